@@ -1,0 +1,359 @@
+/**
+ * The only file that knows the FFI library. It declares the C functions of libc and libbpf that
+ * Rampart calls, with their TypeScript types; everything else in `shared/ebpf` builds on these.
+ *
+ * Conventions: a C pointer is a `bigint` (0n is never passed for "no pointer": `null` is); a byte
+ * buffer goes in as a `Uint8Array` and must stay referenced for as long as C may use it; after a
+ * call that reports failure through errno, read {@link errno} before any other call.
+ *
+ * @module
+ */
+import koffi, { type LibraryHandle } from 'koffi';
+
+import { errorCodes, RampartError } from '../observe/errors.ts';
+
+/** The address of something C owns. */
+export type Pointer = bigint;
+/** What may be passed where C wants a pointer. */
+export type PointerArgument = Pointer | Uint8Array | null;
+
+/** Loads the first library that is there; the environment names another one for tests. */
+function loadLibrary(names: readonly string[], aptPackage: string): LibraryHandle {
+  const failures: string[] = [];
+  for (const name of names) {
+    try {
+      return koffi.load(name);
+    } catch (error) {
+      failures.push(error instanceof Error ? error.message : String(error));
+    }
+  }
+  throw new RampartError(errorCodes.UNSUPPORTED, {
+    what: `cannot load ${names.join(' or ')}`,
+    why: failures.join('; '),
+    next: `Install it: apt-get install ${aptPackage}`,
+  });
+}
+
+const clib = loadLibrary(['libc.so.6'], 'libc6');
+
+/** A function of libc by its name; koffi checks the arguments against `args` at every call. */
+function c<F>(name: string, result: string, args: readonly string[]): F {
+  return clib.func(name, result, [...args]) as F;
+}
+
+/** libc, as declared in its headers. Failing calls return -1 and leave the reason in {@link errno}. */
+export const libc = {
+  close: c<(fd: number) => number>('close', 'int', ['int']),
+  read: c<(fd: number, buffer: Uint8Array, sizeBytes: number) => number>('read', 'long', [
+    'int',
+    '_Out_ void *',
+    'size_t',
+  ]),
+  write: c<(fd: number, buffer: Uint8Array, sizeBytes: number) => number>('write', 'long', [
+    'int',
+    'const void *',
+    'size_t',
+  ]),
+  mmap: c<
+    (address: null, sizeBytes: number, prot: number, flags: number, fd: number, offset: number) => Pointer
+  >('mmap', 'uintptr_t', ['void *', 'size_t', 'int', 'int', 'int', 'int64_t']),
+  munmap: c<(address: Pointer, sizeBytes: number) => number>('munmap', 'int', ['uintptr_t', 'size_t']),
+  /** openat2(2) has no wrapper in glibc 2.36. `how` is `struct open_how`: flags, mode, resolve as u64. */
+  openat2: c<(number: number, dirFd: number, path: string, how: Uint8Array, sizeBytes: number) => number>(
+    'syscall',
+    'long',
+    ['long', 'int', 'const char *', 'const void *', 'size_t'],
+  ),
+  /** bpf(2): for the probes, which want the kernel's own errno. */
+  bpf: c<(number: number, command: number, attr: Uint8Array, sizeBytes: number) => number>(
+    'syscall',
+    'long',
+    ['long', 'int', '_Inout_ void *', 'unsigned int'],
+  ),
+  /** perf_event_open(2): for the probes. */
+  perfEventOpen: c<
+    (number: number, attr: Uint8Array, pid: number, cpu: number, groupFd: number, flags: number) => number
+  >('syscall', 'long', ['long', 'const void *', 'int', 'int', 'int', 'unsigned long']),
+  faccessat: c<(dirFd: number, path: string, mode: number, flags: number) => number>('faccessat', 'int', [
+    'int',
+    'const char *',
+    'int',
+    'int',
+  ]),
+  readlinkat: c<(dirFd: number, path: string, buffer: Uint8Array, sizeBytes: number) => number>(
+    'readlinkat',
+    'long',
+    ['int', 'const char *', '_Out_ void *', 'size_t'],
+  ),
+  inotifyInit1: c<(flags: number) => number>('inotify_init1', 'int', ['int']),
+  inotifyAddWatch: c<(fd: number, path: string, mask: number) => number>('inotify_add_watch', 'int', [
+    'int',
+    'const char *',
+    'uint32_t',
+  ]),
+  inotifyRmWatch: c<(fd: number, watch: number) => number>('inotify_rm_watch', 'int', ['int', 'int']),
+  epollCreate1: c<(flags: number) => number>('epoll_create1', 'int', ['int']),
+  epollCtl: c<(epollFd: number, op: number, fd: number, event: Uint8Array) => number>('epoll_ctl', 'int', [
+    'int',
+    'int',
+    'int',
+    'void *',
+  ]),
+  epollWait: c<(epollFd: number, events: Uint8Array, maxEvents: number, timeoutMs: number) => number>(
+    'epoll_wait',
+    'int',
+    ['int', '_Out_ void *', 'int', 'int'],
+  ),
+  /** Fills `timespec`, two i64: seconds and nanoseconds. */
+  clockGettime: c<(clock: number, timespec: Uint8Array) => number>('clock_gettime', 'int', [
+    'int',
+    '_Out_ void *',
+  ]),
+  sysconf: c<(name: number) => number>('sysconf', 'long', ['int']),
+  /** Formats with a va_list that C handed to a callback. */
+  vsnprintf: c<(buffer: Uint8Array, sizeBytes: number, format: Pointer, args: Pointer) => number>(
+    'vsnprintf',
+    'int',
+    ['_Out_ void *', 'size_t', 'void *', 'void *'],
+  ),
+  /** Gives freed memory back to the kernel: libbpf parses megabytes of BTF while it loads. */
+  mallocTrim: c<(padBytes: number) => number>('malloc_trim', 'int', ['size_t']),
+} as const;
+
+/** errno of the last failed libc or libbpf call on this thread. */
+export function errno(): number {
+  return koffi.errno();
+}
+
+/** Numbers of the system calls that glibc has no function for; the same on x86_64 and arm64 unless told apart. */
+export const syscallNumbers = {
+  openat2: 437,
+  bpf: process.arch === 'arm64' ? 280 : 321,
+  perfEventOpen: process.arch === 'arm64' ? 241 : 298,
+} as const;
+
+/** `bpf_test_run_opts` of bpf.h, size-versioned by its first field. */
+const testRunOptions = koffi.struct('bpf_test_run_opts', {
+  sz: 'size_t',
+  data_in: 'const void *',
+  data_out: 'void *',
+  data_size_in: 'uint32_t',
+  data_size_out: 'uint32_t',
+  ctx_in: 'const void *',
+  ctx_out: 'void *',
+  ctx_size_in: 'uint32_t',
+  ctx_size_out: 'uint32_t',
+  retval: 'uint32_t',
+  repeat: 'int',
+  duration: 'uint32_t',
+  flags: 'uint32_t',
+  cpu: 'uint32_t',
+  batch_size: 'uint32_t',
+});
+const printPrototype = koffi.proto('int libbpf_print_fn(int level, const void *format, void *args)');
+
+/** The fields of `bpf_test_run_opts` that the callers here set or read; the others stay zero. */
+export interface TestRunOptions {
+  readonly sz: number;
+  readonly ctx_in: Uint8Array;
+  readonly ctx_size_in: number;
+  /** Set by the call: what the program returned. */
+  retval?: number;
+}
+/** `sz` of {@link TestRunOptions}. */
+export const testRunOptionsSizeBytes = koffi.sizeof(testRunOptions);
+
+function declareLibbpf() {
+  const override = process.env['RAMPART_LIBBPF'];
+  const lib = loadLibrary(override ? [override] : ['libbpf.so.1'], 'libbpf1');
+  const f = <F>(name: string, result: string, args: readonly string[]): F =>
+    lib.func(name, result, [...args]) as F;
+  return {
+    versionString: f<() => string>('libbpf_version_string', 'const char *', []),
+    setPrint: f<(print: Pointer) => Pointer | null>('libbpf_set_print', 'void *', ['libbpf_print_fn *']),
+
+    objectOpenMem: f<(bytes: Uint8Array, sizeBytes: number, options: null) => Pointer | null>(
+      'bpf_object__open_mem',
+      'void *',
+      ['const void *', 'size_t', 'const void *'],
+    ),
+    objectLoad: f<(object: Pointer) => number>('bpf_object__load', 'int', ['void *']),
+    objectClose: f<(object: Pointer) => void>('bpf_object__close', 'void', ['void *']),
+    objectFindProgram: f<(object: Pointer, name: string) => Pointer | null>(
+      'bpf_object__find_program_by_name',
+      'void *',
+      ['void *', 'const char *'],
+    ),
+    objectFindMap: f<(object: Pointer, name: string) => Pointer | null>(
+      'bpf_object__find_map_by_name',
+      'void *',
+      ['void *', 'const char *'],
+    ),
+    objectNextProgram: f<(object: Pointer, previous: Pointer | null) => Pointer | null>(
+      'bpf_object__next_program',
+      'void *',
+      ['void *', 'void *'],
+    ),
+
+    programName: f<(program: Pointer) => string>('bpf_program__name', 'const char *', ['void *']),
+    programFd: f<(program: Pointer) => number>('bpf_program__fd', 'int', ['void *']),
+    programSetAutoload: f<(program: Pointer, autoload: boolean) => number>(
+      'bpf_program__set_autoload',
+      'int',
+      ['void *', 'bool'],
+    ),
+    programAttach: f<(program: Pointer) => Pointer | null>('bpf_program__attach', 'void *', ['void *']),
+    programAttachRawTracepoint: f<(program: Pointer, name: string) => Pointer | null>(
+      'bpf_program__attach_raw_tracepoint',
+      'void *',
+      ['void *', 'const char *'],
+    ),
+    programAttachKprobe: f<(program: Pointer, retprobe: boolean, name: string) => Pointer | null>(
+      'bpf_program__attach_kprobe',
+      'void *',
+      ['void *', 'bool', 'const char *'],
+    ),
+    /** Runs a program once in this process; `options` is a `bpf_test_run_opts`. */
+    programTestRun: f<(fd: number, options: TestRunOptions) => number>('bpf_prog_test_run_opts', 'int', [
+      'int',
+      '_Inout_ bpf_test_run_opts *',
+    ]),
+
+    linkDestroy: f<(link: Pointer) => number>('bpf_link__destroy', 'int', ['void *']),
+    linkFd: f<(link: Pointer) => number>('bpf_link__fd', 'int', ['void *']),
+
+    mapFd: f<(map: Pointer) => number>('bpf_map__fd', 'int', ['void *']),
+    mapSetMaxEntries: f<(map: Pointer, entries: number) => number>('bpf_map__set_max_entries', 'int', [
+      'void *',
+      'uint32_t',
+    ]),
+    mapMaxEntries: f<(map: Pointer) => number>('bpf_map__max_entries', 'uint32_t', ['void *']),
+    mapKeySize: f<(map: Pointer) => number>('bpf_map__key_size', 'uint32_t', ['void *']),
+    mapValueSize: f<(map: Pointer) => number>('bpf_map__value_size', 'uint32_t', ['void *']),
+    /** The map's initial bytes (.rodata, .bss); writable until the object is loaded. */
+    mapInitialValue: f<(map: Pointer, sizeBytes: [bigint | number]) => Pointer | null>(
+      'bpf_map__initial_value',
+      'void *',
+      ['void *', '_Out_ size_t *'],
+    ),
+    mapLookup: f<(fd: number, key: Uint8Array, value: Uint8Array) => number>('bpf_map_lookup_elem', 'int', [
+      'int',
+      'const void *',
+      '_Out_ void *',
+    ]),
+    mapLookupAndDelete: f<(fd: number, key: Uint8Array, value: Uint8Array) => number>(
+      'bpf_map_lookup_and_delete_elem',
+      'int',
+      ['int', 'const void *', '_Out_ void *'],
+    ),
+    mapUpdate: f<(fd: number, key: Uint8Array, value: Uint8Array, flags: number) => number>(
+      'bpf_map_update_elem',
+      'int',
+      ['int', 'const void *', 'const void *', 'uint64_t'],
+    ),
+    mapDelete: f<(fd: number, key: Uint8Array) => number>('bpf_map_delete_elem', 'int', [
+      'int',
+      'const void *',
+    ]),
+    mapNextKey: f<(fd: number, key: Uint8Array | null, next: Uint8Array) => number>(
+      'bpf_map_get_next_key',
+      'int',
+      ['int', 'const void *', '_Out_ void *'],
+    ),
+    /** Fills `info` (struct bpf_prog_info, bpf_map_info or bpf_link_info); `size` is in and out. */
+    infoByFd: f<(fd: number, info: Uint8Array, size: [number]) => number>('bpf_obj_get_info_by_fd', 'int', [
+      'int',
+      '_Inout_ void *',
+      '_Inout_ uint32_t *',
+    ]),
+  } as const;
+}
+
+/** libbpf's functions, with the names of its headers in camel case. */
+export type Libbpf = ReturnType<typeof declareLibbpf>;
+
+let loaded: Libbpf | undefined;
+
+/**
+ * libbpf.so.1, loaded at the first call. `RAMPART_LIBBPF` names another file, which the tests use
+ * to run against more than one version.
+ *
+ * @throws {RampartError} `UNSUPPORTED` when the library is not installed.
+ */
+export function libbpf(): Libbpf {
+  if (loaded === undefined) {
+    loaded = declareLibbpf();
+    loaded.setPrint(koffi.register(printToCapture, koffi.pointer(printPrototype)));
+  }
+  return loaded;
+}
+
+const LIBBPF_DEBUG = 2;
+const lineBuffer = new Uint8Array(64 * 1024);
+let capture: string[] | undefined;
+
+/** libbpf's print callback (libbpf.h, libbpf_print_fn_t): formats into the running capture. */
+function printToCapture(level: number, format: Pointer | null, args: Pointer | null): number {
+  if (capture === undefined || level >= LIBBPF_DEBUG || format === null || args === null) return 0;
+  // A va_list travels as a pointer on x86_64 (an array type) and on arm64 (a composite over 16 bytes).
+  const length = libc.vsnprintf(lineBuffer, lineBuffer.byteLength, format, args);
+  const shown = Math.min(Math.max(length, 0), lineBuffer.byteLength - 1);
+  capture.push(Buffer.from(lineBuffer.buffer, 0, shown).toString('utf8').trimEnd());
+  return length;
+}
+
+/**
+ * Runs `call` and returns its result with all that libbpf said meanwhile at info level and above,
+ * the verifier's log included. Without a capture libbpf is silent: stdout and stderr are ours.
+ */
+export function withLibbpfLog<T>(call: (lib: Libbpf) => T): { readonly result: T; readonly log: string } {
+  const lib = libbpf();
+  const outer = capture;
+  const lines: string[] = [];
+  capture = lines;
+  try {
+    const result = call(lib);
+    return { result, log: lines.join('\n') };
+  } finally {
+    capture = outer;
+  }
+}
+
+/**
+ * The memory at `address` as an ArrayBuffer, not copied and not owned: whoever unmaps the memory
+ * must have dropped every view of it before.
+ */
+export function viewMemory(address: Pointer, sizeBytes: number): ArrayBuffer {
+  return koffi.view(address, sizeBytes);
+}
+
+/** The address of a buffer's bytes, for structures that hold pointers. Keep the buffer referenced. */
+export function addressOf(buffer: Uint8Array): Pointer {
+  return koffi.address(buffer);
+}
+
+/** A file descriptor watched by the event loop (uv_poll); dispose it before closing the descriptor. */
+export interface Poll extends Disposable {
+  /** Whether the watch keeps the process alive; it does from the start. */
+  ref(): void;
+  unref(): void;
+}
+
+/**
+ * Calls `onReadable` on the event loop each time `fd` is readable (level-triggered). No thread
+ * and no timer stand behind it: libuv's own epoll holds the descriptor.
+ */
+export function pollReadable(fd: number, onReadable: () => void): Poll {
+  const handle = koffi.node.poll(fd, { readable: true }, onReadable);
+  let open = true;
+  return {
+    ref: () => handle.ref(),
+    unref: () => handle.unref(),
+    [Symbol.dispose]() {
+      if (!open) return;
+      open = false;
+      handle.stop();
+      handle.close();
+    },
+  };
+}

@@ -1,0 +1,61 @@
+/**
+ * The catalogue of errors: every failure a person or a program may have to react to has a stable
+ * code here. A message says what failed, on which thing, why, and what to do next.
+ *
+ * @module
+ */
+
+/** Stable codes. A code is never reused for another meaning; add, do not change. */
+export const errorCodes = {
+  /** The command line or a configuration value cannot work. */
+  INPUT: 'RAMPART_INPUT',
+  /** A needed privilege (root, a capability) is missing. */
+  PRIVILEGE: 'RAMPART_PRIVILEGE',
+  /** This kernel or this machine cannot do what was asked. */
+  UNSUPPORTED: 'RAMPART_UNSUPPORTED',
+  /** A system call failed. */
+  SYSTEM: 'RAMPART_SYSTEM',
+  /** libbpf or the kernel refused an eBPF object, program, map or link. */
+  EBPF: 'RAMPART_EBPF',
+  /** A configured limit was reached (targets, paths, queue length). */
+  LIMIT: 'RAMPART_LIMIT',
+  /** Bytes from the kernel do not have the layout this version expects. */
+  DECODE: 'RAMPART_DECODE',
+  /** A handle was used after it was disposed. */
+  DISPOSED: 'RAMPART_DISPOSED',
+} as const;
+
+export type ErrorCode = (typeof errorCodes)[keyof typeof errorCodes];
+
+/** What an error is made of; `message` is composed from these parts. */
+export interface ErrorParts {
+  /** What failed, as a phrase: "cannot watch /etc". */
+  readonly what: string;
+  /** Why: the reason the kernel or the checker gave. */
+  readonly why?: string;
+  /** What the reader can do now. */
+  readonly next?: string;
+  /** Longer material that belongs to the error, e.g. the verifier's last lines. */
+  readonly detail?: string;
+  readonly cause?: unknown;
+}
+
+/** The one error class of the product: a stable `code` and a message in whole sentences. */
+export class RampartError extends Error {
+  readonly code: ErrorCode;
+  readonly next: string | undefined;
+  readonly detail: string | undefined;
+
+  constructor(code: ErrorCode, parts: ErrorParts) {
+    const sentence = parts.why === undefined ? parts.what : `${parts.what}: ${parts.why}`;
+    const lines = parts.next === undefined ? sentence : `${sentence}. ${parts.next}`;
+    super(
+      parts.detail ? `${lines}\n${parts.detail}` : lines,
+      parts.cause === undefined ? undefined : { cause: parts.cause },
+    );
+    this.name = 'RampartError';
+    this.code = code;
+    this.next = parts.next;
+    this.detail = parts.detail;
+  }
+}
