@@ -59,11 +59,22 @@ export const libc = {
   >('mmap', 'uintptr_t', ['void *', 'size_t', 'int', 'int', 'int', 'int64_t']),
   munmap: c<(address: Pointer, sizeBytes: number) => number>('munmap', 'int', ['uintptr_t', 'size_t']),
   /** openat2(2) has no wrapper in glibc 2.36. `how` is `struct open_how`: flags, mode, resolve as u64. */
-  openat2: c<(number: number, dirFd: number, path: string, how: Uint8Array, sizeBytes: number) => number>(
-    'syscall',
+  openat2: c<
+    (
+      number: number,
+      dirFd: number,
+      /** A Uint8Array is passed as it is: it must end in NUL. */
+      path: string | Uint8Array,
+      how: Uint8Array,
+      sizeBytes: number,
+    ) => number
+  >('syscall', 'long', ['long', 'int', 'const char *', 'const void *', 'size_t']),
+  /** pidfd_open(2): glibc 2.36 has it, older ones do not. */
+  pidfdOpen: c<(number: number, pid: number, flags: number) => number>('syscall', 'long', [
     'long',
-    ['long', 'int', 'const char *', 'const void *', 'size_t'],
-  ),
+    'int',
+    'unsigned int',
+  ]),
   /** bpf(2): for the probes, which want the kernel's own errno. */
   bpf: c<(number: number, command: number, attr: Uint8Array, sizeBytes: number) => number>(
     'syscall',
@@ -110,6 +121,25 @@ export const libc = {
     '_Out_ void *',
   ]),
   sysconf: c<(name: number) => number>('sysconf', 'long', ['int']),
+  /** ioctl(2) with a plain number as its argument. */
+  ioctl: c<(fd: number, request: number, argument: number) => number>('ioctl', 'int', [
+    'int',
+    'unsigned long',
+    'long',
+  ]),
+  socket: c<(family: number, type: number, protocol: number) => number>('socket', 'int', [
+    'int',
+    'int',
+    'int',
+  ]),
+  /** `rlimit` is two u64: the soft and the hard limit. */
+  setrlimit: c<(resource: number, rlimit: Uint8Array) => number>('setrlimit', 'int', ['int', 'const void *']),
+  /** lsm_list_modules(2), since 6.8; fills `ids` with u64, `size` is in and out. */
+  lsmListModules: c<(number: number, ids: Uint8Array, size: [number], flags: number) => number>(
+    'syscall',
+    'long',
+    ['long', '_Out_ void *', '_Inout_ uint32_t *', 'uint32_t'],
+  ),
   /** Formats with a va_list that C handed to a callback. */
   vsnprintf: c<(buffer: Uint8Array, sizeBytes: number, format: Pointer, args: Pointer) => number>(
     'vsnprintf',
@@ -128,8 +158,10 @@ export function errno(): number {
 /** Numbers of the system calls that glibc has no function for; the same on x86_64 and arm64 unless told apart. */
 export const syscallNumbers = {
   openat2: 437,
+  pidfdOpen: 434,
   bpf: process.arch === 'arm64' ? 280 : 321,
   perfEventOpen: process.arch === 'arm64' ? 241 : 298,
+  lsmListModules: 461,
 } as const;
 
 /** `bpf_test_run_opts` of bpf.h, size-versioned by its first field. */
@@ -170,6 +202,22 @@ function declareLibbpf() {
     lib.func(name, result, [...args]) as F;
   return {
     versionString: f<() => string>('libbpf_version_string', 'const char *', []),
+    btfParseRaw: f<(path: string) => Pointer | null>('btf__parse_raw', 'void *', ['const char *']),
+    btfFindByNameKind: f<(btf: Pointer, name: string, kind: number) => number>(
+      'btf__find_by_name_kind',
+      'int',
+      ['void *', 'const char *', 'uint32_t'],
+    ),
+    btfTypeById: f<(btf: Pointer, id: number) => Pointer | null>('btf__type_by_id', 'void *', [
+      'void *',
+      'uint32_t',
+    ]),
+    btfNameByOffset: f<(btf: Pointer, offset: number) => string | null>(
+      'btf__name_by_offset',
+      'const char *',
+      ['void *', 'uint32_t'],
+    ),
+    btfFree: f<(btf: Pointer) => void>('btf__free', 'void', ['void *']),
     setPrint: f<(print: Pointer) => Pointer | null>('libbpf_set_print', 'void *', ['libbpf_print_fn *']),
 
     objectOpenMem: f<(bytes: Uint8Array, sizeBytes: number, options: null) => Pointer | null>(
