@@ -3,6 +3,31 @@
  *
  * @module
  */
+import { release } from 'node:os';
+
+import { RampartError } from '../observe/errors.ts';
+import { createMap, Descriptor } from './bpf-call.ts';
+import { effectiveCapabilities, inUserNamespace } from './capabilities.ts';
+import { attachProbes } from './features-attach.ts';
+import { type BtfOrReason, probeProgram, probeReadKernel } from './features-programs.ts';
+import {
+  available,
+  explainRefusal,
+  isAtLeast,
+  memcgAccountingSince,
+  type ProbeContext,
+  unavailable,
+} from './features-reasons.ts';
+import {
+  activeLsms,
+  cgroupVersions,
+  jitEnabled,
+  libbpfVersion,
+  liftMemlockLimit,
+  lockdownMode,
+  unprivilegedBpfDisabled,
+} from './kernel-facts.ts';
+import { VmlinuxBtf, vmlinuxBtfSizeBytes } from './vmlinux-btf.ts';
 
 /** Why something is not available. Stable words, for programs; `detail` is for people. */
 export const featureReasons = [
@@ -26,6 +51,8 @@ export const featureReasons = [
   'no_tracefs',
   /** RLIMIT_MEMLOCK is too low; kernels before 5.11 charge eBPF memory to it. */
   'memlock_limit',
+  /** The caller of the probe did not ask for it. */
+  'not_probed',
   /** The kernel's answer fits more than one reason, or a file that would tell is not there. */
   'inconclusive',
 ] as const;
@@ -115,4 +142,89 @@ export interface KernelFeatures {
   readonly programs: Readonly<Record<ProgramKind, Feature>>;
   /** Whether a program can be attached that way. */
   readonly attach: Readonly<Record<AttachKind, Feature>>;
+}
+
+const BPF_MAP_TYPE_RINGBUF = 27;
+/** A multiple of the page size on every architecture, as ring buffers want it. */
+const smallestRingSizeBytes = 64 * 1024;
+
+/**
+ * Asks the kernel, by loading and attaching minimal programs, and takes everything back before it
+ * returns. It never fails for want of a privilege: what is missing is in the answers.
+ *
+ * Attaching is done where nothing feels it (an empty program on tracepoints, on test functions, on
+ * this process's own entry point). Interfaces, cgroups and namespaces stay untouched. Kernel modules
+ * that an attach kind needs (sch_ingress for `tc`) may be loaded by the kernel.
+ *
+ * All kinds together take some hundred milliseconds, most of it the kernel's grace periods after
+ * detaching `tracepoint`, `uprobe` and `uretprobe`; the others are done in a tenth of that.
+ *
+ * @param attach - The attach kinds to probe; the others answer `not_probed`.
+ */
+export function probeFeatures(attach: readonly AttachKind[] = attachKinds): KernelFeatures {
+  const kernel = release();
+  const capabilities = effectiveCapabilities();
+  const inOwnUserNamespace = inUserNamespace();
+  const lsms = activeLsms();
+  const lockdown = lockdownMode(lsms);
+  if (!isAtLeast(kernel, memcgAccountingSince)) liftMemlockLimit();
+
+  const btf = openBtf();
+  using _btf = 'available' in btf ? undefined : btf;
+  const context: ProbeContext = {
+    release: kernel,
+    capabilities,
+    inUserNamespace: inOwnUserNamespace,
+    lockdown,
+    lsms,
+    hasFunction: (name) => ('available' in btf ? undefined : btf.findFunction(name) !== undefined),
+  };
+  return {
+    release: kernel,
+    arch: process.arch,
+    libbpf: libbpfVersion(),
+    btf: 'available' in btf ? btf : available,
+    btfSizeBytes: vmlinuxBtfSizeBytes(),
+    jit: jitEnabled(),
+    unprivilegedBpfDisabled: unprivilegedBpfDisabled(),
+    lockdown,
+    lsms,
+    capabilities,
+    inUserNamespace: inOwnUserNamespace,
+    cgroupVersions: cgroupVersions(),
+    ringBuffer: probeRingBuffer(context),
+    probeReadKernel: probeReadKernel(context),
+    programs: answers(programKinds, (kind) => probeProgram(kind, btf, context)),
+    attach: answers(attachKinds, (kind) =>
+      attach.includes(kind)
+        ? attachProbes[kind](btf, context)
+        : unavailable('not_probed', 'Nobody asked for it.'),
+    ),
+  };
+}
+
+function answers<K extends string>(kinds: readonly K[], probe: (kind: K) => Feature): Record<K, Feature> {
+  return Object.fromEntries(kinds.map((kind) => [kind, probe(kind)])) as Record<K, Feature>;
+}
+
+/** The kernel's BTF, or the answer of everything that needs it. */
+function openBtf(): BtfOrReason {
+  if (vmlinuxBtfSizeBytes() === undefined) {
+    return unavailable('no_btf', 'There is no /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF).');
+  }
+  try {
+    return new VmlinuxBtf();
+  } catch (error) {
+    if (!(error instanceof RampartError)) throw error;
+    return unavailable('inconclusive', `The kernel's BTF cannot be read: ${error.message}`);
+  }
+}
+
+function probeRingBuffer(context: ProbeContext): Feature {
+  const outcome = createMap(BPF_MAP_TYPE_RINGBUF, smallestRingSizeBytes);
+  if (!(outcome instanceof Descriptor)) {
+    return explainRefusal(outcome, { since: '5.8', capabilities: ['CAP_BPF'] }, context);
+  }
+  outcome[Symbol.dispose]();
+  return available;
 }

@@ -1,0 +1,250 @@
+/**
+ * bpf(2) and perf_event_open(2) without libbpf: what the probes need to hear the kernel's own
+ * answer, errno and verifier log, to one request. Field offsets are those of `union bpf_attr`
+ * (include/uapi/linux/bpf.h) and `struct perf_event_attr` (include/uapi/linux/perf_event.h);
+ * both architectures that Rampart runs on are little-endian.
+ *
+ * @module
+ */
+import { constants } from 'node:os';
+
+import { addressOf, errno, libc, syscallNumbers } from './ffi.ts';
+
+/** The kernel said no. */
+export interface Refusal {
+  readonly errno: number;
+  /** The verifier's log; empty when the kernel refused before verifying. */
+  readonly log: string;
+}
+
+/** A file descriptor of ours; dispose it to close it, which also unloads or detaches what it stands for. */
+export class Descriptor implements Disposable {
+  readonly fd: number;
+  #open = true;
+
+  constructor(fd: number) {
+    this.fd = fd;
+  }
+
+  [Symbol.dispose](): void {
+    if (!this.#open) return;
+    this.#open = false;
+    libc.close(this.fd);
+  }
+}
+
+export type Outcome = Descriptor | Refusal;
+
+/** Turns the result of a call that returns a file descriptor or -1 into an {@link Outcome}. */
+export function outcomeOf(result: number, log: () => string = () => ''): Outcome {
+  return result >= 0 ? new Descriptor(result) : { errno: errno(), log: log() };
+}
+
+const command = {
+  MAP_CREATE: 0,
+  PROG_LOAD: 5,
+  RAW_TRACEPOINT_OPEN: 17,
+  BTF_LOAD: 18,
+  LINK_CREATE: 28,
+} as const;
+
+/** A zeroed kernel structure filled field by field; holds on to the buffers it points to. */
+class Structure {
+  readonly bytes: Uint8Array;
+  readonly #view: DataView;
+  readonly #referenced: Uint8Array[] = [];
+
+  constructor(sizeBytes: number) {
+    this.bytes = new Uint8Array(sizeBytes);
+    this.#view = new DataView(this.bytes.buffer);
+  }
+
+  u32(offset: number, value: number): this {
+    this.#view.setUint32(offset, value, true);
+    return this;
+  }
+
+  u64(offset: number, value: bigint): this {
+    this.#view.setBigUint64(offset, value, true);
+    return this;
+  }
+
+  pointer(offset: number, target: Uint8Array): this {
+    this.#referenced.push(target);
+    return this.u64(offset, addressOf(target));
+  }
+
+  /** Called after the system call: until here the buffers were reachable. */
+  release(): void {
+    this.#referenced.length = 0;
+  }
+}
+
+function bpf(commandNumber: number, attr: Structure, log?: Uint8Array): Outcome {
+  const result = libc.bpf(syscallNumbers.bpf, commandNumber, attr.bytes, attr.bytes.byteLength);
+  const outcome = outcomeOf(result, () => (log === undefined ? '' : cString(log)));
+  attr.release();
+  return outcome;
+}
+
+function cString(bytes: Uint8Array): string {
+  const end = bytes.indexOf(0);
+  return Buffer.from(bytes.subarray(0, end < 0 ? bytes.length : end)).toString('latin1');
+}
+
+function nulTerminated(text: string): Uint8Array {
+  return Buffer.from(`${text}\0`);
+}
+
+/** One eBPF instruction (`struct bpf_insn`): opcode, the two registers, offset 0, immediate. */
+export type Instruction = readonly [code: number, destination: number, source: number, immediate: number];
+
+/** The instructions the probes are made of. */
+export const instructions = {
+  setRegister: (register: number, value: number): Instruction => [0xb7, register, 0, value],
+  copyRegister: (to: number, from: number): Instruction => [0xbf, to, from, 0],
+  addToRegister: (register: number, value: number): Instruction => [0x07, register, 0, value],
+  call: (helper: number): Instruction => [0x85, 0, 0, helper],
+  exit: (): Instruction => [0x95, 0, 0, 0],
+} as const;
+
+function assemble(program: readonly Instruction[]): Uint8Array {
+  const bytes = new Uint8Array(program.length * 8);
+  const view = new DataView(bytes.buffer);
+  program.forEach(([code, destination, source, immediate], index) => {
+    view.setUint8(index * 8, code);
+    view.setUint8(index * 8 + 1, (source << 4) | destination);
+    view.setInt32(index * 8 + 4, immediate, true);
+  });
+  return bytes;
+}
+
+/** What BPF_PROG_LOAD is asked for. Numbers that are left out are 0. */
+export interface ProgramRequest {
+  /** enum bpf_prog_type. */
+  readonly type: number;
+  /** enum bpf_attach_type; for struct_ops the index of the member. */
+  readonly expectedAttachType?: number;
+  /** The BTF type id of what the program attaches to, in the kernel or in `attachProgram`. */
+  readonly attachBtfId?: number;
+  readonly attachProgram?: Descriptor;
+  /** BPF_F_* of bpf.h. */
+  readonly flags?: number;
+  readonly instructions: readonly Instruction[];
+  /** BTF of the program and the type id of its only function. */
+  readonly btf?: { readonly descriptor: Descriptor; readonly functionId: number };
+}
+
+/** BPF_PROG_LOAD. The caller disposes the descriptor. */
+export function loadProgram(request: ProgramRequest): Outcome {
+  const log = new Uint8Array(64 * 1024);
+  const code = assemble(request.instructions);
+  // An unlucky signal makes the verifier give up with EAGAIN; libbpf, too, tries five times.
+  for (let attempt = 1; ; attempt++) {
+    log.fill(0);
+    const attr = new Structure(144)
+      .u32(0, request.type)
+      .u32(4, request.instructions.length)
+      .pointer(8, code)
+      .pointer(16, nulTerminated('GPL'))
+      .u32(24, 1)
+      .u32(28, log.byteLength)
+      .pointer(32, log)
+      .u32(44, request.flags ?? 0)
+      .u32(68, request.expectedAttachType ?? 0)
+      .u32(108, request.attachBtfId ?? 0)
+      .u32(112, request.attachProgram?.fd ?? 0);
+    if (request.btf !== undefined) {
+      const functionInfo = new Structure(8).u32(0, 0).u32(4, request.btf.functionId);
+      attr.u32(72, request.btf.descriptor.fd).u32(76, 8).pointer(80, functionInfo.bytes).u32(88, 1);
+    }
+    const outcome = bpf(command.PROG_LOAD, attr, log);
+    if (outcome instanceof Descriptor || outcome.errno !== constants.errno.EAGAIN || attempt === 5)
+      return outcome;
+  }
+}
+
+/** BPF_MAP_CREATE without key and value, as ring buffers want it. */
+export function createMap(type: number, maxEntries: number): Outcome {
+  return bpf(command.MAP_CREATE, new Structure(72).u32(0, type).u32(12, maxEntries));
+}
+
+/** BPF_BTF_LOAD. */
+export function loadBtf(btf: Uint8Array): Outcome {
+  const log = new Uint8Array(16 * 1024);
+  const attr = new Structure(32)
+    .pointer(0, btf)
+    .pointer(8, log)
+    .u32(16, btf.byteLength)
+    .u32(20, log.byteLength)
+    .u32(24, 1);
+  return bpf(command.BTF_LOAD, attr, log);
+}
+
+/**
+ * BPF_RAW_TRACEPOINT_OPEN: attaches to the tracepoint `name`, or, with `null`, to the function that
+ * the program was loaded for (fentry, fexit, LSM and freplace programs). Closing detaches.
+ */
+export function openRawTracepoint(program: Descriptor, name: string | null): Outcome {
+  const attr = new Structure(16).u32(8, program.fd);
+  if (name !== null) attr.pointer(0, nulTerminated(name));
+  return bpf(command.RAW_TRACEPOINT_OPEN, attr);
+}
+
+/** BPF_LINK_CREATE on a file descriptor or an interface index. */
+export function createLink(program: Descriptor, target: number, attachType: number, flags = 0): Outcome {
+  const attr = new Structure(64).u32(0, program.fd).u32(4, target).u32(8, attachType).u32(12, flags);
+  return bpf(command.LINK_CREATE, attr);
+}
+
+/** BPF_LINK_CREATE of a kprobe.multi link on one kernel function, since 5.18. */
+export function createKprobeMultiLink(program: Descriptor, attachType: number, symbol: string): Outcome {
+  const symbols = new Structure(8).pointer(0, nulTerminated(symbol));
+  const attr = new Structure(64).u32(0, program.fd).u32(8, attachType).u32(20, 1).pointer(24, symbols.bytes);
+  const outcome = bpf(command.LINK_CREATE, attr);
+  symbols.release();
+  return outcome;
+}
+
+/** What perf_event_open(2) is asked for. */
+export interface PerfEventRequest {
+  /** A fixed type of perf_event.h or the number in /sys/bus/event_source/devices/NAME/type. */
+  readonly type: number;
+  readonly config: bigint;
+  /** `config1` as a C string: the function of a kprobe, the file of a uprobe. */
+  readonly name?: string;
+  /** `config2`: the offset in that function or file. */
+  readonly probeOffset?: bigint;
+  readonly samplePeriod?: bigint;
+  /** -1 for every process, 0 for this one. */
+  readonly pid: number;
+  /** -1 for every CPU, only together with a process. */
+  readonly cpu: number;
+}
+
+const PERF_FLAG_FD_CLOEXEC = 8;
+const PERF_EVENT_IOC_SET_BPF = 0x40042408;
+
+/** perf_event_open(2) of a disabled event. The caller disposes the descriptor. */
+export function openPerfEvent(request: PerfEventRequest): Outcome {
+  const attr = new Structure(112)
+    .u32(0, request.type)
+    .u32(4, 112)
+    .u64(8, request.config)
+    .u64(16, request.samplePeriod ?? 0n)
+    .u32(40, 1)
+    .u64(64, request.probeOffset ?? 0n);
+  if (request.name !== undefined) attr.pointer(56, nulTerminated(request.name));
+  const { pid, cpu } = request;
+  const outcome = outcomeOf(
+    libc.perfEventOpen(syscallNumbers.perfEventOpen, attr.bytes, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC),
+  );
+  attr.release();
+  return outcome;
+}
+
+/** Gives an event its program; undefined when the kernel took it. Closing the event detaches. */
+export function setPerfEventProgram(event: Descriptor, program: Descriptor): Refusal | undefined {
+  const result = libc.ioctl(event.fd, PERF_EVENT_IOC_SET_BPF, program.fd);
+  return result < 0 ? { errno: errno(), log: '' } : undefined;
+}

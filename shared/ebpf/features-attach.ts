@@ -1,0 +1,278 @@
+/**
+ * Ways to attach. Where attaching touches nothing (tracepoints with an empty program, functions that
+ * exist to be probed) it is really done and undone. Where it would touch the machine (network
+ * interfaces, cgroups, namespaces) the kernel is asked with a target that cannot be, and its errno
+ * tells whether it knows the way.
+ *
+ * @module
+ */
+import { readFileSync } from 'node:fs';
+import { constants } from 'node:os';
+
+import {
+  createKprobeMultiLink,
+  createLink,
+  Descriptor,
+  openPerfEvent,
+  openRawTracepoint,
+  type Outcome,
+  type PerfEventRequest,
+  setPerfEventProgram,
+} from './bpf-call.ts';
+import { entryPointOffset } from './elf.ts';
+import type { AttachKind, Feature, ProgramKind } from './features.ts';
+import { attachTypes, type BtfOrReason, loadMinimal, testFunction } from './features-programs.ts';
+import {
+  available,
+  errnoName,
+  explainRefusal,
+  type Needs,
+  type ProbeContext,
+  unavailable,
+} from './features-reasons.ts';
+import { askForClsact } from './netlink-tc.ts';
+
+const { EBADF, EEXIST, EINVAL, ENODEV, ENOENT, EOPNOTSUPP, EPERM } = constants.errno;
+
+const perfmon = { capabilities: ['CAP_BPF', 'CAP_PERFMON'] } as const;
+const netAdmin = { capabilities: ['CAP_BPF', 'CAP_NET_ADMIN'] } as const;
+
+/** What each kind needs; `since` is the kernel that has the way to attach which is probed here. */
+export const attachNeeds: Readonly<Record<AttachKind, Needs>> = {
+  raw_tracepoint: { ...perfmon, since: '4.17' },
+  tracepoint: { ...perfmon, since: '4.7' },
+  kprobe: { ...perfmon, since: '4.17' },
+  kretprobe: { ...perfmon, since: '4.17' },
+  kprobe_multi: { ...perfmon, since: '5.18' },
+  uprobe: { ...perfmon, since: '4.17' },
+  uretprobe: { ...perfmon, since: '4.17' },
+  fentry: { ...perfmon, since: '5.5' },
+  fexit: { ...perfmon, since: '5.5' },
+  lsm: { ...perfmon, since: '5.7' },
+  xdp: { ...netAdmin, since: '5.9' },
+  tcx: { ...netAdmin, since: '6.6' },
+  tc: { ...netAdmin, since: '4.16' },
+  cgroup: { ...netAdmin, since: '5.7' },
+  netns: { ...netAdmin, since: '5.9' },
+  perf_event: { ...perfmon, since: '4.9' },
+  freplace: { capabilities: ['CAP_BPF', 'CAP_PERFMON', 'CAP_NET_ADMIN'], since: '5.6' },
+};
+
+const PERF_TYPE_SOFTWARE = 1;
+const PERF_TYPE_TRACEPOINT = 2;
+const PERF_COUNT_SW_CPU_CLOCK = 0n;
+const XDP_FLAGS_HW_MODE = 8;
+/** The loopback interface is the first of every network namespace (include/net/flow.h, LOOPBACK_IFINDEX). */
+const loopbackIndex = 1;
+/** No interface has this index, no file this descriptor. */
+const impossibleIndex = 2 ** 31 - 1;
+const impossibleFd = 2 ** 32 - 1;
+
+/** The raw tracepoints that the sensor stands on. */
+const rawTracepoints = ['sys_enter', 'sys_exit', 'sched_process_exec'] as const;
+
+/** Every event of one kind, on the first CPU: what libbpf, too, opens to attach system-wide. */
+const everywhere = { pid: -1, cpu: 0 } as const;
+const onlyHere = { pid: 0, cpu: -1 } as const;
+
+/** The probes by kind; each loads its own program and leaves nothing behind. */
+export const attachProbes: Readonly<
+  Record<AttachKind, (btf: BtfOrReason, context: ProbeContext) => Feature>
+> = {
+  raw_tracepoint: (btf, context) =>
+    withProgram('raw_tracepoint', btf, context, (program) => {
+      for (const name of rawTracepoints) {
+        const answer = settle(openRawTracepoint(program, name), attachNeeds.raw_tracepoint, context);
+        if (!answer.available) return { ...answer, detail: `${name}: ${answer.detail}` };
+      }
+      return available;
+    }),
+  tracepoint: (btf, context) =>
+    withProgram('tracepoint', btf, context, (program) => {
+      const id = tracepointId('sched/sched_process_exec');
+      if (typeof id !== 'bigint') return id;
+      const event = { type: PERF_TYPE_TRACEPOINT, config: id, ...everywhere };
+      return perfEvent(event, program, attachNeeds.tracepoint, context);
+    }),
+  kprobe: (btf, context) => dynamicProbe('kprobe', false, btf, context),
+  kretprobe: (btf, context) => dynamicProbe('kprobe', true, btf, context),
+  kprobe_multi: (btf, context) => {
+    const expectedAttachType = attachTypes.TRACE_KPROBE_MULTI;
+    const attach = (program: Descriptor) => {
+      const outcome = createKprobeMultiLink(program, expectedAttachType, testFunction);
+      if (!(outcome instanceof Descriptor) && outcome.errno === EOPNOTSUPP) {
+        return unavailable('not_in_kernel', 'EOPNOTSUPP: this kernel was built without CONFIG_FPROBE.');
+      }
+      return settle(outcome, attachNeeds.kprobe_multi, context);
+    };
+    return withProgram('kprobe', btf, context, attach, { expectedAttachType });
+  },
+  uprobe: (btf, context) => dynamicProbe('uprobe', false, btf, context),
+  uretprobe: (btf, context) => dynamicProbe('uprobe', true, btf, context),
+  fentry: (btf, context) => toItsFunction('fentry', attachNeeds.fentry, btf, context),
+  fexit: (btf, context) => toItsFunction('fexit', attachNeeds.fexit, btf, context),
+  lsm: (btf, context) => {
+    const answer = toItsFunction('lsm', attachNeeds.lsm, btf, context);
+    if (!answer.available || context.lsms?.includes('bpf')) return answer;
+    return context.lsms === undefined
+      ? unavailable('inconclusive', 'It attaches, but no list of active security modules can be read.')
+      : unavailable(
+          'lsm_not_enabled',
+          'It attaches, but never runs: "bpf" is not in the kernel\'s list lsm=.',
+        );
+  },
+  // The answer to an unknown interface is EINVAL, as is that to an unknown request. In hardware mode
+  // the loopback interface, which has none, answers EOPNOTSUPP (net/core/dev.c, dev_xdp_attach).
+  xdp: (btf, context) =>
+    withProgram('xdp', btf, context, (program) => {
+      const outcome = createLink(program, loopbackIndex, attachTypes.XDP, XDP_FLAGS_HW_MODE);
+      return expectErrno(outcome, EOPNOTSUPP, attachNeeds.xdp, context);
+    }),
+  tcx: (btf, context) =>
+    withProgram('sched_cls', btf, context, (program) => {
+      const outcome = createLink(program, impossibleIndex, attachTypes.TCX_INGRESS);
+      return expectErrno(outcome, ENODEV, attachNeeds.tcx, context);
+    }),
+  tc: (btf, context) =>
+    withProgram('sched_cls', btf, context, () => {
+      const code = askForClsact(loopbackIndex);
+      if (code === EINVAL || code === EEXIST) return available;
+      if (code === ENOENT) {
+        return unavailable('not_in_kernel', 'ENOENT: there is no clsact qdisc (CONFIG_NET_SCH_INGRESS).');
+      }
+      return explainRefusal({ errno: code, log: '' }, attachNeeds.tc, context);
+    }),
+  cgroup: (btf, context) =>
+    withProgram('cgroup_sock_addr', btf, context, (program) => {
+      const outcome = createLink(program, impossibleFd, attachTypes.CGROUP_INET4_CONNECT);
+      return expectErrno(outcome, EBADF, attachNeeds.cgroup, context);
+    }),
+  netns: (btf, context) =>
+    withProgram('sk_lookup', btf, context, (program) => {
+      const outcome = createLink(program, impossibleFd, attachTypes.SK_LOOKUP);
+      return expectErrno(outcome, EBADF, attachNeeds.netns, context);
+    }),
+  perf_event: (btf, context) =>
+    withProgram('perf_event', btf, context, (program) => {
+      const clock = {
+        type: PERF_TYPE_SOFTWARE,
+        config: PERF_COUNT_SW_CPU_CLOCK,
+        samplePeriod: 1_000_000_000n,
+      };
+      return perfEvent({ ...clock, ...onlyHere }, program, attachNeeds.perf_event, context);
+    }),
+  freplace: (btf, context) => toItsFunction('ext', attachNeeds.freplace, btf, context),
+};
+
+/** Loads a program for `use` and unloads it afterwards; a program that cannot be loaded is the answer. */
+function withProgram(
+  kind: ProgramKind,
+  btf: BtfOrReason,
+  context: ProbeContext,
+  use: (program: Descriptor) => Feature,
+  overrides: { readonly expectedAttachType?: number } = {},
+): Feature {
+  const loaded = loadMinimal(kind, btf, context, overrides);
+  if (!(loaded instanceof Descriptor)) return loaded;
+  using program = loaded;
+  return use(program);
+}
+
+/** An attachment that worked is undone. */
+function settle(outcome: Outcome, needs: Needs, context: ProbeContext): Feature {
+  if (!(outcome instanceof Descriptor)) return explainRefusal(outcome, needs, context);
+  outcome[Symbol.dispose]();
+  return available;
+}
+
+/** For requests with an impossible target: `known` is what a kernel answers that knows the way to attach. */
+function expectErrno(outcome: Outcome, known: number, needs: Needs, context: ProbeContext): Feature {
+  if (!(outcome instanceof Descriptor) && outcome.errno === known) return available;
+  return settle(outcome, needs, context);
+}
+
+/** fentry, fexit, LSM and freplace programs know their target from the time they were loaded. */
+function toItsFunction(kind: ProgramKind, needs: Needs, btf: BtfOrReason, context: ProbeContext): Feature {
+  return withProgram(kind, btf, context, (program) =>
+    settle(openRawTracepoint(program, null), needs, context),
+  );
+}
+
+function perfEvent(
+  request: PerfEventRequest,
+  program: Descriptor,
+  needs: Needs,
+  context: ProbeContext,
+): Feature {
+  const opened = openPerfEvent(request);
+  if (!(opened instanceof Descriptor)) return explainRefusal(opened, needs, context);
+  using event = opened;
+  const refusal = setPerfEventProgram(event, program);
+  return refusal === undefined ? available : explainRefusal(refusal, needs, context);
+}
+
+const eventSources = '/sys/bus/event_source/devices';
+
+/**
+ * kprobes and uprobes through their perf event sources, since 4.17: they need no tracefs, and the
+ * probe goes away with the file descriptor. The uprobe is put on this process's own entry point,
+ * which ran once and never runs again.
+ */
+function dynamicProbe(
+  source: 'kprobe' | 'uprobe',
+  atReturn: boolean,
+  btf: BtfOrReason,
+  context: ProbeContext,
+): Feature {
+  const type = readNumber(`${eventSources}/${source}/type`);
+  if (type === undefined) {
+    return readNumber(`${eventSources}/software/type`) === undefined
+      ? unavailable('inconclusive', `${eventSources} cannot be read; is /sys mounted?`)
+      : unavailable(
+          `no_${source}s`,
+          `There is no ${eventSources}/${source}: the kernel was built without ${source}s.`,
+        );
+  }
+  const returnBit = BigInt(readNumber(`${eventSources}/${source}/format/retprobe`) ?? 0);
+  const config = atReturn ? 1n << returnBit : 0n;
+  return withProgram('kprobe', btf, context, (program) =>
+    perfEvent(
+      source === 'kprobe'
+        ? { type, config, name: testFunction, ...everywhere }
+        : {
+            type,
+            config,
+            name: process.execPath,
+            probeOffset: entryPointOffset(process.execPath),
+            ...onlyHere,
+          },
+      program,
+      attachNeeds[source],
+      context,
+    ),
+  );
+}
+
+/** The first number in a small file of sysfs or tracefs ("6", "config:0"). */
+function readNumber(path: string): number | undefined {
+  try {
+    const digits = /\d+/.exec(readFileSync(path, 'latin1'))?.[0];
+    return digits === undefined ? undefined : Number(digits);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The id of a tracepoint, which only tracefs knows. */
+function tracepointId(event: string): bigint | Feature {
+  const failures: string[] = [];
+  for (const root of ['/sys/kernel/tracing', '/sys/kernel/debug/tracing']) {
+    try {
+      return BigInt(readFileSync(`${root}/events/${event}/id`, 'latin1').trim());
+    } catch (error) {
+      const code = (error as NodeJS.ErrnoException).code ?? errnoName(EPERM);
+      failures.push(`${root}: ${code}`);
+    }
+  }
+  return unavailable('no_tracefs', `No id of ${event} can be read (${failures.join(', ')}).`);
+}

@@ -1,0 +1,297 @@
+/**
+ * Program types: each is probed by loading a program of two instructions.
+ *
+ * @module
+ */
+import {
+  type Instruction,
+  instructions,
+  loadBtf,
+  loadProgram,
+  type Outcome,
+  Descriptor,
+  type ProgramRequest,
+} from './bpf-call.ts';
+import type { EbpfCapability } from './capabilities.ts';
+import type { Feature, ProgramKind } from './features.ts';
+import { available, explainRefusal, type Needs, type ProbeContext, unavailable } from './features-reasons.ts';
+import type { VmlinuxBtf } from './vmlinux-btf.ts';
+
+/**
+ * Functions that exist to be attached to (net/bpf/test_run.c): nothing calls them but
+ * BPF_PROG_TEST_RUN, so a program on them costs nobody anything.
+ */
+export const testFunction = 'bpf_fentry_test1';
+const modifyReturnFunction = 'bpf_modify_return_test';
+/** An LSM hook that is asked only when somebody reads the kernel log. */
+const quietLsmHook = 'bpf_lsm_syslog';
+
+/** enum bpf_attach_type. */
+export const attachTypes = {
+  CGROUP_INET_SOCK_CREATE: 2,
+  CGROUP_INET4_CONNECT: 10,
+  TRACE_FENTRY: 24,
+  TRACE_FEXIT: 25,
+  MODIFY_RETURN: 26,
+  LSM_MAC: 27,
+  TRACE_ITER: 28,
+  SK_LOOKUP: 36,
+  XDP: 37,
+  TRACE_KPROBE_MULTI: 42,
+  NETFILTER: 45,
+  TCX_INGRESS: 46,
+} as const;
+
+const BPF_F_SLEEPABLE = 16;
+const BPF_PROG_TYPE_XDP = 6;
+const BPF_PROG_TYPE_RAW_TRACEPOINT = 17;
+const BPF_PROG_TYPE_EXT = 28;
+const BPF_FUNC_probe_read_kernel = 113;
+
+interface ProgramProbe extends Needs {
+  /** enum bpf_prog_type. */
+  readonly type: number;
+  readonly expectedAttachType?: number;
+  readonly flags?: number;
+  /** A kernel function whose BTF type id the program is loaded for. */
+  readonly attachFunction?: string;
+  /** A structure of function pointers and the member that the program implements. */
+  readonly implements?: { readonly struct: string; readonly member: string };
+  /** What the program returns; 0 unless told. */
+  readonly returns?: number;
+}
+
+const bpf: readonly EbpfCapability[] = ['CAP_BPF'];
+const perfmon: readonly EbpfCapability[] = ['CAP_BPF', 'CAP_PERFMON'];
+const netAdmin: readonly EbpfCapability[] = ['CAP_BPF', 'CAP_NET_ADMIN'];
+const tracing = { type: 26, capabilities: perfmon, builtWith: 'bpf_trampoline_link_prog' } as const;
+
+/**
+ * Capabilities: is_net_admin_prog_type and is_perfmon_prog_type of kernel/bpf/syscall.c.
+ * `since` is the kernel that has the type, or the attach type for the kinds of BPF_PROG_TYPE_TRACING.
+ */
+export const programProbes: Readonly<Record<ProgramKind, ProgramProbe>> = {
+  socket_filter: { type: 1, since: '3.19', capabilities: bpf },
+  kprobe: { type: 2, since: '4.1', capabilities: perfmon },
+  sched_cls: { type: 3, since: '4.1', capabilities: netAdmin },
+  tracepoint: { type: 5, since: '4.7', capabilities: perfmon },
+  // 2 is XDP_PASS: 0 would drop every packet wherever such a program was attached.
+  xdp: {
+    type: BPF_PROG_TYPE_XDP,
+    since: '4.8',
+    capabilities: netAdmin,
+    expectedAttachType: attachTypes.XDP,
+    returns: 2,
+  },
+  perf_event: { type: 7, since: '4.9', capabilities: perfmon },
+  cgroup_skb: { type: 8, since: '4.10', capabilities: bpf, returns: 1 },
+  cgroup_sock: {
+    type: 9,
+    since: '4.10',
+    capabilities: netAdmin,
+    expectedAttachType: attachTypes.CGROUP_INET_SOCK_CREATE,
+    returns: 1,
+  },
+  cgroup_sock_addr: {
+    type: 18,
+    since: '4.17',
+    capabilities: netAdmin,
+    expectedAttachType: attachTypes.CGROUP_INET4_CONNECT,
+    returns: 1,
+  },
+  raw_tracepoint: { type: BPF_PROG_TYPE_RAW_TRACEPOINT, since: '4.17', capabilities: perfmon },
+  fentry: {
+    ...tracing,
+    since: '5.5',
+    expectedAttachType: attachTypes.TRACE_FENTRY,
+    attachFunction: testFunction,
+  },
+  fexit: {
+    ...tracing,
+    since: '5.5',
+    expectedAttachType: attachTypes.TRACE_FEXIT,
+    attachFunction: testFunction,
+  },
+  fmod_ret: {
+    ...tracing,
+    since: '5.7',
+    expectedAttachType: attachTypes.MODIFY_RETURN,
+    attachFunction: modifyReturnFunction,
+  },
+  iter: {
+    ...tracing,
+    since: '5.8',
+    expectedAttachType: attachTypes.TRACE_ITER,
+    attachFunction: 'bpf_iter_task',
+    builtWith: 'bpf_iter_task',
+  },
+  lsm: {
+    type: 29,
+    since: '5.7',
+    capabilities: perfmon,
+    expectedAttachType: attachTypes.LSM_MAC,
+    attachFunction: quietLsmHook,
+    builtWith: quietLsmHook,
+  },
+  ext: { type: BPF_PROG_TYPE_EXT, since: '5.6', capabilities: ['CAP_BPF', 'CAP_PERFMON', 'CAP_NET_ADMIN'] },
+  struct_ops: {
+    type: 27,
+    since: '5.6',
+    capabilities: perfmon,
+    implements: { struct: 'tcp_congestion_ops', member: 'init' },
+  },
+  sk_lookup: {
+    type: 30,
+    since: '5.9',
+    capabilities: bpf,
+    expectedAttachType: attachTypes.SK_LOOKUP,
+    returns: 1,
+  },
+  syscall: { type: 31, since: '5.14', capabilities: bpf, flags: BPF_F_SLEEPABLE },
+  netfilter: {
+    type: 32,
+    since: '6.4',
+    capabilities: netAdmin,
+    expectedAttachType: attachTypes.NETFILTER,
+    returns: 1,
+    builtWith: 'bpf_nf_link_attach',
+  },
+};
+
+function returning(value: number): readonly Instruction[] {
+  return [instructions.setRegister(0, value), instructions.exit()];
+}
+
+/** BTF and type ids of the kernel, or the answer that every kind depending on them gives. */
+export type BtfOrReason = VmlinuxBtf | Feature;
+
+/**
+ * Loads a minimal program of `kind`.
+ *
+ * @param overrides - Fields of the request to ask differently, e.g. for another attach type.
+ * @returns the program, which the caller disposes, or why there is none.
+ */
+export function loadMinimal(
+  kind: ProgramKind,
+  btf: BtfOrReason,
+  context: ProbeContext,
+  overrides: Partial<ProgramRequest> = {},
+): Descriptor | Feature {
+  if (kind === 'ext') return loadExtension(context);
+  const probe = programProbes[kind];
+  const target = attachTarget(probe, btf);
+  if ('available' in target) return target;
+  const outcome = loadProgram({
+    type: probe.type,
+    expectedAttachType: probe.expectedAttachType ?? 0,
+    flags: probe.flags ?? 0,
+    instructions: returning(probe.returns ?? 0),
+    ...target,
+    ...overrides,
+  });
+  return outcome instanceof Descriptor ? outcome : explainRefusal(outcome, probe, context);
+}
+
+/** Whether a program of `kind` can be loaded. */
+export function probeProgram(kind: ProgramKind, btf: BtfOrReason, context: ProbeContext): Feature {
+  const program = loadMinimal(kind, btf, context);
+  if (!(program instanceof Descriptor)) return program;
+  program[Symbol.dispose]();
+  return available;
+}
+
+/** Whether tracing programs may read kernel memory; lockdown and some kernels take only that away. */
+export function probeReadKernel(context: ProbeContext): Feature {
+  const outcome = loadProgram({
+    type: BPF_PROG_TYPE_RAW_TRACEPOINT,
+    instructions: [
+      instructions.copyRegister(1, 10),
+      instructions.addToRegister(1, -8),
+      instructions.setRegister(2, 8),
+      instructions.setRegister(3, 0),
+      instructions.call(BPF_FUNC_probe_read_kernel),
+      ...returning(0),
+    ],
+  });
+  if (!(outcome instanceof Descriptor)) {
+    return explainRefusal(outcome, { since: '5.5', capabilities: perfmon }, context);
+  }
+  outcome[Symbol.dispose]();
+  return available;
+}
+
+function attachTarget(probe: ProgramProbe, btf: BtfOrReason): Partial<ProgramRequest> | Feature {
+  const { attachFunction, implements: implementation } = probe;
+  if (attachFunction === undefined && implementation === undefined) return {};
+  if ('available' in btf) return btf;
+  if (attachFunction !== undefined) {
+    const id = btf.findFunction(attachFunction);
+    return id === undefined ? notInBtf(attachFunction) : { attachBtfId: id };
+  }
+  if (implementation === undefined) return {};
+  const structId = btf.findStruct(implementation.struct);
+  if (structId === undefined) return notInBtf(`struct ${implementation.struct}`);
+  const member = btf.findMember(structId, implementation.member);
+  if (member === undefined) return notInBtf(`${implementation.struct}.${implementation.member}`);
+  return { attachBtfId: structId, expectedAttachType: member };
+}
+
+function notInBtf(name: string): Feature {
+  return unavailable('not_in_kernel', `The kernel's BTF has no ${name}.`);
+}
+
+/**
+ * A freplace program can only be loaded against another program, and both need BTF: an XDP program
+ * is loaded and replaced by one of the same signature. The target may be closed afterwards: the
+ * extension holds on to it.
+ */
+function loadExtension(context: ProbeContext): Descriptor | Feature {
+  const needs = programProbes.ext;
+  const explain = (outcome: Outcome) =>
+    outcome instanceof Descriptor ? outcome : explainRefusal(outcome, needs, context);
+  const descriptor = explain(loadBtf(extensionBtf()));
+  if (!(descriptor instanceof Descriptor)) return descriptor;
+  using _btf = descriptor;
+  const btf = { descriptor, functionId: extensionFunctionId };
+  const body = returning(programProbes.xdp.returns ?? 0);
+  const target = explain(loadProgram({ type: BPF_PROG_TYPE_XDP, instructions: body, btf }));
+  if (!(target instanceof Descriptor)) return target;
+  using _target = target;
+  return explain(
+    loadProgram({
+      type: BPF_PROG_TYPE_EXT,
+      instructions: body,
+      btf,
+      attachProgram: target,
+      attachBtfId: extensionFunctionId,
+    }),
+  );
+}
+
+const extensionFunctionId = 5;
+
+/** BTF of `int f(struct xdp_md *ctx)` (Documentation/bpf/btf.rst): five types and their names. */
+function extensionBtf(): Uint8Array {
+  const strings = Buffer.from('\0int\0xdp_md\0ctx\0f\0');
+  const nameOf = (name: string) => strings.indexOf(`\0${name}\0`) + 1;
+  const kind = { INT: 1 << 24, PTR: 2 << 24, STRUCT: 4 << 24, FUNC: 12 << 24, FUNC_PROTO: 13 << 24 };
+  const signed32 = (1 << 24) | 32;
+  const globalLinkage = 1;
+  const types = new Uint32Array(
+    [
+      [nameOf('int'), kind.INT, 4, signed32],
+      [nameOf('xdp_md'), kind.STRUCT, 0],
+      [0, kind.PTR, 2],
+      [0, kind.FUNC_PROTO | 1, 1, nameOf('ctx'), 3],
+      [nameOf('f'), kind.FUNC | globalLinkage, 4],
+    ].flat(),
+  );
+  const header = Buffer.alloc(24);
+  header.writeUInt16LE(0xeb9f, 0);
+  header.writeUInt8(1, 2);
+  header.writeUInt32LE(header.length, 4);
+  header.writeUInt32LE(types.byteLength, 12);
+  header.writeUInt32LE(types.byteLength, 16);
+  header.writeUInt32LE(strings.length, 20);
+  return Buffer.concat([header, Buffer.from(types.buffer), strings]);
+}

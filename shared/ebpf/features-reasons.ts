@@ -1,0 +1,135 @@
+/**
+ * From the kernel's answer to a reason: pure decisions, no system calls.
+ *
+ * @module
+ */
+import { constants } from 'node:os';
+
+import { type EbpfCapability, missingCapabilities } from './capabilities.ts';
+import type { Refusal } from './bpf-call.ts';
+import type { Feature, FeatureReason } from './features.ts';
+
+/** What is known about this process and kernel before the first probe. */
+export interface ProbeContext {
+  /** `uname -r`. */
+  readonly release: string;
+  readonly capabilities: readonly string[];
+  readonly inUserNamespace: boolean;
+  readonly lockdown: 'none' | 'integrity' | 'confidentiality' | undefined;
+  readonly lsms: readonly string[] | undefined;
+  /**
+   * Whether the kernel's BTF has a function of that name: evidence of what it was built with.
+   * Undefined where there is no BTF.
+   */
+  readonly hasFunction: (name: string) => boolean | undefined;
+}
+
+/** What a feature needs. */
+export interface Needs {
+  /** The first kernel that has it, "5.8". */
+  readonly since: string;
+  readonly capabilities: readonly EbpfCapability[];
+  /** A kernel function that is there exactly when the feature was built in. */
+  readonly builtWith?: string;
+}
+
+export const available: Feature = { available: true };
+
+export function unavailable(reason: FeatureReason, detail: string): Feature {
+  return { available: false, reason, detail };
+}
+
+/** The errno of ENOTSUPP, which the kernel answers though user space has no name for it (include/linux/errno.h). */
+export const ENOTSUPP = 524;
+
+const errnoNames: ReadonlyMap<number, string> = new Map([
+  // Reversed, so that the first of two names for a number wins: EAGAIN, not EWOULDBLOCK.
+  ...Object.entries(constants.errno)
+    .reverse()
+    .map(([name, number]) => [number, name] as const),
+  [constants.errno.EOPNOTSUPP, 'EOPNOTSUPP'],
+  [ENOTSUPP, 'ENOTSUPP'],
+]);
+
+/** "EPERM"; a number without a name stays a number. */
+export function errnoName(errno: number): string {
+  return errnoNames.get(errno) ?? `errno ${errno}`;
+}
+
+/** The last line of a verifier log that says why, without the statistics that end every log. */
+export function lastVerifierLine(log: string): string | undefined {
+  return log
+    .split('\n')
+    .map((line) => line.trim())
+    .findLast(
+      (line) => line !== '' && !line.startsWith('processed ') && !line.startsWith('verification time'),
+    );
+}
+
+/** "A, B and C". */
+function listed(names: readonly string[]): string {
+  return new Intl.ListFormat('en-GB').format(names);
+}
+
+/** Whether a kernel release ("6.1.0-25-amd64") is at least "5.8". A release that cannot be read is. */
+export function isAtLeast(release: string, since: string): boolean {
+  const [major, minor] = numbersOf(release);
+  const [sinceMajor, sinceMinor] = numbersOf(since);
+  if (major === undefined || minor === undefined || sinceMajor === undefined) return true;
+  return major !== sinceMajor ? major > sinceMajor : minor >= (sinceMinor ?? 0);
+}
+
+function numbersOf(version: string): readonly number[] {
+  return /^(\d+)\.(\d+)/.exec(version)?.slice(1).map(Number) ?? [];
+}
+
+/** Before 5.11 the kernel charged eBPF memory to RLIMIT_MEMLOCK and answered EPERM when that was too low. */
+export const memcgAccountingSince = '5.11';
+
+/** Why the kernel refused, from its answer and from what is known about it. */
+export function explainRefusal(refusal: Refusal, needs: Needs, context: ProbeContext): Feature {
+  const { errno: code } = refusal;
+  const name = errnoName(code);
+  const line = lastVerifierLine(refusal.log);
+  const answer = line === undefined ? name : `${name} (${line})`;
+  const { EPERM, EACCES } = constants.errno;
+
+  if ((code === EPERM || code === EACCES) && line === undefined) {
+    const missing = missingCapabilities(context.capabilities, needs.capabilities);
+    if (missing.length > 0) {
+      return unavailable('missing_capability', `${name}: needs ${listed(missing)}.`);
+    }
+    if (context.inUserNamespace) {
+      const names = listed(needs.capabilities);
+      return unavailable('missing_capability', `${name}: ${names} must be held outside the user namespace.`);
+    }
+    if (!isAtLeast(context.release, memcgAccountingSince)) {
+      return unavailable(
+        'memlock_limit',
+        `${name}: kernels before ${memcgAccountingSince} answer so when RLIMIT_MEMLOCK is too low.`,
+      );
+    }
+  }
+  if (context.lockdown === 'confidentiality' && (code === EPERM || line?.includes('unknown func'))) {
+    return unavailable('lockdown', `${answer}: the kernel is locked down (confidentiality).`);
+  }
+  if (!isAtLeast(context.release, needs.since)) {
+    return unavailable(
+      'not_in_kernel',
+      `${answer}: it came with Linux ${needs.since}, this is ${context.release}.`,
+    );
+  }
+  if (needs.builtWith !== undefined && context.hasFunction(needs.builtWith) === false) {
+    return unavailable(
+      'not_in_kernel',
+      `${answer}: this kernel was built without it (no ${needs.builtWith}).`,
+    );
+  }
+  const held = line === undefined && (code === EPERM || code === EACCES) ? listed(needs.capabilities) : '';
+  return unavailable(
+    'refused',
+    held === ''
+      ? `The kernel answers ${answer}, though it came with Linux ${needs.since}.`
+      : `The kernel answers ${answer} to a process with ${held}, though it came with Linux ${needs.since}.`,
+  );
+}
