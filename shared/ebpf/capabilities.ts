@@ -16,8 +16,9 @@ const capabilityNames: readonly string[] = (
   .split(' ')
   .map((name) => `CAP_${name}`);
 
-/** The capabilities that eBPF asks for, one by one; CAP_SYS_ADMIN stands for all of them. */
-export type EbpfCapability = 'CAP_BPF' | 'CAP_PERFMON' | 'CAP_NET_ADMIN';
+/** The capabilities that eBPF asks for; CAP_SYS_ADMIN stands for each of them, and for all before 5.8. */
+export const ebpfCapabilities = ['CAP_BPF', 'CAP_PERFMON', 'CAP_NET_ADMIN', 'CAP_SYS_ADMIN'] as const;
+export type EbpfCapability = (typeof ebpfCapabilities)[number];
 
 /**
  * The names in the `CapEff:` line of a /proc/PID/status, in the order of their numbers. A bit this

@@ -36,6 +36,8 @@ const { EBADF, EEXIST, EINVAL, ENODEV, ENOENT, EOPNOTSUPP, EPERM } = constants.e
 
 const perfmon = { capabilities: ['CAP_BPF', 'CAP_PERFMON'] } as const;
 const netAdmin = { capabilities: ['CAP_BPF', 'CAP_NET_ADMIN'] } as const;
+/** Recent kernels open uprobe events for CAP_SYS_ADMIN only (kernel/events/core.c, perf_uprobe_event_init). */
+const userProbe = { capabilities: ['CAP_BPF', 'CAP_PERFMON', 'CAP_SYS_ADMIN'] } as const;
 
 /** What each kind needs; `since` is the kernel that has the way to attach which is probed here. */
 export const attachNeeds: Readonly<Record<AttachKind, Needs>> = {
@@ -44,8 +46,8 @@ export const attachNeeds: Readonly<Record<AttachKind, Needs>> = {
   kprobe: { ...perfmon, since: '4.17' },
   kretprobe: { ...perfmon, since: '4.17' },
   kprobe_multi: { ...perfmon, since: '5.18' },
-  uprobe: { ...perfmon, since: '4.17' },
-  uretprobe: { ...perfmon, since: '4.17' },
+  uprobe: { ...userProbe, since: '4.17' },
+  uretprobe: { ...userProbe, since: '4.17' },
   fentry: { ...perfmon, since: '5.5' },
   fexit: { ...perfmon, since: '5.5' },
   lsm: { ...perfmon, since: '5.7' },
@@ -139,6 +141,10 @@ export const attachProbes: Readonly<
       if (code === EINVAL || code === EEXIST) return available;
       if (code === ENOENT) {
         return unavailable('not_in_kernel', 'ENOENT: there is no clsact qdisc (CONFIG_NET_SCH_INGRESS).');
+      }
+      // rtnetlink, unlike bpf(2), takes CAP_SYS_ADMIN for nothing.
+      if (code === EPERM && !context.capabilities.includes('CAP_NET_ADMIN')) {
+        return unavailable('missing_capability', 'EPERM: needs CAP_NET_ADMIN.');
       }
       return explainRefusal({ errno: code, log: '' }, attachNeeds.tc, context);
     }),
