@@ -175,7 +175,7 @@ suite('ring buffer of this kernel', { skip: missing(), timeout: 60_000 }, () => 
     assert.deepEqual(ring.errors, [boom]);
     assert.deepEqual(ring.sequences, [...upTo(10), 20, 21, 22, 23, 24]);
     assert.deepEqual(buffer.totals, { records: 25, failed: 10, discarded: 0, busyWaits: 0 });
-    ring.errors.length = 0;
+    ring.errors.pop();
     ring.producer.run(25, 1);
     await ring.until(16);
   });
@@ -189,8 +189,8 @@ suite('ring buffer of this kernel', { skip: missing(), timeout: 60_000 }, () => 
     using _buffer = ring.open();
     // Were it still polled, each turn of the loop would report it again.
     for (let turn = 0; turn < 20; turn++) await setImmediate();
-    assert.equal(ring.errors.length, 1);
-    const [error] = ring.errors;
+    const [error, ...more] = ring.errors;
+    assert.deepEqual(more, []);
     assert.equal((error as { code?: string }).code, errorCodes.DECODE);
     assert.match(String(error), /position 1099511627776/);
     consumer.transfer(0);
@@ -207,8 +207,7 @@ suite('ring buffer of this kernel', { skip: missing(), timeout: 60_000 }, () => 
     assert.equal(buffer.drain(), 1);
     assert.ok(kept);
     assert.equal(kept.bytes.length, 2 * ring.sizeBytes);
-    buffer[Symbol.dispose]();
-    buffer[Symbol.dispose]();
+    for (let twice = 0; twice < 2; twice++) buffer[Symbol.dispose]();
     assert.equal(mappings(), before);
     assert.equal(kept.bytes.length, 0);
     assert.throws(() => kept?.view.getUint8(0), TypeError);
