@@ -3,28 +3,25 @@
  *
  * @module
  */
-import {
-  type Instruction,
-  instructions,
-  loadBtf,
-  loadProgram,
-  type Outcome,
-  Descriptor,
-  type ProgramRequest,
-} from './bpf-call.ts';
+import { type Instruction, instructions, loadProgram, Descriptor, type ProgramRequest } from './bpf-call.ts';
 import type { EbpfCapability } from './capabilities.ts';
 import type { Feature, ProgramKind } from './features.ts';
 import { available, explainRefusal, type Needs, type ProbeContext, unavailable } from './features-reasons.ts';
+import { loadExtension } from './features-freplace.ts';
 import type { VmlinuxBtf } from './vmlinux-btf.ts';
 
 /**
- * Functions that exist to be attached to (net/bpf/test_run.c): nothing calls them but
- * BPF_PROG_TEST_RUN, so a program on them costs nobody anything.
+ * A function that exists to be attached to (net/bpf/test_run.c): nothing calls it but
+ * BPF_PROG_TEST_RUN, so a program on it costs nobody anything.
  */
 export const testFunction = 'bpf_fentry_test1';
-const modifyReturnFunction = 'bpf_modify_return_test';
-/** An LSM hook that is asked only when somebody reads the kernel log. */
+/**
+ * An LSM hook that is asked only when somebody reads the kernel log. Every kernel lets fmod_ret
+ * programs change what security_* functions return; the test function for them only those kernels
+ * that were built for error injection.
+ */
 const quietLsmHook = 'bpf_lsm_syslog';
+const quietSecurityFunction = 'security_syslog';
 
 /** enum bpf_attach_type. */
 export const attachTypes = {
@@ -43,9 +40,7 @@ export const attachTypes = {
 } as const;
 
 const BPF_F_SLEEPABLE = 16;
-const BPF_PROG_TYPE_XDP = 6;
 const BPF_PROG_TYPE_RAW_TRACEPOINT = 17;
-const BPF_PROG_TYPE_EXT = 28;
 const BPF_FUNC_probe_read_kernel = 113;
 
 interface ProgramProbe extends Needs {
@@ -77,7 +72,7 @@ export const programProbes: Readonly<Record<ProgramKind, ProgramProbe>> = {
   tracepoint: { type: 5, since: '4.7', capabilities: perfmon },
   // 2 is XDP_PASS: 0 would drop every packet wherever such a program was attached.
   xdp: {
-    type: BPF_PROG_TYPE_XDP,
+    type: 6,
     since: '4.8',
     capabilities: netAdmin,
     expectedAttachType: attachTypes.XDP,
@@ -116,7 +111,7 @@ export const programProbes: Readonly<Record<ProgramKind, ProgramProbe>> = {
     ...tracing,
     since: '5.7',
     expectedAttachType: attachTypes.MODIFY_RETURN,
-    attachFunction: modifyReturnFunction,
+    attachFunction: quietSecurityFunction,
   },
   iter: {
     ...tracing,
@@ -133,7 +128,7 @@ export const programProbes: Readonly<Record<ProgramKind, ProgramProbe>> = {
     attachFunction: quietLsmHook,
     builtWith: quietLsmHook,
   },
-  ext: { type: BPF_PROG_TYPE_EXT, since: '5.6', capabilities: ['CAP_BPF', 'CAP_PERFMON', 'CAP_NET_ADMIN'] },
+  ext: { type: 28, since: '5.6', capabilities: ['CAP_BPF', 'CAP_PERFMON', 'CAP_NET_ADMIN'] },
   struct_ops: {
     type: 27,
     since: '5.6',
@@ -177,8 +172,11 @@ export function loadMinimal(
   context: ProbeContext,
   overrides: Partial<ProgramRequest> = {},
 ): Descriptor | Feature {
-  if (kind === 'ext') return loadExtension(context);
   const probe = programProbes[kind];
+  if (kind === 'ext') {
+    const extension = loadExtension();
+    return extension instanceof Descriptor ? extension : explainRefusal(extension, probe, context);
+  }
   const target = attachTarget(probe, btf);
   if ('available' in target) return target;
   const outcome = loadProgram({
@@ -238,60 +236,4 @@ function attachTarget(probe: ProgramProbe, btf: BtfOrReason): Partial<ProgramReq
 
 function notInBtf(name: string): Feature {
   return unavailable('not_in_kernel', `The kernel's BTF has no ${name}.`);
-}
-
-/**
- * A freplace program can only be loaded against another program, and both need BTF: an XDP program
- * is loaded and replaced by one of the same signature. The target may be closed afterwards: the
- * extension holds on to it.
- */
-function loadExtension(context: ProbeContext): Descriptor | Feature {
-  const needs = programProbes.ext;
-  const explain = (outcome: Outcome) =>
-    outcome instanceof Descriptor ? outcome : explainRefusal(outcome, needs, context);
-  const descriptor = explain(loadBtf(extensionBtf()));
-  if (!(descriptor instanceof Descriptor)) return descriptor;
-  using _btf = descriptor;
-  const btf = { descriptor, functionId: extensionFunctionId };
-  const body = returning(programProbes.xdp.returns ?? 0);
-  const target = explain(loadProgram({ type: BPF_PROG_TYPE_XDP, instructions: body, btf }));
-  if (!(target instanceof Descriptor)) return target;
-  using _target = target;
-  return explain(
-    loadProgram({
-      type: BPF_PROG_TYPE_EXT,
-      instructions: body,
-      btf,
-      attachProgram: target,
-      attachBtfId: extensionFunctionId,
-    }),
-  );
-}
-
-const extensionFunctionId = 5;
-
-/** BTF of `int f(struct xdp_md *ctx)` (Documentation/bpf/btf.rst): five types and their names. */
-function extensionBtf(): Uint8Array {
-  const strings = Buffer.from('\0int\0xdp_md\0ctx\0f\0');
-  const nameOf = (name: string) => strings.indexOf(`\0${name}\0`) + 1;
-  const kind = { INT: 1 << 24, PTR: 2 << 24, STRUCT: 4 << 24, FUNC: 12 << 24, FUNC_PROTO: 13 << 24 };
-  const signed32 = (1 << 24) | 32;
-  const globalLinkage = 1;
-  const types = new Uint32Array(
-    [
-      [nameOf('int'), kind.INT, 4, signed32],
-      [nameOf('xdp_md'), kind.STRUCT, 0],
-      [0, kind.PTR, 2],
-      [0, kind.FUNC_PROTO | 1, 1, nameOf('ctx'), 3],
-      [nameOf('f'), kind.FUNC | globalLinkage, 4],
-    ].flat(),
-  );
-  const header = Buffer.alloc(24);
-  header.writeUInt16LE(0xeb9f, 0);
-  header.writeUInt8(1, 2);
-  header.writeUInt32LE(header.length, 4);
-  header.writeUInt32LE(types.byteLength, 12);
-  header.writeUInt32LE(types.byteLength, 16);
-  header.writeUInt32LE(strings.length, 20);
-  return Buffer.concat([header, Buffer.from(types.buffer), strings]);
 }
