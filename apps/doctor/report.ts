@@ -1,0 +1,157 @@
+/**
+ * What `rampart doctor` says, as text for people and as one object for programs.
+ *
+ * @module
+ */
+import {
+  type EbpfCapability,
+  ebpfCapabilities,
+  missingCapabilities,
+} from '../../shared/ebpf/capabilities.ts';
+import { attachNeeds } from '../../shared/ebpf/features-attach.ts';
+import { programProbes } from '../../shared/ebpf/features-programs.ts';
+import { attachKinds, type Feature, type KernelFeatures, programKinds } from '../../shared/ebpf/features.ts';
+import { indentText, paint, renderTable, type Row } from '../../shared/observe/table.ts';
+
+/** What the report needs to know of a sensor mode. */
+export interface ModeFacts {
+  readonly name: string;
+  /** Why the mode cannot run with these features; undefined when it can. */
+  unavailable(features: KernelFeatures): string | undefined;
+  /** What the mode cannot see, each as a sentence or phrase. */
+  readonly blindSpots: readonly string[];
+}
+
+/**
+ * `rampart doctor --json`. `schemaVersion` grows when a field changes its meaning or goes away;
+ * new fields may come without that.
+ *
+ * - `kernel`: everything that was probed, see {@link KernelFeatures}. A field this process cannot
+ *   know is absent. Each feature is `{"available":true}` or
+ *   `{"available":false,"reason":WORD,"detail":SENTENCE}` with a word of `featureReasons`.
+ * - `missingCapabilities`: those that eBPF asks for and this process lacks.
+ * - `sensor.mode`: the mode that `rampart watch` takes, null when it can take none.
+ * - `sensor.cannotSee`: what that mode cannot see.
+ * - `sensor.modes`: all modes, best first; `unavailable` is the reason, null when the mode can run.
+ */
+export interface DoctorReport {
+  readonly schemaVersion: 1;
+  readonly kernel: KernelFeatures;
+  readonly missingCapabilities: readonly EbpfCapability[];
+  readonly sensor: {
+    readonly mode: string | null;
+    readonly cannotSee: readonly string[];
+    readonly modes: readonly { readonly name: string; readonly unavailable: string | null }[];
+  };
+}
+
+/** @param modes - Best first; the first one that can run is the one that is used. */
+export function examine(kernel: KernelFeatures, modes: readonly ModeFacts[]): DoctorReport {
+  const used = modes.find((mode) => mode.unavailable(kernel) === undefined);
+  return {
+    schemaVersion: 1,
+    kernel,
+    missingCapabilities: missingCapabilities(kernel.capabilities, ebpfCapabilities),
+    sensor: {
+      mode: used?.name ?? null,
+      cannotSee: used?.blindSpots ?? [],
+      modes: modes.map((mode) => ({ name: mode.name, unavailable: mode.unavailable(kernel) ?? null })),
+    },
+  };
+}
+
+export interface TextOptions {
+  /** Where sentences wrap. */
+  readonly widthColumns: number;
+  readonly colour: boolean;
+}
+
+/** The report for people, ending with a newline. */
+export function renderReport(report: DoctorReport, options: TextOptions): string {
+  const { kernel } = report;
+  return (
+    [
+      renderTable(headRows(report), options),
+      renderFeatures(
+        'PROGRAM TYPE',
+        programKinds.map((kind) => [kind, programProbes[kind].since, kernel.programs[kind]]),
+        options,
+      ),
+      renderFeatures(
+        'ATTACH KIND',
+        attachKinds.map((kind) => [kind, attachNeeds[kind].since, kernel.attach[kind]]),
+        options,
+      ),
+      renderSensor(report, options),
+      '',
+    ]
+      .join('\n\n')
+      .trimEnd() + '\n'
+  );
+}
+
+function headRows(report: DoctorReport): readonly Row[] {
+  const { kernel, missingCapabilities: missing } = report;
+  const btfMiB = ((kernel.btfSizeBytes ?? 0) / 2 ** 20).toFixed(1);
+  const facts: readonly (readonly [string, string, string?])[] = [
+    ['Kernel', `${kernel.release} (${kernel.arch})`],
+    ['libbpf', kernel.libbpf ?? 'not installed: apt-get install libbpf1'],
+    kernel.btf.available ? ['BTF', `yes, ${btfMiB} MiB`] : ['BTF', 'no', kernel.btf.detail],
+    ['JIT', choose(kernel.jit, 'on', 'off')],
+    kernel.ringBuffer.available ? ['Ring buffer', 'yes'] : ['Ring buffer', 'no', kernel.ringBuffer.detail],
+    kernel.probeReadKernel.available
+      ? ['Kernel memory', 'readable']
+      : ['Kernel memory', 'not readable', kernel.probeReadKernel.detail],
+    ['Unprivileged eBPF', choose(kernel.unprivilegedBpfDisabled, 'off', 'allowed')],
+    ['Lockdown', kernel.lockdown ?? unknown],
+    ['Security modules', kernel.lsms?.join(', ') ?? unknown],
+    ['Control groups', kernel.cgroupVersions.map((version) => `v${version}`).join(' and ') || 'not mounted'],
+    ['Capabilities', missing.length === 0 ? 'all that are needed' : `missing ${missing.join(', ')}`],
+  ];
+  return facts.map(([name, value, note]) => ({ cells: [{ text: name, style: 'bold' }, value], note }));
+}
+
+const unknown = 'unknown to this process';
+
+function choose(value: boolean | number | undefined, yes: string, no: string): string {
+  return value === undefined ? unknown : value ? yes : no;
+}
+
+function renderFeatures(
+  title: string,
+  features: readonly (readonly [name: string, since: string, feature: Feature])[],
+  options: TextOptions,
+): string {
+  const rows = features.map(([name, since, feature], index): Row => {
+    if (feature.available) return { cells: [name, { text: 'yes', style: 'green' }, since, ''] };
+    const { reason, detail } = feature;
+    // A run of the same answer says it once.
+    const next = features[index + 1]?.[2];
+    const repeated =
+      next !== undefined && !next.available && next.reason === reason && next.detail === detail;
+    return {
+      cells: [name, { text: 'no', style: 'red' }, since, reason],
+      note: repeated ? undefined : detail,
+    };
+  });
+  return renderTable(rows, { ...options, head: [title, 'HERE', 'SINCE', 'REASON'] });
+}
+
+function renderSensor(report: DoctorReport, options: TextOptions): string {
+  const { sensor } = report;
+  const { widthColumns, colour } = options;
+  const lines =
+    sensor.mode === null
+      ? [paint('red', 'No sensor mode can run here.', colour)]
+      : [`rampart watch uses the sensor mode ${paint('green', sensor.mode, colour)}.`];
+  for (const { name, unavailable } of sensor.modes) {
+    if (unavailable !== null) lines.push(indentText(`not ${name}: ${unavailable}`, 2, widthColumns));
+  }
+  if (sensor.mode !== null) {
+    lines.push(
+      sensor.cannotSee.length === 0 ? 'It sees every access.' : `What ${sensor.mode} cannot see:`,
+      ...sensor.cannotSee.map((line) => `  - ${indentText(line, 4, widthColumns).trimStart()}`),
+    );
+  }
+  return lines.join('\n');
+}
