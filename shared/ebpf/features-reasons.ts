@@ -93,8 +93,10 @@ export function explainRefusal(refusal: Refusal, needs: Needs, context: ProbeCon
   const line = lastVerifierLine(refusal.log);
   const answer = line === undefined ? name : `${name} (${line})`;
   const { EPERM, EACCES } = constants.errno;
+  // With a line of the verifier, EACCES is about the program, not about the process.
+  const aboutPrivileges = (code === EPERM || code === EACCES) && line === undefined;
 
-  if ((code === EPERM || code === EACCES) && line === undefined) {
+  if (aboutPrivileges) {
     const missing = missingCapabilities(context.capabilities, needs.capabilities);
     if (missing.length > 0) {
       return unavailable('missing_capability', `${name}: needs ${listed(missing)}.`);
@@ -125,11 +127,6 @@ export function explainRefusal(refusal: Refusal, needs: Needs, context: ProbeCon
       `${answer}: this kernel was built without it (no ${needs.builtWith}).`,
     );
   }
-  const held = line === undefined && (code === EPERM || code === EACCES) ? listed(needs.capabilities) : '';
-  return unavailable(
-    'refused',
-    held === ''
-      ? `The kernel answers ${answer}, though it came with Linux ${needs.since}.`
-      : `The kernel answers ${answer} to a process with ${held}, though it came with Linux ${needs.since}.`,
-  );
+  const allowed = aboutPrivileges ? ', though the process has the capabilities' : '';
+  return unavailable('refused', `The kernel answers ${answer}${allowed}.`);
 }
