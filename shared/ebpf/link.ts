@@ -1,0 +1,23 @@
+/**
+ * Links: a program attached to a hook, for as long as the link is open.
+ *
+ * @module
+ */
+import { libbpf, type Pointer } from './ffi.ts';
+
+/** An attachment. Disposing detaches; the kernel detaches too when the process ends, however it ends. */
+export class BpfLink implements Disposable {
+  readonly name: string;
+  #pointer: Pointer | null;
+
+  constructor(pointer: Pointer, name: string) {
+    this.#pointer = pointer;
+    this.name = name;
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#pointer === null) return;
+    libbpf().linkDestroy(this.#pointer);
+    this.#pointer = null;
+  }
+}

@@ -1,0 +1,155 @@
+/**
+ * Maps: key-value stores shared between eBPF programs and this process.
+ *
+ * @module
+ */
+import { errorCodes, RampartError } from '../observe/errors.ts';
+import { errno, libbpf, libc, type Pointer, viewMemory } from './ffi.ts';
+import { errnoName } from './libc.ts';
+
+const ENOENT = 2;
+const E2BIG = 7;
+const PROT_READ_WRITE = 3;
+const MAP_SHARED = 1;
+const MAP_FAILED = 0xffff_ffff_ffff_ffffn;
+
+/** One map of an object. Lives as long as its object. Keys and values are bytes in kernel layout. */
+export class BpfMap {
+  readonly name: string;
+  readonly #pointer: Pointer;
+
+  constructor(pointer: Pointer, name: string) {
+    this.#pointer = pointer;
+    this.name = name;
+  }
+
+  /** Owned by the object; -1 before it is loaded. */
+  get fd(): number {
+    return libbpf().mapFd(this.#pointer);
+  }
+
+  get maxEntries(): number {
+    return libbpf().mapMaxEntries(this.#pointer);
+  }
+
+  /** Only before the object is loaded. */
+  set maxEntries(entries: number) {
+    if (libbpf().mapSetMaxEntries(this.#pointer, entries) !== 0) throw this.#failed('resize', errno());
+  }
+
+  get keySizeBytes(): number {
+    return libbpf().mapKeySize(this.#pointer);
+  }
+
+  get valueSizeBytes(): number {
+    return libbpf().mapValueSize(this.#pointer);
+  }
+
+  /** The value of `key`, or undefined. */
+  lookup(key: Uint8Array): Uint8Array | undefined {
+    const value = new Uint8Array(this.valueSizeBytes);
+    if (libbpf().mapLookup(this.fd, key, value) === 0) return value;
+    const code = errno();
+    if (code === ENOENT) return undefined;
+    throw this.#failed('read', code);
+  }
+
+  /** Takes the value of `key` out in one step (LRU hashes since 5.14), or undefined. */
+  take(key: Uint8Array): Uint8Array | undefined {
+    const value = new Uint8Array(this.valueSizeBytes);
+    if (libbpf().mapLookupAndDelete(this.fd, key, value) === 0) return value;
+    const code = errno();
+    if (code === ENOENT) return undefined;
+    throw this.#failed('take from', code);
+  }
+
+  /**
+   * Sets `key` to `value`.
+   *
+   * @throws {RampartError} `LIMIT` naming the capacity when the map is full.
+   */
+  set(key: Uint8Array, value: Uint8Array): void {
+    if (libbpf().mapUpdate(this.fd, key, value, 0) === 0) return;
+    const code = errno();
+    if (code === E2BIG) {
+      throw new RampartError(errorCodes.LIMIT, {
+        what: `eBPF map ${this.name} is full`,
+        why: `it holds ${this.maxEntries} entries`,
+        next: 'Watch fewer files, or raise the capacity',
+      });
+    }
+    throw this.#failed('write', code);
+  }
+
+  /** Removes `key`; false when it was not there. */
+  delete(key: Uint8Array): boolean {
+    if (libbpf().mapDelete(this.fd, key) === 0) return true;
+    const code = errno();
+    if (code === ENOENT) return false;
+    throw this.#failed('delete from', code);
+  }
+
+  /**
+   * The keys, in the kernel's order. While others write, a key may be missed or seen again
+   * (kernel/bpf/hashtab.c restarts when the previous key is gone), so the walk is bounded by the
+   * map's capacity.
+   */
+  *keys(): Generator<Uint8Array, void> {
+    const lib = libbpf();
+    let key: Uint8Array | null = null;
+    for (let left = this.maxEntries; left > 0; left--) {
+      const next: Uint8Array = new Uint8Array(this.keySizeBytes);
+      if (lib.mapNextKey(this.fd, key, next) !== 0) {
+        const code = errno();
+        if (code === ENOENT) return;
+        throw this.#failed('walk', code);
+      }
+      yield next;
+      key = next;
+    }
+  }
+
+  /**
+   * Maps the values of an array map into this process (data sections are such maps, BPF_F_MMAPABLE
+   * since 5.5): reads and writes go straight to the kernel's memory. The caller disposes.
+   */
+  mapMemory(): MappedMemory {
+    const sizeBytes = this.valueSizeBytes;
+    const address = libc.mmap(null, sizeBytes, PROT_READ_WRITE, MAP_SHARED, this.fd, 0);
+    if (BigInt.asUintN(64, BigInt(address)) === MAP_FAILED) throw this.#failed('map', errno());
+    return new MappedMemory(BigInt(address), sizeBytes);
+  }
+
+  #failed(verb: string, code: number): RampartError {
+    return new RampartError(errorCodes.EBPF, {
+      what: `cannot ${verb} eBPF map ${this.name}`,
+      why: errnoName(code),
+    });
+  }
+}
+
+/** Kernel memory mapped into this process. After disposal its view must not be touched. */
+export class MappedMemory implements Disposable {
+  readonly #address: Pointer;
+  readonly #sizeBytes: number;
+  #view: DataView | undefined;
+
+  constructor(address: Pointer, sizeBytes: number) {
+    this.#address = address;
+    this.#sizeBytes = sizeBytes;
+    this.#view = new DataView(viewMemory(address, sizeBytes));
+  }
+
+  get view(): DataView {
+    if (this.#view === undefined) {
+      throw new RampartError(errorCodes.DISPOSED, { what: 'mapped eBPF memory is unmapped' });
+    }
+    return this.#view;
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#view === undefined) return;
+    this.#view = undefined;
+    libc.munmap(this.#address, this.#sizeBytes);
+  }
+}

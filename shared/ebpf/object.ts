@@ -1,0 +1,220 @@
+/**
+ * eBPF objects: the programs and maps of one `.bpf.o`, opened, configured, loaded and let go.
+ *
+ * @module
+ */
+import { errorCodes, RampartError } from '../observe/errors.ts';
+import {
+  errno,
+  libbpf,
+  libc,
+  type Pointer,
+  testRunOptionsSizeBytes,
+  viewMemory,
+  withLibbpfLog,
+  type Libbpf,
+} from './ffi.ts';
+import { errnoName } from './libc.ts';
+import { BpfLink } from './link.ts';
+import { BpfMap } from './map.ts';
+
+/** How many of the last lines of libbpf's and the verifier's log an error shows. */
+const SHOWN_LOG_LINES = 15;
+
+/** Runs a libbpf call; when it fails, its log goes into the error. `failed` looks at the result. */
+export function checked<T>(what: string, call: (lib: Libbpf) => T, failed: (result: T) => boolean): T {
+  const { result, log } = withLibbpfLog(call);
+  if (!failed(result)) return result;
+  const code = errno();
+  const lines = log.split('\n').filter((line) => line.trim() !== '');
+  // EACCES is the verifier's answer to a program, EPERM the kernel's answer to the caller.
+  const permission = code === 1;
+  throw new RampartError(errorCodes.EBPF, {
+    what,
+    why: errnoName(code),
+    ...(permission && {
+      next: 'The kernel refuses it: root with CAP_BPF, CAP_PERFMON or CAP_SYS_ADMIN is needed, and some kernels forbid this kind of program outright; `rampart doctor` tells which',
+    }),
+    ...(lines.length > 0 && { detail: lines.slice(-SHOWN_LOG_LINES).join('\n') }),
+  });
+}
+
+/** One program of an object. Lives as long as its object. */
+export class BpfProgram {
+  readonly name: string;
+  readonly #pointer: Pointer;
+
+  constructor(pointer: Pointer, name: string) {
+    this.#pointer = pointer;
+    this.name = name;
+  }
+
+  /** Whether {@link BpfObject.load} loads this program. Only before loading. */
+  set autoload(load: boolean) {
+    libbpf().programSetAutoload(this.#pointer, load);
+  }
+
+  /** The descriptor of the loaded program; owned by the object. */
+  get fd(): number {
+    return libbpf().programFd(this.#pointer);
+  }
+
+  /**
+   * Attaches where the section name says (`fexit/FUNCTION`, `kprobe/FUNCTION`, `raw_tp/NAME`).
+   * The caller disposes the link; the kernel drops it too when this process ends.
+   *
+   * @throws {RampartError} `EBPF` with the kernel's reason.
+   */
+  attach(): BpfLink {
+    const link = checked(
+      `cannot attach eBPF program ${this.name}`,
+      (lib) => lib.programAttach(this.#pointer),
+      (result) => result === null,
+    );
+    return new BpfLink(link as Pointer, this.name);
+  }
+
+  /** Attaches to the raw tracepoint `name`; as {@link attach} otherwise. */
+  attachRawTracepoint(name: string): BpfLink {
+    const link = checked(
+      `cannot attach eBPF program ${this.name} to raw tracepoint ${name}`,
+      (lib) => lib.programAttachRawTracepoint(this.#pointer, name),
+      (result) => result === null,
+    );
+    return new BpfLink(link as Pointer, `${this.name}@${name}`);
+  }
+
+  /**
+   * Runs the program once, here and now, with `context` as its context (BPF_PROG_TEST_RUN; raw
+   * tracepoint programs since kernel 5.10). Returns what the program returned.
+   */
+  testRun(context: Uint8Array): number {
+    const options = {
+      sz: testRunOptionsSizeBytes,
+      ctx_in: context,
+      ctx_size_in: context.byteLength,
+      retval: 0,
+    };
+    checked(
+      `cannot run eBPF program ${this.name}`,
+      (lib) => lib.programTestRun(this.fd, options),
+      (result) => result !== 0,
+    );
+    return options.retval;
+  }
+
+  /** How often the kernel skipped this program because it was already running on that CPU (since 5.12). */
+  get recursionMisses(): bigint {
+    // struct bpf_prog_info, include/uapi/linux/bpf.h: recursion_misses at byte 216.
+    const info = new Uint8Array(224);
+    const size: [number] = [info.byteLength];
+    if (libbpf().infoByFd(this.fd, info, size) !== 0) return 0n;
+    return size[0] >= 224 ? new DataView(info.buffer).getBigUint64(216, true) : 0n;
+  }
+}
+
+/** An opened `.bpf.o`. Disposing it unloads its programs and maps; dispose the links before. */
+export class BpfObject implements Disposable {
+  readonly name: string;
+  #pointer: Pointer | null;
+  // libbpf keeps pointers into these bytes until the object is closed.
+  readonly #bytes: Uint8Array;
+
+  private constructor(pointer: Pointer, name: string, bytes: Uint8Array) {
+    this.#pointer = pointer;
+    this.name = name;
+    this.#bytes = bytes;
+  }
+
+  /**
+   * Parses an object file. Nothing reaches the kernel yet.
+   *
+   * @throws {RampartError} `EBPF` when the bytes are no eBPF object; `UNSUPPORTED` without libbpf.
+   */
+  static open(bytes: Uint8Array, name: string): BpfObject {
+    const pointer = checked(
+      `cannot open eBPF object ${name}`,
+      (lib) => lib.objectOpenMem(bytes, bytes.byteLength, null),
+      (result) => result === null,
+    );
+    return new BpfObject(pointer as Pointer, name, bytes);
+  }
+
+  /**
+   * Creates the maps, relocates the programs for this kernel and has its verifier check them.
+   *
+   * @throws {RampartError} `EBPF` with the verifier's last lines.
+   */
+  load(): void {
+    const pointer = this.#alive();
+    checked(
+      `cannot load eBPF object ${this.name}`,
+      (lib) => lib.objectLoad(pointer),
+      (result) => result !== 0,
+    );
+    // libbpf parsed the kernel's BTF, some megabytes, and has freed it: give it back.
+    libc.mallocTrim(0);
+  }
+
+  /** All programs, in the order of the file. */
+  programs(): readonly BpfProgram[] {
+    const pointer = this.#alive();
+    const lib = libbpf();
+    const found: BpfProgram[] = [];
+    for (
+      let program = lib.objectNextProgram(pointer, null);
+      program !== null;
+      program = lib.objectNextProgram(pointer, program)
+    ) {
+      found.push(new BpfProgram(program, lib.programName(program)));
+    }
+    return found;
+  }
+
+  program(name: string): BpfProgram {
+    const pointer = libbpf().objectFindProgram(this.#alive(), name);
+    if (pointer === null) throw this.#missing('program', name);
+    return new BpfProgram(pointer, name);
+  }
+
+  map(name: string): BpfMap {
+    const pointer = libbpf().objectFindMap(this.#alive(), name);
+    if (pointer === null) throw this.#missing('map', name);
+    return new BpfMap(pointer, name);
+  }
+
+  /**
+   * The bytes a data map (`.rodata`) starts with, to be written before {@link load}. A view of
+   * libbpf's memory: not to be kept after the object is loaded or disposed.
+   */
+  initialValue(mapName: string): Uint8Array {
+    const lib = libbpf();
+    const map = lib.objectFindMap(this.#alive(), mapName);
+    if (map === null) throw this.#missing('map', mapName);
+    const size: [bigint | number] = [0];
+    const address = lib.mapInitialValue(map, size);
+    if (address === null) throw this.#missing('initial value of map', mapName);
+    return new Uint8Array(viewMemory(address, Number(size[0])));
+  }
+
+  #alive(): Pointer {
+    if (this.#pointer === null) {
+      throw new RampartError(errorCodes.DISPOSED, { what: `eBPF object ${this.name} is closed` });
+    }
+    return this.#pointer;
+  }
+
+  #missing(kind: string, name: string): RampartError {
+    return new RampartError(errorCodes.EBPF, {
+      what: `eBPF object ${this.name} has no ${kind} ${name}`,
+      why: `its ${this.#bytes.byteLength} bytes do not belong to this version`,
+      next: 'Reinstall, or rebuild it with scripts/build-bpf',
+    });
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#pointer === null) return;
+    libbpf().objectClose(this.#pointer);
+    this.#pointer = null;
+  }
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* What every hook does once it has a watched inode: filter, then rate limit, then record. */
+#ifndef RAMPART_ADMIT_H
+#define RAMPART_ADMIT_H
+
+#include "record.h"
+
+/* This process, in the first pid namespace: its own accesses raise nothing. */
+u32 agent_pid = 0;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct target_key);
+	__type(value, struct target);
+} targets SEC(".maps");
+
+/* Whether the target asks for this kind of access; see accessFilter in access.ts for the words. */
+static __always_inline int wanted(u32 filter, u32 mask)
+{
+	if (mask & MAY_ACCESS)
+		return filter & MAY_ACCESS;
+	if (mask & ANY_RWXA)
+		return filter & mask & ANY_RWXA;
+	return filter & MAY_OPEN;
+}
+
+/* Whether the rate limit lets work->access through; when not, it is folded into its bucket. */
+static __always_inline int take_token(struct work *work)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	u64 now = work->access.time_ns, next;
+	struct bucket fresh = {}, *bucket;
+	struct bucket_key key = {};
+
+	work->bucket_born_ns = 0;
+	work->folded_total = 0;
+	if (!nanoseconds_per_access)
+		return 1;
+	/* A recycled pid and a new program both start with a full bucket: their first access is never hidden. */
+	key.process_born = BPF_CORE_READ(task, group_leader, start_time);
+	key.exec_id = BPF_CORE_READ(task, self_exec_id);
+	key.pid = bpf_get_current_pid_tgid() >> 32;
+	key.target_id = work->access.target_id;
+	key.mask_and_verdict = work->access.mask | work->access.verdict << 16;
+	bucket = bpf_map_lookup_elem(&buckets, &key);
+	if (!bucket) {
+		fresh.next_ns = now + nanoseconds_per_access;
+		fresh.born_ns = now;
+		bpf_map_update_elem(&buckets, &key, &fresh, BPF_NOEXIST);
+		return 1;
+	}
+	next = bucket->next_ns;
+	if (next > now + burst_ns) {
+		__sync_fetch_and_add(&bucket->folded, 1);
+		return 0;
+	}
+	bucket->next_ns = (next > now ? next : now) + nanoseconds_per_access;
+	work->bucket_born_ns = bucket->born_ns;
+	work->folded_total = bucket->folded;
+	return 1;
+}
+
+/* Global for the verifier's sake, see put_path. */
+__noinline int finish(void)
+{
+	struct work *work = this_work();
+
+	if (!work)
+		return 0;
+	__sync_fetch_and_add(&counters.produced, 1);
+	if (work->access.verdict == VERDICT_UNKNOWN)
+		__sync_fetch_and_add(&counters.verdict_unknown, 1);
+	if (take_token(work))
+		return send();
+	__sync_fetch_and_add(&counters.folded, 1);
+	return 0;
+}
+
+/* From here on the access counts as produced: it ends as emitted, folded or lost. */
+static __always_inline int emit(struct access *access)
+{
+	struct work *work = this_work();
+
+	if (!work) /* an array of one entry: never */
+		return 0;
+	work->access = *access;
+	return finish();
+}
+
+/* Fills `access` when the inode's file is a target that wants this mask; the slow path behind the lookup. */
+static __always_inline int admit(struct target *target, struct inode *inode, struct access *access)
+{
+	if (!wanted(target->filter, access->mask))
+		return 0;
+	if (bpf_get_current_pid_tgid() >> 32 == agent_pid) {
+		__sync_fetch_and_add(&counters.own, 1);
+		return 0;
+	}
+	if (target->generation && inode) {
+		u32 generation = generation_of(inode);
+
+		if (generation && generation != target->generation) {
+			__sync_fetch_and_add(&counters.recycled, 1);
+			return 0;
+		}
+	}
+	access->target_id = target->id;
+	access->time_ns = bpf_ktime_get_ns();
+	return 1;
+}
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* The rate limit's state: one bucket per process, target and kind of access. */
+#ifndef RAMPART_BUCKETS_H
+#define RAMPART_BUCKETS_H
+
+#include "read.h"
+
+/* Set before loading: the pace of one bucket and how far it may run ahead, both in nanoseconds; 0: no limit. */
+const volatile u64 nanoseconds_per_access = 0;
+const volatile u64 burst_ns = 0;
+
+struct bucket_key {
+	u64 process_born;
+	u32 pid;
+	u32 exec_id;
+	u32 target_id;
+	u32 mask_and_verdict;
+};
+
+/* Generic cell rate algorithm: one time stamp holds the whole state of the limit. */
+struct bucket {
+	u64 next_ns;
+	u64 born_ns;
+	u32 folded;
+	u32 zero;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct bucket_key);
+	__type(value, struct bucket);
+} buckets SEC(".maps");
+
+#endif

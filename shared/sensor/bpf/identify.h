@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* What a descriptor stands for, read where the hooks read it. */
+#ifndef RAMPART_IDENTIFY_H
+#define RAMPART_IDENTIFY_H
+
+#include "read.h"
+
+struct identity identity = {};
+
+/*
+ * Never attached: user space runs it (BPF_PROG_TEST_RUN, raw tracepoints since 5.10) with a descriptor
+ * as argument and reads `identity`. What the hooks will see is read where they will see it, so file
+ * systems whose st_dev or st_ino differ from the inode's own (btrfs, overlay over several) need no care.
+ */
+SEC("raw_tp")
+int identify(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct file *file = file_of(ctx->args[0]);
+	struct inode *inode;
+
+	identity.pid = bpf_get_current_pid_tgid() >> 32;
+	if (!file) {
+		identity.error = -9; /* EBADF */
+		return 0;
+	}
+	inode = inode_of(file);
+	identity.inode = BPF_CORE_READ(inode, i_ino);
+	identity.device = BPF_CORE_READ(inode, i_sb, s_dev);
+	identity.generation = generation_of(inode);
+	identity.error = 0;
+	return 0;
+}
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/*
+ * The few kernel types the sensor reads, each with only the fields it uses. CO-RE relocates every
+ * access to where the running kernel keeps the field (preserve_access_index), so the order and the
+ * gaps here mean nothing. A name with three underscores is a flavour: the part behind them is
+ * ignored when libbpf looks the type up in the kernel's BTF.
+ */
+#ifndef RAMPART_KERNEL_H
+#define RAMPART_KERNEL_H
+
+#include <linux/bpf.h>
+
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s32 s32;
+
+/* include/linux/fs.h */
+#define MAY_EXEC 1
+#define MAY_WRITE 2
+#define MAY_READ 4
+#define MAY_APPEND 8
+#define MAY_ACCESS 16
+#define MAY_OPEN 32
+#define MAY_NOT_BLOCK 128
+#define FMODE_PATH 0x4000
+#define O_ACCMODE 3
+#define O_TRUNC 01000
+#define O_APPEND 02000
+#define ECHILD 10
+/* include/uapi/asm-generic/mman-common.h, mman.h */
+#define PROT_READ 1
+#define PROT_WRITE 2
+#define PROT_EXEC 4
+#define MAP_SHARED_MASK 1 /* MAP_SHARED and MAP_SHARED_VALIDATE both have bit 0 */
+#define MAP_ANONYMOUS 0x20
+/* include/uapi/linux/magic.h */
+#define OVERLAYFS_SUPER_MAGIC 0x794c7630
+/* arch/x86/include/asm/thread_info.h: the system call came in by a 32-bit gate */
+#define TS_COMPAT 2
+/* arch/arm64/include/asm/thread_info.h: a 32-bit task */
+#define TIF_32BIT 22
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct qstr {
+	const unsigned char *name;
+};
+
+struct hlist_bl_node {
+	struct hlist_bl_node **pprev;
+};
+
+struct inode;
+
+struct dentry {
+	struct hlist_bl_node d_hash;
+	struct dentry *d_parent;
+	struct qstr d_name;
+	struct inode *d_inode;
+};
+
+struct super_block {
+	u32 s_dev;
+	unsigned long s_magic;
+};
+
+struct inode {
+	struct super_block *i_sb;
+	unsigned long i_ino;
+	u32 i_generation;
+};
+
+/* fs/overlayfs/ovl_entry.h; a module's type: there only once the module is loaded */
+struct ovl_inode {
+	struct inode vfs_inode;
+	struct dentry *__upperdentry;
+};
+
+struct vfsmount {
+	struct dentry *mnt_root;
+};
+
+/* 5.12 put the mount's owner in front of inode_permission's arguments and into vfsmount; 6.2 renamed it. */
+struct vfsmount___since_5_12 {
+	void *mnt_userns;
+};
+struct vfsmount___since_6_2 {
+	void *mnt_idmap;
+};
+
+struct mount {
+	struct mount *mnt_parent;
+	struct dentry *mnt_mountpoint;
+	struct vfsmount mnt;
+};
+
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
+};
+
+struct file {
+	struct path f_path;
+	struct inode *f_inode;
+	unsigned int f_flags;
+	unsigned int f_mode;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct fs_struct {
+	struct path root;
+	struct path pwd;
+};
+
+struct mm_struct {
+	struct file *exe_file;
+	unsigned long arg_start;
+	unsigned long arg_end;
+};
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct pid_namespace {
+	struct ns_common ns;
+};
+
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+};
+
+struct mnt_namespace {
+	struct ns_common ns;
+};
+
+struct nsproxy {
+	struct mnt_namespace *mnt_ns;
+};
+
+struct thread_info {
+	unsigned long flags;
+};
+struct thread_info___x86 {
+	u32 status;
+};
+
+/* CONFIG_THREAD_INFO_IN_TASK: x86 and arm64 since 4.9; thread_info is at offset 0 */
+struct task_struct {
+	struct thread_info thread_info;
+	struct mm_struct *mm;
+	int tgid;
+	struct task_struct *real_parent;
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
+	u64 start_time;
+	u32 self_exec_id;
+	struct fs_struct *fs;
+	struct files_struct *files;
+	struct nsproxy *nsproxy;
+};
+
+struct linux_binprm {
+	struct file *file;
+};
+
+struct pt_regs___x86 {
+	unsigned long bp, bx, r10, r9, r8, ax, cx, dx, si, di, orig_ax, sp;
+};
+
+struct pt_regs___arm64 {
+	u64 regs[31];
+	u64 sp;
+	u64 orig_x0;
+	s32 syscallno;
+};
+
+#pragma clang attribute pop
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* kprobe mode: the entry knows the arguments, the return knows the verdict. */
+#ifndef RAMPART_MODE_KPROBE_H
+#define RAMPART_MODE_KPROBE_H
+
+#include "admit.h"
+
+/*
+ * The access a thread is in the middle of: put there at the entry, taken at the return. On overlay
+ * inode_permission calls itself for the real inode; the stack pointer tells the two apart.
+ */
+struct pending {
+	u64 sp;
+	struct access access;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, u64);
+	__type(value, struct pending);
+} pending SEC(".maps");
+
+/*
+ * At the return the trampoline reports a stack pointer within 16 bytes of the entry's (it differs
+ * by kernel version, arch/x86/kernel/rethook.c); an inner call's is lower by whole frames.
+ */
+#define TRAMPOLINE_BYTES 16
+
+/* Read by helper: the verifier refuses loads from the context at an offset that CO-RE put in a register. */
+#define REGISTER(ctx, x86, arm64)                                                                            \
+	(ON_X86 ? (u64)BPF_CORE_READ((struct pt_regs___x86 *)(ctx), x86) :                                  \
+		  (u64)BPF_CORE_READ((struct pt_regs___arm64 *)(ctx), arm64))
+
+SEC("kprobe/inode_permission")
+int permission_entry(void *ctx)
+{
+	struct target_key key = {};
+	struct pending entered = {}, *outer;
+	struct target *target;
+	struct inode *inode;
+	u64 thread;
+	u32 mask;
+
+	entered.sp = REGISTER(ctx, sp, sp);
+	if (OWNER_COMES_FIRST) {
+		inode = (void *)REGISTER(ctx, si, regs[1]);
+		mask = REGISTER(ctx, dx, regs[2]);
+	} else {
+		inode = (void *)REGISTER(ctx, di, regs[0]);
+		mask = REGISTER(ctx, si, regs[1]);
+	}
+	key.inode = BPF_CORE_READ(inode, i_ino);
+	key.device = BPF_CORE_READ(inode, i_sb, s_dev);
+	target = bpf_map_lookup_elem(&targets, &key);
+	if (!target)
+		return 0;
+	entered.access.inode = key.inode;
+	entered.access.device = key.device;
+	entered.access.mask = mask & ~MAY_NOT_BLOCK;
+	if (!admit(target, inode, &entered.access))
+		return 0;
+
+	thread = bpf_get_current_pid_tgid();
+	outer = bpf_map_lookup_elem(&pending, &thread);
+	if (outer) {
+		struct access stale = outer->access;
+
+		/* Inside another watched access (a file and the layer below it): this one goes without verdict. */
+		if (outer->sp > entered.sp)
+			return emit(&entered.access);
+		/* Not inside it: its return was never seen (kretprobe instances ran out, nmissed). */
+		bpf_map_delete_elem(&pending, &thread);
+		emit(&stale);
+	}
+	/* No room to wait for the verdict: better an access without one than none. */
+	if (bpf_map_update_elem(&pending, &thread, &entered, BPF_ANY))
+		emit(&entered.access);
+	return 0;
+}
+
+SEC("kretprobe/inode_permission")
+int permission_return(void *ctx)
+{
+	u64 thread = bpf_get_current_pid_tgid(), sp;
+	struct pending *entered;
+	struct access access;
+	int result;
+
+	entered = bpf_map_lookup_elem(&pending, &thread);
+	if (!entered)
+		return 0;
+	sp = REGISTER(ctx, sp, sp);
+	result = REGISTER(ctx, ax, regs[0]);
+	if (sp + TRAMPOLINE_BYTES < entered->sp)
+		return 0;
+	access = entered->access;
+	bpf_map_delete_elem(&pending, &thread);
+	if (result == -ECHILD)
+		return 0;
+	access.verdict = result ? VERDICT_DENIED : VERDICT_ALLOWED;
+	return emit(&access);
+}
+
+#endif

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* raw tracepoint mode: system calls that succeeded, and exec. */
+#ifndef RAMPART_MODE_RAW_TRACEPOINT_H
+#define RAMPART_MODE_RAW_TRACEPOINT_H
+
+#include "admit.h"
+
+/* Set before loading: enum syscall_kind by number, for this architecture and for its 32-bit gate. */
+const volatile u8 native_syscalls[SYSCALLS] = {};
+const volatile u8 compat_syscalls[SYSCALLS] = {};
+
+/*
+ * Descriptors of targets that were opened before the watch began are reported at their first read
+ * and their first write by each process; later opens are seen as opens and marked here (pid 0).
+ */
+struct descriptor_key {
+	u64 file;
+	u32 target_id;
+	u32 pid;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct descriptor_key);
+	__type(value, u32);
+} descriptors SEC(".maps");
+
+/* The target a given inode is, and its key; the hot path of this mode. */
+static __always_inline struct target *target_of(struct inode *inode, struct target_key *key)
+{
+	if (bpf_rdonly_cast) {
+		struct inode *typed = TYPED(struct inode, inode);
+
+		key->inode = typed->i_ino;
+		key->device = typed->i_sb->s_dev;
+	} else {
+		key->inode = BPF_CORE_READ(inode, i_ino);
+		key->device = BPF_CORE_READ(inode, i_sb, s_dev);
+	}
+	return bpf_map_lookup_elem(&targets, key);
+}
+
+static __always_inline int touched(struct inode *inode, struct target *target, struct target_key *key, u32 mask)
+{
+	struct access access = {};
+
+	access.inode = key->inode;
+	access.device = key->device;
+	access.mask = mask;
+	access.verdict = VERDICT_ALLOWED; /* what was refused never gets this far */
+	if (admit(target, inode, &access))
+		emit(&access);
+	return 0;
+}
+
+/* What may_open would have been asked for these flags (fs/open.c, build_open_flags). */
+static __always_inline u32 open_mask(u32 flags)
+{
+	u32 mode = flags & O_ACCMODE, mask = MAY_OPEN;
+
+	mask |= mode == 0 ? MAY_READ : mode == 1 ? MAY_WRITE : MAY_READ | MAY_WRITE;
+	if (flags & O_TRUNC)
+		mask |= MAY_WRITE;
+	if (flags & O_APPEND)
+		mask |= MAY_APPEND;
+	return mask;
+}
+
+static __noinline int opened(u32 fd, u32 flags)
+{
+	struct descriptor_key mark = {};
+	struct target_key key = {};
+	struct target *target;
+	struct inode *inode;
+	struct file *file = file_of(fd);
+	u32 one = 1;
+
+	if (!file)
+		return 0;
+	inode = inode_of(file);
+	target = target_of(inode, &key);
+	if (!target)
+		return 0;
+	if (BPF_CORE_READ(file, f_mode) & FMODE_PATH)
+		return 0; /* a handle on the name: nothing of the file can be touched through it */
+	mark.file = (u64)file;
+	mark.target_id = target->id;
+	bpf_map_update_elem(&descriptors, &mark, &one, BPF_ANY);
+	/* The kernel drops O_TRUNC from f_flags, and the caller's flags may lack what open() adds. */
+	return touched(inode, target, &key, open_mask(BPF_CORE_READ(file, f_flags) | (flags & O_TRUNC)));
+}
+
+static __noinline int used(u32 fd, u32 mask)
+{
+	struct descriptor_key mark = {};
+	struct target_key key = {};
+	struct target *target;
+	struct inode *inode;
+	struct file *file = file_of(fd);
+	u32 *before;
+
+	if (!file)
+		return 0;
+	inode = inode_of(file);
+	target = target_of(inode, &key);
+	if (!target)
+		return 0;
+	mark.file = (u64)file;
+	mark.target_id = target->id;
+	if (bpf_map_lookup_elem(&descriptors, &mark))
+		return 0; /* its open was reported */
+	mark.pid = bpf_get_current_pid_tgid() >> 32;
+	before = bpf_map_lookup_elem(&descriptors, &mark);
+	if (before) {
+		if ((*before & mask) == mask)
+			return 0;
+		*before |= mask;
+	} else {
+		bpf_map_update_elem(&descriptors, &mark, &mask, BPF_ANY);
+	}
+	return touched(inode, target, &key, mask);
+}
+
+/* One argument of the system call that `regs` belong to; `index` is a constant. */
+#define ARGUMENT(regs, compat, x86, x86_compat, arm64)                                                       \
+	(ON_X86 ? ((compat) ? (u64)BPF_CORE_READ((struct pt_regs___x86 *)(regs), x86_compat) :              \
+			      (u64)BPF_CORE_READ((struct pt_regs___x86 *)(regs), x86)) :                    \
+		  (u64)BPF_CORE_READ((struct pt_regs___arm64 *)(regs), arm64))
+#define ARGUMENT_0(regs, compat) ARGUMENT(regs, compat, di, bx, orig_x0)
+#define ARGUMENT_1(regs, compat) ARGUMENT(regs, compat, si, cx, regs[1])
+#define ARGUMENT_2(regs, compat) ARGUMENT(regs, compat, dx, dx, regs[2])
+#define ARGUMENT_3(regs, compat) ARGUMENT(regs, compat, r10, si, regs[3])
+#define ARGUMENT_4(regs, compat) ARGUMENT(regs, compat, r8, di, regs[4])
+
+static __always_inline u32 syscall_number(void *regs)
+{
+	if (ON_X86) {
+		if (bpf_rdonly_cast)
+			return TYPED(struct pt_regs___x86, regs)->orig_ax;
+		return BPF_CORE_READ((struct pt_regs___x86 *)regs, orig_ax);
+	}
+	if (bpf_rdonly_cast)
+		return TYPED(struct pt_regs___arm64, regs)->syscallno;
+	return BPF_CORE_READ((struct pt_regs___arm64 *)regs, syscallno);
+}
+
+/* Whether the current system call uses the numbers of the 32-bit gate. */
+static __always_inline int is_compat(void)
+{
+	void *info = (void *)bpf_get_current_task(); /* the task begins with its thread_info */
+
+	if (bpf_core_field_exists(struct thread_info___x86, status))
+		return !!(BPF_CORE_READ((struct thread_info___x86 *)info, status) & TS_COMPAT);
+	return BPF_CORE_READ((struct thread_info *)info, flags) >> TIF_32BIT & 1;
+}
+
+/* The system calls that touch files, after they succeeded. `result` is what they returned. */
+static __noinline int file_syscall(void *regs, u32 kind, u32 result)
+{
+	u32 compat = is_compat();
+	u64 flags = 0;
+	u32 mask = 0;
+
+	switch (kind) {
+	case SYSCALL_OPEN:
+		return opened(result, ARGUMENT_1(regs, compat));
+	case SYSCALL_OPENAT:
+		return opened(result, ARGUMENT_2(regs, compat));
+	case SYSCALL_OPENAT2: /* struct open_how begins with its flags */
+		bpf_probe_read_user(&flags, sizeof(flags), (void *)ARGUMENT_2(regs, compat));
+		return opened(result, flags);
+	case SYSCALL_READ:
+		return used(ARGUMENT_0(regs, compat), MAY_READ);
+	case SYSCALL_WRITE:
+		return used(ARGUMENT_0(regs, compat), MAY_WRITE);
+	case SYSCALL_SENDFILE:
+		used(ARGUMENT_1(regs, compat), MAY_READ);
+		return used(ARGUMENT_0(regs, compat), MAY_WRITE);
+	case SYSCALL_COPY:
+		used(ARGUMENT_0(regs, compat), MAY_READ);
+		return used(ARGUMENT_2(regs, compat), MAY_WRITE);
+	case SYSCALL_MMAP:
+		flags = ARGUMENT_3(regs, compat);
+		if (flags & MAP_ANONYMOUS)
+			return 0;
+		result = ARGUMENT_2(regs, compat);
+		if (result & PROT_READ)
+			mask |= MAY_READ;
+		if (result & PROT_EXEC)
+			mask |= MAY_EXEC;
+		if (result & PROT_WRITE && flags & MAP_SHARED_MASK)
+			mask |= MAY_WRITE;
+		return mask ? used(ARGUMENT_4(regs, compat), mask) : 0;
+	}
+	return 0;
+}
+
+/* The watched file each thread is truncating by path: put there in the middle of the call, taken at its end. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u64);
+	__type(value, struct target_key);
+} truncating SEC(".maps");
+
+static __noinline int truncate_exit(int succeeded)
+{
+	u64 thread = bpf_get_current_pid_tgid();
+	struct target_key *found = bpf_map_lookup_elem(&truncating, &thread), key;
+	struct access access = {};
+	struct target *target;
+
+	if (!found)
+		return 0;
+	key = *found;
+	bpf_map_delete_elem(&truncating, &thread);
+	target = succeeded ? bpf_map_lookup_elem(&targets, &key) : 0;
+	if (!target)
+		return 0;
+	access.inode = key.inode;
+	access.device = key.device;
+	access.mask = MAY_WRITE;
+	access.verdict = VERDICT_ALLOWED;
+	if (admit(target, 0, &access))
+		emit(&access);
+	return 0;
+}
+
+/* Runs after every system call of the machine: a call that touches no file must get out in a few loads. */
+SEC("raw_tp/sys_exit")
+int syscall_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	void *regs = (void *)ctx->args[0];
+	long result = ctx->args[1];
+	/* x32 calls carry bit 30 and otherwise share the numbers. */
+	u32 number = syscall_number(regs) & ~0x40000000;
+	u8 kind;
+
+	if (number >= SYSCALLS || !(native_syscalls[number] | compat_syscalls[number]))
+		return 0;
+	kind = is_compat() ? compat_syscalls[number] : native_syscalls[number];
+	if (kind == SYSCALL_TRUNCATE)
+		return truncate_exit(result == 0);
+	/* -4095..-1 is an error; a mapping's address may look negative. */
+	if ((unsigned long)result >= (unsigned long)-4095L)
+		return 0;
+	return file_syscall(regs, kind, result);
+}
+
+/*
+ * truncate(2) has a path and no descriptor. On its way every file system sets the inode's change time
+ * (fs/attr.c, notify_change), which has tracepoints since 6.13, or marks it dirty: attached to whichever exist.
+ */
+SEC("raw_tp")
+int inode_changes(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct target_key key = {};
+	u32 number;
+	u64 thread;
+	u8 kind;
+
+	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		return 0;
+	number = syscall_number((void *)bpf_task_pt_regs((void *)bpf_get_current_task_btf())) & ~0x40000000;
+	if (number >= SYSCALLS)
+		return 0;
+	kind = is_compat() ? compat_syscalls[number] : native_syscalls[number];
+	if (kind != SYSCALL_TRUNCATE)
+		return 0;
+	thread = bpf_get_current_pid_tgid();
+	if (target_of((void *)ctx->args[0], &key))
+		bpf_map_update_elem(&truncating, &thread, &key, BPF_ANY);
+	return 0;
+}
+
+SEC("raw_tp/sched_process_exec")
+int process_exec(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct linux_binprm *program = (void *)ctx->args[2];
+	struct inode *inode = BPF_CORE_READ(program, file, f_inode);
+	struct target_key key = {};
+	struct target *target = target_of(inode, &key);
+
+	return target ? touched(inode, target, &key, MAY_EXEC | MAY_OPEN) : 0;
+}
+
+#endif

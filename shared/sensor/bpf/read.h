@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* Reading kernel memory the cheapest way this kernel has. */
+#ifndef RAMPART_READ_H
+#define RAMPART_READ_H
+
+#include "sensor.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+/*
+ * Typed loads the JIT turns into plain instructions (a fault reads as zero), where the kernel has
+ * this kfunc (6.2); elsewhere every field costs a helper call.
+ */
+extern void *bpf_rdonly_cast(const void *object, u32 btf_id) __ksym __weak;
+#define TYPED(type, pointer) ((type *)bpf_rdonly_cast((pointer), bpf_core_type_id_kernel(type)))
+
+#define ON_X86 bpf_core_field_exists(struct pt_regs___x86, di)
+
+static __always_inline u32 generation_of(struct inode *inode)
+{
+	struct super_block *sb = BPF_CORE_READ(inode, i_sb);
+
+	/* An overlay inode has no generation of its own, and the number of a deleted upper file is given out again. */
+	if (BPF_CORE_READ(sb, s_magic) == OVERLAYFS_SUPER_MAGIC && bpf_core_type_exists(struct ovl_inode)) {
+		struct ovl_inode *overlay =
+			(void *)inode - bpf_core_field_offset(struct ovl_inode, vfs_inode);
+		struct dentry *upper = BPF_CORE_READ(overlay, __upperdentry);
+
+		/* No upper file: the lower layer never changes, so its number is never reused. */
+		return upper ? BPF_CORE_READ(upper, d_inode, i_generation) : 0;
+	}
+	return BPF_CORE_READ(inode, i_generation);
+}
+
+/* The open file behind a descriptor of the current process. 0 when there is none. */
+static __always_inline struct file *file_of(u32 fd)
+{
+	struct file **table, *file = 0;
+	u32 size;
+
+	if (bpf_rdonly_cast) {
+		struct task_struct *task = (void *)bpf_get_current_task_btf();
+		struct fdtable *fdt;
+
+		if (!task->files)
+			return 0;
+		fdt = task->files->fdt;
+		if (!fdt)
+			return 0;
+		size = fdt->max_fds;
+		table = fdt->fd;
+	} else {
+		struct task_struct *task = (void *)bpf_get_current_task();
+		struct fdtable *fdt = BPF_CORE_READ(task, files, fdt);
+
+		size = BPF_CORE_READ(fdt, max_fds);
+		table = BPF_CORE_READ(fdt, fd);
+	}
+	if (fd >= size || bpf_probe_read_kernel(&file, sizeof(file), table + fd))
+		return 0;
+	return file;
+}
+
+static __always_inline struct inode *inode_of(struct file *file)
+{
+	if (bpf_rdonly_cast)
+		return TYPED(struct file, file)->f_inode;
+	return BPF_CORE_READ(file, f_inode);
+}
+
+#endif

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* From an access to a record in the ring: everything user space will want to say about the process. */
+#ifndef RAMPART_RECORD_H
+#define RAMPART_RECORD_H
+
+#include "buckets.h"
+
+struct counters counters = {};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 8 * 1024 * 1024);
+} ring SEC(".maps");
+
+/*
+ * Where one access is worked on: what it is, and the record under construction, which is copied
+ * into the ring at the end because its length is known last. One per CPU is enough: a program is
+ * never entered twice on one CPU (the kernel skips and counts, see recursionMisses), and programs
+ * that could meet here run with preemption off.
+ */
+struct work {
+	struct access access;
+	u64 bucket_born_ns;
+	u32 folded_total;
+	u32 cut; /* put_path did not reach a root */
+	struct path root;
+	struct path path;
+	u8 record[8192];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct work);
+} works SEC(".maps");
+
+static __always_inline struct work *this_work(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&works, &zero);
+}
+
+/*
+ * Writes the names from work->path up to work->root into the record at `offset`, leaf first, and
+ * returns how many bytes. Like d_path, it leaves a mount through its mountpoint.
+ *
+ * A global function, so that the verifier looks at it once and not once per caller; and every round
+ * of the loop must look to it like the one before: limits are constants, and the mask, which never
+ * bites, gives `used` the same bounds each time.
+ */
+__noinline int put_path(u32 offset)
+{
+	struct vfsmount *root_mount, *vfsmount;
+	struct dentry *root_dentry, *dentry;
+	struct work *work = this_work();
+	u32 used = 0;
+	u8 *at;
+
+	if (!work)
+		return 0;
+	at = work->record + (offset & 4095);
+	root_mount = work->root.mnt;
+	root_dentry = work->root.dentry;
+	vfsmount = work->path.mnt;
+	dentry = work->path.dentry;
+	work->cut = 1;
+	for (int step = 0; step < PATH_STEPS; step++) {
+		struct dentry *mount_root, *parent;
+		const unsigned char *name;
+		long length;
+
+		if (dentry == root_dentry && vfsmount == root_mount) {
+			work->cut = 0;
+			break;
+		}
+		mount_root = BPF_CORE_READ(vfsmount, mnt_root);
+		if (dentry == mount_root) {
+			struct mount *mount = (void *)vfsmount - bpf_core_field_offset(struct mount, mnt);
+			struct mount *up = BPF_CORE_READ(mount, mnt_parent);
+
+			if (up == mount) { /* the namespace's root */
+				work->cut = 0;
+				break;
+			}
+			dentry = BPF_CORE_READ(mount, mnt_mountpoint);
+			vfsmount = (void *)up + bpf_core_field_offset(struct mount, mnt);
+			continue;
+		}
+		if (used > PATH_BYTES - 1)
+			break;
+		name = BPF_CORE_READ(dentry, d_name.name);
+		length = bpf_probe_read_kernel_str(at + used, NAME_BYTES, name);
+		if (length < 0)
+			break;
+		used = (used + length) & 2047;
+		parent = BPF_CORE_READ(dentry, d_parent);
+		if (dentry == parent) { /* not in any tree: memfd and its kin */
+			work->cut = 0;
+			break;
+		}
+		dentry = parent;
+	}
+	return used;
+}
+
+static __always_inline u32 namespace_pid_inum(struct task_struct *task)
+{
+	struct pid *pid = BPF_CORE_READ(task, thread_pid);
+	u32 level = BPF_CORE_READ(pid, level);
+	struct upid *upid;
+	struct pid_namespace *ns = 0;
+
+	/* numbers[] has one entry per level; the kernel allows 32 (kernel/pid_namespace.c, MAX_PID_NS_LEVEL). */
+	if (level > 32)
+		return 0;
+	upid = (void *)pid + bpf_core_field_offset(struct pid, numbers) + level * bpf_core_type_size(struct upid);
+	ns = BPF_CORE_READ(upid, ns);
+	return BPF_CORE_READ(ns, ns.inum);
+}
+
+/* Takes work->access out of the kernel: ends it as emitted or lost. */
+__noinline int send(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	u64 ids = bpf_get_current_pid_tgid(), owner = bpf_get_current_uid_gid();
+	struct mm_struct *mm = BPF_CORE_READ(task, mm);
+	struct fs_struct *fs = BPF_CORE_READ(task, fs);
+	u32 offset = sizeof(struct record), bytes = 0;
+	struct work *work = this_work();
+	struct record *record;
+	struct file *executable;
+	u8 flags = 0;
+
+	if (!work)
+		return 0;
+	record = (void *)work->record;
+	record->time_ns = work->access.time_ns;
+	record->inode = work->access.inode;
+	record->device = work->access.device;
+	record->mask = work->access.mask;
+	record->target_id = work->access.target_id;
+	record->verdict = work->access.verdict;
+	record->bucket_born_ns = work->bucket_born_ns;
+	record->folded_total = work->folded_total;
+	record->tid = (u32)ids;
+	record->pid = ids >> 32;
+	record->uid = (u32)owner;
+	record->gid = owner >> 32;
+	record->ppid = BPF_CORE_READ(task, real_parent, tgid);
+	record->cgroup_id = bpf_get_current_cgroup_id();
+	record->pid_namespace = namespace_pid_inum(task);
+	record->mount_namespace = BPF_CORE_READ(task, nsproxy, mnt_ns, ns.inum);
+	record->zero = 0;
+	bpf_get_current_comm(record->comm, sizeof(record->comm));
+
+	/* A kernel thread has neither; what cannot be read stays zero and ends the walk at once. */
+	work->root.mnt = BPF_CORE_READ(fs, root.mnt);
+	work->root.dentry = BPF_CORE_READ(fs, root.dentry);
+
+	executable = BPF_CORE_READ(mm, exe_file);
+	if (executable) {
+		struct dentry *dentry = BPF_CORE_READ(executable, f_path.dentry);
+
+		work->path.mnt = BPF_CORE_READ(executable, f_path.mnt);
+		work->path.dentry = dentry;
+		if (!BPF_CORE_READ(dentry, d_hash.pprev))
+			flags |= EXECUTABLE_DELETED;
+		bytes = put_path(offset) & 2047;
+		if (work->cut)
+			flags |= EXECUTABLE_CUT;
+	}
+	record->executable_bytes = bytes;
+	offset += bytes;
+
+	bytes = 0;
+	if (fs) {
+		work->path.mnt = BPF_CORE_READ(fs, pwd.mnt);
+		work->path.dentry = BPF_CORE_READ(fs, pwd.dentry);
+		bytes = put_path(offset) & 2047;
+		if (work->cut)
+			flags |= CWD_CUT;
+	}
+	record->cwd_bytes = bytes;
+	offset += bytes;
+
+	bytes = 0;
+	if (mm) {
+		unsigned long from = BPF_CORE_READ(mm, arg_start);
+		u64 size = BPF_CORE_READ(mm, arg_end) - from;
+
+		if (size > ARGUMENT_BYTES) {
+			size = ARGUMENT_BYTES;
+			flags |= ARGUMENTS_CUT;
+		}
+		/* The compiler knows that the mask changes nothing; the verifier must see it happen. */
+		asm volatile("" : "+r"(size));
+		bytes = size & 2047;
+		if (bpf_probe_read_user(work->record + (offset & 4095), bytes, (void *)from)) {
+			flags |= ARGUMENTS_UNREADABLE; /* paged out; a tracing program must not wait for the disk */
+			bytes = 0;
+		}
+	}
+	record->argument_bytes = bytes;
+	record->flags = flags;
+
+	if (bpf_ringbuf_output(&ring, work->record, (offset + bytes) & 8191, 0))
+		__sync_fetch_and_add(&counters.lost_ring_full, 1);
+	else
+		__sync_fetch_and_add(&counters.emitted, 1);
+	return 0;
+}
+
+#endif
