@@ -46,8 +46,12 @@ const modes: readonly ModeFacts[] = [
     name: 'plain',
     unavailable: ({ attach }) => (attach.raw_tracepoint.available ? undefined : 'no raw tracepoints'),
     blindSpots: [
-      'reads through io_uring',
-      'accesses by a process that was started before the target was added',
+      { name: 'metadata', what: 'stat and chmod', because: null },
+      {
+        name: 'denied',
+        what: 'an open that is refused',
+        because: 'only system calls that succeeded are seen',
+      },
     ],
   },
 ];
@@ -90,7 +94,10 @@ describe('the text', () => {
       assert.match(shown, new RegExp(`^${kind} +(yes|no) `, 'm'));
     }
     assert.match(shown, /^fexit +no +5\.5 +refused\n {4}The kernel answers EPERM/m);
-    assert.match(shown, /What plain cannot see:\n {2}- reads through io_uring\n {2}- accesses by a process/);
+    assert.match(
+      shown,
+      /What plain cannot see:\n {2}- stat and chmod\n {2}- an open that is refused; only system/,
+    );
     assert.ok(shown.endsWith('\n') && !shown.endsWith('\n\n'));
   });
 

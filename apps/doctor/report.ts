@@ -13,13 +13,19 @@ import { programProbes } from '../../shared/ebpf/features-programs.ts';
 import { attachKinds, type Feature, type KernelFeatures, programKinds } from '../../shared/ebpf/features.ts';
 import { indentText, paint, renderTable, type Row } from '../../shared/observe/table.ts';
 
+/** Something that a sensor mode cannot see. */
+export interface BlindSpot {
+  readonly name: string;
+  readonly what: string;
+  readonly because: string | null;
+}
+
 /** What the report needs to know of a sensor mode. */
 export interface ModeFacts {
   readonly name: string;
   /** Why the mode cannot run with these features; undefined when it can. */
   unavailable(features: KernelFeatures): string | undefined;
-  /** What the mode cannot see, each as a sentence or phrase. */
-  readonly blindSpots: readonly string[];
+  readonly blindSpots: readonly BlindSpot[];
 }
 
 /**
@@ -31,7 +37,7 @@ export interface ModeFacts {
  *   `{"available":false,"reason":WORD,"detail":SENTENCE}` with a word of `featureReasons`.
  * - `missingCapabilities`: those that eBPF asks for and this process lacks.
  * - `sensor.mode`: the mode that `rampart watch` takes, null when it can take none.
- * - `sensor.cannotSee`: what that mode cannot see.
+ * - `sensor.cannotSee`: what that mode cannot see: `name` is a stable word, `because` null where there is nothing to say.
  * - `sensor.modes`: all modes, best first; `unavailable` is the reason, null when the mode can run.
  */
 export interface DoctorReport {
@@ -40,7 +46,7 @@ export interface DoctorReport {
   readonly missingCapabilities: readonly EbpfCapability[];
   readonly sensor: {
     readonly mode: string | null;
-    readonly cannotSee: readonly string[];
+    readonly cannotSee: readonly BlindSpot[];
     readonly modes: readonly { readonly name: string; readonly unavailable: string | null }[];
   };
 }
@@ -150,7 +156,10 @@ function renderSensor(report: DoctorReport, options: TextOptions): string {
   if (sensor.mode !== null) {
     lines.push(
       sensor.cannotSee.length === 0 ? 'It sees every access.' : `What ${sensor.mode} cannot see:`,
-      ...sensor.cannotSee.map((line) => `  - ${indentText(line, 4, widthColumns).trimStart()}`),
+      ...sensor.cannotSee.map(({ what, because }) => {
+        const sentence = because === null ? what : `${what}; ${because}`;
+        return `  - ${indentText(sentence, 4, widthColumns).trimStart()}`;
+      }),
     );
   }
   return lines.join('\n');

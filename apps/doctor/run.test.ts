@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+import { probeFeatures } from '../../shared/ebpf/features.ts';
+import { sensorModes } from '../../shared/sensor/modes.ts';
+import type { DoctorReport } from './report.ts';
+
+const commandModule = fileURLToPath(new URL('./command.ts', import.meta.url));
+const program = `
+  const { doctorCommand } = await import(${JSON.stringify(commandModule)});
+  await doctorCommand().parseAsync(process.argv.slice(1), { from: 'user' });
+`;
+const node = [process.execPath, '--input-type=module', '-e', program, '--'];
+
+/** `rampart doctor ARGS`, started through the commands in `under`. */
+function doctor(args: readonly string[], under: readonly string[] = [], environment: NodeJS.ProcessEnv = {}) {
+  const [command = '', ...rest] = [...under, ...node, ...args];
+  const env = { ...process.env, NO_COLOR: undefined, ...environment };
+  return spawnSync(command, rest, { encoding: 'utf8', env });
+}
+
+const notRoot = process.getuid?.() === 0 ? false : 'needs root';
+const unprivileged = [
+  'setpriv',
+  '--reuid',
+  '65534',
+  '--clear-groups',
+  '--inh-caps=-all',
+  '--bounding-set=-all',
+];
+
+test('--json is one object on one line that says what the probe found', { skip: notRoot }, () => {
+  const run = doctor(['--json']);
+  assert.equal(run.stderr, '');
+  assert.equal(run.stdout.trimEnd().split('\n').length, 1);
+  const report = JSON.parse(run.stdout) as DoctorReport;
+  assert.equal(report.schemaVersion, 1);
+  const features = probeFeatures();
+  assert.deepEqual(report.kernel, JSON.parse(JSON.stringify(features)));
+  const usable = sensorModes.find((mode) => mode.unavailable(features) === undefined);
+  assert.equal(report.sensor.mode, usable?.name ?? null);
+  assert.equal(run.status, usable === undefined ? 1 : 0);
+  assert.deepEqual(
+    report.sensor.modes.map(({ name }) => name),
+    sensorModes.map(({ name }) => name),
+  );
+});
+
+test(
+  'in a pipe the tables have no colour, and every mode that is not used has its reason',
+  { skip: notRoot },
+  () => {
+    const run = doctor([], [], { FORCE_COLOR: '1' });
+    assert.ok(!run.stdout.includes('\u001b'));
+    assert.match(run.stdout, /^Kernel +\S+ \(\w+\)$/m);
+    const features = probeFeatures();
+    for (const mode of sensorModes) {
+      const expected = mode.unavailable(features) !== undefined;
+      assert.equal(run.stdout.includes(`\n  not ${mode.name}: `), expected, mode.name);
+    }
+  },
+);
+
+test('without privileges it runs, names what is missing, and exits with 1', { skip: notRoot }, () => {
+  const run = doctor([], unprivileged);
+  assert.equal(run.status, 1, run.stderr);
+  assert.match(run.stdout, /^Capabilities +missing CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN, CAP_SYS_ADMIN$/m);
+  assert.match(run.stdout, /^No sensor mode can run here\.$/m);
+  assert.match(
+    run.stdout,
+    /not raw_tracepoint: missing_capability: EPERM: needs CAP_BPF and CAP_PERFMON\.$/m,
+  );
+  const report = JSON.parse(doctor(['--json'], unprivileged).stdout) as DoctorReport;
+  assert.equal(report.sensor.mode, null);
+});
+
+test('an unknown option is one line and an exit code that is not 0', () => {
+  const run = doctor(['--frobnicate']);
+  assert.notEqual(run.status, 0);
+  assert.match(run.stderr, /^error: unknown option '--frobnicate'\n$/);
+  assert.equal(run.stdout, '');
+});
