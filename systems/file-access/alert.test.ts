@@ -288,6 +288,17 @@ suite('formatPretty', () => {
     );
   });
 
+  test('a path that was cut in the kernel says that its beginning is missing', () => {
+    const cut = {
+      ...access,
+      executable: '/deep/cat',
+      executableTruncated: true,
+      cwd: '/far/down',
+      cwdTruncated: true,
+    };
+    assert.match(formatPretty(cut, '/s', { color: false }), /  …\/deep\/cat .* in …\/far\/down\)$/);
+  });
+
   test('long arguments are cut on a character and marked', () => {
     const line = formatPretty({ ...access, arguments: '🔥'.repeat(500) }, '/s', { color: false });
     assert.ok(line.includes(` ${'🔥'.repeat(120)}…  (`));

@@ -254,9 +254,9 @@ export function formatPretty(access: Access, path: string, options: PrettyOption
   const binary =
     access.executable === ''
       ? `[${printable(access.comm)}]`
-      : printable(access.executable) + (access.executableTruncated ? '…' : '');
+      : shownPath(access.executable, access.executableTruncated);
   const details = [`pid ${access.pid}`, `uid ${access.uid}`];
-  if (access.cwd !== '') details.push(`in ${printable(access.cwd)}${access.cwdTruncated ? '…' : ''}`);
+  if (access.cwd !== '') details.push(`in ${shownPath(access.cwd, access.cwdTruncated)}`);
   if (denied) details.push('denied');
   if (access.folded > 0) details.push(`${access.folded} more like it before`);
   const subject = `${what}  ${where}`;
@@ -265,6 +265,11 @@ export function formatPretty(access: Access, path: string, options: PrettyOption
     `${options.color && denied ? `\u001b[31m${subject}\u001b[0m` : subject}  ` +
     `${binary}${shortArguments(access)}  (${details.join(', ')})`
   );
+}
+
+/** The kernel walks a path from its end, so what is missing of a cut one is its beginning. */
+function shownPath(path: string, cut: boolean): string {
+  return `${cut ? '…' : ''}${printable(path)}`;
 }
 
 /** The arguments with a space before them, cut to what fits on a screen. */
