@@ -105,11 +105,11 @@ export class BpfProgram {
 
   /** How often the kernel skipped this program because it was already running on that CPU (since 5.12). */
   get recursionMisses(): bigint {
-    // struct bpf_prog_info, include/uapi/linux/bpf.h: recursion_misses at byte 216.
-    const info = new Uint8Array(224);
+    // struct bpf_prog_info, include/uapi/linux/bpf.h: recursion_misses at byte 208.
+    const info = new Uint8Array(216);
     const size: [number] = [info.byteLength];
     if (libbpf().infoByFd(this.fd, info, size) !== 0) return 0n;
-    return size[0] >= 224 ? new DataView(info.buffer).getBigUint64(216, true) : 0n;
+    return size[0] >= 216 ? new DataView(info.buffer).getBigUint64(208, true) : 0n;
   }
 }
 

@@ -5,9 +5,6 @@
 
 #include "record.h"
 
-/* This process, in the first pid namespace: its own accesses raise nothing. */
-u32 agent_pid = 0;
-
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
@@ -35,7 +32,7 @@ static __always_inline int take_token(struct work *work)
 
 	work->bucket_born_ns = 0;
 	work->folded_total = 0;
-	if (!nanoseconds_per_access)
+	if (!settings.nanoseconds_per_access)
 		return 1;
 	/* A recycled pid and a new program both start with a full bucket: their first access is never hidden. */
 	key.process_born = BPF_CORE_READ(task, group_leader, start_time);
@@ -45,17 +42,17 @@ static __always_inline int take_token(struct work *work)
 	key.mask_and_verdict = work->access.mask | work->access.verdict << 16;
 	bucket = bpf_map_lookup_elem(&buckets, &key);
 	if (!bucket) {
-		fresh.next_ns = now + nanoseconds_per_access;
+		fresh.next_ns = now + settings.nanoseconds_per_access;
 		fresh.born_ns = now;
 		bpf_map_update_elem(&buckets, &key, &fresh, BPF_NOEXIST);
 		return 1;
 	}
 	next = bucket->next_ns;
-	if (next > now + burst_ns) {
+	if (next > now + settings.burst_ns) {
 		__sync_fetch_and_add(&bucket->folded, 1);
 		return 0;
 	}
-	bucket->next_ns = (next > now ? next : now) + nanoseconds_per_access;
+	bucket->next_ns = (next > now ? next : now) + settings.nanoseconds_per_access;
 	work->bucket_born_ns = bucket->born_ns;
 	work->folded_total = bucket->folded;
 	return 1;
@@ -68,12 +65,12 @@ __noinline int finish(void)
 
 	if (!work)
 		return 0;
-	__sync_fetch_and_add(&counters.produced, 1);
+	__sync_fetch_and_add(&state.counters.produced, 1);
 	if (work->access.verdict == VERDICT_UNKNOWN)
-		__sync_fetch_and_add(&counters.verdict_unknown, 1);
+		__sync_fetch_and_add(&state.counters.verdict_unknown, 1);
 	if (take_token(work))
 		return send();
-	__sync_fetch_and_add(&counters.folded, 1);
+	__sync_fetch_and_add(&state.counters.folded, 1);
 	return 0;
 }
 
@@ -93,15 +90,15 @@ static __always_inline int admit(struct target *target, struct inode *inode, str
 {
 	if (!wanted(target->filter, access->mask))
 		return 0;
-	if (bpf_get_current_pid_tgid() >> 32 == agent_pid) {
-		__sync_fetch_and_add(&counters.own, 1);
+	if (bpf_get_current_pid_tgid() >> 32 == state.agent_pid) {
+		__sync_fetch_and_add(&state.counters.own, 1);
 		return 0;
 	}
 	if (target->generation && inode) {
 		u32 generation = generation_of(inode);
 
 		if (generation && generation != target->generation) {
-			__sync_fetch_and_add(&counters.recycled, 1);
+			__sync_fetch_and_add(&state.counters.recycled, 1);
 			return 0;
 		}
 	}

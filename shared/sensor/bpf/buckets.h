@@ -5,10 +5,6 @@
 
 #include "read.h"
 
-/* Set before loading: the pace of one bucket and how far it may run ahead, both in nanoseconds; 0: no limit. */
-const volatile u64 nanoseconds_per_access = 0;
-const volatile u64 burst_ns = 0;
-
 struct bucket_key {
 	u64 process_born;
 	u32 pid;

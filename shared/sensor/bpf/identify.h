@@ -5,8 +5,6 @@
 
 #include "read.h"
 
-struct identity identity = {};
-
 /*
  * Never attached: user space runs it (BPF_PROG_TEST_RUN, raw tracepoints since 5.10) with a descriptor
  * as argument and reads `identity`. What the hooks will see is read where they will see it, so file
@@ -18,16 +16,16 @@ int identify(struct bpf_raw_tracepoint_args *ctx)
 	struct file *file = file_of(ctx->args[0]);
 	struct inode *inode;
 
-	identity.pid = bpf_get_current_pid_tgid() >> 32;
+	state.identity.pid = bpf_get_current_pid_tgid() >> 32;
 	if (!file) {
-		identity.error = -9; /* EBADF */
+		state.identity.error = -9; /* EBADF */
 		return 0;
 	}
 	inode = inode_of(file);
-	identity.inode = BPF_CORE_READ(inode, i_ino);
-	identity.device = BPF_CORE_READ(inode, i_sb, s_dev);
-	identity.generation = generation_of(inode);
-	identity.error = 0;
+	state.identity.inode = BPF_CORE_READ(inode, i_ino);
+	state.identity.device = BPF_CORE_READ(inode, i_sb, s_dev);
+	state.identity.generation = generation_of(inode);
+	state.identity.error = 0;
 	return 0;
 }
 

@@ -5,10 +5,6 @@
 
 #include "admit.h"
 
-/* Set before loading: enum syscall_kind by number, for this architecture and for its 32-bit gate. */
-const volatile u8 native_syscalls[SYSCALLS] = {};
-const volatile u8 compat_syscalls[SYSCALLS] = {};
-
 /*
  * Descriptors of targets that were opened before the watch began are reported at their first read
  * and their first write by each process; later opens are seen as opens and marked here (pid 0).
@@ -237,9 +233,9 @@ int syscall_exit(struct bpf_raw_tracepoint_args *ctx)
 	u32 number = syscall_number(regs) & ~0x40000000;
 	u8 kind;
 
-	if (number >= SYSCALLS || !(native_syscalls[number] | compat_syscalls[number]))
+	if (number >= SYSCALLS || !(settings.native_syscalls[number] | settings.compat_syscalls[number]))
 		return 0;
-	kind = is_compat() ? compat_syscalls[number] : native_syscalls[number];
+	kind = is_compat() ? settings.compat_syscalls[number] : settings.native_syscalls[number];
 	if (kind == SYSCALL_TRUNCATE)
 		return truncate_exit(result == 0);
 	/* -4095..-1 is an error; a mapping's address may look negative. */
@@ -265,7 +261,7 @@ int inode_changes(struct bpf_raw_tracepoint_args *ctx)
 	number = syscall_number((void *)bpf_task_pt_regs((void *)bpf_get_current_task_btf())) & ~0x40000000;
 	if (number >= SYSCALLS)
 		return 0;
-	kind = is_compat() ? compat_syscalls[number] : native_syscalls[number];
+	kind = is_compat() ? settings.compat_syscalls[number] : settings.native_syscalls[number];
 	if (kind != SYSCALL_TRUNCATE)
 		return 0;
 	thread = bpf_get_current_pid_tgid();

@@ -8,6 +8,9 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
+struct state state = {};
+const volatile struct settings settings = {};
+
 /*
  * Typed loads the JIT turns into plain instructions (a fault reads as zero), where the kernel has
  * this kfunc (6.2); elsewhere every field costs a helper call.

@@ -5,8 +5,6 @@
 
 #include "buckets.h"
 
-struct counters counters = {};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 8 * 1024 * 1024);
@@ -206,9 +204,9 @@ __noinline int send(void)
 	record->flags = flags;
 
 	if (bpf_ringbuf_output(&ring, work->record, (offset + bytes) & 8191, 0))
-		__sync_fetch_and_add(&counters.lost_ring_full, 1);
+		__sync_fetch_and_add(&state.counters.lost_ring_full, 1);
 	else
-		__sync_fetch_and_add(&counters.emitted, 1);
+		__sync_fetch_and_add(&state.counters.emitted, 1);
 	return 0;
 }
 

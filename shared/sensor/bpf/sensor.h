@@ -99,6 +99,24 @@ struct identity {
 	s32 error;
 };
 
+/* .bss: shared with user space while the sensor is open. */
+struct state {
+	struct counters counters;
+	struct identity identity;
+	u32 agent_pid; /* in the first pid namespace: its own accesses raise nothing */
+	u32 zero;
+};
+
+/* .rodata: set before loading. */
+struct settings {
+	/* The pace of one bucket and how far it may run ahead, both in nanoseconds; 0: no limit. */
+	u64 nanoseconds_per_access;
+	u64 burst_ns;
+	/* enum syscall_kind by number, for this architecture and for its 32-bit gate */
+	u8 native_syscalls[SYSCALLS];
+	u8 compat_syscalls[SYSCALLS];
+};
+
 /* How one system call can touch a file, and where its arguments say so. */
 enum syscall_kind {
 	SYSCALL_NONE,

@@ -1,0 +1,69 @@
+/**
+ * Who was folded how often: the rate limit's buckets in the kernel count upwards, the ledger turns
+ * that into "since the last record" and finds what no later record told.
+ *
+ * @module
+ */
+import type { BpfMap } from '../ebpf/map.ts';
+import { bucket, bucketKey } from './layout.ts';
+
+/** Accesses that were folded and that no record will tell: the process stopped, or touches less now. */
+export interface Folded {
+  readonly targetId: number;
+  readonly pid: number;
+  readonly mask: number;
+  readonly count: number;
+}
+
+const bucketName = (bornNs: bigint, pid: number, targetId: number, mask: number): string =>
+  `${bornNs}:${pid}:${targetId}:${mask}`;
+
+/** Told counts, by bucket. Holds an entry only for buckets that folded something. */
+export class FoldLedger {
+  readonly #told = new Map<string, number>();
+  #toldTotal = 0n;
+
+  /** Folded accesses that were told so far. */
+  get toldTotal(): bigint {
+    return this.#toldTotal;
+  }
+
+  /** What a record with this running total adds. Records of two CPUs may come out of order: never negative. */
+  sinceLast(bornNs: bigint, pid: number, targetId: number, mask: number, total: number): number {
+    if (total === 0) return 0;
+    const name = bucketName(bornNs, pid, targetId, mask);
+    const before = this.#told.get(name) ?? 0;
+    if (total <= before) return 0;
+    this.#told.set(name, total);
+    this.#toldTotal += BigInt(total - before);
+    return total - before;
+  }
+
+  /**
+   * Takes buckets out of the kernel that have been quiet for `quietNs` and reports what of them was
+   * never told. A quiet bucket is full, so the next access starts a new one without being hidden.
+   */
+  sweep(buckets: BpfMap, nowNs: bigint, quietNs: bigint): Folded[] {
+    const found: Folded[] = [];
+    // Keys first: deleting the key one stands on would restart the kernel's walk.
+    for (const key of [...buckets.keys()]) {
+      const now = buckets.lookup(key);
+      if (now === undefined) continue;
+      const seen = new DataView(now.buffer);
+      if (seen.getUint32(bucket.folded, true) === 0) continue;
+      if (seen.getBigUint64(bucket.nextNs, true) + quietNs > nowNs) continue;
+      const last = buckets.take(key);
+      if (last === undefined) continue;
+      const taken = new DataView(last.buffer);
+      const keyView = new DataView(key.buffer);
+      const pid = keyView.getUint32(bucketKey.pid, true);
+      const targetId = keyView.getUint32(bucketKey.targetId, true);
+      const mask = keyView.getUint16(bucketKey.maskAndVerdict, true);
+      const bornNs = taken.getBigUint64(bucket.bornNs, true);
+      const count = this.sinceLast(bornNs, pid, targetId, mask, taken.getUint32(bucket.folded, true));
+      this.#told.delete(bucketName(bornNs, pid, targetId, mask));
+      if (count > 0) found.push({ targetId, pid, mask, count });
+    }
+    return found;
+  }
+}

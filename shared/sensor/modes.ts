@@ -1,0 +1,198 @@
+/**
+ * The three ways the sensor can be attached, what each needs, and exactly what each can see.
+ *
+ * @module
+ */
+import type { Feature, KernelFeatures } from '../ebpf/features.ts';
+import type { BpfLink } from '../ebpf/link.ts';
+import type { BpfObject } from '../ebpf/object.ts';
+import { errorCodes, RampartError } from '../observe/errors.ts';
+
+export const sensorModeNames = ['fentry', 'kprobe', 'raw_tracepoint'] as const;
+export type SensorModeName = (typeof sensorModeNames)[number];
+
+/** One thing a process can do to a file, and which modes see it. */
+export interface Operation {
+  /** Stable word, used in tests and in documentation. */
+  readonly name: string;
+  readonly what: string;
+  /** The mask of its record in each mode that sees it (MAY_*, see access.ts); a mode not named does not see it. */
+  readonly seen: Partial<Readonly<Record<SensorModeName, number>>>;
+  /** Why a mode does not see it. */
+  readonly unseenBecause?: string;
+}
+
+const everyMode = (mask: number): Operation['seen'] => ({ fentry: mask, kprobe: mask, raw_tracepoint: mask });
+const permissionModes = (mask: number): Operation['seen'] => ({ fentry: mask, kprobe: mask });
+
+const NOT_ASKED = 'the kernel asks for no permission on the inode itself';
+const ONLY_SUCCESS = 'only system calls that succeeded reach the file';
+
+/** What the modes see, operation by operation; the suite in sensor.test.ts proves every line. */
+export const operations: readonly Operation[] = [
+  { name: 'read', what: 'open for reading', seen: everyMode(36) },
+  { name: 'write', what: 'open for writing, or with O_TRUNC', seen: everyMode(34) },
+  { name: 'read-write', what: 'open for reading and writing', seen: everyMode(38) },
+  { name: 'append', what: 'open for appending', seen: everyMode(42) },
+  { name: 'execute', what: 'execute a program', seen: everyMode(33) },
+  { name: 'hard-link', what: 'open through another hard link', seen: everyMode(36) },
+  { name: 'symlink', what: 'open through a symbolic link', seen: everyMode(36) },
+  { name: 'truncate', what: 'truncate by path', seen: everyMode(2) },
+  {
+    name: 'denied',
+    what: 'an open that is refused (EACCES)',
+    seen: permissionModes(36),
+    unseenBecause: ONLY_SUCCESS,
+  },
+  {
+    name: 'check',
+    what: 'access(2), faccessat(2): a question only',
+    seen: permissionModes(20),
+    unseenBecause: 'no descriptor comes of it',
+  },
+  {
+    name: 'link',
+    what: 'link(2) made by a user who is not the owner (fs.protected_hardlinks)',
+    seen: permissionModes(6),
+    unseenBecause: 'no descriptor comes of it',
+  },
+  {
+    name: 'script',
+    what: 'execute a script',
+    seen: permissionModes(33),
+    unseenBecause:
+      'at the exec tracepoint the program is the interpreter already; its open of the script is seen as a read',
+  },
+  {
+    name: 'open-descriptor-read',
+    what: 'first read or mmap by a process through a descriptor opened before the watch',
+    seen: { raw_tracepoint: 4 },
+    unseenBecause: NOT_ASKED,
+  },
+  {
+    name: 'open-descriptor-write',
+    what: 'first write, ftruncate, fallocate or shared mmap through such a descriptor',
+    seen: { raw_tracepoint: 2 },
+    unseenBecause: NOT_ASKED,
+  },
+  {
+    name: 'io_uring-open',
+    what: 'open by io_uring',
+    seen: permissionModes(36),
+    unseenBecause: 'no system call returns the descriptor; its first read(2) or write(2) is seen',
+  },
+  {
+    name: 'metadata',
+    what: 'stat, chmod, chown, rename, unlink of the file',
+    seen: {},
+    unseenBecause: NOT_ASKED,
+  },
+];
+
+/** The operations a mode does not see. */
+export function blindSpots(mode: SensorModeName): readonly Operation[] {
+  return operations.filter((operation) => operation.seen[mode] === undefined);
+}
+
+/** A way to attach the sensor's programs. */
+export interface SensorMode {
+  readonly name: SensorModeName;
+  /** One line for people. */
+  readonly summary: string;
+  /** The programs of the object this mode loads, beside `identify`. */
+  readonly programs: readonly string[];
+  /** Why this kernel cannot do it, or undefined. */
+  unavailable(features: KernelFeatures): string | undefined;
+  /** Attaches all of it; what was attached before a failure is detached again. */
+  attach(object: BpfObject): BpfLink[];
+}
+
+/** Best first. */
+export const sensorModes: readonly SensorMode[] = [
+  {
+    name: 'fentry',
+    summary: 'fexit on inode_permission: every permission check with its verdict, at the lowest cost',
+    programs: ['permission_exit'],
+    unavailable: (features) => firstMissing([features.btf, features.attach.fexit]),
+    attach: (object) => attachAll([() => object.program('permission_exit').attach()]),
+  },
+  {
+    name: 'kprobe',
+    summary: 'kprobe and kretprobe on inode_permission: every permission check with its verdict',
+    programs: ['permission_entry', 'permission_return'],
+    unavailable: (features) =>
+      firstMissing([features.btf, features.attach.kprobe, features.attach.kretprobe]),
+    // The return first: an entry without its return would leave accesses waiting.
+    attach: (object) =>
+      attachAll([
+        () => object.program('permission_return').attach(),
+        () => object.program('permission_entry').attach(),
+      ]),
+  },
+  {
+    name: 'raw_tracepoint',
+    summary: 'raw tracepoints on system calls and exec: what succeeded',
+    programs: ['syscall_exit', 'process_exec', 'inode_changes'],
+    unavailable: (features) => firstMissing([features.btf, features.attach.raw_tracepoint]),
+    attach: (object) =>
+      attachAll([
+        ...inodeChangeTracepoints.map((name) => () => attachIfThere(object, name)),
+        () => object.program('process_exec').attach(),
+        () => object.program('syscall_exit').attach(),
+      ]),
+  },
+];
+
+/**
+ * Tracepoints a truncation by path passes with its inode: the change time is set (include/trace/events/timestamp.h,
+ * since 6.13), or on older kernels the inode is marked dirty (include/trace/events/writeback.h).
+ */
+const inodeChangeTracepoints = [
+  'inode_set_ctime_to_ts',
+  'ctime_ns_xchg',
+  'ctime_xchg_skip',
+  'writeback_mark_inode_dirty',
+];
+
+/** The mode of that name. @throws {RampartError} `INPUT` for an unknown name. */
+export function sensorMode(name: string): SensorMode {
+  const mode = sensorModes.find((candidate) => candidate.name === name);
+  if (mode === undefined) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `unknown sensor mode "${name}"`,
+      next: `Use one of: ${sensorModeNames.join(', ')}.`,
+    });
+  }
+  return mode;
+}
+
+function firstMissing(features: readonly Feature[]): string | undefined {
+  for (const feature of features) {
+    if (!feature.available) return `${feature.reason}: ${feature.detail}`;
+  }
+  return undefined;
+}
+
+function attachIfThere(object: BpfObject, tracepoint: string): BpfLink | undefined {
+  try {
+    return object.program('inode_changes').attachRawTracepoint(tracepoint);
+  } catch (error) {
+    // Which of them a kernel has depends on its version; ENOENT is the kernel's answer for the others.
+    if (error instanceof RampartError && error.message.includes('ENOENT')) return undefined;
+    throw error;
+  }
+}
+
+function attachAll(steps: readonly (() => BpfLink | undefined)[]): BpfLink[] {
+  const links: BpfLink[] = [];
+  try {
+    for (const step of steps) {
+      const link = step();
+      if (link !== undefined) links.push(link);
+    }
+  } catch (error) {
+    for (const link of links) link[Symbol.dispose]();
+    throw error;
+  }
+  return links;
+}

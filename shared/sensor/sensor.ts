@@ -1,0 +1,422 @@
+/**
+ * The sensor: watched files in, accesses out.
+ *
+ * @module
+ */
+import { existsSync, readFileSync } from 'node:fs';
+
+import { BpfObject } from '../ebpf/object.ts';
+import type { BpfLink } from '../ebpf/link.ts';
+import type { MappedMemory } from '../ebpf/map.ts';
+import { openRingBuffer, type RingBuffer } from '../ebpf/ring-buffer.ts';
+import type { RingBatch } from '../ebpf/ring.ts';
+import { errorCodes, RampartError } from '../observe/errors.ts';
+import { errnoName } from '../ebpf/libc.ts';
+import { may, type FileIdentity } from './access.ts';
+import { monotonicNs, WallClock } from './clock.ts';
+import { FoldLedger, type Folded } from './fold-ledger.ts';
+import {
+  counters as counterAt,
+  identity as identityAt,
+  pending as pendingAt,
+  settings as settingsAt,
+  state as stateAt,
+} from './layout.ts';
+import { sensorMode, sensorModes, type SensorMode, type SensorModeName } from './modes.ts';
+import { AccessRecord } from './record.ts';
+import { syscallTablesOf } from './syscalls.ts';
+import { Targets, type Watcher } from './targets.ts';
+
+const OBJECT_FILE = new URL('./bpf/sensor.bpf.o', import.meta.url);
+
+export const defaultCapacity = 65_536;
+/** Accesses per second of one process to one file of one kind; see {@link SensorOptions.ratePerSecond}. */
+export const defaultRatePerSecond = 1000;
+export const defaultRingSizeBytes: number = 8 * 1024 * 1024;
+
+const KERNEL_BTF = '/sys/kernel/btf/vmlinux';
+/** Sixteen million files are a gigabyte of kernel memory. */
+const MOST_CAPACITY = 16_777_216;
+const MOST_RATE = 1_000_000_000;
+const HOUSEKEEPING_MS = 1000;
+const NS_PER_S = 1_000_000_000n;
+/** A bucket this long after its last access is swept, and the last fold is told. */
+const QUIET_NS = NS_PER_S;
+/** A check inside a slow file system may take long; after this its return was missed, not late. */
+const NO_RETURN_NS = 60n * NS_PER_S;
+
+export interface SensorOptions<W extends Watcher> {
+  /** `auto`, the default, takes the best the kernel accepts. */
+  readonly mode?: SensorModeName | 'auto';
+  /** Most files that can be watched; default {@link defaultCapacity}. */
+  readonly capacity?: number;
+  /**
+   * Accesses a process may raise per second on one target with one mask and verdict, with as many
+   * in advance; what exceeds it is folded and counted. 0: no limit. Default {@link defaultRatePerSecond}.
+   */
+  readonly ratePerSecond?: number;
+  /** Size of the ring, a power of two; default {@link defaultRingSizeBytes}. */
+  readonly ringSizeBytes?: number;
+  /**
+   * One access for one watcher that wants it. `access` is a window on kernel memory: read it during
+   * the call, or take its `snapshot()`. Must not throw; what it throws goes to `onProblem` and the
+   * batch counts as lost.
+   */
+  readonly onAccess: (access: AccessRecord, watcher: W) => void;
+  /** Called behind each batch of accesses, e.g. to flush what they wrote. */
+  readonly onBatchEnd?: () => void;
+  /** Accesses folded by the rate limit that no later record will tell, about once a second. */
+  readonly onFolded?: (folded: Folded, watchers: Iterable<W>) => void;
+  /** The loss since the last call, when there is any. */
+  readonly onLoss?: (lost: number, stats: SensorStats) => void;
+  readonly onProblem: (problem: unknown) => void;
+}
+
+/** Counts since the sensor was opened. `received + folded + lost.* = produced`, exactly, once it is drained. */
+export interface SensorStats {
+  /** Accesses to watched files that passed the filters. */
+  readonly produced: number;
+  /** Accesses handed out. */
+  readonly received: number;
+  /** Accesses the rate limit held back. */
+  readonly folded: number;
+  readonly lost: {
+    /** The ring had no room: this process was too slow. */
+    readonly ringFull: number;
+    /** kprobe mode: the function's return was never seen (kretprobe instances ran out). */
+    readonly noReturn: number;
+    /** A callback threw. */
+    readonly consumer: number;
+  };
+  /** Not produced: the inode number belongs to another file now. */
+  readonly recycled: number;
+  /** Not produced: this process's own accesses. */
+  readonly own: number;
+  /** Produced, but without a verdict. */
+  readonly verdictUnknown: number;
+  /** Times the kernel skipped a program because it was running on that CPU already; whether of a watched file is not known. */
+  readonly hookMisses: number;
+  readonly targets: number;
+  readonly capacity: number;
+}
+
+/** Why a better mode than the one in use was refused. */
+export interface RefusedMode {
+  readonly mode: SensorModeName;
+  readonly reason: string;
+}
+
+/** Loads and attaches the sensor. The caller disposes it. @throws {RampartError} see {@link Sensor.open}. */
+export class Sensor<W extends Watcher> implements Disposable {
+  readonly mode: SensorModeName;
+  /** Better modes that this kernel refused, best first. */
+  readonly refused: readonly RefusedMode[];
+  readonly targets: Targets<W>;
+  readonly #options: SensorOptions<W>;
+  readonly #object: BpfObject;
+  readonly #links: readonly BpfLink[];
+  readonly #memory: MappedMemory;
+  readonly #counters: DataView;
+  readonly #identity: DataView;
+  readonly #ring: RingBuffer;
+  readonly #clock = new WallClock();
+  readonly #record = new AccessRecord(this.#clock);
+  readonly #ledger = new FoldLedger();
+  readonly #housekeeping: NodeJS.Timeout;
+  #ringMemory: Uint8Array | undefined;
+  #received = 0;
+  #toldLost = 0;
+  #reading = false;
+  #disposed = false;
+
+  private constructor(options: SensorOptions<W>, loaded: LoadedSensor) {
+    this.#options = options;
+    this.mode = loaded.mode.name;
+    this.refused = loaded.refused;
+    this.#object = loaded.object;
+    this.#memory = loaded.memory;
+    const state = loaded.memory.view;
+    this.#counters = new DataView(state.buffer, stateAt.counters, counterAt.sizeBytes);
+    this.#identity = new DataView(state.buffer, stateAt.identity, identityAt.sizeBytes);
+    // Any descriptor tells the kernel's number of this process; its own accesses are left out from here on.
+    this.#runIdentify(0);
+    state.setUint32(stateAt.agentPid, this.#identity.getUint32(identityAt.pid, true), true);
+    this.targets = new Targets<W>(this.#object.map('targets'), () => this.drain());
+    this.#ring = openRingBuffer({
+      mapFd: this.#object.map('ring').fd,
+      sizeBytes: options.ringSizeBytes ?? defaultRingSizeBytes,
+      onBatch: (batch) => this.#deliver(batch),
+      onError: (problem) => options.onProblem(problem),
+    });
+    try {
+      this.#links = loaded.mode.attach(this.#object);
+    } catch (error) {
+      this.#ring[Symbol.dispose]();
+      throw error;
+    }
+    this.#housekeeping = setInterval(() => this.#keepHouse(), HOUSEKEEPING_MS);
+  }
+
+  /**
+   * Loads and attaches the programs. In mode `auto` the best mode that the kernel accepts is taken.
+   *
+   * @throws {RampartError} `INPUT` for a bad option, `UNSUPPORTED` without libbpf or kernel BTF or when
+   *   no mode is accepted, `PRIVILEGE` without the rights, `EBPF` when a forced mode is refused.
+   */
+  static open<W extends Watcher>(options: SensorOptions<W>): Sensor<W> {
+    checkOptions(options);
+    const wanted = options.mode ?? 'auto';
+    const candidates = wanted === 'auto' ? sensorModes : [sensorMode(wanted)];
+    const refused: RefusedMode[] = [];
+    for (const mode of candidates) {
+      const object = openObject();
+      let loaded: LoadedSensor | undefined;
+      try {
+        loaded = load(object, mode, [...refused], options);
+        return new Sensor(options, loaded);
+      } catch (error) {
+        loaded?.memory[Symbol.dispose]();
+        object[Symbol.dispose]();
+        if (wanted !== 'auto' || !(error instanceof RampartError) || error.code !== errorCodes.EBPF) {
+          throw error;
+        }
+        refused.push({ mode: mode.name, reason: firstLine(error.message) });
+      }
+    }
+    throw new RampartError(errorCodes.UNSUPPORTED, {
+      what: 'this kernel accepts none of the sensor modes',
+      why: refused.map(({ mode, reason }) => `${mode}: ${reason}`).join('; '),
+      next: 'See `rampart doctor` for what is missing',
+    });
+  }
+
+  /**
+   * What the kernel knows the file behind a descriptor of this process as; O_PATH descriptors will do.
+   *
+   * @throws {RampartError} `SYSTEM` when `fd` is not open.
+   */
+  identify(fd: number): FileIdentity {
+    this.#runIdentify(fd);
+    const found = this.#identity;
+    const error = found.getInt32(identityAt.error, true);
+    if (error !== 0) {
+      throw new RampartError(errorCodes.SYSTEM, {
+        what: `cannot identify descriptor ${fd}`,
+        why: errnoName(-error),
+      });
+    }
+    return {
+      inode: found.getBigUint64(identityAt.inode, true),
+      device: found.getUint32(identityAt.device, true),
+      generation: found.getUint32(identityAt.generation, true),
+    };
+  }
+
+  /** Hands out what is in the ring now; within a callback of the sensor it does nothing. */
+  drain(): void {
+    if (this.#reading || this.#disposed) return;
+    this.#ring.drain();
+  }
+
+  stats(): SensorStats {
+    const count = (field: number): number => Number(this.#counters.getBigUint64(field, true));
+    const received = this.#received - this.#ring.totals.failed;
+    return {
+      produced: count(counterAt.produced),
+      received,
+      folded: count(counterAt.folded),
+      lost: {
+        ringFull: count(counterAt.lostRingFull),
+        noReturn: count(counterAt.lostNoReturn),
+        consumer: this.#ring.totals.failed,
+      },
+      recycled: count(counterAt.recycled),
+      own: count(counterAt.own),
+      verdictUnknown: count(counterAt.verdictUnknown),
+      hookMisses: Number(
+        sensorMode(this.mode)
+          .programs.map((name) => this.#object.program(name).recursionMisses)
+          .reduce((sum, misses) => sum + misses, 0n),
+      ),
+      targets: this.targets.size,
+      capacity: this.targets.capacity,
+    };
+  }
+
+  #runIdentify(fd: number): void {
+    const context = new BigUint64Array([BigInt(fd), 0n]);
+    this.#object.program('identify').testRun(new Uint8Array(context.buffer));
+  }
+
+  #deliver(batch: RingBatch): void {
+    const record = this.#record;
+    if (this.#ringMemory !== batch.bytes) {
+      this.#ringMemory = batch.bytes;
+      record.setMemory(batch.bytes);
+    }
+    this.#received += batch.count;
+    this.#reading = true;
+    try {
+      for (let i = 0; i < batch.count; i++) {
+        record.moveTo(batch.offsets[i] ?? 0, batch.lengths[i] ?? 0);
+        this.#handOut(record);
+      }
+      this.#options.onBatchEnd?.();
+    } finally {
+      this.#reading = false;
+    }
+    this.#tellLoss();
+  }
+
+  #handOut(record: AccessRecord): void {
+    const { targetId, mask } = record;
+    if (record.foldedTotal > 0) {
+      record.folded = this.#ledger.sinceLast(
+        record.bucketBornNs,
+        record.pid,
+        targetId,
+        mask,
+        record.foldedTotal,
+      );
+    }
+    for (const watcher of this.targets.watchersOf(targetId)) {
+      if (wants(watcher.filter, mask)) this.#options.onAccess(record, watcher);
+    }
+  }
+
+  /** Reads a few counters from mapped memory; more only when they moved. */
+  #keepHouse(): void {
+    this.#clock.refresh();
+    this.#sweepFolded(QUIET_NS);
+    if (this.mode === 'kprobe') this.#sweepPending(NO_RETURN_NS);
+    this.#tellLoss();
+  }
+
+  #sweepFolded(quietNs: bigint): void {
+    if (this.#counters.getBigUint64(counterAt.folded, true) === this.#ledger.toldTotal) return;
+    const found = this.#ledger.sweep(this.#object.map('buckets'), monotonicNs(), quietNs);
+    for (const folded of found) {
+      this.#options.onFolded?.(folded, this.targets.watchersOf(folded.targetId));
+    }
+  }
+
+  /** Accesses whose return never came: they count as produced and lost. */
+  #sweepPending(olderThanNs: bigint): void {
+    const map = this.#object.map('pending');
+    const now = monotonicNs();
+    let gone = 0n;
+    for (const key of [...map.keys()]) {
+      const value = map.lookup(key);
+      if (value === undefined) continue;
+      const enteredNs = new DataView(value.buffer).getBigUint64(pendingAt.timeNs, true);
+      if (enteredNs + olderThanNs <= now && map.delete(key)) gone += 1n;
+    }
+    if (gone === 0n) return;
+    // The programs count in the same memory, so this has to be atomic too.
+    const at = this.#counters;
+    const words = new BigUint64Array(at.buffer, at.byteOffset, counterAt.sizeBytes / 8);
+    Atomics.add(words, counterAt.produced / 8, gone);
+    Atomics.add(words, counterAt.lostNoReturn / 8, gone);
+  }
+
+  #tellLoss(): void {
+    const { onLoss } = this.#options;
+    const at = this.#counters;
+    const lost =
+      Number(at.getBigUint64(counterAt.lostRingFull, true)) +
+      Number(at.getBigUint64(counterAt.lostNoReturn, true)) +
+      this.#ring.totals.failed;
+    if (lost <= this.#toldLost) return;
+    const since = lost - this.#toldLost;
+    this.#toldLost = lost;
+    onLoss?.(since, this.stats());
+  }
+
+  /** Detaches, hands out what is still in the ring, and leaves nothing in the kernel. */
+  [Symbol.dispose](): void {
+    if (this.#disposed) return;
+    clearInterval(this.#housekeeping);
+    for (const link of this.#links) link[Symbol.dispose]();
+    this.#ring.drain();
+    if (this.mode === 'kprobe') this.#sweepPending(0n);
+    this.#sweepFolded(-NS_PER_S * 3600n);
+    this.#tellLoss();
+    this.#disposed = true;
+    this.#ring[Symbol.dispose]();
+    this.#memory[Symbol.dispose]();
+    this.#object[Symbol.dispose]();
+  }
+}
+
+/** A loaded object that is not attached yet. */
+interface LoadedSensor {
+  readonly object: BpfObject;
+  readonly mode: SensorMode;
+  readonly refused: readonly RefusedMode[];
+  /** `struct state` of the programs, live. */
+  readonly memory: MappedMemory;
+}
+
+function openObject(): BpfObject {
+  return BpfObject.open(readFileSync(OBJECT_FILE), 'sensor');
+}
+
+function load<W extends Watcher>(
+  object: BpfObject,
+  mode: SensorMode,
+  refused: readonly RefusedMode[],
+  options: SensorOptions<W>,
+): LoadedSensor {
+  const wanted = new Set([...mode.programs, 'identify']);
+  for (const program of object.programs()) program.autoload = wanted.has(program.name);
+  object.map('targets').maxEntries = options.capacity ?? defaultCapacity;
+  object.map('ring').maxEntries = options.ringSizeBytes ?? defaultRingSizeBytes;
+  writeSettings(object.initialValue('.rodata'), options.ratePerSecond ?? defaultRatePerSecond);
+  object.load();
+  return { object, mode, refused, memory: object.map('.bss').mapMemory() };
+}
+
+function writeSettings(rodata: Uint8Array, ratePerSecond: number): void {
+  const view = new DataView(rodata.buffer, rodata.byteOffset, rodata.byteLength);
+  const tables = syscallTablesOf(process.arch);
+  rodata.set(tables.native, settingsAt.nativeSyscalls);
+  rodata.set(tables.compat, settingsAt.compatSyscalls);
+  if (ratePerSecond === 0) return;
+  view.setBigUint64(settingsAt.nanosecondsPerAccess, BigInt(Math.ceil(1e9 / ratePerSecond)), true);
+  view.setBigUint64(settingsAt.burstNs, NS_PER_S, true);
+}
+
+function checkOptions<W extends Watcher>(options: SensorOptions<W>): void {
+  const { capacity = defaultCapacity, ratePerSecond = 0 } = options;
+  if (!Number.isInteger(capacity) || capacity < 1 || capacity > MOST_CAPACITY) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `capacity ${capacity}`,
+      why: `a whole number from 1 to ${MOST_CAPACITY} is needed`,
+    });
+  }
+  if (!Number.isInteger(ratePerSecond) || ratePerSecond < 0 || ratePerSecond > MOST_RATE) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `rate ${ratePerSecond}`,
+      why: `a whole number from 0 (no limit) to ${MOST_RATE} is needed`,
+    });
+  }
+  // Without BTF nothing can be relocated, and libbpf's own words for it help nobody.
+  if (!existsSync(KERNEL_BTF)) {
+    throw new RampartError(errorCodes.UNSUPPORTED, {
+      what: 'this kernel has no BTF',
+      why: `${KERNEL_BTF} is missing`,
+      next: 'Use a kernel built with CONFIG_DEBUG_INFO_BTF=y, as all current distributions are',
+    });
+  }
+}
+
+function firstLine(text: string): string {
+  return text.split('\n', 1)[0] ?? text;
+}
+
+/** The sensor's twin of the kernel's `wanted()` (bpf/admit.h), for several watchers of one file. */
+function wants(filter: number, mask: number): boolean {
+  if (mask & may.ACCESS) return (filter & may.ACCESS) !== 0;
+  const touches = mask & (may.READ | may.WRITE | may.EXEC | may.APPEND);
+  return touches ? (filter & touches) !== 0 : (filter & may.OPEN) !== 0;
+}
