@@ -1,0 +1,113 @@
+/**
+ * When to do again what no event asks for: retries, and work that comes in bursts.
+ *
+ * @module
+ */
+
+/**
+ * Things to try again, at a growing pace until none is left. A thing is taken out when it is tried
+ * and put in again when it fails again.
+ */
+export class Retries<T> implements Disposable {
+  readonly #things = new Set<T>();
+  readonly #again: (things: readonly T[]) => void;
+  readonly #firstMs: number;
+  readonly #lastMs: number;
+  #delayMs: number;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(firstMs: number, lastMs: number, again: (things: readonly T[]) => void) {
+    this.#firstMs = firstMs;
+    this.#lastMs = lastMs;
+    this.#delayMs = firstMs;
+    this.#again = again;
+  }
+
+  get size(): number {
+    return this.#things.size;
+  }
+
+  add(thing: T): void {
+    this.#things.add(thing);
+  }
+
+  delete(thing: T): void {
+    this.#things.delete(thing);
+  }
+
+  /** Call when a round of trying is over: sets the timer for the next, or the pace back to the first. */
+  settle(): void {
+    if (this.#timer !== undefined) return;
+    if (this.#things.size === 0) {
+      this.#delayMs = this.#firstMs;
+      return;
+    }
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#again([...this.#things]);
+    }, this.#delayMs);
+    this.#delayMs = Math.min(2 * this.#delayMs, this.#lastMs);
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer);
+    this.#things.clear();
+  }
+}
+
+/** The share of time that bursts may take: after work of 10 ms comes a pause of 40 ms. */
+const REST_PER_WORK = 4;
+
+/**
+ * Gathers keys and starts the work for all of them: at once when there was rest before, otherwise
+ * after a pause that grows with the time the last work took.
+ */
+export class Burst<K> implements Disposable {
+  readonly #keys = new Set<K>();
+  readonly #start: (keys: ReadonlySet<K>) => void;
+  readonly #pauseMs: number;
+  #timer: NodeJS.Timeout | undefined;
+  #startedMs: number | undefined;
+  #notBeforeMs = 0;
+
+  constructor(pauseMs: number, start: (keys: ReadonlySet<K>) => void) {
+    this.#pauseMs = pauseMs;
+    this.#start = start;
+  }
+
+  add(key: K): void {
+    this.#keys.add(key);
+    // While the work runs, its end sets the timer.
+    if (this.#timer !== undefined || this.#startedMs !== undefined) return;
+    const waitMs = this.#notBeforeMs - performance.now();
+    if (waitMs <= 0) this.#flush();
+    else this.#timer = setTimeout(() => this.#flush(), waitMs);
+  }
+
+  delete(key: K): void {
+    this.#keys.delete(key);
+  }
+
+  #flush(): void {
+    this.#timer = undefined;
+    this.#startedMs = performance.now();
+    const keys = new Set(this.#keys);
+    this.#keys.clear();
+    this.#start(keys);
+  }
+
+  /** Call when the work that was started is done; without one it does nothing. */
+  done(): void {
+    if (this.#startedMs === undefined) return;
+    const now = performance.now();
+    const pauseMs = Math.max(this.#pauseMs, REST_PER_WORK * (now - this.#startedMs));
+    this.#startedMs = undefined;
+    this.#notBeforeMs = now + pauseMs;
+    if (this.#keys.size > 0) this.#timer = setTimeout(() => this.#flush(), pauseMs);
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer);
+    this.#keys.clear();
+  }
+}
