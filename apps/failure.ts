@@ -1,0 +1,45 @@
+/**
+ * How a failed command tells its user: the lines on stderr and the exit code.
+ *
+ * @module
+ */
+import { CommanderError } from 'commander';
+
+import { errorCodes, RampartError, type ErrorCode } from '../shared/observe/errors.ts';
+
+/** What was asked cannot be done here: another command line, another user or another machine is needed. */
+const refused: ReadonlySet<ErrorCode> = new Set([
+  errorCodes.INPUT,
+  errorCodes.PRIVILEGE,
+  errorCodes.UNSUPPORTED,
+  errorCodes.LIMIT,
+]);
+
+export interface Failure {
+  /** For stderr; empty when everything has been said already. */
+  readonly text: string;
+  /** 0 for no failure (`--help`), 2 for a request that was refused before anything changed, 1 for the rest. */
+  readonly exitCode: 0 | 1 | 2;
+}
+
+/** What to print and to exit with for anything that was thrown. */
+export function describeFailure(error: unknown): Failure {
+  if (error instanceof RampartError) {
+    const [line, ...detail] = error.message.split('\n');
+    const text = [`rampart: ${line}`, ...detail.map((more) => `  ${more}`)].join('\n');
+    return { text: `${text}\n`, exitCode: refused.has(error.code) ? 2 : 1 };
+  }
+  // Commander has printed its message or the help text before it throws.
+  if (error instanceof CommanderError) return { text: '', exitCode: error.exitCode === 0 ? 0 : 2 };
+  if (isBrokenPipe(error)) return { text: '', exitCode: 0 };
+  const stack = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  return {
+    text: `rampart: this is a fault in Rampart; please report it with these lines:\n${stack}\n`,
+    exitCode: 1,
+  };
+}
+
+/** Whether a write failed because its reader is gone, as in `rampart watch FILE | head -1`. */
+export function isBrokenPipe(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'EPIPE';
+}

@@ -1,0 +1,54 @@
+/**
+ * The `rampart` command: what it is called, its commands, and how a failure ends it. A command's file
+ * declares its options only and loads its work when it is asked for, so that `--help` is quick.
+ *
+ * @module
+ */
+import { Command } from 'commander';
+
+import manifest from '../package.json' with { type: 'json' };
+import { doctorCommand } from './doctor/command.ts';
+import { describeFailure, isBrokenPipe } from './failure.ts';
+
+const program = new Command('rampart')
+  .description(manifest.description)
+  .version(manifest.version)
+  .addHelpText(
+    'after',
+    '\nExamples:\n' +
+      '  rampart doctor                                what this kernel allows\n' +
+      '  rampart watch --help                          the options of one command\n',
+  )
+  .addCommand(doctorCommand());
+
+/** Makes a usage error one line that names the next step, thrown for {@link fail} instead of ending the process. */
+function settle(command: Command, name: string): void {
+  command.exitOverride().configureOutput({
+    outputError: (message, write) => {
+      const sentence = message.replace(/^error: /, '').replace(/\s*\n\s*/g, ' ').trim();
+      write(`rampart: ${sentence}${/[.?!)]$/.test(sentence) ? '' : '.'} Try: ${name} --help\n`);
+    },
+  });
+  for (const sub of command.commands) settle(sub, `${name} ${sub.name()}`);
+}
+
+/** Ends the process; exit() rather than exitCode, because a failed command may have left a handle open. */
+function fail(error: unknown): never {
+  const { text, exitCode } = describeFailure(error);
+  if (text !== '') process.stderr.write(text);
+  process.exit(exitCode);
+}
+
+// Also for what is thrown outside of the command's own promise: an event handler, a stream.
+process.on('uncaughtException', fail);
+// A reader that went away (`| head`) is no failure; without its stderr there is nobody left to tell.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', (error) => (isBrokenPipe(error) ? process.exit() : fail(error)));
+}
+
+settle(program, program.name());
+try {
+  await program.parseAsync();
+} catch (error) {
+  fail(error);
+}
