@@ -85,7 +85,8 @@ describe('the text', () => {
     renderReport(examine(features, modes), { widthColumns, colour });
 
   test('keeps within 80 columns, names every kind, and has no spaces at line ends', () => {
-    const shown = text(without('fentry', 'fexit', 'kprobe'));
+    const lsms = 'lockdown capability landlock yama apparmor tomoyo bpf ipe ima evm'.split(' ');
+    const shown = text({ ...without('fentry', 'fexit', 'kprobe'), lsms });
     for (const line of shown.split('\n')) {
       assert.ok(displayWidth(line) <= 80, line);
       assert.equal(line, line.trimEnd());
@@ -93,6 +94,7 @@ describe('the text', () => {
     for (const kind of [...programKinds, ...attachKinds]) {
       assert.match(shown, new RegExp(`^${kind} +(yes|no) `, 'm'));
     }
+    assert.match(shown, /^Security modules +lockdown, .* bpf,\n {19}ipe, ima, evm$/m);
     assert.match(shown, /^fexit +no +5\.5 +refused\n {4}The kernel answers EPERM/m);
     assert.match(
       shown,

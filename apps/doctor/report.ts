@@ -11,7 +11,7 @@ import {
 import { attachNeeds } from '../../shared/ebpf/features-attach.ts';
 import { programProbes } from '../../shared/ebpf/features-programs.ts';
 import { attachKinds, type Feature, type KernelFeatures, programKinds } from '../../shared/ebpf/features.ts';
-import { indentText, paint, renderTable, type Row } from '../../shared/observe/table.ts';
+import { indentText, paint, renderTable, type Row, wrapText } from '../../shared/observe/table.ts';
 
 /** Something that a sensor mode cannot see. */
 export interface BlindSpot {
@@ -77,7 +77,7 @@ export function renderReport(report: DoctorReport, options: TextOptions): string
   const { kernel } = report;
   return (
     [
-      renderTable(headRows(report), options),
+      renderTable(headRows(report, options.widthColumns), options),
       renderFeatures(
         'PROGRAM TYPE',
         programKinds.map((kind) => [kind, programProbes[kind].since, kernel.programs[kind]]),
@@ -96,7 +96,7 @@ export function renderReport(report: DoctorReport, options: TextOptions): string
   );
 }
 
-function headRows(report: DoctorReport): readonly Row[] {
+function headRows(report: DoctorReport, widthColumns: number): readonly Row[] {
   const { kernel, missingCapabilities: missing } = report;
   const btfMiB = ((kernel.btfSizeBytes ?? 0) / 2 ** 20).toFixed(1);
   const facts: readonly (readonly [string, string, string?])[] = [
@@ -114,7 +114,13 @@ function headRows(report: DoctorReport): readonly Row[] {
     ['Control groups', kernel.cgroupVersions.map((version) => `v${version}`).join(' and ') || 'not mounted'],
     ['Capabilities', missing.length === 0 ? 'all that are needed' : `missing ${missing.join(', ')}`],
   ];
-  return facts.map(([name, value, note]) => ({ cells: [{ text: name, style: 'bold' }, value], note }));
+  const nameColumns = Math.max(...facts.map(([name]) => name.length)) + 2;
+  return facts.flatMap(([name, value, note]) =>
+    wrapText(value, widthColumns - nameColumns).map((line, index, lines) => ({
+      cells: [{ text: index === 0 ? name : '', style: 'bold' }, line],
+      note: index === lines.length - 1 ? note : undefined,
+    })),
+  );
 }
 
 const unknown = 'unknown to this process';
