@@ -22,12 +22,11 @@ const REMEMBERED_TEXTS = 4096;
 
 const NUL = '\0';
 
-/** Components, leaf first, each ended by NUL -> "/a/b/c". What the walk did not reach becomes "…". */
-function joinPath(components: string, cut: boolean): string {
+/** Components, leaf first, each ended by NUL -> "/a/b/c". A walk that was cut lacks the beginning. */
+function joinPath(components: string): string {
   const names = components.split(NUL);
   names.pop(); // behind the last NUL
-  const path = `/${names.reverse().join('/')}`;
-  return cut ? `…${path}` : path;
+  return `/${names.reverse().join('/')}`;
 }
 
 /** argv as the kernel has it -> argv[1..] joined by spaces. */
@@ -201,15 +200,12 @@ export class AccessRecord implements Access {
     const argv = cwd + view.getUint16(this.#offset + at.cwdBytes, true);
     const end = this.#offset + this.#length;
     const commEnd = bytes.indexOf(0, comm);
-    let path =
-      cwd > executable
-        ? joinPath(text(bytes, executable, cwd), (flags & recordFlags.executableCut) !== 0)
-        : '';
+    let path = cwd > executable ? joinPath(text(bytes, executable, cwd)) : '';
     if (flags & recordFlags.executableDeleted) path += ' (deleted)';
     return {
       comm: text(bytes, comm, commEnd < 0 || commEnd > comm + commSizeBytes ? comm + commSizeBytes : commEnd),
       executable: path,
-      cwd: joinPath(text(bytes, cwd, argv), (flags & recordFlags.cwdCut) !== 0),
+      cwd: joinPath(text(bytes, cwd, argv)),
       arguments: joinArguments(text(bytes, argv, end), (flags & recordFlags.argumentsCut) !== 0),
     };
   }

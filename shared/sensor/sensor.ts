@@ -127,7 +127,7 @@ export class Sensor<W extends Watcher> implements Disposable {
   #received = 0;
   #toldLost = 0;
   #reading = false;
-  #disposed = false;
+  #final: SensorStats | undefined;
 
   private constructor(options: SensorOptions<W>, loaded: LoadedSensor) {
     this.#options = options;
@@ -214,11 +214,13 @@ export class Sensor<W extends Watcher> implements Disposable {
 
   /** Hands out what is in the ring now; within a callback of the sensor it does nothing. */
   drain(): void {
-    if (this.#reading || this.#disposed) return;
+    if (this.#reading || this.#final !== undefined) return;
     this.#ring.drain();
   }
 
+  /** Counts so far; after disposal the final ones. */
   stats(): SensorStats {
+    if (this.#final !== undefined) return this.#final;
     const count = (field: number): number => Number(this.#counters.getBigUint64(field, true));
     const received = this.#received - this.#ring.totals.failed;
     return {
@@ -332,19 +334,28 @@ export class Sensor<W extends Watcher> implements Disposable {
     onLoss?.(since, this.stats());
   }
 
-  /** Detaches, hands out what is still in the ring, and leaves nothing in the kernel. */
   [Symbol.dispose](): void {
-    if (this.#disposed) return;
+    this.close();
+  }
+
+  /**
+   * Detaches, hands out what is still in the ring, and leaves nothing in the kernel.
+   *
+   * @returns the final counts.
+   */
+  close(): SensorStats {
+    if (this.#final !== undefined) return this.#final;
     clearInterval(this.#housekeeping);
     for (const link of this.#links) link[Symbol.dispose]();
     this.#ring.drain();
     if (this.mode === 'kprobe') this.#sweepPending(0n);
     this.#sweepFolded(-NS_PER_S * 3600n);
     this.#tellLoss();
-    this.#disposed = true;
+    this.#final = this.stats();
     this.#ring[Symbol.dispose]();
     this.#memory[Symbol.dispose]();
     this.#object[Symbol.dispose]();
+    return this.#final;
   }
 }
 

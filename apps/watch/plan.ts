@@ -1,0 +1,113 @@
+/**
+ * What `rampart watch` was asked to do, checked before anything is opened, created or attached.
+ *
+ * @module
+ */
+import { openSync, constants, statSync } from 'node:fs';
+import { resolve } from 'node:path';
+
+import { Fd, SystemCallError } from '../../shared/ebpf/libc.ts';
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { accessFilter } from '../../shared/sensor/access.ts';
+import type { TrackedPath } from '../../shared/sensor/path-state.ts';
+import { createInRoot, openInRoot } from '../../shared/sensor/resolve.ts';
+import type { WatchOptions } from './command.ts';
+
+/** One path of the command line. */
+export interface PlannedPath {
+  readonly tracked: TrackedPath;
+  /** As reported: absolute, inside the root. */
+  readonly shown: string;
+  /** Whether the person has been told where it leads. */
+  told: boolean;
+}
+
+/**
+ * Checks the request. Changes nothing.
+ *
+ * @throws {RampartError} `PRIVILEGE` without root; `INPUT` for an
+ *   unknown access, a directory, a path that can't be followed, a root that is no directory.
+ */
+export function plan(paths: readonly string[], options: WatchOptions): PlannedPath[] {
+  accessFilter(options.access);
+  const root = resolve(options.root);
+  const unique = [...new Set(paths.map((path) => (root === '/' ? resolve(path) : resolve('/', path))))];
+  if (process.geteuid?.() !== 0) {
+    throw new RampartError(errorCodes.PRIVILEGE, {
+      what: 'cannot watch files',
+      why: 'loading eBPF programs needs root',
+      next: 'Run it as root, e.g. with sudo',
+    });
+  }
+  using rootFd = openRoot(root);
+  for (const path of unique) check(rootFd, path, options);
+  return unique.map((path) => ({ tracked: { path, root }, shown: path, told: false }));
+}
+
+function openRoot(root: string): Fd {
+  try {
+    return new Fd(openSync(root, constants.O_RDONLY | constants.O_DIRECTORY));
+  } catch (error) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `cannot use ${root} as the root`,
+      why: error instanceof Error ? error.message : String(error),
+      next: 'Name an existing directory with --root',
+    });
+  }
+}
+
+function check(root: Fd, path: string, options: WatchOptions): void {
+  let directory: boolean;
+  try {
+    using file = openInRoot(root, path);
+    directory = statSync(`/proc/self/fd/${file.number}`).isDirectory();
+  } catch (error) {
+    if (!(error instanceof SystemCallError) || error.errno !== 'ENOENT') throw unusable(path, error);
+    if (options.create) checkParent(root, path);
+    return;
+  }
+  if (directory) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `cannot watch ${path}`,
+      why: 'it is a directory',
+      next: 'Name the files in it',
+    });
+  }
+}
+
+/** `--create` makes files, not directories. */
+function checkParent(root: Fd, path: string): void {
+  const parent = resolve(path, '..');
+  try {
+    using _directory = openInRoot(root, parent);
+  } catch (error) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `cannot create ${path}`,
+      why: `its directory ${parent} can't be opened: ${error instanceof Error ? error.message : String(error)}`,
+      next: 'Create the directory first',
+    });
+  }
+}
+
+function unusable(path: string, cause: unknown): RampartError {
+  return new RampartError(errorCodes.INPUT, {
+    what: `cannot watch ${path}`,
+    why: cause instanceof Error ? cause.message : String(cause),
+    next: 'Check the path and the permissions on the way to it',
+    cause,
+  });
+}
+
+/** Creates the files that are missing; never touches one that is there. */
+export function createMissing(
+  planned: readonly PlannedPath[],
+  options: WatchOptions,
+  say: (text: string) => void,
+): void {
+  for (const path of planned) {
+    using root = new Fd(openSync(path.tracked.root, constants.O_RDONLY | constants.O_DIRECTORY));
+    if (createInRoot(root, path.tracked.path, options.fileMode)) {
+      say(`created ${path.shown} with mode ${options.fileMode.toString(8).padStart(4, '0')}`);
+    }
+  }
+}

@@ -1,0 +1,158 @@
+/**
+ * `rampart watch` at work: wires the file watch to the output.
+ *
+ * @module
+ */
+import { readFileSync } from 'node:fs';
+import { hostname } from 'node:os';
+
+import type { RampartError } from '../../shared/observe/errors.ts';
+import { LineWriter } from '../../shared/observe/lines.ts';
+import { printable } from '../../shared/observe/printable.ts';
+import { wantsColour } from '../../shared/observe/table.ts';
+import type { PathState } from '../../shared/sensor/path-state.ts';
+import { blindSpots } from '../../shared/sensor/modes.ts';
+import type { SensorStats } from '../../shared/sensor/sensor.ts';
+import { AlertEncoder, formatPretty } from '../../systems/file-access/alert.ts';
+import { FileWatch } from '../../systems/file-access/file-watch.ts';
+import { serveSensorMetrics } from '../../systems/file-access/metrics.ts';
+import type { WatchOptions } from './command.ts';
+import { createMissing, plan, type PlannedPath } from './plan.ts';
+
+const BOOT_ID = '/proc/sys/kernel/random/boot_id';
+
+/** Says something to the person; stdout belongs to the accesses. */
+function say(text: string): void {
+  process.stderr.write(`rampart: ${text}\n`);
+}
+
+/**
+ * Runs until SIGINT, SIGTERM or the reader of stdout is gone.
+ *
+ * @throws {RampartError} `INPUT`, `PRIVILEGE`, `UNSUPPORTED` or `LIMIT` before anything was changed.
+ */
+export async function runWatch(paths: readonly string[], options: WatchOptions): Promise<void> {
+  const planned = plan(paths, options);
+  const format = options.format ?? (process.stdout.isTTY ? 'pretty' : 'json');
+  const stop = new AbortController();
+  const end = (): void => stop.abort();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, end);
+
+  await using out = new LineWriter(process.stdout.fd, { name: 'stdout' });
+  let failure: RampartError | undefined;
+  void out.closed.then((closed) => {
+    if (closed.reason === 'failed') failure = closed.error;
+    end();
+  });
+  const line = lineMaker(format, planned, out);
+  const watch = new FileWatch<PlannedPath>({
+    mode: options.mode,
+    access: options.access,
+    capacity: options.capacity,
+    ratePerSecond: options.rate,
+    paths: planned.map((path) => ({ tracked: path.tracked, context: path })),
+    onAccess: (access, { context }) => line(access, context),
+    onFolded: (count, pid, { context }) =>
+      say(
+        `folded ${count} more accesses of ${context.shown} by pid ${pid} (over ${options.rate} per second)`,
+      ),
+    onLoss: (lost, stats) => say(`LOST ${lost} accesses: ${describeLoss(stats)}`),
+    onPath: ({ context }, state) => tellPath(context, state),
+    onProblem: (problem) => say(problem instanceof Error ? problem.message : String(problem)),
+    beforeTracking: () => {
+      if (options.create) createMissing(planned, options, say);
+    },
+  });
+  try {
+    await using _metrics = await serveSensorMetrics(options.metrics, () => watch.stats(), say);
+    tellStart(planned.length, watch);
+    await aborted(stop.signal);
+  } finally {
+    watch[Symbol.dispose]();
+    await out.flush(AbortSignal.timeout(2000)).catch(() => undefined); // a stopped reader: counted as dropped
+    tellTotals(watch.stats(), out.dropped);
+  }
+  if (failure !== undefined) throw failure;
+}
+
+function lineMaker(
+  format: 'json' | 'pretty',
+  planned: readonly PlannedPath[],
+  out: LineWriter,
+): (access: Parameters<typeof formatPretty>[0], path: PlannedPath) => void {
+  if (format === 'pretty') {
+    const color = wantsColour(process.stdout);
+    const pathWidth = Math.min(40, Math.max(...planned.map((path) => path.shown.length)));
+    return (access, path) => void out.write(formatPretty(access, path.shown, { color, pathWidth }));
+  }
+  const kernelId = readFileSync(BOOT_ID, 'utf8').trim();
+  const nodeName = hostname();
+  const encoders = new Map<PlannedPath, AlertEncoder>();
+  for (const path of planned) {
+    encoders.set(
+      path,
+      new AlertEncoder({
+        policyName: '',
+        kernelId,
+        path: path.shown,
+        callback: '',
+        customMetadata: {},
+        pod: { name: '', namespace: '', ip: '', container: { id: '', name: '' } },
+        nodeName,
+      }),
+    );
+  }
+  return (access, path) => {
+    const encoder = encoders.get(path);
+    if (encoder !== undefined) out.write(encoder.encode(access));
+  };
+}
+
+function tellStart(paths: number, watch: FileWatch<PlannedPath>): void {
+  const { mode, refused } = watch.sensor;
+  const blind = blindSpots(mode).map((operation) => operation.name);
+  say(
+    `watching ${paths} path${paths === 1 ? '' : 's'} by ${mode}; not seen in this mode: ${blind.join(', ')}`,
+  );
+  if (refused.length > 0) {
+    say(
+      `refused by this kernel: ${refused.map((better) => better.mode).join(', ')} (rampart doctor says why)`,
+    );
+  }
+}
+
+function tellPath(path: PlannedPath, state: PathState): void {
+  const shown = printable(path.shown);
+  if (state.kind === 'absent')
+    say(`${shown} is not there (${printable(state.missing)} is missing); waiting for it`);
+  if (state.kind === 'unusable') say(`${shown} can't be watched now: ${state.error.message}`);
+  if (state.kind === 'file') {
+    if (path.told) say(`${shown} is now inode ${state.identity.inode}`);
+  }
+  path.told = true;
+}
+
+function describeLoss({ lost }: SensorStats): string {
+  const reasons: readonly (readonly [number, string])[] = [
+    [lost.ringFull, 'the ring buffer was full'],
+    [lost.noReturn, 'their return was never seen'],
+    [lost.consumer, 'the output failed'],
+  ];
+  return reasons
+    .filter(([count]) => count > 0)
+    .map(([count, why]) => `${count} in all because ${why}`)
+    .join(', ');
+}
+
+function tellTotals(stats: SensorStats, dropped: number): void {
+  const lost = stats.lost.ringFull + stats.lost.noReturn + stats.lost.consumer;
+  say(
+    `${stats.produced} accesses: ${stats.received} reported, ${stats.folded} folded, ${lost} lost` +
+      (dropped > 0 ? `; ${dropped} lines dropped because the reader was too slow` : ''),
+  );
+}
+
+async function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+}
