@@ -25,7 +25,10 @@ const program = new Command('rampart')
 function settle(command: Command, name: string): void {
   command.exitOverride().configureOutput({
     outputError: (message, write) => {
-      const sentence = message.replace(/^error: /, '').replace(/\s*\n\s*/g, ' ').trim();
+      const sentence = message
+        .replace(/^error: /, '')
+        .replace(/\s*\n\s*/g, ' ')
+        .trim();
       write(`rampart: ${sentence}${/[.?!)]$/.test(sentence) ? '' : '.'} Try: ${name} --help\n`);
     },
   });

@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { suite, test } from 'node:test';
+
+import { objection } from './room-rules.ts';
+
+const dependencies = new Set(['commander', 'koffi', 'pino']);
+const top = dirname(import.meta.dirname);
+
+suite('imports between rooms', () => {
+  const allowed: readonly (readonly [from: string, specifier: string])[] = [
+    ['apps/watch/run.ts', '../../systems/file-access/alert.ts'],
+    ['apps/watch/run.ts', '../failure.ts'],
+    ['apps/rampart.ts', '../package.json'],
+    ['apps/rampart.ts', 'commander'],
+    ['systems/file-access/node.ts', './alert.ts'],
+    ['systems/file-access/node.ts', '../../shared/sensor/sensor.ts'],
+    ['shared/sensor/sensor.ts', '../ebpf/map.ts'],
+    ['shared/ebpf/map.ts', '../observe/errors.ts'],
+    ['shared/ebpf/ffi.ts', 'koffi'],
+    ['shared/observe/errors.ts', 'node:fs'],
+    ['shared/ebpf/map.test.ts', '../../scripts/debian-packages.ts'],
+    ['shared/ebpf/map.test.ts', 'fast-check'],
+    ['test/kernel/sensor.test.ts', '../../systems/file-access/alert.ts'],
+    ['bench/sensor/run.ts', '../../test/kernel/vm.ts'],
+  ];
+  for (const [from, specifier] of allowed) {
+    test(`${from} may import ${specifier}`, () => {
+      assert.equal(objection({ from, specifier, typeOnly: false }, dependencies), undefined);
+    });
+  }
+
+  const refused: readonly (readonly [from: string, specifier: string, why: RegExp])[] = [
+    ['systems/file-access/node.ts', '../../apps/failure.ts', /imports go down/],
+    ['shared/sensor/sensor.ts', '../../systems/file-access/alert.ts', /imports go down/],
+    ['shared/sensor/sensor.test.ts', '../../systems/file-access/alert.ts', /imports go down/],
+    ['systems/file-access/node.ts', '../file-integrity/scan.ts', /does not import another/],
+    ['shared/ebpf/map.ts', '../sensor/access.ts', /shared\/ebpf does not import shared\/sensor/],
+    ['shared/observe/log.ts', '../ebpf/map.ts', /observe imports no other room/],
+    ['shared/sensor/sensor.ts', '../kube/client.ts', /allowed: observe, ebpf/],
+    ['shared/sensor/sensor.ts', './sensor.fixture.ts', /for tests/],
+    ['apps/watch/run.ts', '../../scripts/debian-packages.ts', /not part of the product/],
+    ['apps/watch/run.ts', '../../../elsewhere.ts', /outside of the repository/],
+    ['shared/ebpf/map.ts', 'koffi', /imported by shared\/ebpf\/ffi.ts only/],
+    ['shared/ebpf/map.test.ts', 'koffi', /imported by shared\/ebpf\/ffi.ts only/],
+    ['apps/watch/run.ts', '@kubernetes/client-node/dist/gen', /@kubernetes\/client-node is not among/],
+    ['apps/watch/run.ts', 'fast-check', /not among the dependencies/],
+  ];
+  for (const [from, specifier, why] of refused) {
+    test(`${from} may not import ${specifier}`, () => {
+      assert.match(objection({ from, specifier, typeOnly: false }, dependencies) ?? 'allowed', why);
+    });
+  }
+
+  test('the types of a package that is no dependency may be used', () => {
+    const from = 'shared/kube/client.ts';
+    const specifier = '@kubernetes/client-node';
+    assert.equal(objection({ from, specifier, typeOnly: true }, dependencies), undefined);
+  });
+});
+
+test('npm run lint sees every form of import, cycles and forgotten promises', (t) => {
+  const copy = mkdtempSync(join(tmpdir(), 'rampart-rooms-'));
+  t.after(() => rmSync(copy, { recursive: true }));
+  for (const folder of ['scripts', 'apps', 'shared/observe', 'systems/a', 'systems/b']) {
+    mkdirSync(join(copy, folder), { recursive: true });
+  }
+  for (const file of ['.oxlintrc.json', 'package.json', 'tsconfig.json', 'scripts/room-rules.ts']) {
+    copyFileSync(join(top, file), join(copy, file));
+  }
+  symlinkSync(join(top, 'node_modules'), join(copy, 'node_modules'));
+  const write = (path: string, text: string) => writeFileSync(join(copy, path), text);
+  write('systems/b/b.ts', 'export interface B { readonly b: number }\nexport const b = 1;\n');
+  write('systems/a/static.ts', "import { b } from '../b/b.ts';\nexport const c = b + 1;\n");
+  write('systems/a/type.ts', "import type { B } from '../b/b.ts';\nexport type C = B['b'];\n");
+  write('systems/a/again.ts', "export * from '../b/b.ts';\n");
+  write('systems/a/named.ts', "export { b } from '../b/b.ts';\n");
+  write('systems/a/lazy.ts', "export const load = () => import('../b/b.ts');\n");
+  write('systems/a/inline.ts', "export type B = import('../b/b.ts').B;\n");
+  write('systems/a/fine.ts', "export { c } from './static.ts';\n");
+  write('shared/observe/chicken.ts', "import { egg } from './egg.ts';\nexport const chicken = () => egg;\n");
+  write(
+    'shared/observe/egg.ts',
+    "import { chicken } from './chicken.ts';\nexport const egg = () => chicken;\n",
+  );
+  write('apps/promise.ts', 'async function work(): Promise<void> {}\nwork();\n');
+
+  const oxlint = join(top, 'node_modules/.bin/oxlint');
+  const { status, stdout } = spawnSync(oxlint, ['--format', 'unix'], { cwd: copy, encoding: 'utf8' });
+
+  const found = stdout
+    .split('\n')
+    .map((line) => /^(.+?):\d+:\d+: .* \[Error\/(.+)\]$/.exec(line))
+    .filter((match) => match !== null)
+    .map(([, file, rule]) => `${file} ${rule}`);
+  assert.deepEqual(
+    found.toSorted(),
+    [
+      'apps/promise.ts typescript(no-floating-promises)',
+      'shared/observe/chicken.ts import(no-cycle)',
+      'shared/observe/egg.ts import(no-cycle)',
+      'systems/a/again.ts rampart(rooms)',
+      'systems/a/inline.ts rampart(rooms)',
+      'systems/a/inline.ts typescript(consistent-type-imports)',
+      'systems/a/lazy.ts rampart(rooms)',
+      'systems/a/named.ts rampart(rooms)',
+      'systems/a/static.ts rampart(rooms)',
+      'systems/a/type.ts rampart(rooms)',
+    ],
+    stdout,
+  );
+  assert.equal(status, 1);
+});

@@ -1,0 +1,129 @@
+/**
+ * The import rules between the rooms, as an oxlint rule (see `.oxlintrc.json`): imports go down only,
+ * apps -> systems -> shared, no guard knows another one, and what is only for tests stays out of the product.
+ *
+ * @module
+ */
+import { readFileSync } from 'node:fs';
+import { dirname, join, relative, sep } from 'node:path';
+
+const top = dirname(import.meta.dirname);
+
+/** What a room of `shared/` may import besides itself and `observe`, which itself imports nothing of ours. */
+const sharedBelow: Readonly<Record<string, readonly string[]>> = {
+  sensor: ['ebpf'],
+};
+
+/** Packages with an owner: the one file that imports them. */
+const owners: Readonly<Record<string, string>> = { koffi: 'shared/ebpf/ffi.ts' };
+
+const testFile = /\.(test|fixture)\.ts$/;
+const productFolders: readonly string[] = ['apps', 'systems', 'shared'];
+
+/** An import as the rules see it: files by their path from the top of the repository. */
+export interface Import {
+  /** The importing file: `shared/sensor/sensor.ts`. */
+  readonly from: string;
+  /** As written: `../ebpf/map.ts`, `node:fs`, `koffi`. */
+  readonly specifier: string;
+  /** `import type`: gone before the program runs. */
+  readonly typeOnly: boolean;
+}
+
+/** Why an import is not allowed, or `undefined` where it is. `dependencies` are those of package.json. */
+export function objection(
+  { from, specifier, typeOnly }: Import,
+  dependencies: ReadonlySet<string>,
+): string | undefined {
+  if (specifier.startsWith('node:')) return undefined;
+  const ofTests = testFile.test(from) || !productFolders.includes(folderOf(from));
+  if (!specifier.startsWith('.')) {
+    const name = specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/');
+    const owner = owners[name];
+    if (owner !== undefined && from !== owner) return `${name} is imported by ${owner} only`;
+    if (ofTests || typeOnly || dependencies.has(name)) return undefined;
+    return `${name} is not among the dependencies in package.json, so only its types or a test may use it`;
+  }
+  const to = join(dirname(from), specifier);
+  if (to === 'package.json') return undefined;
+  if (to.startsWith('..')) return `${to} is outside of the repository`;
+  if (testFile.test(to) && !ofTests) return `${to} is for tests`;
+  return folderObjection(from, to);
+}
+
+function folderObjection(from: string, to: string): string | undefined {
+  const [folder, target] = [folderOf(from), folderOf(to)];
+  const [room, targetRoom] = [from.split('/')[1] ?? '', to.split('/')[1] ?? ''];
+  if (!productFolders.includes(target)) {
+    return productFolders.includes(folder) && !testFile.test(from)
+      ? `${folder}/ does not import ${target}/: that is not part of the product`
+      : undefined;
+  }
+  if (!productFolders.includes(folder)) return undefined;
+  if (productFolders.indexOf(target) < productFolders.indexOf(folder)) {
+    return `imports go down: apps -> systems -> shared, so ${folder}/ does not import ${target}/`;
+  }
+  if (folder !== target || room === targetRoom || folder === 'apps') return undefined;
+  if (folder === 'systems')
+    return `a guard does not import another: ${room} is to know nothing of ${targetRoom}`;
+  if (room === 'observe') return 'shared/observe imports no other room';
+  if (targetRoom === 'observe' || sharedBelow[room]?.includes(targetRoom)) return undefined;
+  return `shared/${room} does not import shared/${targetRoom} (allowed: ${['observe', ...(sharedBelow[room] ?? [])].join(', ')})`;
+}
+
+function folderOf(path: string): string {
+  return path.split('/')[0] ?? '';
+}
+
+/** The parts of the ESTree nodes and of the rule's context that are read here. */
+interface ImportNode {
+  readonly source?: { readonly type: string; readonly value?: unknown } | null;
+  readonly importKind?: string;
+  readonly exportKind?: string;
+  readonly specifiers?: readonly { readonly importKind?: string; readonly exportKind?: string }[];
+}
+interface RuleContext {
+  readonly filename: string;
+  report(problem: { readonly node: ImportNode; readonly message: string }): void;
+}
+
+const kinds = [
+  'ImportDeclaration',
+  'ExportNamedDeclaration',
+  'ExportAllDeclaration',
+  'ImportExpression',
+  'TSImportType',
+] as const;
+
+function isTypeOnly(kind: (typeof kinds)[number], node: ImportNode): boolean {
+  // `import { type A }` alone still runs the module, so only the whole statement's kind counts.
+  return kind === 'TSImportType' || node.importKind === 'type' || node.exportKind === 'type';
+}
+
+const rooms = {
+  create(context: RuleContext) {
+    const from = relative(top, context.filename).split(sep).join('/');
+    const dependencies = productDependencies();
+    const visitor = (kind: (typeof kinds)[number]) => (node: ImportNode) => {
+      const specifier = node.source?.value;
+      if (typeof specifier !== 'string') return;
+      const message = objection({ from, specifier, typeOnly: isTypeOnly(kind, node) }, dependencies);
+      if (message !== undefined) context.report({ node, message });
+    };
+    return Object.fromEntries(kinds.map((kind) => [kind, visitor(kind)]));
+  },
+};
+
+let known: ReadonlySet<string> | undefined;
+
+function productDependencies(): ReadonlySet<string> {
+  known ??= new Set(
+    Object.keys(
+      (JSON.parse(readFileSync(join(top, 'package.json'), 'utf8')) as { dependencies?: object })
+        .dependencies ?? {},
+    ),
+  );
+  return known;
+}
+
+export default { meta: { name: 'rampart' }, rules: { rooms } };
