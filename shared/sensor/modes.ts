@@ -77,9 +77,8 @@ export const operations: readonly Operation[] = [
   },
   {
     name: 'io_uring-open',
-    what: 'open by io_uring',
-    seen: permissionModes(36),
-    unseenBecause: 'no system call returns the descriptor; its first read(2) or write(2) is seen',
+    what: 'open by io_uring (raw_tracepoint: since kernel 5.19, and not into a fixed slot)',
+    seen: everyMode(36),
   },
   {
     name: 'metadata',
@@ -132,11 +131,12 @@ export const sensorModes: readonly SensorMode[] = [
   {
     name: 'raw_tracepoint',
     summary: 'raw tracepoints on system calls and exec: what succeeded',
-    programs: ['syscall_exit', 'process_exec', 'inode_changes'],
+    programs: ['syscall_exit', 'process_exec', 'inode_changes', 'uring_complete'],
     unavailable: (features) => firstMissing([features.btf, features.attach.raw_tracepoint]),
     attach: (object) =>
       attachAll([
-        ...inodeChangeTracepoints.map((name) => () => attachIfThere(object, name)),
+        ...inodeChangeTracepoints.map((name) => () => attachIfThere(object, 'inode_changes', name)),
+        () => attachIfThere(object, 'uring_complete', 'io_uring_complete'),
         () => object.program('process_exec').attach(),
         () => object.program('syscall_exit').attach(),
       ]),
@@ -173,9 +173,9 @@ function firstMissing(features: readonly Feature[]): string | undefined {
   return undefined;
 }
 
-function attachIfThere(object: BpfObject, tracepoint: string): BpfLink | undefined {
+function attachIfThere(object: BpfObject, program: string, tracepoint: string): BpfLink | undefined {
   try {
-    return object.program('inode_changes').attachRawTracepoint(tracepoint);
+    return object.program(program).attachRawTracepoint(tracepoint);
   } catch (error) {
     // Which of them a kernel has depends on its version; ENOENT is the kernel's answer for the others.
     if (error instanceof RampartError && error.message.includes('ENOENT')) return undefined;

@@ -35,6 +35,17 @@ typedef __s32 s32;
 #define PROT_EXEC 4
 #define MAP_SHARED_MASK 1 /* MAP_SHARED and MAP_SHARED_VALIDATE both have bit 0 */
 #define MAP_ANONYMOUS 0x20
+/* include/uapi/linux/io_uring.h, enum io_uring_op: never renumbered */
+#define IORING_OP_READV 1
+#define IORING_OP_WRITEV 2
+#define IORING_OP_READ_FIXED 4
+#define IORING_OP_WRITE_FIXED 5
+#define IORING_OP_FALLOCATE 17
+#define IORING_OP_OPENAT 18
+#define IORING_OP_READ 22
+#define IORING_OP_WRITE 23
+#define IORING_OP_OPENAT2 28
+#define IORING_OP_FTRUNCATE 55
 /* include/uapi/linux/magic.h */
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630
 /* arch/x86/include/asm/thread_info.h: the system call came in by a 32-bit gate */
@@ -178,6 +189,17 @@ struct task_struct {
 
 struct linux_binprm {
 	struct file *file;
+};
+
+/* io_uring/io_uring.h; cqe in this place since 5.19, when the tracepoint began to carry the request */
+struct io_cqe {
+	s32 res;
+};
+
+struct io_kiocb {
+	struct file *file;
+	u8 opcode;
+	struct io_cqe cqe;
 };
 
 struct pt_regs___x86 {

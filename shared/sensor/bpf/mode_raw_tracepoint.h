@@ -87,13 +87,12 @@ static __noinline int opened(u32 fd, u32 flags)
 	return touched(inode, target, &key, open_mask(BPF_CORE_READ(file, f_flags) | (flags & O_TRUNC)));
 }
 
-static __noinline int used(u32 fd, u32 mask)
+static __always_inline int used_file(struct file *file, u32 mask)
 {
 	struct descriptor_key mark = {};
 	struct target_key key = {};
 	struct target *target;
 	struct inode *inode;
-	struct file *file = file_of(fd);
 	u32 *before;
 
 	if (!file)
@@ -116,6 +115,11 @@ static __noinline int used(u32 fd, u32 mask)
 		bpf_map_update_elem(&descriptors, &mark, &mask, BPF_ANY);
 	}
 	return touched(inode, target, &key, mask);
+}
+
+static __noinline int used(u32 fd, u32 mask)
+{
+	return used_file(file_of(fd), mask);
 }
 
 /* One argument of the system call that `regs` belong to; `index` is a constant. */
@@ -267,6 +271,40 @@ int inode_changes(struct bpf_raw_tracepoint_args *ctx)
 	thread = bpf_get_current_pid_tgid();
 	if (target_of((void *)ctx->args[0], &key))
 		bpf_map_update_elem(&truncating, &thread, &key, BPF_ANY);
+	return 0;
+}
+
+/*
+ * What io_uring does never returns from a system call of its own. Requests complete in a task that
+ * has the submitter's files: itself, its worker or its polling thread.
+ */
+SEC("raw_tp/io_uring_complete")
+int uring_complete(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct io_kiocb *request = (void *)ctx->args[1];
+	s32 result;
+
+	/* Before 5.19 the tracepoint carried no request. Completions that belong to none carry 0. */
+	if (!bpf_core_field_exists(struct io_kiocb, cqe) || !request)
+		return 0;
+	result = BPF_CORE_READ(request, cqe.res);
+	if (result < 0)
+		return 0;
+	switch (BPF_CORE_READ(request, opcode)) {
+	case IORING_OP_OPENAT:
+	case IORING_OP_OPENAT2:
+		return opened(result, 0);
+	case IORING_OP_READ:
+	case IORING_OP_READV:
+	case IORING_OP_READ_FIXED:
+		return used_file(BPF_CORE_READ(request, file), MAY_READ);
+	case IORING_OP_WRITE:
+	case IORING_OP_WRITEV:
+	case IORING_OP_WRITE_FIXED:
+	case IORING_OP_FALLOCATE:
+	case IORING_OP_FTRUNCATE:
+		return used_file(BPF_CORE_READ(request, file), MAY_WRITE);
+	}
 	return 0;
 }
 
