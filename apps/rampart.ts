@@ -9,6 +9,7 @@ import { Command } from 'commander';
 import manifest from '../package.json' with { type: 'json' };
 import { doctorCommand } from './doctor/command.ts';
 import { describeFailure, isBrokenPipe } from './failure.ts';
+import { watchCommand } from './watch/command.ts';
 
 const program = new Command('rampart')
   .description(manifest.description)
@@ -17,8 +18,10 @@ const program = new Command('rampart')
     'after',
     '\nExamples:\n' +
       '  rampart doctor                                what this kernel allows\n' +
+      '  rampart watch /etc/shadow                     who touches this file\n' +
       '  rampart watch --help                          the options of one command\n',
   )
+  .addCommand(watchCommand())
   .addCommand(doctorCommand());
 
 /** Makes a usage error one line that names the next step, thrown for {@link fail} instead of ending the process. */
