@@ -15,11 +15,7 @@ const volatile struct settings settings = {};
  * Typed loads the JIT turns into plain instructions (a fault reads as zero), where the kernel has
  * this kfunc (6.2); elsewhere every field costs a helper call.
  */
-#ifdef RAMPART_PROBE_READS_ONLY /* for bench/, to see what this saves */
-#define bpf_rdonly_cast ((void *(*)(const void *, u32))0)
-#else
 extern void *bpf_rdonly_cast(const void *object, u32 btf_id) __ksym __weak;
-#endif
 #define TYPED(type, pointer) ((type *)bpf_rdonly_cast((pointer), bpf_core_type_id_kernel(type)))
 
 #define ON_X86 bpf_core_field_exists(struct pt_regs___x86, di)
