@@ -17,9 +17,9 @@ const program = new Command('rampart')
   .addHelpText(
     'after',
     '\nExamples:\n' +
-      '  rampart doctor                                what this kernel allows\n' +
-      '  rampart watch /etc/shadow                     who touches this file\n' +
-      '  rampart watch --help                          the options of one command\n',
+      '  rampart watch /etc/shadow    tell who touches this file, until Ctrl-C\n' +
+      '  rampart doctor               say what this kernel allows\n' +
+      '  rampart watch --help         more examples, and all options of one command\n',
   )
   .addCommand(watchCommand())
   .addCommand(doctorCommand());

@@ -1,0 +1,24 @@
+/**
+ * Writes the product to `dist/` as JavaScript, for images and packages: Node.js runs the sources of a
+ * checkout as they are, but strips no types below node_modules.
+ *
+ * @module
+ */
+import { spawnSync } from 'node:child_process';
+import { cpSync, globSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+
+const top = dirname(import.meta.dirname);
+const dist = join(top, 'dist');
+
+rmSync(dist, { recursive: true, force: true });
+// Also copies package.json, which the command imports for its version.
+const tsc = spawnSync(join(top, 'node_modules/.bin/tsc'), ['-p', 'tsconfig.build.json'], {
+  cwd: top,
+  stdio: 'inherit',
+});
+if (tsc.status !== 0) process.exit(1);
+for (const object of globSync('{apps,systems,shared}/**/*.bpf.o', { cwd: top })) {
+  cpSync(join(top, object), join(dist, object));
+}
+process.stdout.write('dist/ is built; run it with: node dist/apps/rampart.js\n');
