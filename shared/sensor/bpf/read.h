@@ -39,8 +39,7 @@ static __always_inline u32 generation_of(struct inode *inode)
 /* The open file behind a descriptor of the current process. 0 when there is none. */
 static __always_inline struct file *file_of(u32 fd)
 {
-	struct file **table, *file = 0;
-	u32 size;
+	struct file *file = 0;
 
 	if (bpf_rdonly_cast) {
 		struct task_struct *task = (void *)bpf_get_current_task_btf();
@@ -49,20 +48,19 @@ static __always_inline struct file *file_of(u32 fd)
 		if (!task->files)
 			return 0;
 		fdt = task->files->fdt;
-		if (!fdt)
+		if (!fdt || fd >= fdt->max_fds)
 			return 0;
-		size = fdt->max_fds;
-		table = fdt->fd;
+		/* A typed load needs a type: struct path is one of the kernel's that begin with a pointer. */
+		return (void *)TYPED(struct path, fdt->fd + fd)->mnt;
 	} else {
 		struct task_struct *task = (void *)bpf_get_current_task();
 		struct fdtable *fdt = BPF_CORE_READ(task, files, fdt);
 
-		size = BPF_CORE_READ(fdt, max_fds);
-		table = BPF_CORE_READ(fdt, fd);
+		if (fd >= BPF_CORE_READ(fdt, max_fds))
+			return 0;
+		bpf_probe_read_kernel(&file, sizeof(file), BPF_CORE_READ(fdt, fd) + fd);
+		return file;
 	}
-	if (fd >= size || bpf_probe_read_kernel(&file, sizeof(file), table + fd))
-		return 0;
-	return file;
 }
 
 static __always_inline struct inode *inode_of(struct file *file)

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+/*
+ * What the sensor does at raw_tp/sys_exit, done at one tracepoint per system call instead
+ * (perf events; they need tracefs). A call without such a tracepoint then runs no program of ours.
+ */
+#include "../../../shared/sensor/bpf/sensor.bpf.c"
+
+/* include/trace/events/syscalls.h, kernel/trace/trace_syscalls.c */
+struct syscall_exit {
+	u64 common;
+	long number;
+	long result;
+};
+
+#define SYSCALL(name, kind)                                                                                  \
+	SEC("tp/syscalls/sys_exit_" #name)                                                                   \
+	int after_##name(struct syscall_exit *ctx)                                                            \
+	{                                                                                                    \
+		if (ctx->result < 0)                                                                         \
+			return kind == SYSCALL_TRUNCATE ? truncate_exit(0) : 0;                              \
+		if (kind == SYSCALL_TRUNCATE)                                                                \
+			return truncate_exit(1);                                                             \
+		return file_syscall((void *)bpf_task_pt_regs((void *)bpf_get_current_task_btf()), kind,      \
+				    ctx->result);                                                            \
+	}
+
+SYSCALL(open, SYSCALL_OPEN)
+SYSCALL(creat, SYSCALL_OPEN)
+SYSCALL(openat, SYSCALL_OPENAT)
+SYSCALL(openat2, SYSCALL_OPENAT2)
+SYSCALL(read, SYSCALL_READ)
+SYSCALL(pread64, SYSCALL_READ)
+SYSCALL(readv, SYSCALL_READ)
+SYSCALL(write, SYSCALL_WRITE)
+SYSCALL(pwrite64, SYSCALL_WRITE)
+SYSCALL(writev, SYSCALL_WRITE)
+SYSCALL(mmap, SYSCALL_MMAP)
+SYSCALL(truncate, SYSCALL_TRUNCATE)
