@@ -109,7 +109,7 @@ export class Targets<W extends Watcher> {
         next: 'Watch fewer files or raise the capacity',
       });
     }
-    this.#write(life);
+    this.#put(life);
     this.#nextId += 1;
     this.#lives.set(lifeOf(identity), life);
     this.#byId.set(life.id, life);
@@ -117,10 +117,13 @@ export class Targets<W extends Watcher> {
   }
 
   #write(life: Life<W>): void {
+    // An older life of the number no longer has the kernel's entry, or the entry is gone with the newer
+    // one: its watchers wait to be told.
+    if (this.#inKernel.get(placeOf(life.identity)) === life) this.#put(life);
+  }
+
+  #put(life: Life<W>): void {
     const { identity } = life;
-    // An older life of the number no longer has the kernel's entry; its watchers wait to be told.
-    const owner = this.#inKernel.get(placeOf(identity));
-    if (owner !== undefined && owner !== life && owner.id > life.id) return;
     const value = new DataView(new ArrayBuffer(targetLayout.sizeBytes));
     value.setUint32(targetLayout.filter, filterOf(life), true);
     value.setUint32(targetLayout.generation, identity.generation, true);
