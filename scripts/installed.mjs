@@ -17,9 +17,9 @@ function packagesOf(path) {
 /** npm leaves out optional packages made for other machines. All of ours for Linux are made for glibc. */
 function isForThisMachine({ os, cpu, libc }) {
   return (
-    (os?.includes(process.platform) ?? true) &&
-    (cpu?.includes(process.arch) ?? true) &&
-    (libc?.includes('glibc') ?? true)
+    (os === undefined || [os].flat().includes(process.platform)) &&
+    (cpu === undefined || [cpu].flat().includes(process.arch)) &&
+    (libc === undefined || [libc].flat().includes('glibc'))
   );
 }
 
