@@ -90,7 +90,7 @@ suite('targets in the kernel', { skip: sensorSkip }, () => {
     using kernel = new KernelTargets(4);
     const targets = new Targets<Watcher>(kernel.map, () => undefined);
     targets.add(file(2n ** 64n - 1n, 0xffff_ffff, 0xffff_ffff), { filter: everyAccess });
-    assert.equal(kernel.content().get(`${2n ** 64n - 1n}:${0xffff_ffff}`)?.generation, 0xffff_ffff);
+    assert.equal(kernel.content().get('18446744073709551615:4294967295')?.generation, 0xffff_ffff);
   });
 
   test('a full map is LIMIT naming the capacity, and changes nothing', () => {
