@@ -12,7 +12,7 @@ import { printable } from '../../shared/observe/printable.ts';
 import { wantsColour } from '../../shared/observe/table.ts';
 import type { PathState } from '../../shared/sensor/path-state.ts';
 import { blindSpots } from '../../shared/sensor/modes.ts';
-import type { SensorStats } from '../../shared/sensor/sensor.ts';
+import type { SensorStats } from '../../shared/sensor/options.ts';
 import { AlertEncoder, formatPretty } from '../../systems/file-access/alert.ts';
 import { FileWatch } from '../../systems/file-access/file-watch.ts';
 import { serveSensorMetrics } from '../../systems/file-access/metrics.ts';

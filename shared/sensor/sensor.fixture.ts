@@ -12,7 +12,8 @@ import { AT_FDCWD, openat2, openFlags } from '../ebpf/libc.ts';
 import { everyAccess, type Access, type FileIdentity } from './access.ts';
 import type { Folded } from './fold-ledger.ts';
 import { sensorModeNames, type SensorModeName } from './modes.ts';
-import { Sensor, type SensorOptions, type SensorStats } from './sensor.ts';
+import type { SensorOptions, SensorStats } from './options.ts';
+import { Sensor } from './sensor.ts';
 import type { Watcher } from './targets.ts';
 
 /** For `skip` of node:test: why the sensor can't run here, or false. */

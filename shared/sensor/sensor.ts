@@ -3,9 +3,7 @@
  *
  * @module
  */
-import { existsSync, readFileSync } from 'node:fs';
-
-import { BpfObject } from '../ebpf/object.ts';
+import type { BpfObject } from '../ebpf/object.ts';
 import type { BpfLink } from '../ebpf/link.ts';
 import type { MappedMemory } from '../ebpf/map.ts';
 import { openRingBuffer, type RingBuffer } from '../ebpf/ring-buffer.ts';
@@ -14,97 +12,31 @@ import { errorCodes, RampartError } from '../observe/errors.ts';
 import { errnoName } from '../ebpf/libc.ts';
 import { may, type FileIdentity } from './access.ts';
 import { monotonicNs, WallClock } from './clock.ts';
-import { FoldLedger, type Folded } from './fold-ledger.ts';
+import { FoldLedger } from './fold-ledger.ts';
 import {
   counters as counterAt,
   identity as identityAt,
   pending as pendingAt,
-  settings as settingsAt,
   state as stateAt,
 } from './layout.ts';
-import { sensorMode, sensorModes, type SensorMode, type SensorModeName } from './modes.ts';
+import { loadSensor, type LoadedSensor } from './load.ts';
+import { sensorMode, sensorModes, type SensorModeName } from './modes.ts';
+import {
+  checkOptions,
+  defaultRingSizeBytes,
+  type RefusedMode,
+  type SensorOptions,
+  type SensorStats,
+} from './options.ts';
 import { AccessRecord } from './record.ts';
-import { syscallTablesOf } from './syscalls.ts';
 import { Targets, type Watcher } from './targets.ts';
 
-const OBJECT_FILE = new URL('./bpf/sensor.bpf.o', import.meta.url);
-
-export const defaultCapacity = 65_536;
-/** Accesses per second of one process to one file of one kind; see {@link SensorOptions.ratePerSecond}. */
-export const defaultRatePerSecond = 1000;
-export const defaultRingSizeBytes: number = 8 * 1024 * 1024;
-
-const KERNEL_BTF = '/sys/kernel/btf/vmlinux';
-/** Sixteen million files are a gigabyte of kernel memory. */
-const MOST_CAPACITY = 16_777_216;
-const MOST_RATE = 1_000_000_000;
 const HOUSEKEEPING_MS = 1000;
 const NS_PER_S = 1_000_000_000n;
 /** A bucket this long after its last access is swept, and the last fold is told. */
 const QUIET_NS = NS_PER_S;
 /** A check inside a slow file system may take long; after this its return was missed, not late. */
 const NO_RETURN_NS = 60n * NS_PER_S;
-
-export interface SensorOptions<W extends Watcher> {
-  /** `auto`, the default, takes the best the kernel accepts. */
-  readonly mode?: SensorModeName | 'auto';
-  /** Most files that can be watched; default {@link defaultCapacity}. */
-  readonly capacity?: number;
-  /**
-   * Accesses a process may raise per second on one target with one mask and verdict, with as many
-   * in advance; what exceeds it is folded and counted. 0: no limit. Default {@link defaultRatePerSecond}.
-   */
-  readonly ratePerSecond?: number;
-  /** Size of the ring, a power of two; default {@link defaultRingSizeBytes}. */
-  readonly ringSizeBytes?: number;
-  /**
-   * One access for one watcher that wants it. `access` is a window on kernel memory: read it during
-   * the call, or take its `snapshot()`. Must not throw; what it throws goes to `onProblem` and the
-   * batch counts as lost.
-   */
-  readonly onAccess: (access: AccessRecord, watcher: W) => void;
-  /** Called behind each batch of accesses, e.g. to flush what they wrote. */
-  readonly onBatchEnd?: () => void;
-  /** Accesses folded by the rate limit that no later record will tell, about once a second. */
-  readonly onFolded?: (folded: Folded, watchers: Iterable<W>) => void;
-  /** The loss since the last call, when there is any. */
-  readonly onLoss?: (lost: number, stats: SensorStats) => void;
-  readonly onProblem: (problem: unknown) => void;
-}
-
-/** Counts since the sensor was opened. `received + folded + lost.* = produced`, exactly, once it is drained. */
-export interface SensorStats {
-  /** Accesses to watched files that passed the filters. */
-  readonly produced: number;
-  /** Accesses handed out. */
-  readonly received: number;
-  /** Accesses the rate limit held back. */
-  readonly folded: number;
-  readonly lost: {
-    /** The ring had no room: this process was too slow. */
-    readonly ringFull: number;
-    /** kprobe mode: the function's return was never seen (kretprobe instances ran out). */
-    readonly noReturn: number;
-    /** A callback threw. */
-    readonly consumer: number;
-  };
-  /** Not produced: the inode number belongs to another file now. */
-  readonly recycled: number;
-  /** Not produced: this process's own accesses. */
-  readonly own: number;
-  /** Produced, but without a verdict. */
-  readonly verdictUnknown: number;
-  /** Times the kernel skipped a program because it was running on that CPU already; whether of a watched file is not known. */
-  readonly hookMisses: number;
-  readonly targets: number;
-  readonly capacity: number;
-}
-
-/** Why a better mode than the one in use was refused. */
-export interface RefusedMode {
-  readonly mode: SensorModeName;
-  readonly reason: string;
-}
 
 /** Loads and attaches the sensor. The caller disposes it. @throws {RampartError} see {@link Sensor.open}. */
 export class Sensor<W extends Watcher> implements Disposable {
@@ -129,10 +61,10 @@ export class Sensor<W extends Watcher> implements Disposable {
   #reading = false;
   #final: SensorStats | undefined;
 
-  private constructor(options: SensorOptions<W>, loaded: LoadedSensor) {
+  private constructor(options: SensorOptions<W>, loaded: LoadedSensor, refused: readonly RefusedMode[]) {
     this.#options = options;
     this.mode = loaded.mode.name;
-    this.refused = loaded.refused;
+    this.refused = refused;
     this.#object = loaded.object;
     this.#memory = loaded.memory;
     const state = loaded.memory.view;
@@ -169,14 +101,13 @@ export class Sensor<W extends Watcher> implements Disposable {
     const candidates = wanted === 'auto' ? sensorModes : [sensorMode(wanted)];
     const refused: RefusedMode[] = [];
     for (const mode of candidates) {
-      const object = openObject();
       let loaded: LoadedSensor | undefined;
       try {
-        loaded = load(object, mode, [...refused], options);
-        return new Sensor(options, loaded);
+        loaded = loadSensor(mode, options);
+        return new Sensor(options, loaded, [...refused]);
       } catch (error) {
         loaded?.memory[Symbol.dispose]();
-        object[Symbol.dispose]();
+        loaded?.object[Symbol.dispose]();
         if (wanted !== 'auto' || !(error instanceof RampartError) || error.code !== errorCodes.EBPF) {
           throw error;
         }
@@ -356,68 +287,6 @@ export class Sensor<W extends Watcher> implements Disposable {
     this.#memory[Symbol.dispose]();
     this.#object[Symbol.dispose]();
     return this.#final;
-  }
-}
-
-/** A loaded object that is not attached yet. */
-interface LoadedSensor {
-  readonly object: BpfObject;
-  readonly mode: SensorMode;
-  readonly refused: readonly RefusedMode[];
-  /** `struct state` of the programs, live. */
-  readonly memory: MappedMemory;
-}
-
-function openObject(): BpfObject {
-  return BpfObject.open(readFileSync(OBJECT_FILE), 'sensor');
-}
-
-function load<W extends Watcher>(
-  object: BpfObject,
-  mode: SensorMode,
-  refused: readonly RefusedMode[],
-  options: SensorOptions<W>,
-): LoadedSensor {
-  const wanted = new Set([...mode.programs, 'identify']);
-  for (const program of object.programs()) program.autoload = wanted.has(program.name);
-  object.map('targets').maxEntries = options.capacity ?? defaultCapacity;
-  object.map('ring').maxEntries = options.ringSizeBytes ?? defaultRingSizeBytes;
-  writeSettings(object.initialValue('.rodata'), options.ratePerSecond ?? defaultRatePerSecond);
-  object.load();
-  return { object, mode, refused, memory: object.map('.bss').mapMemory() };
-}
-
-function writeSettings(rodata: Uint8Array, ratePerSecond: number): void {
-  const view = new DataView(rodata.buffer, rodata.byteOffset, rodata.byteLength);
-  const tables = syscallTablesOf(process.arch);
-  rodata.set(tables.native, settingsAt.nativeSyscalls);
-  rodata.set(tables.compat, settingsAt.compatSyscalls);
-  if (ratePerSecond === 0) return;
-  view.setBigUint64(settingsAt.nanosecondsPerAccess, BigInt(Math.ceil(1e9 / ratePerSecond)), true);
-  view.setBigUint64(settingsAt.burstNs, NS_PER_S, true);
-}
-
-function checkOptions<W extends Watcher>(options: SensorOptions<W>): void {
-  const { capacity = defaultCapacity, ratePerSecond = 0 } = options;
-  if (!Number.isInteger(capacity) || capacity < 1 || capacity > MOST_CAPACITY) {
-    throw new RampartError(errorCodes.INPUT, {
-      what: `capacity ${capacity}`,
-      why: `a whole number from 1 to ${MOST_CAPACITY} is needed`,
-    });
-  }
-  if (!Number.isInteger(ratePerSecond) || ratePerSecond < 0 || ratePerSecond > MOST_RATE) {
-    throw new RampartError(errorCodes.INPUT, {
-      what: `rate ${ratePerSecond}`,
-      why: `a whole number from 0 (no limit) to ${MOST_RATE} is needed`,
-    });
-  }
-  // Without BTF nothing can be relocated, and libbpf's own words for it help nobody.
-  if (!existsSync(KERNEL_BTF)) {
-    throw new RampartError(errorCodes.UNSUPPORTED, {
-      what: 'this kernel has no BTF',
-      why: `${KERNEL_BTF} is missing`,
-      next: 'Use a kernel built with CONFIG_DEBUG_INFO_BTF=y, as all current distributions are',
-    });
   }
 }
 

@@ -8,7 +8,8 @@ import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { accessFilter, type Access, type FileIdentity } from '../../shared/sensor/access.ts';
 import type { PathState, TrackedPath } from '../../shared/sensor/path-state.ts';
 import { type PathTracker, trackPaths } from '../../shared/sensor/path-tracker.ts';
-import { Sensor, type SensorOptions, type SensorStats } from '../../shared/sensor/sensor.ts';
+import type { SensorOptions, SensorStats } from '../../shared/sensor/options.ts';
+import { Sensor } from '../../shared/sensor/sensor.ts';
 import type { Watcher } from '../../shared/sensor/targets.ts';
 
 /** One path under watch, with what was made of it for the output. */

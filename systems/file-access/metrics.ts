@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { SensorStats } from '../../shared/sensor/sensor.ts';
+import type { SensorStats } from '../../shared/sensor/options.ts';
 
 /**
  * Serves /metrics and /healthz at `address`, or nothing when there is none. The caller disposes it.
