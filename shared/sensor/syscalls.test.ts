@@ -56,7 +56,7 @@ function kindsIn(table: Uint8Array): Map<number, SyscallKind> {
 }
 
 const sorted = (table: Map<number, SyscallKind>): [number, SyscallKind][] =>
-  [...table].sort(([a], [b]) => a - b);
+  [...table].toSorted(([a], [b]) => a - b);
 
 /** The headers, or a skip that names the missing one. */
 function headers(t: TestContext, ...paths: readonly string[]): readonly Numbers[] | undefined {
