@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { suite, test, type TestContext } from 'node:test';
+
+/** The packages for this machine and for another one, as npm writes them. */
+const koffi = { version: '3.0.0', integrity: 'sha512-k' };
+const forHere = { version: '1.0.0', integrity: 'sha512-h', os: ['linux'], cpu: [process.arch] };
+const forElsewhere = { version: '1.0.0', integrity: 'sha512-e', os: 'darwin', cpu: 'arm64' };
+const locked = {
+  '': { name: 'x' },
+  'node_modules/koffi': koffi,
+  'node_modules/here': forHere,
+  'node_modules/elsewhere': forElsewhere,
+};
+const installed = { 'node_modules/koffi': koffi, 'node_modules/here': forHere };
+
+interface Machine {
+  readonly packages: readonly string[];
+  readonly uid: number;
+  /** What node_modules/.package-lock.json says; nothing is installed without it. */
+  readonly nodeModules?: object;
+}
+
+/**
+ * Runs a copy of the script where dpkg-query, apt-get, npm and id are stand-ins that write down how they
+ * were called: installing for real would change the machine the tests run on.
+ */
+function setup(t: TestContext, level: string, { packages, uid, nodeModules }: Machine) {
+  const root = mkdtempSync(join(tmpdir(), 'rampart-setup-'));
+  t.after(() => rmSync(root, { recursive: true }));
+  cpSync(join(import.meta.dirname, 'setup'), join(root, 'scripts/setup'));
+  cpSync(join(import.meta.dirname, 'installed.mjs'), join(root, 'scripts/installed.mjs'));
+  writeFileSync(join(root, 'package-lock.json'), JSON.stringify({ packages: locked }));
+  if (nodeModules !== undefined) {
+    mkdirSync(join(root, 'node_modules'));
+    writeFileSync(join(root, 'node_modules/.package-lock.json'), JSON.stringify({ packages: nodeModules }));
+  }
+  const calls = join(root, 'calls');
+  const standIns: Readonly<Record<string, string>> = {
+    'dpkg-query': `case " ${packages.join(' ')} " in *" $4 "*) printf 'installed ' ;; *) exit 1 ;; esac`,
+    'apt-get': `echo "apt-get $*" >> ${calls}`,
+    npm: `echo "npm $*" >> ${calls}`,
+    id: `echo ${uid}`,
+  };
+  mkdirSync(join(root, 'bin'));
+  for (const [name, body] of Object.entries(standIns)) {
+    writeFileSync(join(root, 'bin', name), `#!/bin/sh\n${body}\n`);
+    chmodSync(join(root, 'bin', name), 0o755);
+  }
+  const { status, stdout, stderr } = spawnSync(join(root, 'scripts/setup'), [level], {
+    encoding: 'utf8',
+    env: { PATH: `${join(root, 'bin')}:${process.env['PATH'] ?? ''}` },
+  });
+  const called = existsSync(calls) ? readFileSync(calls, 'utf8').trimEnd().split('\n') : [];
+  return { status, stdout, stderr, called };
+}
+
+suite('scripts/setup', () => {
+  test('root: what is missing is installed, and only that', (t) => {
+    const present = ['clang-14', 'llvm-14', 'linux-libc-dev'];
+    const { status, stdout, called } = setup(t, 'check', { packages: present, uid: 0 });
+    assert.equal(status, 0);
+    assert.equal(called.length, 3, called.join('\n'));
+    assert.match(called[0] ?? '', /^apt-get update/);
+    assert.match(called[1] ?? '', /^apt-get install .*--no-install-recommends .* libbpf1 libbpf-dev$/);
+    assert.match(called[2] ?? '', /^npm ci --ignore-scripts/);
+    assert.match(stdout, /^apt: installing libbpf1 libbpf-dev$/m);
+    assert.match(stdout, /^npm: installing/m);
+  });
+
+  test('nothing missing: nothing is called, whoever asks', (t) => {
+    const machine = { packages: ['libbpf1'], uid: 1000, nodeModules: installed };
+    const { status, stdout, called } = setup(t, 'demo', machine);
+    assert.deepEqual(
+      { status, stdout, called },
+      { status: 0, stdout: 'apt: already there\nnpm: already there\n', called: [] },
+    );
+  });
+
+  test('without root the command is named and nothing is changed', (t) => {
+    const { status, stderr, called } = setup(t, 'check', { packages: ['clang-14', 'libbpf1'], uid: 1000 });
+    assert.equal(status, 1);
+    assert.match(
+      stderr,
+      /^ {2}sudo apt-get update && sudo apt-get install .* llvm-14 libbpf-dev linux-libc-dev$/m,
+    );
+    assert.deepEqual(called, []);
+  });
+
+  test('an unknown level is refused with the levels there are', (t) => {
+    const { status, stderr, called } = setup(t, 'everything', { packages: [], uid: 0 });
+    assert.deepEqual({ status, called }, { status: 2, called: [] });
+    assert.match(stderr, /demo\|check\|test\|bench/);
+  });
+
+  const stale: Readonly<Record<string, object>> = {
+    'another version': { ...installed, 'node_modules/koffi': { ...koffi, version: '2.0.0' } },
+    'other bytes': { ...installed, 'node_modules/koffi': { ...koffi, integrity: 'sha512-x' } },
+    'one missing': { 'node_modules/koffi': koffi },
+    'one too many': { ...installed, 'node_modules/extra': koffi },
+  };
+  for (const [what, nodeModules] of Object.entries(stale)) {
+    test(`node_modules with ${what} is installed again`, (t) => {
+      const { called } = setup(t, 'demo', { packages: ['libbpf1'], uid: 1000, nodeModules });
+      assert.match(called.join('\n'), /^npm ci/);
+    });
+  }
+});
