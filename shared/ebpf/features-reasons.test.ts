@@ -30,6 +30,7 @@ const needs: Needs = { since: '5.5', capabilities: ['CAP_BPF', 'CAP_PERFMON'], b
 
 test('every way the kernel says no has its own reason', () => {
   const log = 'func#0 @0\nunknown func bpf_probe_read_kernel#113\nprocessed 4 insns (limit 1000000)\n';
+  const newerLog = 'program of this type cannot use helper bpf_probe_read_kernel#113\n';
   const table: readonly [string, { errno: number; log?: string }, Partial<ProbeContext>, RegExp][] = [
     [
       'refused',
@@ -46,6 +47,7 @@ test('every way the kernel says no has its own reason', () => {
     ['memlock_limit', { errno: EPERM }, { release: '5.10.0-30-amd64' }, /RLIMIT_MEMLOCK/],
     ['lockdown', { errno: EPERM }, { lockdown: 'confidentiality' }, /locked down/],
     ['lockdown', { errno: EINVAL, log }, { lockdown: 'confidentiality' }, /unknown func/],
+    ['lockdown', { errno: EINVAL, log: newerLog }, { lockdown: 'confidentiality' }, /cannot use helper/],
     ['refused', { errno: EPERM }, { lockdown: 'integrity' }, /EPERM/],
     ['not_in_kernel', { errno: EINVAL }, { release: '5.4.0' }, /came with Linux 5\.5, this is 5\.4\.0/],
     ['not_in_kernel', { errno: EINVAL }, { hasFunction: () => false }, /built without it \(no bpf_thing\)/],

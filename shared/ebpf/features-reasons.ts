@@ -112,7 +112,9 @@ export function explainRefusal(refusal: Refusal, needs: Needs, context: ProbeCon
       );
     }
   }
-  if (context.lockdown === 'confidentiality' && (code === EPERM || line?.includes('unknown func'))) {
+  // The verifier's words for a helper that is not there, before and since 6.12.
+  const withoutHelper = line !== undefined && /unknown func|cannot use helper/.test(line);
+  if (context.lockdown === 'confidentiality' && (code === EPERM || withoutHelper)) {
     return unavailable('lockdown', `${answer}: the kernel is locked down (confidentiality).`);
   }
   if (!isAtLeast(context.release, needs.since)) {
