@@ -112,7 +112,7 @@ export function explainRefusal(refusal: Refusal, needs: Needs, context: ProbeCon
       );
     }
   }
-  // The verifier's words for a helper that is not there, before and since 6.12.
+  // The verifier's words for a helper that is not there, as 6.1 and as 6.12 say it.
   const withoutHelper = line !== undefined && /unknown func|cannot use helper/.test(line);
   if (context.lockdown === 'confidentiality' && (code === EPERM || withoutHelper)) {
     return unavailable('lockdown', `${answer}: the kernel is locked down (confidentiality).`);
