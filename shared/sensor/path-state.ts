@@ -6,7 +6,7 @@
 import { constants as fsConstants, fstatSync } from 'node:fs';
 import { constants } from 'node:os';
 
-import { Fd, SystemCallError } from '../ebpf/libc.ts';
+import { SystemCallError, type Fd } from '../ebpf/libc.ts';
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { FileIdentity } from './access.ts';
 

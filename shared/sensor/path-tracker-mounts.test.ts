@@ -106,7 +106,7 @@ async function startContainer(root: string): Promise<ChildProcess & { readonly p
       while read line; do eval "$line"; done'`;
   const child = spawn('unshare', ['--mount', 'sh', '-c', script], { stdio: ['pipe', 'pipe', 'inherit'] });
   await Promise.race([
-    once(child.stdout!, 'data'),
+    once(child.stdout, 'data'),
     once(child, 'exit').then(([code]) => assert.fail(`the container did not start (exit ${code})`)),
   ]);
   assert.ok(child.pid !== undefined);

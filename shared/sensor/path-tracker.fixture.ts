@@ -10,7 +10,7 @@ import { join } from 'node:path';
 
 import type { RampartError } from '../observe/errors.ts';
 import type { FileIdentity } from './access.ts';
-import { PathTracker, trackPaths, type PathState, type TrackedPath } from './path-tracker.ts';
+import { trackPaths, type PathState, type TrackedPath, type PathTracker } from './path-tracker.ts';
 
 /** stat's st_dev (include/linux/kdev_t.h, new_encode_dev) as the kernel's dev_t, major << 20 | minor. */
 export function kernelDevice(stDev: bigint): number {

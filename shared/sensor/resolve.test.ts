@@ -3,7 +3,7 @@ import { existsSync, linkSync, mkdirSync, readFileSync, statSync, symlinkSync, w
 import { fstatSync } from 'node:fs';
 import { test } from 'node:test';
 
-import { AT_FDCWD, Fd, openat2, openFlags, SystemCallError } from '../ebpf/libc.ts';
+import { AT_FDCWD, openat2, openFlags, SystemCallError, type Fd } from '../ebpf/libc.ts';
 import { RampartError } from '../observe/errors.ts';
 import { TemporaryDirectory } from './path-tracker.fixture.ts';
 import { createInRoot, openInRoot } from './resolve.ts';

@@ -6,7 +6,7 @@
  */
 import { constants as fsConstants } from 'node:fs';
 
-import { Fd, SystemCallError } from '../ebpf/libc.ts';
+import { Fd, type SystemCallError } from '../ebpf/libc.ts';
 import { RampartError } from '../observe/errors.ts';
 import {
   toByteString,
