@@ -37,7 +37,11 @@ export const operations: readonly Operation[] = [
   { name: 'execute', what: 'execute a program', seen: everyMode(33) },
   { name: 'hard-link', what: 'open through another hard link', seen: everyMode(36) },
   { name: 'symlink', what: 'open through a symbolic link', seen: everyMode(36) },
-  { name: 'truncate', what: 'truncate by path', seen: everyMode(2) },
+  {
+    name: 'truncate',
+    what: 'truncate by path (raw_tracepoint: before kernel 6.13 not on tmpfs, xfs and overlay)',
+    seen: everyMode(2),
+  },
   {
     name: 'denied',
     what: 'an open that is refused (EACCES)',
@@ -112,7 +116,7 @@ export const sensorModes: readonly SensorMode[] = [
     name: 'fentry',
     summary: 'fexit on inode_permission: every permission check with its verdict, at the lowest cost',
     programs: ['permission_exit'],
-    unavailable: (features) => firstMissing([features.btf, features.attach.fexit]),
+    unavailable: (features) => firstMissing([...needs(features), features.attach.fexit]),
     attach: (object) => attachAll([() => object.program('permission_exit').attach()]),
   },
   {
@@ -120,7 +124,7 @@ export const sensorModes: readonly SensorMode[] = [
     summary: 'kprobe and kretprobe on inode_permission: every permission check with its verdict',
     programs: ['permission_entry', 'permission_return'],
     unavailable: (features) =>
-      firstMissing([features.btf, features.attach.kprobe, features.attach.kretprobe]),
+      firstMissing([...needs(features), features.attach.kprobe, features.attach.kretprobe]),
     // The return first: an entry without its return would leave accesses waiting.
     attach: (object) =>
       attachAll([
@@ -132,7 +136,7 @@ export const sensorModes: readonly SensorMode[] = [
     name: 'raw_tracepoint',
     summary: 'raw tracepoints on system calls and exec: what succeeded',
     programs: ['syscall_exit', 'process_exec', 'inode_changes', 'uring_complete'],
-    unavailable: (features) => firstMissing([features.btf, features.attach.raw_tracepoint]),
+    unavailable: (features) => firstMissing([...needs(features), features.attach.raw_tracepoint]),
     attach: (object) =>
       attachAll([
         ...inodeChangeTracepoints.map((name) => () => attachIfThere(object, 'inode_changes', name)),
@@ -164,6 +168,11 @@ export function sensorMode(name: string): SensorMode {
     });
   }
   return mode;
+}
+
+/** What every mode needs: types to relocate by, the ring, and kernel memory it may read (lockdown can forbid it). */
+function needs(features: KernelFeatures): readonly Feature[] {
+  return [features.btf, features.ringBuffer, features.probeReadKernel];
 }
 
 function firstMissing(features: readonly Feature[]): string | undefined {

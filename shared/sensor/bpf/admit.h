@@ -85,10 +85,23 @@ static __always_inline int emit(struct access *access)
 	return finish();
 }
 
+/*
+ * Whether this is the kernel's own question, in the middle of an exec, if the program may be read and so
+ * dumped later (fs/exec.c, would_dump). The exec itself has been reported; this is no access of anybody.
+ */
+static __always_inline int is_dump_check(u32 mask)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+
+	if (mask != MAY_READ || !bpf_core_field_exists(task->in_execve))
+		return 0;
+	return BPF_CORE_READ_BITFIELD_PROBED(task, in_execve);
+}
+
 /* Fills `access` when the inode's file is a target that wants this mask; the slow path behind the lookup. */
 static __always_inline int admit(struct target *target, struct inode *inode, struct access *access)
 {
-	if (!wanted(target->filter, access->mask))
+	if (!wanted(target->filter, access->mask) || is_dump_check(access->mask))
 		return 0;
 	if (bpf_get_current_pid_tgid() >> 32 == state.agent_pid) {
 		__sync_fetch_and_add(&state.counters.own, 1);

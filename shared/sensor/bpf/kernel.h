@@ -182,6 +182,7 @@ struct task_struct {
 	struct pid *thread_pid;
 	u64 start_time;
 	u32 self_exec_id;
+	unsigned in_execve : 1;
 	struct fs_struct *fs;
 	struct files_struct *files;
 	struct nsproxy *nsproxy;

@@ -9,6 +9,17 @@
 	(bpf_core_field_exists(struct vfsmount___since_5_12, mnt_userns) ||                                  \
 	 bpf_core_field_exists(struct vfsmount___since_6_2, mnt_idmap))
 
+/*
+ * In assembly, because the compiler folds the two orders into one load at a computed offset, and the
+ * verifier wants every offset into the context to be a constant.
+ */
+#define ARGUMENT_WORD(ctx, index)                                                                            \
+	({                                                                                                   \
+		u64 word;                                                                                    \
+		asm volatile("%0 = *(u64 *)(%1 + %2)" : "=r"(word) : "r"(ctx), "i"(8 * (index)));           \
+		word;                                                                                        \
+	})
+
 SEC("fexit/inode_permission")
 int permission_exit(u64 *ctx)
 {
@@ -20,13 +31,13 @@ int permission_exit(u64 *ctx)
 	int result;
 
 	if (OWNER_COMES_FIRST) {
-		inode = (void *)ctx[1];
-		mask = ctx[2];
-		result = ctx[3];
+		inode = (void *)ARGUMENT_WORD(ctx, 1);
+		mask = ARGUMENT_WORD(ctx, 2);
+		result = ARGUMENT_WORD(ctx, 3);
 	} else {
-		inode = (void *)ctx[0];
-		mask = ctx[1];
-		result = ctx[2];
+		inode = (void *)ARGUMENT_WORD(ctx, 0);
+		mask = ARGUMENT_WORD(ctx, 1);
+		result = ARGUMENT_WORD(ctx, 2);
 	}
 	key.inode = inode->i_ino;
 	key.device = inode->i_sb->s_dev;

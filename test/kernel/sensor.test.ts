@@ -1,0 +1,45 @@
+/**
+ * The sensor's own suites, unchanged, in Debian's kernels: every mode on each.
+ */
+import assert from 'node:assert/strict';
+import { globSync } from 'node:fs';
+import { describe, test } from 'node:test';
+
+import { sensorModeNames } from '../../shared/sensor/modes.ts';
+import { kernelVersions } from './modules.ts';
+import { kernelRunObstacle, runInKernel } from './vm.ts';
+
+const suites = globSync('shared/sensor/{operations,sensor-*}.test.ts', {
+  cwd: new URL('../..', import.meta.url).pathname,
+});
+/** Under emulation a test is some ten times slower than on the machine. */
+const TIMEOUT_MS = 600_000;
+
+/** Lines of the runner inside that say what failed or was skipped. */
+function remarkable(output: string): string {
+  return output
+    .split('\n')
+    .filter((line) => /✖|﹣|# |AssertionError|Error:|^ℹ (tests|pass|fail|skipped)/.test(line))
+    .join('\n');
+}
+
+describe('sensor in Debian kernels', { skip: kernelRunObstacle() ?? false }, () => {
+  for (const kernel of kernelVersions) {
+    for (const mode of sensorModeNames) {
+      test(`${mode} on ${kernel}`, async (t) => {
+        const run = await runInKernel({
+          kernel,
+          command: ['sh', 'test/kernel/guest-sensor.sh', mode, ...suites],
+          timeoutMs: TIMEOUT_MS,
+          signal: t.signal,
+        });
+        assert.equal(run.exitCode, 0, remarkable(run.output) || run.output.slice(-4000));
+        const passed = Number(/^ℹ pass (\d+)$/m.exec(run.output)?.[1] ?? 0);
+        assert.ok(passed >= 40, `only ${passed} tests ran:\n${run.output.slice(-4000)}`);
+        for (const line of run.output.split('\n').filter((text) => text.includes('﹣'))) {
+          t.diagnostic(`skipped in the guest: ${line.trim()}`);
+        }
+      });
+    }
+  }
+});
