@@ -16,14 +16,19 @@ const PROT_READ_WRITE = 3;
 const MAP_SHARED = 1;
 const MAP_FAILED = 0xffff_ffff_ffff_ffffn;
 
-/** One map of an object. Lives as long as its object. Keys and values are bytes in kernel layout. */
+/** One map of an object, DISPOSED with it. Keys and values are bytes in kernel layout. */
 export class BpfMap {
   readonly name: string;
-  readonly #pointer: Pointer;
+  readonly #owned: () => Pointer;
 
-  constructor(pointer: Pointer, name: string) {
-    this.#pointer = pointer;
+  /** @param owned - The map; throws `DISPOSED` once its object is closed, for then the memory is gone. */
+  constructor(owned: () => Pointer, name: string) {
+    this.#owned = owned;
     this.name = name;
+  }
+
+  get #pointer(): Pointer {
+    return this.#owned();
   }
 
   /** Owned by the object; -1 before it is loaded. */

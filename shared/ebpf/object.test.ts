@@ -106,6 +106,9 @@ suite('an object before it is loaded', { skip: skipCompile }, () => {
 
   test('after disposal everything is DISPOSED, and disposing again does nothing', () => {
     const object = BpfObject.open(compile(COUNTING), 'counting');
+    const program = object.program('count');
+    const [listed] = object.programs();
+    const map = object.map('table');
     object[Symbol.dispose]();
     object[Symbol.dispose]();
     const isDisposed = withCode('RAMPART_DISPOSED', /counting is closed/);
@@ -114,6 +117,11 @@ suite('an object before it is loaded', { skip: skipCompile }, () => {
     assert.throws(() => object.program('count'), isDisposed);
     assert.throws(() => object.map('table'), isDisposed);
     assert.throws(() => object.initialValue('.rodata'), isDisposed);
+    // libbpf has freed what these stand for: touching it would be worse than an error.
+    assert.throws(() => program.attach(), isDisposed);
+    assert.throws(() => listed?.fd, isDisposed);
+    assert.throws(() => map.lookup(new Uint8Array(4)), isDisposed);
+    assert.throws(() => [...map.keys()], isDisposed);
   });
 });
 

@@ -39,14 +39,19 @@ export function checked<T>(what: string, call: (lib: Libbpf) => T, failed: (resu
   });
 }
 
-/** One program of an object. Lives as long as its object. */
+/** One program of an object, DISPOSED with it. */
 export class BpfProgram {
   readonly name: string;
-  readonly #pointer: Pointer;
+  readonly #owned: () => Pointer;
 
-  constructor(pointer: Pointer, name: string) {
-    this.#pointer = pointer;
+  /** @param owned - The program; throws `DISPOSED` once its object is closed, for then the memory is gone. */
+  constructor(owned: () => Pointer, name: string) {
+    this.#owned = owned;
     this.name = name;
+  }
+
+  get #pointer(): Pointer {
+    return this.#owned();
   }
 
   /** Whether {@link BpfObject.load} loads this program. Only before loading. */
@@ -166,7 +171,7 @@ export class BpfObject implements Disposable {
       program !== null;
       program = lib.objectNextProgram(pointer, program)
     ) {
-      found.push(new BpfProgram(program, lib.programName(program)));
+      found.push(new BpfProgram(this.#owning(program), lib.programName(program)));
     }
     return found;
   }
@@ -174,13 +179,13 @@ export class BpfObject implements Disposable {
   program(name: string): BpfProgram {
     const pointer = libbpf().objectFindProgram(this.#alive(), name);
     if (pointer === null) throw this.#missing('program', name);
-    return new BpfProgram(pointer, name);
+    return new BpfProgram(this.#owning(pointer), name);
   }
 
   map(name: string): BpfMap {
     const pointer = libbpf().objectFindMap(this.#alive(), name);
     if (pointer === null) throw this.#missing('map', name);
-    return new BpfMap(pointer, name);
+    return new BpfMap(this.#owning(pointer), name);
   }
 
   /**
@@ -202,6 +207,14 @@ export class BpfObject implements Disposable {
       throw new RampartError(errorCodes.DISPOSED, { what: `eBPF object ${this.name} is closed` });
     }
     return this.#pointer;
+  }
+
+  /** A pointer into the object, for as long as it is open. */
+  #owning(pointer: Pointer): () => Pointer {
+    return () => {
+      this.#alive();
+      return pointer;
+    };
   }
 
   #missing(kind: string, name: string): RampartError {

@@ -132,6 +132,15 @@ suite('a sweep of the buckets in the kernel', { skip: sensorSkip }, () => {
     assert.ok(kernel.map.lookup(keyOf(idle)));
   });
 
+  test('a record that was on its way while its bucket was taken out does not tell it again', () => {
+    using kernel = new KernelBuckets();
+    const ledger = new FoldLedger();
+    put(kernel.map, example);
+    assert.equal(ledger.sweep(kernel.map, 3000n, 1000n).length, 1);
+    assert.equal(sinceLast(ledger, example, 7), 0);
+    assert.equal(ledger.toldTotal, 7n);
+  });
+
   test('takes out a bucket that was told whole, without a report', () => {
     using kernel = new KernelBuckets();
     const ledger = new FoldLedger();

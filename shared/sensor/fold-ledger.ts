@@ -21,6 +21,8 @@ const bucketName = (bornNs: bigint, pid: number, targetId: number, mask: number)
 /** Told counts, by bucket. Holds an entry only for buckets that folded something. */
 export class FoldLedger {
   readonly #told = new Map<string, number>();
+  /** Buckets of the last sweep: a record of theirs may have been on its way when they were taken out. */
+  readonly #swept: string[] = [];
   #toldTotal = 0n;
 
   /** Folded accesses that were told so far. */
@@ -42,9 +44,11 @@ export class FoldLedger {
   /**
    * Takes buckets out of the kernel that have been quiet for `quietNs` and reports what of them was
    * never told. A quiet bucket is full, so the next access starts a new one without being hidden.
+   * The records in the ring are to be read before: what they tell is not to be told again.
    */
   sweep(buckets: BpfMap, nowNs: bigint, quietNs: bigint): Folded[] {
     const found: Folded[] = [];
+    for (const name of this.#swept.splice(0)) this.#told.delete(name);
     // Keys first: deleting the key one stands on would restart the kernel's walk.
     for (const key of [...buckets.keys()]) {
       const now = buckets.lookup(key);
@@ -61,7 +65,7 @@ export class FoldLedger {
       const mask = keyView.getUint16(bucketKey.maskAndVerdict, true);
       const bornNs = taken.getBigUint64(bucket.bornNs, true);
       const count = this.sinceLast(bornNs, pid, targetId, mask, taken.getUint32(bucket.folded, true));
-      this.#told.delete(bucketName(bornNs, pid, targetId, mask));
+      this.#swept.push(bucketName(bornNs, pid, targetId, mask));
       if (count > 0) found.push({ targetId, pid, mask, count });
     }
     return found;

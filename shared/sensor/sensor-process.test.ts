@@ -77,15 +77,15 @@ suite('the process of an access that is gone when it is read', { skip: sensorSki
   });
 
   test('wall clock, in nanoseconds', () => {
-    let before = 0;
-    let after = 0;
+    let beforeMs = 0;
+    let afterMs = 0;
     const access = accessBy((file) => {
-      before = Date.now();
+      beforeMs = Date.now();
       run('cat', [file]);
-      after = Date.now();
+      afterMs = Date.now();
     });
     const ms = Number(access.timeNs / 1_000_000n);
-    assert.ok(before - 1 <= ms && ms <= after + 1, `${before} ${ms} ${after}`);
+    assert.ok(beforeMs - 1 <= ms && ms <= afterMs + 1, `${beforeMs} ${ms} ${afterMs}`);
     assert.notEqual(access.timeNs % 1_000_000n, 0n);
   });
 

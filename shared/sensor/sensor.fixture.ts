@@ -64,6 +64,7 @@ export class TestSensor implements Disposable {
   /** What went to onProblem. Disposal throws while something is in it. */
   readonly problems: unknown[] = [];
   #wake: (() => void) | undefined;
+  #closed = false;
 
   constructor(options: TestSensorOptions) {
     this.sensor = Sensor.open<TestWatcher>({
@@ -141,12 +142,20 @@ export class TestSensor implements Disposable {
     return {
       identity,
       watcher,
-      [Symbol.dispose]: () => this.sensor.targets.delete(identity, watcher),
+      [Symbol.dispose]: () => {
+        if (!this.#closed) this.sensor.targets.delete(identity, watcher);
+      },
     };
   }
 
+  /** Ends it and returns the final counts; watches that are disposed later need nothing any more. */
+  close(): SensorStats {
+    this.#closed = true;
+    return this.sensor.close();
+  }
+
   [Symbol.dispose](): void {
-    this.sensor[Symbol.dispose]();
+    this.close();
     if (this.problems.length > 0) throw new AggregateError(this.problems, 'the sensor reported problems');
   }
 }

@@ -77,6 +77,7 @@ export class Sensor<W extends Watcher> implements Disposable {
     this.#ring = openRingBuffer({
       mapFd: this.#object.map('ring').fd,
       sizeBytes: options.ringSizeBytes ?? defaultRingSizeBytes,
+      maxRecordBytes: MAX_RECORD_BYTES,
       onBatch: (batch) => this.#deliver(batch),
       onError: (problem) => options.onProblem(problem),
     });
@@ -220,6 +221,8 @@ export class Sensor<W extends Watcher> implements Disposable {
   /** Reads a few counters from mapped memory; more only when they moved. */
   #keepHouse(): void {
     this.#clock.refresh();
+    // After a long pause of the event loop this timer comes before the ring's turn.
+    this.drain();
     this.#sweepFolded(QUIET_NS);
     if (this.mode === 'kprobe') this.#sweepPending(NO_RETURN_NS);
     this.#tellLoss();
