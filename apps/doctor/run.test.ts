@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
-import { probeFeatures } from '../../shared/ebpf/features.ts';
+import { probeFeatures } from '../../shared/ebpf/features/features.ts';
 import { sensorModes } from '../../shared/sensor/modes.ts';
 import type { DoctorReport } from './report.ts';
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { probeFeatures } from '../../shared/ebpf/features.ts';
+import { probeFeatures } from '../../shared/ebpf/features/features.ts';
 import { wantsColour } from '../../shared/observe/table.ts';
 import { blindSpots, sensorModes } from '../../shared/sensor/modes.ts';
 import type { DoctorOptions } from './command.ts';

@@ -9,8 +9,8 @@ import { resolve } from 'node:path';
 import { Fd, SystemCallError } from '../../shared/ebpf/libc.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { accessFilter } from '../../shared/sensor/access.ts';
-import type { TrackedPath } from '../../shared/sensor/path-state.ts';
-import { createInRoot, openInRoot } from '../../shared/sensor/resolve.ts';
+import type { TrackedPath } from '../../shared/sensor/paths/path-state.ts';
+import { createInRoot, openInRoot } from '../../shared/sensor/paths/resolve.ts';
 import type { WatchOptions } from './command.ts';
 
 /** One path of the command line. */

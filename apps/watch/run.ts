@@ -10,7 +10,7 @@ import type { RampartError } from '../../shared/observe/errors.ts';
 import { LineWriter } from '../../shared/observe/lines.ts';
 import { printable } from '../../shared/observe/printable.ts';
 import { wantsColour } from '../../shared/observe/table.ts';
-import type { PathState } from '../../shared/sensor/path-state.ts';
+import type { PathState } from '../../shared/sensor/paths/path-state.ts';
 import { blindSpots } from '../../shared/sensor/modes.ts';
 import type { SensorStats } from '../../shared/sensor/options.ts';
 import { AlertEncoder, formatPretty } from '../../systems/file-access/alert.ts';

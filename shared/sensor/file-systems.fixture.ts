@@ -6,7 +6,7 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 
-import { TemporaryDirectory } from './path-tracker.fixture.ts';
+import { TemporaryDirectory } from './paths/path-tracker.fixture.ts';
 
 /** Runs a command that has to succeed, and returns its stdout. */
 export function run(

@@ -8,7 +8,7 @@ import { suite, test } from 'node:test';
 import * as layout from './layout.ts';
 import { syscallKinds } from './syscalls.ts';
 
-const BPF_DIRECTORY = new URL('./bpf/', import.meta.url).pathname;
+const BPF_DIRECTORY = new URL('./bpf', import.meta.url).pathname;
 
 /** The part of `bpftool -j btf dump` that is read here. */
 interface BtfType {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Feature, KernelFeatures } from '../ebpf/features.ts';
+import type { Feature, KernelFeatures } from '../ebpf/features/features.ts';
 import type { BpfLink } from '../ebpf/link.ts';
 import type { BpfObject } from '../ebpf/object.ts';
 import { errorCodes, RampartError } from '../observe/errors.ts';
@@ -56,7 +56,7 @@ export const operations: readonly Operation[] = [
   },
   {
     name: 'link',
-    what: 'link(2) made by a user who is not the owner (fs.protected_hardlinks)',
+    what: 'link(2), while fs.protected_hardlinks is on',
     seen: permissionModes(6),
     unseenBecause: 'no descriptor comes of it',
   },

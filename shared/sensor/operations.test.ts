@@ -93,9 +93,9 @@ describe('what the sensor sees', { skip }, () => {
   const masks = (accesses: readonly Access[]): number[] => accesses.map((access) => access.mask);
 
   function expected(name: string): number[] {
-    const operation = operations.find((candidate) => candidate.name === name);
-    assert.ok(operation, `modes.ts describes ${name}`);
-    const mask = operation.seen[sensor.mode];
+    const one = operations.find((candidate) => candidate.name === name);
+    assert.ok(one, `modes.ts describes ${name}`);
+    const mask = one.seen[sensor.mode];
     return mask === undefined ? [] : [mask];
   }
 

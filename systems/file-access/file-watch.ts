@@ -6,8 +6,8 @@
  */
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { accessFilter, type Access, type FileIdentity } from '../../shared/sensor/access.ts';
-import type { PathState, TrackedPath } from '../../shared/sensor/path-state.ts';
-import { type PathTracker, trackPaths } from '../../shared/sensor/path-tracker.ts';
+import type { PathState, TrackedPath } from '../../shared/sensor/paths/path-state.ts';
+import { type PathTracker, trackPaths } from '../../shared/sensor/paths/path-tracker.ts';
 import type { SensorOptions, SensorStats } from '../../shared/sensor/options.ts';
 import { Sensor } from '../../shared/sensor/sensor.ts';
 import type { Watcher } from '../../shared/sensor/targets.ts';

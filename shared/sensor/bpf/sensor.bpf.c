@@ -15,4 +15,4 @@
 #include "mode_raw_tracepoint.h"
 
 /* The kernel asks for a GPL-compatible word before it lends the tracing helpers. */
-char LICENSE[] SEC("license") = "Dual BSD/GPL";
+char LICENSE[] SEC("license") = "GPL";

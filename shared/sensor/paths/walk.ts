@@ -7,8 +7,8 @@
 import { fstatSync, constants as fsConstants } from 'node:fs';
 import { constants } from 'node:os';
 
-import { Fd, openFlags, readLink, SystemCallError, tryOpenat2 } from '../ebpf/libc.ts';
-import { errorCodes, RampartError } from '../observe/errors.ts';
+import { Fd, openFlags, readLink, SystemCallError, tryOpenat2 } from '../../ebpf/libc.ts';
+import { errorCodes, RampartError } from '../../observe/errors.ts';
 import { fromByteString } from './inotify.ts';
 
 /** MAXSYMLINKS of include/linux/namei.h: one more is ELOOP. */

@@ -13,7 +13,7 @@ import {
   lastVerifierLine,
   type Needs,
   type ProbeContext,
-} from './features-reasons.ts';
+} from './reasons.ts';
 import { parseCgroupVersions, parseLockdown } from './kernel-facts.ts';
 
 const { EPERM, EACCES, EINVAL, EAGAIN, EOPNOTSUPP } = constants.errno;

@@ -6,8 +6,8 @@
  */
 import { constants as fsConstants } from 'node:fs';
 
-import { Fd, type SystemCallError } from '../ebpf/libc.ts';
-import { RampartError } from '../observe/errors.ts';
+import { Fd, type SystemCallError } from '../../ebpf/libc.ts';
+import { RampartError } from '../../observe/errors.ts';
 import {
   toByteString,
   type DirectoryWatches,

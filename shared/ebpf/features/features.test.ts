@@ -4,7 +4,7 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
-import { createLink, Descriptor, instructions, loadProgram } from './bpf-call.ts';
+import { createLink, Descriptor, instructions, loadProgram } from '../bpf-call.ts';
 import {
   type AttachKind,
   attachKinds,

@@ -6,9 +6,9 @@
  *
  * @module
  */
-import { pollReadable, type Poll } from '../ebpf/ffi.ts';
-import { inotifyAddWatch, inotifyInit, inotifyRemoveWatch, readAvailable, type Fd } from '../ebpf/libc.ts';
-import { errorCodes, RampartError } from '../observe/errors.ts';
+import { pollReadable, type Poll } from '../../ebpf/ffi.ts';
+import { inotifyAddWatch, inotifyInit, inotifyRemoveWatch, readAvailable, type Fd } from '../../ebpf/libc.ts';
+import { errorCodes, RampartError } from '../../observe/errors.ts';
 
 /** Event bits (include/uapi/linux/inotify.h). */
 export const inotifyBits = {

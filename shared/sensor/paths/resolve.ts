@@ -7,8 +7,8 @@
 import { fchmodSync } from 'node:fs';
 import { constants } from 'node:os';
 
-import { Fd, openFlags, resolveFlags, SystemCallError, tryOpenat2, type OpenHow } from '../ebpf/libc.ts';
-import { errorCodes, RampartError } from '../observe/errors.ts';
+import { Fd, openFlags, resolveFlags, SystemCallError, tryOpenat2, type OpenHow } from '../../ebpf/libc.ts';
+import { errorCodes, RampartError } from '../../observe/errors.ts';
 
 /** How often a resolution that the kernel gave up with EAGAIN is tried again. */
 const ATTEMPTS = 64;

@@ -8,8 +8,8 @@ import { fstatSync, mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import type { RampartError } from '../observe/errors.ts';
-import type { FileIdentity } from './access.ts';
+import type { RampartError } from '../../observe/errors.ts';
+import type { FileIdentity } from '../access.ts';
 import { trackPaths, type PathState, type TrackedPath, type PathTracker } from './path-tracker.ts';
 
 /** stat's st_dev (include/linux/kdev_t.h, new_encode_dev) as the kernel's dev_t, major << 20 | minor. */

@@ -5,11 +5,11 @@
  */
 import { release } from 'node:os';
 
-import { RampartError } from '../observe/errors.ts';
-import { createMap, Descriptor } from './bpf-call.ts';
+import { RampartError } from '../../observe/errors.ts';
+import { createMap, Descriptor } from '../bpf-call.ts';
 import { effectiveCapabilities, inUserNamespace } from './capabilities.ts';
-import { attachProbes } from './features-attach.ts';
-import { type BtfOrReason, probeProgram, probeReadKernel } from './features-programs.ts';
+import { attachProbes } from './attach.ts';
+import { type BtfOrReason, probeProgram, probeReadKernel } from './programs.ts';
 import {
   available,
   explainRefusal,
@@ -17,7 +17,7 @@ import {
   memcgAccountingSince,
   type ProbeContext,
   unavailable,
-} from './features-reasons.ts';
+} from './reasons.ts';
 import {
   activeLsms,
   cgroupVersions,

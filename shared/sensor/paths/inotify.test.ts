@@ -4,8 +4,8 @@ import { test } from 'node:test';
 
 import fc from 'fast-check';
 
-import { AT_FDCWD, openat2, openFlags, type Fd } from '../ebpf/libc.ts';
-import { RampartError } from '../observe/errors.ts';
+import { AT_FDCWD, openat2, openFlags, type Fd } from '../../ebpf/libc.ts';
+import { RampartError } from '../../observe/errors.ts';
 import {
   decodeInotify,
   DirectoryWatches,

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { Descriptor, instructions, loadBtf, loadProgram, type Outcome } from './bpf-call.ts';
+import { Descriptor, instructions, loadBtf, loadProgram, type Outcome } from '../bpf-call.ts';
 
 const BPF_PROG_TYPE_XDP = 6;
 const BPF_PROG_TYPE_EXT = 28;

@@ -6,7 +6,7 @@
  */
 import { readSync } from 'node:fs';
 
-import { pollReadable } from '../ebpf/ffi.ts';
+import { pollReadable } from '../../ebpf/ffi.ts';
 import {
   AT_FDCWD,
   epollAdd,
@@ -17,7 +17,7 @@ import {
   openFlags,
   pidfdOpen,
   SystemCallError,
-} from '../ebpf/libc.ts';
+} from '../../ebpf/libc.ts';
 import { toByteString } from './inotify.ts';
 import { openInRoot } from './resolve.ts';
 import { walk, type WalkVisitor } from './walk.ts';

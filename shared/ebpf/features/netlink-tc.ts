@@ -5,8 +5,8 @@
  */
 import { constants } from 'node:os';
 
-import { Descriptor, outcomeOf } from './bpf-call.ts';
-import { errno, libc } from './ffi.ts';
+import { Descriptor, outcomeOf } from '../bpf-call.ts';
+import { errno, libc } from '../ffi.ts';
 
 const AF_NETLINK = 16;
 const SOCK_RAW_CLOEXEC_NONBLOCK = 3 | 0x80000 | 0x800;

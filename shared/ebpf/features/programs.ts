@@ -3,11 +3,11 @@
  *
  * @module
  */
-import { type Instruction, instructions, loadProgram, Descriptor, type ProgramRequest } from './bpf-call.ts';
+import { type Instruction, instructions, loadProgram, Descriptor, type ProgramRequest } from '../bpf-call.ts';
 import type { EbpfCapability } from './capabilities.ts';
 import type { Feature, ProgramKind } from './features.ts';
-import { available, explainRefusal, type Needs, type ProbeContext, unavailable } from './features-reasons.ts';
-import { loadExtension } from './features-freplace.ts';
+import { available, explainRefusal, type Needs, type ProbeContext, unavailable } from './reasons.ts';
+import { loadExtension } from './freplace.ts';
 import type { VmlinuxBtf } from './vmlinux-btf.ts';
 
 /**

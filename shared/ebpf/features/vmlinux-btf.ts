@@ -6,8 +6,8 @@
 import { constants } from 'node:os';
 import { statSync } from 'node:fs';
 
-import { errorCodes, RampartError } from '../observe/errors.ts';
-import { errno, libbpf, type Libbpf, type Pointer, viewMemory } from './ffi.ts';
+import { errorCodes, RampartError } from '../../observe/errors.ts';
+import { errno, libbpf, type Libbpf, type Pointer, viewMemory } from '../ffi.ts';
 
 const path = '/sys/kernel/btf/vmlinux';
 const BTF_KIND_STRUCT = 4;

@@ -18,10 +18,10 @@ import {
   type Outcome,
   type PerfEventRequest,
   setPerfEventProgram,
-} from './bpf-call.ts';
+} from '../bpf-call.ts';
 import { entryPointOffset } from './elf.ts';
 import type { AttachKind, Feature, ProgramKind } from './features.ts';
-import { attachTypes, type BtfOrReason, loadMinimal, testFunction } from './features-programs.ts';
+import { attachTypes, type BtfOrReason, loadMinimal, testFunction } from './programs.ts';
 import {
   available,
   errnoName,
@@ -29,7 +29,7 @@ import {
   type Needs,
   type ProbeContext,
   unavailable,
-} from './features-reasons.ts';
+} from './reasons.ts';
 import { askForClsact } from './netlink-tc.ts';
 
 const { EBADF, EEXIST, EINVAL, ENODEV, ENOENT, EOPNOTSUPP, EPERM } = constants.errno;

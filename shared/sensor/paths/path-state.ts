@@ -6,9 +6,9 @@
 import { constants as fsConstants, fstatSync } from 'node:fs';
 import { constants } from 'node:os';
 
-import { SystemCallError, type Fd } from '../ebpf/libc.ts';
-import { errorCodes, RampartError } from '../observe/errors.ts';
-import type { FileIdentity } from './access.ts';
+import { SystemCallError, type Fd } from '../../ebpf/libc.ts';
+import { errorCodes, RampartError } from '../../observe/errors.ts';
+import type { FileIdentity } from '../access.ts';
 
 /** A path and the directory that is its `/`. */
 export interface TrackedPath {

@@ -6,7 +6,7 @@
  */
 import { readFileSync } from 'node:fs';
 
-import { libbpf, libc, syscallNumbers } from './ffi.ts';
+import { libbpf, libc, syscallNumbers } from '../ffi.ts';
 
 function readText(path: string): string | undefined {
   try {

@@ -5,7 +5,7 @@
  */
 import { closeSync, openSync, readSync } from 'node:fs';
 
-import { errorCodes, RampartError } from '../observe/errors.ts';
+import { errorCodes, RampartError } from '../../observe/errors.ts';
 
 const PT_LOAD = 1;
 const fileHeaderSizeBytes = 64;

@@ -6,7 +6,7 @@
 import { constants } from 'node:os';
 
 import { type EbpfCapability, missingCapabilities } from './capabilities.ts';
-import type { Refusal } from './bpf-call.ts';
+import type { Refusal } from '../bpf-call.ts';
 import type { Feature, FeatureReason } from './features.ts';
 
 /** What is known about this process and kernel before the first probe. */

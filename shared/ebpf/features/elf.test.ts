@@ -7,7 +7,7 @@ import { test } from 'node:test';
 
 import fc from 'fast-check';
 
-import { RampartError } from '../observe/errors.ts';
+import { RampartError } from '../../observe/errors.ts';
 import { entryPointOffset } from './elf.ts';
 
 test('the entry point of a program is where readelf says', (t) => {

@@ -3,8 +3,8 @@ import { existsSync, linkSync, mkdirSync, readFileSync, statSync, symlinkSync, w
 import { fstatSync } from 'node:fs';
 import { test } from 'node:test';
 
-import { AT_FDCWD, openat2, openFlags, SystemCallError, type Fd } from '../ebpf/libc.ts';
-import { RampartError } from '../observe/errors.ts';
+import { AT_FDCWD, openat2, openFlags, SystemCallError, type Fd } from '../../ebpf/libc.ts';
+import { RampartError } from '../../observe/errors.ts';
 import { TemporaryDirectory } from './path-tracker.fixture.ts';
 import { createInRoot, openInRoot } from './resolve.ts';
 
