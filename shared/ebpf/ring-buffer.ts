@@ -38,6 +38,11 @@ export interface RingBufferOptions {
    * error when the ring is corrupt (reading ends). What it throws itself is an uncaught exception.
    */
   readonly onError: (error: unknown) => void;
+  /**
+   * The longest record that the programs make; a longer one over the end of the ring is a `DECODE` error.
+   * By default any: the ring is then mapped twice, and counts twice in this process's memory.
+   */
+  readonly maxRecordBytes?: number;
   /** Upper bound of a batch, see {@link RingReader}. */
   readonly maxBatchRecords?: number;
   /** Disposes the ring buffer when it aborts, without a last drain. */
@@ -80,7 +85,7 @@ export interface RingBuffer extends Disposable {
 export function openRingBuffer(options: RingBufferOptions): RingBuffer {
   options.signal?.throwIfAborted();
   checkMap(options.mapFd, options.sizeBytes);
-  const mapping = mapRing(options.mapFd, options.sizeBytes);
+  const mapping = mapRing(options.mapFd, options.sizeBytes, options.maxRecordBytes ?? options.sizeBytes);
   try {
     return new MappedRingBuffer(options, mapping);
   } catch (error) {
@@ -218,10 +223,14 @@ class MappedRingBuffer implements RingBuffer {
 
 interface RingMapping extends RingMemory, Disposable {}
 
-/** Maps both parts of the ring (kernel/bpf/ringbuf.c, ringbuf_map_mmap_kern). */
-function mapRing(mapFd: number, sizeBytes: number): RingMapping {
+/**
+ * Maps both parts of the ring (kernel/bpf/ringbuf.c, ringbuf_map_mmap_kern). The kernel has the data
+ * twice in a row; of the second half, what a record that begins in the first can reach.
+ */
+function mapRing(mapFd: number, sizeBytes: number, maxRecordBytes: number): RingMapping {
   const pageBytes = libc.sysconf(SC_PAGESIZE);
-  const readOnlyBytes = pageBytes + 2 * sizeBytes;
+  const dataBytes = sizeBytes + Math.min(sizeBytes, Math.ceil(maxRecordBytes / pageBytes) * pageBytes);
+  const readOnlyBytes = pageBytes + dataBytes;
   const consumerAddress = map(mapFd, pageBytes, PROT_READ | PROT_WRITE, 0);
   let producerAddress: Pointer;
   try {
@@ -233,7 +242,7 @@ function mapRing(mapFd: number, sizeBytes: number): RingMapping {
   }
   const consumer = viewMemory(consumerAddress, pageBytes);
   const producer = viewMemory(producerAddress, pageBytes);
-  const data = viewMemory(producerAddress + BigInt(pageBytes), 2 * sizeBytes);
+  const data = viewMemory(producerAddress + BigInt(pageBytes), dataBytes);
   return {
     consumer,
     producer,

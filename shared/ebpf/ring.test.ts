@@ -242,10 +242,36 @@ suite('ring reader', () => {
     assert.equal(ring.consumerPosition, 48n);
   });
 
+  for (const [lengthBytes, mappedBytes, fits] of [
+    [16, 72, true],
+    [24, 72, false],
+    [8, 64, true],
+    [16, 64, false],
+  ] as const) {
+    test(`${lengthBytes} bytes from 56 on, in a ring of 64 of which ${mappedBytes} are mapped`, () => {
+      const ring = new ModelProducer(64, 32n);
+      const { consumer, producer, sizeBytes } = ring;
+      for (const length of [8, lengthBytes]) {
+        const record = ring.reserve(new Uint8Array(length));
+        assert.ok(record);
+        ring.settle(record, 'committed');
+      }
+      const data = ring.data.slice(0, mappedBytes);
+      const reader = new RingReader({ consumer, producer, data, sizeBytes });
+      const lengths: number[] = [];
+      const read = () => reader.read((batch) => lengths.push(...batch.lengths.subarray(0, batch.count)));
+      assert.equal(read().more, true);
+      if (fits) read();
+      else assert.throws(read, { code: errorCodes.DECODE });
+      assert.deepEqual(lengths, fits ? [8, lengthBytes] : [8]);
+    });
+  }
+
   for (const [name, memory, options] of [
     ['a size that is no power of two', { ...plain(96) }, {}],
     ['no size', { ...plain(0) }, {}],
-    ['a data area mapped once', { ...plain(64), data: new ArrayBuffer(64) }, {}],
+    ['part of a data area', { ...plain(64), data: new ArrayBuffer(56) }, {}],
+    ['a data area mapped more than twice', { ...plain(64), data: new ArrayBuffer(136) }, {}],
     ['batches of no records', plain(64), { maxBatchRecords: 0 }],
     ['batches of part of a record', plain(64), { maxBatchRecords: 1.5 }],
   ] as const) {

@@ -28,7 +28,10 @@ export interface RingMemory {
   readonly consumer: ArrayBuffer;
   /** One page, read only: `producer_pos` at its start. */
   readonly producer: ArrayBuffer;
-  /** The data area twice in a row (2 * sizeBytes), so that a record over the end is contiguous. */
+  /**
+   * The data area and behind it once more its beginning, at most all of it, so that a record over the
+   * end is contiguous: as far as the longest record reaches, or further.
+   */
   readonly data: ArrayBuffer;
   /** Size of the data area: a power of two. */
   readonly sizeBytes: number;
@@ -45,7 +48,7 @@ export interface RingBatch {
   readonly count: number;
   readonly offsets: Uint32Array;
   readonly lengths: Uint32Array;
-  /** The whole data area (twice), as bytes and as a DataView over the same memory. */
+  /** All of {@link RingMemory.data}, as bytes and as a DataView over the same memory. */
   readonly bytes: Uint8Array;
   readonly view: DataView;
 }
@@ -92,10 +95,10 @@ export class RingReader {
     const { sizeBytes } = memory;
     const maxBatchRecords = options.maxBatchRecords ?? 512;
     checkRingSize(sizeBytes);
-    if (memory.data.byteLength !== 2 * sizeBytes) {
+    if (memory.data.byteLength < sizeBytes || memory.data.byteLength > 2 * sizeBytes) {
       throw new RampartError(errorCodes.INPUT, {
         what: `the data area of a ring of ${sizeBytes} bytes has ${memory.data.byteLength} bytes`,
-        why: 'it must hold the ring twice in a row',
+        why: 'it must hold the ring once, and at most twice in a row',
       });
     }
     if (!Number.isSafeInteger(maxBatchRecords) || maxBatchRecords < 1) {
@@ -157,6 +160,7 @@ export class RingReader {
     const maxRecords = this.#maxBatchRecords;
     const maxBytes = this.#maxBatchBytes;
     const offsetMask = this.#sizeBytes - 1;
+    const mappedBytes = this.#batch.bytes.byteLength;
     let offset = Number(start & BigInt(offsetMask));
     let records = 0;
     let discarded = 0;
@@ -188,6 +192,13 @@ export class RingReader {
       if (header & DISCARD_BIT) {
         discarded++;
       } else {
+        if (offset + HEADER_SIZE_BYTES + length > mappedBytes) {
+          if (freedBytes === 0) {
+            this.#corrupt(start, `a record of ${length} bytes, longer than what is mapped behind the end`);
+          }
+          more = true;
+          break;
+        }
         offsets[records] = offset + HEADER_SIZE_BYTES;
         lengths[records] = length;
         records++;

@@ -24,7 +24,8 @@ export interface TableOptions {
   readonly colour: boolean;
 }
 
-const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
+/** Made when a table is: its data cost memory, and most processes draw none. */
+let graphemes: Intl.Segmenter | undefined;
 /** East Asian wide and fullwidth blocks (Unicode UAX 11), coarse enough to be read here. */
 const wide =
   /^[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{20000}-\u{3fffd}]/u;
@@ -34,6 +35,7 @@ const invisible = /^[\p{Mn}\p{Me}\p{Cc}\p{Cf}]/u;
 
 /** How many columns of a terminal `text` takes; escape sequences take none. */
 export function displayWidth(text: string): number {
+  graphemes ??= new Intl.Segmenter('en', { granularity: 'grapheme' });
   let columns = 0;
   for (const { segment } of graphemes.segment(stripVTControlCharacters(text))) {
     if (invisible.test(segment)) continue;

@@ -31,6 +31,8 @@ import {
 import { AccessRecord } from './record.ts';
 import { Targets, type Watcher } from './targets.ts';
 
+/** `struct work.record` of bpf/record.h, where each record is made. */
+const MAX_RECORD_BYTES = 8192;
 const HOUSEKEEPING_MS = 1000;
 const NS_PER_S = 1_000_000_000n;
 /** A bucket this long after its last access is swept, and the last fold is told. */
