@@ -170,6 +170,9 @@ export function sensorMode(name: string): SensorMode {
   return mode;
 }
 
+/** What {@link SensorMode.unavailable} looks at, for a probe of no more than that. */
+export const attachKindsOfModes = ['fexit', 'kprobe', 'kretprobe', 'raw_tracepoint'] as const;
+
 /** What every mode needs: types to relocate by, the ring, and kernel memory it may read (lockdown can forbid it). */
 function needs(features: KernelFeatures): readonly Feature[] {
   return [features.btf, features.ringBuffer, features.probeReadKernel];

@@ -4,6 +4,7 @@
  * @module
  */
 import type { BpfObject } from '../ebpf/object.ts';
+import { probeFeatures } from '../ebpf/features/features.ts';
 import type { BpfLink } from '../ebpf/link.ts';
 import type { MappedMemory } from '../ebpf/map.ts';
 import { openRingBuffer, type RingBuffer } from '../ebpf/ring-buffer.ts';
@@ -20,7 +21,7 @@ import {
   state as stateAt,
 } from './layout.ts';
 import { loadSensor, type LoadedSensor } from './load.ts';
-import { sensorMode, sensorModes, type SensorModeName } from './modes.ts';
+import { attachKindsOfModes, sensorMode, sensorModes, type SensorModeName } from './modes.ts';
 import {
   checkOptions,
   defaultRingSizeBytes,
@@ -93,7 +94,9 @@ export class Sensor<W extends Watcher> implements Disposable {
   }
 
   /**
-   * Loads and attaches the programs. In mode `auto` the best mode that the kernel accepts is taken.
+   * Loads and attaches the programs. In mode `auto` the best mode that the kernel accepts is taken: the
+   * probes rule modes out in milliseconds, where loading the whole object to be refused takes a tenth of
+   * a second and megabytes; what they let through must still load.
    *
    * @throws {RampartError} `INPUT` for a bad option, `UNSUPPORTED` without libbpf or kernel BTF or when
    *   no mode is accepted, `PRIVILEGE` without the rights, `EBPF` when a forced mode is refused.
@@ -102,8 +105,14 @@ export class Sensor<W extends Watcher> implements Disposable {
     checkOptions(options);
     const wanted = options.mode ?? 'auto';
     const candidates = wanted === 'auto' ? sensorModes : [sensorMode(wanted)];
+    const features = wanted === 'auto' ? probeFeatures(attachKindsOfModes) : undefined;
     const refused: RefusedMode[] = [];
     for (const mode of candidates) {
+      const reason = features && mode.unavailable(features);
+      if (reason !== undefined) {
+        refused.push({ mode: mode.name, reason });
+        continue;
+      }
       let loaded: LoadedSensor | undefined;
       try {
         loaded = loadSensor(mode, options);
