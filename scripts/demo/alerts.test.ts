@@ -1,0 +1,25 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import fc from 'fast-check';
+
+import type { Access } from '../../shared/sensor/access.ts';
+import { AlertEncoder, type KiveAlert } from '../../systems/file-access/alert.ts';
+import { access, context } from '../../systems/file-access/alert.fixture.ts';
+import { accessOf } from './alerts.ts';
+
+test('an alert becomes the access that it was made of', () => {
+  fc.assert(
+    fc.property(fc.bigInt({ min: 0n, max: 2n ** 62n }), fc.boolean(), fc.boolean(), (timeNs, cut, other) => {
+      const original: Access = {
+        ...access,
+        timeNs,
+        executableTruncated: cut,
+        cwdTruncated: other,
+        argumentsTruncated: cut !== other,
+      };
+      const alert = JSON.parse(new AlertEncoder(context).encode(original)) as KiveAlert;
+      assert.deepEqual(accessOf(alert), original);
+    }),
+  );
+});
