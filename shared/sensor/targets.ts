@@ -41,8 +41,8 @@ export class Targets<W extends Watcher> {
   #nextId = 1;
 
   /**
-   * @param onGone - Called after a file left the kernel's map and before its watchers are
-   *   forgotten: what is in the ring until then still finds them.
+   * @param onGone - Called before a watcher is forgotten, and after its file left the kernel's map
+   *   when it was the last: what is in the ring until then still finds it.
    */
   constructor(map: BpfMap, onGone: () => void) {
     this.#map = map;
@@ -80,6 +80,7 @@ export class Targets<W extends Watcher> {
     const life = this.#lives.get(lifeOf(identity));
     if (life === undefined || !life.watchers.has(watcher)) return;
     if (life.watchers.size > 1) {
+      this.#onGone();
       const before = filterOf(life);
       life.watchers.delete(watcher);
       if (filterOf(life) !== before) this.#write(life);
