@@ -85,6 +85,7 @@ struct inode {
 
 /* fs/overlayfs/ovl_entry.h; a module's type: there only once the module is loaded */
 struct ovl_inode {
+	unsigned long flags;
 	struct inode vfs_inode;
 	struct dentry *__upperdentry;
 };
@@ -215,5 +216,10 @@ struct pt_regs___arm64 {
 };
 
 #pragma clang attribute pop
+
+/* fs/overlayfs/overlayfs.h; numbers of bits, since 4.15 */
+enum ovl_inode_flag {
+	OVL_CONST_INO = 4,
+};
 
 #endif

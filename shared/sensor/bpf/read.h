@@ -20,6 +20,9 @@ extern void *bpf_rdonly_cast(const void *object, u32 btf_id) __ksym __weak;
 
 #define ON_X86 bpf_core_field_exists(struct pt_regs___x86, di)
 
+/* Stands for a generation: the number of a file of a lower layer, which never changes, is never given out again. */
+#define GENERATION_OF_LOWER 0xffffffff
+
 static __always_inline u32 generation_of(struct inode *inode)
 {
 	struct super_block *sb = BPF_CORE_READ(inode, i_sb);
@@ -28,9 +31,17 @@ static __always_inline u32 generation_of(struct inode *inode)
 	if (BPF_CORE_READ(sb, s_magic) == OVERLAYFS_SUPER_MAGIC && bpf_core_type_exists(struct ovl_inode)) {
 		struct ovl_inode *overlay =
 			(void *)inode - bpf_core_field_offset(struct ovl_inode, vfs_inode);
-		struct dentry *upper = BPF_CORE_READ(overlay, __upperdentry);
+		struct dentry *upper;
 
-		/* No upper file: the lower layer never changes, so its number is never reused. */
+		/*
+		 * Has the lower file's number, before and after it is copied up. With layers on several file systems a
+		 * file of the upper one may have the same number: this tells them apart.
+		 */
+		if (bpf_core_enum_value_exists(enum ovl_inode_flag, OVL_CONST_INO) &&
+		    BPF_CORE_READ(overlay, flags) >> bpf_core_enum_value(enum ovl_inode_flag, OVL_CONST_INO) & 1)
+			return GENERATION_OF_LOWER;
+		upper = BPF_CORE_READ(overlay, __upperdentry);
+		/* No upper file: one of several hard links in the lower layer, which a copy-up will part. */
 		return upper ? BPF_CORE_READ(upper, d_inode, i_generation) : 0;
 	}
 	return BPF_CORE_READ(inode, i_generation);
