@@ -1,0 +1,98 @@
+/**
+ * `node bench/run.ts GUARD [PART...] [--json]`: benchmarks, as tables of ratios on stdout; what is being
+ * done goes to stderr. Exit code 0 also when a target is missed: numbers are to be read, not asserted.
+ *
+ * @module
+ */
+import { cpus, loadavg, release } from 'node:os';
+import { parseArgs } from 'node:util';
+
+import { wantsColour } from '../shared/observe/table.ts';
+import { type Part, type PartOptions, printReport, type Report } from './report.ts';
+
+/** Loaded when asked for: a part may need what another one's machine lacks. */
+const parts: Readonly<Record<string, Readonly<Record<string, () => Promise<Part>>>>> = {
+  sensor: {
+    hooks: async () => (await import('./sensor/hooks.ts')).hooks,
+    drain: async () => (await import('./sensor/drain.ts')).drain,
+    latency: async () => (await import('./sensor/latency.ts')).latency,
+    rest: async () => (await import('./sensor/rest.ts')).rest,
+  },
+};
+const modes = ['auto', 'fentry', 'kprobe', 'raw_tracepoint'] as const;
+
+const usage = `usage: node bench/run.ts sensor [${Object.keys(parts['sensor'] ?? {}).join('|')}...] [options]
+
+  --json           the numbers as one JSON document
+  --mode MODE      force a sensor mode: ${modes.join(', ')}
+  --rounds NUMBER  repetitions (default 9)
+  --shrink NUMBER  divide the work by this, for a quick look (default 1)`;
+
+interface Request {
+  readonly wanted: readonly (readonly [string, () => Promise<Part>])[];
+  readonly options: Omit<PartOptions, 'signal' | 'progress'>;
+  readonly json: boolean;
+}
+
+function parse(): Request | undefined {
+  let parsed;
+  try {
+    parsed = parseArgs({
+      allowPositionals: true,
+      options: {
+        json: { type: 'boolean', default: false },
+        mode: { type: 'string', default: 'auto' },
+        rounds: { type: 'string', default: '9' },
+        shrink: { type: 'string', default: '1' },
+      },
+    });
+  } catch {
+    return undefined;
+  }
+  const [guard, ...names] = parsed.positionals;
+  const known = Object.hasOwn(parts, guard ?? '') ? parts[guard ?? ''] : undefined;
+  const mode = modes.find((name) => name === parsed.values.mode);
+  const [rounds, shrink] = [Number(parsed.values.rounds), Number(parsed.values.shrink)];
+  if (known === undefined || mode === undefined || !(rounds >= 1) || !(shrink >= 1)) return undefined;
+  const wanted = Object.entries(known).filter(([name]) => names.length === 0 || names.includes(name));
+  if (names.some((name) => !Object.hasOwn(known, name))) return undefined;
+  return { wanted, options: { mode, rounds, shrink }, json: parsed.values.json };
+}
+
+/** What the numbers depend on. */
+function machine(): string {
+  const [first] = cpus();
+  const busy = (loadavg()[0] ?? 0).toFixed(1);
+  return `${cpus().length} x ${first?.model.trim()}, Linux ${release()}, ${process.arch}, Node.js ${process.versions.node}; load average ${busy} at the start`;
+}
+
+async function main({ wanted, options, json }: Request): Promise<void> {
+  const stop = new AbortController();
+  for (const name of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(name, () => stop.abort(new Error(`stopped by ${name}`)));
+  }
+  const progress = (text: string): void => void process.stderr.write(`${text}\n`);
+  const on = machine();
+  if (!json) console.log(`${on}\n`);
+  const reports: (Report & { part: string })[] = [];
+  for (const [name, load] of wanted) {
+    const part = await load();
+    const report = await part({ ...options, signal: stop.signal, progress });
+    reports.push({ part: name, ...report });
+    if (!json) console.log(printReport(report, wantsColour(process.stdout)));
+  }
+  if (json) console.log(JSON.stringify({ machine: on, reports }, undefined, 2));
+}
+
+const request = parse();
+if (request === undefined) {
+  process.stderr.write(`${usage}\n`);
+  process.exitCode = 2;
+} else {
+  try {
+    await main(request);
+  } catch (error) {
+    process.stderr.write(`bench: ${error instanceof Error ? error.message : String(error)}\n`);
+    process.exitCode = 1;
+  }
+}
