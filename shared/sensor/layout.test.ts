@@ -111,7 +111,7 @@ const snakeKeys = (fields: Readonly<Record<string, number>>): Record<string, num
   Object.fromEntries(Object.entries(fields).map(([name, offset]) => [snake(name), offset]));
 
 suite('the committed object has the structures of layout.ts', { skip }, () => {
-  const btf = skip ? undefined : new Btf(`${BPF_DIRECTORY}sensor.bpf.o`);
+  const btf = skip ? undefined : new Btf(`${BPF_DIRECTORY}/sensor.bpf.o`);
 
   const structures = {
     target_key: layout.targetKey,
