@@ -69,15 +69,25 @@ async function demo(mode: string, signal: AbortSignal): Promise<boolean> {
   print(`rampart watch --format json --mode ${mode} ${directory}/{${watchedFiles.join(',')}}`);
   print(`${watch.said.join('\n')}\n`);
 
-  const results: Result[] = [];
-  for (const step of stepsOf({ directory, watch, holder, signal })) {
-    print(paint('bold', `$ ${step.command}`, colour));
-    await step.run();
+  // The marker is read after what made the alerts, so all of them are there when its own is.
+  const takeAlerts = async (): Promise<readonly KiveAlert[]> => {
     readFileSync(join(directory, markerFile));
     const alerts = await watch.alertsUntil(
       (alert) => alert.process.tgid === process.pid && seenIn(alert, directory).file === markerFile,
     );
-    const seen = alerts.slice(0, -1).map((alert) => seenIn(alert, directory));
+    return alerts.slice(0, -1);
+  };
+
+  const results: Result[] = [];
+  for (const step of stepsOf({ directory, watch, holder, signal })) {
+    print(paint('bold', `$ ${step.command}`, colour));
+    if (step.prepare !== undefined) {
+      await step.prepare();
+      await takeAlerts();
+    }
+    await step.run();
+    const alerts = await takeAlerts();
+    const seen = alerts.map((alert) => seenIn(alert, directory));
     if (seen.length === 0) print('  no alert');
     results.push(
       ...judge(step.expected, seen, watch.mode).map((judged) => ({ ...judged, command: step.command })),
