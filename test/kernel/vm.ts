@@ -7,7 +7,7 @@
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { open, readFile, unlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { Readable } from 'node:stream';
@@ -97,14 +97,12 @@ export async function runInKernel(options: KernelRunOptions): Promise<KernelRun>
     ...(onConsole === undefined ? {} : { onLine: onConsole }),
   });
   const mark = markFor(randomUUID());
-  const directory = await mkdtemp(join(tmpdir(), 'rampart-kernel-'));
-  try {
-    const initramfs = join(directory, 'initramfs');
-    await writeFile(initramfs, await buildInitramfs(kernel, options, mark));
-    return await boot(kernel, initramfs, mark, options);
-  } finally {
-    await rm(directory, { recursive: true, force: true });
-  }
+  // A file without a name: it is gone with the last process that has it open, however that one ends.
+  const path = join(tmpdir(), `rampart-kernel-${randomUUID()}`);
+  await using initramfs = await open(path, 'wx+', 0o600);
+  await unlink(path);
+  await initramfs.writeFile(await buildInitramfs(kernel, options, mark));
+  return await boot(kernel, initramfs.fd, mark, options);
 }
 
 async function buildInitramfs(
@@ -153,7 +151,7 @@ function guestSettings(kernel: KernelFiles, options: KernelRunOptions, mark: str
   ].join('\n');
 }
 
-function qemuArguments(kernel: KernelFiles, initramfs: string, memoryMiB: number): string[] {
+function qemuArguments(kernel: KernelFiles, memoryMiB: number): string[] {
   const kernelCommandLine = [
     'console=ttyS0',
     'loglevel=7',
@@ -175,13 +173,13 @@ function qemuArguments(kernel: KernelFiles, initramfs: string, memoryMiB: number
     '-device virtio-9p-pci,fsdev=root,mount_tag=rampart-root',
   ]
     .flatMap((line) => line.split(' '))
-    .concat('-kernel', kernel.image, '-initrd', initramfs, '-append', kernelCommandLine.join(' '));
+    .concat('-kernel', kernel.image, '-initrd', '/proc/self/fd/4', '-append', kernelCommandLine.join(' '));
 }
 
-/** Starts qemu and waits for the command's end; qemu is gone when this settles. */
+/** Starts qemu, with the output channel as descriptor 3 and the initramfs as 4, and waits for the command's end; qemu is gone when this settles. */
 async function boot(
   kernel: KernelFiles,
-  initramfs: string,
+  initramfsFd: number,
   mark: string,
   options: KernelRunOptions,
 ): Promise<KernelRun> {
@@ -191,8 +189,8 @@ async function boot(
   // setpriv becomes qemu, under the same process id, with the order to die when this process does.
   const qemu = spawn(
     'setpriv',
-    ['--pdeathsig', 'KILL', QEMU, ...qemuArguments(kernel, initramfs, options.memoryMiB ?? 2048)],
-    { stdio: ['ignore', 'pipe', 'pipe', 'pipe'] },
+    ['--pdeathsig', 'KILL', QEMU, ...qemuArguments(kernel, options.memoryMiB ?? 2048)],
+    { stdio: ['ignore', 'pipe', 'pipe', 'pipe', initramfsFd] },
   );
   const consoleTail: string[] = [];
   let output = '';

@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+
+import { boundDependency, debianPackage, fits, newestVersion, packagePins } from './debian-packages.ts';
+import { findMainArchive } from './debian-sources.ts';
+
+/** Why packages cannot be fetched here. */
+function obstacle(): string | false {
+  if (spawnSync('apt-get', ['--version']).status !== 0) return 'needs apt';
+  try {
+    findMainArchive();
+    return false;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+test('patterns', () => {
+  assert.ok(fits('6.1.*', '6.1.176-1'));
+  assert.ok(!fits('6.1.*', '6.12.95-1'));
+  assert.ok(!fits('6.1.*', '6x1.2'));
+  assert.ok(fits('linux-image-6.12.*-amd64', 'linux-image-6.12.95+deb12-amd64'));
+  assert.ok(!fits('linux-image-6.12.*-amd64', 'linux-image-6.12.95+deb12-amd64-unsigned'));
+});
+
+test('the newest version that fits, without regard to its epoch', () => {
+  const madison = `linux-image-amd64 | 6.12.95-1 | http://d.example bookworm/main amd64 Packages
+linux-image-amd64 |  6.1.176-1 | http://d.example bookworm/main amd64 Packages
+linux-image-amd64 |  6.1.170-1 | http://d.example bookworm/main amd64 Packages
+`;
+  assert.equal(newestVersion(madison, '6.1.*'), '6.1.176-1');
+  assert.equal(newestVersion('libbpf1 |  1:1.5.0-3 | x', '1.5.*'), '1:1.5.0-3');
+  assert.equal(newestVersion(madison, '5.*'), undefined);
+  assert.equal(newestVersion('', '*'), undefined);
+});
+
+test('the dependency that is bound to a version', () => {
+  const depends =
+    'libc6 (>= 2.3), linux-image-6.1.0-50-cloud-amd64 | linux-image-6.1.0-50-amd64 (= 6.1.176-1)';
+  assert.deepEqual(boundDependency(depends, 'linux-image-6.1.*-amd64'), {
+    name: 'linux-image-6.1.0-50-amd64',
+    version: '6.1.176-1',
+  });
+  assert.equal(boundDependency(depends, 'libc6'), undefined);
+});
+
+test('every pin says what and why, under an id of its own', () => {
+  const pins = packagePins();
+  assert.equal(new Set(pins.map((pin) => pin.id)).size, pins.length);
+  for (const pin of pins)
+    for (const field of ['id', 'suite', 'name', 'version', 'why'] as const) assert.ok(pin[field]);
+});
+
+describe('fetching', { skip: obstacle() }, () => {
+  test("a package comes once, whole, and the machine's own lists stay as they are", async (t) => {
+    const cacheDirectory = mkdtempSync(join(tmpdir(), 'rampart-packages-'));
+    try {
+      // What a killed fetch leaves: part of a package, and a working directory of a process that is gone.
+      const gone = spawnSync('true').pid;
+      mkdirSync(join(cacheDirectory, 'libbpf-1.5/root/usr'), { recursive: true });
+      mkdirSync(join(cacheDirectory, `.fetch-${gone}-abc/lists`), { recursive: true });
+      const lists = existsSync('/var/lib/apt/lists') ? statSync('/var/lib/apt/lists').mtimeMs : 0;
+
+      const said: string[] = [];
+      const options = { signal: t.signal, cacheDirectory, onLine: (line: string) => said.push(line) };
+      const fetched = await debianPackage('libbpf-1.5', options);
+      assert.match(fetched.version, /^1:1\.5\./);
+      assert.match(fetched.sha256, /^[0-9a-f]{64}$/);
+      assert.ok(existsSync(join(fetched.root, 'usr/lib/x86_64-linux-gnu/libbpf.so.1')));
+      assert.ok(said.some((line) => line.includes(fetched.version) && line.includes(fetched.sha256)));
+      assert.deepEqual(readdirSync(cacheDirectory), ['libbpf-1.5']);
+
+      said.length = 0;
+      assert.deepEqual(await debianPackage('libbpf-1.5', options), fetched);
+      assert.deepEqual(said, []);
+
+      // A record that does not fit the list any more does not count.
+      const record = join(cacheDirectory, 'libbpf-1.5/package.json');
+      writeFileSync(record, JSON.stringify({ ...fetched, version: '1:1.4.0-1' }));
+      assert.deepEqual(await debianPackage('libbpf-1.5', options), fetched);
+      assert.notEqual(said.length, 0);
+      if (lists !== 0) assert.equal(statSync('/var/lib/apt/lists').mtimeMs, lists);
+    } finally {
+      rmSync(cacheDirectory, { recursive: true });
+    }
+  });
+
+  test('an id that is not in the list is refused; an aborted fetch leaves nothing', async () => {
+    const cacheDirectory = mkdtempSync(join(tmpdir(), 'rampart-packages-'));
+    try {
+      const signal = AbortSignal.abort(new Error('enough'));
+      await assert.rejects(debianPackage('nope', { signal, cacheDirectory }), { code: 'RAMPART_INPUT' });
+      await assert.rejects(debianPackage('libbpf-1.5', { signal, cacheDirectory }), /enough/);
+      assert.deepEqual(readdirSync(cacheDirectory), []);
+    } finally {
+      rmSync(cacheDirectory, { recursive: true });
+    }
+  });
+});

@@ -1,0 +1,217 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { after, describe, test } from 'node:test';
+import { text } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import { withLibbpf15 } from './libbpf.ts';
+import { kernelRunObstacle, runInKernel } from './vm.ts';
+
+const checkout = resolve(import.meta.dirname, '../..');
+/** For runs that are not about the timeout; a busy machine boots slowly. */
+const TIMEOUT_MS = 180_000;
+
+/** Paths that the guest writes to; the host must not see them. */
+const written = [
+  '/etc/rampart-guest-wrote',
+  join(checkout, 'rampart-guest-wrote'),
+  '/tmp/rampart-guest-wrote',
+];
+
+/** Runs in the guest: says what it sees there, one JSON line. */
+const look = `
+const { existsSync, readFileSync, writeFileSync, mkdtempSync } = require('node:fs');
+const { execFileSync } = require('node:child_process');
+for (const path of ${JSON.stringify(written)}) writeFileSync(path, 'guest');
+const run = (...command) => execFileSync(command[0], command.slice(1), { encoding: 'utf8' }).trim();
+console.log(JSON.stringify({
+  release: run('uname', '-r'),
+  node: process.version,
+  cwd: process.cwd(),
+  uid: process.getuid(),
+  variable: process.env.A_VARIABLE,
+  btf: existsSync('/sys/kernel/btf/vmlinux'),
+  written: ${JSON.stringify(written)}.every((path) => readFileSync(path, 'utf8') === 'guest'),
+  mounts: readFileSync('/proc/self/mounts', 'utf8').split('\\n').map((line) => line.split(' ').slice(1, 3).join(' ')),
+  modprobe: run('sh', '-c', 'modprobe loop && modprobe -n btrfs && truncate -s 64M /tmp/disk && mkfs.ext4 -q /tmp/disk && mount -o loop /tmp/disk /mnt && findmnt -no FSTYPE /mnt'),
+  loopback: run('cat', '/sys/class/net/lo/flags'),
+  clock: run('cat', '/sys/devices/system/clocksource/clocksource0/current_clocksource'),
+  interfaces: run('ls', '/sys/class/net'),
+}));
+process.exit(3);
+`;
+
+interface Seen {
+  readonly release: string;
+  readonly mounts: readonly string[];
+  readonly [name: string]: unknown;
+}
+
+function isAlive(pid: number): boolean {
+  return existsSync(`/proc/${pid}`);
+}
+
+/** Whether the process runs a program of this name; not when it has just ended. */
+function isRunning(pid: string, program: string): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/comm`, 'utf8').startsWith(program);
+  } catch {
+    return false;
+  }
+}
+
+describe('a command in a Debian kernel', { skip: kernelRunObstacle() ?? false }, () => {
+  after(() => {
+    for (const path of written) rmSync(path, { force: true });
+  });
+
+  for (const kernel of ['6.1', '6.12'] as const) {
+    test(`${kernel}: the checkout and node are there, writes stay inside, the exit code comes back`, async (t) => {
+      const lines: string[] = [];
+      const { exitCode, output } = await runInKernel({
+        kernel,
+        command: ['node', '-e', look],
+        env: { A_VARIABLE: `it's "quoted" $HOME\n` },
+        timeoutMs: TIMEOUT_MS,
+        signal: t.signal,
+        onLine: (line) => lines.push(line),
+      });
+      assert.equal(exitCode, 3, output);
+      assert.equal(output, `${lines.join('\n')}\n`);
+      const { release, mounts, ...seen } = JSON.parse(output) as Seen;
+      assert.match(release, kernel === '6.1' ? /^6\.1\.0-\d+-amd64$/ : /^6\.12\.\d+\+deb1\d-amd64$/);
+      assert.deepEqual(seen, {
+        node: process.version,
+        cwd: checkout,
+        uid: 0,
+        variable: `it's "quoted" $HOME\n`,
+        btf: true,
+        written: true,
+        modprobe: 'ext4',
+        loopback: '0x9',
+        clock: 'tsc',
+        interfaces: 'lo',
+      });
+      const wanted = [
+        '/sys/fs/bpf bpf',
+        '/sys/fs/cgroup cgroup2',
+        '/sys/kernel/tracing tracefs',
+        '/dev/pts devpts',
+      ];
+      for (const mount of [...wanted, '/tmp tmpfs', '/run tmpfs']) assert.ok(mounts.includes(mount), mount);
+      for (const path of written) assert.ok(!existsSync(path), `${path} reached the host`);
+    });
+  }
+
+  test('a panic is an error with the last lines of the console', async (t) => {
+    let pid = 0;
+    await assert.rejects(
+      runInKernel({
+        kernel: '6.1',
+        command: ['sh', '-c', 'echo before; sleep 0.2; echo c > /proc/sysrq-trigger'],
+        timeoutMs: TIMEOUT_MS,
+        signal: t.signal,
+        onStart: (qemuPid) => (pid = qemuPid),
+      }),
+      { code: 'RAMPART_SYSTEM', message: /sysrq triggered crash[^]*last lines of the command:\nbefore/ },
+    );
+    assert.ok(pid > 0 && !isAlive(pid));
+  });
+
+  test('a run that takes too long is ended', async (t) => {
+    let pid = 0;
+    const run = runInKernel({
+      kernel: '6.12',
+      command: ['sleep', '1000'],
+      timeoutMs: 1000,
+      signal: t.signal,
+      onStart: (qemuPid) => (pid = qemuPid),
+    });
+    await assert.rejects(run, { code: 'RAMPART_SYSTEM', message: /within 1000 ms/ });
+    assert.ok(pid > 0 && !isAlive(pid));
+  });
+
+  test('an aborted run is ended, with the reason of the signal', async () => {
+    const controller = new AbortController();
+    const reason = new Error('not wanted any more');
+    let pid = 0;
+    const run = runInKernel({
+      kernel: '6.12',
+      command: ['sleep', '1000'],
+      timeoutMs: TIMEOUT_MS,
+      signal: controller.signal,
+      onStart: (qemuPid) => (pid = qemuPid),
+      onConsole: () => controller.abort(reason),
+    });
+    await assert.rejects(run, reason);
+    assert.ok(pid > 0 && !isAlive(pid));
+  });
+
+  test('a run whose process is killed leaves no qemu behind', async () => {
+    using cli = new Cli('--kernel', '6.12', '--', 'sleep', '1000');
+    const pid = await cli.qemuPid();
+    cli.process.kill('SIGKILL');
+    await once(cli.process, 'close');
+    while (isAlive(pid)) await sleep(20);
+    assert.equal(existsSync(`/proc/${pid}`), false);
+  });
+
+  test('the command line: output to stdout, boot to stderr, the exit code of the command', async () => {
+    using cli = new Cli('--kernel', '6.12', '--', 'sh', '-c', 'echo out; echo err >&2; kill -9 $$');
+    const { stdout, stderr } = cli.process;
+    const [out, err] = await Promise.all([text(stdout), text(stderr), once(cli.process, 'close')]);
+    assert.equal(out, 'out\nerr\n', err);
+    assert.match(err, /guest: .* root mounted/);
+    assert.equal(cli.process.exitCode, 128 + 9);
+  });
+});
+
+test('a wrong command line prints the usage and ends with 2', async () => {
+  for (const args of [[], ['--kernel', '5.4', '--', 'true'], ['--memory', 'x', '--', 'true'], ['--nope']]) {
+    using cli = new Cli(...args);
+    const [err] = await Promise.all([text(cli.process.stderr), once(cli.process, 'close')]);
+    assert.match(err, /^usage: /);
+    assert.equal(cli.process.exitCode, 2);
+  }
+});
+
+test("with libbpf 1.5 in place of the machine's own", { skip: kernelRunObstacle() ?? false }, async (t) => {
+  const script = `import(${JSON.stringify(join(checkout, 'shared/ebpf/ffi.ts'))}).then((ffi) => console.log(ffi.libbpf().versionString()))`;
+  const [program = '', ...args] = await withLibbpf15([process.execPath, '-e', script], { signal: t.signal });
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const [output] = await Promise.all([text(child.stdout), once(child, 'close')]);
+  assert.equal(output, 'v1.5\n');
+  assert.doesNotMatch(readFileSync('/proc/self/mounts', 'utf8'), /libbpf/);
+});
+
+/** `test/kernel/run.ts` as a process; disposing it ends it. */
+class Cli implements Disposable {
+  readonly process: ChildProcess & {
+    readonly stdout: NodeJS.ReadableStream;
+    readonly stderr: NodeJS.ReadableStream;
+  };
+
+  constructor(...args: string[]) {
+    this.process = spawn(process.execPath, [join(import.meta.dirname, 'run.ts'), ...args], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+  }
+
+  /** Process id of qemu, once it is there under its own name. */
+  async qemuPid(): Promise<number> {
+    const { pid } = this.process;
+    for (;;) {
+      const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean);
+      const found = children.find((child) => isRunning(child, 'qemu'));
+      if (found !== undefined) return Number(found);
+      await sleep(20);
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.process.kill('SIGKILL');
+  }
+}
