@@ -45,7 +45,10 @@ export async function runWatch(paths: readonly string[], options: WatchOptions):
     end();
   });
   const line = lineMaker(format, planned, out);
-  const watch = new FileWatch<PlannedPath>({
+  let watch: FileWatch<PlannedPath> | undefined;
+  // Before anything is created or attached: an address that is bad or taken must leave all as it was.
+  await using _metrics = await serveSensorMetrics(options.metrics, () => watch?.stats(), say);
+  watch = new FileWatch<PlannedPath>({
     mode: options.mode,
     access: options.access,
     capacity: options.capacity,
@@ -64,7 +67,6 @@ export async function runWatch(paths: readonly string[], options: WatchOptions):
     },
   });
   try {
-    await using _metrics = await serveSensorMetrics(options.metrics, () => watch.stats(), say);
     tellStart(planned.length, watch);
     await aborted(stop.signal);
   } finally {
