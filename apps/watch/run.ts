@@ -45,7 +45,7 @@ export async function runWatch(paths: readonly string[], options: WatchOptions):
     end();
   });
   const line = lineMaker(format, planned, out);
-  let watch: FileWatch<PlannedPath> | undefined;
+  let watch: FileWatch<PlannedPath> | undefined = undefined;
   // Before anything is created or attached: an address that is bad or taken must leave all as it was.
   await using _metrics = await serveSensorMetrics(options.metrics, () => watch?.stats(), say);
   watch = new FileWatch<PlannedPath>({

@@ -1,0 +1,175 @@
+/**
+ * `rampart watch` as a user starts it, for tests, and what of it is in the kernel.
+ *
+ * @module
+ */
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
+
+import { testMode } from '../../shared/sensor/sensor.fixture.ts';
+import type { KiveAlert } from '../../systems/file-access/alert.ts';
+
+export const rampart: string = new URL('../../bin/rampart', import.meta.url).pathname;
+
+/** How a run ended, with all it said. */
+export interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A running `rampart watch`; killed at the end when it was not stopped. */
+export class Watching implements AsyncDisposable {
+  readonly child: ChildProcess;
+  readonly #exit: Promise<unknown>;
+  #stdout = '';
+  #stderr = '';
+  #wake: (() => void) | undefined;
+
+  private constructor(args: readonly string[]) {
+    this.child = spawn(rampart, ['watch', ...modeOption(), ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    this.#exit = once(this.child, 'close').then(() => this.#wake?.());
+    this.child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      this.#stdout += text;
+      this.#wake?.();
+    });
+    this.child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      this.#stderr += text;
+      this.#wake?.();
+    });
+  }
+
+  /** Starts it and returns once it says that it watches: from then on every access counts. */
+  static async start(...args: readonly string[]): Promise<Watching> {
+    const watching = new Watching(args);
+    await watching.untilSaid(/: watching \d+ path/);
+    return watching;
+  }
+
+  get pid(): number {
+    const { pid } = this.child;
+    if (pid === undefined) throw new Error('rampart did not start');
+    return pid;
+  }
+
+  get stderr(): string {
+    return this.#stderr;
+  }
+
+  /** The whole lines of stdout so far. */
+  lines(): string[] {
+    return this.#stdout.split('\n').slice(0, -1);
+  }
+
+  alerts(): KiveAlert[] {
+    return this.lines().map((line) => JSON.parse(line) as KiveAlert);
+  }
+
+  /** Resolves when `holds` does; asked again whenever something is printed. Rejects when it ends before or after 30 s. */
+  async until(holds: () => boolean, signal: AbortSignal = AbortSignal.timeout(30_000)): Promise<void> {
+    while (!holds()) {
+      if (this.child.exitCode !== null || this.child.signalCode !== null) {
+        throw new Error(`rampart has ended (${this.child.exitCode}): ${this.#stderr}`);
+      }
+      const { promise, resolve, reject } = Promise.withResolvers<void>();
+      const onAbort = (): void => reject(new Error(`waited in vain: ${this.#stdout}${this.#stderr}`));
+      signal.addEventListener('abort', onAbort, { once: true });
+      if (signal.aborted) onAbort();
+      this.#wake = resolve;
+      try {
+        await promise;
+      } finally {
+        signal.removeEventListener('abort', onAbort);
+        this.#wake = undefined;
+      }
+    }
+  }
+
+  async untilSaid(pattern: RegExp): Promise<void> {
+    await this.until(() => pattern.test(this.#stderr));
+  }
+
+  /** Resolves with the alerts when there are as many. */
+  async untilAlerts(count: number): Promise<KiveAlert[]> {
+    await this.until(() => this.lines().length >= count);
+    return this.alerts();
+  }
+
+  /** Ends it by a signal and resolves with all it said. */
+  async stop(signal: NodeJS.Signals = 'SIGINT'): Promise<Ended> {
+    this.child.kill(signal);
+    await this.#exit;
+    const { exitCode: code, signalCode } = this.child;
+    return { code, signal: signalCode, stdout: this.#stdout, stderr: this.#stderr };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.child.exitCode === null && this.child.signalCode === null) await this.stop('SIGKILL');
+  }
+}
+
+function modeOption(): string[] {
+  return ['--mode', testMode()];
+}
+
+/** Runs `rampart watch` to its end; for command lines that are refused. */
+export function refused(args: readonly string[], wrap: readonly string[] = []): Ended {
+  const [command = rampart, ...rest] = [...wrap, rampart, 'watch', ...args];
+  const { status, signal, stdout, stderr, error } = spawnSync(command, rest, {
+    encoding: 'utf8',
+    timeout: 60_000,
+  });
+  if (error) throw error;
+  return { code: status, signal, stdout, stderr };
+}
+
+/** Ids of eBPF objects. The kernel gives an id once only, until it has counted through all of them. */
+export interface KernelObjects {
+  readonly prog: ReadonlySet<number>;
+  readonly map: ReadonlySet<number>;
+  readonly link: ReadonlySet<number>;
+}
+
+const kinds = ['prog', 'map', 'link'] as const;
+
+/** The eBPF objects that a process holds: each is behind a descriptor of its own. */
+export function heldBy(pid: number): KernelObjects {
+  const held = { prog: new Set<number>(), map: new Set<number>(), link: new Set<number>() };
+  for (const fd of readdirSync(`/proc/${pid}/fdinfo`)) {
+    let info = '';
+    try {
+      info = readFileSync(`/proc/${pid}/fdinfo/${fd}`, 'utf8');
+    } catch {
+      continue; // closed meanwhile
+    }
+    for (const kind of kinds) {
+      const id = new RegExp(`^${kind}_id:\\s*(\\d+)$`, 'm').exec(info)?.[1];
+      if (id !== undefined) held[kind].add(Number(id));
+    }
+  }
+  return held;
+}
+
+/** Those of these objects that the kernel still has, as "prog 4711". */
+export function leftOf(objects: KernelObjects): string[] {
+  return kinds.flatMap((kind) => {
+    const { stdout, status, stderr } = spawnSync('bpftool', ['-j', kind, 'show'], {
+      encoding: 'utf8',
+      maxBuffer: 64 * 1024 * 1024,
+    });
+    if (status !== 0) throw new Error(`bpftool ${kind} show: ${stderr}`);
+    const there = JSON.parse(stdout || '[]') as { id: number }[];
+    return there.filter(({ id }) => objects[kind].has(id)).map(({ id }) => `${kind} ${id}`);
+  });
+}
+
+/** Resolves when the kernel has none of them any more: it frees them a little after their process ended. */
+export async function untilGone(objects: KernelObjects): Promise<void> {
+  const signal = AbortSignal.timeout(20_000);
+  for (let left = leftOf(objects); left.length > 0; left = leftOf(objects)) {
+    if (signal.aborted) throw new Error(`still in the kernel: ${left.join(', ')}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
