@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, test } from 'node:test';
+
+import { featureReasons } from '../shared/ebpf/features/features.ts';
+import { accessWords } from '../shared/sensor/access.ts';
+import { operations } from '../shared/sensor/modes.ts';
+import { access, context } from '../systems/file-access/alert.fixture.ts';
+import { AlertEncoder } from '../systems/file-access/alert.ts';
+import { generatedFiles, operationsTable, regenerate } from './docs.ts';
+
+const top = join(import.meta.dirname, '..');
+const read = (file: string): string => readFileSync(join(top, file), 'utf8');
+
+/** Every Markdown file of the repository: from git where there is a clone. */
+function markdownFiles(): readonly string[] {
+  const list = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.md'], {
+    cwd: top,
+    encoding: 'utf8',
+  });
+  return list.split('\n').filter((file) => file !== '' && existsSync(join(top, file)));
+}
+
+describe('what is generated is up to date (else run: node scripts/docs.ts)', () => {
+  for (const file of generatedFiles) {
+    test(file, async () => {
+      const text = read(file);
+      assert.match(text, /<!-- generated: /);
+      assert.equal(text, await regenerate(text));
+    });
+  }
+
+  test('the table has every operation', () => {
+    assert.equal(operationsTable().split('\n').length, operations.length + 2);
+  });
+
+  test('an old part is replaced, an unknown one refused', async () => {
+    const old = 'before\n\n<!-- generated: operations -->\n\nold\n\n<!-- end -->\n\nafter\n';
+    const fresh = await regenerate(old);
+    assert.match(fresh, /`metadata`/);
+    assert.ok(!fresh.includes('old'));
+    assert.match(fresh, /^before\n[^]*after\n$/);
+    await assert.rejects(regenerate(old.replace('operations', 'magic')), /magic/);
+  });
+});
+
+describe('docs/watch.md names', () => {
+  const guide = read('docs/watch.md');
+  const missing = (words: readonly string[]): readonly string[] =>
+    words.filter((word) => !guide.includes(word));
+
+  test('every key of an alert', () => {
+    const leaves = (value: object): string[] =>
+      Object.entries(value).flatMap(([key, below]: [string, unknown]) =>
+        below !== null && typeof below === 'object' && !Array.isArray(below)
+          ? [key, ...leaves(below)]
+          : [key],
+      );
+    const alert = JSON.parse(new AlertEncoder({ ...context, customMetadata: {} }).encode(access)) as object;
+    assert.deepEqual(missing(leaves(alert)), []);
+  });
+
+  test('every word of --access', () => {
+    assert.deepEqual(missing(accessWords.map((word) => `| \`${word}\` `)), []);
+  });
+
+  test('every reason of the doctor', () => {
+    assert.deepEqual(missing(featureReasons.map((word) => `| \`${word}\` `)), []);
+  });
+});
+
+describe('links to files lead somewhere', () => {
+  for (const file of markdownFiles()) {
+    test(file, () => {
+      const text = read(file).replaceAll(/```.*?```/gs, '');
+      const links = [...text.matchAll(/\]\((?!https?:|#)([^)#\s]+)(#[^)]*)?\)/g)];
+      const dead = links
+        .map(([, target = '']) => target)
+        .filter((target) => !existsSync(join(top, dirname(file), target)));
+      assert.deepEqual(dead, []);
+    });
+  }
+});
