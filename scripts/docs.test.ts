@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, test } from 'node:test';
 
@@ -14,14 +13,8 @@ import { generatedFiles, operationsTable, regenerate } from './docs.ts';
 const top = join(import.meta.dirname, '..');
 const read = (file: string): string => readFileSync(join(top, file), 'utf8');
 
-/** Every Markdown file of the repository: from git where there is a clone. */
-function markdownFiles(): readonly string[] {
-  const list = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '*.md'], {
-    cwd: top,
-    encoding: 'utf8',
-  });
-  return list.split('\n').filter((file) => file !== '' && existsSync(join(top, file)));
-}
+const notOurs: ReadonlySet<string> = new Set(['node_modules', '.cache', 'dist', '.git']);
+const markdownFiles = globSync('**/*.md', { cwd: top, exclude: (name) => notOurs.has(name) });
 
 describe('what is generated is up to date (else run: node scripts/docs.ts)', () => {
   for (const file of generatedFiles) {
@@ -72,7 +65,7 @@ describe('docs/watch.md names', () => {
 });
 
 describe('links to files lead somewhere', () => {
-  for (const file of markdownFiles()) {
+  for (const file of markdownFiles) {
     test(file, () => {
       const text = read(file).replaceAll(/```.*?```/gs, '');
       const links = [...text.matchAll(/\]\((?!https?:|#)([^)#\s]+)(#[^)]*)?\)/g)];
