@@ -40,6 +40,16 @@ async function demo(
   }
 }
 
+/** Runs the demo until its first words are out, then stops reading. */
+function demoUnread(temporary: string): Promise<unknown> {
+  const child = spawn(process.execPath, [script], {
+    env: { ...process.env, TMPDIR: temporary },
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  child.stdout.once('data', () => child.stdout.destroy());
+  return once(child, 'exit');
+}
+
 /** Why another user can't run it: a checkout in root's home, for one. */
 function nobodyCannot(): string | false {
   if (!asRoot) return false;
@@ -64,6 +74,16 @@ describe('npm run demo', () => {
     assert.equal(exitCode, 1, stdout);
     assert.equal(stderr, 'demo: stopped by SIGTERM\n');
     assert.deepEqual(left, []);
+  });
+
+  test('without a reader it leaves nothing behind', { skip: needsRoot }, async () => {
+    const temporary = mkdtempSync(join(tmpdir(), 'rampart-demo-test-'));
+    try {
+      assert.deepEqual(await demoUnread(temporary), [1, null]);
+      assert.deepEqual(readdirSync(temporary), []);
+    } finally {
+      rmSync(temporary, { recursive: true, force: true });
+    }
   });
 
   test('without root: one line, exit code 2', { skip: nobodyCannot() }, async () => {

@@ -151,6 +151,8 @@ const interrupted = new AbortController();
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   process.once(name, () => interrupted.abort(new Error(`stopped by ${name}`)));
 }
+// `npm run demo | head`: what was made is to be cleaned up all the same.
+process.stdout.on('error', (error) => interrupted.abort(error));
 try {
   process.exitCode = (await demo(mode, interrupted.signal)) ? 0 : 1;
 } catch (error) {
