@@ -40,8 +40,10 @@ export async function runWatch(paths: readonly string[], options: WatchOptions):
 
   await using out = new LineWriter(process.stdout.fd, { name: 'stdout' });
   let failure: RampartError | undefined;
+  let readerGone = false;
   void out.closed.then((closed) => {
     if (closed.reason === 'failed') failure = closed.error;
+    readerGone = closed.reason === 'reader-gone';
     end();
   });
   const line = lineMaker(format, planned, out);
@@ -55,11 +57,11 @@ export async function runWatch(paths: readonly string[], options: WatchOptions):
     ratePerSecond: options.rate,
     paths: planned.map((path) => ({ tracked: path.tracked, context: path })),
     onAccess: (access, { context }) => line(access, context),
-    onFolded: (count, pid, { context }) =>
+    onFolded: (folded, pid, { context }) =>
       say(
-        `folded ${count} more accesses of ${context.shown} by pid ${pid} (over ${options.rate} per second)`,
+        `folded ${folded} more accesses of ${context.shown} by pid ${pid} (over ${options.rate} per second)`,
       ),
-    onLoss: (lost, stats) => say(`LOST ${lost} accesses: ${describeLoss(stats)}`),
+    onLoss: (lost, stats) => say(`LOST ${count(lost, 'access', 'accesses')}: ${describeLoss(stats)}`),
     onPath: ({ context }, state) => tellPath(context, state),
     onProblem: (problem) => say(problem instanceof Error ? problem.message : String(problem)),
     beforeTracking: () => {
@@ -72,7 +74,7 @@ export async function runWatch(paths: readonly string[], options: WatchOptions):
   } finally {
     watch[Symbol.dispose]();
     await out.flush(AbortSignal.timeout(2000)).catch(() => undefined); // a stopped reader: counted as dropped
-    tellTotals(watch.stats(), out.dropped);
+    tellTotals(watch.stats(), out.dropped, readerGone);
   }
   if (failure !== undefined) throw failure;
 }
@@ -113,9 +115,7 @@ function lineMaker(
 function tellStart(paths: number, watch: FileWatch<PlannedPath>): void {
   const { mode, refused } = watch.sensor;
   const blind = blindSpots(mode).map((operation) => operation.name);
-  say(
-    `watching ${paths} path${paths === 1 ? '' : 's'} by ${mode}; not seen in this mode: ${blind.join(', ')}`,
-  );
+  say(`watching ${count(paths, 'path', 'paths')} by ${mode}; not seen in this mode: ${blind.join(', ')}`);
   if (refused.length > 0) {
     say(
       `refused by this kernel: ${refused.map((better) => better.mode).join(', ')} (rampart doctor says why)`,
@@ -141,17 +141,23 @@ function describeLoss({ lost }: SensorStats): string {
     [lost.consumer, 'the output failed'],
   ];
   return reasons
-    .filter(([count]) => count > 0)
-    .map(([count, why]) => `${count} in all because ${why}`)
+    .filter(([number]) => number > 0)
+    .map(([number, why]) => `${number} in all because ${why}`)
     .join(', ');
 }
 
-function tellTotals(stats: SensorStats, dropped: number): void {
+function tellTotals(stats: SensorStats, dropped: number, readerGone: boolean): void {
   const lost = stats.lost.ringFull + stats.lost.noReturn + stats.lost.consumer;
+  const why = readerGone ? 'the reader went away' : 'the reader was too slow';
   say(
-    `${stats.produced} accesses: ${stats.received} reported, ${stats.folded} folded, ${lost} lost` +
-      (dropped > 0 ? `; ${dropped} lines dropped because the reader was too slow` : ''),
+    `${count(stats.produced, 'access', 'accesses')}: ` +
+      `${stats.received} reported, ${stats.folded} folded, ${lost} lost` +
+      (dropped > 0 ? `; ${count(dropped, 'line', 'lines')} not written because ${why}` : ''),
   );
+}
+
+function count(number: number, one: string, many: string): string {
+  return `${number} ${number === 1 ? one : many}`;
 }
 
 async function aborted(signal: AbortSignal): Promise<void> {

@@ -48,7 +48,8 @@ export class RampartError extends Error {
 
   constructor(code: ErrorCode, parts: ErrorParts) {
     const sentence = parts.why === undefined ? parts.what : `${parts.what}: ${parts.why}`;
-    const lines = parts.next === undefined ? sentence : `${sentence}. ${parts.next}`;
+    // Reasons come from many places, some with their own full stop.
+    const lines = parts.next === undefined ? sentence : `${sentence.replace(/\.$/, '')}. ${parts.next}`;
     super(
       parts.detail ? `${lines}\n${parts.detail}` : lines,
       parts.cause === undefined ? undefined : { cause: parts.cause },

@@ -99,16 +99,16 @@ export class Sensor<W extends Watcher> implements Disposable {
    * a second and megabytes; what they let through must still load.
    *
    * @throws {RampartError} `INPUT` for a bad option, `UNSUPPORTED` without libbpf or kernel BTF or when
-   *   no mode is accepted, `PRIVILEGE` without the rights, `EBPF` when a forced mode is refused.
+   *   no mode, or not the forced one, is accepted.
    */
   static open<W extends Watcher>(options: SensorOptions<W>): Sensor<W> {
     checkOptions(options);
     const wanted = options.mode ?? 'auto';
     const candidates = wanted === 'auto' ? sensorModes : [sensorMode(wanted)];
-    const features = wanted === 'auto' ? probeFeatures(attachKindsOfModes) : undefined;
+    const features = probeFeatures(attachKindsOfModes);
     const refused: RefusedMode[] = [];
     for (const mode of candidates) {
-      const reason = features && mode.unavailable(features);
+      const reason = mode.unavailable(features);
       if (reason !== undefined) {
         refused.push({ mode: mode.name, reason });
         continue;
@@ -120,16 +120,21 @@ export class Sensor<W extends Watcher> implements Disposable {
       } catch (error) {
         loaded?.memory[Symbol.dispose]();
         loaded?.object[Symbol.dispose]();
-        if (wanted !== 'auto' || !(error instanceof RampartError) || error.code !== errorCodes.EBPF) {
-          throw error;
-        }
-        refused.push({ mode: mode.name, reason: firstLine(error.message) });
+        if (!(error instanceof RampartError) || error.code !== errorCodes.EBPF) throw error;
+        // In a forced mode the verifier's last lines are what the reader asked for.
+        refused.push({
+          mode: mode.name,
+          reason: wanted === 'auto' ? firstLine(error.message) : error.message,
+        });
       }
     }
     throw new RampartError(errorCodes.UNSUPPORTED, {
-      what: 'this kernel accepts none of the sensor modes',
-      why: refused.map(({ mode, reason }) => `${mode}: ${reason}`).join('; '),
-      next: 'See `rampart doctor` for what is missing',
+      what:
+        wanted === 'auto'
+          ? 'this kernel accepts none of the sensor modes'
+          : `this kernel refuses the sensor mode ${wanted}`,
+      why: refused.map(({ mode, reason }) => (wanted === 'auto' ? `${mode}: ${reason}` : reason)).join('; '),
+      next: 'See `rampart doctor` for what it allows',
     });
   }
 
