@@ -109,6 +109,8 @@ suite('an object before it is loaded', { skip: skipCompile }, () => {
     const program = object.program('count');
     const [listed] = object.programs();
     const map = object.map('table');
+    assert.equal(map.maxEntries, 2);
+    assert.ok(program.fd < 0);
     object[Symbol.dispose]();
     object[Symbol.dispose]();
     const isDisposed = withCode('RAMPART_DISPOSED', /counting is closed/);

@@ -113,16 +113,21 @@ suite('targets in the kernel', { skip: sensorSkip }, () => {
     assert.deepEqual([...kernel.content().keys()].toSorted(), ['2:1', '3:1', '4:1']);
   });
 
-  test('what is in the ring when a file leaves still finds its watchers', () => {
+  test('what is in the ring when a watcher leaves still finds it, the last one and any other', () => {
     using kernel = new KernelTargets(4);
-    const seen: { readonly kernel: number; readonly watchers: number }[] = [];
+    const seen: { readonly inKernel: number; readonly watchers: number }[] = [];
     const targets = new Targets<Watcher>(kernel.map, () => {
-      seen.push({ kernel: kernel.content().size, watchers: [...targets.watchersOf(1)].length });
+      seen.push({ inKernel: kernel.content().size, watchers: [...targets.watchersOf(1)].length });
     });
-    const watcher: Watcher = { filter: everyAccess };
-    targets.add(file(1n, 1), watcher);
-    targets.delete(file(1n, 1), watcher);
-    assert.deepEqual(seen, [{ kernel: 0, watchers: 1 }]);
+    const [first, last] = [{ filter: everyAccess }, { filter: everyAccess }];
+    targets.add(file(1n, 1), first);
+    targets.add(file(1n, 1), last);
+    targets.delete(file(1n, 1), first);
+    targets.delete(file(1n, 1), last);
+    assert.deepEqual(seen, [
+      { inKernel: 1, watchers: 2 },
+      { inKernel: 0, watchers: 1 },
+    ]);
     assert.deepEqual([...targets.watchersOf(1)], []);
   });
 
