@@ -28,6 +28,9 @@ const loopNames = Object.keys(loops) as LoopName[];
 const BURSTS = 40;
 const MAX_RATIO_TO_EMPTY = 1.3;
 const MAX_GROWTH = 1.1;
+/** A machine noisier than this says nothing about so small a difference. */
+const MOST_NOISE = 1.05;
+const MIN_ADDED = 0.05;
 const FOREIGN_WAIT_MS = 5000;
 
 /** Loop -> configuration -> the best burst of each round, in nanoseconds per iteration. */
@@ -74,7 +77,9 @@ class HookBench {
     this.#build = build;
     this.#loop = loop;
     this.#file = file;
-    this.#counts = [1, 1000, 10_000, 65_536].map((count) => Math.max(1, Math.ceil(count / options.shrink)));
+    // Filling the map is quick: only the tests, which shrink a lot, have fewer files.
+    const shrink = Math.max(1, options.shrink / 100);
+    this.#counts = [1, 1000, 10_000, 65_536].map((count) => Math.ceil(count / shrink));
   }
 
   async run(): Promise<Report> {
@@ -204,7 +209,9 @@ class HookBench {
     const spread = (quantile(values, 0.9) - Math.min(...values)) / ns;
     const [toOff, toEmpty] = [this.#ratio(name, label, OFF), this.#ratio(name, label, EMPTY)];
     const off = median(this.#samples[name].get(OFF) ?? []);
-    const added = (ns - off) / (median(this.#samples[name].get(EMPTY) ?? []) - off);
+    const emptyAdds = median(this.#samples[name].get(EMPTY) ?? []) - off;
+    // A hook that this loop does not pass adds noise only, and multiples of noise say nothing.
+    const added = emptyAdds > off * MIN_ADDED ? (ns - off) / emptyAdds : undefined;
     const seen = name === 'open' ? this.#seen32.get(label) : undefined;
     return {
       label: `${loops[name].title}, ${label}`,
@@ -213,10 +220,17 @@ class HookBench {
         spread: `${(100 * spread).toFixed(0)} %`,
         'x off': toOff.toFixed(2),
         'x empty': toEmpty.toFixed(2),
-        'added x empty': label === OFF ? '' : added.toFixed(2),
+        ...(added !== undefined && label !== OFF && { 'added x empty': added.toFixed(2) }),
         ...(seen !== undefined && { 'sees int 0x80': seen ? 'yes' : 'NO' }),
       },
-      values: { nanoseconds: ns, spread, toOff, toEmpty, added, ...(seen !== undefined && { seen32: seen }) },
+      values: {
+        nanoseconds: ns,
+        spread,
+        toOff,
+        toEmpty,
+        ...(added !== undefined && { added }),
+        ...(seen !== undefined && { seen32: seen }),
+      },
     };
   }
 
@@ -263,7 +277,7 @@ class HookBench {
       {
         target: 'a call that touches no file costs what empty programs cost',
         measured: `${noFile.toFixed(2)} x, where empty programs measured twice differ by up to ${noise.toFixed(2)} x`,
-        met: noFile <= noise,
+        met: noFile <= Math.min(noise, MOST_NOISE),
       },
     ];
   }

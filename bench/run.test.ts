@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+
+const RUN = join(import.meta.dirname, 'run.ts');
+
+interface Printed {
+  readonly machine: string;
+  readonly reports: readonly {
+    readonly part: string;
+    readonly rows: readonly {
+      readonly label: string;
+      readonly values: Readonly<Record<string, number | boolean | string>>;
+    }[];
+    readonly verdicts: readonly { readonly target: string; readonly met: boolean }[];
+  }[];
+}
+
+/** A run that is too short to mean anything, of one part. */
+function bench(...args: readonly string[]) {
+  return spawnSync(process.execPath, [RUN, 'sensor', ...args, '--shrink', '1000', '--rounds', '1'], {
+    encoding: 'utf8',
+    timeout: 120_000,
+  });
+}
+
+function rowsOf(part: string): Printed['reports'][number]['rows'] {
+  const { status, stdout, stderr } = bench(part, '--json');
+  assert.equal(status, 0, stderr);
+  const { machine, reports } = JSON.parse(stdout) as Printed;
+  assert.match(machine, /Linux/);
+  const [report] = reports;
+  assert.ok(report);
+  assert.equal(reports.length, 1);
+  assert.equal(report.part, part);
+  assert.ok(report.verdicts.length > 0);
+  for (const { label, values } of report.rows) {
+    for (const [name, value] of Object.entries(values)) {
+      if (typeof value === 'number') assert.ok(Number.isFinite(value), `${label}: ${name} is ${value}`);
+    }
+  }
+  return report.rows;
+}
+
+/** Why a part can't run here. */
+function missing(...tools: readonly string[]): string | false {
+  if (process.geteuid?.() !== 0) return 'needs root';
+  const absent = tools.filter((tool) => spawnSync(tool, ['--version']).error !== undefined);
+  return absent.length > 0 && `not installed: ${absent.join(', ')}`;
+}
+
+suite('npm run bench -- sensor', () => {
+  test(
+    'hooks: each loop with nothing, empty programs and the sensor',
+    { skip: missing('gcc', 'clang-14') },
+    () => {
+      const rows = rowsOf('hooks');
+      const labels = rows.map((row) => row.label);
+      for (const loop of ['open+close', 'getppid (no file)', 'pread 1 byte']) {
+        for (const configuration of ['off', 'empty programs', 'sensor, 1 files', 'sensor, 6,554 files']) {
+          assert.ok(labels.includes(`${loop}, ${configuration}`), `${loop}, ${configuration}`);
+        }
+      }
+      const ours = rows.find((row) => row.label === 'open+close, sensor, 1 files');
+      if (process.arch === 'x64') assert.equal(ours?.values['seen32'], true, 'an open by int $0x80 is seen');
+    },
+  );
+
+  test('drain: records and lines', { skip: missing('taskset') }, () => {
+    assert.deepEqual(
+      rowsOf('drain').map((row) => row.label),
+      ['records decoded, all fixed fields', 'alert lines to /dev/null'],
+    );
+  });
+
+  test('latency: every access arrives', { skip: missing('gcc') }, () => {
+    const [row] = rowsOf('latency');
+    assert.equal(row?.values['accesses'], 10);
+    assert.equal(row?.values['lines'], 10);
+  });
+
+  test('rest: memory, start, CPU and wake-ups', { skip: missing() }, () => {
+    const rows = rowsOf('rest');
+    assert.equal(rows.length, 5);
+    assert.ok(Number(rows[0]?.values['rssMiB']) > 10);
+  });
+
+  test('an unknown part is a usage error', () => {
+    const { status, stderr } = bench('nothing');
+    assert.equal(status, 2);
+    assert.match(stderr, /^usage: /);
+  });
+});
