@@ -5,9 +5,10 @@ import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 
+import { heldBy, leftOf, untilGone } from '../../shared/ebpf/kernel-objects.fixture.ts';
 import { TemporaryDirectory } from '../../shared/sensor/paths/path-tracker.fixture.ts';
 import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
-import { heldBy, leftOf, untilGone, Watching } from './watch.fixture.ts';
+import { Watching } from './watch.fixture.ts';
 
 const skip = sensorSkip || (spawnSync('bpftool', ['version']).error ? 'bpftool is not installed' : false);
 const ROUNDS = 100;
