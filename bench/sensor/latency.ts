@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { readdirSync, readFileSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -45,11 +46,13 @@ export async function latency(options: PartOptions): Promise<Report> {
   options.progress(`latency: ${accesses} accesses at ${PER_SECOND} a second`);
   const late = monitorEventLoopDelay({ resolution: 1 });
   late.enable();
+  const waitedBeforeMs = waitedForCpuMs(watch.pid);
   await loop.pace(accesses, 1e9 / PER_SECOND, options.signal);
   const giveUpMs = performance.now() + LAST_LINE_MS;
   while (tookMs.length < accesses && performance.now() < giveUpMs) await sleep(10);
 
   late.disable();
+  const waitedMs = waitedForCpuMs(watch.pid) - waitedBeforeMs;
 
   const [p50, p99, most] = [0.5, 0.99, 1].map((q) => quantile(tookMs, q)) as [number, number, number];
   const ms = (value: number): string => `${value.toFixed(2)} ms`;
@@ -73,6 +76,7 @@ export async function latency(options: PartOptions): Promise<Report> {
           p50Ms: p50,
           p99Ms: p99,
           mostMs: most,
+          waitedForCpuMs: waitedMs,
           ratioToTarget: p99 / P99_TARGET_MS,
         },
       },
@@ -87,10 +91,20 @@ export async function latency(options: PartOptions): Promise<Report> {
     ],
     notes: [
       'The time that this program needs to be woken and to read is in it.',
-      // On a machine that is busy with other things, this says how much of the above is waiting for a CPU.
+      // On a machine that is busy with other things, these two say how much of the above is waiting for a CPU.
+      `Meanwhile rampart watch was ready to run and had no CPU for ${ms(waitedMs)} in all.`,
       `Meanwhile a timer of 1 ms of this program fired every ${ms(late.percentile(50) / 1e6)} (p50), ${ms(late.percentile(99) / 1e6)} (p99), ${ms(late.max / 1e6)} (most).`,
     ],
   };
+}
+
+/** How long all threads of a process have been ready to run without a CPU (Documentation/scheduler/sched-stats.rst). */
+function waitedForCpuMs(pid: number): number {
+  let ns = 0;
+  for (const thread of readdirSync(`/proc/${pid}/task`)) {
+    ns += Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ')[1]);
+  }
+  return ns / 1e6;
 }
 
 /** RFC 3339 with nine digits of a second -> nanoseconds since 1970. */
