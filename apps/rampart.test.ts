@@ -132,6 +132,15 @@ suite('how a failure is told', () => {
     EBPF: 1,
     DECODE: 1,
     DISPOSED: 1,
+    API: 1,
+    API_UNREACHABLE: 1,
+    EXISTS: 1,
+    NOT_FOUND: 1,
+    CONFLICT: 1,
+    EXPIRED: 1,
+    FULL: 1,
+    CORRUPT: 1,
+    IN_USE: 1,
   };
   test('every code of the catalogue has its exit code', () => {
     const found = Object.entries(errorCodes).map(([name, code]) => [

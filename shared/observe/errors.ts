@@ -23,6 +23,24 @@ export const errorCodes = {
   DECODE: 'RAMPART_DECODE',
   /** A handle was used after it was disposed. */
   DISPOSED: 'RAMPART_DISPOSED',
+  /** The Kubernetes API answered with an error; `KubeError` has its status and reason. */
+  API: 'RAMPART_API',
+  /** The Kubernetes API gave no usable answer: no connection, a timeout, a broken stream, something else there. */
+  API_UNREACHABLE: 'RAMPART_API_UNREACHABLE',
+  /** What is to be created exists already. */
+  EXISTS: 'RAMPART_EXISTS',
+  /** What is to be changed does not exist. */
+  NOT_FOUND: 'RAMPART_NOT_FOUND',
+  /** What is to be changed is not as it was expected: somebody else has changed it. */
+  CONFLICT: 'RAMPART_CONFLICT',
+  /** The history that was asked for is no longer kept. */
+  EXPIRED: 'RAMPART_EXPIRED',
+  /** There is no space on the file system. */
+  FULL: 'RAMPART_FULL',
+  /** Stored data is damaged. */
+  CORRUPT: 'RAMPART_CORRUPT',
+  /** Another process holds what only one may hold. */
+  IN_USE: 'RAMPART_IN_USE',
 } as const;
 
 export type ErrorCode = (typeof errorCodes)[keyof typeof errorCodes];
