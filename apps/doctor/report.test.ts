@@ -2,7 +2,12 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 
-import { attachKinds, type Feature, type KernelFeatures, programKinds } from '../../shared/ebpf/features/features.ts';
+import {
+  attachKinds,
+  type Feature,
+  type KernelFeatures,
+  programKinds,
+} from '../../shared/ebpf/features/features.ts';
 import { displayWidth } from '../../shared/observe/table.ts';
 import { examine, type ModeFacts, renderReport } from './report.ts';
 

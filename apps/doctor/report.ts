@@ -10,7 +10,12 @@ import {
 } from '../../shared/ebpf/features/capabilities.ts';
 import { attachNeeds } from '../../shared/ebpf/features/attach.ts';
 import { programProbes } from '../../shared/ebpf/features/programs.ts';
-import { attachKinds, type Feature, type KernelFeatures, programKinds } from '../../shared/ebpf/features/features.ts';
+import {
+  attachKinds,
+  type Feature,
+  type KernelFeatures,
+  programKinds,
+} from '../../shared/ebpf/features/features.ts';
 import { indentText, paint, renderTable, type Row, wrapText } from '../../shared/observe/table.ts';
 
 /** Something that a sensor mode cannot see. */

@@ -116,15 +116,14 @@ export const sensorModes: readonly SensorMode[] = [
     name: 'fentry',
     summary: 'fexit on inode_permission: every permission check with its verdict, at the lowest cost',
     programs: ['permission_exit'],
-    unavailable: (features) => firstMissing([...needs(features), features.attach.fexit]),
+    unavailable: (features) => firstMissing(needs(features, 'fexit')),
     attach: (object) => attachAll([() => object.program('permission_exit').attach()]),
   },
   {
     name: 'kprobe',
     summary: 'kprobe and kretprobe on inode_permission: every permission check with its verdict',
     programs: ['permission_entry', 'permission_return'],
-    unavailable: (features) =>
-      firstMissing([...needs(features), features.attach.kprobe, features.attach.kretprobe]),
+    unavailable: (features) => firstMissing(needs(features, 'kprobe', 'kretprobe')),
     // The return first: an entry without its return would leave accesses waiting.
     attach: (object) =>
       attachAll([
@@ -136,7 +135,7 @@ export const sensorModes: readonly SensorMode[] = [
     name: 'raw_tracepoint',
     summary: 'raw tracepoints on system calls and exec: what succeeded',
     programs: ['syscall_exit', 'process_exec', 'inode_changes', 'uring_complete'],
-    unavailable: (features) => firstMissing([...needs(features), features.attach.raw_tracepoint]),
+    unavailable: (features) => firstMissing(needs(features, 'raw_tracepoint')),
     attach: (object) =>
       attachAll([
         ...inodeChangeTracepoints.map((name) => () => attachIfThere(object, 'inode_changes', name)),
@@ -173,9 +172,17 @@ export function sensorMode(name: string): SensorMode {
 /** What {@link SensorMode.unavailable} looks at, for a probe of no more than that. */
 export const attachKindsOfModes = ['fexit', 'kprobe', 'kretprobe', 'raw_tracepoint'] as const;
 
-/** What every mode needs: types to relocate by, the ring, and kernel memory it may read (lockdown can forbid it). */
-function needs(features: KernelFeatures): readonly Feature[] {
-  return [features.btf, features.ringBuffer, features.probeReadKernel];
+/** Types to relocate by, the hooks, the ring, and kernel memory that may be read (lockdown can forbid it). */
+function needs(
+  features: KernelFeatures,
+  ...hooks: readonly (typeof attachKindsOfModes)[number][]
+): readonly Feature[] {
+  return [
+    features.btf,
+    ...hooks.map((hook) => features.attach[hook]),
+    features.ringBuffer,
+    features.probeReadKernel,
+  ];
 }
 
 function firstMissing(features: readonly Feature[]): string | undefined {
