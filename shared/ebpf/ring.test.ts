@@ -250,14 +250,14 @@ suite('ring reader', () => {
   ] as const) {
     test(`${lengthBytes} bytes from 56 on, in a ring of 64 of which ${mappedBytes} are mapped`, () => {
       const ring = new ModelProducer(64, 32n);
-      const { consumer, producer, sizeBytes } = ring;
+      const { consumer, producer } = ring;
       for (const length of [8, lengthBytes]) {
         const record = ring.reserve(new Uint8Array(length));
         assert.ok(record);
         ring.settle(record, 'committed');
       }
       const data = ring.data.slice(0, mappedBytes);
-      const reader = new RingReader({ consumer, producer, data, sizeBytes });
+      const reader = new RingReader({ consumer, producer, data, sizeBytes: ring.sizeBytes });
       const lengths: number[] = [];
       const read = () => reader.read((batch) => lengths.push(...batch.lengths.subarray(0, batch.count)));
       assert.equal(read().more, true);
