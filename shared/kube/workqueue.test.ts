@@ -249,6 +249,23 @@ suite('workqueue', () => {
     assert.deepEqual([queue.stats().retried, queue.stats().delayed, queue.stats().added], [1, 1, 4]);
   });
 
+  test('latency counts from the first add, also when the key moves up or is added again meanwhile', () => {
+    const taken: number[] = [];
+    const { queue, clock } = queueWith({ observer: { onTaken: (ms) => taken.push(ms) } });
+    queue.add('a', { level: 1 });
+    clock.advanceSync(10);
+    queue.add('a');
+    clock.advanceSync(10);
+    queue.tryGet();
+    queue.add('a');
+    clock.advanceSync(3);
+    queue.add('a');
+    clock.advanceSync(4);
+    queue.done('a');
+    queue.tryGet();
+    assert.deepEqual(taken, [20, 7]);
+  });
+
   for (const options of [
     { levels: 0 },
     { passOver: 0 },
