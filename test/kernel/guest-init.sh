@@ -1,7 +1,8 @@
 #!/bin/busybox sh
 # The guest's first program, in the initramfs: builds the root out of the host's files and hands over
 # to guest-run.sh as process 1 in it. Its own output goes to the console.
-# The number in a step is the kernel's uptime in seconds. Set by /settings: CHECKOUT, MODULES (host path of /lib/modules/<release>), MARK, launch().
+# The number in a step is the kernel's uptime in seconds.
+# Set by /settings: CHECKOUT, MODULES (host path of /lib/modules/<release>), MARK, launch().
 
 b=/bin/busybox
 step() { read -r u _ </proc/uptime; echo "guest: $u $*"; }

@@ -163,8 +163,9 @@ function qemuArguments(kernel: KernelFiles, memoryMiB: number): string[] {
   return [
     '-nodefaults -no-user-config -display none -no-reboot -nic none',
     // Not microvm: without HPET and PM timer the guest cannot tell its clock's rate on a busy host and
-    // hangs. One thread runs both processors in turns: with a thread for each, one boot in seventy panicked
-    // where the kernel rewrites its own code, which is also what attaching a program does. Never kvm: where a hypervisor below does not really offer it, qemu hangs.
+    // hangs. One thread runs both processors in turns: with a thread for each, about one boot in a hundred
+    // panicked where the kernel rewrites its own code, which is also what attaching a program does.
+    // Never kvm: where the hypervisor below does not really offer it, qemu hangs.
     '-machine pc -accel tcg,thread=single -cpu max -smp 2',
     `-m ${memoryMiB}M`,
     '-chardev stdio,id=console,signal=off -serial chardev:console',
@@ -177,7 +178,10 @@ function qemuArguments(kernel: KernelFiles, memoryMiB: number): string[] {
     .concat('-kernel', kernel.image, '-initrd', '/proc/self/fd/4', '-append', kernelCommandLine.join(' '));
 }
 
-/** Starts qemu, with the output channel as descriptor 3 and the initramfs as 4, and waits for the command's end; qemu is gone when this settles. */
+/**
+ * Starts qemu, with the output channel as its descriptor 3 and the initramfs as 4, and waits for the
+ * command's end; qemu is gone when this settles.
+ */
 async function boot(
   kernel: KernelFiles,
   initramfsFd: number,
