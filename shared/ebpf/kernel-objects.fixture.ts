@@ -33,17 +33,29 @@ export function heldBy(pid: number): KernelObjects {
   return held;
 }
 
-/** Those of these objects that the kernel still has, as "prog 4711". */
-export function leftOf(objects: KernelObjects): string[] {
-  return kinds.flatMap((kind) => {
+/** How often bpftool is asked again: it fails when an object goes away while it lists, as others' do at any time. */
+const LISTINGS = 10;
+
+function list(kind: (typeof kinds)[number]): readonly { readonly id: number }[] {
+  let failure = '';
+  for (let attempt = 0; attempt < LISTINGS; attempt++) {
     const { stdout, status, stderr } = spawnSync('bpftool', ['-j', kind, 'show'], {
       encoding: 'utf8',
       maxBuffer: 64 * 1024 * 1024,
     });
-    if (status !== 0) throw new Error(`bpftool ${kind} show: ${stderr}`);
-    const there = JSON.parse(stdout || '[]') as { id: number }[];
-    return there.filter(({ id }) => objects[kind].has(id)).map(({ id }) => `${kind} ${id}`);
-  });
+    if (status === 0) return JSON.parse(stdout || '[]') as { id: number }[];
+    failure = stderr || stdout;
+  }
+  throw new Error(`bpftool ${kind} show: ${failure}`);
+}
+
+/** Those of these objects that the kernel still has, as "prog 4711". */
+export function leftOf(objects: KernelObjects): string[] {
+  return kinds.flatMap((kind) =>
+    list(kind)
+      .filter(({ id }) => objects[kind].has(id))
+      .map(({ id }) => `${kind} ${id}`),
+  );
 }
 
 /** Resolves when the kernel has none of them any more: it frees them a little after their process ended. */
