@@ -1,0 +1,239 @@
+/**
+ * JSON Patch (RFC 6902) over JSON Pointer (RFC 6901), with the limits and the answers of the Kubernetes API
+ * server: 400 for what is no patch, 413 for too many operations, 422 for an operation that does not apply.
+ *
+ * The npm package rfc6902 serves as an independent check in the tests and is not used here: it skips path
+ * steps and drops fields named `__proto__` or `constructor`, which are ordinary data in a ConfigMap, finds
+ * inherited members (`/toString`) and throws TypeErrors for a path into a text.
+ *
+ * @module
+ */
+import { cloneJson, deepEqual, fieldOf, isObject, setField, type JsonObject } from '../schema/json.ts';
+import { extentOf, maxNesting } from './bounds.ts';
+import { Refusal } from './refusal.ts';
+
+/** The API server's limit (k8s.io/apiserver pkg/endpoints/handlers/patch.go). */
+export const maxJsonPatchOperations = 10_000;
+
+/** What all copies of one patch may add (k8s.io/apiserver `JSONPatchMaxCopyBytes`). */
+const maxCopyUnits = 3 * 1024 * 1024;
+
+/**
+ * Applies a JSON Patch. Neither argument is changed; the result shares what the patch leaves alone.
+ *
+ * @param patch the decoded request body; anything.
+ * @throws {Refusal} 400, 413 or 422; then nothing of the patch is done.
+ */
+export function applyJsonPatch(original: JsonObject, patch: unknown): JsonObject {
+  if (!Array.isArray(patch)) throw new Refusal(400, 'a JSON patch must be a list of operations');
+  if (patch.length > maxJsonPatchOperations) {
+    throw new Refusal(
+      413,
+      `The allowed maximum operations in a JSON patch is ${maxJsonPatchOperations}, got ${patch.length}`,
+    );
+  }
+  const document = new PatchedDocument(original);
+  for (const operation of patch as readonly unknown[]) {
+    if (!isObject(operation)) throw new Refusal(400, 'an operation of a JSON patch must be an object');
+    document.apply(operation);
+  }
+  return document.finish();
+}
+
+type Container = JsonObject | unknown[];
+
+/** A place in the document: a field or an index of a container; without container, the document itself. */
+interface Place {
+  readonly container: Container | undefined;
+  readonly token: string;
+}
+
+const root: Place = { container: undefined, token: '' };
+
+class PatchedDocument {
+  #document: unknown;
+  /** Containers made by this patch: only these may be changed in place. */
+  readonly #own = new WeakSet<Container>();
+  #copiedUnits = 0;
+
+  constructor(original: JsonObject) {
+    this.#document = original;
+  }
+
+  apply(operation: JsonObject): void {
+    const kind = fieldOf(operation, 'op');
+    const path = pointerOf(operation, 'path', kind);
+    switch (kind) {
+      case 'add':
+        return this.#put(path, valueOf(operation, path), kind);
+      case 'remove':
+        this.#take(path, kind);
+        return;
+      case 'replace':
+        return this.#replace(path, valueOf(operation, path));
+      case 'move': {
+        const from = pointerOf(operation, 'from', kind);
+        if (path.startsWith(`${from}/`)) {
+          throw unprocessable(
+            `move operation does not apply: ${from} cannot be moved into itself, to ${path}`,
+          );
+        }
+        return this.#put(path, this.#take(from, kind), kind);
+      }
+      case 'copy':
+        return this.#put(path, this.#copyOf(pointerOf(operation, 'from', kind)), kind);
+      case 'test': {
+        const value = valueOf(operation, path);
+        if (!deepEqual(this.#get(path, kind), value)) {
+          throw unprocessable(`testing value ${path} failed: test failed`);
+        }
+        return;
+      }
+      default:
+        throw unprocessable(`Unexpected kind: ${typeof kind === 'string' ? kind : 'unknown'}`);
+    }
+  }
+
+  finish(): JsonObject {
+    const result = this.#document;
+    if (!isObject(result)) throw unprocessable('the patch leaves something that is not an object');
+    // Operations can only have nested values deeper through #put, so this bounds what leaves here.
+    if (extentOf(result, maxNesting).depth > maxNesting) {
+      throw unprocessable(`the patch leaves an object nested deeper than ${maxNesting} levels`);
+    }
+    return result;
+  }
+
+  #get(path: string, kind: string): unknown {
+    const place = this.#locate(path, kind, false);
+    if (place.container === undefined) return this.#document;
+    assertPresent(place, path, kind);
+    return read(place);
+  }
+
+  #put(path: string, value: unknown, kind: string): void {
+    const place = this.#locate(path, kind, true);
+    if (place.container === undefined) this.#document = value;
+    else if (Array.isArray(place.container)) {
+      const { length } = place.container;
+      const index = place.token === '-' ? length : indexOf(place.token, length + 1, path, kind);
+      place.container.splice(index, 0, value);
+    } else setField(place.container, place.token, value);
+  }
+
+  #take(path: string, kind: string): unknown {
+    const place = this.#locate(path, kind, true);
+    const { container, token } = place;
+    if (container === undefined) throw unprocessable(`${kind} operation does not apply to the whole object`);
+    assertPresent(place, path, kind);
+    if (Array.isArray(container)) return container.splice(Number(token), 1)[0];
+    const value = container[token];
+    delete container[token];
+    return value;
+  }
+
+  #replace(path: string, value: unknown): void {
+    const place = this.#locate(path, 'replace', true);
+    const { container, token } = place;
+    if (container === undefined) {
+      this.#document = value;
+      return;
+    }
+    assertPresent(place, path, 'replace');
+    if (Array.isArray(container)) container[Number(token)] = value;
+    else setField(container, token, value);
+  }
+
+  /** Copies are bounded in sum: each could double the document. */
+  #copyOf(from: string): unknown {
+    const value = this.#get(from, 'copy');
+    const { depth, sizeUnits } = extentOf(value, maxNesting, maxCopyUnits - this.#copiedUnits);
+    this.#copiedUnits += sizeUnits;
+    if (this.#copiedUnits > maxCopyUnits) {
+      throw unprocessable(
+        `Unable to complete the copy, the accumulated size increase of copy is ${this.#copiedUnits}, exceeding the limit ${maxCopyUnits}`,
+      );
+    }
+    if (depth > maxNesting) throw unprocessable(`${from} is nested deeper than ${maxNesting} levels`);
+    return cloneJson(value);
+  }
+
+  /** Walks to the container that holds the path's last step; for a write, everything on the way is made our own. */
+  #locate(path: string, kind: string, write: boolean): Place {
+    if (path === '') return root;
+    if (!path.startsWith('/')) throw missing(kind, path);
+    const tokens = path.slice(1).split('/').map(unescapeToken);
+    const last = tokens.pop() ?? '';
+    let current = this.#containerAt(root, path, kind, write);
+    for (const token of tokens) current = this.#containerAt({ container: current, token }, path, kind, write);
+    return { container: current, token: last };
+  }
+
+  #containerAt(place: Place, path: string, kind: string, write: boolean): Container {
+    const value = place.container === undefined ? this.#document : read(place);
+    if (!Array.isArray(value) && !isObject(value)) throw missing(kind, path);
+    if (!write || this.#own.has(value)) return value;
+    const own: Container = Array.isArray(value) ? [...(value as unknown[])] : { ...value };
+    this.#own.add(own);
+    const { container, token } = place;
+    if (container === undefined) this.#document = own;
+    else if (Array.isArray(container)) container[Number(token)] = own;
+    else setField(container, token, own);
+    return own;
+  }
+}
+
+function pointerOf(operation: JsonObject, field: 'path' | 'from', kind: unknown): string {
+  const pointer = fieldOf(operation, field);
+  if (typeof pointer === 'string') return pointer;
+  const name = typeof kind === 'string' ? kind : 'unknown';
+  throw unprocessable(`${name} operation failed to decode ${field}: missing value`);
+}
+
+function valueOf(operation: JsonObject, path: string): unknown {
+  const value = fieldOf(operation, 'value');
+  if (value === undefined) {
+    throw unprocessable(`${String(operation['op'])} operation for path ${path} has no value: missing value`);
+  }
+  if (extentOf(value, maxNesting).depth > maxNesting) {
+    throw unprocessable(`the value for path ${path} is nested deeper than ${maxNesting} levels`);
+  }
+  return value;
+}
+
+/** `~1` is a slash, `~0` a tilde, in this order: `~01` is the text `~1`. */
+function unescapeToken(token: string): string {
+  return token.replaceAll('~1', '/').replaceAll('~0', '~');
+}
+
+function read({ container, token }: Place): unknown {
+  if (!Array.isArray(container)) return container === undefined ? undefined : fieldOf(container, token);
+  return isIndex(token, container.length) ? container[Number(token)] : undefined;
+}
+
+/** Digits without leading zeros (RFC 6901, 4), below the limit. */
+function isIndex(token: string, limit: number): boolean {
+  return /^(?:0|[1-9][0-9]{0,8})$/.test(token) && Number(token) < limit;
+}
+
+function indexOf(token: string, limit: number, path: string, kind: string): number {
+  if (isIndex(token, limit)) return Number(token);
+  throw unprocessable(
+    `error in ${kind} for path: '${path}': Unable to access invalid index: ${token}: invalid index referenced`,
+  );
+}
+
+function assertPresent({ container, token }: Place, path: string, kind: string): void {
+  if (Array.isArray(container)) indexOf(token, container.length, path, kind);
+  else if (container !== undefined && !Object.hasOwn(container, token)) {
+    throw unprocessable(`${kind} operation does not apply: doc is missing key: ${path}: missing value`);
+  }
+}
+
+function missing(kind: string, path: string): Refusal {
+  return unprocessable(`${kind} operation does not apply: doc is missing path: "${path}": missing value`);
+}
+
+function unprocessable(message: string): Refusal {
+  return new Refusal(422, message);
+}
