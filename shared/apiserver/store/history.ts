@@ -1,0 +1,206 @@
+/**
+ * The changes since the compacted version: the newest in memory, all in the database.
+ *
+ * @module
+ */
+import { ExpiredError } from './errors.ts';
+import { type Change, type ObjectKey, restamp, type Revision, type StoredObject } from './object.ts';
+import type { Reader } from './reader.ts';
+
+/** Which changes. */
+export interface ChangeFilter {
+  readonly resource: string;
+  /** `undefined` for all. */
+  readonly namespace: string | undefined;
+  /** Whether the changes are to have the object before, which may cost a read for each. */
+  readonly withPrevious: boolean;
+}
+
+/** Changes, and up to which version there are no others of the filter. */
+export interface ChangePage {
+  readonly changes: readonly Change[];
+  readonly upTo: bigint;
+}
+
+export interface RecentLimits {
+  /** Changes held in memory. */
+  readonly count: number;
+  /** Their texts, in UTF-16 units; a change counts with what it replaced. */
+  readonly size: number;
+}
+
+/** At most this many changes are handed out at once. */
+const pageLimit = 500;
+
+class Recent {
+  readonly committed: Revision;
+  plain: Change | undefined;
+  withPrevious: Change | undefined;
+
+  constructor(committed: Revision) {
+    this.committed = committed;
+  }
+
+  get size(): number {
+    return 2 * (this.committed.object?.text.length ?? 0);
+  }
+}
+
+/** What has changed, in order. */
+export class History {
+  readonly #reader: Reader;
+  readonly #limits: RecentLimits;
+  /** One for each version from `#firstVersion` to `version`, without gaps. */
+  #recent: Recent[] = [];
+  #firstVersion: bigint;
+  #recentSize = 0;
+  #version: bigint;
+  #compacted: bigint;
+
+  constructor(reader: Reader, limits: RecentLimits) {
+    const { version, compacted } = reader.state();
+    this.#reader = reader;
+    this.#limits = limits;
+    this.#version = version;
+    this.#compacted = compacted;
+    this.#firstVersion = version + 1n;
+  }
+
+  /** The version of the last change that was published. */
+  get version(): bigint {
+    return this.#version;
+  }
+
+  /** The oldest version whose state and later changes can be asked for. */
+  get compacted(): bigint {
+    return this.#compacted;
+  }
+
+  /** Takes committed changes, whose versions continue those before. */
+  publish(changes: readonly Revision[]): void {
+    for (const committed of changes) {
+      const recent = new Recent(committed);
+      this.#recent.push(recent);
+      this.#recentSize += recent.size;
+      this.#version = committed.version;
+    }
+    this.#trim();
+  }
+
+  /** From now on, nothing before this version can be asked for; the rows may be removed afterwards. */
+  compactTo(version: bigint): void {
+    if (version > this.#compacted) this.#compacted = version;
+    // What a recent deletion or change replaced is read from rows that compaction removes.
+    this.#forget(Number(this.#compacted - this.#firstVersion) + 1);
+  }
+
+  /** @throws {ExpiredError} when the changes after a version are no longer kept. */
+  checkVersion(what: string, version: bigint): void {
+    if (version < this.#compacted) throw new ExpiredError(what, version, this.#compacted);
+  }
+
+  /**
+   * The next changes after a version, oldest first.
+   *
+   * @throws {ExpiredError} when the history after that version is compacted.
+   */
+  changesAfter(version: bigint, filter: ChangeFilter): ChangePage {
+    this.checkVersion('watch from', version);
+    return version + 1n < this.#firstVersion
+      ? this.#stored(version, filter)
+      : this.#inMemory(version, filter);
+  }
+
+  /** The published change of a version, which has to be a recent one; see {@link publish}. */
+  changeOf(committed: Revision, withPrevious: boolean): Change {
+    const recent = this.#recent[Number(committed.version - this.#firstVersion)];
+    return this.#resolve(
+      recent?.committed.version === committed.version ? recent : new Recent(committed),
+      withPrevious,
+    );
+  }
+
+  #inMemory(version: bigint, filter: ChangeFilter): ChangePage {
+    const changes: Change[] = [];
+    let index = Number(version + 1n - this.#firstVersion);
+    for (; index < this.#recent.length && changes.length < pageLimit; index++) {
+      const recent = this.#recent[index];
+      if (recent !== undefined && matches(recent.committed, filter)) {
+        changes.push(this.#resolve(recent, filter.withPrevious));
+      }
+    }
+    const upTo = this.#firstVersion + BigInt(index) - 1n;
+    return { changes, upTo: upTo > version ? upTo : version };
+  }
+
+  #stored(version: bigint, filter: ChangeFilter): ChangePage {
+    const lastStored = this.#firstVersion - 1n;
+    const { revisions, upTo } = this.#reader.changes(filter, version, lastStored, pageLimit);
+    return { changes: revisions.map((row) => this.#resolve(new Recent(row), filter.withPrevious)), upTo };
+  }
+
+  /** All who ask get the same change. */
+  #resolve(recent: Recent, withPrevious: boolean): Change {
+    const known = withPrevious ? recent.withPrevious : recent.plain;
+    if (known !== undefined) return known;
+    const { object, previous: previousVersion, version } = recent.committed;
+    const isCreation = previousVersion === 0n;
+    const previous =
+      !isCreation && (withPrevious || object === undefined) ? this.#objectAt(previousVersion) : undefined;
+    if (withPrevious) {
+      const change = changed(object, previous, version, isCreation);
+      recent.withPrevious = change;
+      return change;
+    }
+    const { type, object: after } = changed(object, previous, version, isCreation);
+    recent.plain = { type, object: after };
+    return recent.plain;
+  }
+
+  #objectAt(version: bigint): StoredObject {
+    const recent = this.#recent[Number(version - this.#firstVersion)]?.committed.object;
+    const object = recent ?? this.#reader.revision(version)?.object;
+    // Kept for as long as the change that replaced it, and changes are checked against `compacted`.
+    if (object === undefined) throw new ExpiredError('read', version, this.#compacted);
+    return object;
+  }
+
+  #trim(): void {
+    const { count, size } = this.#limits;
+    if (this.#recent.length <= count && this.#recentSize <= size) return;
+    // A quarter at once: moving the rest of the array has its price.
+    let forget = 0;
+    let keptSize = this.#recentSize;
+    while (
+      forget < this.#recent.length &&
+      (this.#recent.length - forget > count * 0.75 || keptSize > size * 0.75)
+    ) {
+      keptSize -= this.#recent[forget]?.size ?? 0;
+      forget++;
+    }
+    this.#forget(forget);
+  }
+
+  #forget(count: number): void {
+    if (count <= 0) return;
+    const forgotten = this.#recent.splice(0, count);
+    for (const recent of forgotten) this.#recentSize -= recent.size;
+    this.#firstVersion += BigInt(forgotten.length);
+  }
+}
+
+/** Whether a filter asks for the changes of an object. */
+export function matches(key: ObjectKey, { resource, namespace }: ChangeFilter): boolean {
+  return key.resource === resource && (namespace === undefined || key.namespace === namespace);
+}
+
+function changed(
+  object: StoredObject | undefined,
+  previous: StoredObject | undefined,
+  version: bigint,
+  isCreation: boolean,
+): Change {
+  if (object !== undefined) return { type: isCreation ? 'ADDED' : 'MODIFIED', object, previous };
+  if (previous === undefined) throw new TypeError(`deletion ${version} of nothing`);
+  return { type: 'DELETED', object: restamp(previous, version), previous };
+}

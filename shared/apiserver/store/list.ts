@@ -1,0 +1,111 @@
+/**
+ * Lists in pages, all pages of one version.
+ *
+ * @module
+ */
+import { errorCodes, RampartError } from '../../observe/errors.ts';
+import { decodeToken, encodeToken } from './continue-token.ts';
+import { ExpiredError, FutureVersionError, MalformedTokenError } from './errors.ts';
+import type { ObjectKey, StoredObject } from './object.ts';
+import type { PageRequest, Reader } from './reader.ts';
+
+export interface ListOptions {
+  /** `undefined` for all. */
+  readonly namespace?: string | undefined;
+  /** Objects at most; `undefined` or 0 for all. */
+  readonly limit?: number | undefined;
+  /** The `continue` of the page before; resource and namespace have to be the same. */
+  readonly continue?: string | undefined;
+  /** As it was at exactly this version; `undefined` for the newest. Not together with `continue`. */
+  readonly version?: bigint | undefined;
+}
+
+export interface List {
+  /** In the order of (namespace, name), by their bytes in UTF-8. */
+  readonly items: readonly StoredObject[];
+  /** The version of the list: all items are as they were at it, and a watch from it misses nothing. */
+  readonly version: bigint;
+  /** For the next page; `undefined` on the last one. */
+  readonly continue: string | undefined;
+  /** How many objects the pages after this one have. */
+  readonly remaining: number;
+  /** A token to go on after an item, for a caller that drops items and so stops at another one than the page. */
+  continueAfter(item: ObjectKey): string;
+}
+
+export interface ListSource {
+  readonly reader: Reader;
+  readonly tokenKey: Uint8Array;
+  readonly compacted: bigint;
+}
+
+const start = { namespace: '', name: '' };
+
+/** Reads a page; see `Store.list`. */
+export function listObjects(source: ListSource, resource: string, options: ListOptions): List {
+  const { reader, tokenKey } = source;
+  const { namespace } = options;
+  const { after, version } = place(source, resource, options);
+  const limit = checkLimit(options.limit);
+  const page = reader.page({ resource, namespace, after, limit, version });
+  const continueAfter = (item: ObjectKey): string =>
+    encodeToken(tokenKey, {
+      resource,
+      namespace,
+      version: page.version,
+      after: { namespace: item.namespace, name: item.name },
+    });
+  const last = page.items.at(-1);
+  return {
+    items: page.items,
+    version: page.version,
+    continue: page.remaining > 0 && last !== undefined ? continueAfter(last) : undefined,
+    remaining: page.remaining,
+    continueAfter,
+  };
+}
+
+/** Where to begin, and of which version. */
+function place(
+  { reader, tokenKey, compacted }: ListSource,
+  resource: string,
+  options: ListOptions,
+): Pick<PageRequest, 'after' | 'version'> {
+  if (options.continue === undefined) {
+    const { version } = options;
+    if (version === undefined) return { after: start, version };
+    if (version < compacted) throw new ExpiredError('list at', version, compacted);
+    const current = reader.state().version;
+    if (version > current) throw new FutureVersionError('list at', version, current);
+    return { after: start, version };
+  }
+  if (options.version !== undefined) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `cannot list ${resource}`,
+      why: 'a version was given with a continue token, which has one',
+    });
+  }
+  const token = decodeToken(tokenKey, options.continue);
+  if (token.resource !== resource || token.namespace !== options.namespace) {
+    throw new MalformedTokenError('the token is of another list');
+  }
+  if (token.version === 0n) return { after: token.after, version: undefined };
+  if (token.version < compacted) {
+    const newest = encodeToken(tokenKey, { ...token, version: 0n });
+    throw new ExpiredError('continue the list of', token.version, compacted, newest);
+  }
+  // The key stays while the database may have been put back from a backup.
+  const current = reader.state().version;
+  if (token.version > current) throw new FutureVersionError('continue the list of', token.version, current);
+  return { after: token.after, version: token.version };
+}
+
+function checkLimit(limit: number | undefined): number | undefined {
+  if (limit === undefined || limit === 0) return undefined;
+  if (Number.isSafeInteger(limit) && limit > 0) return limit;
+  throw new RampartError(errorCodes.INPUT, {
+    what: 'cannot list',
+    why: `the limit is ${limit}`,
+    next: 'It is a whole number, 0 for none',
+  });
+}

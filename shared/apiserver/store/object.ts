@@ -1,0 +1,75 @@
+/**
+ * What the store holds: objects as JSON text under a key, each at one version, and changes from one
+ * version to the next.
+ *
+ * @module
+ */
+
+/** Where an object is. */
+export interface ObjectKey {
+  /** The resource, with its group where it has one: `pods`, `deployments.apps`. */
+  readonly resource: string;
+  /** Empty for objects of the cluster. */
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** An object at one version. Shared by all who read it: never changed. */
+export interface StoredObject extends ObjectKey {
+  readonly uid: string;
+  /** The version of the whole store that this object was last written with. */
+  readonly resourceVersion: bigint;
+  /** The object's JSON, with its version in it. */
+  readonly text: string;
+  /** Where in `text` the digits of the version begin (index of UTF-16 units). */
+  readonly versionAt: number;
+}
+
+/**
+ * An object's JSON to be written. Only the store knows the version it will have, so the text comes in
+ * two halves, and the digits of the version go between them:
+ *
+ * ```ts
+ * const text = { before: '{"metadata":{"resourceVersion":"', after: '","name":"a"},"kind":"Pod"}' };
+ * ```
+ */
+export interface VersionedText {
+  readonly before: string;
+  readonly after: string;
+}
+
+/** What one version of the store consists of: what an object was changed to. A deletion has no object. */
+export interface Revision extends ObjectKey {
+  readonly version: bigint;
+  /** The version of the same object that it replaced; 0 for a creation. */
+  readonly previous: bigint;
+  readonly uid: string;
+  readonly object: StoredObject | undefined;
+}
+
+export type ChangeType = 'ADDED' | 'MODIFIED' | 'DELETED';
+
+/** One change. All watchers get the same instance, so what is derived from it can be kept in a WeakMap. */
+export interface Change {
+  readonly type: ChangeType;
+  /** The object after the change; of a deletion its last state, with the version of the deletion in it. */
+  readonly object: StoredObject;
+  /** The object before the change, for a watch that asked for it; `undefined` for `ADDED`. */
+  readonly previous?: StoredObject | undefined;
+}
+
+/** The same object with another version in its text. */
+export function restamp(object: StoredObject, resourceVersion: bigint): StoredObject {
+  const { text, versionAt } = object;
+  const after = text.slice(versionAt + String(object.resourceVersion).length);
+  return {
+    ...object,
+    resourceVersion,
+    text: `${text.slice(0, versionAt)}${resourceVersion}${after}`,
+  };
+}
+
+/** A key for a person: `pods default/web-0`. */
+export function describeKey({ resource, namespace, name }: ObjectKey): string {
+  return `${resource} ${namespace === '' ? '' : `${namespace}/`}${name}`;
+}

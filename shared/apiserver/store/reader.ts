@@ -1,0 +1,233 @@
+/**
+ * Reads from the database. Each call sees one state of it, of committed writes only: a commit becomes visible
+ * to other connections when it is on the disk (wal.c, sqlite3WalFrames: the log is synced before the wal-index
+ * is written).
+ *
+ * @module
+ */
+import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
+
+import { withStorageErrors } from './errors.ts';
+import type { ObjectKey, Revision, StoredObject } from './object.ts';
+
+/** A part of a list. */
+export interface Page {
+  readonly items: readonly StoredObject[];
+  /** The version the items are of. */
+  readonly version: bigint;
+  /** How many objects follow the last item at that version. */
+  readonly remaining: number;
+}
+
+export interface PageRequest {
+  readonly resource: string;
+  readonly namespace: string | undefined;
+  /**
+   * Only objects after this key, which is in that namespace where there is one. Names are never empty, so an
+   * empty one is before all.
+   */
+  readonly after: { readonly namespace: string; readonly name: string };
+  /** `undefined` for all. */
+  readonly limit: number | undefined;
+  /** At this version; `undefined` for the newest. The caller has checked that the history has it. */
+  readonly version: bigint | undefined;
+}
+
+type Row = readonly [
+  version: bigint,
+  previous: bigint,
+  resource: string,
+  namespace: string,
+  name: string,
+  uid: string,
+  versionAt: bigint,
+  text: string | null,
+];
+
+/** UTF-16 units of text read for one page of changes. */
+const changesSize = 4 * 1024 * 1024;
+
+const columns = 'r.version, r.previous, r.resource, r.namespace, r.name, r.uid, r.version_at, r.text';
+
+const inAll = (table: string): string =>
+  `${table}.resource = :resource AND (${table}.namespace, ${table}.name) > (:afterNamespace, :afterName)`;
+const inNamespace = (table: string): string =>
+  `${table}.resource = :resource AND ${table}.namespace = :namespace AND ${table}.name > :afterName`;
+
+/** The keys and versions of a list at the newest version. */
+const newest = (range: (table: string) => string): string =>
+  `SELECT o.namespace, o.name, o.version FROM objects o WHERE ${range('o')}`;
+
+/** The same at an earlier version, as `schema.ts` explains. */
+const earlier = (range: (table: string) => string): string =>
+  `${newest(range)} AND o.version <= :version
+   UNION ALL
+   SELECT c.namespace, c.name, c.previous FROM revisions c
+   WHERE ${range('c')} AND c.version > :version AND c.previous BETWEEN 1 AND :version`;
+
+/** The statements of one kind of list. They differ in what they need of the parameters. */
+class ListStatements {
+  readonly #rows: StatementSync;
+  readonly #count: StatementSync;
+
+  constructor(database: DatabaseSync, keys: string) {
+    // The page is cut out of the keys first, so that texts of other pages are neither read nor sorted.
+    this.#rows = rowStatement(
+      database,
+      `SELECT ${columns} FROM (${keys} ORDER BY 1, 2 LIMIT :limit) k JOIN revisions r ON r.version = k.version
+       ORDER BY k.namespace, k.name`,
+    );
+    this.#count = database.prepare(`SELECT count(*) AS count FROM (${keys})`);
+    for (const statement of [this.#rows, this.#count]) statement.setAllowUnknownNamedParameters(true);
+  }
+
+  rows(parameters: Record<string, SQLInputValue>): readonly Row[] {
+    return this.#rows.all(parameters) as unknown as Row[];
+  }
+
+  count(parameters: Record<string, SQLInputValue>): number {
+    return (this.#count.get(parameters) as { count: number }).count;
+  }
+}
+
+/** Reads from a database that stays the caller's. */
+export class Reader {
+  readonly #database: DatabaseSync;
+  readonly #where: string;
+  readonly #get: StatementSync;
+  readonly #revision: StatementSync;
+  readonly #changes: StatementSync;
+  readonly #changesInNamespace: StatementSync;
+  readonly #state: StatementSync;
+  readonly #lists: Readonly<Record<'newest' | 'earlier', Record<'all' | 'namespace', ListStatements>>>;
+
+  /** @param path for messages. */
+  constructor(database: DatabaseSync, path: string) {
+    this.#database = database;
+    this.#where = `from the store ${path}`;
+    this.#get = rowStatement(
+      database,
+      `SELECT ${columns} FROM objects o JOIN revisions r ON r.version = o.version
+       WHERE o.resource = ? AND o.namespace = ? AND o.name = ?`,
+    );
+    this.#revision = rowStatement(database, `SELECT ${columns} FROM revisions r WHERE r.version = ?`);
+    const changes = (condition: string): StatementSync =>
+      rowStatement(
+        database,
+        `SELECT ${columns} FROM revisions r WHERE r.resource = ?1 AND r.version > ?2 AND r.version <= ?3
+         ${condition} ORDER BY r.version LIMIT ?4`,
+      );
+    this.#changes = changes('');
+    this.#changesInNamespace = changes('AND r.namespace = ?5');
+    this.#state = database.prepare('SELECT version, compacted FROM store');
+    this.#state.setReadBigInts(true);
+    this.#lists = {
+      newest: {
+        all: new ListStatements(database, newest(inAll)),
+        namespace: new ListStatements(database, newest(inNamespace)),
+      },
+      earlier: {
+        all: new ListStatements(database, earlier(inAll)),
+        namespace: new ListStatements(database, earlier(inNamespace)),
+      },
+    };
+  }
+
+  /** The version of the newest committed write, and up to where the history is compacted. */
+  state(): { readonly version: bigint; readonly compacted: bigint } {
+    return this.#reading(() => this.#state.get() as { version: bigint; compacted: bigint });
+  }
+
+  get({ resource, namespace, name }: ObjectKey): StoredObject | undefined {
+    return this.#reading(() => {
+      const row = this.#get.get(resource, namespace, name) as unknown as Row | undefined;
+      return row === undefined ? undefined : revision(row).object;
+    });
+  }
+
+  /** What was written with this version; `undefined` when that is not kept. */
+  revision(version: bigint): Revision | undefined {
+    return this.#reading(() => {
+      const row = this.#revision.get(version) as unknown as Row | undefined;
+      return row === undefined ? undefined : revision(row);
+    });
+  }
+
+  /**
+   * Changes of a resource after one version and up to another, oldest first: at most `limit`, and not many more
+   * characters than are worth holding at once. There are no others up to the version returned.
+   */
+  changes(
+    filter: { readonly resource: string; readonly namespace: string | undefined },
+    after: bigint,
+    upTo: bigint,
+    limit: number,
+  ): { readonly revisions: readonly Revision[]; readonly upTo: bigint } {
+    const { resource, namespace } = filter;
+    return this.#reading(() => {
+      const rows =
+        namespace === undefined
+          ? this.#changes.iterate(resource, after, upTo, limit)
+          : this.#changesInNamespace.iterate(resource, after, upTo, limit, namespace);
+      const revisions: Revision[] = [];
+      let size = 0;
+      for (const row of rows as Iterable<unknown> as Iterable<Row>) {
+        const read = revision(row);
+        revisions.push(read);
+        size += read.object?.text.length ?? 0;
+        if (revisions.length === limit || size > changesSize) return { revisions, upTo: read.version };
+      }
+      return { revisions, upTo };
+    });
+  }
+
+  page({ resource, namespace, after, limit, version }: PageRequest): Page {
+    return this.#reading(() => {
+      // One transaction: the version and all rows are of one state, also while the other thread writes.
+      this.#database.exec('BEGIN');
+      try {
+        const current = (this.#state.get() as { version: bigint }).version;
+        const kind = version === undefined || version === current ? 'newest' : 'earlier';
+        const statements = this.#lists[kind][namespace === undefined ? 'all' : 'namespace'];
+        const parameters = {
+          resource,
+          namespace: namespace ?? null,
+          version: version ?? current,
+          afterNamespace: after.namespace,
+          afterName: after.name,
+          // One more tells whether there are more; negative is without limit.
+          limit: limit === undefined ? -1 : limit + 1,
+        };
+        const rows = statements.rows(parameters);
+        const more = limit !== undefined && rows.length > limit;
+        const items = (more ? rows.slice(0, limit) : rows).flatMap((row) => revision(row).object ?? []);
+        const last = items.at(-1);
+        const remaining =
+          more && last !== undefined
+            ? statements.count({ ...parameters, afterNamespace: last.namespace, afterName: last.name })
+            : 0;
+        return { items, version: version ?? current, remaining };
+      } finally {
+        this.#database.exec('COMMIT');
+      }
+    });
+  }
+
+  #reading<T>(work: () => T): T {
+    return withStorageErrors(`cannot read ${this.#where}`, work);
+  }
+}
+
+function rowStatement(database: DatabaseSync, sql: string): StatementSync {
+  const statement = database.prepare(sql);
+  statement.setReadBigInts(true);
+  statement.setReturnArrays(true);
+  return statement;
+}
+
+function revision([version, previous, resource, namespace, name, uid, versionAt, text]: Row): Revision {
+  const key = { resource, namespace, name };
+  const object =
+    text === null ? undefined : { ...key, uid, resourceVersion: version, text, versionAt: Number(versionAt) };
+  return { ...key, version, previous, uid, object };
+}

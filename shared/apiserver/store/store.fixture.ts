@@ -1,0 +1,47 @@
+// What the tests of the store share.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import type { ObjectKey, VersionedText } from './object.ts';
+
+/** A directory that goes with the test. */
+export class TemporaryDirectory implements Disposable {
+  readonly path = mkdtempSync(join(tmpdir(), 'rampart-store-'));
+
+  at(name: string): string {
+    return join(this.path, name);
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.path, { recursive: true, force: true });
+  }
+}
+
+/** JSON with a mark in it and room for the version. */
+export function text(mark: unknown): VersionedText {
+  return { before: '{"metadata":{"resourceVersion":"', after: `"},"mark":${JSON.stringify(mark)}}` };
+}
+
+/** The mark that `text` has put in. */
+export function markOf(json: string): unknown {
+  return (JSON.parse(json) as { mark: unknown }).mark;
+}
+
+/** The version in a text. */
+export function versionIn(json: string): string {
+  return (JSON.parse(json) as { metadata: { resourceVersion: string } }).metadata.resourceVersion;
+}
+
+export function key(name: string, namespace = 'default', resource = 'pods'): ObjectKey {
+  return { resource, namespace, name };
+}
+
+/** What `create` takes. */
+export function pod(
+  name: string,
+  mark: unknown = name,
+  namespace = 'default',
+): ObjectKey & { uid: string; text: VersionedText } {
+  return { ...key(name, namespace), uid: `uid-${namespace}-${name}`, text: text(mark) };
+}

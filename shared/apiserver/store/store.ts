@@ -1,0 +1,328 @@
+/**
+ * The store of the embedded Kubernetes API server: JSON texts under (resource, namespace, name), one version for
+ * all of them that only grows, lists of one version in pages, and watches of what changes.
+ *
+ * It knows nothing of HTTP, schemas or kinds.
+ *
+ * @module
+ */
+import type { DatabaseSync } from 'node:sqlite';
+
+import { errorCodes, RampartError } from '../../observe/errors.ts';
+import { type BatchWriter, InlineWriter, ThreadWriter } from './batch-writer.ts';
+import { CommitQueue, type WriteResult } from './commit-queue.ts';
+import { Compaction } from './compaction.ts';
+import { FutureVersionError, withStorageErrors } from './errors.ts';
+import { History } from './history.ts';
+import { listObjects, type List, type ListOptions } from './list.ts';
+import { type FileLock, lockFile } from './lock.ts';
+import type { ObjectKey, Revision, StoredObject, VersionedText } from './object.ts';
+import { Reader } from './reader.ts';
+import { openDatabase } from './schema.ts';
+import { type Watch, WatchHub } from './watch.ts';
+import { checkWrite, refusal, revisionOf } from './write-checks.ts';
+import type { Outcome, Write } from './writer.ts';
+
+export interface StoreOptions {
+  /** The database file, made when it is not there, in a directory that is; `:memory:` for a store that ends with it. */
+  readonly path: string;
+  /** Changes kept for watches and lists in pages (default 50,000). */
+  readonly historyLimit?: number;
+  /** How long changes are kept, when there are fewer than that (default 10 minutes). */
+  readonly historyAgeMs?: number;
+  /** Changes kept in memory as well, for watches (default 8,192). */
+  readonly recentLimit?: number;
+  /** Their texts, in UTF-16 units (default 16 Mi). */
+  readonly recentSize?: number;
+  /** Texts that may wait for the disk, in UTF-16 units (default 64 Mi). */
+  readonly maxWaitingSize?: number;
+  /**
+   * `thread` (default, but for `:memory:`): a thread waits for the disk. `inline`: this one does, which saves
+   * 10 MiB and costs pauses of the event loop; docs/decisions/0003-a-thread-that-writes.md has the figures.
+   */
+  readonly writer?: 'thread' | 'inline';
+}
+
+/** What an object has to be for a deletion; what is `undefined` may be anything. */
+export interface Preconditions {
+  readonly expectedVersion?: bigint | undefined;
+  readonly expectedUid?: string | undefined;
+}
+
+export interface WatchOptions {
+  /** `undefined` for all. */
+  readonly namespace?: string | undefined;
+  /** Changes after this version. */
+  readonly fromVersion: bigint;
+  /** Whether changes are to have the object before as `previous`, which may cost a read for each. */
+  readonly withPrevious?: boolean;
+  /** Ends the watch. */
+  readonly signal: AbortSignal;
+}
+
+/** For metrics. */
+export interface StoreCounters {
+  /** Writes on the disk. */
+  writes: number;
+  /** Transactions they took. */
+  commits: number;
+  /** Compactions of the history that failed and are tried again. */
+  readonly compactionFailures: number;
+}
+
+/**
+ * Opens a store. The caller disposes it (`await using`), which waits for writes under way.
+ *
+ * @throws {RampartError} `IN_USE` (another process has it), `UNSUPPORTED` (written by a newer release, or by
+ *   another program), `CORRUPT`, `FULL`, `SYSTEM`, `INPUT` (an option).
+ */
+export function openStore(options: StoreOptions): Store {
+  for (const name of [
+    'historyLimit',
+    'historyAgeMs',
+    'recentLimit',
+    'recentSize',
+    'maxWaitingSize',
+  ] as const) {
+    const given = options[name];
+    if (given === undefined || (Number.isSafeInteger(given) && given > 0)) continue;
+    throw new RampartError(errorCodes.INPUT, {
+      what: `cannot open the store ${options.path}`,
+      why: `${name} is ${given}`,
+      next: 'It is a whole number above 0',
+    });
+  }
+  using stack = new DisposableStack();
+  const lock = options.path === ':memory:' ? undefined : stack.use(lockFile(`${options.path}-lock`));
+  const database = stack.adopt(openDatabase(options.path), (opened) => opened.close());
+  const store = withStorageErrors(
+    `cannot open the store ${options.path}`,
+    () => new Store(options, database, lock),
+  );
+  stack.move();
+  return store;
+}
+
+/** An open store; see {@link openStore}. */
+export class Store implements AsyncDisposable {
+  readonly path: string;
+  readonly #database: DatabaseSync;
+  readonly #lock: FileLock | undefined;
+  readonly #reader: Reader;
+  readonly #writer: BatchWriter;
+  readonly #queue: CommitQueue;
+  readonly #hub: WatchHub;
+  readonly #compaction: Compaction;
+  readonly #tokenKey: Uint8Array;
+  readonly #counters = { writes: 0, commits: 0 };
+  #closing: Promise<void> | undefined;
+
+  /** Use {@link openStore}. */
+  constructor(options: StoreOptions, database: DatabaseSync, lock: FileLock | undefined) {
+    const { path, writer = path === ':memory:' ? 'inline' : 'thread' } = options;
+    if (path === ':memory:' && writer === 'thread') {
+      throw new RampartError(errorCodes.INPUT, {
+        what: 'cannot open a store in memory',
+        why: 'a thread of its own cannot write to it',
+      });
+    }
+    this.path = path;
+    this.#database = database;
+    this.#lock = lock;
+    this.#reader = new Reader(database, path);
+    const history = new History(this.#reader, {
+      count: options.recentLimit ?? 8192,
+      size: options.recentSize ?? 16 * 1024 * 1024,
+    });
+    this.#hub = new WatchHub(history);
+    const { key } = database.prepare('SELECT token_key AS key FROM store').get() as { key: Uint8Array };
+    this.#tokenKey = key;
+    this.#writer = writer === 'inline' ? new InlineWriter(database) : new ThreadWriter(path);
+    this.#compaction = new Compaction({
+      history,
+      writer: this.#writer,
+      historyLimit: options.historyLimit ?? 50_000,
+      historyAgeMs: options.historyAgeMs ?? 600_000,
+    });
+    this.#queue = new CommitQueue({
+      writer: this.#writer,
+      maxWaitingSize: options.maxWaitingSize ?? 64 * 1024 * 1024,
+      onCommitted: (writes, outcomes) => this.#committed(writes, outcomes),
+    });
+  }
+
+  /** The version of the last write that was acknowledged. */
+  get version(): bigint {
+    return this.#hub.history.version;
+  }
+
+  /** The oldest version that can be listed or watched from. */
+  get compactedVersion(): bigint {
+    return this.#hub.history.compacted;
+  }
+
+  get counters(): StoreCounters {
+    return { ...this.#counters, compactionFailures: this.#compaction.failures };
+  }
+
+  /**
+   * Reads one object; `undefined` where there is none.
+   *
+   * @throws {RampartError} `CORRUPT`, `SYSTEM`, `DISPOSED`
+   */
+  get(resource: string, namespace: string, name: string): StoredObject | undefined {
+    this.#checkOpen();
+    return this.#reader.get({ resource, namespace, name });
+  }
+
+  /**
+   * Adds an object. When this resolves, it is on the disk. A write cannot be taken back, so there is no signal.
+   *
+   * @throws {AlreadyExistsError}
+   * @throws {RampartError} `FULL`, `LIMIT` (too much waits), `INPUT` (a key that is none), `CORRUPT`, `DISPOSED`;
+   *   `SYSTEM`, after which it may be there or not.
+   */
+  create(input: ObjectKey & { readonly uid: string; readonly text: VersionedText }): Promise<StoredObject> {
+    const { uid, text } = input;
+    return this.#write({ verb: 'create', ...keyOf(input), uid, ...halves(text) });
+  }
+
+  /**
+   * Replaces an object that is at the expected version.
+   *
+   * @throws {ConflictError} with the version that it is at
+   * @throws {NotFoundError}
+   * @throws {RampartError} as `create`
+   */
+  update(
+    input: ObjectKey & Preconditions & { readonly expectedVersion: bigint; readonly text: VersionedText },
+  ): Promise<StoredObject> {
+    const { expectedVersion, expectedUid, text } = input;
+    const key = keyOf(input);
+    return this.#write({ verb: 'update', ...key, expectedVersion, expectedUid, ...halves(text) });
+  }
+
+  /**
+   * Removes an object.
+   *
+   * @returns its last state, with the version of the deletion.
+   * @throws {ConflictError} when it is not as expected
+   * @throws {NotFoundError}
+   * @throws {RampartError} as `create`
+   */
+  delete(input: ObjectKey & Preconditions): Promise<StoredObject> {
+    const { expectedVersion, expectedUid } = input;
+    return this.#write({ verb: 'delete', ...keyOf(input), expectedVersion, expectedUid });
+  }
+
+  /**
+   * Lists objects in the order of (namespace, name), all as they were at one version. It is read at once: list
+   * in pages (`limit`) what may be large.
+   *
+   * @throws {ExpiredError} when the version of the token, or the one asked for, is compacted
+   * @throws {FutureVersionError} @throws {MalformedTokenError}
+   * @throws {RampartError} `INPUT` (a limit that is none), `CORRUPT`, `SYSTEM`, `DISPOSED`
+   */
+  list(resource: string, options: ListOptions = {}): List {
+    this.#checkOpen();
+    return listObjects(
+      { reader: this.#reader, tokenKey: this.#tokenKey, compacted: this.compactedVersion },
+      resource,
+      options,
+    );
+  }
+
+  /**
+   * Follows the changes after a version. Hold on to nothing but the watch: dispose it, or abort its signal.
+   *
+   * @throws {ExpiredError} when that version is compacted; reading the watch throws it as well, see {@link Watch}
+   * @throws {FutureVersionError}
+   * @throws {RampartError} `DISPOSED`
+   */
+  watch(resource: string, { namespace, fromVersion, withPrevious = false, signal }: WatchOptions): Watch {
+    this.#checkOpen();
+    // A list may have seen a commit that is not published yet.
+    if (fromVersion > this.version) {
+      const { version } = this.#reader.state();
+      if (fromVersion > version) throw new FutureVersionError('watch from', fromVersion, version);
+    }
+    this.#hub.history.checkVersion('watch from', fromVersion);
+    return this.#hub.watch({ resource, namespace, withPrevious }, fromVersion, signal);
+  }
+
+  /**
+   * Compacts the history up to a version (default: the present one) now, besides what is done by number and age.
+   *
+   * @throws {RampartError} `FULL`, `CORRUPT`, `SYSTEM`, `DISPOSED`
+   */
+  async compact(upTo: bigint = this.version): Promise<void> {
+    this.#checkOpen();
+    await this.#compaction.compactTo(upTo < this.version ? upTo : this.version);
+  }
+
+  /** Waits for the writes that were taken, ends the watches, and lets go of the files. */
+  [Symbol.asyncDispose](): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    try {
+      await this.#queue.drained();
+      this.#hub.close(this.#disposedError());
+      await this.#compaction[Symbol.asyncDispose]();
+      await this.#writer.close();
+    } finally {
+      this.#database.close();
+      this.#lock?.[Symbol.dispose]();
+    }
+  }
+
+  async #write(write: Write): Promise<StoredObject> {
+    this.#checkOpen();
+    checkWrite(write);
+    return this.#queue.submit(write);
+  }
+
+  /** A batch is on the disk: tells the watches, then gives each write its result. */
+  #committed(writes: readonly Write[], outcomes: readonly Outcome[]): readonly WriteResult[] {
+    const revisions = writes.map((write, index) => {
+      const outcome = outcomes[index];
+      return outcome?.done === true ? revisionOf(write, outcome) : undefined;
+    });
+    const done = revisions.filter((revision) => revision !== undefined);
+    this.#counters.writes += done.length;
+    if (done.length > 0) this.#counters.commits++;
+    this.#hub.publish(done);
+    const results = writes.map((write, index) => this.#result(write, outcomes[index], revisions[index]));
+    // Not before: it may remove the last state of what was deleted.
+    this.#compaction.committed();
+    return results;
+  }
+
+  #result(write: Write, outcome: Outcome | undefined, revision: Revision | undefined): WriteResult {
+    if (outcome?.done === false) return { error: refusal(write, outcome) };
+    try {
+      if (revision === undefined) throw new TypeError('a write without an outcome');
+      return { object: revision.object ?? this.#hub.history.changeOf(revision, false).object };
+    } catch (error) {
+      return { error };
+    }
+  }
+
+  #checkOpen(): void {
+    if (this.#closing !== undefined) throw this.#disposedError();
+  }
+
+  #disposedError(): RampartError {
+    return new RampartError(errorCodes.DISPOSED, { what: `the store ${this.path} is closed` });
+  }
+}
+
+function keyOf({ resource, namespace, name }: ObjectKey): ObjectKey {
+  return { resource, namespace, name };
+}
+
+function halves({ before, after }: VersionedText): VersionedText {
+  return { before, after };
+}

@@ -1,0 +1,37 @@
+/**
+ * The thread that writes: it waits for the disk, so that the event loop does not. Started by `ThreadWriter`.
+ *
+ * @module
+ */
+import { parentPort, workerData } from 'node:worker_threads';
+
+import { sqliteFailure } from './errors.ts';
+import { connect } from './schema.ts';
+import type { Reply, Request } from './batch-writer.ts';
+import { Writer } from './writer.ts';
+
+const { path } = workerData as { readonly path: string };
+const database = connect(path);
+const writer = new Writer(database);
+
+function answer(request: Request): Reply {
+  try {
+    switch (request.ask) {
+      case 'apply':
+        return { outcomes: writer.apply(request.writes) };
+      case 'compact':
+        return { compacted: writer.compact(request.to) };
+      case 'close':
+        database.close();
+        return { closed: true };
+    }
+  } catch (error) {
+    return { failure: sqliteFailure(error) };
+  }
+}
+
+parentPort?.on('message', (request: Request) => {
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- for windows
+  parentPort?.postMessage(answer(request));
+  if (request.ask === 'close') parentPort?.close();
+});

@@ -1,0 +1,183 @@
+/**
+ * Writes to the database, in transactions of many.
+ *
+ * @module
+ */
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+
+import { primaryCode, sqliteCodes, sqliteFailure, type SqliteFailure } from './errors.ts';
+import type { ObjectKey, VersionedText } from './object.ts';
+
+/** One write as it goes to the writer, which may be another thread: plain data. */
+export type Write = ObjectKey &
+  (
+    | ({ readonly verb: 'create'; readonly uid: string } & VersionedText)
+    | ({ readonly verb: 'update' } & Expected & VersionedText)
+    | ({ readonly verb: 'delete' } & Expected)
+  );
+
+/** What the object has to be; `undefined` for whatever it is. */
+interface Expected {
+  readonly expectedVersion: bigint | undefined;
+  readonly expectedUid: string | undefined;
+}
+
+/** What became of a write. */
+export type Outcome =
+  /** Committed: on the disk. `previous` is the version that was replaced, 0 for a creation. */
+  | { readonly done: true; readonly version: bigint; readonly uid: string; readonly previous: bigint }
+  | { readonly done: false; readonly why: 'exists'; readonly version: bigint }
+  | { readonly done: false; readonly why: 'missing' }
+  | { readonly done: false; readonly why: 'conflict'; readonly version: bigint; readonly uid: string }
+  | { readonly done: false; readonly why: 'failed'; readonly failure: SqliteFailure };
+
+/** Changes removed from the history in one transaction: some 10 ms, for which other writes wait. */
+const compactionStep = 1000n;
+
+/** Applies writes to a database that stays the caller's. No other connection may write to it. */
+export class Writer {
+  readonly #database: DatabaseSync;
+  readonly #find: StatementSync;
+  readonly #addObject: StatementSync;
+  readonly #moveObject: StatementSync;
+  readonly #removeObject: StatementSync;
+  readonly #addRevision: StatementSync;
+  readonly #version: StatementSync;
+  readonly #setVersion: StatementSync;
+  readonly #compacted: StatementSync;
+  readonly #removeReplaced: StatementSync;
+  readonly #removeDeletions: StatementSync;
+  readonly #setCompacted: StatementSync;
+
+  constructor(database: DatabaseSync) {
+    const prepare = (sql: string): StatementSync => {
+      const statement = database.prepare(sql);
+      statement.setReadBigInts(true);
+      return statement;
+    };
+    const where = 'WHERE resource = ? AND namespace = ? AND name = ?';
+    this.#database = database;
+    this.#find = prepare(`SELECT version, uid FROM objects ${where}`);
+    this.#addObject = prepare('INSERT INTO objects VALUES (?, ?, ?, ?, ?)');
+    this.#moveObject = prepare(`UPDATE objects SET version = ? ${where}`);
+    this.#removeObject = prepare(`DELETE FROM objects ${where}`);
+    this.#addRevision = prepare('INSERT INTO revisions VALUES (?, ?, ?, ?, ?, ?, ?, ?)');
+    this.#version = prepare('SELECT version AS value FROM store');
+    this.#setVersion = prepare('UPDATE store SET version = ?');
+    this.#compacted = prepare('SELECT compacted AS value FROM store');
+    this.#removeReplaced = prepare(
+      'DELETE FROM revisions WHERE version IN (SELECT previous FROM revisions WHERE version > ? AND version <= ?)',
+    );
+    this.#removeDeletions = prepare(
+      'DELETE FROM revisions WHERE version > ? AND version <= ? AND text IS NULL',
+    );
+    this.#setCompacted = prepare('UPDATE store SET compacted = ?');
+  }
+
+  /**
+   * Applies writes in their order, in one transaction; each sees those before it. When this returns, what is
+   * `done` is on the disk and visible to other connections, and nothing is left of the rest.
+   *
+   * A write that fails, fails alone: SQLite may have undone the whole transaction by then (sqlite.org/lang_transaction.html),
+   * so it is repeated in halves until the failing ones stand alone.
+   */
+  apply(writes: readonly Write[]): Outcome[] {
+    try {
+      return this.#transaction(() => this.#applyAll(writes));
+    } catch (error) {
+      const failure = sqliteFailure(error);
+      if (writes.length <= 1) return writes.map(() => ({ done: false, why: 'failed', failure }));
+      if (primaryCode(failure) === sqliteCodes.FULL) this.#freeLog();
+      const middle = Math.ceil(writes.length / 2);
+      return [...this.apply(writes.slice(0, middle)), ...this.apply(writes.slice(middle))];
+    }
+  }
+
+  /**
+   * Removes a part of the history up to version `to`: what was replaced or deleted by then. Call it again until
+   * it returns `to`.
+   *
+   * @returns up to where the history is compacted now.
+   * @throws what `node:sqlite` throws; nothing has changed then.
+   */
+  compact(to: bigint): bigint {
+    return this.#transaction(() => {
+      const from = value(this.#compacted);
+      if (from >= to) return to;
+      const until = from + compactionStep < to ? from + compactionStep : to;
+      this.#removeReplaced.run(from, until);
+      this.#removeDeletions.run(from, until);
+      this.#setCompacted.run(until);
+      return until;
+    });
+  }
+
+  #applyAll(writes: readonly Write[]): Outcome[] {
+    const before = value(this.#version);
+    let version = before;
+    const outcomes = writes.map((write) => {
+      const outcome = this.#applyOne(write, version + 1n);
+      if (outcome.done) version = outcome.version;
+      return outcome;
+    });
+    if (version !== before) this.#setVersion.run(version);
+    return outcomes;
+  }
+
+  #applyOne(write: Write, version: bigint): Outcome {
+    const { resource, namespace, name } = write;
+    const found = this.#find.get(resource, namespace, name) as { version: bigint; uid: string } | undefined;
+    if (write.verb === 'create') {
+      if (found !== undefined) return { done: false, why: 'exists', version: found.version };
+      this.#addObject.run(resource, namespace, name, version, write.uid);
+      this.#addRevisionOf(write, write.uid, 0n, version);
+      return { done: true, version, uid: write.uid, previous: 0n };
+    }
+    if (found === undefined) return { done: false, why: 'missing' };
+    const { expectedVersion, expectedUid } = write;
+    if (
+      (expectedVersion !== undefined && expectedVersion !== found.version) ||
+      (expectedUid !== undefined && expectedUid !== found.uid)
+    ) {
+      return { done: false, why: 'conflict', ...found };
+    }
+    if (write.verb === 'update') this.#moveObject.run(version, resource, namespace, name);
+    else this.#removeObject.run(resource, namespace, name);
+    this.#addRevisionOf(write, found.uid, found.version, version);
+    return { done: true, version, uid: found.uid, previous: found.version };
+  }
+
+  #addRevisionOf(write: Write, uid: string, previous: bigint, version: bigint): void {
+    const { resource, namespace, name } = write;
+    // A deletion has no text of its own: it is that of the previous version, which is kept as long.
+    const text = write.verb === 'delete' ? null : `${write.before}${version}${write.after}`;
+    const versionAt = write.verb === 'delete' ? 0 : write.before.length;
+    this.#addRevision.run(version, previous, resource, namespace, name, uid, versionAt, text);
+  }
+
+  #transaction<T>(work: () => T): T {
+    this.#database.exec('BEGIN IMMEDIATE');
+    try {
+      const result = work();
+      this.#database.exec('COMMIT');
+      return result;
+    } catch (error) {
+      // After some failures, a full disk among them, SQLite has rolled back by itself.
+      if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
+      throw error;
+    }
+  }
+
+  /** The log may be most of what fills the disk, and its pages may have their place in the database already. */
+  #freeLog(): void {
+    try {
+      this.#database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+    } catch {
+      // The next write tells that the disk is full.
+    }
+  }
+}
+
+function value(statement: StatementSync): bigint {
+  return (statement.get() as { value: bigint }).value;
+}
