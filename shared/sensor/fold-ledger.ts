@@ -15,6 +15,13 @@ export interface Folded {
   readonly count: number;
 }
 
+/** What one {@link FoldLedger.sweep} did. */
+export interface Sweep {
+  readonly found: readonly Folded[];
+  /** Buckets that have folded something and are not quiet yet: another sweep is needed. */
+  readonly waiting: number;
+}
+
 const bucketName = (bornNs: bigint, pid: number, targetId: number, mask: number): string =>
   `${bornNs}:${pid}:${targetId}:${mask}`;
 
@@ -23,12 +30,6 @@ export class FoldLedger {
   readonly #told = new Map<string, number>();
   /** Buckets of the last sweep: a record of theirs may have been on its way when they were taken out. */
   readonly #swept: string[] = [];
-  #toldTotal = 0n;
-
-  /** Folded accesses that were told so far. */
-  get toldTotal(): bigint {
-    return this.#toldTotal;
-  }
 
   /** What a record with this running total adds. Records of two CPUs may come out of order: never negative. */
   sinceLast(bornNs: bigint, pid: number, targetId: number, mask: number, total: number): number {
@@ -37,17 +38,18 @@ export class FoldLedger {
     const before = this.#told.get(name) ?? 0;
     if (total <= before) return 0;
     this.#told.set(name, total);
-    this.#toldTotal += BigInt(total - before);
     return total - before;
   }
 
   /**
    * Takes buckets out of the kernel that have been quiet for `quietNs` and reports what of them was
    * never told. A quiet bucket is full, so the next access starts a new one without being hidden.
-   * The records in the ring are to be read before: what they tell is not to be told again.
+   * The records in the ring are to be read before: what they tell is not to be told again. What was told
+   * of buckets that the kernel has given up meanwhile (it keeps the latest 16,384) is forgotten.
    */
-  sweep(buckets: BpfMap, nowNs: bigint, quietNs: bigint): Folded[] {
+  sweep(buckets: BpfMap, nowNs: bigint, quietNs: bigint): Sweep {
     const found: Folded[] = [];
+    const waiting = new Set<string>();
     for (const name of this.#swept.splice(0)) this.#told.delete(name);
     // Keys first: deleting the key one stands on would restart the kernel's walk.
     for (const key of [...buckets.keys()]) {
@@ -55,19 +57,26 @@ export class FoldLedger {
       if (now === undefined) continue;
       const seen = new DataView(now.buffer);
       if (seen.getUint32(bucket.folded, true) === 0) continue;
-      if (seen.getBigUint64(bucket.nextNs, true) + quietNs > nowNs) continue;
-      const last = buckets.take(key);
-      if (last === undefined) continue;
-      const taken = new DataView(last.buffer);
       const keyView = new DataView(key.buffer);
       const pid = keyView.getUint32(bucketKey.pid, true);
       const targetId = keyView.getUint32(bucketKey.targetId, true);
       const mask = keyView.getUint16(bucketKey.maskAndVerdict, true);
+      if (seen.getBigUint64(bucket.nextNs, true) + quietNs > nowNs) {
+        waiting.add(bucketName(seen.getBigUint64(bucket.bornNs, true), pid, targetId, mask));
+        continue;
+      }
+      const last = buckets.take(key);
+      if (last === undefined) continue;
+      const taken = new DataView(last.buffer);
       const bornNs = taken.getBigUint64(bucket.bornNs, true);
       const count = this.sinceLast(bornNs, pid, targetId, mask, taken.getUint32(bucket.folded, true));
       this.#swept.push(bucketName(bornNs, pid, targetId, mask));
       if (count > 0) found.push({ targetId, pid, mask, count });
     }
-    return found;
+    const swept = new Set(this.#swept);
+    for (const name of this.#told.keys()) {
+      if (!waiting.has(name) && !swept.has(name)) this.#told.delete(name);
+    }
+    return { found, waiting: waiting.size };
   }
 }

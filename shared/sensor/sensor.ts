@@ -61,6 +61,8 @@ export class Sensor<W extends Watcher> implements Disposable {
   #ringMemory: Uint8Array | undefined;
   #received = 0;
   #toldLost = 0;
+  #foldedAtSweep = 0n;
+  #foldsWaiting = false;
   #reading = false;
   #final: SensorStats | undefined;
 
@@ -245,10 +247,13 @@ export class Sensor<W extends Watcher> implements Disposable {
   }
 
   #sweepFolded(quietNs: bigint): void {
-    if (this.#counters.getBigUint64(counterAt.folded, true) === this.#ledger.toldTotal) return;
-    const found = this.#ledger.sweep(this.#object.map('buckets'), monotonicNs(), quietNs);
-    for (const folded of found) {
-      this.#options.onFolded?.(folded, this.targets.watchersOf(folded.targetId));
+    const folded = this.#counters.getBigUint64(counterAt.folded, true);
+    if (folded === this.#foldedAtSweep && !this.#foldsWaiting) return;
+    this.#foldedAtSweep = folded;
+    const { found, waiting } = this.#ledger.sweep(this.#object.map('buckets'), monotonicNs(), quietNs);
+    this.#foldsWaiting = waiting > 0;
+    for (const one of found) {
+      this.#options.onFolded?.(one, this.targets.watchersOf(one.targetId));
     }
   }
 
