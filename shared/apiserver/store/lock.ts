@@ -26,7 +26,8 @@ export function lockFile(path: string): FileLock {
   let database: DatabaseSync | undefined;
   try {
     database = new DatabaseSync(path, { timeout: 0 });
-    database.exec('BEGIN EXCLUSIVE');
+    // Without a journal nothing is written, so it can be taken on a full disk.
+    database.exec('PRAGMA journal_mode = OFF; BEGIN EXCLUSIVE');
   } catch (error) {
     database?.close();
     const failure = sqliteFailure(error);

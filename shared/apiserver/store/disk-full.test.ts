@@ -1,0 +1,160 @@
+// A file system without space: writes say so, nothing is half written, and it goes on when there is space.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { suite, test } from 'node:test';
+
+import { errorCodes, RampartError } from '../../observe/errors.ts';
+import { openStore, type Store } from './store.ts';
+import { key, markOf, pod, TemporaryDirectory, text } from './store.fixture.ts';
+
+/** A small file system of its own. */
+class SmallDisk implements Disposable {
+  readonly #directory = new TemporaryDirectory();
+
+  constructor(sizeKiB: number) {
+    const options = ['-t', 'tmpfs', '-o', `size=${sizeKiB}k`, 'tmpfs', this.#directory.path];
+    const { status, stderr } = spawnSync('mount', options, { encoding: 'utf8' });
+    if (status === 0) return;
+    this.#directory[Symbol.dispose]();
+    throw new Error(`cannot mount: ${stderr}`);
+  }
+
+  at(name: string): string {
+    return this.#directory.at(name);
+  }
+
+  /** Takes all the space that is left but this. */
+  fill(leaveKiB: number): void {
+    const { bavail, bsize } = statfsSync(this.#directory.path);
+    writeFileSync(this.at('ballast'), Buffer.alloc(Math.max(0, bavail * bsize - leaveKiB * 1024)));
+  }
+
+  free(): void {
+    rmSync(this.at('ballast'), { force: true });
+  }
+
+  [Symbol.dispose](): void {
+    spawnSync('umount', [this.#directory.path]);
+    this.#directory[Symbol.dispose]();
+  }
+}
+
+function mountSkip(): string | false {
+  try {
+    new SmallDisk(64)[Symbol.dispose]();
+    return false;
+  } catch (error) {
+    return String(error);
+  }
+}
+
+const skip = mountSkip();
+const names = (store: Store): string[] =>
+  store
+    .list('pods')
+    .items.map(({ name }) => name)
+    .sort();
+const isFull = (error: unknown): boolean => error instanceof RampartError && error.code === errorCodes.FULL;
+
+/** Creates in batches until nothing gets through any more; the names of those that did. */
+async function createUntilFull(store: Store, prefix: string): Promise<string[]> {
+  const done: string[] = [];
+  for (let batch = 0; batch < 1000; batch++) {
+    const batchNames = Array.from({ length: 20 }, (_, n) => `${prefix}${batch}-${n}`);
+    const results = await Promise.allSettled(
+      batchNames.map((name) => store.create(pod(name, 'x'.repeat(2000)))),
+    );
+    const through = batchNames.filter((_, n) => results[n]?.status === 'fulfilled');
+    for (const result of results) {
+      if (result.status === 'rejected') assert.ok(isFull(result.reason), String(result.reason));
+    }
+    done.push(...through);
+    if (through.length === 0) return done;
+  }
+  throw new Error('the disk does not get full');
+}
+
+suite('a full disk', { skip }, () => {
+  for (const writer of ['thread', 'inline'] as const) {
+    test(`${writer}: refused with FULL, nothing half done, and on it goes when there is space`, async (t) => {
+      using disk = new SmallDisk(8 * 1024);
+      const path = disk.at('db');
+      let present: string[];
+      let version: bigint;
+      {
+        await using store = openStore({ path, writer });
+        await store.create(pod('small', 'before'));
+        disk.fill(1500);
+        const stop = new AbortController();
+        const watch = store.watch('pods', { fromVersion: store.version, signal: stop.signal });
+        const done = await createUntilFull(store, 'a');
+        assert.ok(done.length > 20, 'there was some space');
+        present = ['small', ...done].sort();
+        assert.deepEqual(names(store), present, 'what was refused is not there, what was acknowledged is');
+        assert.equal(store.version, BigInt(present.length + 1), 'and has not cost a version');
+        const seen: string[] = [];
+        while (seen.length < done.length) {
+          seen.push(...((await watch.next()).value ?? []).map(({ object }) => object.name));
+        }
+        assert.deepEqual(seen, done);
+        stop.abort();
+        await assert.rejects(store.create(pod('one', 'x'.repeat(100_000))), isFull);
+
+        disk.free();
+        await store.create(pod('after'));
+        await store.update({ ...key('small'), expectedVersion: 2n, text: text('changed') });
+        await store.delete(key(done[0] ?? ''));
+        present = ['after', ...present.filter((name) => name !== done[0])].sort();
+        version = store.version;
+        assert.deepEqual(names(store), present);
+        t.diagnostic(`full after ${done.length} objects`);
+      }
+      await using store = openStore({ path, writer });
+      assert.equal(store.version, version);
+      assert.deepEqual(names(store), present);
+      assert.equal(markOf(store.get('pods', 'default', 'small')?.text ?? ''), 'changed');
+    });
+  }
+
+  test('the disk is full when the store is closed and opened again', async () => {
+    using disk = new SmallDisk(4 * 1024);
+    const path = disk.at('db');
+    let done: string[];
+    {
+      await using store = openStore({ path });
+      done = await createUntilFull(store, 'a');
+    }
+    {
+      // What SQLite needs to open it: the wal-index.
+      disk.fill(64);
+      await using store = openStore({ path });
+      assert.deepEqual(names(store), done.toSorted());
+      await createUntilFull(store, 'b').then((more) => (done = [...done, ...more]));
+    }
+    disk.free();
+    await using store = openStore({ path });
+    assert.deepEqual(names(store), done.toSorted());
+  });
+
+  test('too full to open it', async () => {
+    using disk = new SmallDisk(1024);
+    await openStore({ path: disk.at('db') })[Symbol.asyncDispose]();
+    disk.fill(0);
+    assert.throws(() => openStore({ path: disk.at('db') }), isFull);
+    disk.free();
+    await openStore({ path: disk.at('db') })[Symbol.asyncDispose]();
+  });
+
+  test('there is no space to make one', () => {
+    using disk = new SmallDisk(16);
+    disk.fill(0);
+    assert.throws(
+      () => openStore({ path: disk.at('db') }),
+      (error) =>
+        error instanceof RampartError &&
+        ([errorCodes.FULL, errorCodes.SYSTEM] as string[]).includes(error.code) &&
+        /cannot (open|lock)/.test(error.message),
+    );
+  });
+});
