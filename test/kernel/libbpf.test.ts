@@ -1,0 +1,32 @@
+/**
+ * The suites that lean on libbpf, unchanged, with libbpf 1.5 in place of the machine's own.
+ */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { test } from 'node:test';
+
+import { withLibbpf15 } from './libbpf.ts';
+import { kernelRunObstacle } from './vm.ts';
+
+const checkout = join(import.meta.dirname, '../..');
+const suites = [
+  'shared/ebpf/object.test.ts',
+  'shared/ebpf/features/features.test.ts',
+  'shared/sensor/operations.test.ts',
+];
+/** All of them together; the exact number grows. */
+const AT_LEAST_PASSED = 60;
+
+test('suites with libbpf 1.5', { skip: kernelRunObstacle() ?? false }, async (t) => {
+  const [file = '', ...args] = await withLibbpf15(
+    [process.execPath, '--test', '--test-reporter=spec', ...suites],
+    { signal: t.signal },
+  );
+  // Inside a test the runner speaks another protocol to its children unless it is told that they are not.
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const run = spawnSync(file, args, { cwd: checkout, encoding: 'utf8', env });
+  assert.equal(run.status, 0, `${run.stdout}${run.stderr}`.slice(-4000));
+  const passed = Number(/^ℹ pass (\d+)$/m.exec(run.stdout)?.[1] ?? 0);
+  assert.ok(passed >= AT_LEAST_PASSED, `only ${passed} tests ran:\n${run.stdout.slice(-2000)}`);
+});
