@@ -117,6 +117,26 @@ suite('a full disk', { skip }, () => {
     });
   }
 
+  test('where the log takes all the space, it is emptied into free pages of the database', async () => {
+    using disk = new SmallDisk(24 * 1024);
+    const path = disk.at('db');
+    {
+      await using store = openStore({ path });
+      const many = Array.from({ length: 1000 }, (_, n) => pod(`p${n}`, 'x'.repeat(2000)));
+      await Promise.all(many.map((object) => store.create(object)));
+    }
+    {
+      await using store = openStore({ path });
+      await Promise.all(Array.from({ length: 1000 }, (_, n) => store.delete(key(`p${n}`))));
+      await store.compact();
+    }
+    await using store = openStore({ path });
+    disk.fill(600);
+    const done = await createUntilFull(store, 'a');
+    assert.ok(done.length > 500, `${done.length} objects of 2 kB where 600 KiB are free`);
+    assert.deepEqual(names(store), done.toSorted());
+  });
+
   test('the disk is full when the store is closed and opened again', async () => {
     using disk = new SmallDisk(4 * 1024);
     const path = disk.at('db');

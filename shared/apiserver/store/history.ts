@@ -90,8 +90,6 @@ export class History {
   /** From now on, nothing before this version can be asked for; the rows may be removed afterwards. */
   compactTo(version: bigint): void {
     if (version > this.#compacted) this.#compacted = version;
-    // What a recent deletion or change replaced is read from rows that compaction removes.
-    this.#forget(Number(this.#compacted - this.#firstVersion) + 1);
   }
 
   /** @throws {ExpiredError} when the changes after a version are no longer kept. */

@@ -1,5 +1,6 @@
 // The store as its users see it: writes, conflicts, lists, tokens, in memory and on disk, whoever writes.
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { suite, test } from 'node:test';
 
 import { errorCodes, RampartError } from '../../observe/errors.ts';
@@ -239,14 +240,18 @@ for (const backend of backends) {
     test('too much that waits is refused at once, and what was taken is written', async () => {
       using directory = new TemporaryDirectory();
       await using store = open(directory, { maxWaitingSize: 5000 });
-      const results = await Promise.allSettled(
-        Array.from({ length: 10 }, (_, n) => store.create(pod(`p${n}`, 'x'.repeat(1000)))),
-      );
+      const flood = (namespace: string): Promise<PromiseSettledResult<unknown>[]> =>
+        Promise.allSettled(
+          Array.from({ length: 10 }, (_, n) => store.create(pod(`p${n}`, 'x'.repeat(1000), namespace))),
+        );
+      const results = await flood('default');
       const refused = results.filter((result) => result.status === 'rejected');
       assert.ok(refused.length > 0 && refused.length < 10);
       for (const { reason } of refused) assert.ok(hasCode(errorCodes.LIMIT)(reason));
       assert.equal(store.list('pods').items.length, 10 - refused.length);
       await store.create(pod('large', 'x'.repeat(10_000)));
+      const again = await flood('later');
+      assert.equal(again.filter(({ status }) => status === 'rejected').length, refused.length);
     });
 
     test('closing waits for writes, then everything says it is closed', async () => {
@@ -291,6 +296,21 @@ for (const backend of backends.filter(({ memory }) => !memory)) {
         value?.map(({ type, object }) => [type, object.name, versionIn(object.text), markOf(object.text)]),
         [['DELETED', 'b', '5', 'b']],
       );
+    });
+
+    test('a process that does nothing else writes, closes, and ends', async () => {
+      using directory = new TemporaryDirectory();
+      const script = `
+        import { openStore } from ${JSON.stringify(new URL('./store.ts', import.meta.url).href)};
+        const store = openStore(${JSON.stringify({ path: directory.at('db'), ...backend.options })});
+        const text = { before: '"', after: '"' };
+        await store.create({ resource: 'pods', namespace: '', name: 'a', uid: 'a', text });
+        await store[Symbol.asyncDispose]();
+        process.stdout.write('closed');`;
+      const { stdout, stderr, status } = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
+        encoding: 'utf8',
+      });
+      assert.deepEqual([stdout, status], ['closed', 0], stderr);
     });
 
     test('versions go on after everything was deleted and compacted', async () => {

@@ -1,12 +1,13 @@
 // Watches: what they give, from memory and from the database, how they end, and what a slow one costs.
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import { ExpiredError, FutureVersionError } from './errors.ts';
 import type { Change } from './object.ts';
 import { openStore, type Store, type StoreOptions } from './store.ts';
-import { key, markOf, pod, text, versionIn } from './store.fixture.ts';
+import { key, markOf, pod, TemporaryDirectory, text, versionIn } from './store.fixture.ts';
 
 const open = (options: Partial<StoreOptions> = {}): Store => openStore({ path: ':memory:', ...options });
 const never = new AbortController().signal;
@@ -105,6 +106,24 @@ suite('watch', () => {
     assert.equal(watch.version, 5n);
     watch[Symbol.dispose]();
     assert.equal((await second).done, true);
+  });
+
+  test('what a list has seen is not told again, also where the list was first to see it', async () => {
+    using directory = new TemporaryDirectory();
+    await using store = openStore({ path: directory.at('db'), writer: 'thread' });
+    await store.create(pod('a'));
+    const created = store.create(pod('b'));
+    await setImmediate();
+    // The thread commits while this one never returns to its event loop, so does not hear of it.
+    let list = store.list('pods');
+    while (list.version === 2n) list = store.list('pods');
+    assert.equal(store.version, 2n);
+    const watch = store.watch('pods', { fromVersion: list.version, signal: never });
+    const next = watch.next();
+    await created;
+    assert.equal(watch.version, 3n);
+    await store.create(pod('c'));
+    assert.deepEqual(shown((await next).value), ['ADDED c 4']);
   });
 
   test('a version that was never is refused', async () => {
