@@ -1,0 +1,174 @@
+/**
+ * Functions on strings (cel-go `ext/strings.go`, version 2 and `reverse`) and regular expressions (apiserver
+ * `pkg/cel/library/regex.go`). Positions count code points.
+ *
+ * Names that cel-js has already, with another behaviour, carry the prefix `k8s_`; the compiler renames calls.
+ *
+ * @module
+ */
+import { goQuote } from '../field-error.ts';
+import { Regex } from '../regex/regex.ts';
+import { formatText } from './format-text.ts';
+import { failure, type Library } from './register.ts';
+
+/** Calls of these names go to our functions. */
+export const renamed: ReadonlySet<string> = new Set([
+  'matches',
+  'lowerAscii',
+  'upperAscii',
+  'indexOf',
+  'lastIndexOf',
+  'substring',
+  'split',
+  'int',
+]);
+export const renamedPrefix = 'k8s_';
+
+/** A string by code points; the plain string where each is one unit. */
+function points(text: string): readonly string[] | string {
+  return /[\ud800-\udfff]/.test(text) ? Array.from(text) : text;
+}
+
+function slice(text: string, from: number, to?: number): string {
+  const units = points(text);
+  return typeof units === 'string' ? units.slice(from, to) : units.slice(from, to).join('');
+}
+
+const outOfRange = (index: bigint | number): Error => failure(`index out of range: ${index}`);
+
+function indexOf(text: string, part: string, offset: bigint): bigint {
+  const units = points(text);
+  if (offset < 0n || (part !== '' && offset >= BigInt(units.length) && units.length > 0))
+    throw outOfRange(offset);
+  if (part === '') return offset;
+  const from = slice(text, 0, Number(offset)).length;
+  const found = text.indexOf(part, from);
+  return found < 0 ? -1n : BigInt(points(text.slice(0, found)).length);
+}
+
+function lastIndexOf(text: string, part: string, offset?: bigint): bigint {
+  const length = points(text).length;
+  if (offset !== undefined && (offset < 0n || offset >= BigInt(Math.max(length, 1))))
+    throw outOfRange(offset);
+  if (part === '') return offset ?? BigInt(length);
+  const found = text.lastIndexOf(
+    part,
+    offset === undefined ? Infinity : slice(text, 0, Number(offset)).length,
+  );
+  return found < 0 ? -1n : BigInt(points(text.slice(0, found)).length);
+}
+
+function substring(text: string, start: bigint, end = BigInt(points(text).length)): string {
+  const length = BigInt(points(text).length);
+  if (start < 0n || start > length) throw outOfRange(start);
+  if (end < 0n || end > length) throw outOfRange(end);
+  if (start > end) throw failure(`invalid substring range. start: ${start}, end: ${end}`);
+  return slice(text, Number(start), Number(end));
+}
+
+function split(text: string, separator: string, limit = -1n): string[] {
+  if (limit === 0n) return [];
+  const parts = separator === '' ? Array.from(text) : text.split(separator);
+  if (limit < 0n || BigInt(parts.length) <= limit) return parts;
+  const head = parts.slice(0, Number(limit) - 1);
+  return [...head, parts.slice(Number(limit) - 1).join(separator)];
+}
+
+function replace(text: string, old: string, replacement: string, limit = -1n): string {
+  if (limit === 0n) return text;
+  const most = limit < 0n ? Infinity : Number(limit);
+  // An empty text is found before each character and at the end.
+  const parts = old === '' ? ['', ...Array.from(text)] : text.split(old);
+  if (old === '') {
+    return parts.map((part, index) => part + (index < most ? replacement : '')).join('');
+  }
+  const head = parts.slice(0, most === Infinity ? undefined : most + 1);
+  if (head.length < parts.length) head[head.length - 1] = parts.slice(head.length - 1).join(old);
+  return head.join(replacement);
+}
+
+function charAt(text: string, index: bigint): string {
+  const units = points(text);
+  if (index < 0n || index > BigInt(units.length)) throw outOfRange(index);
+  return units[Number(index)] ?? '';
+}
+
+const expressions = new Map<string, Regex>();
+const maxExpressions = 500;
+
+/** A compiled expression, kept for the next call. */
+export function expression(pattern: string): Regex {
+  const known = expressions.get(pattern);
+  if (known !== undefined) return known;
+  if (expressions.size >= maxExpressions) expressions.clear();
+  try {
+    const regex = new Regex(pattern);
+    expressions.set(pattern, regex);
+    return regex;
+  } catch (error) {
+    throw failure(error instanceof Error ? error.message : String(error));
+  }
+}
+
+function toInteger(text: string): bigint {
+  if (/^[+-]?\d{1,20}$/.test(text)) {
+    const value = BigInt(text.replace(/^\+/, ''));
+    if (BigInt.asIntN(64, value) === value) return value;
+  }
+  throw failure(`strconv.ParseInt: parsing ${goQuote(text)}: invalid syntax`);
+}
+
+function truncate(value: number): bigint {
+  if (Number.isFinite(value) && Math.abs(value) < 2 ** 63) return BigInt(Math.trunc(value));
+  throw failure('integer overflow');
+}
+
+export function addStrings(library: Library): void {
+  library
+    .namespace('strings', 'K8sStrings')
+    .add('K8sStrings.quote(string): string', (_: unknown, text: string) => goQuote(text))
+    .add('string.charAt(int): string', charAt)
+    .add('string.k8s_indexOf(string): int', (text: string, part: string) => indexOf(text, part, 0n))
+    .add('string.k8s_indexOf(string, int): int', indexOf)
+    .add('string.k8s_lastIndexOf(string): int', (text: string, part: string) => lastIndexOf(text, part))
+    .add('string.k8s_lastIndexOf(string, int): int', lastIndexOf)
+    .add('string.k8s_lowerAscii(): string', (text: string) =>
+      text.replaceAll(/[A-Z]+/g, (part) => part.toLowerCase()),
+    )
+    .add('string.k8s_upperAscii(): string', (text: string) =>
+      text.replaceAll(/[a-z]+/g, (part) => part.toUpperCase()),
+    )
+    .add('string.k8s_substring(int): string', (text: string, start: bigint) => substring(text, start))
+    .add('string.k8s_substring(int, int): string', substring)
+    .add('string.k8s_split(string): list<string>', (text: string, by: string) => split(text, by))
+    .add('string.k8s_split(string, int): list<string>', split)
+    .add('string.replace(string, string): string', (text: string, old: string, by: string) =>
+      replace(text, old, by),
+    )
+    .add('string.replace(string, string, int): string', replace)
+    .add('string.reverse(): string', (text: string) => Array.from(text).reverse().join(''))
+    .add('string.format(list): string', formatText)
+    .add('string.k8s_matches(string): bool', (text: string, pattern: string) =>
+      expression(pattern).test(text),
+    )
+    .add('k8s_matches(string, string): bool', (text: string, pattern: string) =>
+      expression(pattern).test(text),
+    )
+    .add('string.find(string): string', (text: string, pattern: string) => {
+      const found = expression(pattern).find(text);
+      return found === undefined ? '' : text.slice(...found);
+    })
+    .add('string.findAll(string): list<string>', (text: string, pattern: string) =>
+      expression(pattern).findAll(text),
+    )
+    .add('string.findAll(string, int): list<string>', (text: string, pattern: string, limit: bigint) =>
+      expression(pattern).findAll(text, limit < 0n ? Infinity : Number(limit)),
+    )
+    .add('k8s_int(int): int', (value: bigint) => value)
+    .add('k8s_int(uint): int', (value: { valueOf(): bigint }) => truncate(Number(value.valueOf())))
+    .add('k8s_int(double): int', truncate)
+    .add('k8s_int(string): int', toInteger)
+    .add('k8s_int(google.protobuf.Timestamp): int', (time: Date) =>
+      BigInt(Math.floor(time.getTime() / 1_000)),
+    );
+}

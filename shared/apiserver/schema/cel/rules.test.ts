@@ -1,0 +1,346 @@
+/**
+ * Rules as apiextensions-apiserver compiles and runs them: `pkg/apiserver/schema/cel/validation_test.go`,
+ * `compilation_test.go`, `pkg/apis/apiextensions/validation/validation.go`, and the documentation of
+ * "Validation rules" and "Transition rules" in the Kubernetes task "Extend the Kubernetes API with CustomResourceDefinitions".
+ */
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import { compileSchema } from '../compiled-schema.ts';
+import { lines, refusals, resource, ruleProblems } from '../schema.fixture.ts';
+
+const text = { type: 'string', maxLength: 20 };
+const integer = { type: 'integer' };
+const object = (properties: object, extra: object = {}): object => ({ type: 'object', properties, ...extra });
+const rule = (source: string, extra: object = {}): object => ({
+  'x-kubernetes-validations': [{ rule: source, ...extra }],
+});
+const failed = (source: string, field = 'spec', type = 'object'): string =>
+  `${field}: Invalid value: "${type}": failed rule: ${source}`;
+
+suite('what a rule sees', () => {
+  const properties = {
+    replicas: integer,
+    max: integer,
+    ratio: { type: 'number' },
+    name: text,
+    port: { 'x-kubernetes-int-or-string': true },
+    labels: { type: 'object', additionalProperties: text, maxProperties: 5 },
+    list: { type: 'array', items: text, maxItems: 5 },
+    nullable: { ...text, nullable: true },
+    namespace: text,
+    'a-b.c/d__e': integer,
+    when: { type: 'string', format: 'date-time' },
+    day: { type: 'string', format: 'date' },
+    span: { type: 'string', format: 'duration' },
+    bytes: { type: 'string', format: 'byte' },
+    free: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true, properties: { known: text } },
+    embedded: {
+      type: 'object',
+      'x-kubernetes-embedded-resource': true,
+      'x-kubernetes-preserve-unknown-fields': true,
+    },
+    deep: object({ x: object({ y: integer }) }),
+  };
+  const cases: readonly (readonly [source: string, spec: object, ok: boolean])[] = [
+    ['self.replicas <= self.max', { replicas: 2, max: 3 }, true],
+    ['self.replicas <= self.max', { replicas: 4, max: 3 }, false],
+    ['self.ratio > 0 && self.ratio == 1.5', { ratio: 1.5 }, true],
+    ['self.ratio * 2.0 == 4.0', { ratio: 2 }, true],
+    ["has(self.name) && self.name == 'x'", { name: 'x' }, true],
+    ['has(self.name)', {}, false],
+    ['has(self.deep.x.y)', { deep: { x: {} } }, false],
+    ['has(self.list) && self.list.size() == 2', { list: ['a', 'b'] }, true],
+    ['type(self.port) == int ? self.port < 100 : self.port.startsWith("h")', { port: 80 }, true],
+    ['type(self.port) == int ? self.port < 100 : self.port.startsWith("h")', { port: 'http' }, true],
+    ['type(self.port) == int ? self.port < 100 : self.port.startsWith("h")', { port: 'ssh' }, false],
+    ["'app' in self.labels && self.labels['app'] == 'x'", { labels: { app: 'x' } }, true],
+    ["self.labels.all(k, k.startsWith('a') && self.labels[k] != '')", { labels: { a: '1', ab: '2' } }, true],
+    ["'constructor' in self.labels", { labels: {} }, false],
+    ["self.list.exists(x, x == 'a')", { list: ['b'] }, false],
+    ["'a' in self.list", { list: ['a'] }, true],
+    ['self.nullable == null', { nullable: null }, true],
+    ["self.nullable == 'x'", { nullable: 'x' }, true],
+    ["self.__namespace__ == 'x'", { namespace: 'x' }, true],
+    ['self.a__dash__b__dot__c__slash__d__underscores__e == 3', { 'a-b.c/d__e': 3 }, true],
+    [
+      "self.when < timestamp('2024-01-01T00:00:00Z') && self.when.getFullYear() == 2023",
+      { when: '2023-06-01T00:00:00Z' },
+      true,
+    ],
+    ["self.day == timestamp('2023-06-01T00:00:00Z')", { day: '2023-06-01' }, true],
+    ["self.span > duration('1h')", { span: '90m' }, true],
+    ["self.bytes == b'abc'", { bytes: 'YWJj' }, true],
+    ["self.free.known == 'x'", { free: { known: 'x', other: 1 } }, true],
+    [
+      "self.embedded.kind == 'Pod' && self.embedded.metadata.name == 'a'",
+      { embedded: { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'a' } } },
+      true,
+    ],
+    ['self.?deep.?x.?y.orValue(7) == 7', {}, true],
+    ['self.?deep.x.y == optional.of(7) && self.deep.?x.?y.hasValue()', { deep: { x: { y: 7 } } }, true],
+  ];
+  for (const [source, spec, ok] of cases) {
+    test(`${source} with ${JSON.stringify(spec)}`, () => {
+      assert.deepEqual(ruleProblems(properties, [source], spec), ok ? [] : [failed(source)]);
+    });
+  }
+  test('the metadata of a resource', () => {
+    const schema = compileSchema({
+      type: 'object',
+      ...rule("self.metadata.name.startsWith('a') && self.kind == 'K'"),
+    });
+    assert.deepEqual(schema.validate({ kind: 'K', metadata: { name: 'ab' } }), []);
+    assert.equal(schema.validate({ kind: 'K', metadata: { name: 'b' } }).length, 1);
+  });
+  test('a field that is not set is an error, unless it is asked for', () => {
+    assert.deepEqual(ruleProblems(properties, ['self.replicas < 3'], {}), [
+      'spec: Invalid value: "object": no such key: replicas evaluating rule: self.replicas < 3',
+    ]);
+    assert.deepEqual(ruleProblems(properties, ['self.port < 5'], { port: 'a' }), [
+      'spec: Invalid value: "object": \'no such overload\': call arguments did not match a supported operator, function or macro signature for rule: self.port < 5',
+    ]);
+  });
+  test('rules of scalars and items, with the type of the value', () => {
+    const schema = compileSchema(
+      resource(
+        object({
+          names: { type: 'array', maxItems: 3, items: { ...text, ...rule("self != 'x'") } },
+          n: { ...integer, ...rule('self > 1') },
+        }),
+      ),
+    );
+    assert.deepEqual(lines(schema.validate({ spec: { names: ['a', 'x'], n: 1 } })), [
+      failed("self != 'x'", 'spec.names[1]', 'string'),
+      failed('self > 1', 'spec.n', 'integer'),
+    ]);
+  });
+  test('null is not looked at', () => {
+    const schema = compileSchema(
+      resource(object({ n: { ...integer, nullable: true, ...rule('self > 1') } })),
+    );
+    assert.deepEqual(schema.validate({ spec: { n: null } }), []);
+  });
+});
+
+suite('rules that do not compile', () => {
+  const at = '~.properties[spec].x-kubernetes-validations[0].rule: Invalid value: ';
+  const cases: readonly (readonly [source: string, words: string])[] = [
+    ['self.nosuch == 1', "ERROR: <input>:1:5: undefined field 'nosuch'\n | self.nosuch == 1\n | ....^"],
+    ['has(self.nosuch)', "ERROR: <input>:1:9: undefined field 'nosuch'\n | has(self.nosuch)\n | ........^"],
+    ['self.namespace == "x"', "ERROR: <input>:1:5: undefined field 'namespace'\n"],
+    [
+      'other == 1',
+      "ERROR: <input>:1:1: undeclared reference to 'other' (in container '')\n | other == 1\n | ^",
+    ],
+    [
+      'self.name == 1',
+      "ERROR: <input>:1:11: found no matching overload for '_==_' applied to '(string, int)'\n",
+    ],
+    ['self.name.foo()', "ERROR: <input>:1:14: undeclared reference to 'foo' (in container '')\n"],
+    [
+      'self.name.startsWith(1)',
+      "ERROR: <input>:1:21: found no matching overload for 'startsWith' applied to 'string.(int)'\n",
+    ],
+    ['!self.name', "ERROR: <input>:1:1: found no matching overload for '!_' applied to '(string)'\n"],
+    ['self.name ==', 'ERROR: <input>:1:13: Syntax error:'],
+    [
+      'authorizer.path("/").check("get").allowed()',
+      "ERROR: <input>:1:1: undeclared reference to 'authorizer' (in container '')\n",
+    ],
+    [
+      "self.name.matches('(?=a)')",
+      'ERROR: <input>:1:1: Syntax error: error parsing regexp: invalid or unsupported Perl syntax',
+    ],
+    ["['a', 1] == self.name", 'ERROR: '],
+  ];
+  for (const [source, words] of cases) {
+    test(source, () => {
+      const schema = resource(object({ name: text, namespace: text }, rule(source)));
+      const [problem = '', ...others] = refusals(schema);
+      assert.deepEqual(others, []);
+      assert.ok(problem.startsWith(at), problem);
+      assert.ok(problem.includes(`: compilation failed: ${words}`), problem);
+    });
+  }
+  const refused = (extra: object): string[] => refusals(resource(object({ name: text, n: integer }, extra)));
+  const place = '~.properties[spec].x-kubernetes-validations[0]';
+  test('of another type', () => {
+    assert.deepEqual(refused(rule('self.name')), [
+      `${place}.rule: Invalid value: {"rule":"self.name"}: cel expression must evaluate to a bool`,
+    ]);
+    assert.match(
+      refused(rule('true', { messageExpression: '1' }))[0] ?? '',
+      /messageExpression: .*: messageExpression must evaluate to a string$/,
+    );
+    assert.match(
+      refused(rule('true', { messageExpression: 'self.x' }))[0] ?? '',
+      /: messageExpression compilation failed: ERROR/,
+    );
+  });
+  test('their text', () => {
+    assert.deepEqual(refused(rule(' ')), [`${place}.rule: Required value: rule is not specified`]);
+    assert.deepEqual(refused(rule('true', { message: ' ' })), [
+      `${place}.message: Invalid value: " ": message must be non-empty if specified`,
+    ]);
+    assert.deepEqual(refused(rule('true', { message: 'a\nb' })), [
+      `${place}.message: Invalid value: "a\\nb": message must not contain line breaks`,
+    ]);
+    assert.deepEqual(refused(rule('true\n|| false')), [
+      `${place}.message: Required value: message must be specified if rule contains line breaks`,
+    ]);
+    assert.deepEqual(refused(rule('true', { messageExpression: ' ' })), [
+      `${place}.messageExpression: Required value: messageExpression must be non-empty if specified`,
+    ]);
+    assert.deepEqual(refused(rule('true', { reason: 'Bad' })), [
+      `${place}.reason: Unsupported value: "Bad": supported values: "FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"`,
+    ]);
+    for (const fieldPath of ['.nosuch', 'name', '.name.x', "['name", '.n[0]']) {
+      assert.deepEqual(refused(rule('true', { fieldPath })), [
+        `${place}.fieldPath: Invalid value: ${JSON.stringify(fieldPath)}: fieldPath must be a valid path`,
+      ]);
+    }
+  });
+  test('oldSelf where nothing old can be found', () => {
+    const schema = resource(
+      object({ l: { type: 'array', maxItems: 2, items: { ...text, ...rule('self == oldSelf') } } }),
+    );
+    assert.deepEqual(refusals(schema), [
+      '~.properties[spec].properties[l].items.x-kubernetes-validations[0].rule: Invalid value: "self == oldSelf": oldSelf cannot be used on the uncorrelatable portion of the schema within ~.properties[spec].properties[l]',
+    ]);
+    assert.deepEqual(refused(rule('true', { optionalOldSelf: true })), [
+      `${place}.optionalOldSelf: Invalid value: true: may not be set if oldSelf is not used in rule`,
+    ]);
+  });
+  test('on a schema that rules cannot see', () => {
+    assert.match(
+      refusals(resource({ 'x-kubernetes-preserve-unknown-fields': true, ...rule('true') }))[0] ?? '',
+      /Internal error: rule declared on schema that does not support validation rules type: '' x-kubernetes-preserve-unknown-fields: 'true'$/,
+    );
+  });
+});
+
+suite('messages and reasons', () => {
+  const spec = { n: 5, labels: { a: 'x' } };
+  const properties = { n: integer, labels: { type: 'object', additionalProperties: text, maxProperties: 3 } };
+  const run = (extra: object): string[] => ruleProblems(properties, [{ rule: 'self.n < 3', ...extra }], spec);
+  test('message', () => {
+    assert.deepEqual(run({ message: ' n is too big ' }), ['spec: Invalid value: "object": n is too big']);
+  });
+  test('messageExpression goes before message, when it gives a usable text', () => {
+    assert.deepEqual(run({ message: 'm', messageExpression: "'n is %d'.format([self.n])" }), [
+      'spec: Invalid value: "object": n is 5',
+    ]);
+    for (const messageExpression of [
+      "''",
+      String.raw`'a\nb'`,
+      'string(self.n / 0)',
+      "'x'.replace('', 'yyyyyyyyyy').replace('', '" + 'z'.repeat(600) + "')",
+    ]) {
+      assert.deepEqual(run({ message: 'm', messageExpression }), ['spec: Invalid value: "object": m']);
+    }
+  });
+  test('reasons', () => {
+    assert.deepEqual(run({ reason: 'FieldValueForbidden', message: 'm' }), ['spec: Forbidden: m']);
+    assert.deepEqual(run({ reason: 'FieldValueRequired', message: 'm' }), ['spec: Required value: m']);
+    assert.deepEqual(run({ reason: 'FieldValueDuplicate', message: 'm' }), [
+      'spec: Duplicate value: "object"',
+    ]);
+    assert.deepEqual(run({ reason: 'FieldValueInvalid', message: 'm' }), [
+      'spec: Invalid value: "object": m',
+    ]);
+  });
+  test('fieldPath', () => {
+    assert.deepEqual(run({ fieldPath: '.n', message: 'm' }), ['spec.n: Invalid value: "object": m']);
+    assert.deepEqual(run({ fieldPath: ".labels['a.b']", message: 'm' }), [
+      'spec.labels[a.b]: Invalid value: "object": m',
+    ]);
+  });
+});
+
+suite('transitions', () => {
+  test('run on updates only', () => {
+    const properties = { n: integer };
+    assert.deepEqual(ruleProblems(properties, ['self.n >= oldSelf.n'], { n: 1 }), []);
+    assert.deepEqual(ruleProblems(properties, ['self.n >= oldSelf.n'], { n: 1 }, { n: 2 }), [
+      failed('self.n >= oldSelf.n'),
+    ]);
+    assert.deepEqual(ruleProblems(properties, ['self == oldSelf'], { n: 1 }, { n: 1 }), []);
+  });
+  test('a field that is new has no old value', () => {
+    const schema = compileSchema(resource(object({ a: { ...text, ...rule('self == oldSelf') } })));
+    assert.deepEqual(schema.validate({ spec: { a: 'x' } }, { spec: {} }), []);
+    assert.deepEqual(lines(schema.validate({ spec: { a: 'x' } }, { spec: { a: 'y' } })), [
+      failed('self == oldSelf', 'spec.a', 'string'),
+    ]);
+  });
+  test('optionalOldSelf runs on creation as well', () => {
+    const optional = (source: string): object => ({ rule: source, optionalOldSelf: true });
+    assert.deepEqual(
+      ruleProblems({ n: integer }, [optional('oldSelf.hasValue() || self.n == 0')], { n: 1 }),
+      [failed('oldSelf.hasValue() || self.n == 0')],
+    );
+    const grows = 'oldSelf.optMap(o, o.n <= self.n).orValue(true)';
+    assert.deepEqual(ruleProblems({ n: integer }, [optional(grows)], { n: 1 }), []);
+    assert.deepEqual(ruleProblems({ n: integer }, [optional(grows)], { n: 1 }, { n: 2 }), [failed(grows)]);
+  });
+  test('items of a list map meet their old selves by their keys, defaults included (validation_test.go, "correlatable transition rule")', () => {
+    const items = object(
+      { k1: text, k2: { ...text, default: 'd' }, v: { ...integer, ...rule('self >= oldSelf') } },
+      { required: ['k1'] },
+    );
+    const schema = compileSchema(
+      resource(
+        object({
+          l: {
+            type: 'array',
+            maxItems: 9,
+            items,
+            'x-kubernetes-list-type': 'map',
+            'x-kubernetes-list-map-keys': ['k1', 'k2'],
+          },
+        }),
+      ),
+    );
+    const old = {
+      spec: {
+        l: [
+          { k1: 'a', k2: 'd', v: 5 },
+          { k1: 'b', k2: 'x', v: 5 },
+        ],
+      },
+    };
+    const now = {
+      spec: {
+        l: [
+          { k1: 'b', k2: 'x', v: 4 },
+          { k1: 'a', v: 4 },
+          { k1: 'c', v: 0 },
+        ],
+      },
+    };
+    assert.deepEqual(lines(schema.validate(now, old)), [
+      failed('self >= oldSelf', 'spec.l[0].v', 'integer'),
+      failed('self >= oldSelf', 'spec.l[1].v', 'integer'),
+    ]);
+  });
+  test('atomic maps have no old fields', () => {
+    const part = (extra: object): object =>
+      resource(object({ m: object({ a: { ...text, ...rule('self == oldSelf') } }, extra) }));
+    assert.equal(refusals(part({ 'x-kubernetes-map-type': 'atomic' })).length, 1);
+    assert.deepEqual(refusals(part({ 'x-kubernetes-map-type': 'granular' })), []);
+  });
+  test('values that an update leaves alone may go on violating a rule: a warning', () => {
+    const warnings: string[] = [];
+    const problems = ruleProblems({ n: integer }, ['self.n < 3'], { n: 5 }, { n: 5 }, warnings);
+    assert.deepEqual([problems, warnings], [[], [failed('self.n < 3')]]);
+  });
+});
+
+test('rules wait until the values are what they rely on', () => {
+  const schema = compileSchema(resource(object({ n: integer }, { required: ['n'], ...rule('self.n > 0') })));
+  assert.deepEqual(lines(schema.validate({ spec: {} })), [
+    'spec.n: Required value',
+    '<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation',
+  ]);
+});

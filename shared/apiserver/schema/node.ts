@@ -1,0 +1,134 @@
+/**
+ * A schema made ready for use: every keyword read once, patterns and formats compiled, fields by name in maps.
+ * The walks over objects (pruning, defaulting, validation, rules) all run on this tree.
+ *
+ * @module
+ */
+import { formatCheck } from './formats.ts';
+import { additionalOf, itemsOf, type JsonSchema, type ValidationRule } from './json-schema.ts';
+import { Regex, RegexBudgetError } from './regex/regex.ts';
+import { RegexSyntaxError } from './regex/scanner.ts';
+
+/** How two revisions of a list are compared: by position never, `map` by its keys. */
+export type ListType = 'atomic' | 'set' | 'map';
+
+export interface Pattern {
+  readonly source: string;
+  /** Go's complaint about the pattern; every string fails then, as in the API server. */
+  readonly error: string | undefined;
+  /** @throws {RegexBudgetError} */
+  test(text: string): boolean;
+}
+
+export interface NodeOptions {
+  /**
+   * Enforce `int32`, `int64`, `uint32`, `uint64` and `float`. The API server ignores them in schemas of
+   * CustomResourceDefinitions, but decodes its built-in kinds into Go types of these sizes.
+   */
+  readonly numericFormats?: boolean;
+}
+
+export class SchemaNode {
+  readonly schema: JsonSchema;
+  /** `[]`: any type; `['integer', 'string']` for int-or-string. */
+  readonly types: readonly string[];
+  /** The types as error messages name them: `integer,string`. */
+  readonly typeText: string;
+  readonly nullable: boolean;
+  readonly intOrString: boolean;
+  readonly preserveUnknown: boolean;
+  readonly embedded: boolean;
+  readonly properties: ReadonlyMap<string, SchemaNode>;
+  readonly items: SchemaNode | undefined;
+  /** The schema of fields that have none of their own. */
+  readonly additional: SchemaNode | undefined;
+  /** Whether there is an `additionalProperties`, and what it says where it is no schema. */
+  readonly additionalAllowed: boolean | undefined;
+  readonly allOf: readonly SchemaNode[];
+  readonly anyOf: readonly SchemaNode[];
+  readonly oneOf: readonly SchemaNode[];
+  readonly not: SchemaNode | undefined;
+  readonly required: readonly string[];
+  readonly enumeration: readonly unknown[] | undefined;
+  readonly pattern: Pattern | undefined;
+  readonly format: { readonly name: string; readonly check: (text: string) => boolean } | undefined;
+  readonly numericFormat: string | undefined;
+  readonly listType: ListType;
+  readonly listMapKeys: readonly string[];
+  /** Two revisions of this map can be compared field by field. */
+  readonly granularMap: boolean;
+  readonly rules: readonly ValidationRule[];
+  /** The fields with a default, in the order of the schema. */
+  readonly defaulted: readonly (readonly [string, SchemaNode])[];
+  /** What the walks may skip, because nothing in or below this schema concerns them. */
+  readonly within: {
+    readonly defaults: boolean;
+    readonly lists: boolean;
+    readonly rules: boolean;
+    readonly embedded: boolean;
+  };
+
+  constructor(schema: JsonSchema, options: NodeOptions = {}) {
+    const child = (part: JsonSchema): SchemaNode => new SchemaNode(part, options);
+    this.schema = schema;
+    this.intOrString = schema['x-kubernetes-int-or-string'] === true;
+    this.types = this.intOrString ? ['integer', 'string'] : schema.type ? [schema.type] : [];
+    this.typeText = this.types.join(',');
+    this.nullable = schema.nullable === true;
+    this.preserveUnknown = schema['x-kubernetes-preserve-unknown-fields'] === true;
+    this.embedded = schema['x-kubernetes-embedded-resource'] === true;
+    this.properties = new Map(
+      Object.entries(schema.properties ?? {}).map(([name, property]) => [name, child(property)]),
+    );
+    const [items, additional] = [itemsOf(schema), additionalOf(schema)];
+    this.items = items && child(items);
+    this.additional = additional && child(additional);
+    this.additionalAllowed =
+      schema.additionalProperties === undefined ? undefined : schema.additionalProperties !== false;
+    this.allOf = (schema.allOf ?? []).map(child);
+    this.anyOf = (schema.anyOf ?? []).map(child);
+    this.oneOf = (schema.oneOf ?? []).map(child);
+    this.not = schema.not && child(schema.not);
+    this.required = schema.required ?? [];
+    this.enumeration = schema.enum !== undefined && schema.enum.length > 0 ? schema.enum : undefined;
+    this.pattern = schema.pattern ? compilePattern(schema.pattern) : undefined;
+    const check = schema.format ? formatCheck(schema.format) : undefined;
+    this.format = check && { name: schema.format ?? '', check };
+    this.numericFormat = options.numericFormats === true && check === undefined ? schema.format : undefined;
+    const listType = schema['x-kubernetes-list-type'];
+    this.listType = listType === 'set' || listType === 'map' ? listType : 'atomic';
+    this.listMapKeys = schema['x-kubernetes-list-map-keys'] ?? [];
+    this.granularMap = (schema['x-kubernetes-map-type'] ?? 'granular') === 'granular';
+    this.rules = schema['x-kubernetes-validations'] ?? [];
+    this.defaulted = [...this.properties].filter(([, property]) => property.schema.default !== undefined);
+    const children = [
+      ...this.properties.values(),
+      ...[this.items, this.additional].filter((part) => part !== undefined),
+    ];
+    this.within = {
+      defaults:
+        this.defaulted.length > 0 ||
+        children.some((part) => part.within.defaults || part.schema.default !== undefined),
+      lists: this.listType !== 'atomic' || children.some((part) => part.within.lists),
+      rules: this.rules.length > 0 || children.some((part) => part.within.rules),
+      embedded: this.embedded || children.some((part) => part.within.embedded),
+    };
+  }
+
+  /** The schema of a field, by its name or as one of the additional ones. */
+  field(name: string): SchemaNode | undefined {
+    return this.properties.get(name) ?? this.additional;
+  }
+}
+
+function compilePattern(source: string): Pattern {
+  try {
+    const regex = new Regex(source);
+    return { source, error: undefined, test: (text) => regex.test(text) };
+  } catch (error) {
+    if (!(error instanceof RegexSyntaxError)) throw error;
+    return { source, error: error.message, test: () => false };
+  }
+}
+
+export { RegexBudgetError };

@@ -1,0 +1,102 @@
+/**
+ * Sets of code points for the regular expressions: ranges, the named classes of Go, case folding.
+ *
+ * @module
+ */
+
+/** Tells whether a code point is in the set. */
+export type CharSet = (codePoint: number) => boolean;
+
+/** The set of inclusive ranges `[from, to, from, to, ...]`. */
+export function ranges(...bounds: readonly number[]): CharSet {
+  if (bounds.length === 2) {
+    const [from = 0, to = 0] = bounds;
+    return (codePoint) => codePoint >= from && codePoint <= to;
+  }
+  return (codePoint) => {
+    for (let index = 0; index < bounds.length; index += 2) {
+      if (codePoint >= (bounds[index] ?? 0) && codePoint <= (bounds[index + 1] ?? 0)) return true;
+    }
+    return false;
+  };
+}
+
+export const not =
+  (set: CharSet): CharSet =>
+  (codePoint) =>
+    !set(codePoint);
+
+export const union = (sets: readonly CharSet[]): CharSet =>
+  sets.length === 1 && sets[0] !== undefined ? sets[0] : (codePoint) => sets.some((set) => set(codePoint));
+
+const digit = ranges(0x30, 0x39);
+const space = ranges(0x09, 0x0a, 0x0c, 0x0d, 0x20, 0x20);
+export const word = ranges(0x30, 0x39, 0x41, 0x5a, 0x5f, 0x5f, 0x61, 0x7a);
+
+/** `\d \s \w` and their opposites: ASCII only, as in RE2. */
+export const perlClasses: ReadonlyMap<string, CharSet> = new Map([
+  ['d', digit],
+  ['D', not(digit)],
+  ['s', space],
+  ['S', not(space)],
+  ['w', word],
+  ['W', not(word)],
+]);
+
+/** `[:alpha:]` and the others, by name. */
+export const posixClasses: ReadonlyMap<string, CharSet> = new Map([
+  ['alnum', ranges(0x30, 0x39, 0x41, 0x5a, 0x61, 0x7a)],
+  ['alpha', ranges(0x41, 0x5a, 0x61, 0x7a)],
+  ['ascii', ranges(0x00, 0x7f)],
+  ['blank', ranges(0x09, 0x09, 0x20, 0x20)],
+  ['cntrl', ranges(0x00, 0x1f, 0x7f, 0x7f)],
+  ['digit', digit],
+  ['graph', ranges(0x21, 0x7e)],
+  ['lower', ranges(0x61, 0x7a)],
+  ['print', ranges(0x20, 0x7e)],
+  ['punct', ranges(0x21, 0x2f, 0x3a, 0x40, 0x5b, 0x60, 0x7b, 0x7e)],
+  ['space', ranges(0x09, 0x0d, 0x20, 0x20)],
+  ['upper', ranges(0x41, 0x5a)],
+  ['word', word],
+  ['xdigit', ranges(0x30, 0x39, 0x41, 0x46, 0x61, 0x66)],
+]);
+
+const generalCategory = /^(?:C[cfos]?|L[lmotu]?|M[cen]?|N[dlo]?|P[cdefios]?|S[ckmo]?|Z[lps]?)$/;
+
+/** `\p{Greek}`, `\pL`: a general category by its short name or a script, `undefined` for neither. */
+export function unicodeClass(name: string): CharSet | undefined {
+  if (name === 'Any') return () => true;
+  if (!/^[A-Za-z_]+$/.test(name)) return undefined;
+  try {
+    const property = generalCategory.test(name) ? `\\p{${name}}` : `\\p{Script=${name}}`;
+    const pattern = new RegExp(`^${property}$`, 'u');
+    return (codePoint) => pattern.test(String.fromCodePoint(codePoint));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Beside upper and lower case: letters that fold to an ASCII letter (Unicode CaseFolding.txt, simple folding). */
+const furtherFolds: ReadonlyMap<number, readonly number[]> = new Map([
+  [0x4b, [0x212a]],
+  [0x6b, [0x212a]],
+  [0x53, [0x17f]],
+  [0x73, [0x17f]],
+]);
+
+function single(text: string): number | undefined {
+  const codePoint = text.codePointAt(0);
+  return codePoint !== undefined && String.fromCodePoint(codePoint) === text ? codePoint : undefined;
+}
+
+/** The set under `(?i)`: with every letter also its other cases. */
+export function folded(set: CharSet): CharSet {
+  return (codePoint) => {
+    if (set(codePoint)) return true;
+    const character = String.fromCodePoint(codePoint);
+    const cases = [single(character.toLowerCase()), single(character.toUpperCase())];
+    return [...cases, ...(furtherFolds.get(codePoint) ?? [])].some(
+      (other) => other !== undefined && set(other),
+    );
+  };
+}

@@ -1,0 +1,88 @@
+/**
+ * A parsed expression as a program of a few instructions (Thompson 1968), the form in which it is run.
+ *
+ * @module
+ */
+import type { CharSet } from './charset.ts';
+import type { Assertion, RegexNode } from './parse.ts';
+import { RegexSyntaxError } from './scanner.ts';
+
+export type Instruction =
+  | { readonly op: 'char'; readonly set: CharSet }
+  | { readonly op: 'assert'; readonly assertion: Assertion }
+  | { op: 'split'; first: number; second: number }
+  | { op: 'jump'; to: number }
+  | { readonly op: 'match' };
+
+const maxInstructions = 50_000;
+/** @throws {RegexSyntaxError} for an expression that grows too large when its counts are written out. */
+export function programOf(tree: RegexNode): Instruction[] {
+  const program: Instruction[] = [];
+  compile(tree, program);
+  program.push({ op: 'match' });
+  return program;
+}
+
+function compile(node: RegexNode, program: Instruction[]): void {
+  if (program.length > maxInstructions) throw new RegexSyntaxError('expression too large', '');
+  switch (node.kind) {
+    case 'empty':
+      return;
+    case 'char':
+      program.push({ op: 'char', set: node.set });
+      return;
+    case 'assert':
+      program.push({ op: 'assert', assertion: node.assertion });
+      return;
+    case 'concat':
+      for (const part of node.nodes) compile(part, program);
+      return;
+    case 'alternate': {
+      const jumps: { op: 'jump'; to: number }[] = [];
+      node.nodes.forEach((branch, index) => {
+        if (index === node.nodes.length - 1) {
+          compile(branch, program);
+          return;
+        }
+        const split = { op: 'split' as const, first: program.length + 1, second: 0 };
+        program.push(split);
+        compile(branch, program);
+        const jump = { op: 'jump' as const, to: 0 };
+        jumps.push(jump);
+        program.push(jump);
+        split.second = program.length;
+      });
+      for (const jump of jumps) jump.to = program.length;
+      return;
+    }
+    case 'repeat': {
+      for (let time = 0; time < node.min; time++) compile(node.node, program);
+      if (node.max === Infinity) compileLoop(node.node, node.greedy, program);
+      else compileOptions(node, program);
+    }
+  }
+}
+
+function compileLoop(body: RegexNode, greedy: boolean, program: Instruction[]): void {
+  const start = program.length;
+  const split = { op: 'split' as const, first: start + 1, second: start + 1 };
+  program.push(split);
+  compile(body, program);
+  program.push({ op: 'jump', to: start });
+  if (greedy) split.second = program.length;
+  else split.first = program.length;
+}
+
+function compileOptions(node: RegexNode & { kind: 'repeat' }, program: Instruction[]): void {
+  const splits: { op: 'split'; first: number; second: number }[] = [];
+  for (let time = node.min; time < node.max; time++) {
+    const split = { op: 'split' as const, first: program.length + 1, second: program.length + 1 };
+    splits.push(split);
+    program.push(split);
+    compile(node.node, program);
+  }
+  for (const split of splits) {
+    if (node.greedy) split.second = program.length;
+    else split.first = program.length;
+  }
+}
