@@ -90,6 +90,8 @@ describe('laws of JSON patch', () => {
         applied++;
         const theirs = structuredClone(document);
         const results = applyPatch(theirs, structuredClone(patch));
+        // A replacement of what is not there is where ours follows the API server.
+        if (patch.some(({ op }, index) => op === 'replace' && results[index] !== null)) return;
         assert.ok(
           results.every((result) => result === null),
           JSON.stringify({ document, patch }),

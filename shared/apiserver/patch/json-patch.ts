@@ -2,6 +2,9 @@
  * JSON Patch (RFC 6902) over JSON Pointer (RFC 6901), with the limits and the answers of the Kubernetes API
  * server: 400 for what is no patch, 413 for too many operations, 422 for an operation that does not apply.
  *
+ * Like the API server and unlike the RFC: `replace` sets a field that is not there, a `test` for null holds where
+ * there is no field, and a negative index counts from the end (seen with kubectl 1.32).
+ *
  * The npm package rfc6902 serves as an independent check in the tests and is not used here: it skips path
  * steps and drops fields named `__proto__` or `constructor`, which are ordinary data in a ConfigMap, finds
  * inherited members (`/toString`) and throws TypeErrors for a path into a text.
@@ -84,7 +87,7 @@ class PatchedDocument {
         return this.#put(path, this.#copyOf(pointerOf(operation, 'from', kind)), kind);
       case 'test': {
         const value = valueOf(operation, path);
-        if (!deepEqual(this.#get(path, kind), value)) {
+        if (!deepEqual(this.#tested(path), value)) {
           throw unprocessable(`testing value ${path} failed: test failed`);
         }
         return;
@@ -104,10 +107,21 @@ class PatchedDocument {
     return result;
   }
 
+  #tested(path: string): unknown {
+    const place = this.#locate(path, 'test', false);
+    const { container, token } = place;
+    if (container === undefined) return this.#document;
+    return Array.isArray(container)
+      ? container[indexOf(token, container, path, 'test')]
+      : (read(place) ?? null);
+  }
+
   #get(path: string, kind: string): unknown {
     const place = this.#locate(path, kind, false);
-    if (place.container === undefined) return this.#document;
-    assertPresent(place, path, kind);
+    const { container, token } = place;
+    if (container === undefined) return this.#document;
+    if (Array.isArray(container)) return container[indexOf(token, container, path, kind)];
+    assertPresent(container, token, path, kind);
     return read(place);
   }
 
@@ -115,32 +129,27 @@ class PatchedDocument {
     const place = this.#locate(path, kind, true);
     if (place.container === undefined) this.#document = value;
     else if (Array.isArray(place.container)) {
-      const { length } = place.container;
-      const index = place.token === '-' ? length : indexOf(place.token, length + 1, path, kind);
+      // One more place than items: behind the last.
+      const index =
+        place.token === '-' ? place.container.length : indexOf(place.token, place.container, path, kind, 1);
       place.container.splice(index, 0, value);
     } else setField(place.container, place.token, value);
   }
 
   #take(path: string, kind: string): unknown {
-    const place = this.#locate(path, kind, true);
-    const { container, token } = place;
+    const { container, token } = this.#locate(path, kind, true);
     if (container === undefined) throw unprocessable(`${kind} operation does not apply to the whole object`);
-    assertPresent(place, path, kind);
-    if (Array.isArray(container)) return container.splice(Number(token), 1)[0];
+    if (Array.isArray(container)) return container.splice(indexOf(token, container, path, kind), 1)[0];
+    assertPresent(container, token, path, kind);
     const value = container[token];
     delete container[token];
     return value;
   }
 
   #replace(path: string, value: unknown): void {
-    const place = this.#locate(path, 'replace', true);
-    const { container, token } = place;
-    if (container === undefined) {
-      this.#document = value;
-      return;
-    }
-    assertPresent(place, path, 'replace');
-    if (Array.isArray(container)) container[Number(token)] = value;
+    const { container, token } = this.#locate(path, 'replace', true);
+    if (container === undefined) this.#document = value;
+    else if (Array.isArray(container)) container[indexOf(token, container, path, 'replace')] = value;
     else setField(container, token, value);
   }
 
@@ -177,7 +186,7 @@ class PatchedDocument {
     this.#own.add(own);
     const { container, token } = place;
     if (container === undefined) this.#document = own;
-    else if (Array.isArray(container)) container[Number(token)] = own;
+    else if (Array.isArray(container)) container[positionOf(token, container.length) ?? 0] = own;
     else setField(container, token, own);
     return own;
   }
@@ -208,26 +217,30 @@ function unescapeToken(token: string): string {
 
 function read({ container, token }: Place): unknown {
   if (!Array.isArray(container)) return container === undefined ? undefined : fieldOf(container, token);
-  return isIndex(token, container.length) ? container[Number(token)] : undefined;
+  const position = positionOf(token, container.length);
+  return position === undefined ? undefined : container[position];
 }
 
-/** Digits without leading zeros (RFC 6901, 4), below the limit. */
-function isIndex(token: string, limit: number): boolean {
-  return /^(?:0|[1-9][0-9]{0,8})$/.test(token) && Number(token) < limit;
+/** Digits without leading zeros (RFC 6901, 4), or counted from the end; `undefined` where there is no such place. */
+function positionOf(token: string, length: number): number | undefined {
+  if (!/^-?(?:0|[1-9][0-9]{0,8})$/.test(token) || token === '-0') return undefined;
+  const index = Number(token);
+  const position = index < 0 ? length + index : index;
+  return position >= 0 && position < length ? position : undefined;
 }
 
-function indexOf(token: string, limit: number, path: string, kind: string): number {
-  if (isIndex(token, limit)) return Number(token);
+function indexOf(token: string, list: readonly unknown[], path: string, kind: string, more = 0): number {
+  const position = positionOf(token, list.length + more);
+  if (position !== undefined) return position;
   throw unprocessable(
     `error in ${kind} for path: '${path}': Unable to access invalid index: ${token}: invalid index referenced`,
   );
 }
 
-function assertPresent({ container, token }: Place, path: string, kind: string): void {
-  if (Array.isArray(container)) indexOf(token, container.length, path, kind);
-  else if (container !== undefined && !Object.hasOwn(container, token)) {
-    throw unprocessable(`${kind} operation does not apply: doc is missing key: ${path}: missing value`);
-  }
+function assertPresent(object: JsonObject, name: string, path: string, kind: string): void {
+  if (Object.hasOwn(object, name)) return;
+  const why = kind === 'copy' ? 'doc is missing key' : 'Unable to remove nonexistent key';
+  throw unprocessable(`error in ${kind} for path: '${path}': ${why}: ${name}: missing value`);
 }
 
 function missing(kind: string, path: string): Refusal {
