@@ -1,0 +1,130 @@
+/**
+ * Kubernetes objects as JSON has them, and how the API names their resources.
+ *
+ * The types are those of `@kubernetes/client-node`, which are generated from the API's own description. Its
+ * classes hold `Date`s where JSON holds strings, and they rename fields that are words of the language
+ * (`_default`, `_continue`); {@link Wire} undoes the first, so do not use it for a type that has the second.
+ *
+ * @module
+ */
+import type { V1Lease, V1ObjectMeta, V1OwnerReference } from '@kubernetes/client-node';
+
+import { errorCodes, RampartError } from '../observe/errors.ts';
+
+/** `T` with every `Date` as the string that it is in JSON. */
+export type Wire<T> = T extends Date
+  ? string
+  : T extends readonly (infer Item)[]
+    ? Wire<Item>[]
+    : T extends object
+      ? { [Key in keyof T]: Wire<T[Key]> }
+      : T;
+
+export type ObjectMeta = Wire<V1ObjectMeta>;
+export type OwnerReference = Wire<V1OwnerReference>;
+
+/** What every object has. */
+export interface KubeObject {
+  readonly apiVersion?: string;
+  readonly kind?: string;
+  readonly metadata: ObjectMeta;
+}
+
+/** A type of `@kubernetes/client-node` as an object in JSON. */
+export type KubeKind<T> = Wire<Omit<T, 'apiVersion' | 'kind' | 'metadata'>> & KubeObject;
+
+export type Lease = KubeKind<V1Lease>;
+
+/** A list, or one page of it. */
+export interface KubeList<T extends KubeObject = KubeObject> {
+  readonly metadata: {
+    readonly resourceVersion?: string;
+    /** Asks for the next page; absent or empty on the last one. */
+    readonly continue?: string;
+    readonly remainingItemCount?: number;
+  };
+  readonly items: T[];
+}
+
+/** Where the API serves a kind of object. */
+export interface ResourceType<T extends KubeObject = KubeObject> {
+  /** '' is the core group. */
+  readonly group: string;
+  readonly version: string;
+  /** As in paths: `networkpolicies`. */
+  readonly plural: string;
+  readonly kind: string;
+  readonly namespaced: boolean;
+  /** Never there: it ties the type of the objects to the resource. */
+  readonly object?: T;
+}
+
+export const leases: ResourceType<Lease> = {
+  group: 'coordination.k8s.io',
+  version: 'v1',
+  plural: 'leases',
+  kind: 'Lease',
+  namespaced: true,
+};
+
+/** `v1`, `apps/v1`. */
+export function apiVersionOf({ group, version }: Pick<ResourceType, 'group' | 'version'>): string {
+  return group === '' ? version : `${group}/${version}`;
+}
+
+/** Which object, or which collection where `name` is absent. */
+export interface Target {
+  /** Absent for cluster-scoped resources, and for a collection over all namespaces. */
+  readonly namespace?: string | undefined;
+  readonly name?: string | undefined;
+  /** `status`, `scale`, ... */
+  readonly subresource?: string | undefined;
+}
+
+/**
+ * The path of a resource, from the server's root: `/apis/apps/v1/namespaces/default/deployments/web/status`.
+ *
+ * @throws {RampartError} `INPUT` for a part that is empty or cannot stand in a path, for a namespace where there is
+ *   none, and for one object of a namespaced resource without its namespace.
+ */
+export function resourcePath(type: ResourceType, { namespace, name, subresource }: Target): string {
+  if (namespace !== undefined && !type.namespaced) {
+    throw unusable(`${type.plural} in namespace "${namespace}"`, `${type.plural} are not namespaced`);
+  }
+  if (name !== undefined && type.namespaced && namespace === undefined) {
+    throw unusable(`${type.plural} "${name}"`, 'its namespace is missing');
+  }
+  const root = type.group === '' ? `/api/${segment(type.version)}` : groupRoot(type);
+  const parts = [root];
+  if (namespace !== undefined) parts.push('namespaces', segment(namespace));
+  parts.push(segment(type.plural));
+  if (name !== undefined) parts.push(segment(name));
+  if (subresource !== undefined) parts.push(...subresource.split('/').map(segment));
+  return parts.join('/');
+}
+
+function groupRoot({ group, version }: ResourceType): string {
+  return `/apis/${segment(group)}/${segment(version)}`;
+}
+
+function segment(text: string): string {
+  // The API server refuses such names too, but only after the path has become another one.
+  if (text === '' || text === '.' || text === '..' || /[/%]/.test(text)) {
+    throw unusable(
+      `"${text}" in a path of the Kubernetes API`,
+      'it is empty, ".", "..", or has a "/" or "%" in it',
+    );
+  }
+  return encodeURIComponent(text);
+}
+
+function unusable(what: string, why: string): RampartError {
+  return new RampartError(errorCodes.INPUT, { what, why });
+}
+
+/** How a person names an object: `leases kube-system/rampart`. */
+export function describeTarget(type: ResourceType, { namespace, name, subresource }: Target): string {
+  const where = [namespace, name].filter((part) => part !== undefined).join('/');
+  const scope = namespace !== undefined && name === undefined ? `in namespace ${where}` : where;
+  return [subresource === undefined ? type.plural : `${type.plural}/${subresource}`, scope].join(' ').trim();
+}

@@ -1,0 +1,192 @@
+/**
+ * One HTTP exchange with the API server, over connections that are kept.
+ *
+ * @module
+ */
+import {
+  Agent as HttpAgent,
+  type ClientRequest,
+  type IncomingMessage,
+  request as httpRequest,
+} from 'node:http';
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import { createSecureContext } from 'node:tls';
+
+import { errorCodes, RampartError } from '../observe/errors.ts';
+import type { ClusterAccess } from './cluster-access.ts';
+import type { Credential } from './credentials.ts';
+
+/** What is sent. */
+export interface Outgoing {
+  readonly method: string;
+  /** From the server's root, with the query. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string | readonly string[]>>;
+  readonly body?: string | undefined;
+}
+
+/** An answer whose body has not been read. Read it to its end, or destroy it. */
+export type Incoming = IncomingMessage;
+
+/** Dead peers are found by TCP this long after the last byte, plus some 10 s of probes (libuv sets those). */
+const KEEP_ALIVE_PROBE_MS = 15_000;
+/** Unused connections are closed before the API server does it, which is after 90 s, so that none is taken just then. */
+const IDLE_CONNECTION_MS = 60_000;
+const MAX_IDLE_CONNECTIONS = 16;
+
+const agentOptions = {
+  keepAlive: true,
+  keepAliveMsecs: KEEP_ALIVE_PROBE_MS,
+  maxFreeSockets: MAX_IDLE_CONNECTIONS,
+  timeout: IDLE_CONNECTION_MS,
+} as const;
+
+interface Pool {
+  readonly certificate: Credential['certificate'];
+  readonly agent: HttpAgent;
+}
+
+/** Sends requests to one server. The owner disposes it: all connections are closed then. */
+export class Transport implements Disposable {
+  readonly #access: ClusterAccess;
+  readonly #secure: boolean;
+  #pool: Pool | undefined;
+  readonly #retired = new Set<HttpAgent>();
+  #disposed = false;
+
+  constructor(access: ClusterAccess) {
+    this.#access = access;
+    this.#secure = access.server.protocol === 'https:';
+  }
+
+  /**
+   * Sends a request; resolves when the head of the answer is there. `signal` ends the exchange until the
+   * answer has been read: then reading throws its reason.
+   *
+   * @throws the signal's reason when it aborts; {@link SendError} when no answer begins; {@link RampartError} `INPUT` for
+   *   certificates that cannot be used, `DISPOSED` after disposal.
+   */
+  async send(outgoing: Outgoing, credential: Credential, signal: AbortSignal): Promise<Incoming> {
+    signal.throwIfAborted();
+    const request = this.#request(outgoing, credential);
+    let incoming: IncomingMessage | undefined;
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+    request.once('response', (response) => {
+      incoming = response;
+      resolve(response);
+    });
+    // Stays: after the answer has begun, an error comes from its body, and one here would end the process.
+    request.on('error', reject);
+    const onAbort = (): void => void (incoming ?? request).destroy(asError(signal.reason));
+    signal.addEventListener('abort', onAbort, { once: true });
+    request.once('close', () => signal.removeEventListener('abort', onAbort));
+    request.end(outgoing.body);
+    try {
+      return await promise;
+    } catch (error) {
+      signal.throwIfAborted();
+      throw new SendError(error, request.reusedSocket && isReset(error));
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#disposed = true;
+    for (const agent of [this.#pool?.agent, ...this.#retired]) agent?.destroy();
+    this.#retired.clear();
+  }
+
+  #request({ method, path, headers, body }: Outgoing, credential: Credential): ClientRequest {
+    if (this.#disposed)
+      throw new RampartError(errorCodes.DISPOSED, { what: 'the Kubernetes client was disposed' });
+    const { server, socketPath } = this.#access;
+    const prefix = server.pathname.replace(/\/+$/, '');
+    const send = this.#secure ? httpsRequest : httpRequest;
+    return send({
+      agent: this.#agent(credential),
+      // URL has IPv6 addresses in brackets, connections have them without.
+      host: server.hostname.replace(/^\[(.*)\]$/, '$1'),
+      port: server.port === '' ? (this.#secure ? 443 : 80) : Number(server.port),
+      ...(socketPath !== undefined && { socketPath }),
+      method,
+      path: `${prefix}${path}`,
+      headers: {
+        ...(headers as Record<string, string | string[]>),
+        ...(credential.authorization !== undefined && { authorization: credential.authorization }),
+        ...(body !== undefined && { 'content-length': Buffer.byteLength(body) }),
+      },
+    });
+  }
+
+  /** The connections for a client certificate. With a new certificate come new ones. */
+  #agent({ certificate }: Credential): HttpAgent {
+    const known = this.#pool;
+    if (
+      known !== undefined &&
+      known.certificate?.cert === certificate?.cert &&
+      known.certificate?.key === certificate?.key
+    ) {
+      return known.agent;
+    }
+    const agent = this.#secure ? this.#httpsAgent(certificate) : new HttpAgent(agentOptions);
+    if (known !== undefined) this.#retire(known.agent);
+    this.#pool = { certificate, agent };
+    return agent;
+  }
+
+  #httpsAgent(certificate: Credential['certificate']): HttpsAgent {
+    const { ca, insecure = false, serverName } = this.#access;
+    let secureContext;
+    try {
+      // Made once, and not by each connection from the texts.
+      secureContext = createSecureContext({ ...(ca !== undefined && { ca }), ...certificate });
+    } catch (error) {
+      throw new RampartError(errorCodes.INPUT, {
+        what: `the certificates for the Kubernetes API at ${this.#access.server.host}`,
+        why: error instanceof Error ? error.message : String(error),
+      });
+    }
+    return new HttpsAgent({
+      ...agentOptions,
+      secureContext,
+      rejectUnauthorized: !insecure,
+      ...(serverName !== undefined && { servername: serverName }),
+    });
+  }
+
+  /** Closes what is unused; what is in use is closed when its request ends. */
+  #retire(agent: HttpAgent): void {
+    agent.maxFreeSockets = 0;
+    for (const sockets of Object.values(agent.freeSockets))
+      for (const socket of sockets ?? []) socket.destroy();
+    this.#retired.add(agent);
+    for (const old of this.#retired) if (Object.keys(old.sockets).length === 0) this.#retired.delete(old);
+  }
+}
+
+/** A request that failed before an answer began. */
+export class SendError extends Error {
+  /** The server had closed the connection, one from before, and so most likely never saw the request. */
+  readonly stale: boolean;
+
+  constructor(cause: unknown, stale: boolean) {
+    super(cause instanceof Error ? describeCause(cause) : String(cause), { cause });
+    this.name = 'SendError';
+    this.stale = stale;
+  }
+}
+
+function isReset(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && (error.code === 'ECONNRESET' || error.code === 'EPIPE');
+}
+
+/** The message of a connection that failed: for a name with several addresses, Node.js gives an empty one. */
+function describeCause(error: Error): string {
+  if (error instanceof AggregateError && error.message === '') {
+    return error.errors.map((one: unknown) => (one instanceof Error ? one.message : String(one))).join('; ');
+  }
+  return error.message;
+}
+
+function asError(reason: unknown): Error {
+  return reason instanceof Error ? reason : new Error(String(reason));
+}
