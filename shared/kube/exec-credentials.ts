@@ -92,9 +92,9 @@ async function runPlugin(options: ExecOptions): Promise<string> {
   const child = spawn(command, args, {
     env: { ...process.env, ...env, KUBERNETES_EXEC_INFO: JSON.stringify(info) },
     stdio: ['ignore', 'pipe', stderr],
-    timeout: timeoutMs,
-    killSignal: 'SIGKILL',
   });
+  // Not spawn's own timeout: for a program that cannot be started, Node.js leaves that timer running.
+  const timer = setTimeout(() => child.kill('SIGKILL'), timeoutMs);
   const chunks: Buffer[] = [];
   let sizeBytes = 0;
   child.stdout.on('data', (chunk: Buffer) => {
@@ -112,7 +112,7 @@ async function runPlugin(options: ExecOptions): Promise<string> {
     else if (code !== 0) reject(failed(options, `it ended with exit code ${code}`));
     else resolve(Buffer.concat(chunks).toString('utf8'));
   });
-  return promise;
+  return promise.finally(() => clearTimeout(timer));
 }
 
 /** Nothing of what the program wrote is in a message: it may be the secret itself. */
