@@ -55,9 +55,9 @@ suite('KivePolicy', () => {
     const object = policy({ path: '/a/../b', mode: '0400', matchAny: [{ ip: '10.0.0.300' }, { ip: '::1' }] });
     schema.applyDefaults(object);
     assert.deepEqual(lines(schema.validate(object)), [
-      'spec.traps[0].mode: Invalid value: "object": mode is only for files that are created',
+      'spec.traps[0].mode: Invalid value: mode is only for files that are created',
       'spec.traps[0].path: Forbidden: path /a/../b must not climb',
-      'spec.traps[0].matchAny[0].ip: Invalid value: "string": ip must be an IP address',
+      'spec.traps[0].matchAny[0].ip: Invalid value: "10.0.0.300": ip must be an IP address',
     ]);
   });
 });
@@ -75,7 +75,7 @@ suite('KiveData', () => {
   test('the file of a trap stays', () => {
     assert.deepEqual(schema.validate(data({ ...spec, metadata: { a: 'b' } }), data(spec)), []);
     assert.deepEqual(lines(schema.validate(data({ ...spec, inodeNo: 43 }), data(spec))), [
-      'spec: Invalid value: "object": the file of a trap is immutable',
+      'spec: Invalid value: the file of a trap is immutable',
     ]);
   });
   test('a kernel is a boot id', () => {

@@ -1,6 +1,6 @@
 /**
  * Errors of fields in the words of the API server. A cause is what stands in `details.causes` of a Status.
- * The wording is that of k8s.io/apimachinery `pkg/util/validation/field/errors.go` as of Kubernetes 1.34:
+ * The wording is that of k8s.io/apimachinery `pkg/util/validation/field/errors.go` as of Kubernetes 1.35:
  * values that are objects or lists are printed as JSON, a missing one as `null`.
  *
  * @module
@@ -39,6 +39,9 @@ const words: Readonly<Record<CauseReason, string>> = {
   FieldValueTypeInvalid: 'Invalid value',
   InternalError: 'Internal error',
 };
+
+/** Stands for a value that is not shown. */
+export const omitted = Symbol('omitted');
 
 /** How Go prints the nil `*field.Path`. */
 export const noField = '<nil>';
@@ -80,7 +83,8 @@ export const fieldError = {
   internal: (field: string, detail: string): Cause => cause('InternalError', field, undefined, detail),
 };
 
-function valueText(value: unknown): string {
+function valueText(value: unknown): string | undefined {
+  if (value === omitted) return undefined;
   if (typeof value === 'string') return goQuote(value);
   return typeof value === 'number' ? goNumber(value) : canonicalJson(value);
 }

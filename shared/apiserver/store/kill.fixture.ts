@@ -71,3 +71,5 @@ async function write(store: Store, writer: number, acknowledged: number): Promis
 const store = openStore({ path, historyLimit: 300, writer: how === 'inline' ? 'inline' : 'thread' });
 say('open', store.version);
 await Promise.all(counts.map((count, writer) => write(store, writer, Number(count))));
+// Only without writers.
+await store[Symbol.asyncDispose]();

@@ -2,7 +2,16 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync, readFileSync, statSync, truncateSync, writeFileSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { suite, test } from 'node:test';
 
@@ -71,7 +80,11 @@ suite('what cannot be opened', () => {
   test('a directory that is not there, and a path that is one', () => {
     using directory = new TemporaryDirectory();
     assert.throws(() => openStore({ path: directory.at('none/db') }), refusal(errorCodes.SYSTEM, /none\/db/));
-    assert.throws(() => openStore({ path: directory.path }), refusal(errorCodes.SYSTEM, /EISDIR|directory/));
+    mkdirSync(directory.at('folder'));
+    assert.throws(
+      () => openStore({ path: directory.at('folder') }),
+      refusal(errorCodes.SYSTEM, /EISDIR|directory/),
+    );
   });
 
   test('options that are none', () => {

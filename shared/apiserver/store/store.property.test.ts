@@ -8,7 +8,8 @@ import fc from 'fast-check';
 import { ExpiredError } from './errors.ts';
 import { Model, type ModelChange, type ModelObject } from './model.fixture.ts';
 import type { Change, ObjectKey, StoredObject } from './object.ts';
-import { openStore, type Store, type StoreOptions } from './store.ts';
+import type { StoreOptions } from './store-options.ts';
+import { openStore, type Store } from './store.ts';
 import { markOf, TemporaryDirectory, text, versionIn } from './store.fixture.ts';
 
 const resources = ['pods', 'nodes'];

@@ -1,6 +1,5 @@
 // The store as its users see it: writes, conflicts, lists, tokens, in memory and on disk, whoever writes.
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
 import { suite, test } from 'node:test';
 
 import { errorCodes, RampartError } from '../../observe/errors.ts';
@@ -12,11 +11,12 @@ import {
   MalformedTokenError,
   NotFoundError,
 } from './errors.ts';
-import { openStore, type Store, type StoreOptions } from './store.ts';
+import type { StoreOptions } from './store-options.ts';
+import { openStore, type Store } from './store.ts';
 import { key, markOf, pod, TemporaryDirectory, text, versionIn } from './store.fixture.ts';
 
 /** All ways to keep and to write it. */
-export const backends: readonly { name: string; options: Omit<StoreOptions, 'path'>; memory: boolean }[] = [
+const backends: readonly { name: string; options: Omit<StoreOptions, 'path'>; memory: boolean }[] = [
   { name: 'memory', memory: true, options: {} },
   { name: 'disk, thread', memory: false, options: { writer: 'thread' } },
   { name: 'disk, inline', memory: false, options: { writer: 'inline' } },
@@ -266,65 +266,6 @@ for (const backend of backends) {
       await assert.rejects(store.create(pod('z')), disposed);
       await assert.rejects(store.compact(), disposed);
       assert.throws(() => store.watch('pods', { fromVersion: 1n, signal: AbortSignal.abort() }), disposed);
-    });
-  });
-}
-
-for (const backend of backends.filter(({ memory }) => !memory)) {
-  suite(`store, opened again: ${backend.name}`, () => {
-    test('holds what was written, and its tokens', async () => {
-      using directory = new TemporaryDirectory();
-      const path = directory.at('db');
-      let token: string | undefined;
-      {
-        await using store = openStore({ path, ...backend.options });
-        for (const name of ['a', 'b', 'c']) await store.create(pod(name));
-        token = store.list('pods', { limit: 1 }).continue;
-        await store.delete(key('b'));
-      }
-      await using store = openStore({ path, ...backend.options });
-      assert.equal(store.version, 5n);
-      assert.deepEqual(names(store), ['a', 'c']);
-      assert.deepEqual(
-        store.list('pods', { continue: token }).items.map(({ name }) => name),
-        ['b', 'c'],
-      );
-      const { value } = await store
-        .watch('pods', { fromVersion: 4n, signal: new AbortController().signal })
-        .next();
-      assert.deepEqual(
-        value?.map(({ type, object }) => [type, object.name, versionIn(object.text), markOf(object.text)]),
-        [['DELETED', 'b', '5', 'b']],
-      );
-    });
-
-    test('a process that does nothing else writes, closes, and ends', async () => {
-      using directory = new TemporaryDirectory();
-      const script = `
-        import { openStore } from ${JSON.stringify(new URL('./store.ts', import.meta.url).href)};
-        const store = openStore(${JSON.stringify({ path: directory.at('db'), ...backend.options })});
-        const text = { before: '"', after: '"' };
-        await store.create({ resource: 'pods', namespace: '', name: 'a', uid: 'a', text });
-        await store[Symbol.asyncDispose]();
-        process.stdout.write('closed');`;
-      const { stdout, stderr, status } = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
-        encoding: 'utf8',
-      });
-      assert.deepEqual([stdout, status], ['closed', 0], stderr);
-    });
-
-    test('versions go on after everything was deleted and compacted', async () => {
-      using directory = new TemporaryDirectory();
-      const path = directory.at('db');
-      {
-        await using store = openStore({ path, ...backend.options });
-        for (const name of ['a', 'b', 'c']) await store.create(pod(name));
-        for (const name of ['a', 'b', 'c']) await store.delete(key(name));
-        await store.compact();
-      }
-      await using store = openStore({ path, ...backend.options });
-      assert.deepEqual([store.version, store.compactedVersion], [7n, 7n]);
-      assert.equal((await store.create(pod('a'))).resourceVersion, 8n);
     });
   });
 }

@@ -19,56 +19,16 @@ import { type FileLock, lockFile } from './lock.ts';
 import type { ObjectKey, Revision, StoredObject, VersionedText } from './object.ts';
 import { Reader } from './reader.ts';
 import { openDatabase } from './schema.ts';
+import {
+  checkOptions,
+  type Preconditions,
+  type StoreCounters,
+  type StoreOptions,
+  type WatchOptions,
+} from './store-options.ts';
 import { type Watch, WatchHub } from './watch.ts';
 import { checkWrite, refusal, revisionOf } from './write-checks.ts';
 import type { Outcome, Write } from './writer.ts';
-
-export interface StoreOptions {
-  /** The database file, made when it is not there, in a directory that is; `:memory:` for a store that ends with it. */
-  readonly path: string;
-  /** Changes kept for watches and lists in pages (default 50,000). */
-  readonly historyLimit?: number;
-  /** How long changes are kept, when there are fewer than that (default 10 minutes). */
-  readonly historyAgeMs?: number;
-  /** Changes kept in memory as well, for watches (default 8,192). */
-  readonly recentLimit?: number;
-  /** Their texts, in UTF-16 units (default 16 Mi). */
-  readonly recentSize?: number;
-  /** Texts that may wait for the disk, in UTF-16 units (default 64 Mi). */
-  readonly maxWaitingSize?: number;
-  /**
-   * `thread` (default, but for `:memory:`): a thread waits for the disk. `inline`: this one does, which saves
-   * 10 MiB and costs pauses of the event loop; docs/decisions/0003-a-thread-that-writes.md has the figures.
-   */
-  readonly writer?: 'thread' | 'inline';
-}
-
-/** What an object has to be for a deletion; what is `undefined` may be anything. */
-export interface Preconditions {
-  readonly expectedVersion?: bigint | undefined;
-  readonly expectedUid?: string | undefined;
-}
-
-export interface WatchOptions {
-  /** `undefined` for all. */
-  readonly namespace?: string | undefined;
-  /** Changes after this version. */
-  readonly fromVersion: bigint;
-  /** Whether changes are to have the object before as `previous`, which may cost a read for each. */
-  readonly withPrevious?: boolean;
-  /** Ends the watch. */
-  readonly signal: AbortSignal;
-}
-
-/** For metrics. */
-export interface StoreCounters {
-  /** Writes on the disk. */
-  writes: number;
-  /** Transactions they took. */
-  commits: number;
-  /** Compactions of the history that failed and are tried again. */
-  readonly compactionFailures: number;
-}
 
 /**
  * Opens a store. The caller disposes it (`await using`), which waits for writes under way.
@@ -77,21 +37,7 @@ export interface StoreCounters {
  *   another program), `CORRUPT`, `FULL`, `SYSTEM`, `INPUT` (an option).
  */
 export function openStore(options: StoreOptions): Store {
-  for (const name of [
-    'historyLimit',
-    'historyAgeMs',
-    'recentLimit',
-    'recentSize',
-    'maxWaitingSize',
-  ] as const) {
-    const given = options[name];
-    if (given === undefined || (Number.isSafeInteger(given) && given > 0)) continue;
-    throw new RampartError(errorCodes.INPUT, {
-      what: `cannot open the store ${options.path}`,
-      why: `${name} is ${given}`,
-      next: 'It is a whole number above 0',
-    });
-  }
+  checkOptions(options);
   using stack = new DisposableStack();
   const lock = options.path === ':memory:' ? undefined : stack.use(lockFile(`${options.path}-lock`));
   const database = stack.adopt(openDatabase(options.path), (opened) => opened.close());
@@ -120,12 +66,6 @@ export class Store implements AsyncDisposable {
   /** Use {@link openStore}. */
   constructor(options: StoreOptions, database: DatabaseSync, lock: FileLock | undefined) {
     const { path, writer = path === ':memory:' ? 'inline' : 'thread' } = options;
-    if (path === ':memory:' && writer === 'thread') {
-      throw new RampartError(errorCodes.INPUT, {
-        what: 'cannot open a store in memory',
-        why: 'a thread of its own cannot write to it',
-      });
-    }
     this.path = path;
     this.#database = database;
     this.#lock = lock;

@@ -6,7 +6,8 @@ import { setImmediate } from 'node:timers/promises';
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import { ExpiredError, FutureVersionError } from './errors.ts';
 import type { Change } from './object.ts';
-import { openStore, type Store, type StoreOptions } from './store.ts';
+import type { StoreOptions } from './store-options.ts';
+import { openStore, type Store } from './store.ts';
 import { key, markOf, pod, TemporaryDirectory, text, versionIn } from './store.fixture.ts';
 
 const open = (options: Partial<StoreOptions> = {}): Store => openStore({ path: ':memory:', ...options });

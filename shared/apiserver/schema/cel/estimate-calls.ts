@@ -25,9 +25,7 @@ export const mapBase = 30;
 
 export function sizeOf(type: CelType | undefined): Size {
   if (type === undefined) return unknown;
-  return ['int', 'double', 'bool', 'duration', 'timestamp'].includes(type.kind)
-    ? scalar
-    : [0, type.maxElements];
+  return [0, type.maxElements];
 }
 
 export const times = (a: number, b: number): number => (a === 0 || b === 0 ? 0 : a * b);

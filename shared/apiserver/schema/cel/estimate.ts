@@ -51,8 +51,8 @@ function estimate(node: CelNode, variables: Variables): Estimate {
     case '.?': {
       const [operand, name] = node.args as [CelNode, string];
       const inner = estimate(operand, variables);
-      const type =
-        inner.type?.fields?.get(name)?.type ?? (inner.type?.kind === 'map' ? inner.type.element : undefined);
+      // A field of a map is not followed, as cel-go follows none.
+      const type = inner.type?.fields?.get(name)?.type;
       return { cost: inner.cost + 1, size: type === undefined ? resultSize(node) : sizeOf(type), type };
     }
     case '[]':
@@ -67,6 +67,10 @@ function estimate(node: CelNode, variables: Variables): Estimate {
       const cost = sum([condition]) + Math.max(sum([left]), sum([right]));
       return { cost, size: either(left?.size, right?.size), type: left?.type ?? right?.type };
     }
+    case '-_':
+      // cel-go reads a negative number as one.
+      if ((node.args as CelNode).op === 'value') return { cost: 0, size: scalar };
+      return estimateOperator(node, variables);
     case '&&':
     case '||':
       return { cost: sum(children(node).map((child) => estimate(child, variables))), size: scalar };
@@ -131,24 +135,26 @@ function estimateOperator(node: CelNode, variables: Variables): Estimate {
   return { cost: inner + 1, size: scalar };
 }
 
-/** Macros by name and number of arguments: the cost of one round beside that of the given expressions. */
-const macros: ReadonlyMap<string, { variables: number; round: number; result: 'scalar' | 'list' | 'map' }> =
-  new Map([
-    ['all/2', { variables: 1, round: 3, result: 'scalar' }],
-    ['exists/2', { variables: 1, round: 4, result: 'scalar' }],
-    ['exists_one/2', { variables: 1, round: 2, result: 'scalar' }],
-    ['map/2', { variables: 1, round: 12, result: 'list' }],
-    ['map/3', { variables: 1, round: 12, result: 'list' }],
-    ['filter/2', { variables: 1, round: 13, result: 'list' }],
-    ['all/3', { variables: 2, round: 3, result: 'scalar' }],
-    ['exists/3', { variables: 2, round: 4, result: 'scalar' }],
-    ['existsOne/3', { variables: 2, round: 2, result: 'scalar' }],
-    ['exists_one/3', { variables: 2, round: 2, result: 'scalar' }],
-    ['transformList/3', { variables: 2, round: 12, result: 'list' }],
-    ['transformList/4', { variables: 2, round: 12, result: 'list' }],
-    ['transformMap/3', { variables: 2, round: 32, result: 'map' }],
-    ['transformMap/4', { variables: 2, round: 32, result: 'map' }],
-  ] as const);
+/** Macros by name and number of arguments: the cost of one round, and of the rest, beside the given expressions. */
+const macros: ReadonlyMap<
+  string,
+  { variables: number; round: number; once: number; result: 'scalar' | 'list' | 'map' }
+> = new Map([
+  ['all/2', { variables: 1, round: 3, once: 1, result: 'scalar' }],
+  ['exists/2', { variables: 1, round: 4, once: 1, result: 'scalar' }],
+  ['exists_one/2', { variables: 1, round: 2, once: 2, result: 'scalar' }],
+  ['map/2', { variables: 1, round: 12, once: 11, result: 'list' }],
+  ['map/3', { variables: 1, round: 12, once: 11, result: 'list' }],
+  ['filter/2', { variables: 1, round: 13, once: 11, result: 'list' }],
+  ['all/3', { variables: 2, round: 3, once: 1, result: 'scalar' }],
+  ['exists/3', { variables: 2, round: 4, once: 1, result: 'scalar' }],
+  ['existsOne/3', { variables: 2, round: 2, once: 2, result: 'scalar' }],
+  ['exists_one/3', { variables: 2, round: 2, once: 2, result: 'scalar' }],
+  ['transformList/3', { variables: 2, round: 12, once: 11, result: 'list' }],
+  ['transformList/4', { variables: 2, round: 12, once: 11, result: 'list' }],
+  ['transformMap/3', { variables: 2, round: 32, once: 31, result: 'map' }],
+  ['transformMap/4', { variables: 2, round: 32, once: 31, result: 'map' }],
+] as const);
 
 function estimateMacro(node: CelNode, variables: Variables): Estimate | undefined {
   if (node.op !== 'rcall') return undefined;
@@ -160,11 +166,8 @@ function estimateMacro(node: CelNode, variables: Variables): Estimate | undefine
   const inner = new Map(variables);
   const isMap = range.type?.kind === 'map' || receiver.checkedType?.kind === 'map';
   const value: Estimate = { cost: 1, size: itemSizeOf(range), type: range.type?.element };
-  // Keys of a map have no schema, so no limit but that of a request.
-  const key: Estimate = {
-    cost: 1,
-    size: isMap ? [0, range.type === undefined ? Infinity : 3 * 1024 * 1024] : scalar,
-  };
+  // Keys of a map have no schema; Kubernetes takes them for empty.
+  const key: Estimate = { cost: 1, size: !isMap ? scalar : range.type === undefined ? unknown : [0, 0] };
   const names = args.slice(0, macro.variables).map((arg) => String(arg.args));
   names.forEach((variable, index) => {
     const isValue = macro.variables === 1 ? !isMap : index === 1;
@@ -172,7 +175,7 @@ function estimateMacro(node: CelNode, variables: Variables): Estimate | undefine
   });
   const parts = args.slice(macro.variables).map((arg) => estimate(arg, inner));
   const round = sum(parts) + macro.round;
-  const cost = range.cost + times(range.size[1], round) + listBase;
+  const cost = range.cost + times(range.size[1], round) + macro.once;
   const itemSize = name === 'filter' ? itemSizeOf(range) : parts.at(-1)?.size;
   const result: Estimate = { cost, size: macro.result === 'scalar' ? scalar : [0, range.size[1]] };
   if (macro.result === 'scalar') return result;

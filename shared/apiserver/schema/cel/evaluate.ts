@@ -9,7 +9,7 @@
  */
 import { Optional } from '@marcbachmann/cel-js';
 import type { Old, OldValue } from '../correlate.ts';
-import { fieldError, noField, type Cause, type Problems } from '../field-error.ts';
+import { fieldError, noField, omitted, type Cause, type Problems } from '../field-error.ts';
 import { deepEqual, isObject } from '../json.ts';
 import type { ValidationRule } from '../json-schema.ts';
 import { checkFieldPath } from './field-path.ts';
@@ -105,7 +105,7 @@ export class RuleWalk {
       }
       if (outcome.error !== undefined) this.#problems.add(invalid(errorMessage(outcome, rule)));
       else if (outcome.value !== true) {
-        const cause = this.#failed(compiled, at, path, variables);
+        const cause = this.#failed(compiled, at, path, value, variables);
         const unchanged = !program.usesOldSelf && isUnchanged(nearest);
         if (unchanged) this.#warnings.push(`${cause.field}: ${cause.message}`);
         else this.#problems.add(cause);
@@ -125,6 +125,7 @@ export class RuleWalk {
     compiled: CompiledRule,
     at: RuleNode,
     path: string,
+    value: unknown,
     variables: Readonly<Record<string, unknown>>,
   ): Cause {
     const { rule, message } = compiled;
@@ -134,7 +135,10 @@ export class RuleWalk {
     const made = message === undefined || typeof message === 'string' ? undefined : message.run(variables);
     this.#budget -= made?.cost ?? 0;
     const words = made === undefined ? undefined : usableMessage(made);
-    return ofReason(field, at.node.schema.type ?? '', words ?? defaultMessage(rule), rule.reason);
+    const type = at.node.schema.type;
+    // Large values say nothing beside the words of the rule (kubernetes/kubernetes PR 133832).
+    const shown = type === 'object' || type === 'array' ? omitted : value;
+    return ofReason(field, shown, words ?? defaultMessage(rule), rule.reason);
   }
 }
 
@@ -148,7 +152,7 @@ function isUnchanged(nearest: Counterparts | undefined): boolean {
   return nearest !== undefined && deepEqual(nearest.value, nearest.old.value);
 }
 
-function ofReason(field: string, value: string, words: string, reason: string | undefined): Cause {
+function ofReason(field: string, value: unknown, words: string, reason: string | undefined): Cause {
   switch (reason ?? '') {
     case 'FieldValueForbidden':
       return fieldError.forbidden(field, words);

@@ -52,28 +52,30 @@ export function measured(evaluate: () => unknown, costLimit = perCallLimit): Out
   }
 }
 
-/** Making an error with its place in the source takes about as long as this many steps. */
+/** Making an error with its place in the source takes about as long as this many steps, and goes through the source. */
 const errorCost = 50;
+const errorCostPerCharacter = 0.1;
 
-/** Makes a checked tree count what it does. */
-export function instrument(root: CelNode): void {
+/** Makes a checked tree of a source of this length count what it does. */
+export function instrument(root: CelNode, sourceLength: number): void {
+  const perError = errorCost + sourceLength * errorCostPerCharacter;
   const seen = new Set<CelNode>();
   walk(root, (node) => {
     if (seen.has(node)) return;
     seen.add(node);
-    meterNode(node);
+    meterNode(node, perError);
     if (node.handle !== undefined) meterOperands(node, node.handle);
   });
 }
 
-function meterNode(node: CelNode): void {
+function meterNode(node: CelNode, perError: number): void {
   let inner = node.evaluate;
   const metered: CelNode['evaluate'] = (evaluator, self, scope) => {
     charge(1);
     try {
       return inner.call(node, evaluator, self, scope);
     } catch (error) {
-      if (error !== costExceeded) charge(errorCost);
+      if (error !== costExceeded) charge(perError);
       throw error;
     }
   };

@@ -112,7 +112,7 @@ function compile(
     walk(tree, (node) => {
       usesOldSelf ||= node.op === 'id' && node.args === 'oldSelf';
     });
-    instrument(tree);
+    instrument(tree, source.length);
     return {
       maxCost,
       usesOldSelf,

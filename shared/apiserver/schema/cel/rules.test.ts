@@ -15,8 +15,8 @@ const object = (properties: object, extra: object = {}): object => ({ type: 'obj
 const rule = (source: string, extra: object = {}): object => ({
   'x-kubernetes-validations': [{ rule: source, ...extra }],
 });
-const failed = (source: string, field = 'spec', type = 'object'): string =>
-  `${field}: Invalid value: "${type}": failed rule: ${source}`;
+const failed = (source: string, field = 'spec', value = ''): string =>
+  `${field}: Invalid value: ${value}failed rule: ${source}`;
 
 suite('what a rule sees', () => {
   const properties = {
@@ -111,8 +111,8 @@ suite('what a rule sees', () => {
       ),
     );
     assert.deepEqual(lines(schema.validate({ spec: { names: ['a', 'x'], n: 1 } })), [
-      failed("self != 'x'", 'spec.names[1]', 'string'),
-      failed('self > 1', 'spec.n', 'integer'),
+      failed("self != 'x'", 'spec.names[1]', '"x": '),
+      failed('self > 1', 'spec.n', '1: '),
     ]);
   });
   test('null is not looked at', () => {
@@ -225,11 +225,11 @@ suite('messages and reasons', () => {
   const properties = { n: integer, labels: { type: 'object', additionalProperties: text, maxProperties: 3 } };
   const run = (extra: object): string[] => ruleProblems(properties, [{ rule: 'self.n < 3', ...extra }], spec);
   test('message', () => {
-    assert.deepEqual(run({ message: ' n is too big ' }), ['spec: Invalid value: "object": n is too big']);
+    assert.deepEqual(run({ message: ' n is too big ' }), ['spec: Invalid value: n is too big']);
   });
   test('messageExpression goes before message, when it gives a usable text', () => {
     assert.deepEqual(run({ message: 'm', messageExpression: "'n is %d'.format([self.n])" }), [
-      'spec: Invalid value: "object": n is 5',
+      'spec: Invalid value: n is 5',
     ]);
     for (const messageExpression of [
       "''",
@@ -237,23 +237,19 @@ suite('messages and reasons', () => {
       'string(self.n / 0)',
       "'x'.replace('', 'yyyyyyyyyy').replace('', '" + 'z'.repeat(600) + "')",
     ]) {
-      assert.deepEqual(run({ message: 'm', messageExpression }), ['spec: Invalid value: "object": m']);
+      assert.deepEqual(run({ message: 'm', messageExpression }), ['spec: Invalid value: m']);
     }
   });
   test('reasons', () => {
     assert.deepEqual(run({ reason: 'FieldValueForbidden', message: 'm' }), ['spec: Forbidden: m']);
     assert.deepEqual(run({ reason: 'FieldValueRequired', message: 'm' }), ['spec: Required value: m']);
-    assert.deepEqual(run({ reason: 'FieldValueDuplicate', message: 'm' }), [
-      'spec: Duplicate value: "object"',
-    ]);
-    assert.deepEqual(run({ reason: 'FieldValueInvalid', message: 'm' }), [
-      'spec: Invalid value: "object": m',
-    ]);
+    assert.deepEqual(run({ reason: 'FieldValueDuplicate', message: 'm' }), ['spec: Duplicate value']);
+    assert.deepEqual(run({ reason: 'FieldValueInvalid', message: 'm' }), ['spec: Invalid value: m']);
   });
   test('fieldPath', () => {
-    assert.deepEqual(run({ fieldPath: '.n', message: 'm' }), ['spec.n: Invalid value: "object": m']);
+    assert.deepEqual(run({ fieldPath: '.n', message: 'm' }), ['spec.n: Invalid value: m']);
     assert.deepEqual(run({ fieldPath: ".labels['a.b']", message: 'm' }), [
-      'spec.labels[a.b]: Invalid value: "object": m',
+      'spec.labels[a.b]: Invalid value: m',
     ]);
   });
 });
@@ -271,7 +267,7 @@ suite('transitions', () => {
     const schema = compileSchema(resource(object({ a: { ...text, ...rule('self == oldSelf') } })));
     assert.deepEqual(schema.validate({ spec: { a: 'x' } }, { spec: {} }), []);
     assert.deepEqual(lines(schema.validate({ spec: { a: 'x' } }, { spec: { a: 'y' } })), [
-      failed('self == oldSelf', 'spec.a', 'string'),
+      failed('self == oldSelf', 'spec.a', '"x": '),
     ]);
   });
   test('optionalOldSelf runs on creation as well', () => {
@@ -320,8 +316,8 @@ suite('transitions', () => {
       },
     };
     assert.deepEqual(lines(schema.validate(now, old)), [
-      failed('self >= oldSelf', 'spec.l[0].v', 'integer'),
-      failed('self >= oldSelf', 'spec.l[1].v', 'integer'),
+      failed('self >= oldSelf', 'spec.l[0].v', '4: '),
+      failed('self >= oldSelf', 'spec.l[1].v', '4: '),
     ]);
   });
   test('atomic maps have no old fields', () => {
@@ -343,4 +339,84 @@ test('rules wait until the values are what they rely on', () => {
     'spec.n: Required value',
     '<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation',
   ]);
+});
+
+suite('rules of published resources', () => {
+  const list = (items: object, maxItems: number): object => ({ type: 'array', items, maxItems });
+  const cases: readonly (readonly [
+    name: string,
+    schema: object,
+    rule: string,
+    valid: unknown,
+    invalid: unknown,
+  ])[] = [
+    [
+      'labels without wildcards (Istio)',
+      { type: 'object', additionalProperties: { type: 'string' }, maxProperties: 4_096 },
+      "self.all(key, !key.contains('*'))",
+      { app: '*' },
+      { 'a*': 'x' },
+    ],
+    [
+      'unique entries (Cluster API)',
+      list({ type: 'string', minLength: 1, maxLength: 256 }, 32),
+      'self.all(x, self.exists_one(y, x == y))',
+      ['a', 'b'],
+      ['a', 'a'],
+    ],
+    [
+      'names that differ by more than case',
+      list({ type: 'object', properties: { name: { type: 'string', maxLength: 63 } } }, 25),
+      'self.all(c1, !has(c1.name) || self.filter(c2, has(c2.name) && c2.name.lowerAscii() == c1.name.lowerAscii()).size() == 1)',
+      [{ name: 'a' }, { name: 'b' }, {}],
+      [{ name: 'a' }, { name: 'A' }],
+    ],
+    [
+      'as many addresses as replicas (Kube-OVN)',
+      {
+        type: 'object',
+        properties: {
+          ips: { type: 'array', items: { type: 'string' } },
+          replicas: { type: 'integer', default: 1 },
+        },
+      },
+      '!has(self.ips) || size(self.ips) == 0 || size(self.ips) >= self.replicas',
+      { ips: ['a'], replicas: 1 },
+      { ips: ['a'], replicas: 2 },
+    ],
+    [
+      'one of (Gateway API)',
+      {
+        type: 'object',
+        properties: {
+          type: { type: 'string', enum: ['A', 'B'] },
+          a: { type: 'object' },
+          b: { type: 'object' },
+        },
+      },
+      "!(has(self.a) && self.type != 'A') && !(!has(self.a) && self.type == 'A')",
+      { type: 'A', a: {} },
+      { type: 'B', a: {} },
+    ],
+    [
+      'unique pairs (Gateway API)',
+      list(
+        {
+          type: 'object',
+          properties: { port: { type: 'integer' }, name: { type: 'string', maxLength: 253 } },
+        },
+        16,
+      ),
+      'self.all(l1, self.exists_one(l2, l1.port == l2.port && (has(l1.name) && has(l2.name) ? l1.name == l2.name : !has(l1.name) && !has(l2.name))))',
+      [{ port: 80 }, { port: 80, name: 'a' }],
+      [{ port: 80 }, { port: 80 }],
+    ],
+  ];
+  for (const [name, schema, source, valid, invalid] of cases) {
+    test(name, () => {
+      const compiled = compileSchema(resource({ ...schema, ...rule(source) }));
+      assert.deepEqual(compiled.validate({ spec: valid }), []);
+      assert.deepEqual(lines(compiled.validate({ spec: invalid })), [failed(source)]);
+    });
+  }
 });

@@ -97,6 +97,7 @@ export class RuleScope {
     class TypedObject extends CelObject {}
     this.#classes.set(type, TypedObject);
     this.environment.registerType(path, { fields, ctor: TypedObject } as { fields: Record<string, string> });
+    this.environment.registerOperator(`${path} == null`, () => false);
     this.environment.registerOperator(`${path} == ${path}`, (a: CelObject, b: CelObject) =>
       deepEqual(a.raw, b.raw),
     );

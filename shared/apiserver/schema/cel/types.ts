@@ -26,7 +26,7 @@ export type CelKind =
 export interface CelType {
   readonly kind: CelKind;
   readonly nullable: boolean;
-  /** Characters, items or entries at most. */
+  /** Characters, items or entries at most; what has none of them counts as empty, which makes comparing it free. */
   readonly maxElements: number;
   /** Bytes of the shortest JSON of such a value. */
   readonly minSizeBytes: number;
@@ -63,11 +63,11 @@ export function celTypeOf(node: SchemaNode, resource = false): CelType | undefin
     case 'string':
       return stringType(node);
     case 'boolean':
-      return { kind: 'bool', nullable, maxElements: 1, minSizeBytes: 4 };
+      return { kind: 'bool', nullable, maxElements: 0, minSizeBytes: 4 };
     case 'number':
-      return { kind: 'double', nullable, maxElements: 1, minSizeBytes: 1 };
+      return { kind: 'double', nullable, maxElements: 0, minSizeBytes: 1 };
     case 'integer':
-      return { kind: 'int', nullable, maxElements: 1, minSizeBytes: 1 };
+      return { kind: 'int', nullable, maxElements: 0, minSizeBytes: 1 };
     default:
       return undefined;
   }
@@ -94,7 +94,7 @@ const text: CelType = { kind: 'string', nullable: false, maxElements: maxRequest
 const resourceMetadata: CelType = {
   kind: 'object',
   nullable: false,
-  maxElements: 1,
+  maxElements: 0,
   minSizeBytes: 2,
   fields: new Map([
     ['name', { name: 'name', type: text }],
@@ -119,7 +119,7 @@ function objectType(node: SchemaNode, resource: boolean): CelType {
     for (const name of ['apiVersion', 'kind']) fields.set(name, { name, type: text });
     fields.set('metadata', { name: 'metadata', type: resourceMetadata });
   }
-  return { kind: 'object', nullable: node.nullable, maxElements: 1, minSizeBytes, fields };
+  return { kind: 'object', nullable: node.nullable, maxElements: 0, minSizeBytes, fields };
 }
 
 function stringType(node: SchemaNode): CelType {
@@ -131,11 +131,11 @@ function stringType(node: SchemaNode): CelType {
       return { kind: 'bytes', nullable, maxElements, minSizeBytes: 2 };
     }
     case 'duration':
-      return { kind: 'duration', nullable, maxElements: 32, minSizeBytes: 4 };
+      return { kind: 'duration', nullable, maxElements: 32, minSizeBytes: 3 };
     case 'date':
-      return { kind: 'timestamp', nullable, maxElements: 10, minSizeBytes: 10 };
+      return { kind: 'timestamp', nullable, maxElements: 12, minSizeBytes: 12 };
     case 'date-time':
-      return { kind: 'timestamp', nullable, maxElements: 29, minSizeBytes: 21 };
+      return { kind: 'timestamp', nullable, maxElements: 32, minSizeBytes: 21 };
     default:
   }
   const longest = node.enumeration?.reduce<number>(

@@ -1,0 +1,263 @@
+/**
+ * Server-side apply, and the keeping of `metadata.managedFields` on all other writes. Pure: objects in, objects
+ * out; the clock is an argument.
+ *
+ * What apply does: https://kubernetes.io/docs/reference/using-api/server-side-apply/. How: as
+ * sigs.k8s.io/structured-merge-diff and k8s.io/apimachinery pkg/util/managedfields do. The README
+ * beside this file says where it differs.
+ *
+ * @module
+ */
+import { deepEqual, fieldOf, isObject, type JsonObject } from '../schema/json.ts';
+import { assertNesting } from '../patch/bounds.ts';
+import { Refusal } from '../patch/refusal.ts';
+import { compare } from './compare.ts';
+import { conflictRefusal } from './conflicts.ts';
+import { equalSets, FieldSet, union } from './field-set.ts';
+import { fieldsOf } from './fields-of.ts';
+import { kubectl, withLastApplied, withoutLastApplied } from './last-applied.ts';
+import {
+  decodeManagedFields,
+  encodeManagedFields,
+  isReset,
+  managerId,
+  withoutAncient,
+  type Manager,
+  type Managers,
+} from './managed-fields.ts';
+import { mergeApplied } from './merge.ts';
+import { afterChange, conflictsOf, fieldPath, ownable, without } from './ownership.ts';
+import { prune } from './prune.ts';
+import { removeFields } from './remove.ts';
+import type { ApplyType } from './type.ts';
+import { conformed } from './typed-sets.ts';
+import { problemsOf } from './validate.ts';
+
+/** A write as the bookkeeping sees it. */
+export interface WriteContext {
+  /** Of the objects, from `applyTypeOf`. */
+  readonly type: ApplyType;
+  /** Who writes: `fieldManager` of the request, or from the user agent; see `managerName`. */
+  readonly manager: string;
+  /** The version of the API that the request uses, `apps/v1`. */
+  readonly apiVersion: string;
+  /** '' for the object itself, else `status`, `scale`. */
+  readonly subresource?: string;
+  readonly now: Date;
+  /** Fields that this endpoint does not write, `[['status']]`: nobody comes to own them through it. */
+  readonly resetFields?: readonly (readonly string[])[];
+}
+
+export interface ApplyContext extends WriteContext {
+  /** Take over what others own. */
+  readonly force?: boolean;
+}
+
+export interface ApplyResult {
+  /** With `managedFields`. Shares parts of both arguments: treat all of them as constant. */
+  readonly object: JsonObject;
+  /** Whether the object, its `managedFields` included, is another than before. */
+  readonly isChanged: boolean;
+}
+
+/** What only the server sets; in a configuration it means nothing. */
+const serverFields = FieldSet.of(
+  ...[
+    'creationTimestamp',
+    'deletionTimestamp',
+    'deletionGracePeriodSeconds',
+    'generation',
+    'managedFields',
+  ].map((name) => fieldPath('metadata', name)),
+  ...['resourceVersion', 'selfLink', 'uid'].map((name) => fieldPath('metadata', name)),
+);
+
+/**
+ * Applies a configuration: what it says becomes so, what its manager applied before and does no longer goes, and
+ * the manager owns what it says. Preconditions in it (`metadata.uid`, `metadata.resourceVersion`) are the
+ * caller's to check; they are not merged.
+ *
+ * @param live the object as stored; `undefined` to create it.
+ * @param applied the decoded request body; anything.
+ * @throws {Refusal} 400 for a body that is no configuration of this type, 409 with a cause for each conflict.
+ */
+export function serverSideApply(
+  live: JsonObject | undefined,
+  applied: unknown,
+  context: ApplyContext,
+): ApplyResult {
+  const { type } = context;
+  const configuration = configurationOf(applied, context);
+  const { object: before, managers: found } = opened(live, context);
+  const self = managerId({ ...identity(context), operation: 'Apply' });
+  const previous = found.get(self);
+  const fields = ownable(fieldsOf(configuration, type));
+  const managers = new Map(found);
+  managers.set(self, { ...identity(context), operation: 'Apply', time: previous?.time, fields });
+
+  let merged = mergeApplied(before, configuration, type);
+  if (previous !== undefined) {
+    const owned = [...managers.values()].reduce((all, manager) => union(all, manager.fields), new FieldSet());
+    const pruned = prune(merged, previous.fields, owned, type);
+    // Pruning takes along a list or map that it leaves without content: what was applied as empty comes back.
+    if (pruned !== merged) merged = mergeApplied(pruned ?? {}, configuration, type);
+  }
+  const comparison = compare(before, merged, type);
+  const conflicts = conflictsOf(managers, self, comparison);
+  if (conflicts.length > 0 && context.force !== true) {
+    const real =
+      context.manager === kubectl
+        ? withoutLastApplied(conflicts, before, context.apiVersion, type)
+        : conflicts;
+    if (real.length > 0) throw conflictRefusal(real);
+  }
+  const after = afterChange(managers, self, comparison);
+  let object = merged as JsonObject;
+  if (context.manager === kubectl) object = withLastApplied(object, configuration);
+  const isSame = live !== undefined && deepEqual(before, object);
+  const own = after.get(self);
+  if (own !== undefined && !(isSame && previous !== undefined && equalSets(previous.fields, fields))) {
+    after.set(self, { ...own, time: timeText(context.now) });
+  }
+  const entries = encodeManagedFields(after);
+  const isChanged = !isSame || !deepEqual(entriesOf(live) ?? [], entries);
+  return { object: isChanged ? withEntries(object, entries) : (live ?? object), isChanged };
+}
+
+/**
+ * The object of a create, update or patch with its `managedFields` brought up to date: the manager owns what it
+ * changed. A request may set the entries itself, and remove them with `[]` or `[{}]`.
+ *
+ * @param live the object as stored; `undefined` for a create.
+ * @param updated the object as it is to be stored. Neither is changed; the result shares parts of both.
+ * @throws {Refusal} 400 for an object that is nested too deep.
+ */
+export function trackUpdate(
+  live: JsonObject | undefined,
+  updated: JsonObject,
+  context: WriteContext,
+): JsonObject {
+  assertNesting(updated, 'the object');
+  const before = live === undefined ? {} : withEntries(live, undefined);
+  const object = withEntries(updated, undefined);
+  const managers = managersOfUpdate(live, updated, context);
+  // An object whose ownership is not recorded stays so until somebody applies to it.
+  if (managers.size === 0 && live !== undefined) return object;
+  return withEntries(object, encodeManagedFields(updatedManagers(before, object, managers, context)));
+}
+
+function updatedManagers(
+  before: JsonObject,
+  object: JsonObject,
+  managers: Managers,
+  context: WriteContext,
+): Managers {
+  const changes = without(compare(before, object, context.type), resetSet(context));
+  const after = afterChange(managers, undefined, changes);
+  const mine = ownable(union(changes.modified, changes.added));
+  if (!mine.isEmpty) {
+    const manager = { ...identity(context), operation: 'Update' } as const;
+    const id = managerId(manager);
+    const previous = after.get(id);
+    const fields = previous === undefined ? mine : union(previous.fields, mine);
+    after.set(id, { ...manager, time: timeText(context.now), fields });
+  }
+  return withoutAncient(after);
+}
+
+function managersOfUpdate(
+  live: JsonObject | undefined,
+  updated: JsonObject,
+  context: WriteContext,
+): Managers {
+  const stored = decodeManagedFields(entriesOf(live)) ?? new Map<string, Manager>();
+  const sent = entriesOf(updated);
+  const isOfObject = (context.subresource ?? '') === '';
+  if (isOfObject && isReset(sent)) return new Map();
+  const wanted = isOfObject ? decodeManagedFields(sent) : undefined;
+  // Clients that know nothing of the entries drop them, and entries that make no sense are nobody's wish.
+  return conformedManagers(wanted === undefined || wanted.size === 0 ? stored : wanted, context.type);
+}
+
+/** The live object without its entries, and who owns it; on the first apply, what is there is one manager's. */
+function opened(
+  live: JsonObject | undefined,
+  context: ApplyContext,
+): { readonly object: JsonObject; readonly managers: Managers } {
+  if (live === undefined) return { object: {}, managers: new Map() };
+  const object = withEntries(live, undefined);
+  const managers = decodeManagedFields(entriesOf(live)) ?? new Map<string, Manager>();
+  if (managers.size > 0) return { object, managers: conformedManagers(managers, context.type) };
+  const first: WriteContext = { ...context, manager: 'before-first-apply', subresource: '' };
+  return { object, managers: updatedManagers({}, object, managers, first) };
+}
+
+function conformedManagers(managers: Managers, type: ApplyType): Managers {
+  const after = new Map<string, Manager>();
+  for (const [id, manager] of managers) {
+    const fields = conformed(manager.fields, type);
+    after.set(id, fields === manager.fields ? manager : { ...manager, fields });
+  }
+  return after;
+}
+
+function configurationOf(applied: unknown, context: ApplyContext): JsonObject {
+  if (!isObject(applied)) throw new Refusal(400, 'an applied configuration must be an object');
+  assertNesting(applied, 'the configuration');
+  const apiVersion = fieldOf(applied, 'apiVersion');
+  if (apiVersion !== context.apiVersion) {
+    const specified = typeof apiVersion === 'string' ? apiVersion : '';
+    throw new Refusal(
+      400,
+      `Incorrect version specified in apply patch. Specified patch version: ${specified}, expected: ${context.apiVersion}`,
+    );
+  }
+  const entries = entriesOf(applied);
+  if (entries !== undefined && entries !== null) throw new Refusal(400, 'metadata.managedFields must be nil');
+  const problems = problemsOf(applied, context.type);
+  if (problems.length > 0) {
+    const text = problems.length === 1 ? (problems[0] ?? '') : `errors:\n  ${problems.join('\n  ')}`;
+    throw new Refusal(400, `failed to create typed patch object (${nameOf(applied)}): ${text}`);
+  }
+  const ignored = union(serverFields, resetSet(context));
+  return (removeFields(applied, ignored, context.type) ?? {}) as JsonObject;
+}
+
+function nameOf(object: JsonObject): string {
+  const metadata = fieldOf(object, 'metadata');
+  const field = (name: string) => {
+    const value = isObject(metadata) ? fieldOf(metadata, name) : undefined;
+    return typeof value === 'string' ? value : '';
+  };
+  const kind = fieldOf(object, 'kind');
+  return `${field('namespace')}/${field('name')}; ${String(object['apiVersion'])}, Kind=${typeof kind === 'string' ? kind : ''}`;
+}
+
+function identity({ manager, apiVersion, subresource }: WriteContext) {
+  return { name: manager, apiVersion, subresource: subresource ?? '' };
+}
+
+function resetSet({ resetFields }: WriteContext): FieldSet {
+  return FieldSet.of(...(resetFields ?? []).map((names) => fieldPath(...names)));
+}
+
+function entriesOf(object: JsonObject | undefined): unknown {
+  const metadata = object === undefined ? undefined : fieldOf(object, 'metadata');
+  return isObject(metadata) ? fieldOf(metadata, 'managedFields') : undefined;
+}
+
+function withEntries(object: JsonObject, entries: readonly JsonObject[] | undefined): JsonObject {
+  const metadata = fieldOf(object, 'metadata');
+  const hasEntries = isObject(metadata) && Object.hasOwn(metadata, 'managedFields');
+  if (entries === undefined || entries.length === 0) {
+    if (!hasEntries) return object;
+    const { managedFields: _, ...rest } = metadata;
+    return { ...object, metadata: rest };
+  }
+  return { ...object, metadata: { ...(isObject(metadata) ? metadata : {}), managedFields: entries } };
+}
+
+/** As the API writes times: whole seconds. */
+function timeText(now: Date): string {
+  return `${now.toISOString().slice(0, 19)}Z`;
+}

@@ -1,0 +1,79 @@
+/**
+ * Who owns what after an object changed.
+ *
+ * @module
+ */
+import type { Comparison } from './compare.ts';
+import type { Conflict } from './conflicts.ts';
+import { difference, FieldSet, intersection, recursiveDifference, union } from './field-set.ts';
+import type { Manager, Managers } from './managed-fields.ts';
+import { fieldElement, type FieldPath } from './path-element.ts';
+
+/** The path of nested fields: `metadata`, `name`. */
+export function fieldPath(...names: readonly string[]): FieldPath {
+  return names.map(fieldElement);
+}
+
+/** What the server itself sets: nobody owns it. */
+const unowned = FieldSet.of(
+  fieldPath('apiVersion'),
+  fieldPath('kind'),
+  fieldPath('metadata'),
+  ...[
+    'name',
+    'namespace',
+    'creationTimestamp',
+    'selfLink',
+    'uid',
+    'clusterName',
+    'generation',
+    'managedFields',
+    'resourceVersion',
+  ].map((name) => fieldPath('metadata', name)),
+);
+
+export function ownable(fields: FieldSet): FieldSet {
+  return difference(fields, unowned);
+}
+
+/** The comparison without fields that the endpoint does not write, such as `status` without its subresource. */
+export function without(comparison: Comparison, fields: FieldSet): Comparison {
+  if (fields.isEmpty) return comparison;
+  return {
+    added: recursiveDifference(comparison.added, fields),
+    modified: recursiveDifference(comparison.modified, fields),
+    removed: recursiveDifference(comparison.removed, fields),
+  };
+}
+
+/** Fields of others that changed, by manager, then by path. */
+export function conflictsOf(managers: Managers, self: string, { added, modified }: Comparison): Conflict[] {
+  const changed = union(modified, added);
+  if (changed.isEmpty) return [];
+  return [...managers]
+    .filter(([id]) => id !== self)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .flatMap(([, manager]) => {
+      return [...intersection(manager.fields, changed).paths()].map((path) => ({ manager, path }));
+    });
+}
+
+/**
+ * The managers after a change by one of them: what was changed or removed is no longer owned by the others; who
+ * owns nothing is no longer there.
+ *
+ * @param self whose fields are left as they are; `undefined` where the change may be at anybody's cost.
+ */
+export function afterChange(
+  managers: Managers,
+  self: string | undefined,
+  comparison: Comparison,
+): Map<string, Manager> {
+  const lost = union(union(comparison.modified, comparison.added), comparison.removed);
+  const after = new Map<string, Manager>();
+  for (const [id, manager] of managers) {
+    const fields = id === self || lost.isEmpty ? manager.fields : difference(manager.fields, lost);
+    if (!fields.isEmpty) after.set(id, fields === manager.fields ? manager : { ...manager, fields });
+  }
+  return after;
+}

@@ -1,0 +1,62 @@
+/**
+ * Field sets in the light of a type.
+ *
+ * @module
+ */
+import { FieldSet } from './field-set.ts';
+import type { PathElement } from './path-element.ts';
+import { fieldType, type ApplyType } from './type.ts';
+
+/**
+ * The set with all named fields on the way to its members: who owns `.spec.template.spec.x` also holds
+ * `.spec.template`, which as a struct has no owner of its own, but not a map or list on the way.
+ */
+export function withNamedParents(set: FieldSet, type: ApplyType): FieldSet {
+  const whole = new FieldSet();
+  for (const element of set.members) whole.members.add(element);
+  for (const [element, child] of set.children) {
+    if (type.map !== undefined && element.startsWith('f:') && type.map.fields.has(element.slice(2))) {
+      whole.members.add(element);
+    }
+    whole.children.set(element, withNamedParents(child, typeAt(type, element)));
+  }
+  return whole;
+}
+
+/**
+ * The set as a type has it whose lists or maps became atomic after the set was written: what owned fields in
+ * them now owns them. The set itself where nothing is to be done.
+ */
+export function conformed(set: FieldSet, type: ApplyType): FieldSet {
+  const changed = new Map<PathElement, FieldSet | undefined>();
+  for (const [element, child] of set.children) {
+    const inner = typeAt(type, element);
+    const after = isOneValue(inner) ? undefined : conformed(child, inner);
+    if (after !== child) changed.set(element, after);
+  }
+  if (changed.size === 0) return set;
+  const whole = new FieldSet();
+  for (const element of set.members) whole.members.add(element);
+  for (const [element, child] of set.children) {
+    const after = changed.has(element) ? changed.get(element) : child;
+    if (after === undefined) whole.members.add(element);
+    else whole.children.set(element, after);
+  }
+  return whole;
+}
+
+function typeAt(type: ApplyType, element: PathElement): ApplyType {
+  if (element.startsWith('f:')) {
+    return type.map === undefined ? nothing : fieldType(type.map, element.slice(2));
+  }
+  return type.list?.items ?? nothing;
+}
+
+const nothing: ApplyType = { scalar: undefined, list: undefined, map: undefined };
+
+/** Only where the type says so for sure: data without schema may be of any kind. */
+function isOneValue({ scalar, list, map }: ApplyType): boolean {
+  if (scalar !== undefined) return false;
+  if (map !== undefined) return map.atomic && list === undefined;
+  return list?.relation === 'atomic';
+}
