@@ -142,21 +142,10 @@ export function labelSelectorText(selector: LabelSelector): string {
 }
 
 function requirementText({ key, operator, values }: LabelRequirement): string {
-  switch (operator) {
-    case 'exists':
-      return key;
-    case '!':
-      return `!${key}`;
-    case 'in':
-    case 'notin':
-      return `${key} ${operator} (${values.join(',')})`;
-    case '=':
-    case '==':
-    case '!=':
-    case '>':
-    case '<':
-      return `${key}${operator}${values[0] ?? ''}`;
-  }
+  if (operator === 'exists') return key;
+  if (operator === '!') return `!${key}`;
+  if (operator === 'in' || operator === 'notin') return `${key} ${operator} (${values.join(',')})`;
+  return `${key}${operator}${values[0] ?? ''}`;
 }
 
 function holds({ key, operator, values }: LabelRequirement, labels: Labels): boolean {
