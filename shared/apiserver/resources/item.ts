@@ -1,0 +1,92 @@
+/**
+ * Stored objects as a version of their kind shows them, and back.
+ *
+ * @module
+ */
+import { isObject, type JsonObject } from '../schema/json.ts';
+import type { Change, ChangeType, StoredObject, VersionedText } from '../store/object.ts';
+import type { Resource } from './resource.ts';
+
+/** An object to be shown. Its text is made from the object, or the object from the text, when it is asked for. */
+export class Item {
+  readonly resource: Resource;
+  readonly #stored: StoredObject | undefined;
+  #object: JsonObject | undefined;
+  #text: string | undefined;
+
+  private constructor(resource: Resource, stored: StoredObject | undefined, object: JsonObject | undefined) {
+    this.resource = resource;
+    this.#stored = stored;
+    this.#object = object;
+    if (stored !== undefined && resource.codec === undefined) this.#text = stored.text;
+  }
+
+  static ofStored(resource: Resource, stored: StoredObject): Item {
+    return new Item(resource, stored, undefined);
+  }
+
+  /** Of what is not stored: the result of a dry run, a subresource. */
+  static ofObject(resource: Resource, object: JsonObject): Item {
+    return new Item(resource, undefined, object);
+  }
+
+  /** Where it came from; `undefined` for what is not stored. */
+  get stored(): StoredObject | undefined {
+    return this.#stored;
+  }
+
+  /** The object. Shared by all who read it: never changed. */
+  get object(): JsonObject {
+    this.#object ??= this.#decode();
+    return this.#object;
+  }
+
+  /** Its JSON. */
+  get text(): string {
+    this.#text ??= JSON.stringify(this.object);
+    return this.#text;
+  }
+
+  #decode(): JsonObject {
+    if (this.#stored === undefined) throw new TypeError('an item of nothing');
+    const object: unknown = JSON.parse(this.#stored.text);
+    if (!isObject(object)) throw new TypeError('stored JSON that is no object');
+    return this.resource.codec?.decode(object) ?? object;
+  }
+}
+
+/** A change to be shown to a watch. */
+export interface ItemChange {
+  readonly type: ChangeType;
+  readonly item: Item;
+}
+
+const itemsOfChanges = new WeakMap<Change, Map<Resource, Item>>();
+
+/** The item of a change: the same one for all watches of a version of the kind, so that its text is made once. */
+export function itemOf(resource: Resource, change: Change): Item {
+  let items = itemsOfChanges.get(change);
+  if (items === undefined) itemsOfChanges.set(change, (items = new Map()));
+  let item = items.get(resource);
+  if (item === undefined) items.set(resource, (item = Item.ofStored(resource, change.object)));
+  return item;
+}
+
+/**
+ * The text to store an object as: `apiVersion`, `kind`, then `metadata` with `resourceVersion` first, where the
+ * store puts the version.
+ *
+ * @param object as this version shows it; whatever `resourceVersion` it has is left out.
+ */
+export function storedText(resource: Resource, object: JsonObject): VersionedText {
+  const encoded = resource.codec?.encode(object) ?? object;
+  const { apiVersion: _version, kind, metadata, ...rest } = encoded;
+  const { resourceVersion: _replaced, ...meta } = isObject(metadata) ? metadata : {};
+  const before =
+    `{"apiVersion":${JSON.stringify(resource.storedApiVersion)},"kind":${JSON.stringify(kind)},` +
+    '"metadata":{"resourceVersion":"';
+  const metaText = JSON.stringify(meta);
+  const restText = JSON.stringify(rest);
+  const after = `"${metaText === '{}' ? '}' : `,${metaText.slice(1)}`}${restText === '{}' ? '}' : `,${restText.slice(1)}`}`;
+  return { before, after };
+}

@@ -1,0 +1,82 @@
+/**
+ * Between HTTP and the verbs: a request whose path is understood and whose body is decoded, and its answer, not yet
+ * in the form in which the client wants it.
+ *
+ * @module
+ */
+import type { Item, ItemChange } from '../resources/item.ts';
+import type { Resource, Subresource, Verb } from '../resources/resource.ts';
+
+/** Who asks. */
+export interface User {
+  readonly name: string;
+  readonly groups: readonly string[];
+}
+
+export const patchMediaTypes = [
+  'application/json-patch+json',
+  'application/merge-patch+json',
+  'application/strategic-merge-patch+json',
+  'application/apply-patch+yaml',
+] as const;
+export type PatchMediaType = (typeof patchMediaTypes)[number];
+
+export interface Body {
+  /** The decoded JSON or YAML; anything. */
+  readonly value: unknown;
+  /** Fields that stand there twice, as strict field validation names them: `duplicate field "spec.a"`. */
+  readonly duplicates: readonly string[];
+}
+
+export interface ResourceRequest {
+  readonly verb: Verb;
+  readonly resource: Resource;
+  readonly subresource: Subresource | undefined;
+  /** '' for cluster-scoped objects, and for a collection over all namespaces. */
+  readonly namespace: string;
+  /** '' for collections. */
+  readonly name: string;
+  /** Not looked at yet: the verbs read it and refuse what makes no sense. */
+  readonly query: URLSearchParams;
+  readonly body: Body | undefined;
+  /** Of a patch. */
+  readonly patchType: PatchMediaType | undefined;
+  readonly user: User;
+  /** For the name of the field manager, where the query has none. */
+  readonly userAgent: string | undefined;
+  /** For the Warning headers of the answer; the verbs add to it. */
+  readonly warnings: string[];
+  /** Aborted when the client has gone or the server stops. A write that was begun is finished all the same. */
+  readonly signal: AbortSignal;
+}
+
+export interface ItemList {
+  readonly resource: Resource;
+  readonly items: readonly Item[];
+  readonly version: bigint;
+  readonly continue: string | undefined;
+  /** `undefined` where it is not known, as with selectors. */
+  readonly remaining: number | undefined;
+}
+
+/** What a watch gives. */
+export type WatchEvent =
+  | ItemChange
+  /** All up to this version was given. `initialEventsEnd`: all that was there when the watch began. */
+  | { readonly type: 'BOOKMARK'; readonly version: bigint; readonly initialEventsEnd: boolean };
+
+export interface ItemWatch {
+  readonly resource: Resource;
+  /**
+   * Batches, never empty; ends when the time of the watch is up, the signal is aborted, or its resource is no longer
+   * served. Throws what an ERROR event is to be made of (`ApiError`).
+   */
+  readonly events: AsyncIterable<readonly WatchEvent[]>;
+}
+
+export type ResourceAnswer =
+  | { readonly kind: 'item'; readonly code: 200 | 201 | 202; readonly item: Item }
+  | { readonly kind: 'list'; readonly list: ItemList }
+  | { readonly kind: 'watch'; readonly watch: ItemWatch }
+  /** A Status of success, as some deletions answer. */
+  | { readonly kind: 'status'; readonly code: 200 | 202; readonly body: object };
