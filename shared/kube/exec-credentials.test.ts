@@ -143,6 +143,9 @@ users:
     using directory = temporaryDirectory();
     const endless = credentials(plugin(directory.path, 'exec sleep 60'), { timeoutMs: 50 });
     await assert.rejects(endless.current(signal), /it has 50 ms/);
+    // Its child outlives it and keeps stdout open.
+    const left = credentials(plugin(directory.path, 'sleep 2 & wait'), { timeoutMs: 50 });
+    await assert.rejects(left.current(signal), /it has 50 ms/);
   });
 
   test('an abort does not wait for it, and the next call gets its answer', async () => {

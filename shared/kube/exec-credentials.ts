@@ -94,7 +94,11 @@ async function runPlugin(options: ExecOptions): Promise<string> {
     stdio: ['ignore', 'pipe', stderr],
   });
   // Not spawn's own timeout: for a program that cannot be started, Node.js leaves that timer running.
-  const timer = setTimeout(() => child.kill('SIGKILL'), timeoutMs);
+  const timer = setTimeout(() => {
+    child.kill('SIGKILL');
+    // A child of the plugin may still hold the other end.
+    child.stdout.destroy();
+  }, timeoutMs);
   const chunks: Buffer[] = [];
   let sizeBytes = 0;
   child.stdout.on('data', (chunk: Buffer) => {
