@@ -9,7 +9,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { request, type RequestOptions } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -141,11 +141,13 @@ export class Cluster implements AsyncDisposable {
       ...(anonymous ? { cert: undefined, key: undefined, auth: undefined } : {}),
       method,
       headers: {
-        ...(anonymous ? {} : (access.headers as OutgoingHttpHeaders | undefined)),
         ...(text === undefined ? {} : { 'content-type': type, 'content-length': Buffer.byteLength(text) }),
         ...headers,
       },
     });
+    if (!anonymous) {
+      for (const [name, value] of Object.entries(access.headers ?? {})) sent.setHeader(name, value ?? '');
+    }
     // A server that refuses a body may close before it has read it.
     const answered = once(sent, 'response');
     sent.end(text);
