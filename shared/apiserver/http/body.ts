@@ -1,0 +1,140 @@
+/**
+ * The body of a request: read as far as it may be long, decoded as its media type says.
+ *
+ * @module
+ */
+import type { IncomingMessage } from 'node:http';
+
+import { type ApiError, apiErrors } from '../resources/api-error.ts';
+import type { Resource, Verb } from '../resources/resource.ts';
+import { type Body, type PatchMediaType, patchMediaTypes } from '../verbs/request.ts';
+import { JsonMistake } from './careful-json.ts';
+import { decodeJson } from './json-body.ts';
+import { decodeYaml, YamlMistake } from './yaml-body.ts';
+
+/** How apiserver reads it: not at all, or as one of these. */
+export type BodyFormat = 'json' | 'yaml';
+
+const objectMediaTypes = ['application/json', 'application/yaml'];
+const formats: Readonly<Record<string, BodyFormat>> = {
+  'application/json': 'json',
+  'application/yaml': 'yaml',
+};
+
+/**
+ * What a request that is no patch has in its body, by its Content-Type; JSON without one.
+ *
+ * @throws {ApiError} 415
+ */
+export function bodyFormat(contentType: string | undefined): BodyFormat {
+  const format = contentType === undefined ? 'json' : formats[mediaType(contentType)];
+  if (format === undefined) throw apiErrors.unsupportedMediaType('', objectMediaTypes);
+  return format;
+}
+
+/** @throws {ApiError} 415, which names what this kind can be patched with. */
+export function patchFormat(contentType: string | undefined, resource: Resource): PatchMediaType {
+  const sent = contentType === undefined ? '' : mediaType(contentType);
+  // Nothing tells how to merge the lists of a kind that a CustomResourceDefinition made.
+  const accepted = resource.isCustom ? customPatchMediaTypes : patchMediaTypes;
+  const type = accepted.find((one) => one === sent);
+  if (type === undefined) throw apiErrors.unsupportedMediaType('', accepted);
+  return type;
+}
+
+const customPatchMediaTypes = patchMediaTypes.filter(
+  (type) => type !== 'application/strategic-merge-patch+json',
+);
+
+function mediaType(contentType: string): string {
+  const end = contentType.indexOf(';');
+  return (end === -1 ? contentType : contentType.slice(0, end)).trim().toLowerCase();
+}
+
+/** Whether there is a body to come; an empty one counts as none. */
+export function hasBody(request: IncomingMessage): boolean {
+  const { headers } = request;
+  const length = headers['content-length'];
+  return length === undefined ? headers['transfer-encoding'] !== undefined : length !== '0';
+}
+
+/**
+ * Reads the whole body and keeps at most `limitBytes` of it. What comes after is for the caller to drop.
+ *
+ * @throws {ApiError} 413 as soon as it is known to be longer; {@link ClientGoneError} when it ends before its end.
+ */
+export function readBody(request: IncomingMessage, limitBytes: number): Promise<Buffer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+  if (Number(request.headers['content-length'] ?? 0) > limitBytes) {
+    reject(tooLarge(limitBytes));
+    return promise;
+  }
+  let first: Buffer | undefined;
+  let more: Buffer[] | undefined;
+  let length = 0;
+  const onData = (chunk: Buffer): void => {
+    length += chunk.length;
+    if (length > limitBytes) {
+      more = first = undefined;
+      request.off('data', onData);
+      request.resume();
+      reject(tooLarge(limitBytes));
+    } else if (first === undefined) first = chunk;
+    else (more ??= [first]).push(chunk);
+  };
+  request.on('data', onData);
+  request.once('end', () => {
+    resolve(more === undefined ? (first ?? Buffer.alloc(0)) : Buffer.concat(more, length));
+  });
+  request.once('close', () => {
+    if (!request.readableEnded) reject(new ClientGoneError());
+  });
+  return promise;
+}
+
+/** There is nobody left to answer. */
+export class ClientGoneError extends Error {
+  override readonly name = 'ClientGoneError';
+  constructor() {
+    super('the client has gone before the end of its request');
+  }
+}
+
+function tooLarge(limitBytes: number): ApiError {
+  return apiErrors.tooLarge(`Request entity too large: limit is ${limitBytes}`);
+}
+
+/** @throws {ApiError} 400 with the wording that the verb has for it. */
+export function decodeBody(bytes: Buffer, format: BodyFormat, verb: Verb, resource: Resource): Body {
+  try {
+    return format === 'yaml' ? decodeYaml(bytes) : decodeJson(bytes);
+  } catch (error) {
+    if (error instanceof JsonMistake || error instanceof YamlMistake) {
+      throw apiErrors.badRequest(refusal(error.message, bytes, format, verb, resource));
+    }
+    throw error;
+  }
+}
+
+/** The wordings are those of apiserver `pkg/endpoints/handlers`: rest.go, patch.go, delete.go. */
+function refusal(
+  why: string,
+  bytes: Buffer,
+  format: BodyFormat,
+  verb: Verb,
+  { kind }: Pick<Resource, 'kind'>,
+): string {
+  if (verb === 'patch') return `error decoding ${format === 'yaml' ? 'YAML' : 'patch'}: ${why}`;
+  const cause = format === 'yaml' ? why : `couldn't get version/kind; json parse error: ${why}`;
+  if (verb === 'delete' || verb === 'deletecollection') return cause;
+  return `the object provided is unrecognized (must be of type ${kind}): ${cause} (${summaryOf(bytes)})`;
+}
+
+const summaryBytes = 30;
+
+function summaryOf(bytes: Buffer): string {
+  if (bytes.length === 0) return '<empty>';
+  const start = bytes.subarray(0, summaryBytes);
+  const text = bytes[0] === 0x7b ? start.toString('utf8') : start.toString('hex');
+  return bytes.length > summaryBytes ? `${text} ...` : text;
+}

@@ -1,0 +1,41 @@
+/**
+ * JSON from a request.
+ *
+ * @module
+ */
+import { isUtf8 } from 'node:buffer';
+
+import { maxNesting } from '../patch/bounds.ts';
+import type { Body } from '../verbs/request.ts';
+import { JsonMistake, parseJsonCarefully } from './careful-json.ts';
+import { countFields, outlineJson } from './json-outline.ts';
+
+/**
+ * Decodes JSON. `JSON.parse` does it, unless the bytes show something that it would lose: see {@link outlineJson}.
+ * Integers that a `number` cannot hold but an int64 can come as `bigint`.
+ *
+ * @throws {JsonMistake} with the reason, in Go's words where Go refuses it too.
+ */
+export function decodeJson(bytes: Buffer): Body {
+  if (!isUtf8(bytes)) throw new JsonMistake('invalid UTF-8');
+  const { fields, depth, isDelicate } = outlineJson(bytes);
+  if (depth > maxNesting) throw new JsonMistake(`nested deeper than ${maxNesting} levels`);
+  const text = bytes.toString('utf8');
+  if (isDelicate) return carefully(text);
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    // The careful parser says what is wrong. Should it find nothing, its answer is as good.
+    if (error instanceof SyntaxError) return carefully(text);
+    throw error;
+  }
+  return countFields(value) === fields ? { value, duplicates: none } : carefully(text);
+}
+
+const none: readonly string[] = [];
+
+function carefully(text: string): Body {
+  const { value, duplicates } = parseJsonCarefully(text);
+  return { value, duplicates: duplicates.map((path) => `duplicate field ${JSON.stringify(path)}`) };
+}

@@ -1,0 +1,98 @@
+/**
+ * Writing an answer: headers, whole texts, and texts that come in pieces.
+ *
+ * @module
+ */
+import type { ServerResponse } from 'node:http';
+import { constants, createGzip } from 'node:zlib';
+
+import type { Exchange } from './exchange.ts';
+import { warningHeaders } from './warnings.ts';
+
+/** Shorter answers are not compressed (apiserver `responsewriters/writers.go`). */
+export const compressFromUnits = 128 * 1024;
+
+/**
+ * Writes the status line and the headers. `headers` are names and values in turn, which node takes as they are.
+ */
+export function writeHead(exchange: Exchange, code: number, headers: string[]): void {
+  headers.push('Audit-Id', exchange.auditId, 'Cache-Control', 'no-cache, private');
+  if (exchange.warnings.length > 0) {
+    for (const value of warningHeaders(exchange.warnings)) headers.push('Warning', value);
+  }
+  exchange.response.writeHead(code, headers);
+}
+
+/** A whole answer. @returns the length of its body in bytes. */
+export function sendWhole(
+  exchange: Exchange,
+  code: number,
+  contentType: string,
+  body: string | Uint8Array,
+  more: readonly string[] = [],
+): number {
+  const sizeBytes = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength;
+  writeHead(exchange, code, ['Content-Type', contentType, 'Content-Length', String(sizeBytes), ...more]);
+  exchange.response.end(body);
+  return sizeBytes;
+}
+
+/**
+ * An answer in pieces, each made when the client has taken enough of those before it. A single short piece is sent
+ * as a whole.
+ *
+ * @param compress whether the client takes gzip, and should get it.
+ * @returns the length of the body, uncompressed, in UTF-16 units for what was not sent whole.
+ */
+export async function sendPieces(
+  exchange: Exchange,
+  code: number,
+  contentType: string,
+  pieces: Iterable<string>,
+  compress: boolean,
+): Promise<number> {
+  const iterator = pieces[Symbol.iterator]();
+  const first = iterator.next();
+  const second = first.done === true ? first : iterator.next();
+  if (second.done === true) {
+    const text = first.done === true ? '' : first.value;
+    if (!compress || text.length < compressFromUnits) return sendWhole(exchange, code, contentType, text);
+  }
+  const { response } = exchange;
+  const headers = ['Content-Type', contentType];
+  if (compress) headers.push('Content-Encoding', 'gzip', 'Vary', 'Accept-Encoding');
+  writeHead(exchange, code, headers);
+  const gzip = compress ? createGzip({ level: constants.Z_BEST_SPEED }) : undefined;
+  gzip?.pipe(response);
+  response.once('close', () => gzip?.destroy());
+  const out = gzip ?? response;
+
+  let length = 0;
+  for (let next = first; next.done !== true; next = next === first ? second : iterator.next()) {
+    length += next.value.length;
+    if (out.write(next.value)) continue;
+    if (!(await drained(out, response))) {
+      iterator.return?.();
+      return length;
+    }
+  }
+  out.end();
+  return length;
+}
+
+/** Waits until more can be written. `false`: there is nobody to write to any more. */
+export function drained(out: NodeJS.WritableStream, response: ServerResponse): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  if (response.destroyed) return Promise.resolve(false);
+  const onDrain = (): void => {
+    response.off('close', onClose);
+    resolve(true);
+  };
+  const onClose = (): void => {
+    out.off('drain', onDrain);
+    resolve(false);
+  };
+  out.once('drain', onDrain);
+  response.once('close', onClose);
+  return promise;
+}

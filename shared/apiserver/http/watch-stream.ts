@@ -1,0 +1,56 @@
+/**
+ * A watch as an answer without an end: lines of events, as fast as the client takes them and no faster. While it
+ * takes none, nothing is asked of the watch, whose place in the history costs no memory.
+ *
+ * @module
+ */
+import type { ApiError } from '../resources/api-error.ts';
+import type { ItemWatch } from '../verbs/request.ts';
+import type { Exchange } from './exchange.ts';
+import type { AnswerFormat, Renderer } from './renderer.ts';
+import { drained, writeHead } from './send.ts';
+import type { Traffic } from './traffic.ts';
+
+export interface WatchStreamParts<Format extends AnswerFormat> {
+  readonly renderer: Renderer<Format>;
+  readonly format: Format;
+  readonly traffic: Traffic;
+  /** What the client is told of an error. */
+  readonly told: (error: unknown) => ApiError;
+}
+
+/** Ends when the watch does or the client has gone. Errors of the watch become its last event. */
+export async function streamWatch<Format extends AnswerFormat>(
+  exchange: Exchange,
+  watch: ItemWatch,
+  { renderer, format, traffic, told }: WatchStreamParts<Format>,
+): Promise<void> {
+  const { response } = exchange;
+  writeHead(exchange, 200, ['Content-Type', format.contentType]);
+  // The client has to know that the watch runs, which is before there is anything to tell.
+  response.flushHeaders();
+  traffic.watchers++;
+  let isFirst = true;
+  try {
+    for await (const batch of watch.events) {
+      if (response.destroyed) return;
+      const text = renderer.renderEvents(batch, watch.resource, format, new Date(), isFirst);
+      isFirst = false;
+      traffic.watchEvents += batch.length;
+      traffic.sentBytes += text.length;
+      if (response.write(text)) continue;
+      traffic.watchStalls++;
+      exchange.stalledSinceMs = performance.now();
+      if (!(await drained(response, response))) return;
+      exchange.stalledSinceMs = undefined;
+    }
+  } catch (error) {
+    const { status } = told(error);
+    if (!response.destroyed) {
+      response.write(`{"type":"ERROR","object":${JSON.stringify(status)}}\n`);
+    }
+  } finally {
+    traffic.watchers--;
+    response.end();
+  }
+}
