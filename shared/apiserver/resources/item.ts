@@ -5,29 +5,43 @@
  */
 import { isObject, type JsonObject } from '../schema/json.ts';
 import type { Change, ChangeType, StoredObject, VersionedText } from '../store/object.ts';
-import type { Resource } from './resource.ts';
+import { jsonText, parseJson } from './json-text.ts';
+import type { Codec, Resource } from './resource.ts';
 
 /** An object to be shown. Its text is made from the object, or the object from the text, when it is asked for. */
 export class Item {
   readonly resource: Resource;
   readonly #stored: StoredObject | undefined;
+  readonly #codec: Codec | undefined;
   #object: JsonObject | undefined;
   #text: string | undefined;
 
-  private constructor(resource: Resource, stored: StoredObject | undefined, object: JsonObject | undefined) {
+  private constructor(
+    resource: Resource,
+    stored: StoredObject | undefined,
+    codec: Codec | undefined,
+    object: JsonObject | undefined,
+  ) {
     this.resource = resource;
     this.#stored = stored;
+    this.#codec = codec;
     this.#object = object;
-    if (stored !== undefined && resource.codec === undefined) this.#text = stored.text;
+    if (stored !== undefined && codec === undefined) this.#text = stored.text;
   }
 
   static ofStored(resource: Resource, stored: StoredObject): Item {
-    return new Item(resource, stored, undefined);
+    const { codec } = resource;
+    return new Item(resource, stored, codec?.showsAsStored?.(stored) === true ? undefined : codec, undefined);
+  }
+
+  /** Of what was deleted: its version is that of the deletion and says nothing of when the text was written. */
+  static ofDeleted(resource: Resource, stored: StoredObject): Item {
+    return new Item(resource, stored, resource.codec, undefined);
   }
 
   /** Of what is not stored: the result of a dry run, a subresource. */
   static ofObject(resource: Resource, object: JsonObject): Item {
-    return new Item(resource, undefined, object);
+    return new Item(resource, undefined, undefined, object);
   }
 
   /** Where it came from; `undefined` for what is not stored. */
@@ -43,15 +57,15 @@ export class Item {
 
   /** Its JSON. */
   get text(): string {
-    this.#text ??= JSON.stringify(this.object);
+    this.#text ??= jsonText(this.object);
     return this.#text;
   }
 
   #decode(): JsonObject {
     if (this.#stored === undefined) throw new TypeError('an item of nothing');
-    const object: unknown = JSON.parse(this.#stored.text);
+    const object = parseJson(this.#stored.text);
     if (!isObject(object)) throw new TypeError('stored JSON that is no object');
-    return this.resource.codec?.decode(object) ?? object;
+    return this.#codec?.decode(object) ?? object;
   }
 }
 
@@ -68,7 +82,10 @@ export function itemOf(resource: Resource, change: Change): Item {
   let items = itemsOfChanges.get(change);
   if (items === undefined) itemsOfChanges.set(change, (items = new Map()));
   let item = items.get(resource);
-  if (item === undefined) items.set(resource, (item = Item.ofStored(resource, change.object)));
+  if (item === undefined) {
+    const make = change.type === 'DELETED' ? Item.ofDeleted : Item.ofStored;
+    items.set(resource, (item = make(resource, change.object)));
+  }
   return item;
 }
 
@@ -85,8 +102,8 @@ export function storedText(resource: Resource, object: JsonObject): VersionedTex
   const before =
     `{"apiVersion":${JSON.stringify(resource.storedApiVersion)},"kind":${JSON.stringify(kind)},` +
     '"metadata":{"resourceVersion":"';
-  const metaText = JSON.stringify(meta);
-  const restText = JSON.stringify(rest);
+  const metaText = jsonText(meta);
+  const restText = jsonText(rest);
   const after = `"${metaText === '{}' ? '}' : `,${metaText.slice(1)}`}${restText === '{}' ? '}' : `,${restText.slice(1)}`}`;
   return { before, after };
 }

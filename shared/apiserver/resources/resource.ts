@@ -9,6 +9,7 @@ import type { PatchType } from '../patch/merge-keys.ts';
 import type { CompiledSchema } from '../schema/compiled-schema.ts';
 import type { Cause } from '../schema/field-error.ts';
 import type { JsonObject } from '../schema/json.ts';
+import type { StoredObject } from '../store/object.ts';
 
 export type Verb = 'create' | 'delete' | 'deletecollection' | 'get' | 'list' | 'patch' | 'update' | 'watch';
 
@@ -74,6 +75,11 @@ export interface ResourceModel {
 export interface Codec {
   readonly decode: (stored: JsonObject) => JsonObject;
   readonly encode: (shown: JsonObject) => JsonObject;
+  /**
+   * Whether this object's text is what the version shows, so that it is sent as it is and not decoded. When absent:
+   * never.
+   */
+  readonly showsAsStored?: (stored: StoredObject) => boolean;
 }
 
 /** An OpenAPI v3 schema, with the schemas that it refers to by `#/components/schemas/NAME`. */
