@@ -1,0 +1,35 @@
+/**
+ * Ages as kubectl prints them (apimachinery `pkg/util/duration/duration.go`, HumanDuration).
+ *
+ * @module
+ */
+
+/**
+ * How long ago a time was: two units where the first is small, one where it is large.
+ *
+ * @param timestamp as in RFC 3339; anything else is `<invalid>`, as are times that are more than a second ahead.
+ */
+export function ageSince(timestamp: string, now: Date): string {
+  const sinceMs = now.getTime() - Date.parse(timestamp);
+  if (Number.isNaN(sinceMs)) return '<invalid>';
+  const seconds = Math.trunc(sinceMs / 1000);
+  // Clocks differ by a little; by more, the time is wrong.
+  if (seconds < -1) return '<invalid>';
+  if (seconds < 0) return '0s';
+  const minutes = Math.trunc(seconds / 60);
+  const hours = Math.trunc(minutes / 60);
+  const days = Math.trunc(hours / 24);
+  if (seconds < 120) return `${seconds}s`;
+  if (minutes < 10) return two(minutes, 'm', seconds % 60, 's');
+  if (minutes < 180) return `${minutes}m`;
+  if (hours < 8) return two(hours, 'h', minutes % 60, 'm');
+  if (hours < 48) return `${hours}h`;
+  if (hours < 24 * 8) return two(days, 'd', hours % 24, 'h');
+  if (hours < 24 * 365 * 2) return `${days}d`;
+  if (hours < 24 * 365 * 8) return two(Math.trunc(days / 365), 'y', days % 365, 'd');
+  return `${Math.trunc(days / 365)}y`;
+}
+
+function two(large: number, largeUnit: string, small: number, smallUnit: string): string {
+  return small === 0 ? `${large}${largeUnit}` : `${large}${largeUnit}${small}${smallUnit}`;
+}
