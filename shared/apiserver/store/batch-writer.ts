@@ -8,6 +8,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
 
 import { errorCodes, RampartError } from '../../observe/errors.ts';
+import type { DatabaseFiles } from './database-file.ts';
 import { type SqliteFailure, storageError, withStorageErrors } from './errors.ts';
 import { type Outcome, type Write, Writer } from './writer.ts';
 
@@ -38,8 +39,8 @@ export interface BatchWriter {
 export class InlineWriter implements BatchWriter {
   readonly #writer: Writer;
 
-  constructor(database: DatabaseSync) {
-    this.#writer = new Writer(database);
+  constructor(database: DatabaseSync, files?: DatabaseFiles) {
+    this.#writer = new Writer(database, files);
   }
 
   async apply(writes: readonly Write[]): Promise<readonly Outcome[]> {
@@ -65,10 +66,13 @@ export class ThreadWriter implements BatchWriter {
   readonly #path: string;
   readonly #worker: Worker;
   readonly #waiting: Waiting[] = [];
+  readonly #onGone: (error: RampartError) => void;
   #gone: Error | undefined;
 
-  constructor(path: string) {
+  /** @param onGone told when the thread has ended, also when it was closed. */
+  constructor(path: string, onGone: (error: RampartError) => void = () => undefined) {
     this.#path = path;
+    this.#onGone = onGone;
     // The same folder holds .ts in a checkout and .js in a build.
     const file = new URL(`./writer-thread${extname(import.meta.filename)}`, import.meta.url);
     this.#worker = new Worker(file, {
@@ -126,6 +130,7 @@ export class ThreadWriter implements BatchWriter {
 
   #fail(error: Error): void {
     this.#gone ??= error;
+    this.#onGone(this.#goneError());
     for (const { reject } of this.#waiting.splice(0)) reject(this.#goneError());
   }
 

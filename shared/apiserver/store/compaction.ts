@@ -15,6 +15,9 @@ export interface CompactionOptions {
   readonly historyAgeMs: number;
 }
 
+/** Beyond it Node.js takes a timer for one of 1 ms. */
+const maxTimerMs = 2 ** 31 - 1;
+
 interface Sample {
   readonly atMs: number;
   readonly version: bigint;
@@ -35,7 +38,10 @@ export class Compaction implements AsyncDisposable {
     this.#options = options;
     // At the start nothing is known of when older changes were made: their age begins now.
     this.#sample();
-    this.#timer = setInterval(() => this.#age(), Math.max(options.historyAgeMs / 10, 1)).unref();
+    this.#timer = setInterval(
+      () => this.#age(),
+      Math.min(Math.max(options.historyAgeMs / 10, 1), maxTimerMs),
+    ).unref();
   }
 
   /** Ends it when the step under way is done. */

@@ -133,7 +133,7 @@ export function primaryCode({ resultCode }: SqliteFailure): number | undefined {
   return resultCode === undefined ? undefined : resultCode & 0xff;
 }
 
-/** Primary result codes that mean something to the reader (sqlite.org/rescode.html). */
+/** Result codes that mean something to the reader (sqlite.org/rescode.html). */
 export const sqliteCodes = {
   BUSY: 5,
   READONLY: 8,
@@ -142,16 +142,30 @@ export const sqliteCodes = {
   FULL: 13,
   CANTOPEN: 14,
   NOTADB: 26,
+  /** Extended: `-shm` could not be made larger, which on Linux means a full disk (os_unix.c, unixShmMap). */
+  IOERR_SHMSIZE: 4874,
+  /** Extended: the files are not those that were opened. Also used by `DatabaseFiles`. */
+  READONLY_DBMOVED: 1032,
 };
 
 const damaged: readonly [ErrorCode, string] = [
   errorCodes.CORRUPT,
   'Stop this server and put back a backup of the database, or move it aside to start with an empty one',
 ];
+const full: readonly [ErrorCode, string] = [
+  errorCodes.FULL,
+  'Free space on that file system; no restart is needed',
+];
+/** By result code: an extended one where it means something of its own, else the primary one. */
 const meanings: Readonly<Record<number, readonly [ErrorCode, string]>> = {
   [sqliteCodes.CORRUPT]: damaged,
   [sqliteCodes.NOTADB]: damaged,
-  [sqliteCodes.FULL]: [errorCodes.FULL, 'Free space on that file system; no restart is needed'],
+  [sqliteCodes.FULL]: full,
+  [sqliteCodes.IOERR_SHMSIZE]: full,
+  [sqliteCodes.READONLY_DBMOVED]: [
+    errorCodes.SYSTEM,
+    'Leave the files of an open store alone. Stop this server and put back a backup, or start with an empty store',
+  ],
   [sqliteCodes.READONLY]: [errorCodes.SYSTEM, 'The database and its directory must be writable'],
   [sqliteCodes.CANTOPEN]: [errorCodes.SYSTEM, 'The directory must exist and be writable'],
 };
@@ -161,7 +175,8 @@ const meanings: Readonly<Record<number, readonly [ErrorCode, string]>> = {
  * `SYSTEM` (all else).
  */
 export function storageError(what: string, failure: SqliteFailure, cause?: unknown): RampartError {
-  const [code, next] = meanings[primaryCode(failure) ?? -1] ?? [errorCodes.SYSTEM, undefined];
+  const [code, next] = meanings[failure.resultCode ?? -1] ??
+    meanings[primaryCode(failure) ?? -1] ?? [errorCodes.SYSTEM, undefined];
   return new RampartError(code, {
     what,
     why: failure.message,

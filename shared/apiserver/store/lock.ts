@@ -25,8 +25,9 @@ export function lockFile(path: string): FileLock {
   const what = `cannot lock ${path}`;
   let database: DatabaseSync | undefined;
   try {
-    database = new DatabaseSync(path, { timeout: 0 });
-    // Without a journal nothing is written, so it can be taken on a full disk.
+    // Without a journal nothing is written, so it can be taken on a full disk. SQLite refuses to do without one, and
+    // says nothing, while `defensive` is on (sqlite.org/c3ref/c_dbconfig_defensive.html), which is Node's default.
+    database = new DatabaseSync(path, { timeout: 0, defensive: false });
     database.exec('PRAGMA journal_mode = OFF; BEGIN EXCLUSIVE');
   } catch (error) {
     database?.close();

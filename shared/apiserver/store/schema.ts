@@ -14,10 +14,10 @@
  * @module
  */
 import { randomBytes } from 'node:crypto';
-import { closeSync, constants, openSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 
 import { errorCodes, RampartError } from '../../observe/errors.ts';
+import { prepareDatabaseFile } from './database-file.ts';
 import { withStorageErrors } from './errors.ts';
 
 /** "RKAS": what `file` and SQLite find in the header of the file (sqlite.org/fileformat2.html#application_id). */
@@ -68,7 +68,7 @@ export const migrations: readonly string[] = [
  */
 export function openDatabase(path: string, steps: readonly string[] = migrations): DatabaseSync {
   const what = `cannot open the store ${path}`;
-  if (path !== ':memory:') createPrivate(path, what);
+  if (path !== ':memory:') prepareDatabaseFile(path, what);
   return withStorageErrors(what, () => {
     const database = connect(path);
     try {
@@ -100,20 +100,6 @@ export function connect(path: string): DatabaseSync {
   } catch (error) {
     database.close();
     throw error;
-  }
-}
-
-/** Objects may be secrets. SQLite gives its other files the mode of the database. */
-function createPrivate(path: string, what: string): void {
-  try {
-    closeSync(openSync(path, constants.O_RDWR | constants.O_CREAT, 0o600));
-  } catch (error) {
-    throw new RampartError(errorCodes.SYSTEM, {
-      what,
-      why: error instanceof Error ? error.message : String(error),
-      next: 'The directory must exist and be writable',
-      cause: error,
-    });
   }
 }
 

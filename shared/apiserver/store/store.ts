@@ -12,6 +12,7 @@ import { errorCodes, RampartError } from '../../observe/errors.ts';
 import { type BatchWriter, InlineWriter, ThreadWriter } from './batch-writer.ts';
 import { CommitQueue, type WriteResult } from './commit-queue.ts';
 import { Compaction } from './compaction.ts';
+import { DatabaseFiles } from './database-file.ts';
 import { FutureVersionError, withStorageErrors } from './errors.ts';
 import { History } from './history.ts';
 import { listObjects, type List, type ListOptions } from './list.ts';
@@ -77,7 +78,11 @@ export class Store implements AsyncDisposable {
     this.#hub = new WatchHub(history);
     const { key } = database.prepare('SELECT token_key AS key FROM store').get() as { key: Uint8Array };
     this.#tokenKey = key;
-    this.#writer = writer === 'inline' ? new InlineWriter(database) : new ThreadWriter(path);
+    this.#writer =
+      writer === 'inline'
+        ? new InlineWriter(database, path === ':memory:' ? undefined : new DatabaseFiles(path))
+        : // Nothing will be written any more, so those who watch would wait in vain.
+          new ThreadWriter(path, (error) => this.#hub.close(error));
     this.#compaction = new Compaction({
       history,
       writer: this.#writer,

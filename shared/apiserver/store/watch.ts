@@ -173,8 +173,9 @@ export class WatchHub {
     }
   }
 
+  /** Ends the watches. Only the first error counts. */
   close(error: RampartError): void {
-    this.#closed = error;
+    this.#closed ??= error;
     for (const watches of [...this.#waiting.values()]) for (const watch of [...watches]) watch.fail(error);
   }
 

@@ -5,6 +5,7 @@
  */
 import { parentPort, workerData } from 'node:worker_threads';
 
+import { DatabaseFiles } from './database-file.ts';
 import { sqliteFailure } from './errors.ts';
 import { connect } from './schema.ts';
 import type { Reply, Request } from './batch-writer.ts';
@@ -12,7 +13,7 @@ import { Writer } from './writer.ts';
 
 const { path } = workerData as { readonly path: string };
 const database = connect(path);
-const writer = new Writer(database);
+const writer = new Writer(database, new DatabaseFiles(path));
 
 function answer(request: Request): Reply {
   try {

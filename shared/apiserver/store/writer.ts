@@ -5,6 +5,7 @@
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 
+import type { DatabaseFiles } from './database-file.ts';
 import { primaryCode, sqliteCodes, sqliteFailure, type SqliteFailure } from './errors.ts';
 import type { ObjectKey, VersionedText } from './object.ts';
 
@@ -37,6 +38,7 @@ const compactionStep = 1000n;
 /** Applies writes to a database that stays the caller's. No other connection may write to it. */
 export class Writer {
   readonly #database: DatabaseSync;
+  readonly #files: DatabaseFiles | undefined;
   readonly #find: StatementSync;
   readonly #addObject: StatementSync;
   readonly #moveObject: StatementSync;
@@ -49,7 +51,8 @@ export class Writer {
   readonly #removeDeletions: StatementSync;
   readonly #setCompacted: StatementSync;
 
-  constructor(database: DatabaseSync) {
+  /** @param files where the database has some. */
+  constructor(database: DatabaseSync, files?: DatabaseFiles) {
     const prepare = (sql: string): StatementSync => {
       const statement = database.prepare(sql);
       statement.setReadBigInts(true);
@@ -57,6 +60,7 @@ export class Writer {
     };
     const where = 'WHERE resource = ? AND namespace = ? AND name = ?';
     this.#database = database;
+    this.#files = files;
     this.#find = prepare(`SELECT version, uid FROM objects ${where}`);
     this.#addObject = prepare('INSERT INTO objects VALUES (?, ?, ?, ?, ?)');
     this.#moveObject = prepare(`UPDATE objects SET version = ? ${where}`);
@@ -82,6 +86,13 @@ export class Writer {
    * so it is repeated in halves until the failing ones stand alone.
    */
   apply(writes: readonly Write[]): Outcome[] {
+    // After the commit, as before it would say nothing about where the commit has gone.
+    const outcomes = this.#files?.lost() === undefined ? this.#applyInHalves(writes) : [];
+    const failure = this.#files?.lost();
+    return failure === undefined ? outcomes : writes.map(() => ({ done: false, why: 'failed', failure }));
+  }
+
+  #applyInHalves(writes: readonly Write[]): Outcome[] {
     try {
       return this.#transaction(() => this.#applyAll(writes));
     } catch (error) {
@@ -89,7 +100,7 @@ export class Writer {
       if (writes.length <= 1) return writes.map(() => ({ done: false, why: 'failed', failure }));
       if (primaryCode(failure) === sqliteCodes.FULL) this.#freeLog();
       const middle = Math.ceil(writes.length / 2);
-      return [...this.apply(writes.slice(0, middle)), ...this.apply(writes.slice(middle))];
+      return [...this.#applyInHalves(writes.slice(0, middle)), ...this.#applyInHalves(writes.slice(middle))];
     }
   }
 
