@@ -1,0 +1,39 @@
+/**
+ * Documents that clients may keep: an entity tag each, and `304 Not Modified` for those that have them.
+ *
+ * @module
+ */
+import { createHash } from 'node:crypto';
+
+import type { PlainAnswer, PlainRequest } from '../http/plain.ts';
+
+/** Upper-case hexadecimal, as Kubernetes has it in entity tags and in the `hash` of OpenAPI paths. */
+export function hashOf(content: string | Uint8Array): string {
+  return createHash('sha256').update(content).digest('hex').toUpperCase();
+}
+
+/** The answer with a document that depends on the Accept header, or 304 for who has it. */
+export function taggedAnswer(
+  request: PlainRequest,
+  hash: string,
+  headers: Readonly<Record<string, string>>,
+  body: () => string | Uint8Array,
+): PlainAnswer {
+  const tagged = { ...headers, etag: `"${hash}"`, vary: 'Accept' };
+  if (!hasTag(headerOf(request, 'if-none-match'), hash)) return { code: 200, headers: tagged, body: body() };
+  const { 'content-type': _type, 'content-encoding': _encoding, ...rest } = tagged as Record<string, string>;
+  return { code: 304, headers: rest, body: '' };
+}
+
+export function headerOf(request: PlainRequest, name: string): string | undefined {
+  const value = request.headers[name];
+  return typeof value === 'string' || value === undefined ? value : value.join(', ');
+}
+
+/** If-None-Match compares weakly (RFC 9110, section 13.1.2). */
+function hasTag(header: string | undefined, hash: string): boolean {
+  if (header === undefined) return false;
+  return header
+    .split(',')
+    .some((tag) => tag.trim() === '*' || tag.trim().replace(/^W\//, '') === `"${hash}"`);
+}

@@ -1,0 +1,108 @@
+/**
+ * The served kinds by group and version, in the order in which discovery shows them.
+ *
+ * @module
+ */
+import type { Registry } from '../resources/registry.ts';
+import { apiVersionOf, type Resource } from '../resources/resource.ts';
+
+/** The kinds of one version of a group, by name. */
+export interface GroupVersion {
+  readonly group: string;
+  readonly version: string;
+  /** `v1`, `apps/v1`. */
+  readonly apiVersion: string;
+  readonly resources: readonly Resource[];
+}
+
+export interface Group {
+  /** '' is the core group. */
+  readonly name: string;
+  /** The preferred one first. */
+  readonly versions: readonly [GroupVersion, ...GroupVersion[]];
+}
+
+/**
+ * The order of the built-in groups: `groupPriorityMinimum` of their APIServices (kubernetes
+ * `pkg/controlplane/apiserver/aggregator.go` and `cmd/kube-apiserver/app/aggregator.go`).
+ */
+const builtInPriorities: ReadonlyMap<string, number> = new Map([
+  ['', 18_000],
+  ['apps', 17_800],
+  ['events.k8s.io', 17_750],
+  ['authentication.k8s.io', 17_700],
+  ['authorization.k8s.io', 17_600],
+  ['autoscaling', 17_500],
+  ['batch', 17_400],
+  ['certificates.k8s.io', 17_300],
+  ['networking.k8s.io', 17_200],
+  ['policy', 17_100],
+  ['rbac.authorization.k8s.io', 17_000],
+  ['storage.k8s.io', 16_800],
+  ['apiextensions.k8s.io', 16_700],
+  ['admissionregistration.k8s.io', 16_700],
+  ['scheduling.k8s.io', 16_600],
+  ['coordination.k8s.io', 16_500],
+  ['node.k8s.io', 16_300],
+  ['discovery.k8s.io', 16_200],
+  ['flowcontrol.apiserver.k8s.io', 16_100],
+]);
+
+/** Of all other groups (apiextensions `crdregistration_controller.go`). */
+const customPriority = 1_000;
+
+/** All groups: the most important first, those of one priority by name. */
+export function groupsOf(registry: Registry): readonly Group[] {
+  const byGroup = new Map<string, Map<string, Resource[]>>();
+  for (const resource of registry.all) {
+    const { group, version } = resource;
+    let versions = byGroup.get(group);
+    if (versions === undefined) byGroup.set(group, (versions = new Map()));
+    const resources = versions.get(version);
+    if (resources === undefined) versions.set(version, [resource]);
+    else resources.push(resource);
+  }
+  const groups: Group[] = [];
+  for (const [name, byVersion] of byGroup) {
+    const versions = [...byVersion]
+      .sort(([a], [b]) => compareVersions(a, b))
+      .map(([version, resources]) => ({
+        group: name,
+        version,
+        apiVersion: apiVersionOf({ group: name, version }),
+        resources: resources.sort((a, b) => compareTexts(a.plural, b.plural)),
+      }));
+    const [preferred, ...others] = versions;
+    if (preferred !== undefined) groups.push({ name, versions: [preferred, ...others] });
+  }
+  return groups.sort((a, b) => priorityOf(b) - priorityOf(a) || compareTexts(a.name, b.name));
+}
+
+function priorityOf({ name }: Group): number {
+  return builtInPriorities.get(name) ?? customPriority;
+}
+
+const stages = ['alpha', 'beta', ''];
+
+/**
+ * The order of versions by their names, the preferred one first: `v2`, `v1`, `v1beta2`, `v1alpha1`, then all others by
+ * the alphabet (apimachinery `pkg/version/helpers.go`).
+ */
+export function compareVersions(a: string, b: string): number {
+  const [left, right] = [partsOf(a), partsOf(b)];
+  if (left === undefined && right === undefined) return compareTexts(a, b);
+  if (left === undefined) return 1;
+  if (right === undefined) return -1;
+  return right.stage - left.stage || right.major - left.major || right.minor - left.minor;
+}
+
+function partsOf(version: string): { stage: number; major: number; minor: number } | undefined {
+  const parts = /^v(\d+)(?:(alpha|beta)(\d+))?$/.exec(version);
+  if (parts === null) return undefined;
+  return { stage: stages.indexOf(parts[2] ?? ''), major: Number(parts[1]), minor: Number(parts[3] ?? 0) };
+}
+
+function compareTexts(a: string, b: string): number {
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
+}

@@ -1,0 +1,70 @@
+/**
+ * OpenAPI 3.0 documents, one for each version of a group.
+ *
+ * @module
+ */
+import type { Resource } from '../resources/resource.ts';
+import type { JsonObject } from '../schema/json.ts';
+import { type Operation, operationsOf } from './operations.ts';
+import type { Parameter } from './parameters.ts';
+import { type Definitions, refPrefix, schemasOf } from './schemas.ts';
+
+/** The document about the kinds of one version of a group. `release` is the version of the whole API: `v1.35.0`. */
+export function openApiV3(resources: readonly Resource[], shared: Definitions, release: string): JsonObject {
+  const paths: Record<string, JsonObject> = {};
+  for (const operation of resources.flatMap(operationsOf)) {
+    const parameters = operation.pathParameters.map(parameterOf);
+    paths[operation.path] ??= parameters.length === 0 ? {} : { parameters };
+    const item = paths[operation.path];
+    if (item !== undefined) item[operation.method] = operationOf(operation);
+  }
+  return {
+    openapi: '3.0.0',
+    info: { title: 'Kubernetes', version: release },
+    paths,
+    components: { schemas: Object.fromEntries(schemasOf(resources, shared)) },
+  };
+}
+
+function operationOf(operation: Operation): JsonObject {
+  const { about, tag, id, parameters, body, answer, codes, action, kind, streams } = operation;
+  const mediaTypes = [
+    'application/json',
+    'application/yaml',
+    ...(streams ? ['application/json;stream=watch'] : []),
+  ];
+  const response = { description: 'OK', content: contentOf(mediaTypes, answer) };
+  return {
+    description: about,
+    tags: [tag],
+    operationId: id,
+    ...(parameters.length === 0 ? {} : { parameters: parameters.map(parameterOf) }),
+    ...(body === undefined
+      ? {}
+      : {
+          requestBody: {
+            content: contentOf(body.mediaTypes, body.schema),
+            ...(body.required ? { required: true } : {}),
+          },
+        }),
+    responses: Object.fromEntries(codes.map((code) => [String(code), response])),
+    'x-kubernetes-action': action,
+    'x-kubernetes-group-version-kind': kind,
+  };
+}
+
+function contentOf(mediaTypes: readonly string[], schema: string): JsonObject {
+  return Object.fromEntries(
+    mediaTypes.map((mediaType) => [mediaType, { schema: { $ref: refPrefix + schema } }]),
+  );
+}
+
+function parameterOf({ name, in: where, type, about }: Parameter): JsonObject {
+  return {
+    name,
+    in: where,
+    description: about,
+    ...(where === 'path' ? { required: true } : {}),
+    schema: { type, uniqueItems: true },
+  };
+}

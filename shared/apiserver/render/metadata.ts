@@ -1,0 +1,34 @@
+/**
+ * Objects without all but their metadata (meta.k8s.io PartialObjectMetadata), and the metadata of lists.
+ *
+ * @module
+ */
+import { jsonText } from '../resources/json-text.ts';
+import type { JsonObject } from '../schema/json.ts';
+import type { ItemList } from '../verbs/request.ts';
+import type { Format } from './format.ts';
+
+/** JSON of the PartialObjectMetadata of an object. */
+export function partialMetadata(object: JsonObject, { metaVersion }: Pick<Format, 'metaVersion'>): string {
+  const metadata = jsonText(object['metadata'] ?? {});
+  return `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/${metaVersion}","metadata":${metadata}}`;
+}
+
+/** JSON of the ListMeta of a list. */
+export function listMetadata(list: ItemList): string {
+  return JSON.stringify({
+    resourceVersion: String(list.version),
+    ...(list.continue === undefined ? {} : { continue: list.continue }),
+    ...(list.remaining === undefined ? {} : { remainingItemCount: list.remaining }),
+  });
+}
+
+/** The version of an object, for the metadata of a Table of it alone. */
+export function resourceVersionOf(object: JsonObject): string {
+  const metadata = object['metadata'];
+  const version =
+    typeof metadata === 'object' && metadata !== null && 'resourceVersion' in metadata
+      ? metadata.resourceVersion
+      : undefined;
+  return typeof version === 'string' ? version : '';
+}

@@ -1,0 +1,104 @@
+/**
+ * Objects and lists as the bytes of an answer. Events of watches are in events.ts.
+ *
+ * @module
+ */
+import type { Item } from '../resources/item.ts';
+import { jsonText, parseJson } from '../resources/json-text.ts';
+import { apiVersionOf } from '../resources/resource.ts';
+import type { ItemList } from '../verbs/request.ts';
+import type { Format } from './format.ts';
+import { listMetadata, partialMetadata, resourceVersionOf } from './metadata.ts';
+import { layoutOf, tableEnd, tableRow, tableStart } from './table.ts';
+import { toYaml } from './yaml.ts';
+
+/** Characters of a part of a list: few enough that a client gets the first ones soon, many enough that each is worth a write. */
+const partSize = 256 * 1024;
+
+/** An object alone. `now` is for ages in Tables. */
+export function renderItem(item: Item, format: Format, now: Date): string {
+  return inEncoding(itemJson(item, format, now), format);
+}
+
+/** What is no item: a Status. It has the same form whatever shape was asked for, as with Kubernetes. */
+export function renderBody(body: object, format: Pick<Format, 'encoding' | 'pretty'>): string {
+  if (format.encoding === 'yaml') return toYaml(body);
+  const text = jsonText(body);
+  // Numbers that only a text can hold are not parsed again, and so not indented.
+  return format.pretty && JSON.stringify(JSON.parse(text)) === text
+    ? `${JSON.stringify(body, undefined, 2)}\n`
+    : text;
+}
+
+/**
+ * A list, in parts that belong together in their order. Stored texts are put together as they are: nothing is parsed
+ * where objects are asked for.
+ *
+ * Items have their `kind` and `apiVersion`, which Kubernetes leaves out of the items of built-in kinds and not of those
+ * of custom ones: client-go ignores them where it knows the type, and would derive them from the kind of the list where
+ * it does not (apimachinery `unstructured/helpers.go`, decodeToList).
+ */
+export function* renderList(list: ItemList, format: Format, now: Date): Generator<string, void, undefined> {
+  if (format.encoding === 'yaml' || format.pretty) {
+    yield inEncoding([...listJson(list, format, now)].join(''), format);
+    return;
+  }
+  yield* listJson(list, format, now);
+}
+
+function itemJson(item: Item, format: Format, now: Date): string {
+  if (format.shape === 'metadata') return partialMetadata(item.object, format);
+  if (format.shape === 'object') return item.text;
+  const { resource } = item;
+  const metadata = JSON.stringify({ resourceVersion: resourceVersionOf(item.object) });
+  const start = tableStart(metadata, layoutOf(resource).definitions, format);
+  return `${start}${tableRow(resource, item, format, now)}${tableEnd}`;
+}
+
+function* listJson(list: ItemList, format: Format, now: Date): Generator<string, void, undefined> {
+  const [start, end] = frameOf(list, format);
+  let part: string[] = [];
+  let size = 0;
+  let separator = start;
+  for (const item of list.items) {
+    const text = elementJson(list, item, format, now);
+    part.push(separator, text);
+    separator = ',';
+    size += text.length;
+    if (size < partSize) continue;
+    yield part.join('');
+    part = [];
+    size = 0;
+  }
+  if (separator === start) part.push(start);
+  part.push(end);
+  yield part.join('');
+}
+
+function frameOf(list: ItemList, format: Format): readonly [string, string] {
+  const { resource } = list;
+  const metadata = listMetadata(list);
+  if (format.shape === 'table') {
+    return [tableStart(metadata, layoutOf(resource).definitions, format), tableEnd];
+  }
+  const [kind, apiVersion] =
+    format.shape === 'metadata'
+      ? ['PartialObjectMetadataList', `meta.k8s.io/${format.metaVersion}`]
+      : [resource.listKind, apiVersionOf(resource)];
+  return [
+    `{"kind":${JSON.stringify(kind)},"apiVersion":${JSON.stringify(apiVersion)},"metadata":${metadata},"items":[`,
+    ']}',
+  ];
+}
+
+function elementJson(list: ItemList, item: Item, format: Format, now: Date): string {
+  if (format.shape === 'object') return item.text;
+  return format.shape === 'metadata'
+    ? partialMetadata(item.object, format)
+    : tableRow(list.resource, item, format, now);
+}
+
+function inEncoding(json: string, format: Format): string {
+  if (format.encoding === 'json' && !format.pretty) return json;
+  return renderBody(parseJson(json) as object, format);
+}
