@@ -33,6 +33,19 @@ export interface List {
   continueAfter(item: ObjectKey): string;
 }
 
+/** The objects of a list as their texts, ready to be sent. */
+export interface TextList {
+  /** The version of the list: all objects are as they were at it. */
+  readonly version: bigint;
+  /**
+   * The texts in the order of (namespace, name), in UTF-8 with a comma between two: parts of about half a MiB, each read
+   * when it is asked for, so the caller may wait before the next. To be read once.
+   *
+   * Reading throws `ExpiredError` when the version has been compacted meanwhile, and as `list`.
+   */
+  readonly parts: Iterable<Uint8Array>;
+}
+
 export interface ListSource {
   readonly reader: Reader;
   readonly tokenKey: Uint8Array;
@@ -63,6 +76,36 @@ export function listObjects(source: ListSource, resource: string, options: ListO
     remaining: page.remaining,
     continueAfter,
   };
+}
+
+/** What a part aims at, going by the size of the objects in the one before. */
+const partBytes = 512 * 1024;
+/** So many of the largest objects that the API takes (3 MiB) are still within what SQLite holds in a value: 1 GB. */
+const maxPartCount = 250;
+const firstPartCount = 64;
+
+/** Reads texts; see `Store.listTexts`. */
+export function listTexts(
+  source: () => ListSource,
+  resource: string,
+  { namespace, version: asked }: Pick<ListOptions, 'namespace' | 'version'>,
+): TextList {
+  const { after, version: at } = place(source(), resource, { version: asked });
+  const first = source().reader.texts({ resource, namespace, after, limit: firstPartCount, version: at });
+  const { version } = first;
+  function* parts(): Generator<Uint8Array, void> {
+    // Without the first comma.
+    if (first.bytes !== undefined) yield first.bytes.subarray(1);
+    for (let part = first; part.last !== undefined;) {
+      const { reader, compacted } = source();
+      if (version < compacted) throw new ExpiredError('continue the list of', version, compacted);
+      const size = (part.bytes?.length ?? 0) / part.count;
+      const limit = Math.max(1, Math.min(maxPartCount, Math.floor(partBytes / size)));
+      part = reader.texts({ resource, namespace, after: part.last, limit, version });
+      if (part.bytes !== undefined) yield part.bytes;
+    }
+  }
+  return { version, parts: parts() };
 }
 
 /** Where to begin, and of which version. */

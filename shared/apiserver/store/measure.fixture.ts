@@ -116,6 +116,25 @@ async function lists(): Promise<void> {
     const { items } = store.list('pods');
     say(`list of ${items.length} at once`, { ms: performance.now() - startMs, 'RSS MiB': rssMiB() });
   }
+  for (let round = 0; round < 3; round++) {
+    const cpu = process.cpuUsage();
+    const startMs = performance.now();
+    let bytes = 0;
+    let longestMs = 0;
+    let partMs = startMs;
+    for (const part of store.listTexts('pods').parts) {
+      bytes += part.length;
+      longestMs = Math.max(longestMs, performance.now() - partMs);
+      partMs = performance.now();
+    }
+    const { user, system } = process.cpuUsage(cpu);
+    say(`texts of ${bytes} bytes`, {
+      ms: performance.now() - startMs,
+      'CPU ms': (user + system) / 1000,
+      'longest part': longestMs,
+      'RSS MiB': rssMiB(),
+    });
+  }
   const getMs = performance.now();
   for (let n = 0; n < 10_000; n++) store.get('pods', 'default', `o${n}`);
   say('get', { us: (performance.now() - getMs) / 10 });
@@ -165,6 +184,7 @@ async function watches(): Promise<void> {
 const parts: Readonly<Record<string, () => Promise<void>>> = {
   creates: async () => {
     await creates(1, 2000);
+    await creates(48, 10_000);
     await creates(100, 20_000);
   },
   lists,

@@ -8,6 +8,7 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 
 import { withStorageErrors } from './errors.ts';
+import { columns, ListStatements, type Row, rowStatement } from './list-statements.ts';
 import type { ObjectKey, Revision, StoredObject } from './object.ts';
 
 /** A part of a list. */
@@ -17,6 +18,17 @@ export interface Page {
   readonly version: bigint;
   /** How many objects follow the last item at that version. */
   readonly remaining: number;
+}
+
+/** The texts of a part of a list. */
+export interface TextPage {
+  /** JSON in UTF-8, a comma before each; `undefined` where there is no object. */
+  readonly bytes: Uint8Array | undefined;
+  readonly count: number;
+  /** The version the texts are of. */
+  readonly version: bigint;
+  /** The last object, where the page is full; `undefined` when there are no more. */
+  readonly last: { readonly namespace: string; readonly name: string } | undefined;
 }
 
 export interface PageRequest {
@@ -33,62 +45,8 @@ export interface PageRequest {
   readonly version: bigint | undefined;
 }
 
-type Row = readonly [
-  version: bigint,
-  previous: bigint,
-  resource: string,
-  namespace: string,
-  name: string,
-  uid: string,
-  versionAt: bigint,
-  text: string | null,
-];
-
 /** UTF-16 units of text read for one page of changes. */
 const changesSize = 4 * 1024 * 1024;
-
-const columns = 'r.version, r.previous, r.resource, r.namespace, r.name, r.uid, r.version_at, r.text';
-
-const inAll = (table: string): string =>
-  `${table}.resource = :resource AND (${table}.namespace, ${table}.name) > (:afterNamespace, :afterName)`;
-const inNamespace = (table: string): string =>
-  `${table}.resource = :resource AND ${table}.namespace = :namespace AND ${table}.name > :afterName`;
-
-/** The keys and versions of a list at the newest version. */
-const newest = (range: (table: string) => string): string =>
-  `SELECT o.namespace, o.name, o.version FROM objects o WHERE ${range('o')}`;
-
-/** The same at an earlier version, as `schema.ts` explains. */
-const earlier = (range: (table: string) => string): string =>
-  `${newest(range)} AND o.version <= :version
-   UNION ALL
-   SELECT c.namespace, c.name, c.previous FROM revisions c
-   WHERE ${range('c')} AND c.version > :version AND c.previous BETWEEN 1 AND :version`;
-
-/** The statements of one kind of list. They differ in what they need of the parameters. */
-class ListStatements {
-  readonly #rows: StatementSync;
-  readonly #count: StatementSync;
-
-  constructor(database: DatabaseSync, keys: string) {
-    // The page is cut out of the keys first, so that texts of other pages are neither read nor sorted.
-    this.#rows = rowStatement(
-      database,
-      `SELECT ${columns} FROM (${keys} ORDER BY 1, 2 LIMIT :limit) k JOIN revisions r ON r.version = k.version
-       ORDER BY k.namespace, k.name`,
-    );
-    this.#count = database.prepare(`SELECT count(*) AS count FROM (${keys})`);
-    for (const statement of [this.#rows, this.#count]) statement.setAllowUnknownNamedParameters(true);
-  }
-
-  rows(parameters: Record<string, SQLInputValue>): readonly Row[] {
-    return this.#rows.all(parameters) as unknown as Row[];
-  }
-
-  count(parameters: Record<string, SQLInputValue>): number {
-    return (this.#count.get(parameters) as { count: number }).count;
-  }
-}
 
 /** Reads from a database that stays the caller's. */
 export class Reader {
@@ -121,16 +79,11 @@ export class Reader {
     this.#changesInNamespace = changes('AND r.namespace = ?5');
     this.#state = database.prepare('SELECT version, compacted FROM store');
     this.#state.setReadBigInts(true);
-    this.#lists = {
-      newest: {
-        all: new ListStatements(database, newest(inAll)),
-        namespace: new ListStatements(database, newest(inNamespace)),
-      },
-      earlier: {
-        all: new ListStatements(database, earlier(inAll)),
-        namespace: new ListStatements(database, earlier(inNamespace)),
-      },
-    };
+    const statements = (kind: 'newest' | 'earlier') => ({
+      all: new ListStatements(database, kind, 'all'),
+      namespace: new ListStatements(database, kind, 'namespace'),
+    });
+    this.#lists = { newest: statements('newest'), earlier: statements('earlier') };
   }
 
   /** The version of the newest committed write, and up to where the history is compacted. */
@@ -181,7 +134,34 @@ export class Reader {
     });
   }
 
-  page({ resource, namespace, after, limit, version }: PageRequest): Page {
+  page({ limit, ...request }: PageRequest): Page {
+    return this.#listing(request, (statements, range, version) => {
+      // One more tells whether there are more; negative is without limit.
+      const rows = statements.rows({ ...range, limit: limit === undefined ? -1 : limit + 1 });
+      const more = limit !== undefined && rows.length > limit;
+      const items = (more ? rows.slice(0, limit) : rows).flatMap((row) => revision(row).object ?? []);
+      const last = items.at(-1);
+      const remaining =
+        more && last !== undefined
+          ? statements.count({ ...range, afterNamespace: last.namespace, afterName: last.name })
+          : 0;
+      return { items, version, remaining };
+    });
+  }
+
+  /** The texts of the objects of a page, and nothing else of them: half the work. */
+  texts({ limit, ...request }: PageRequest & { readonly limit: number }): TextPage {
+    return this.#listing(request, (statements, range, version) => ({
+      ...statements.texts({ ...range, limit }),
+      last: statements.lastOf({ ...range, limit }),
+      version,
+    }));
+  }
+
+  #listing<T>(
+    { resource, namespace, after, version }: Omit<PageRequest, 'limit'>,
+    work: (statements: ListStatements, range: Record<string, SQLInputValue>, version: bigint) => T,
+  ): T {
     return this.#reading(() => {
       // One transaction: the version and all rows are of one state, also while the other thread writes.
       this.#database.exec('BEGIN');
@@ -189,24 +169,14 @@ export class Reader {
         const current = (this.#state.get() as { version: bigint }).version;
         const kind = version === undefined || version === current ? 'newest' : 'earlier';
         const statements = this.#lists[kind][namespace === undefined ? 'all' : 'namespace'];
-        const parameters = {
+        const range = {
           resource,
           namespace: namespace ?? null,
           version: version ?? current,
           afterNamespace: after.namespace,
           afterName: after.name,
-          // One more tells whether there are more; negative is without limit.
-          limit: limit === undefined ? -1 : limit + 1,
         };
-        const rows = statements.rows(parameters);
-        const more = limit !== undefined && rows.length > limit;
-        const items = (more ? rows.slice(0, limit) : rows).flatMap((row) => revision(row).object ?? []);
-        const last = items.at(-1);
-        const remaining =
-          more && last !== undefined
-            ? statements.count({ ...parameters, afterNamespace: last.namespace, afterName: last.name })
-            : 0;
-        return { items, version: version ?? current, remaining };
+        return work(statements, range, version ?? current);
       } finally {
         this.#database.exec('COMMIT');
       }
@@ -216,13 +186,6 @@ export class Reader {
   #reading<T>(work: () => T): T {
     return withStorageErrors(`cannot read ${this.#where}`, work);
   }
-}
-
-function rowStatement(database: DatabaseSync, sql: string): StatementSync {
-  const statement = database.prepare(sql);
-  statement.setReadBigInts(true);
-  statement.setReturnArrays(true);
-  return statement;
 }
 
 function revision([version, previous, resource, namespace, name, uid, versionAt, text]: Row): Revision {

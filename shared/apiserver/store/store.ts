@@ -15,7 +15,14 @@ import { Compaction } from './compaction.ts';
 import { DatabaseFiles } from './database-file.ts';
 import { FutureVersionError, withStorageErrors } from './errors.ts';
 import { History } from './history.ts';
-import { listObjects, type List, type ListOptions } from './list.ts';
+import {
+  listObjects,
+  listTexts,
+  type List,
+  type ListOptions,
+  type ListSource,
+  type TextList,
+} from './list.ts';
 import { type FileLock, lockFile } from './lock.ts';
 import type { ObjectKey, Revision, StoredObject, VersionedText } from './object.ts';
 import { Reader } from './reader.ts';
@@ -169,12 +176,17 @@ export class Store implements AsyncDisposable {
    * @throws {RampartError} `INPUT` (a limit that is none), `CORRUPT`, `SYSTEM`, `DISPOSED`
    */
   list(resource: string, options: ListOptions = {}): List {
-    this.#checkOpen();
-    return listObjects(
-      { reader: this.#reader, tokenKey: this.#tokenKey, compacted: this.compactedVersion },
-      resource,
-      options,
-    );
+    return listObjects(this.#listSource(), resource, options);
+  }
+
+  /**
+   * Lists the texts of all objects at one version, in parts that can be sent as they are. It takes half the time of
+   * `list`, and memory for one part instead of all.
+   *
+   * @throws as `list`
+   */
+  listTexts(resource: string, options: Pick<ListOptions, 'namespace' | 'version'> = {}): TextList {
+    return listTexts(() => this.#listSource(), resource, options);
   }
 
   /**
@@ -253,6 +265,11 @@ export class Store implements AsyncDisposable {
     } catch (error) {
       return { error };
     }
+  }
+
+  #listSource(): ListSource {
+    this.#checkOpen();
+    return { reader: this.#reader, tokenKey: this.#tokenKey, compacted: this.compactedVersion };
   }
 
   #checkOpen(): void {

@@ -1,0 +1,102 @@
+/**
+ * The statements of lists: of the newest state or an earlier one, of one namespace or all.
+ *
+ * @module
+ */
+import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
+
+export type Row = readonly [
+  version: bigint,
+  previous: bigint,
+  resource: string,
+  namespace: string,
+  name: string,
+  uid: string,
+  versionAt: bigint,
+  text: string | null,
+];
+
+export const columns = 'r.version, r.previous, r.resource, r.namespace, r.name, r.uid, r.version_at, r.text';
+
+const inAll = (table: string): string =>
+  `${table}.resource = :resource AND (${table}.namespace, ${table}.name) > (:afterNamespace, :afterName)`;
+const inNamespace = (table: string): string =>
+  `${table}.resource = :resource AND ${table}.namespace = :namespace AND ${table}.name > :afterName`;
+
+/** The keys and versions of a list at the newest version. */
+const newest = (range: (table: string) => string): string =>
+  `SELECT o.namespace, o.name, o.version FROM objects o WHERE ${range('o')}`;
+
+/** The same at an earlier version, as `schema.ts` explains. */
+const earlier = (range: (table: string) => string): string =>
+  `${newest(range)} AND o.version <= :version
+   UNION ALL
+   SELECT c.namespace, c.name, c.previous FROM revisions c
+   WHERE ${range('c')} AND c.version > :version AND c.previous BETWEEN 1 AND :version`;
+
+type Parameters = Record<string, SQLInputValue>;
+
+/** The statements of one kind of list. They differ in what they need of the parameters. */
+export class ListStatements {
+  readonly #database: DatabaseSync;
+  readonly #keys: string;
+  readonly #rows: StatementSync;
+  readonly #count: StatementSync;
+  #texts: StatementSync | undefined;
+  #last: StatementSync | undefined;
+
+  constructor(database: DatabaseSync, kind: 'newest' | 'earlier', where: 'all' | 'namespace') {
+    this.#database = database;
+    this.#keys = (kind === 'newest' ? newest : earlier)(where === 'all' ? inAll : inNamespace);
+    // The page is cut out of the keys first, so that texts of other pages are neither read nor sorted.
+    this.#rows = this.#statement(
+      `SELECT ${columns} FROM (${this.#keys} ORDER BY 1, 2 LIMIT :limit) k JOIN revisions r ON r.version = k.version
+       ORDER BY k.namespace, k.name`,
+    );
+    this.#rows.setReadBigInts(true);
+    this.#count = this.#statement(`SELECT count(*) FROM (${this.#keys})`);
+  }
+
+  rows(parameters: Parameters): readonly Row[] {
+    return this.#rows.all(parameters) as unknown as Row[];
+  }
+
+  count(parameters: Parameters): number {
+    const [count] = this.#count.get(parameters) as unknown as [number];
+    return count;
+  }
+
+  /** The texts of a page with a comma before each; the limit is a number above 0. */
+  texts(parameters: Parameters): { readonly bytes: Uint8Array | undefined; readonly count: number } {
+    this.#texts ??= this.#statement(
+      `SELECT CAST(group_concat(',' || text, '') AS BLOB), count(*) FROM (
+         SELECT r.text FROM (${this.#keys} ORDER BY 1, 2 LIMIT :limit) k JOIN revisions r ON r.version = k.version
+         ORDER BY k.namespace, k.name)`,
+    );
+    const [bytes, count] = this.#texts.get(parameters) as unknown as [Uint8Array | null, number];
+    return { bytes: bytes ?? undefined, count };
+  }
+
+  /** The last key of a page that is full. */
+  lastOf(parameters: Parameters): { readonly namespace: string; readonly name: string } | undefined {
+    this.#last ??= this.#statement(
+      `SELECT namespace, name FROM (${this.#keys} ORDER BY 1, 2 LIMIT 1 OFFSET :limit - 1)`,
+    );
+    const row = this.#last.get(parameters) as unknown as [string, string] | undefined;
+    return row === undefined ? undefined : { namespace: row[0], name: row[1] };
+  }
+
+  #statement(sql: string): StatementSync {
+    const statement = this.#database.prepare(sql);
+    statement.setReturnArrays(true);
+    statement.setAllowUnknownNamedParameters(true);
+    return statement;
+  }
+}
+
+export function rowStatement(database: DatabaseSync, sql: string): StatementSync {
+  const statement = database.prepare(sql);
+  statement.setReadBigInts(true);
+  statement.setReturnArrays(true);
+  return statement;
+}
