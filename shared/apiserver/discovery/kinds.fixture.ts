@@ -22,7 +22,9 @@ export const builtInDefinitions: ReadonlyMap<string, JsonObject> = new Map<strin
       description: 'Metadata of an object.',
       properties: {
         name: { ...text, description: 'The name.' },
+        annotations: { type: 'object', additionalProperties: text },
         labels: { type: 'object', additionalProperties: text },
+        namespace: text,
         ownerReferences: { type: 'array', items: ref(`${meta}.OwnerReference`) },
       },
     },
