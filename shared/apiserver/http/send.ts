@@ -18,9 +18,20 @@ export const compressFromUnits = 128 * 1024;
 export function writeHead(exchange: Exchange, code: number, headers: string[]): void {
   headers.push('Audit-Id', exchange.auditId, 'Cache-Control', 'no-cache, private');
   if (exchange.warnings.length > 0) {
-    for (const value of warningHeaders(exchange.warnings)) headers.push('Warning', value);
+    for (const value of warningHeaders(exchange.warnings)) {
+      // The headers of a watch are sent without a body: see withWarnings.
+      headers.push('Warning', exchange.isWatch ? value.replaceAll(/[^ -~]+/g, '?') : value);
+    }
   }
   exchange.response.writeHead(code, headers);
+}
+
+/**
+ * Headers are bytes, but node joins them with a first text in UTF-8 and encodes both, which spoils warnings that are
+ * not in ASCII. It does not do so with a Buffer.
+ */
+function withWarnings({ warnings }: Exchange, text: string): string | Buffer {
+  return warnings.length > 0 ? Buffer.from(text) : text;
 }
 
 /** A whole answer. @returns the length of its body in bytes. */
@@ -33,7 +44,11 @@ export function sendWhole(
 ): number {
   const sizeBytes = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength;
   writeHead(exchange, code, ['Content-Type', contentType, 'Content-Length', String(sizeBytes), ...more]);
-  exchange.response.end(body);
+  const { response } = exchange;
+  if (typeof body !== 'string') response.end(body);
+  // One byte a character: the quicker way to write it.
+  else if (sizeBytes === body.length) response.end(body, 'latin1');
+  else response.end(withWarnings(exchange, body));
   return sizeBytes;
 }
 
@@ -70,7 +85,7 @@ export async function sendPieces(
   let length = 0;
   for (let next = first; next.done !== true; next = next === first ? second : iterator.next()) {
     length += next.value.length;
-    if (out.write(next.value)) continue;
+    if (out.write(withWarnings(exchange, next.value))) continue;
     if (!(await drained(out, response))) {
       iterator.return?.();
       return length;

@@ -1,0 +1,121 @@
+/**
+ * A server for the tests: two kinds, verbs that a test gives, and the real renderer.
+ *
+ * @module
+ */
+import { createLogger } from '../../observe/log.ts';
+import type { Format } from '../render/format.ts';
+import { renderer } from '../render/renderer.ts';
+import { Item } from '../resources/item.ts';
+import { Registry } from '../resources/registry.ts';
+import { allVerbs, type Resource, type Subresource } from '../resources/resource.ts';
+import type { JsonObject } from '../schema/json.ts';
+import type { ResourceAnswer, ResourceRequest, User } from '../verbs/request.ts';
+import { type HttpServer, serveHttp } from './server.ts';
+import type { HttpServerOptions } from './server-options.ts';
+
+const notThere = (): never => {
+  throw new Error('the fixture has no model');
+};
+
+const status: Subresource = {
+  name: 'status',
+  verbs: new Set(['get', 'patch', 'update']),
+  group: '',
+  version: 'v1',
+  kind: 'Pod',
+  read: (object) => object,
+  write: (object) => object,
+  model: undefined,
+  openApi: undefined,
+  resetFields: () => [],
+};
+
+export function resourceOf(
+  parts: Partial<Resource> & Pick<Resource, 'kind' | 'plural' | 'namespaced'>,
+): Resource {
+  const group = parts.group ?? '';
+  const version = parts.version ?? 'v1';
+  return {
+    group,
+    version,
+    singular: parts.kind.toLowerCase(),
+    listKind: `${parts.kind}List`,
+    shortNames: [],
+    categories: [],
+    storeName: group === '' ? parts.plural : `${parts.plural}.${group}`,
+    storedApiVersion: group === '' ? version : `${group}/${version}`,
+    verbs: allVerbs,
+    subresources: new Map([['status', status]]),
+    columns: [],
+    selectableFields: new Map(),
+    strategy: { nameRule: 'dns-subdomain', generation: 'none', resetFields: [] },
+    codec: undefined,
+    deprecation: undefined,
+    get model() {
+      return notThere();
+    },
+    get openApi() {
+      return notThere();
+    },
+    isCustom: false,
+    ...parts,
+  };
+}
+
+export const pods = resourceOf({ kind: 'Pod', plural: 'pods', namespaced: true });
+export const namespaces = resourceOf({ kind: 'Namespace', plural: 'namespaces', namespaced: false });
+export const widgets = resourceOf({
+  kind: 'Widget',
+  plural: 'widgets',
+  namespaced: true,
+  group: 'example.com',
+  isCustom: true,
+});
+
+export function registryOfThings(): Registry {
+  const registry = new Registry();
+  for (const resource of [pods, namespaces, widgets]) registry.add([resource]);
+  return registry;
+}
+
+export const token = 'open-sesame';
+export const admin: User = { name: 'admin', groups: ['system:masters'] };
+
+/** Answers with what was understood of the request. */
+export function echo(request: ResourceRequest): ResourceAnswer {
+  const { verb, namespace, name, subresource, query, body, patchType, resource } = request;
+  const understood: JsonObject = {
+    kind: resource.kind,
+    apiVersion: 'v1',
+    verb,
+    namespace,
+    name,
+    subresource: subresource?.name ?? null,
+    query: [...query].map(([key, value]) => `${key}=${value}`),
+    patchType: patchType ?? null,
+    // A bigint has no JSON.
+    body: JSON.stringify(body?.value, (_key, value: unknown) =>
+      typeof value === 'bigint' ? `bigint ${value}` : value,
+    ),
+    duplicates: body?.duplicates ?? null,
+  };
+  return { kind: 'item', code: verb === 'create' ? 201 : 200, item: Item.ofObject(resource, understood) };
+}
+
+/** On loopback, without TLS, with {@link token}. The caller disposes it. */
+export function serveThings(
+  handle: (request: ResourceRequest) => ResourceAnswer | Promise<ResourceAnswer> = echo,
+  options: Partial<HttpServerOptions<Format>> = {},
+): Promise<HttpServer> {
+  return serveHttp<Format>({
+    verbs: { handle: async (request) => handle(request) },
+    registry: registryOfThings(),
+    renderer,
+    routes: [],
+    authenticate: (authorization) => (authorization === `Bearer ${token}` ? admin : undefined),
+    listen: { host: '127.0.0.1', port: 0 },
+    log: createLogger({ level: 'silent' }),
+    ...options,
+  });
+}
