@@ -5,17 +5,21 @@
  * @module
  */
 import { isObject, type JsonObject } from '../schema/json.ts';
-import { Message } from './protobuf.ts';
+import { MessageWriter } from './protobuf.ts';
 
-/** What the functions of `v2.ts` give. */
+/** @param document as `openApiV2` makes it. */
 export function gnosticDocument(document: JsonObject): Buffer {
+  const writer = new MessageWriter();
+  const gnostic = new Gnostic(writer);
   const info = objectOf(document['info']);
-  return new Message()
-    .text(1, textOf(document['swagger']))
-    .message(2, new Message().text(1, textOf(info['title'])).text(2, textOf(info['version'])))
-    .message(8, new Message().messages(2, named(document['paths'], pathItem)))
-    .message(9, new Message().messages(1, named(document['definitions'], schemaMessage)))
-    .bytes();
+  writer.text(1, textOf(document['swagger']));
+  writer.message(2, () => {
+    writer.text(1, textOf(info['title']));
+    writer.text(2, textOf(info['version']));
+  });
+  writer.message(8, () => gnostic.named(2, document['paths'], (item) => gnostic.pathItem(item)));
+  writer.message(9, () => gnostic.named(1, document['definitions'], (schema) => gnostic.schema(schema)));
+  return writer.bytes();
 }
 
 const methods: readonly (readonly [name: string, field: number])[] = [
@@ -26,117 +30,137 @@ const methods: readonly (readonly [name: string, field: number])[] = [
   ['patch', 8],
 ];
 
-function pathItem(item: JsonObject): Message {
-  const message = new Message();
-  for (const [name, field] of methods) {
-    const operation = item[name];
-    if (isObject(operation)) message.message(field, operationMessage(operation));
+/** Writes the fields of one message each. */
+class Gnostic {
+  readonly #writer: MessageWriter;
+
+  constructor(writer: MessageWriter) {
+    this.#writer = writer;
   }
-  return message.messages(9, arrayOf(item['parameters']).map(parameterItem));
-}
 
-function operationMessage(operation: JsonObject): Message {
-  const responses = named(operation['responses'], (response) =>
-    new Message().message(
-      1,
-      new Message()
-        .text(1, textOf(response['description']))
-        .message(2, new Message().message(1, schemaMessage(objectOf(response['schema'])))),
-    ),
-  );
-  return new Message()
-    .texts(1, textsOf(operation['tags']))
-    .text(3, textOf(operation['description']))
-    .text(5, textOf(operation['operationId']))
-    .texts(6, textsOf(operation['produces']))
-    .texts(7, textsOf(operation['consumes']))
-    .messages(8, arrayOf(operation['parameters']).map(parameterItem))
-    .message(9, new Message().messages(1, responses))
-    .messages(13, extensions(operation));
-}
-
-/** A ParametersItem. */
-function parameterItem(parameter: JsonObject): Message {
-  const [name, place] = [textOf(parameter['name']), textOf(parameter['in'])];
-  const required = parameter['required'] === true;
-  if (place === 'body') {
-    const body = new Message()
-      .text(2, name)
-      .text(3, place)
-      .flag(4, required)
-      .message(5, schemaMessage(objectOf(parameter['schema'])));
-    return new Message().message(1, new Message().message(1, body));
+  pathItem(item: JsonObject): void {
+    const writer = this.#writer;
+    for (const [name, field] of methods) {
+      const operation = item[name];
+      if (isObject(operation)) writer.message(field, () => this.#operation(operation));
+    }
+    writer.messages(9, objectsOf(item['parameters']), (parameter) => this.#parameterItem(parameter));
   }
-  const common = new Message()
-    .flag(1, required)
-    .text(2, place)
-    .text(3, textOf(parameter['description']))
-    .text(4, name);
-  // Parameters of the query have one field more before these, and so other numbers.
-  const isQuery = place === 'query';
-  common.text(isQuery ? 6 : 5, textOf(parameter['type']));
-  common.flag(isQuery ? 20 : 19, parameter['uniqueItems'] === true);
-  const nonBody = new Message().message(isQuery ? 3 : 4, common);
-  return new Message().message(1, new Message().message(2, nonBody));
-}
 
-function schemaMessage(schema: JsonObject): Message {
-  const { additionalProperties, items, properties, type } = schema;
-  return new Message()
-    .text(1, textOf(schema['$ref']))
-    .text(2, textOf(schema['format']))
-    .text(3, textOf(schema['title']))
-    .text(4, textOf(schema['description']))
-    .double(7, numberOf(schema['maximum']))
-    .double(9, numberOf(schema['minimum']))
-    .whole(11, numberOf(schema['maxLength']))
-    .whole(12, numberOf(schema['minLength']))
-    .text(13, textOf(schema['pattern']))
-    .whole(14, numberOf(schema['maxItems']))
-    .whole(15, numberOf(schema['minItems']))
-    .flag(16, schema['uniqueItems'] === true)
-    .whole(17, numberOf(schema['maxProperties']))
-    .whole(18, numberOf(schema['minProperties']))
-    .texts(19, textsOf(schema['required']))
-    .messages(20, Array.isArray(schema['enum']) ? schema['enum'].map(anyMessage) : [])
-    .message(21, additionalMessage(additionalProperties))
-    .message(22, typeof type === 'string' ? new Message().texts(1, [type]) : undefined)
-    .message(23, isObject(items) ? new Message().message(1, schemaMessage(items)) : undefined)
-    .message(
-      25,
-      isObject(properties) ? new Message().messages(1, named(properties, schemaMessage)) : undefined,
-    )
-    .messages(31, extensions(schema));
-}
-
-function additionalMessage(value: unknown): Message | undefined {
-  if (value === true) return new Message().flag(2, true);
-  return isObject(value) ? new Message().message(1, schemaMessage(value)) : undefined;
-}
-
-/** Messages of a name and a value, as protocol buffers of gnostic have for the fields of an object. */
-function* named(value: unknown, make: (field: JsonObject) => Message): Generator<Message, void, undefined> {
-  for (const [name, field] of Object.entries(objectOf(value))) {
-    if (isObject(field)) yield new Message().text(1, name).message(2, make(field));
+  #operation(operation: JsonObject): void {
+    const writer = this.#writer;
+    writer.texts(1, textsOf(operation['tags']));
+    writer.text(3, textOf(operation['description']));
+    writer.text(5, textOf(operation['operationId']));
+    writer.texts(6, textsOf(operation['produces']));
+    writer.texts(7, textsOf(operation['consumes']));
+    writer.messages(8, objectsOf(operation['parameters']), (parameter) => this.#parameterItem(parameter));
+    writer.message(9, () =>
+      this.named(1, operation['responses'], (response) => writer.message(1, () => this.#response(response))),
+    );
+    this.#extensions(13, operation);
   }
-}
 
-function* extensions(value: JsonObject): Generator<Message, void, undefined> {
-  for (const [name, field] of Object.entries(value)) {
-    if (name.startsWith('x-')) yield new Message().text(1, name).message(2, anyMessage(field));
+  #response(response: JsonObject): void {
+    const writer = this.#writer;
+    writer.text(1, textOf(response['description']));
+    writer.message(2, () => writer.message(1, () => this.schema(objectOf(response['schema']))));
   }
-}
 
-/** JSON is YAML. */
-function anyMessage(value: unknown): Message {
-  return new Message().text(2, `${JSON.stringify(value)}\n`);
+  /** A ParametersItem: a Parameter, and in it one of the two kinds of them. */
+  #parameterItem(parameter: JsonObject): void {
+    const writer = this.#writer;
+    const isBody = parameter['in'] === 'body';
+    writer.message(1, () => {
+      if (isBody) writer.message(1, () => this.#bodyParameter(parameter));
+      else writer.message(2, () => this.#nonBodyParameter(parameter));
+    });
+  }
+
+  #bodyParameter(parameter: JsonObject): void {
+    const writer = this.#writer;
+    writer.text(2, textOf(parameter['name']));
+    writer.text(3, textOf(parameter['in']));
+    writer.flag(4, parameter['required'] === true);
+    writer.message(5, () => this.schema(objectOf(parameter['schema'])));
+  }
+
+  #nonBodyParameter(parameter: JsonObject): void {
+    const writer = this.#writer;
+    // Parameters of the query have one field more before these, and so other numbers.
+    const shift = parameter['in'] === 'query' ? 1 : 0;
+    writer.message(4 - shift, () => {
+      writer.flag(1, parameter['required'] === true);
+      writer.text(2, textOf(parameter['in']));
+      writer.text(3, textOf(parameter['description']));
+      writer.text(4, textOf(parameter['name']));
+      writer.text(5 + shift, textOf(parameter['type']));
+      writer.flag(19 + shift, parameter['uniqueItems'] === true);
+    });
+  }
+
+  schema(schema: JsonObject): void {
+    const writer = this.#writer;
+    const { additionalProperties, enum: values, items, properties, type } = schema;
+    writer.text(1, textOf(schema['$ref']));
+    writer.text(2, textOf(schema['format']));
+    writer.text(3, textOf(schema['title']));
+    writer.text(4, textOf(schema['description']));
+    writer.double(7, numberOf(schema['maximum']));
+    writer.double(9, numberOf(schema['minimum']));
+    writer.whole(11, numberOf(schema['maxLength']));
+    writer.whole(12, numberOf(schema['minLength']));
+    writer.text(13, textOf(schema['pattern']));
+    writer.whole(14, numberOf(schema['maxItems']));
+    writer.whole(15, numberOf(schema['minItems']));
+    writer.flag(16, schema['uniqueItems'] === true);
+    writer.whole(17, numberOf(schema['maxProperties']));
+    writer.whole(18, numberOf(schema['minProperties']));
+    writer.texts(19, textsOf(schema['required']));
+    if (Array.isArray(values)) writer.messages(20, values as readonly unknown[], (value) => this.#any(value));
+    if (additionalProperties === true) writer.message(21, () => writer.flag(2, true));
+    else if (isObject(additionalProperties)) {
+      writer.message(21, () => writer.message(1, () => this.schema(additionalProperties)));
+    }
+    if (typeof type === 'string') writer.message(22, () => writer.texts(1, [type]));
+    if (isObject(items)) writer.message(23, () => writer.message(1, () => this.schema(items)));
+    if (isObject(properties)) {
+      writer.message(25, () => this.named(1, properties, (property) => this.schema(property)));
+    }
+    this.#extensions(31, schema);
+  }
+
+  /** The fields of an object: messages of a name and a value. */
+  named(field: number, value: unknown, write: (value: JsonObject) => void): void {
+    const writer = this.#writer;
+    writer.messages(field, Object.entries(objectOf(value)), ([name, inner]) => {
+      writer.text(1, name);
+      if (isObject(inner)) writer.message(2, () => write(inner));
+    });
+  }
+
+  #extensions(field: number, value: JsonObject): void {
+    const writer = this.#writer;
+    for (const [name, inner] of Object.entries(value)) {
+      if (!name.startsWith('x-')) continue;
+      writer.message(field, () => {
+        writer.text(1, name);
+        writer.message(2, () => this.#any(inner));
+      });
+    }
+  }
+
+  /** An Any is YAML, which JSON is. */
+  #any(value: unknown): void {
+    this.#writer.text(2, `${JSON.stringify(value)}\n`);
+  }
 }
 
 function objectOf(value: unknown): JsonObject {
   return isObject(value) ? value : {};
 }
 
-function arrayOf(value: unknown): readonly JsonObject[] {
+function objectsOf(value: unknown): readonly JsonObject[] {
   return Array.isArray(value) ? value.filter(isObject) : [];
 }
 

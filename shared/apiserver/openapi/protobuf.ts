@@ -4,78 +4,94 @@
  * @module
  */
 
-/** Writes the fields of one message. An absent value writes nothing. */
-export class Message {
-  readonly #parts: Uint8Array[] = [];
-  #size = 0;
+/**
+ * Writes a message from its end to its beginning: what is inside of a message is written before its length has to be.
+ * The order of fields means nothing to readers; that of the values of a repeated field does, and is kept.
+ */
+export class MessageWriter {
+  #buffer: Buffer;
+  /** Where what is written begins. */
+  #start: number;
 
-  get size(): number {
-    return this.#size;
+  /** @param sizeBytes how much there may be; it grows. */
+  constructor(sizeBytes = 1024 * 1024) {
+    this.#buffer = Buffer.allocUnsafe(sizeBytes);
+    this.#start = sizeBytes;
   }
 
-  text(field: number, value: string | undefined): this {
-    return value === undefined || value === '' ? this : this.#delimited(field, Buffer.from(value));
+  text(field: number, value: string | undefined): void {
+    if (value !== undefined && value !== '') this.#text(field, value);
   }
 
-  texts(field: number, values: readonly string[] | undefined): this {
-    for (const value of values ?? []) this.#delimited(field, Buffer.from(value));
-    return this;
+  texts(field: number, values: readonly string[]): void {
+    for (const value of values.toReversed()) this.#text(field, value);
   }
 
-  flag(field: number, value: boolean | undefined): this {
-    return value === true ? this.#add(varint(field * 8), varint(1)) : this;
+  flag(field: number, value: boolean): void {
+    if (!value) return;
+    this.#varint(1);
+    this.#varint(field * 8);
   }
 
-  /** A whole number of 0 or more. */
-  whole(field: number, value: number | undefined): this {
-    if (value === undefined || value === 0 || !Number.isSafeInteger(value)) return this;
-    return value < 0 ? this : this.#add(varint(field * 8), varint(value));
+  /** A whole number; what is none, or is negative, is left out. */
+  whole(field: number, value: number | undefined): void {
+    if (value === undefined || value <= 0 || !Number.isSafeInteger(value)) return;
+    this.#varint(value);
+    this.#varint(field * 8);
   }
 
-  double(field: number, value: number | undefined): this {
-    if (value === undefined || value === 0) return this;
-    const bytes = Buffer.alloc(8);
-    bytes.writeDoubleLE(value);
-    return this.#add(varint(field * 8 + 1), bytes);
+  double(field: number, value: number | undefined): void {
+    if (value === undefined || value === 0) return;
+    this.#reserve(8);
+    this.#start -= 8;
+    this.#buffer.writeDoubleLE(value, this.#start);
+    this.#varint(field * 8 + 1);
   }
 
-  message(field: number, value: Message | undefined): this {
-    if (value === undefined) return this;
-    this.#add(varint(field * 8 + 2), varint(value.#size));
-    for (const part of value.#parts) this.#parts.push(part);
-    this.#size += value.#size;
-    return this;
+  /** A message whose fields `write` writes. */
+  message(field: number, write: () => void): void {
+    const end = this.#buffer.length - this.#start;
+    write();
+    this.#varint(this.#buffer.length - this.#start - end);
+    this.#varint(field * 8 + 2);
   }
 
-  messages(field: number, values: Iterable<Message>): this {
-    for (const value of values) this.message(field, value);
-    return this;
+  /** A message for each value. */
+  messages<T>(field: number, values: readonly T[], write: (value: T) => void): void {
+    for (const value of values.toReversed()) this.message(field, () => write(value));
   }
 
+  /** What was written, in memory of its own. */
   bytes(): Buffer {
-    return Buffer.concat(this.#parts, this.#size);
+    return Buffer.from(this.#buffer.subarray(this.#start));
   }
 
-  #delimited(field: number, value: Uint8Array): this {
-    return this.#add(varint(field * 8 + 2), varint(value.length), value);
+  #text(field: number, value: string): void {
+    const size = Buffer.byteLength(value);
+    this.#reserve(size);
+    this.#start -= size;
+    this.#buffer.write(value, this.#start);
+    this.#varint(size);
+    this.#varint(field * 8 + 2);
   }
 
-  #add(...parts: readonly Uint8Array[]): this {
-    for (const part of parts) {
-      this.#parts.push(part);
-      this.#size += part.length;
-    }
-    return this;
+  #varint(value: number): void {
+    this.#reserve(10);
+    let size = 1;
+    for (let rest = value; rest >= 128; rest = Math.floor(rest / 128)) size++;
+    let at = (this.#start -= size);
+    let rest = value;
+    for (; rest >= 128; rest = Math.floor(rest / 128)) this.#buffer[at++] = (rest % 128) + 128;
+    this.#buffer[at] = rest;
   }
-}
 
-function varint(value: number): Uint8Array {
-  const bytes: number[] = [];
-  let rest = value;
-  while (rest >= 128) {
-    bytes.push((rest % 128) + 128);
-    rest = Math.floor(rest / 128);
+  #reserve(sizeBytes: number): void {
+    if (this.#start >= sizeBytes) return;
+    const old = this.#buffer;
+    const grown = Buffer.allocUnsafe(old.length * 2 + sizeBytes);
+    const start = grown.length - (old.length - this.#start);
+    old.copy(grown, start, this.#start);
+    this.#buffer = grown;
+    this.#start = start;
   }
-  bytes.push(rest);
-  return Uint8Array.from(bytes);
 }

@@ -12,8 +12,10 @@ import { listMetadata, partialMetadata, resourceVersionOf } from './metadata.ts'
 import { layoutOf, tableEnd, tableRow, tableStart } from './table.ts';
 import { toYaml } from './yaml.ts';
 
-/** Characters of a part of a list: few enough that a client gets the first ones soon, many enough that each is worth a write. */
-const partSize = 256 * 1024;
+/** Characters of a part of a list of texts: few enough that a client gets the first ones soon, many enough for a write. */
+const textPartSize = 256 * 1024;
+/** Of all else, which takes longer to make: the loop should be free again after a few milliseconds. */
+const madePartSize = 32 * 1024;
 
 /** An object alone. `now` is for ages in Tables. */
 export function renderItem(item: Item, format: Format, now: Date): string {
@@ -57,6 +59,7 @@ function itemJson(item: Item, format: Format, now: Date): string {
 
 function* listJson(list: ItemList, format: Format, now: Date): Generator<string, void, undefined> {
   const [start, end] = frameOf(list, format);
+  const partSize = format.shape === 'object' ? textPartSize : madePartSize;
   let part: string[] = [];
   let size = 0;
   let separator = start;
