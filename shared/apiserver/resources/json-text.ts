@@ -1,0 +1,37 @@
+/**
+ * JSON texts to values and back, with the integers that a `number` cannot hold: an int64 of Kubernetes may have
+ * more than 53 bits, and is a `bigint` here.
+ *
+ * @module
+ */
+
+/** Sixteen digits are the fewest of an integer that a `number` does not hold. */
+const manyDigits = /[0-9]{16}/;
+
+interface Source {
+  readonly source?: string;
+}
+
+/** @throws {SyntaxError} */
+export function parseJson(text: string): unknown {
+  return manyDigits.test(text) ? JSON.parse(text, exact) : JSON.parse(text);
+}
+
+function exact(_name: string, value: unknown, { source }: Source = {}): unknown {
+  if (typeof value !== 'number' || Number.isSafeInteger(value) || source === undefined) return value;
+  return /^-?[0-9]{16,19}$/.test(source) ? BigInt(source) : value;
+}
+
+/** @throws {TypeError} for a value that no JSON has. */
+export function jsonText(value: unknown): string {
+  try {
+    return JSON.stringify(value);
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    return JSON.stringify(value, (_name, part: unknown) => (typeof part === 'bigint' ? rawJson(part) : part));
+  }
+}
+
+function rawJson(value: bigint): unknown {
+  return (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON(String(value));
+}

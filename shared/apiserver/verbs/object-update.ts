@@ -1,0 +1,251 @@
+/**
+ * The common end of PUT and PATCH: reads the object, has it changed, holds the result to the rules, stores it, and
+ * begins anew where somebody else was quicker.
+ *
+ * @module
+ */
+import { apiErrors } from '../resources/api-error.ts';
+import { Item, storedText } from '../resources/item.ts';
+import { finalizerWarnings, metadataCauses, metadataUpdateCauses } from '../resources/metadata.ts';
+import { type Metadata, orderedMetadata } from '../resources/metadata-fields.ts';
+import { type Resource } from '../resources/resource.ts';
+import type { Cause } from '../schema/field-error.ts';
+import { deepEqual, fieldOf, type JsonObject } from '../schema/json.ts';
+import { ConflictError, NotFoundError } from '../store/errors.ts';
+import { askAll } from './admission.ts';
+import { factsOf, type VerbContext } from './context.ts';
+import {
+  admissionRequest,
+  type CurrentObject,
+  currentObject,
+  kindRules,
+  namespaceOf,
+  ownersOf,
+  refuseInvalid,
+  tracked,
+} from './object-write.ts';
+import { versionCause, versionOf, type WriteOptions } from './query.ts';
+import type { ResourceRequest } from './request.ts';
+import type { SentObject } from './sent-object.ts';
+
+/** Each round waits for a write that another one has won; beyond so many, the client is told. */
+const maxRounds = 50;
+
+export interface ObjectChange {
+  /**
+   * What the object, or the subresource, is to be; `undefined` to leave it. Called once a round. What it gives is
+   * changed further, and shares nothing with what it was given.
+   */
+  readonly change: (current: CurrentObject) => SentObject | undefined;
+  /** Where there is no object. */
+  readonly create: (() => Promise<Item>) | undefined;
+  /** Whether what `change` gives says already who owns what. */
+  readonly isTracked: boolean;
+}
+
+export interface Updated {
+  readonly item: Item;
+  readonly isCreated: boolean;
+}
+
+/** @throws {ApiError} and what the store throws. */
+export async function updateObject(
+  context: VerbContext,
+  request: ResourceRequest,
+  options: WriteOptions,
+  { change, create, isTracked }: ObjectChange,
+): Promise<Updated> {
+  const { resource, name } = request;
+  for (let round = 1; ; round++) {
+    const current = currentObject(context, request);
+    if (current === undefined) {
+      if (create === undefined) throw apiErrors.notFound(resource, name);
+      return { item: await create(), isCreated: true };
+    }
+    const sent = change(current);
+    if (sent === undefined) return { item: shown(request, current), isCreated: false };
+    try {
+      const item = await replace(context, request, options, current, sent, isTracked);
+      return { item, isCreated: false };
+    } catch (error) {
+      const isLost = error instanceof ConflictError || error instanceof NotFoundError;
+      if (!isLost || round === maxRounds) throw error;
+    }
+  }
+}
+
+async function replace(
+  context: VerbContext,
+  request: ResourceRequest,
+  options: WriteOptions,
+  current: CurrentObject,
+  sent: SentObject,
+  isTracked: boolean,
+): Promise<Item> {
+  const { resource, subresource, name, namespace } = request;
+  checkSent(request, current, sent.metadata);
+  const object = subresource === undefined ? merged(request, current, sent) : written(request, current, sent);
+  const admission = admissionRequest(request, 'UPDATE', name, options.dryRun);
+  const admitted = askAll(context.admission, 'admit', admission, object, current.object);
+  if (admitted !== undefined) await admitted;
+  if (subresource === undefined) resource.strategy.prepareForUpdate?.(object, current.object);
+  countGeneration(resource, object, current);
+  refuseInvalid(resource, name, causesOf(request, object, current));
+  const validated = askAll(context.admission, 'validate', admission, object, current.object);
+  if (validated !== undefined) await validated;
+  const full = isTracked ? object : tracked(context, resource, subresource, current.object, object, options);
+  const { stored } = current;
+  const key = { resource: resource.storeName, namespace, name, expectedVersion: stored.resourceVersion };
+  if (isFinished(resource, full, current.metadata)) {
+    if (!options.dryRun) await context.store.delete(key);
+    return shownObject(request, { ...full, metadata: withVersion(full, current) });
+  }
+  if (isSame(full, current)) return shown(request, current);
+  if (options.dryRun) return shownObject(request, { ...full, metadata: withVersion(full, current) });
+  const stored_ = await context.store.update({ ...key, text: storedText(resource, full) });
+  const item = Item.ofStored(resource, stored_);
+  return subresource?.model === undefined ? item : Item.ofObject(resource, subresource.read(item.object));
+}
+
+/** What the client expects of the object. */
+function checkSent(request: ResourceRequest, current: CurrentObject, sent: Metadata): void {
+  const { resource, name } = request;
+  const sentVersion = sent.resourceVersion ?? '';
+  const version = versionOf(sentVersion);
+  if (version === undefined) {
+    throw apiErrors.invalid(resource, name, [versionCause('metadata.resourceVersion', sentVersion)]);
+  }
+  if (version === 0n) {
+    if (resource.strategy.allowUnconditionalUpdate !== false) return;
+    throw apiErrors.invalid({ group: resource.group, kind: resource.plural }, name, [
+      {
+        reason: 'FieldValueInvalid',
+        field: 'metadata.resourceVersion',
+        message: 'Invalid value: 0x0: must be specified for an update',
+      },
+    ]);
+  }
+  if (version !== current.stored.resourceVersion) throw apiErrors.changed(resource, name);
+}
+
+/** The object as it was sent, with what it cannot change as it is. */
+function merged(
+  request: ResourceRequest,
+  { object: old, metadata: oldMeta }: CurrentObject,
+  sent: SentObject,
+): JsonObject {
+  const { resource } = request;
+  const { object, metadata: meta } = sent;
+  const namespace = namespaceOf(request, meta.namespace);
+  const deletionTimestamp = oldMeta.deletionTimestamp ?? meta.deletionTimestamp;
+  const deletionGracePeriodSeconds = meta.deletionGracePeriodSeconds ?? oldMeta.deletionGracePeriodSeconds;
+  const { generation, creationTimestamp = meta.creationTimestamp } = oldMeta;
+  const { resourceVersion: _checked, namespace: _sent, generation: _counted, ...rest } = meta;
+  object['metadata'] = orderedMetadata({
+    ...rest,
+    ...ownersOf(meta, request.warnings),
+    ...(namespace === undefined ? {} : { namespace }),
+    ...(meta.uid === undefined && oldMeta.uid !== undefined ? { uid: oldMeta.uid } : {}),
+    ...(generation === undefined ? {} : { generation }),
+    ...(creationTimestamp === undefined ? {} : { creationTimestamp }),
+    ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }),
+    ...(deletionGracePeriodSeconds === undefined ? {} : { deletionGracePeriodSeconds }),
+  });
+  for (const field of factsOf(resource).resetFields) {
+    const value = fieldOf(old, field);
+    if (value === undefined) delete object[field];
+    else object[field] = value;
+  }
+  return object;
+}
+
+/** The object with what its subresource may write; of the metadata, that is who owns what. */
+function written(
+  { subresource }: ResourceRequest,
+  { object: old, metadata }: CurrentObject,
+  sent: SentObject,
+): JsonObject {
+  if (subresource === undefined) throw new TypeError('no subresource');
+  const { resourceVersion: _stored, ...kept } = metadata;
+  const { managedFields } = subresource.model === undefined ? sent.metadata : metadata;
+  return {
+    ...subresource.write(old, sent.object),
+    metadata: managedFields === undefined ? kept : { ...kept, managedFields },
+  };
+}
+
+function countGeneration(
+  resource: Resource,
+  object: JsonObject,
+  { object: old, metadata: oldMeta }: CurrentObject,
+): void {
+  const { generation } = oldMeta;
+  if (resource.strategy.generation === 'none' || generation === undefined) return;
+  if (isSameContent(object, old, factsOf(resource).resetFields)) return;
+  object['metadata'] = { ...(object['metadata'] as Metadata), generation: generation + 1 };
+}
+
+function isSameContent(object: JsonObject, old: JsonObject, except: ReadonlySet<string>): boolean {
+  const counts = (name: string): boolean => name !== 'metadata' && !except.has(name);
+  return (
+    Object.keys(object).every((name) => !counts(name) || deepEqual(object[name], fieldOf(old, name))) &&
+    Object.keys(old).every((name) => !counts(name) || Object.hasOwn(object, name))
+  );
+}
+
+function causesOf(
+  request: ResourceRequest,
+  object: JsonObject,
+  { object: old, metadata: oldMeta }: CurrentObject,
+): Cause[] {
+  const { resource, subresource, warnings } = request;
+  const { schema } = resource.model;
+  if (subresource !== undefined) {
+    return [...schema.validate(object, old, warnings), ...(subresource.validate?.(object, old) ?? [])];
+  }
+  const metadata = object['metadata'] as Metadata;
+  const { strategy } = resource;
+  for (const warning of strategy.warnings?.(object, old) ?? []) warnings.push(warning);
+  if (resource.isCustom) warnings.push(...finalizerWarnings(metadata.finalizers, oldMeta.finalizers));
+  return [
+    ...metadataCauses(metadata, kindRules(resource)),
+    ...metadataUpdateCauses(metadata, oldMeta),
+    ...schema.validate(object, old, warnings),
+    ...(strategy.validate?.(object, old) ?? []),
+  ];
+}
+
+/** Whether this removes the last finalizer of an object that is being deleted. */
+function isFinished({ strategy }: Resource, object: JsonObject, old: Metadata): boolean {
+  const { finalizers } = object['metadata'] as Metadata;
+  return (
+    old.deletionTimestamp !== undefined &&
+    (old.deletionGracePeriodSeconds ?? 0) === 0 &&
+    (finalizers ?? []).length === 0 &&
+    strategy.hasOwnFinalizers?.(object) !== true
+  );
+}
+
+const nothing: ReadonlySet<string> = new Set();
+
+function isSame(object: JsonObject, current: CurrentObject): boolean {
+  return (
+    deepEqual(withVersion(object, current), current.metadata) &&
+    isSameContent(object, current.object, nothing)
+  );
+}
+
+function withVersion(object: JsonObject, { stored }: CurrentObject): Metadata {
+  return { ...(object['metadata'] as Metadata), resourceVersion: String(stored.resourceVersion) };
+}
+
+/** What the client sees of an object that stays as it is. */
+function shown(request: ResourceRequest, { stored, object }: CurrentObject): Item {
+  const { resource, subresource } = request;
+  if (subresource?.model !== undefined) return Item.ofObject(resource, subresource.read(object));
+  return Item.ofStored(resource, stored);
+}
+
+function shownObject({ resource, subresource }: ResourceRequest, object: JsonObject): Item {
+  return Item.ofObject(resource, subresource?.model === undefined ? object : subresource.read(object));
+}

@@ -1,0 +1,131 @@
+/**
+ * What every write does with an object, whatever it was asked by.
+ *
+ * @module
+ */
+import { trackUpdate } from '../apply/field-manager.ts';
+import { apiErrors } from '../resources/api-error.ts';
+import { type metadataCauses, withoutRepeatedOwners } from '../resources/metadata.ts';
+import { type Metadata, storedMetadata } from '../resources/metadata-fields.ts';
+import { pathSegmentProblems } from '../resources/object-names.ts';
+import { parseJson } from '../resources/json-text.ts';
+import type { Resource, Subresource } from '../resources/resource.ts';
+import type { Cause } from '../schema/field-error.ts';
+import { isObject, type JsonObject } from '../schema/json.ts';
+import type { StoredObject } from '../store/object.ts';
+import type { AdmissionRequest } from './admission.ts';
+import { factsOf, type VerbContext } from './context.ts';
+import type { WriteOptions } from './query.ts';
+import type { ResourceRequest } from './request.ts';
+
+/** An object as it is stored, and as this version of its kind shows it. The caller's own. */
+export interface CurrentObject {
+  readonly stored: StoredObject;
+  readonly object: JsonObject;
+  readonly metadata: Metadata;
+}
+
+/** The object of a request; `undefined` where there is none. */
+export function currentObject(context: VerbContext, request: ResourceRequest): CurrentObject | undefined {
+  const { resource, namespace, name } = request;
+  const stored = context.store.get(resource.storeName, namespace, name);
+  return stored === undefined ? undefined : opened(resource, stored);
+}
+
+export function opened(resource: Resource, stored: StoredObject): CurrentObject {
+  const object = decoded(resource, stored);
+  return { stored, object, metadata: storedMetadata(object) };
+}
+
+/** Each call gives another object. */
+export function decoded(resource: Resource, stored: StoredObject): JsonObject {
+  const object = parseJson(stored.text);
+  if (!isObject(object)) throw new TypeError('stored JSON that is no object');
+  return resource.codec?.decode(object) ?? object;
+}
+
+/** @throws {ApiError} 400 for a name that cannot stand in a path. */
+export function checkName(name: string): void {
+  if (!/[/%]/.test(name) && name !== '.' && name !== '..') return;
+  const problems = pathSegmentProblems(name).join(';');
+  throw apiErrors.badRequest(`Name parameter invalid: ${JSON.stringify(name)}: ${problems}`);
+}
+
+/**
+ * The namespace that an object is in, by its metadata and the request (apiserver `pkg/registry/rest/meta.go`).
+ *
+ * @throws {ApiError} 400
+ */
+export function namespaceOf(
+  { resource, namespace }: ResourceRequest,
+  sent: string | undefined,
+): string | undefined {
+  if (!resource.namespaced) return undefined;
+  if (sent === undefined || sent === namespace) return namespace === '' ? undefined : namespace;
+  throw apiErrors.badRequest(
+    'the namespace of the provided object does not match the namespace sent on the request',
+  );
+}
+
+/** The object with who owns what in its metadata. */
+export function tracked(
+  context: VerbContext,
+  resource: Resource,
+  subresource: Subresource | undefined,
+  old: JsonObject | undefined,
+  object: JsonObject,
+  { manager }: WriteOptions,
+): JsonObject {
+  const { apiVersion, resetPaths } = factsOf(resource);
+  return trackUpdate(old, object, {
+    type: resource.model.applyType,
+    manager,
+    apiVersion,
+    now: new Date(context.clock.wallMs()),
+    ...(subresource === undefined
+      ? { resetFields: resetPaths }
+      : {
+          subresource: subresource.name,
+          resetFields: subresource.resetFields(object).map((name) => [name]),
+        }),
+  });
+}
+
+/** @throws {ApiError} 422 where there is at least one cause. */
+export function refuseInvalid(resource: Resource, name: string, causes: readonly Cause[]): void {
+  if (causes.length > 0) throw apiErrors.invalid(resource, name, causes);
+}
+
+/** The owners, each once; with a warning where that changes something. */
+export function ownersOf(
+  { ownerReferences }: Metadata,
+  warnings: string[],
+): Pick<Metadata, 'ownerReferences'> {
+  if (ownerReferences === undefined) return {};
+  const { owners, uids } = withoutRepeatedOwners(ownerReferences);
+  if (uids.length > 0) {
+    warnings.push(
+      `.metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: [${uids.join(' ')}]`,
+    );
+  }
+  return { ownerReferences: owners };
+}
+
+export function admissionRequest(
+  request: ResourceRequest,
+  operation: AdmissionRequest['operation'],
+  name: string,
+  dryRun: boolean,
+): AdmissionRequest {
+  const { resource, subresource, namespace, user, warnings } = request;
+  return { operation, resource, subresource, namespace, name, user, dryRun, warnings };
+}
+
+/** What the metadata of a kind is held to. */
+export function kindRules({
+  namespaced,
+  strategy,
+  isCustom,
+}: Resource): Parameters<typeof metadataCauses>[1] {
+  return { namespaced, nameRule: strategy.nameRule, isCustom };
+}

@@ -1,0 +1,102 @@
+/**
+ * What the API server does with its objects: get, list, watch, create, update, patch, delete. HTTP is in front of it
+ * (`http/`), the store behind.
+ *
+ * @module
+ */
+import { type Clock, systemClock } from '../../kube/clock.ts';
+import { apiErrors } from '../resources/api-error.ts';
+import type { Registry } from '../resources/registry.ts';
+import type { Store } from '../store/store.ts';
+import type { Admission } from './admission.ts';
+import type { VerbContext } from './context.ts';
+import { create } from './create.ts';
+import { deleteCollection } from './delete-collection.ts';
+import { deleteOne } from './delete.ts';
+import { answerOf } from './failures.ts';
+import { get } from './get.ts';
+import { list } from './list.ts';
+import { NamespaceLifecycle } from './namespaces.ts';
+import { patch } from './patch.ts';
+import type { ResourceAnswer, ResourceRequest } from './request.ts';
+import { update } from './update.ts';
+import { watch } from './watch.ts';
+
+export interface VerbsOptions {
+  /** Stays the caller's. */
+  readonly store: Store;
+  readonly registry: Registry;
+  /** Besides that objects live in namespaces, which is always seen to. */
+  readonly admission?: readonly Admission[];
+  readonly clock?: Clock;
+  /** A watch that says nothing of its time gets this to twice as much (default 30 minutes). */
+  readonly minWatchMs?: number;
+  /** Between bookmarks (default one minute). */
+  readonly bookmarkIntervalMs?: number;
+  /** From 0 to below 1 (default `Math.random`). */
+  readonly random?: () => number;
+}
+
+/** The verbs, over one store. The caller disposes it before the store. */
+export class Verbs implements Disposable {
+  readonly #context: VerbContext;
+  readonly #namespaces: NamespaceLifecycle;
+
+  constructor(options: VerbsOptions) {
+    const { store, registry, admission = [], clock = systemClock, random = Math.random } = options;
+    this.#namespaces = new NamespaceLifecycle(store);
+    this.#context = {
+      store,
+      registry,
+      clock,
+      random,
+      admission: [this.#namespaces, ...admission],
+      minWatchMs: options.minWatchMs ?? 30 * 60_000,
+      bookmarkIntervalMs: options.bookmarkIntervalMs ?? 60_000,
+    };
+  }
+
+  /**
+   * Does what a request asks for. Where it resolves, a write is on the disk.
+   *
+   * @throws {ApiError} nothing else; reading the events of a watch throws nothing else either.
+   */
+  async handle(request: ResourceRequest): Promise<ResourceAnswer> {
+    const { resource, subresource, verb, name, warnings } = request;
+    try {
+      if (!(subresource?.verbs ?? resource.verbs).has(verb)) {
+        throw apiErrors.methodNotAllowed(resource, verb);
+      }
+      if (resource.deprecation !== undefined) warnings.push(resource.deprecation);
+      return await this.#done(request);
+    } catch (error) {
+      throw answerOf(error, resource, name);
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#namespaces[Symbol.dispose]();
+  }
+
+  #done(request: ResourceRequest): ResourceAnswer | Promise<ResourceAnswer> {
+    const context = this.#context;
+    switch (request.verb) {
+      case 'get':
+        return get(context, request);
+      case 'list':
+        return list(context, request);
+      case 'watch':
+        return watch(context, request);
+      case 'create':
+        return create(context, request);
+      case 'update':
+        return update(context, request);
+      case 'patch':
+        return patch(context, request);
+      case 'delete':
+        return deleteOne(context, request);
+      case 'deletecollection':
+        return deleteCollection(context, request);
+    }
+  }
+}

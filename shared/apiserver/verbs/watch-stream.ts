@@ -1,0 +1,267 @@
+/**
+ * The events of one watch: changes as its selection sees them, and bookmarks.
+ *
+ * @module
+ */
+import { apiErrors } from '../resources/api-error.ts';
+import { ExpiredError } from '../store/errors.ts';
+import type { Change } from '../store/object.ts';
+import type { Watch } from '../store/watch.ts';
+import type { VerbContext } from './context.ts';
+import { answerOf } from './failures.ts';
+import type { WatchOptions } from './list-options.ts';
+import type { ResourceRequest, WatchEvent } from './request.ts';
+import type { Selection } from './selection.ts';
+import { seenChange } from './transitions.ts';
+
+type Batch = IteratorResult<readonly WatchEvent[], undefined>;
+
+const finished: Batch = { done: true, value: undefined };
+
+interface Waiting {
+  readonly resolve: (batch: Batch) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Events, and up to which version they are all. */
+interface Ready {
+  readonly events: readonly WatchEvent[];
+  readonly upTo: bigint;
+}
+
+export interface Beginning {
+  /** Changes after this one are given. */
+  readonly version: bigint;
+  readonly initial: Iterable<readonly WatchEvent[]>;
+}
+
+/**
+ * Made to be read by one reader. It holds timers and a place among the listeners of the registry until it ends: by
+ * its time, its signal, the end of its kind, an error, or `return`.
+ */
+export class WatchStream implements AsyncIterableIterator<readonly WatchEvent[]> {
+  readonly #context: VerbContext;
+  readonly #request: ResourceRequest;
+  readonly #selection: Selection;
+  readonly #allowBookmarks: boolean;
+  readonly #initial: Iterator<readonly WatchEvent[]>;
+  readonly #stop = new AbortController();
+  readonly #cancel: (() => void)[] = [];
+  #cancelBookmark: (() => void) | undefined;
+  /** All up to here was given. */
+  #given: bigint;
+  #watch: Watch | undefined;
+  #waiting: Waiting | undefined;
+  /** Whether the store's watch was asked and has not answered. */
+  #isReading = false;
+  /** What was read while nobody waited. */
+  #ready: Ready | undefined;
+  #failure: { readonly error: unknown } | undefined;
+  #isBookmarkDue = false;
+  /** `due`: only a last bookmark is to come. */
+  #end: 'none' | 'due' | 'ended' = 'none';
+
+  constructor(
+    context: VerbContext,
+    request: ResourceRequest,
+    selection: Selection,
+    { allowBookmarks, timeoutSeconds = 0 }: WatchOptions,
+    { version, initial }: Beginning,
+  ) {
+    this.#context = context;
+    this.#request = request;
+    this.#selection = selection;
+    this.#allowBookmarks = allowBookmarks;
+    this.#initial = initial[Symbol.iterator]();
+    this.#given = version;
+    const { clock, random, registry, minWatchMs } = context;
+    if (request.signal.aborted || !isServed(context, request)) {
+      this.#end = 'ended';
+      return;
+    }
+    const stop = (): void => this.#finish();
+    request.signal.addEventListener('abort', stop, { once: true });
+    const served = registry.onChange(() => {
+      if (!isServed(context, request)) stop();
+    });
+    const timeMs = timeoutSeconds === 0 ? minWatchMs * (1 + random()) : timeoutSeconds * 1000;
+    this.#cancel.push(
+      () => request.signal.removeEventListener('abort', stop),
+      () => served[Symbol.dispose](),
+      clock.schedule(timeMs, () => this.#timeUp()),
+    );
+    // The first one at a random time, so that those of many watches do not come all at once.
+    if (allowBookmarks) this.#scheduleBookmark(random());
+  }
+
+  next(): Promise<Batch> {
+    return new Promise((resolve, reject) => {
+      if (this.#waiting !== undefined) {
+        reject(new TypeError('a watch has one reader'));
+        return;
+      }
+      this.#waiting = { resolve, reject };
+      try {
+        this.#serve();
+      } catch (error) {
+        this.#fail(error);
+      }
+    });
+  }
+
+  return(): Promise<Batch> {
+    this.#finish();
+    return Promise.resolve(finished);
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  /** Gives the one who waits what there is; else asks the store for more. */
+  #serve(): void {
+    if (this.#end === 'ended') {
+      this.#give(finished);
+      return;
+    }
+    if (this.#failure !== undefined) {
+      this.#fail(this.#failure.error);
+      return;
+    }
+    const { done, value } = this.#initial.next();
+    if (done !== true) {
+      this.#give({ done: false, value });
+      return;
+    }
+    if (this.#ready !== undefined) {
+      this.#giveRead(this.#ready);
+      return;
+    }
+    if (!this.#isReading && this.#end === 'none') this.#read();
+    this.#serveBookmark();
+  }
+
+  /** A bookmark says that all before it was given, so it comes only when there is nothing else to give. */
+  #serveBookmark(): void {
+    if (this.#waiting === undefined || this.#ready !== undefined) return;
+    if (this.#end === 'due') this.#finish(this.#bookmark());
+    else if (this.#isBookmarkDue) this.#give(this.#bookmark());
+  }
+
+  #bookmark(): Batch {
+    this.#isBookmarkDue = false;
+    if (!this.#allowBookmarks) return finished;
+    const { version = 0n } = this.#watch ?? {};
+    if (version > this.#given) this.#given = version;
+    return { done: false, value: [{ type: 'BOOKMARK', version: this.#given, initialEventsEnd: false }] };
+  }
+
+  #read(): void {
+    const { namespace, looksInside } = this.#selection;
+    this.#watch ??= this.#context.store.watch(this.#request.resource.storeName, {
+      namespace,
+      fromVersion: this.#given,
+      withPrevious: looksInside,
+      signal: this.#stop.signal,
+    });
+    this.#isReading = true;
+    this.#watch.next().then(
+      (batch) => this.#received(batch),
+      (error: unknown) => {
+        this.#isReading = false;
+        this.#fail(error);
+      },
+    );
+  }
+
+  #received({ done, value: changes }: IteratorResult<readonly Change[], undefined>): void {
+    this.#isReading = false;
+    if (this.#end === 'ended') return;
+    if (done === true) {
+      this.#finish();
+      return;
+    }
+    try {
+      const { resource } = this.#request;
+      const events: WatchEvent[] = [];
+      for (const change of changes) {
+        const event = seenChange(resource, this.#selection, change);
+        if (event !== undefined) events.push(event);
+      }
+      const upTo = changes.at(-1)?.object.resourceVersion ?? this.#given;
+      if (events.length > 0) this.#giveRead({ events, upTo });
+      else {
+        this.#given = upTo;
+        if (this.#waiting !== undefined) this.#serve();
+      }
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  #giveRead(read: Ready): void {
+    if (this.#waiting === undefined) {
+      this.#ready = read;
+      return;
+    }
+    this.#ready = undefined;
+    this.#given = read.upTo;
+    this.#give({ done: false, value: read.events });
+  }
+
+  #give(batch: Batch): void {
+    const waiting = this.#waiting;
+    this.#waiting = undefined;
+    waiting?.resolve(batch);
+  }
+
+  /** Ends with an error, which is told to the one who waits or comes next. */
+  #fail(error: unknown): void {
+    const waiting = this.#waiting;
+    if (waiting === undefined) {
+      this.#failure = { error };
+      return;
+    }
+    this.#waiting = undefined;
+    this.#finish();
+    waiting.reject(answerOf(withExpiry(error), this.#request.resource, ''));
+  }
+
+  #timeUp(): void {
+    if (this.#end !== 'none') return;
+    this.#end = 'due';
+    this.#serveBookmark();
+  }
+
+  #scheduleBookmark(part: number): void {
+    const { clock, bookmarkIntervalMs } = this.#context;
+    this.#cancelBookmark = clock.schedule(bookmarkIntervalMs * part, () => {
+      this.#isBookmarkDue = true;
+      this.#scheduleBookmark(1);
+      this.#serveBookmark();
+    });
+  }
+
+  #finish(last: Batch = finished): void {
+    this.#end = 'ended';
+    this.#initial.return?.();
+    this.#ready = undefined;
+    this.#failure = undefined;
+    this.#stop.abort();
+    for (const cancel of this.#cancel.splice(0)) cancel();
+    this.#cancelBookmark?.();
+    this.#give(last);
+  }
+}
+
+/** Why a watch cannot go on (apiserver `pkg/storage/cacher/watch_cache.go`). */
+function withExpiry(error: unknown): unknown {
+  if (!(error instanceof ExpiredError)) return error;
+  return apiErrors.expired(`too old resource version: ${error.version} (${error.compactedVersion})`);
+}
+
+/** Whether the kind is served as it was when the watch began. */
+function isServed({ registry }: VerbContext, { resource }: ResourceRequest): boolean {
+  const { group, version, plural } = resource;
+  return registry.find(group, version, plural) === resource;
+}

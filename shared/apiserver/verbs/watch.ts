@@ -1,0 +1,86 @@
+/**
+ * GET of a collection with `watch`: what is there, where that is asked for, and then each change.
+ *
+ * @module
+ */
+import { apiErrors } from '../resources/api-error.ts';
+import { Item } from '../resources/item.ts';
+import type { List } from '../store/list.ts';
+import type { VerbContext } from './context.ts';
+import { checkMinimum } from './get.ts';
+import { type WatchOptions, watchOptions } from './list-options.ts';
+import { versionCause, versionOf } from './query.ts';
+import type { ResourceAnswer, ResourceRequest, WatchEvent } from './request.ts';
+import { type Selection, selectionOf } from './selection.ts';
+import { type Beginning, WatchStream } from './watch-stream.ts';
+
+/** Objects of the beginning that are given at once. */
+const initialPage = 500;
+
+export function watch(context: VerbContext, request: ResourceRequest): ResourceAnswer {
+  const options = watchOptions(request);
+  const selection = selectionOf(request);
+  const { store } = context;
+  const { resource } = request;
+  const { resourceVersion: text } = options;
+  const asked = versionOf(text);
+  if (asked === undefined) {
+    throw apiErrors.invalid({ group: resource.group, kind: resource.plural }, '', [
+      versionCause('resourceVersion', text),
+    ]);
+  }
+  checkMinimum(store, text);
+  return {
+    kind: 'watch',
+    watch: {
+      resource,
+      events: new WatchStream(
+        context,
+        request,
+        selection,
+        options,
+        beginning(context, request, selection, options, asked),
+      ),
+    },
+  };
+}
+
+function beginning(
+  context: VerbContext,
+  request: ResourceRequest,
+  selection: Selection,
+  { sendInitialEvents, allowBookmarks }: WatchOptions,
+  asked: bigint,
+): Beginning {
+  const { store } = context;
+  if (!sendInitialEvents) return { version: asked === 0n ? store.version : asked, initial: [] };
+  const { namespace } = selection;
+  const first = store.list(request.resource.storeName, { namespace, limit: initialPage });
+  return {
+    version: first.version,
+    initial: initialEvents(context, request, selection, first, allowBookmarks),
+  };
+}
+
+/** What is there as if it were added now, page by page as it is read. */
+function* initialEvents(
+  { store }: VerbContext,
+  { resource }: ResourceRequest,
+  selection: Selection,
+  first: List,
+  allowBookmarks: boolean,
+): Generator<readonly WatchEvent[]> {
+  const { namespace } = selection;
+  let page = first;
+  for (;;) {
+    const events: WatchEvent[] = [];
+    for (const stored of page.items) {
+      const item = Item.ofStored(resource, stored);
+      if (selection.isAll || selection.matches(item)) events.push({ type: 'ADDED', item });
+    }
+    if (events.length > 0) yield events;
+    if (page.continue === undefined) break;
+    page = store.list(resource.storeName, { namespace, limit: initialPage, continue: page.continue });
+  }
+  if (allowBookmarks) yield [{ type: 'BOOKMARK', version: first.version, initialEventsEnd: true }];
+}
