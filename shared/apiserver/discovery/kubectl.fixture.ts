@@ -13,11 +13,13 @@ import { join } from 'node:path';
 import type { PlainRequest, PlainRoute } from '../http/plain.ts';
 import { ApiError, apiErrors } from '../resources/api-error.ts';
 
-/** Why kubectl cannot be run here; `false` where it can. */
+/** Why the tests of kubectl cannot be run here; `false` where they can. They tell which requests it makes, which older ones do not. */
 export const noKubectl: string | false = (() => {
   try {
-    execFileSync('kubectl', ['version', '--client'], { stdio: 'ignore' });
-    return false;
+    const text = execFileSync('kubectl', ['version', '--client', '--output=json'], { encoding: 'utf8' });
+    const { clientVersion } = JSON.parse(text) as { clientVersion: { minor: string } };
+    const minor = Number.parseInt(clientVersion.minor, 10);
+    return minor >= 30 ? false : `kubectl is 1.${minor}, which is before 1.30`;
   } catch {
     return 'there is no kubectl on this machine';
   }

@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { objectOf, pods, widgets } from '../discovery/kinds.fixture.ts';
-import { apiErrors } from '../resources/api-error.ts';
 import { Item } from '../resources/item.ts';
 import type { JsonObject } from '../schema/json.ts';
 import type { WatchEvent } from '../verbs/request.ts';
-import { renderErrorEvent, renderEvents } from './events.ts';
+import { renderEvents } from './events.ts';
 import { type Format, negotiate } from './format.ts';
 
 const now = new Date('2026-01-02T00:00:30Z');
@@ -106,9 +105,4 @@ test('bookmarks in all formats', () => {
   assert.deepEqual(rows[0]?.['object'], partial);
   const whole = shown(formatOf('application/json;as=Table;g=meta.k8s.io;v=v1', 'includeObject=Object'));
   assert.deepEqual((whole as { rows: readonly JsonObject[] }).rows[0]?.['object'], bookmark);
-});
-
-test('an error is a Status', () => {
-  const { status } = apiErrors.expired('too old resource version: 1 (9)');
-  assert.deepEqual(lines(renderErrorEvent(status)), [{ type: 'ERROR', object: { ...status } }]);
 });

@@ -3,7 +3,6 @@
  *
  * @module
  */
-import type { StatusFailure } from '../resources/api-error.ts';
 import type { Item } from '../resources/item.ts';
 import { apiVersionOf, type Resource } from '../resources/resource.ts';
 import type { JsonObject } from '../schema/json.ts';
@@ -45,11 +44,6 @@ export function renderEvents(
   return batch
     .map((event, index) => lineOf(event, resource, format, now, withColumns && index === 0))
     .join('');
-}
-
-/** The event that ends a watch that went wrong. Its object is a Status in every format. */
-export function renderErrorEvent(status: StatusFailure): string {
-  return `{"type":"ERROR","object":${JSON.stringify(status)}}\n`;
 }
 
 function lineOf(

@@ -18,5 +18,4 @@ export const renderer = {
   renderList,
   renderEvents,
   renderError: renderBody,
-  renderBody,
-} as const satisfies Renderer<Format> & { renderBody: typeof renderBody };
+} as const satisfies Renderer<Format>;
