@@ -4,6 +4,7 @@
  * @module
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
+import { apiTime } from './api-time.ts';
 import { type Clock, systemClock } from './clock.ts';
 
 export type ConditionStatus = 'True' | 'False' | 'Unknown';
@@ -133,9 +134,4 @@ function cut(text: string, length: number): string {
   if (text.length <= length) return text;
   const points = Array.from(text);
   return points.length <= length ? text : `${points.slice(0, length - 1).join('')}…`;
-}
-
-/** A time as `Time` in the API. */
-export function apiTime(wallMs: number): string {
-  return `${new Date(wallMs).toISOString().slice(0, '2026-11-21T10:00:00'.length)}Z`;
 }

@@ -4,6 +4,7 @@
  * @module
  */
 import type { Logger } from '../observe/log.ts';
+import { apiMicroTime } from './api-time.ts';
 import { CallScope } from './call-scope.ts';
 import { isConflict, isNotFound, unreachable } from './client-errors.ts';
 import type { Clock } from './clock.ts';
@@ -86,7 +87,7 @@ export class LeaseClaim {
     const lease = await lock.get(signal);
     signal.throwIfAborted();
     if (lease?.spec?.holderIdentity !== identity) return;
-    const renewTime = microTime(this.#clock.wallMs());
+    const renewTime = apiMicroTime(this.#clock.wallMs());
     const spec = { ...lease.spec, holderIdentity: '', leaseDurationSeconds: 1, renewTime };
     try {
       this.#observe(await lock.update({ ...lease, spec }, signal));
@@ -162,7 +163,7 @@ export class LeaseClaim {
   /** The spec that makes the lease ours, from the one that it has. */
   #spec(spec: Lease['spec'] | undefined): NonNullable<Lease['spec']> {
     const { identity, leaseDurationSeconds } = this.#options;
-    const now = microTime(this.#clock.wallMs());
+    const now = apiMicroTime(this.#clock.wallMs());
     const own = spec?.holderIdentity === identity;
     const transitions = spec?.leaseTransitions ?? 0;
     return {
@@ -190,9 +191,4 @@ export class LeaseClaim {
     scope.signal.addEventListener('abort', onAbort, { once: true });
     return await Promise.race([call(scope.signal), promise]);
   }
-}
-
-/** A time as `MicroTime` in the API. */
-export function microTime(wallMs: number): string {
-  return new Date(wallMs).toISOString().replace('Z', '000Z');
 }
