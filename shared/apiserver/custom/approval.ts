@@ -1,0 +1,77 @@
+/**
+ * Groups of the Kubernetes community need an annotation that says who has approved the API (KEP-1111; rules and
+ * wording of apiextensions-apiserver `pkg/apihelpers/helpers.go`).
+ *
+ * @module
+ */
+import { fieldError, type Cause } from '../schema/field-error.ts';
+import type { CrdCondition } from './crd.ts';
+
+const annotation = 'api-approved.kubernetes.io';
+const details = 'see https://github.com/kubernetes/enhancements/pull/1111';
+const field = `metadata.annotations[${annotation}]`;
+
+type State = 'approved' | 'bypassed' | 'invalid' | 'missing';
+
+interface Approval {
+  readonly state: State;
+  readonly message: string;
+}
+
+/** `k8s.io`, `kubernetes.io` and what is below them. */
+export function isProtectedGroup(group: string): boolean {
+  return /(?:^|\.)(?:k8s|kubernetes)\.io$/.test(group);
+}
+
+function approvalOf(annotations: Readonly<Record<string, unknown>>): Approval {
+  const value = Object.hasOwn(annotations, annotation) ? annotations[annotation] : undefined;
+  if (typeof value !== 'string' || value === '') {
+    return {
+      state: 'missing',
+      message: `protected groups must have approval annotation "${annotation}", ${details}`,
+    };
+  }
+  if (value.startsWith('unapproved')) {
+    return { state: 'bypassed', message: `not approved: ${JSON.stringify(value)}` };
+  }
+  if (URL.parse(value)?.host) return { state: 'approved', message: `approved in ${value}` };
+  return {
+    state: 'invalid',
+    message: `protected groups must have approval annotation "${annotation}" with either a URL or a reason starting with "unapproved", ${details}`,
+  };
+}
+
+/** What is wrong with the annotation; what was stored without one may stay so. */
+export function approvalCauses(
+  group: string,
+  annotations: Readonly<Record<string, unknown>>,
+  old: Readonly<Record<string, unknown>> | undefined,
+): Cause[] {
+  if (!isProtectedGroup(group)) return [];
+  const { state, message } = approvalOf(annotations);
+  if (old !== undefined && approvalOf(old).state === state) return [];
+  if (state === 'missing') return [fieldError.required(field, message)];
+  return state === 'invalid' ? [fieldError.invalid(field, annotations[annotation], message)] : [];
+}
+
+const reasons: Readonly<Record<State, string>> = {
+  approved: 'ApprovedAnnotation',
+  bypassed: 'UnapprovedAnnotation',
+  invalid: 'InvalidAnnotation',
+  missing: 'MissingAnnotation',
+};
+
+/** The condition of a CustomResourceDefinition of a protected group; `undefined` for all others. */
+export function approvalCondition(
+  group: string,
+  annotations: Readonly<Record<string, unknown>>,
+): Omit<CrdCondition, 'lastTransitionTime'> | undefined {
+  if (!isProtectedGroup(group)) return undefined;
+  const { state, message } = approvalOf(annotations);
+  return {
+    type: 'KubernetesAPIApprovalPolicyConformant',
+    status: state === 'approved' ? 'True' : 'False',
+    reason: reasons[state],
+    message,
+  };
+}

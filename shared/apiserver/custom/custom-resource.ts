@@ -1,0 +1,221 @@
+/**
+ * The kinds that a CustomResourceDefinition makes.
+ *
+ * @module
+ */
+import { createHash } from 'node:crypto';
+
+import { applyTypeOf } from '../apply/type.ts';
+import {
+  allVerbs,
+  type OpenApiModel,
+  type Resource,
+  type ResourceModel,
+  type Strategy,
+  type Subresource,
+  type Verb,
+} from '../resources/resource.ts';
+import { compileSchema } from '../schema/compiled-schema.ts';
+import { fieldOf, type JsonObject } from '../schema/json.ts';
+import { columnsOf } from './columns.ts';
+import { type Crd, type CrdNames, type CrdVersion, storageVersionOf } from './crd.ts';
+import { firstAt, parseJsonPath } from './json-path.ts';
+import { definitionName, openApiModelOf } from './open-api.ts';
+import { scaleCauses, scaleSubresource } from './scale.ts';
+import { type Form, StoredForm } from './stored-form.ts';
+import { compareVersions } from './version-order.ts';
+
+/** Anything goes, and is kept: for a version without a schema, which only older data can have. */
+const anything: JsonObject = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true };
+
+/** Compiled schemas by their text, so that a definition which changes elsewhere need not be compiled again. */
+export class SchemaModels {
+  #models = new Map<string, ResourceModel>();
+
+  /** For the versions of a definition; what belongs to none of them is forgotten. */
+  forVersions(versions: readonly CrdVersion[]): ReadonlyMap<string, ResourceModel> {
+    const kept = new Map<string, ResourceModel>();
+    const byVersion = new Map<string, ResourceModel>();
+    for (const { name, schema = anything } of versions) {
+      const key = hash(JSON.stringify(schema));
+      const model = this.#models.get(key) ?? kept.get(key) ?? new LazyModel(schema);
+      kept.set(key, model);
+      byVersion.set(name, model);
+    }
+    this.#models = kept;
+    return byVersion;
+  }
+}
+
+/** Compiled when it is first asked for. */
+class LazyModel implements ResourceModel {
+  readonly #source: JsonObject;
+  #schema: ResourceModel['schema'] | undefined;
+  #applyType: ResourceModel['applyType'] | undefined;
+  readonly patchType = undefined;
+
+  constructor(source: JsonObject) {
+    this.#source = source;
+  }
+
+  get schema(): ResourceModel['schema'] {
+    this.#schema ??= compileSchema(this.#source, { strict: false });
+    return this.#schema;
+  }
+
+  get applyType(): ResourceModel['applyType'] {
+    this.#applyType ??= applyTypeOf(this.#source);
+    return this.#applyType;
+  }
+}
+
+export interface CustomResourceOptions {
+  /** Default: those of the spec. While names are in conflict, those that were accepted. */
+  readonly names?: CrdNames;
+  readonly models?: SchemaModels;
+  /** What is known of the stored texts. Default: that nothing is known. It is changed to the definition's form. */
+  readonly stored?: StoredForm;
+}
+
+/**
+ * The served versions, the preferred one first; none when none is served.
+ *
+ * A definition that is being deleted takes no new objects.
+ */
+export function resourcesOfCrd(crd: Crd, options: CustomResourceOptions = {}): readonly Resource[] {
+  const models = (options.models ?? new SchemaModels()).forVersions(crd.versions);
+  const form = formOf(crd, models);
+  if (form === undefined) return [];
+  const stored = options.stored ?? new StoredForm(form, undefined);
+  stored.change(form);
+  return crd.versions
+    .filter(({ served }) => served)
+    .toSorted((a, b) => compareVersions(a.name, b.name))
+    .map((version) => {
+      const model = models.get(version.name) ?? new LazyModel(anything);
+      return resourceOf(crd, version, options.names ?? crd.names, model, stored);
+    });
+}
+
+/** The form in which a definition stores its objects; `undefined` when no version is stored. */
+export function formOf(crd: Crd, models: ReadonlyMap<string, ResourceModel>): Form | undefined {
+  const storage = storageVersionOf(crd);
+  if (storage === undefined) return undefined;
+  return {
+    group: crd.group,
+    storageVersion: storage.name,
+    schemas: new Map([...models].map(([name, model]) => [name, () => model.schema])),
+    key: hash(`${storage.name}\n${JSON.stringify(storage.schema ?? anything)}`),
+  };
+}
+
+/** Short for texts that are large. */
+export function hash(text: string): string {
+  return createHash('sha256').update(text).digest('base64url');
+}
+
+const terminatingVerbs: ReadonlySet<Verb> = new Set([...allVerbs].filter((verb) => verb !== 'create'));
+
+function resourceOf(
+  crd: Crd,
+  version: CrdVersion,
+  names: CrdNames,
+  model: ResourceModel,
+  stored: StoredForm,
+): Resource {
+  const { plural, singular, kind, listKind, shortNames, categories } = names;
+  const subject = { group: crd.group, version: version.name, kind, plural, listKind };
+  let openApi: OpenApiModel | undefined;
+  const made = (): OpenApiModel => (openApi ??= openApiModelOf(subject, version.schema));
+  return {
+    ...subject,
+    singular,
+    shortNames,
+    categories,
+    namespaced: crd.namespaced,
+    storeName: crd.name,
+    storedApiVersion: `${crd.group}/${stored.form.storageVersion}`,
+    verbs: crd.deleting ? terminatingVerbs : allVerbs,
+    subresources: subresourcesOf(version, subject),
+    columns: columnsOf(version.columns),
+    selectableFields: selectableFieldsOf(version.selectableFields),
+    strategy: strategyOf(version),
+    codec: stored.codec(version.name),
+    deprecation: version.deprecated ? deprecationOf(crd, version) : undefined,
+    model,
+    openApi: {
+      name: definitionName(crd.group, version.name, kind),
+      get definitions() {
+        return made().definitions;
+      },
+    },
+    isCustom: true,
+  };
+}
+
+type ResourceSubject = Pick<Resource, 'group' | 'kind' | 'plural' | 'version'>;
+
+function subresourcesOf(
+  { hasStatus, scale }: CrdVersion,
+  resource: ResourceSubject,
+): Map<string, Subresource> {
+  const made = new Map<string, Subresource>();
+  if (hasStatus) made.set('status', statusSubresource(resource));
+  if (scale !== undefined) made.set('scale', scaleSubresource(scale, resource));
+  return made;
+}
+
+function statusSubresource({ group, version, kind }: ResourceSubject): Subresource {
+  return {
+    name: 'status',
+    verbs: new Set(['get', 'patch', 'update']),
+    group,
+    version,
+    kind,
+    read: (object) => object,
+    write: (object, sent) => {
+      const { status: _replaced, ...rest } = object;
+      const status = fieldOf(sent, 'status');
+      return status === undefined ? rest : { ...rest, status };
+    },
+    model: undefined,
+    openApi: undefined,
+    resetFields: (object) =>
+      Object.keys(object).filter((name) => !['apiVersion', 'kind', 'metadata', 'status'].includes(name)),
+  };
+}
+
+function selectableFieldsOf(paths: readonly string[]): Map<string, (object: JsonObject) => string> {
+  const fields = new Map<string, (object: JsonObject) => string>();
+  for (const text of paths) {
+    const path = parseJsonPath(text);
+    if (path === undefined) continue;
+    fields.set(text.replace(/^\./, ''), (object) => {
+      const value = firstAt(object, path);
+      const isScalar = typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';
+      return isScalar ? String(value) : '';
+    });
+  }
+  return fields;
+}
+
+/** apiextensions-apiserver `pkg/registry/customresource/strategy.go`, `validator.go` */
+function strategyOf({ hasStatus, scale }: CrdVersion): Strategy {
+  return {
+    nameRule: 'dns-subdomain',
+    generation: 'all',
+    resetFields: hasStatus ? ['status'] : [],
+    allowUnconditionalUpdate: false,
+    ...(scale === undefined ? {} : { validate: (object: JsonObject) => scaleCauses(object, scale) }),
+  };
+}
+
+/** apiextensions-apiserver `pkg/apiserver/customresource_handler.go` */
+function deprecationOf({ group, names, versions }: Crd, { name, deprecationWarning }: CrdVersion): string {
+  if (deprecationWarning !== undefined) return deprecationWarning;
+  const [better] = versions
+    .filter((version) => version.served && !version.deprecated && compareVersions(version.name, name) < 0)
+    .toSorted((a, b) => compareVersions(a.name, b.name));
+  const message = `${group}/${name} ${names.kind} is deprecated`;
+  return better === undefined ? message : `${message}; use ${group}/${better.name} ${names.kind}`;
+}

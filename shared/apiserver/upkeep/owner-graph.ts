@@ -1,0 +1,202 @@
+/**
+ * Who belongs to whom: of all objects, only those that have owner references or wait for their dependents are kept.
+ *
+ * @module
+ */
+import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
+import type { StoredObject } from '../store/object.ts';
+
+export const foregroundFinalizer = 'foregroundDeletion';
+export const orphanFinalizer = 'orphan';
+
+export interface Owner {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly name: string;
+  readonly uid: string;
+  /** Whether the owner's foreground deletion waits for this dependent. */
+  readonly blocks: boolean;
+}
+
+/** What of an object counts here. */
+export interface Ownership {
+  readonly owners: readonly Owner[];
+  readonly deleting: boolean;
+  readonly finalizers: readonly string[];
+}
+
+/** An object of the graph. */
+export interface Node {
+  readonly storeName: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  /** Equal for those whose owners are. */
+  readonly owners: readonly Owner[];
+  readonly deleting: boolean;
+  /** It is being deleted, after those of its dependents that block it. */
+  readonly foreground: boolean;
+  /** It is being deleted, and its dependents are to stay. */
+  readonly orphaning: boolean;
+}
+
+const none: Ownership = { owners: [], deleting: false, finalizers: [] };
+
+/** Reads what counts; most texts have nothing of it and are not parsed. */
+export function ownershipOf({ text }: StoredObject): Ownership {
+  if (!text.includes('"ownerReferences"') && !text.includes('"deletionTimestamp"')) return none;
+  const object: unknown = JSON.parse(text);
+  const metadata = isObject(object) ? fieldOf(object, 'metadata') : undefined;
+  return isObject(metadata) ? ownershipIn(metadata) : none;
+}
+
+export function ownershipIn(metadata: JsonObject): Ownership {
+  const references = fieldOf(metadata, 'ownerReferences');
+  const finalizers = fieldOf(metadata, 'finalizers');
+  return {
+    owners: Array.isArray(references) ? references.filter(isObject).map(ownerOf) : [],
+    deleting: (fieldOf(metadata, 'deletionTimestamp') ?? null) !== null,
+    finalizers: Array.isArray(finalizers) ? finalizers.filter((one) => typeof one === 'string') : [],
+  };
+}
+
+function ownerOf(reference: JsonObject): Owner {
+  return {
+    apiVersion: String(fieldOf(reference, 'apiVersion')),
+    kind: String(fieldOf(reference, 'kind')),
+    name: String(fieldOf(reference, 'name')),
+    uid: String(fieldOf(reference, 'uid')),
+    blocks: fieldOf(reference, 'blockOwnerDeletion') === true,
+  };
+}
+
+/** What a change means for others. */
+export interface Transition {
+  readonly node: Node | undefined;
+  /** Owners that it no longer blocks, or no longer has. */
+  readonly released: readonly string[];
+  /** It is new in the graph, or its owners have changed. */
+  readonly ownersChanged: boolean;
+  readonly foregroundBegins: boolean;
+  readonly orphaningBegins: boolean;
+}
+
+const nothing: Transition = {
+  node: undefined,
+  released: [],
+  ownersChanged: false,
+  foregroundBegins: false,
+  orphaningBegins: false,
+};
+
+export class OwnerGraph {
+  readonly #nodes = new Map<string, Node>();
+  readonly #dependents = new Map<string, Set<Node>>();
+  /** Of kinds that are listed again: the nodes that were not seen yet. */
+  readonly #unseen = new Map<string, Set<string>>();
+
+  get size(): number {
+    return this.#nodes.size;
+  }
+
+  get(uid: string): Node | undefined {
+    return this.#nodes.get(uid);
+  }
+
+  get nodes(): Iterable<Node> {
+    return this.#nodes.values();
+  }
+
+  dependentsOf(uid: string): ReadonlySet<Node> {
+    return this.#dependents.get(uid) ?? noNodes;
+  }
+
+  /** Takes an object as it is now. */
+  put(object: StoredObject, { owners, deleting, finalizers }: Ownership): Transition {
+    const { uid, resource, namespace, name } = object;
+    this.#unseen.get(resource)?.delete(uid);
+    const old = this.#nodes.get(uid);
+    const foreground = deleting && finalizers.includes(foregroundFinalizer);
+    const orphaning = deleting && finalizers.includes(orphanFinalizer);
+    if (owners.length === 0 && !foreground && !orphaning) {
+      return old === undefined ? nothing : { ...nothing, released: this.#drop(old) };
+    }
+    const sameOwners = old !== undefined && equalOwners(old.owners, owners);
+    const node: Node = {
+      storeName: old?.storeName ?? resource,
+      namespace,
+      name,
+      uid,
+      owners: sameOwners ? old.owners : owners,
+      deleting,
+      foreground,
+      orphaning,
+    };
+    const blockedBefore = old === undefined ? [] : this.#drop(old);
+    const blocked = new Set(owners.filter(({ blocks }) => blocks).map((owner) => owner.uid));
+    this.#nodes.set(uid, node);
+    for (const owner of owners) {
+      const dependents = this.#dependents.get(owner.uid) ?? new Set();
+      dependents.add(node);
+      this.#dependents.set(owner.uid, dependents);
+    }
+    return {
+      node,
+      // One that waits for its own dependents may go on as well: it decides whether a cycle is to be cut.
+      released: blockedBefore.filter((owner) => !blocked.has(owner)),
+      ownersChanged: !sameOwners && owners.length > 0,
+      foregroundBegins: foreground && old?.foreground !== true,
+      orphaningBegins: orphaning && old?.orphaning !== true,
+    };
+  }
+
+  /** The object is gone. Its own dependents stay in the graph. */
+  remove({ uid, resource }: Pick<StoredObject, 'resource' | 'uid'>): readonly string[] {
+    this.#unseen.get(resource)?.delete(uid);
+    const node = this.#nodes.get(uid);
+    return node === undefined ? [] : this.#drop(node);
+  }
+
+  /** All objects of a kind are put again. */
+  listBegins(storeName: string): void {
+    const unseen = new Set<string>();
+    for (const node of this.#nodes.values()) if (node.storeName === storeName) unseen.add(node.uid);
+    this.#unseen.set(storeName, unseen);
+  }
+
+  /** @returns the nodes that were not put again. */
+  listEnds(storeName: string): readonly Node[] {
+    const unseen = this.#unseen.get(storeName) ?? new Set();
+    this.#unseen.delete(storeName);
+    return [...unseen].map((uid) => this.#nodes.get(uid)).filter((node) => node !== undefined);
+  }
+
+  /** @returns the owners that it blocked. */
+  #drop(node: Node): string[] {
+    this.#nodes.delete(node.uid);
+    for (const { uid } of node.owners) {
+      const dependents = this.#dependents.get(uid);
+      if (dependents?.delete(node) && dependents.size === 0) this.#dependents.delete(uid);
+    }
+    return node.owners.filter(({ blocks }) => blocks).map(({ uid }) => uid);
+  }
+}
+
+const noNodes: ReadonlySet<Node> = new Set();
+
+function equalOwners(a: readonly Owner[], b: readonly Owner[]): boolean {
+  return (
+    a.length === b.length &&
+    a.every((owner, index) => {
+      const other = b[index];
+      return (
+        other !== undefined &&
+        owner.uid === other.uid &&
+        owner.blocks === other.blocks &&
+        owner.name === other.name &&
+        owner.kind === other.kind &&
+        owner.apiVersion === other.apiVersion
+      );
+    })
+  );
+}
