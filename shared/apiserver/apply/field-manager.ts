@@ -13,6 +13,7 @@ import { assertNesting } from '../patch/bounds.ts';
 import { Refusal } from '../patch/refusal.ts';
 import { compare } from './compare.ts';
 import { conflictRefusal } from './conflicts.ts';
+import { createdFields } from './created-fields.ts';
 import { equalSets, FieldSet, union } from './field-set.ts';
 import { fieldsOf } from './fields-of.ts';
 import { kubectl, withLastApplied, withoutLastApplied } from './last-applied.ts';
@@ -143,7 +144,29 @@ export function trackUpdate(
   const managers = managersOfUpdate(live, updated, context);
   // An object whose ownership is not recorded stays so until somebody applies to it.
   if (managers.size === 0 && live !== undefined) return object;
+  if (managers.size === 0) return withCreator(object, context);
   return withEntries(object, encodeManagedFields(updatedManagers(before, object, managers, context)));
+}
+
+/** A new object, whose creator owns all of it. */
+function withCreator(object: JsonObject, context: WriteContext): JsonObject {
+  const { resetFields = [], type } = context;
+  if (resetFields.some(({ length }) => length !== 1)) {
+    return withEntries(object, encodeManagedFields(updatedManagers({}, object, new Map(), context)));
+  }
+  const fieldsV1 = createdFields(object, type, new Set(resetFields.flat()));
+  if (Object.keys(fieldsV1).length === 0) return object;
+  const { name, apiVersion, subresource } = identity(context);
+  const entry = {
+    ...(name === '' ? {} : { manager: name }),
+    operation: 'Update',
+    apiVersion,
+    time: timeText(context.now),
+    fieldsType: 'FieldsV1',
+    fieldsV1,
+    ...(subresource === '' ? {} : { subresource }),
+  };
+  return withEntries(object, [entry]);
 }
 
 function updatedManagers(

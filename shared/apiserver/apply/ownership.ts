@@ -14,12 +14,10 @@ export function fieldPath(...names: readonly string[]): FieldPath {
   return names.map(fieldElement);
 }
 
-/** What the server itself sets: nobody owns it. */
-const unowned = FieldSet.of(
-  fieldPath('apiVersion'),
-  fieldPath('kind'),
-  fieldPath('metadata'),
-  ...[
+/** What the server itself sets: nobody owns it. Of what is in `metadata`, only what is named here. */
+export const ownedByNobody = {
+  top: new Set(['apiVersion', 'kind', 'metadata']),
+  metadata: new Set([
     'name',
     'namespace',
     'creationTimestamp',
@@ -29,7 +27,12 @@ const unowned = FieldSet.of(
     'generation',
     'managedFields',
     'resourceVersion',
-  ].map((name) => fieldPath('metadata', name)),
+  ]),
+} as const satisfies Record<string, ReadonlySet<string>>;
+
+const unowned = FieldSet.of(
+  ...[...ownedByNobody.top].map((name) => fieldPath(name)),
+  ...[...ownedByNobody.metadata].map((name) => fieldPath('metadata', name)),
 );
 
 export function ownable(fields: FieldSet): FieldSet {

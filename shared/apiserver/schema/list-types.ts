@@ -30,16 +30,20 @@ export function checkListTypes(value: unknown, node: SchemaNode, path: string, p
 }
 
 /** The positions where a value appears for the second time; further ones are not reported again. */
-function* secondTimes(values: readonly string[]): Generator<number> {
+function secondTimes(values: readonly string[]): readonly number[] {
+  if (new Set(values).size === values.length) return [];
+  const found: number[] = [];
   const times = new Map<string, number>();
   for (const [index, value] of values.entries()) {
     const before = times.get(value) ?? 0;
     times.set(value, before + 1);
-    if (before === 1) yield index;
+    if (before === 1) found.push(index);
   }
+  return found;
 }
 
 function checkSet(list: readonly unknown[], path: string, problems: Problems): void {
+  if (list.length < 2) return;
   for (const index of secondTimes(list.map(canonicalJson))) {
     problems.add(fieldError.duplicate(`${path}[${index}]`, list[index]));
   }
@@ -52,10 +56,21 @@ function checkMap(list: readonly unknown[], node: SchemaNode, path: string, prob
     problems.add(fieldError.invalid(`${path}[${wrong}]`, list[wrong], words));
     return;
   }
-  const keys = list.map((item) => keysOf(item, node.listMapKeys));
-  for (const index of secondTimes(keys.map(canonicalJson))) {
-    problems.add(fieldError.duplicate(`${path}[${index}]`, keys[index]));
+  if (list.length < 2) return;
+  const names = node.listMapKeys;
+  for (const index of secondTimes(list.map((item) => keyText(item, names)))) {
+    problems.add(fieldError.duplicate(`${path}[${index}]`, keysOf(list[index], names)));
   }
+}
+
+/** Two items have the same text when they have the same keys. */
+function keyText(item: unknown, names: readonly string[]): string {
+  let text = '';
+  for (const name of names) {
+    const key = isObject(item) ? fieldOf(item, name) : undefined;
+    text += key === undefined ? ',' : `${canonicalJson(key)},`;
+  }
+  return text;
 }
 
 function keysOf(item: unknown, names: readonly string[]): JsonObject {

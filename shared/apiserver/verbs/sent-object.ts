@@ -10,7 +10,7 @@ import { apiVersionOf, type Resource, type ResourceModel, type Subresource } fro
 import { unknownFieldMessages } from '../schema/compiled-schema.ts';
 import { fieldError } from '../schema/field-error.ts';
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
-import { maxNesting } from '../patch/bounds.ts';
+import { isWithin, maxNesting } from '../patch/bounds.ts';
 import type { FieldValidation } from './query.ts';
 
 /** What an object is to be. */
@@ -82,19 +82,10 @@ function objectOf(value: unknown, kind: SentKind): JsonObject {
       `the object provided is unrecognized (must be of type ${kind.kind}): couldn't get version/kind; json parse error: ${found}`,
     );
   }
-  if (!isShallow(value, maxNesting)) {
+  if (!isWithin(value, maxNesting)) {
     throw apiErrors.badRequest(`the object is nested deeper than ${maxNesting} levels`);
   }
   return value;
-}
-
-/** Whether a value has at most so many levels. Calls itself once a level. */
-function isShallow(value: object, levels: number): boolean {
-  if (levels === 0) return false;
-  for (const item of Array.isArray(value) ? (value as unknown[]) : Object.values(value)) {
-    if (typeof item === 'object' && item !== null && !isShallow(item, levels - 1)) return false;
-  }
-  return true;
 }
 
 function checkKind(object: JsonObject, kind: SentKind): void {
