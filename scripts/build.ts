@@ -21,4 +21,6 @@ if (tsc.status !== 0) process.exit(1);
 for (const object of globSync('{apps,systems,shared}/**/*.bpf.o', { cwd: top })) {
   cpSync(join(top, object), join(dist, object));
 }
+const kinds = 'shared/apiserver/builtin/kinds.json';
+cpSync(join(top, kinds), join(dist, kinds));
 process.stdout.write('dist/ is built; run it with: node dist/apps/rampart.js\n');

@@ -4,9 +4,9 @@
  * @module
  */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
-import { apiVersionOf, groupResource, type Resource } from './resource.ts';
+import { apiVersionOf, type Resource } from './resource.ts';
 
-/** All versions of one kind. */
+/** All versions of one kind, which may be of several groups: events are shown by two. */
 export interface ResourceSet {
   /** In the order of preference. */
   readonly versions: readonly Resource[];
@@ -55,13 +55,16 @@ export class Registry {
   }
 
   /**
-   * Adds a kind, in place of what is served of the same group and plural.
+   * Adds a kind, in place of what is served of the same stored objects.
    *
    * @throws {RampartError} `INPUT` for versions that do not belong together.
    */
   add(versions: readonly Resource[]): void {
     const [first] = versions;
-    if (first === undefined || versions.some((one) => groupResource(one) !== groupResource(first))) {
+    if (
+      first === undefined ||
+      versions.some((one) => one.storeName !== first.storeName || one.plural !== first.plural)
+    ) {
       throw new RampartError(errorCodes.INPUT, {
         what: 'cannot serve versions of different resources as one',
       });

@@ -116,6 +116,8 @@ export interface Strategy {
   readonly generation: 'all' | 'none';
   /** Top fields that only a subresource writes; usually `status`, where the kind has that subresource. */
   readonly resetFields: readonly string[];
+  /** A create may set `resetFields`, too: a kubelet creates its node with a status. Default: false. */
+  readonly createKeepsResetFields?: boolean;
   /** PUT of an object that is not there creates it. */
   readonly allowCreateOnUpdate?: boolean;
   /** PUT without a resourceVersion is refused where this is false. Default: true. */

@@ -1,0 +1,48 @@
+/**
+ * The kinds that the server has of itself.
+ *
+ * ```ts
+ * for (const versions of builtinResources()) registry.add(versions);
+ * registry.add([customResourceDefinitions(strategy)]);
+ * ```
+ *
+ * @module
+ */
+import type { Resource, Strategy, Subresource } from '../resources/resource.ts';
+import { plainColumns } from './columns/column.ts';
+import { kindOf } from './kind.ts';
+import { clusterKinds } from './kinds/cluster.ts';
+import { coreKinds } from './kinds/core.ts';
+import { workloadKinds } from './kinds/workloads.ts';
+import { statusOf } from './subresources.ts';
+
+/**
+ * All kinds but CustomResourceDefinition, each with its versions: one list for each call of `Registry.add`. Cheap:
+ * schemas are read and compiled when a `model` is first asked for.
+ */
+export function builtinResources(): readonly (readonly Resource[])[] {
+  return [...coreKinds, ...clusterKinds, ...workloadKinds];
+}
+
+const extensions = 'apiextensions.k8s.io';
+
+/**
+ * The kind of CustomResourceDefinitions.
+ *
+ * @param strategy names, defaults and checks; those of the schema (types, required fields) are done without it.
+ * @param status the subresource, where it does more than take `status`.
+ */
+export function customResourceDefinitions(strategy: Strategy, status?: Subresource): Resource {
+  return kindOf({
+    group: extensions,
+    kind: 'CustomResourceDefinition',
+    plural: 'customresourcedefinitions',
+    shortNames: ['crd', 'crds'],
+    categories: ['api-extensions'],
+    namespaced: false,
+    definition: 'apiextensions.CustomResourceDefinition',
+    columns: plainColumns,
+    subresources: [status ?? statusOf({ group: extensions, kind: 'CustomResourceDefinition' })],
+    strategy,
+  });
+}

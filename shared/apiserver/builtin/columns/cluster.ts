@@ -1,0 +1,259 @@
+/**
+ * Columns of nodes, namespaces, events, configuration and storage.
+ *
+ * @module
+ */
+import type { Column } from '../../resources/resource.ts';
+import type { JsonObject } from '../../schema/json.ts';
+import { listAt, numberAt, objectAt, objectsAt, textAt, textsAt, textOf, valueAt } from '../access.ts';
+import { ageColumn, column, nameColumn, since } from './column.ts';
+
+function nodeStatus(node: JsonObject): string {
+  const ready = objectsAt(node, 'status', 'conditions').find((one) => textAt(one, 'type') === 'Ready');
+  const states = [
+    ready === undefined ? 'Unknown' : textAt(ready, 'status') === 'True' ? 'Ready' : 'NotReady',
+    ...(valueAt(node, 'spec', 'unschedulable') === true ? ['SchedulingDisabled'] : []),
+  ];
+  return states.join(',');
+}
+
+const rolePrefix = 'node-role.kubernetes.io/';
+
+function nodeRoles(node: JsonObject): string {
+  const labels = objectAt(node, 'metadata', 'labels');
+  const roles = Object.keys(labels).flatMap((name) => {
+    if (name.startsWith(rolePrefix)) return [name.slice(rolePrefix.length)];
+    return name === 'kubernetes.io/role' ? [textAt(labels, name)] : [];
+  });
+  const named = roles.filter((role) => role !== '');
+  return [...new Set(named)].sort().join(',') || '<none>';
+}
+
+function address(type: string) {
+  return (node: JsonObject): string => {
+    const found = objectsAt(node, 'status', 'addresses').find((one) => textAt(one, 'type') === type);
+    return found === undefined ? '<none>' : textAt(found, 'address');
+  };
+}
+
+function systemInfo(name: string, description: string, field: string): Column {
+  return column(name, description, (node) => textAt(node, 'status', 'nodeInfo', field) || '<unknown>', {
+    wide: true,
+  });
+}
+
+export const nodeColumns: readonly Column[] = [
+  nameColumn,
+  column('Status', 'Whether the node is ready, and whether it takes new pods.', nodeStatus),
+  column('Roles', 'What the node is for.', nodeRoles),
+  ageColumn,
+  column('Version', 'Version of the kubelet.', (node) =>
+    textAt(node, 'status', 'nodeInfo', 'kubeletVersion'),
+  ),
+  column('Internal-IP', 'Address inside of the cluster.', address('InternalIP'), { wide: true }),
+  column('External-IP', 'Address outside of the cluster.', address('ExternalIP'), { wide: true }),
+  systemInfo('OS-Image', 'Operating system.', 'osImage'),
+  systemInfo('Kernel-Version', 'Version of the kernel.', 'kernelVersion'),
+  systemInfo('Container-Runtime', 'Runtime of the containers, with its version.', 'containerRuntimeVersion'),
+];
+
+/** A phase that ends with the deletion of the object. */
+function phase(object: JsonObject): string {
+  return textAt(object, 'metadata', 'deletionTimestamp') === ''
+    ? textAt(object, 'status', 'phase')
+    : 'Terminating';
+}
+
+export const namespaceColumns: readonly Column[] = [
+  nameColumn,
+  column('Status', 'Whether the namespace is in use or being deleted.', (object) =>
+    textAt(object, 'status', 'phase'),
+  ),
+  ageColumn,
+];
+
+const eventSource = (event: JsonObject): string => {
+  const component = textAt(event, 'source', 'component') || textAt(event, 'reportingComponent');
+  const host = textAt(event, 'source', 'host') || textAt(event, 'reportingInstance');
+  return host === '' ? component : `${component}, ${host}`;
+};
+
+function firstSeen(event: JsonObject, now: Date): string {
+  return since(textAt(event, 'firstTimestamp') || textAt(event, 'eventTime'), now);
+}
+
+function lastSeen(event: JsonObject, now: Date): string {
+  const last = textAt(event, 'series', 'lastObservedTime') || textAt(event, 'lastTimestamp');
+  return last === '' ? firstSeen(event, now) : since(last, now);
+}
+
+function eventCount(event: JsonObject): number {
+  const series = numberAt(event, 'series', 'count');
+  if (series !== undefined) return series;
+  // One that was recorded without a count happened once.
+  return numberAt(event, 'count') || 1;
+}
+
+function eventObject(event: JsonObject): string {
+  const object = objectAt(event, 'involvedObject');
+  const kind = textAt(object, 'kind').toLowerCase();
+  const name = textAt(object, 'name');
+  return name === '' ? kind : `${kind}/${name}`;
+}
+
+/** Of core/v1 events. Events of events.k8s.io have the same, read from their core form. */
+export const eventColumns: readonly Column[] = [
+  column('Last Seen', 'When it was last observed.', lastSeen),
+  column('Type', 'Normal or Warning.', (event) => textAt(event, 'type')),
+  column('Reason', 'Why it happened, in one word.', (event) => textAt(event, 'reason')),
+  column('Object', 'What it happened to.', eventObject),
+  column('Subobject', 'The part of the object.', (event) => textAt(event, 'involvedObject', 'fieldPath'), {
+    wide: true,
+  }),
+  column('Source', 'Who has reported it.', eventSource, { wide: true }),
+  column('Message', 'What happened, for people.', (event) => textAt(event, 'message').trim()),
+  column('First Seen', 'When it was first observed.', firstSeen, { wide: true }),
+  column('Count', 'How often it was observed.', eventCount, { wide: true }),
+  { ...nameColumn, priority: 1 },
+];
+
+export const secretColumns: readonly Column[] = [
+  nameColumn,
+  column('Type', 'What the secret is for.', (secret) => textAt(secret, 'type')),
+  column('Data', 'How many values it has.', (secret) => Object.keys(objectAt(secret, 'data')).length),
+  ageColumn,
+];
+
+export const configMapColumns: readonly Column[] = [
+  nameColumn,
+  column(
+    'Data',
+    'How many values it has.',
+    (map) => Object.keys(objectAt(map, 'data')).length + Object.keys(objectAt(map, 'binaryData')).length,
+  ),
+  ageColumn,
+];
+
+export const serviceAccountColumns: readonly Column[] = [
+  nameColumn,
+  column('Secrets', 'How many secrets it names.', (account) => listAt(account, 'secrets').length),
+  ageColumn,
+];
+
+export const leaseColumns: readonly Column[] = [
+  nameColumn,
+  column('Holder', 'Who holds it.', (lease) => textAt(lease, 'spec', 'holderIdentity')),
+  ageColumn,
+];
+
+export const priorityClassColumns: readonly Column[] = [
+  nameColumn,
+  column('Value', 'The priority.', (object) => numberAt(object, 'value') ?? 0, { type: 'integer' }),
+  column(
+    'Global-Default',
+    'Whether pods that name no class have it.',
+    (object) => valueAt(object, 'globalDefault') === true,
+    { type: 'boolean' },
+  ),
+  ageColumn,
+  column('PreemptionPolicy', 'Whether its pods make others give way.', (object) =>
+    textAt(object, 'preemptionPolicy'),
+  ),
+];
+
+const modeNames: Readonly<Record<string, string>> = {
+  ReadWriteOnce: 'RWO',
+  ReadOnlyMany: 'ROX',
+  ReadWriteMany: 'RWX',
+  ReadWriteOncePod: 'RWOP',
+};
+
+function accessModes(modes: readonly string[]): string {
+  return Object.keys(modeNames)
+    .filter((mode) => modes.includes(mode))
+    .map((mode) => modeNames[mode])
+    .join(',');
+}
+
+/** The annotation was there before the field, and wins. */
+function storageClass(object: JsonObject): string {
+  return (
+    textAt(object, 'metadata', 'annotations', 'volume.beta.kubernetes.io/storage-class') ||
+    textAt(object, 'spec', 'storageClassName')
+  );
+}
+
+const volumeMode = column(
+  'VolumeMode',
+  'File system or block device.',
+  (object) => textAt(object, 'spec', 'volumeMode') || '<unset>',
+  {
+    wide: true,
+  },
+);
+const attributesClass = column(
+  'VolumeAttributesClass',
+  'Class of what can be changed of the volume.',
+  (object) => textAt(object, 'spec', 'volumeAttributesClassName') || '<unset>',
+);
+
+export const volumeColumns: readonly Column[] = [
+  nameColumn,
+  column(
+    'Capacity',
+    'Size of the volume.',
+    (object) => textOf(valueAt(object, 'spec', 'capacity', 'storage')) || '0',
+  ),
+  column('Access Modes', 'How it can be mounted.', (object) =>
+    accessModes(textsAt(object, 'spec', 'accessModes')),
+  ),
+  column('Reclaim Policy', 'What becomes of it after its claim.', (object) =>
+    textAt(object, 'spec', 'persistentVolumeReclaimPolicy'),
+  ),
+  column('Status', 'Whether it is in use.', phase),
+  column('Claim', 'Claim that it is bound to.', (object) => {
+    const claim = objectAt(object, 'spec', 'claimRef');
+    const name = textAt(claim, 'name');
+    return name === '' ? '' : `${textAt(claim, 'namespace')}/${name}`;
+  }),
+  column('StorageClass', 'Class of the storage.', storageClass),
+  attributesClass,
+  column('Reason', 'Why it is as it is.', (object) => textAt(object, 'status', 'reason')),
+  ageColumn,
+  volumeMode,
+];
+
+export const claimColumns: readonly Column[] = [
+  nameColumn,
+  column('Status', 'Whether a volume was found.', phase),
+  column('Volume', 'Volume that it is bound to.', (object) => textAt(object, 'spec', 'volumeName')),
+  column('Capacity', 'Size of the volume.', (object) =>
+    textAt(object, 'spec', 'volumeName') === ''
+      ? ''
+      : textOf(valueAt(object, 'status', 'capacity', 'storage')) || '0',
+  ),
+  column('Access Modes', 'How it can be mounted.', (object) =>
+    textAt(object, 'spec', 'volumeName') === '' ? '' : accessModes(textsAt(object, 'status', 'accessModes')),
+  ),
+  column('StorageClass', 'Class of the storage.', storageClass),
+  attributesClass,
+  ageColumn,
+  volumeMode,
+];
+
+function usage(quota: JsonObject, limits: boolean): string {
+  const used = objectAt(quota, 'status', 'used');
+  const hard = objectAt(quota, 'status', 'hard');
+  return Object.keys(hard)
+    .sort()
+    .filter((name) => name.startsWith('limits.') === limits)
+    .map((name) => `${name}: ${textOf(used[name]) || '0'}/${textOf(hard[name])}`)
+    .join(', ');
+}
+
+export const quotaColumns: readonly Column[] = [
+  nameColumn,
+  column('Request', 'What is used, of what may be requested.', (quota) => usage(quota, false)),
+  column('Limit', 'What is used, of what limits may be set to.', (quota) => usage(quota, true)),
+  ageColumn,
+];

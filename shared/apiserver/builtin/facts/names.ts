@@ -1,0 +1,32 @@
+/**
+ * Short names of definitions, as the tables of facts write them: `core.PodSpec` for `io.k8s.api.core.v1.PodSpec`.
+ *
+ * @module
+ */
+
+const packages: Readonly<Record<string, string>> = {
+  meta: 'io.k8s.apimachinery.pkg.apis.meta.v1',
+  apiextensions: 'io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1',
+};
+
+/** The name in OpenAPI of what a table calls `apps.Deployment`. */
+export function definitionName(short: string): string {
+  const dot = short.indexOf('.');
+  const group = short.slice(0, dot);
+  return `${packages[group] ?? `io.k8s.api.${group}.v1`}${short.slice(dot)}`;
+}
+
+export const quantityName = 'io.k8s.apimachinery.pkg.api.resource.Quantity';
+export const intOrStringName = 'io.k8s.apimachinery.pkg.util.intstr.IntOrString';
+export const rawExtensionName = 'io.k8s.apimachinery.pkg.runtime.RawExtension';
+
+const refPrefix = '#/components/schemas/';
+
+/** The definition that a `$ref` names. */
+export function nameOfRef(ref: string): string {
+  return ref.startsWith(refPrefix) ? ref.slice(refPrefix.length) : ref;
+}
+
+export function refTo(name: string): string {
+  return refPrefix + name;
+}

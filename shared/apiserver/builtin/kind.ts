@@ -1,0 +1,142 @@
+/**
+ * A built-in kind: its names and what is special about it, from a table; its schema and types from the definitions,
+ * when they are first asked for.
+ *
+ * @module
+ */
+import { applyTypeOf } from '../apply/type.ts';
+import { patchTypeOf } from '../patch/merge-keys.ts';
+import {
+  allVerbs,
+  apiVersionOf,
+  groupResource,
+  type Codec,
+  type Column,
+  type OpenApiModel,
+  type Resource,
+  type ResourceModel,
+  type Strategy,
+  type Subresource,
+  type Verb,
+} from '../resources/resource.ts';
+import { compileSchema } from '../schema/compiled-schema.ts';
+import type { JsonObject } from '../schema/json.ts';
+import { builtinDefinitions } from './definitions.ts';
+import { definitionName, nameOfRef } from './facts/names.ts';
+import { applyPlan, planCauses, planOf, type FieldPlan } from './field-plan.ts';
+import { inlineDefinition } from './inline.ts';
+
+/** What a table says of a kind. */
+export interface KindParts {
+  readonly group: string;
+  readonly version?: string;
+  readonly kind: string;
+  readonly plural: string;
+  readonly shortNames?: readonly string[];
+  readonly categories?: readonly string[];
+  readonly namespaced: boolean;
+  readonly verbs?: ReadonlySet<Verb>;
+  /** `core.Pod`. */
+  readonly definition: string;
+  readonly columns: readonly Column[];
+  readonly selectableFields?: Readonly<Record<string, (object: JsonObject) => string>>;
+  readonly subresources?: readonly Subresource[];
+  readonly strategy: Strategy;
+  /** Where the objects are stored as another group's. */
+  readonly stored?: { readonly name: string; readonly apiVersion: string; readonly codec: Codec };
+}
+
+const plans = new Map<string, FieldPlan>();
+
+/** What a kind's objects are checked and merged with; compiled when first asked for. */
+export class LazyModel implements ResourceModel {
+  readonly #definition: string;
+  readonly #apiVersion: string;
+  readonly #kind: string;
+  #schema: ResourceModel['schema'] | undefined;
+  #applyType: ResourceModel['applyType'] | undefined;
+
+  /** @param definition `core.Pod`. */
+  constructor(definition: string, apiVersion: string, kind: string) {
+    this.#definition = definitionName(definition);
+    this.#apiVersion = apiVersion;
+    this.#kind = kind;
+  }
+
+  get schema(): ResourceModel['schema'] {
+    this.#schema ??= compileSchema(inlineDefinition(builtinDefinitions(), this.#definition), {
+      strict: false,
+      numericFormats: true,
+      path: `#/components/schemas/${this.#definition}`,
+    });
+    return this.#schema;
+  }
+
+  get applyType(): ResourceModel['applyType'] {
+    const definitions = builtinDefinitions();
+    this.#applyType ??= applyTypeOf(definitions.get(this.#definition), (ref) =>
+      definitions.get(nameOfRef(ref)),
+    );
+    return this.#applyType;
+  }
+
+  get patchType(): ResourceModel['patchType'] {
+    return patchTypeOf(this.#apiVersion, this.#kind);
+  }
+}
+
+/** The OpenAPI model of a definition, which reads the definitions when they are first asked for. */
+export function openApiOf(definition: string): OpenApiModel {
+  return {
+    name: definitionName(definition),
+    get definitions() {
+      return builtinDefinitions();
+    },
+  };
+}
+
+/** Makes the resource. Cheap: nothing is read. */
+export function kindOf(parts: KindParts): Resource {
+  const { group, version = 'v1', kind, plural, stored } = parts;
+  const apiVersion = apiVersionOf({ group, version });
+  return {
+    group,
+    version,
+    kind,
+    plural,
+    singular: kind.toLowerCase(),
+    listKind: `${kind}List`,
+    shortNames: parts.shortNames ?? [],
+    categories: parts.categories ?? [],
+    namespaced: parts.namespaced,
+    storeName: stored?.name ?? groupResource({ group, plural }),
+    storedApiVersion: stored?.apiVersion ?? apiVersion,
+    verbs: parts.verbs ?? allVerbs,
+    subresources: new Map((parts.subresources ?? []).map((one) => [one.name, one])),
+    columns: parts.columns,
+    selectableFields: new Map(Object.entries(parts.selectableFields ?? {})),
+    strategy: withPlan(parts.strategy, definitionName(parts.definition)),
+    codec: stored?.codec,
+    deprecation: undefined,
+    model: new LazyModel(parts.definition, apiVersion, kind),
+    openApi: openApiOf(parts.definition),
+    isCustom: false,
+  };
+}
+
+/** A strategy that first does, and checks, what the fields of the kind ask for. */
+function withPlan(strategy: Strategy, definition: string): Strategy {
+  const plan = (): FieldPlan => planOf(builtinDefinitions(), definition, plans);
+  return {
+    ...strategy,
+    prepareForCreate: (object) => {
+      applyPlan(object, plan());
+      strategy.prepareForCreate?.(object);
+    },
+    prepareForUpdate: (object, old) => {
+      applyPlan(object, plan());
+      strategy.prepareForUpdate?.(object, old);
+    },
+    validate: (object, old) => [...planCauses(object, plan()), ...(strategy.validate?.(object, old) ?? [])],
+  };
+}

@@ -1,0 +1,236 @@
+/**
+ * The groups for networking, discovery, leases, priorities, access and admission, v1.
+ *
+ * @module
+ */
+import type { Resource, Strategy } from '../../resources/resource.ts';
+import {
+  admissionBindingColumns,
+  admissionPolicyColumns,
+  bindingColumns,
+  webhookColumns,
+} from '../columns/access.ts';
+import { leaseColumns, priorityClassColumns } from '../columns/cluster.ts';
+import { plainColumns } from '../columns/column.ts';
+import {
+  endpointSliceColumns,
+  ingressClassColumns,
+  ingressColumns,
+  networkPolicyColumns,
+} from '../columns/network.ts';
+import { defaultSubjects } from '../defaults/config.ts';
+import { defaultNetworkPolicy } from '../defaults/network.ts';
+import { kindOf } from '../kind.ts';
+import { statusOf } from '../subresources.ts';
+import { admissionBindingCauses, admissionPolicyCauses, webhookCauses } from '../validation/admission.ts';
+import { leaseCauses, priorityClassCauses } from '../validation/cluster.ts';
+import { endpointSliceCauses } from '../validation/network.ts';
+import { ingressCauses, ingressClassCauses, networkPolicyCauses } from '../validation/network-policy.ts';
+import {
+  clusterRoleBindingCauses,
+  clusterRoleCauses,
+  roleBindingCauses,
+  roleCauses,
+} from '../validation/rbac.ts';
+
+const plain: Strategy = { nameRule: 'dns-subdomain', generation: 'none', resetFields: [] };
+const counted: Strategy = { ...plain, generation: 'all' };
+
+const discovery = kindOf({
+  group: 'discovery.k8s.io',
+  kind: 'EndpointSlice',
+  plural: 'endpointslices',
+  namespaced: true,
+  definition: 'discovery.EndpointSlice',
+  columns: endpointSliceColumns,
+  strategy: { ...counted, validate: endpointSliceCauses },
+});
+
+const leases = kindOf({
+  group: 'coordination.k8s.io',
+  kind: 'Lease',
+  plural: 'leases',
+  namespaced: true,
+  definition: 'coordination.Lease',
+  columns: leaseColumns,
+  strategy: { ...plain, allowCreateOnUpdate: true, allowUnconditionalUpdate: false, validate: leaseCauses },
+});
+
+const priorityClasses = kindOf({
+  group: 'scheduling.k8s.io',
+  kind: 'PriorityClass',
+  plural: 'priorityclasses',
+  shortNames: ['pc'],
+  namespaced: false,
+  definition: 'scheduling.PriorityClass',
+  columns: priorityClassColumns,
+  strategy: { ...counted, validate: priorityClassCauses },
+});
+
+const networking = 'networking.k8s.io';
+
+const networkPolicies = kindOf({
+  group: networking,
+  kind: 'NetworkPolicy',
+  plural: 'networkpolicies',
+  shortNames: ['netpol'],
+  namespaced: true,
+  definition: 'networking.NetworkPolicy',
+  columns: networkPolicyColumns,
+  strategy: {
+    ...counted,
+    prepareForCreate: defaultNetworkPolicy,
+    prepareForUpdate: defaultNetworkPolicy,
+    validate: networkPolicyCauses,
+  },
+});
+
+const ingresses = kindOf({
+  group: networking,
+  kind: 'Ingress',
+  plural: 'ingresses',
+  shortNames: ['ing'],
+  namespaced: true,
+  definition: 'networking.Ingress',
+  columns: ingressColumns,
+  subresources: [statusOf({ group: networking, kind: 'Ingress' })],
+  strategy: {
+    ...counted,
+    resetFields: ['status'],
+    prepareForCreate: (ingress) => {
+      ingress['status'] = { loadBalancer: {} };
+    },
+    validate: ingressCauses,
+  },
+});
+
+const ingressClasses = kindOf({
+  group: networking,
+  kind: 'IngressClass',
+  plural: 'ingressclasses',
+  namespaced: false,
+  definition: 'networking.IngressClass',
+  columns: ingressClassColumns,
+  strategy: { ...counted, validate: ingressClassCauses },
+});
+
+const rbac = 'rbac.authorization.k8s.io';
+const rbacStrategy: Strategy = { ...plain, nameRule: 'path-segment', allowCreateOnUpdate: true };
+
+const roles = kindOf({
+  group: rbac,
+  kind: 'Role',
+  plural: 'roles',
+  namespaced: true,
+  definition: 'rbac.Role',
+  columns: plainColumns,
+  strategy: { ...rbacStrategy, validate: roleCauses },
+});
+
+const clusterRoles = kindOf({
+  group: rbac,
+  kind: 'ClusterRole',
+  plural: 'clusterroles',
+  namespaced: false,
+  definition: 'rbac.ClusterRole',
+  columns: plainColumns,
+  strategy: { ...rbacStrategy, validate: clusterRoleCauses },
+});
+
+const bindingStrategy: Strategy = {
+  ...rbacStrategy,
+  prepareForCreate: defaultSubjects,
+  prepareForUpdate: defaultSubjects,
+};
+
+const roleBindings = kindOf({
+  group: rbac,
+  kind: 'RoleBinding',
+  plural: 'rolebindings',
+  namespaced: true,
+  definition: 'rbac.RoleBinding',
+  columns: bindingColumns,
+  strategy: { ...bindingStrategy, validate: roleBindingCauses },
+});
+
+const clusterRoleBindings = kindOf({
+  group: rbac,
+  kind: 'ClusterRoleBinding',
+  plural: 'clusterrolebindings',
+  namespaced: false,
+  definition: 'rbac.ClusterRoleBinding',
+  columns: bindingColumns,
+  strategy: { ...bindingStrategy, validate: clusterRoleBindingCauses },
+});
+
+const admission = 'admissionregistration.k8s.io';
+const extensions = ['api-extensions'];
+
+const admissionPolicies = kindOf({
+  group: admission,
+  kind: 'ValidatingAdmissionPolicy',
+  plural: 'validatingadmissionpolicies',
+  categories: extensions,
+  namespaced: false,
+  definition: 'admissionregistration.ValidatingAdmissionPolicy',
+  columns: admissionPolicyColumns,
+  subresources: [statusOf({ group: admission, kind: 'ValidatingAdmissionPolicy' })],
+  strategy: {
+    ...counted,
+    resetFields: ['status'],
+    prepareForCreate: (policy) => {
+      policy['status'] = {};
+    },
+    validate: admissionPolicyCauses,
+  },
+});
+
+const admissionBindings = kindOf({
+  group: admission,
+  kind: 'ValidatingAdmissionPolicyBinding',
+  plural: 'validatingadmissionpolicybindings',
+  categories: extensions,
+  namespaced: false,
+  definition: 'admissionregistration.ValidatingAdmissionPolicyBinding',
+  columns: admissionBindingColumns,
+  strategy: { ...counted, validate: admissionBindingCauses },
+});
+
+const validatingWebhooks = kindOf({
+  group: admission,
+  kind: 'ValidatingWebhookConfiguration',
+  plural: 'validatingwebhookconfigurations',
+  categories: extensions,
+  namespaced: false,
+  definition: 'admissionregistration.ValidatingWebhookConfiguration',
+  columns: webhookColumns,
+  strategy: { ...counted, validate: webhookCauses },
+});
+
+const mutatingWebhooks = kindOf({
+  group: admission,
+  kind: 'MutatingWebhookConfiguration',
+  plural: 'mutatingwebhookconfigurations',
+  categories: extensions,
+  namespaced: false,
+  definition: 'admissionregistration.MutatingWebhookConfiguration',
+  columns: webhookColumns,
+  strategy: { ...counted, validate: webhookCauses },
+});
+
+export const clusterKinds: readonly (readonly Resource[])[] = [
+  [mutatingWebhooks],
+  [admissionPolicies],
+  [admissionBindings],
+  [validatingWebhooks],
+  [leases],
+  [discovery],
+  [ingressClasses],
+  [ingresses],
+  [networkPolicies],
+  [clusterRoleBindings],
+  [clusterRoles],
+  [roleBindings],
+  [roles],
+  [priorityClasses],
+];

@@ -1,0 +1,317 @@
+/**
+ * The core group, v1: as `kubectl api-resources` lists it for Kubernetes 1.35.
+ *
+ * @module
+ */
+import { allVerbs, type Resource, type Strategy, type Verb } from '../../resources/resource.ts';
+import type { JsonObject } from '../../schema/json.ts';
+import { listAt, madeObject, objectsAt, textAt, valueAt } from '../access.ts';
+import {
+  claimColumns,
+  configMapColumns,
+  namespaceColumns,
+  nodeColumns,
+  quotaColumns,
+  secretColumns,
+  serviceAccountColumns,
+  volumeColumns,
+} from '../columns/cluster.ts';
+import { plainColumns } from '../columns/column.ts';
+import { endpointsColumns, serviceColumns } from '../columns/network.ts';
+import { podColumns } from '../columns/pods.ts';
+import { replicaColumns } from '../columns/workloads.ts';
+import {
+  defaultLimitRange,
+  defaultNode,
+  mergeStringData,
+  prepareNamespace,
+  prepareNamespaceUpdate,
+} from '../defaults/config.ts';
+import { prepareService, prepareServiceUpdate } from '../defaults/network.ts';
+import { preparePod, preparePodUpdate } from '../defaults/pod.ts';
+import { defaultReplicationController } from '../defaults/workloads.ts';
+import { kindOf } from '../kind.ts';
+import { ephemeralContainersOf, finalize, scale, statusOf } from '../subresources.ts';
+import {
+  claimCauses,
+  limitRangeCauses,
+  namespaceCauses,
+  nodeCauses,
+  quotaCauses,
+  volumeCauses,
+} from '../validation/cluster.ts';
+import { configMapCauses, secretCauses } from '../validation/config.ts';
+import { endpointsCauses, serviceCauses } from '../validation/network.ts';
+import { ephemeralContainerCauses, podCauses, podGracePeriod } from '../validation/pods.ts';
+import { replicationControllerCauses } from '../validation/workloads.ts';
+import { coreEvents } from './events.ts';
+
+const group = '';
+const all = ['all'];
+const status = (kind: string) => statusOf({ group, kind });
+
+/** A namespace is deleted by name only. */
+const namespaceVerbs: ReadonlySet<Verb> = new Set(
+  [...allVerbs].filter((verb) => verb !== 'deletecollection'),
+);
+
+const plain: Strategy = { nameRule: 'dns-subdomain', generation: 'none', resetFields: [] };
+const withStatus: Strategy = { ...plain, resetFields: ['status'] };
+
+/** The state in which a controller finds a new object. */
+function startAt(phase: string) {
+  return (object: JsonObject): void => {
+    object['status'] = { phase };
+  };
+}
+
+const text =
+  (...path: readonly string[]) =>
+  (object: JsonObject): string =>
+    textAt(object, ...path);
+
+const namespaces = kindOf({
+  group,
+  kind: 'Namespace',
+  plural: 'namespaces',
+  shortNames: ['ns'],
+  namespaced: false,
+  verbs: namespaceVerbs,
+  definition: 'core.Namespace',
+  columns: namespaceColumns,
+  selectableFields: { 'status.phase': text('status', 'phase') },
+  subresources: [status('Namespace'), finalize],
+  strategy: {
+    ...withStatus,
+    nameRule: 'dns-label',
+    prepareForCreate: prepareNamespace,
+    prepareForUpdate: prepareNamespaceUpdate,
+    validate: namespaceCauses,
+    hasOwnFinalizers: (namespace) => listAt(namespace, 'spec', 'finalizers').length > 0,
+    markDeleted: (namespace) => {
+      madeObject(namespace, 'status')['phase'] = 'Terminating';
+    },
+  },
+});
+
+const nodes = kindOf({
+  group,
+  kind: 'Node',
+  plural: 'nodes',
+  shortNames: ['no'],
+  namespaced: false,
+  definition: 'core.Node',
+  columns: nodeColumns,
+  selectableFields: {
+    'spec.unschedulable': (node) => String(valueAt(node, 'spec', 'unschedulable') === true),
+  },
+  subresources: [status('Node')],
+  strategy: {
+    ...withStatus,
+    createKeepsResetFields: true,
+    prepareForCreate: defaultNode,
+    validate: nodeCauses,
+  },
+});
+
+const pods = kindOf({
+  group,
+  kind: 'Pod',
+  plural: 'pods',
+  shortNames: ['po'],
+  categories: all,
+  namespaced: true,
+  definition: 'core.Pod',
+  columns: podColumns,
+  selectableFields: {
+    'spec.nodeName': text('spec', 'nodeName'),
+    'spec.restartPolicy': text('spec', 'restartPolicy'),
+    'spec.schedulerName': text('spec', 'schedulerName'),
+    'spec.serviceAccountName': text('spec', 'serviceAccountName'),
+    'spec.hostNetwork': (pod) => String(valueAt(pod, 'spec', 'hostNetwork') === true),
+    'status.phase': text('status', 'phase'),
+    'status.podIP': (pod) =>
+      textAt(objectsAt(pod, 'status', 'podIPs')[0], 'ip') || textAt(pod, 'status', 'podIP'),
+    'status.nominatedNodeName': text('status', 'nominatedNodeName'),
+  },
+  subresources: [status('Pod'), ephemeralContainersOf(ephemeralContainerCauses)],
+  strategy: {
+    ...withStatus,
+    generation: 'all',
+    prepareForCreate: preparePod,
+    prepareForUpdate: preparePodUpdate,
+    validate: podCauses,
+    gracePeriodSeconds: podGracePeriod,
+  },
+});
+
+const services = kindOf({
+  group,
+  kind: 'Service',
+  plural: 'services',
+  shortNames: ['svc'],
+  categories: all,
+  namespaced: true,
+  definition: 'core.Service',
+  columns: serviceColumns,
+  selectableFields: { 'spec.clusterIP': text('spec', 'clusterIP'), 'spec.type': text('spec', 'type') },
+  subresources: [status('Service')],
+  strategy: {
+    ...withStatus,
+    nameRule: 'dns1035-label',
+    prepareForCreate: prepareService,
+    prepareForUpdate: prepareServiceUpdate,
+    validate: serviceCauses,
+  },
+});
+
+const endpoints = kindOf({
+  group,
+  kind: 'Endpoints',
+  plural: 'endpoints',
+  shortNames: ['ep'],
+  namespaced: true,
+  definition: 'core.Endpoints',
+  columns: endpointsColumns,
+  strategy: { ...plain, allowCreateOnUpdate: true, validate: endpointsCauses },
+});
+
+const configMaps = kindOf({
+  group,
+  kind: 'ConfigMap',
+  plural: 'configmaps',
+  shortNames: ['cm'],
+  namespaced: true,
+  definition: 'core.ConfigMap',
+  columns: configMapColumns,
+  strategy: { ...plain, validate: configMapCauses },
+});
+
+const secrets = kindOf({
+  group,
+  kind: 'Secret',
+  plural: 'secrets',
+  namespaced: true,
+  definition: 'core.Secret',
+  columns: secretColumns,
+  selectableFields: { type: text('type') },
+  strategy: {
+    ...plain,
+    prepareForCreate: mergeStringData,
+    prepareForUpdate: (secret, old) => {
+      mergeStringData(secret);
+      // A client that says nothing of the type does not mean another one.
+      if (textAt(secret, 'type') === '') secret['type'] = textAt(old, 'type');
+    },
+    validate: secretCauses,
+  },
+});
+
+const serviceAccounts = kindOf({
+  group,
+  kind: 'ServiceAccount',
+  plural: 'serviceaccounts',
+  shortNames: ['sa'],
+  namespaced: true,
+  definition: 'core.ServiceAccount',
+  columns: serviceAccountColumns,
+  strategy: plain,
+});
+
+const volumes = kindOf({
+  group,
+  kind: 'PersistentVolume',
+  plural: 'persistentvolumes',
+  shortNames: ['pv'],
+  namespaced: false,
+  definition: 'core.PersistentVolume',
+  columns: volumeColumns,
+  subresources: [status('PersistentVolume')],
+  strategy: { ...withStatus, prepareForCreate: startAt('Pending'), validate: volumeCauses },
+});
+
+const claims = kindOf({
+  group,
+  kind: 'PersistentVolumeClaim',
+  plural: 'persistentvolumeclaims',
+  shortNames: ['pvc'],
+  namespaced: true,
+  definition: 'core.PersistentVolumeClaim',
+  columns: claimColumns,
+  subresources: [status('PersistentVolumeClaim')],
+  strategy: { ...withStatus, prepareForCreate: startAt('Pending'), validate: claimCauses },
+});
+
+const limitRanges = kindOf({
+  group,
+  kind: 'LimitRange',
+  plural: 'limitranges',
+  shortNames: ['limits'],
+  namespaced: true,
+  definition: 'core.LimitRange',
+  columns: plainColumns,
+  strategy: {
+    ...plain,
+    prepareForCreate: defaultLimitRange,
+    prepareForUpdate: defaultLimitRange,
+    validate: limitRangeCauses,
+  },
+});
+
+const quotas = kindOf({
+  group,
+  kind: 'ResourceQuota',
+  plural: 'resourcequotas',
+  shortNames: ['quota'],
+  namespaced: true,
+  definition: 'core.ResourceQuota',
+  columns: quotaColumns,
+  subresources: [status('ResourceQuota')],
+  strategy: {
+    ...withStatus,
+    prepareForCreate: (quota) => {
+      quota['status'] = {};
+    },
+    validate: quotaCauses,
+  },
+});
+
+const replicationControllers = kindOf({
+  group,
+  kind: 'ReplicationController',
+  plural: 'replicationcontrollers',
+  shortNames: ['rc'],
+  categories: all,
+  namespaced: true,
+  definition: 'core.ReplicationController',
+  columns: replicaColumns,
+  selectableFields: { 'status.replicas': (object) => String(valueAt(object, 'status', 'replicas') ?? 0) },
+  subresources: [status('ReplicationController'), scale],
+  strategy: {
+    ...withStatus,
+    generation: 'all',
+    prepareForCreate: (object) => {
+      defaultReplicationController(object);
+      object['status'] = { replicas: 0 };
+    },
+    prepareForUpdate: defaultReplicationController,
+    validate: replicationControllerCauses,
+  },
+});
+
+export const coreKinds: readonly (readonly Resource[])[] = [
+  [configMaps],
+  [endpoints],
+  coreEvents,
+  [limitRanges],
+  [namespaces],
+  [nodes],
+  [claims],
+  [volumes],
+  [pods],
+  [replicationControllers],
+  [quotas],
+  [secrets],
+  [serviceAccounts],
+  [services],
+];
