@@ -18,7 +18,7 @@ import {
 import { compileSchema } from '../schema/compiled-schema.ts';
 import { fieldOf, type JsonObject } from '../schema/json.ts';
 import { columnsOf } from './columns.ts';
-import { type Crd, type CrdNames, type CrdVersion, storageVersionOf } from './crd.ts';
+import { type Crd, type CrdNames, type CrdScale, type CrdVersion, storageVersionOf } from './crd.ts';
 import { firstAt, parseJsonPath } from './json-path.ts';
 import { definitionName, openApiModelOf } from './open-api.ts';
 import { scaleCauses, scaleSubresource } from './scale.ts';
@@ -160,12 +160,15 @@ function subresourcesOf(
   resource: ResourceSubject,
 ): Map<string, Subresource> {
   const made = new Map<string, Subresource>();
-  if (hasStatus) made.set('status', statusSubresource(resource));
+  if (hasStatus) made.set('status', statusSubresource(resource, scale));
   if (scale !== undefined) made.set('scale', scaleSubresource(scale, resource));
   return made;
 }
 
-function statusSubresource({ group, version, kind }: ResourceSubject): Subresource {
+function statusSubresource(
+  { group, version, kind }: ResourceSubject,
+  scale: CrdScale | undefined,
+): Subresource {
   return {
     name: 'status',
     verbs: new Set(['get', 'patch', 'update']),
@@ -182,6 +185,7 @@ function statusSubresource({ group, version, kind }: ResourceSubject): Subresour
     openApi: undefined,
     resetFields: (object) =>
       Object.keys(object).filter((name) => !['apiVersion', 'kind', 'metadata', 'status'].includes(name)),
+    ...(scale === undefined ? {} : { validate: (object: JsonObject) => scaleCauses(object, scale) }),
   };
 }
 

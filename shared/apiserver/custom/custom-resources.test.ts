@@ -249,7 +249,10 @@ suite('CustomResources', { timeout: 60_000 }, () => {
       async () => (await server.get(kinds.crds, name)) === undefined,
     );
     await server.until('it is not served', () => server.registry.findStored(name) === undefined);
-    assert.deepEqual(server.store.list('storedforms.apiextensions.rampart').items, []);
+    await server.until(
+      'nothing of it is remembered',
+      () => server.store.list('storedforms.apiextensions.rampart').items.length === 0,
+    );
     const again = await server.define(crd());
     assert.deepEqual(server.store.list(again.storeName).items, []);
   });

@@ -46,7 +46,7 @@ function stepOf(match: RegExpExecArray): Step | undefined {
 }
 
 function filterOf(text: string): Step | undefined {
-  const match = /^@((?:\.|\[).*?)\s*(?:(==|!=)\s*(.+))?$/.exec(text);
+  const match = /^@([.[][^<>=!\s]*)\s*(?:(==|!=)\s*(.+))?$/.exec(text);
   const path = match === null ? undefined : parseJsonPath(match[1] ?? '');
   if (match === null || path === undefined) return undefined;
   const [, , operator, literal] = match;

@@ -30,6 +30,7 @@ export function scaleSubresource(
     model,
     openApi: openApiOf('autoscaling.Scale'),
     resetFields: () => ['status'],
+    validate: (object) => scaleCauses(object, paths),
   };
 }
 

@@ -25,8 +25,9 @@ export interface EventExpiryOptions {
 /** Under which the store has events, of the one group or the other. */
 export const eventStoreNames: ReadonlySet<string> = new Set(['events', 'events.events.k8s.io']);
 
-/** Events are gathered by the time at which they may be due, this coarsely. */
-const slotMs = 30_000;
+/** Events are gathered by the time at which they may be due: half a minute for an hour. */
+const slotsPerTtl = 120;
+const [shortestSlotMs, longestSlotMs] = [50, 30_000];
 /** Deletions at a time; all of them are one or two transactions of the store. */
 const batchSize = 100;
 const pauseMs = 20;
@@ -40,6 +41,7 @@ export class EventExpiry implements ObjectListener {
   readonly #options: EventExpiryOptions;
   readonly #clock: Clock;
   readonly #ttlMs: number;
+  readonly #slotMs: number;
   /** By the number of the slot: `STORE NAME/NAMESPACE/NAME`. */
   readonly #slots = new Map<number, Set<string>>();
   #expired = 0;
@@ -49,6 +51,7 @@ export class EventExpiry implements ObjectListener {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
     this.#ttlMs = options.ttlMs ?? 3_600_000;
+    this.#slotMs = Math.min(longestSlotMs, Math.max(shortestSlotMs, Math.ceil(this.#ttlMs / slotsPerTtl)));
   }
 
   /** Events deleted because of their age. */
@@ -76,7 +79,7 @@ export class EventExpiry implements ObjectListener {
     try {
       for (;;) {
         await this.deleteDue(signal);
-        await sleep(this.#clock, Math.min(slotMs, this.#ttlMs), signal);
+        await sleep(this.#clock, this.#slotMs, signal);
       }
     } catch (error) {
       if (!signal.aborted) throw error;
@@ -86,7 +89,7 @@ export class EventExpiry implements ObjectListener {
   /** Deletes what is due now. */
   async deleteDue(signal: AbortSignal): Promise<void> {
     const nowMs = this.#clock.wallMs();
-    const due = [...this.#slots.keys()].filter((slot) => slot * slotMs <= nowMs).sort((a, b) => a - b);
+    const due = [...this.#slots.keys()].filter((slot) => slot * this.#slotMs <= nowMs).sort((a, b) => a - b);
     for (const slot of due) {
       const keys = [...(this.#slots.get(slot) ?? [])];
       this.#slots.delete(slot);
@@ -116,7 +119,7 @@ export class EventExpiry implements ObjectListener {
       this.#expired++;
     } catch (error) {
       if (hasCode(error, 404)) return;
-      this.#remember(key, nowMs + (hasCode(error, 409) ? slotMs : retryMs));
+      this.#remember(key, nowMs + (hasCode(error, 409) ? this.#slotMs : retryMs));
       if (signal.aborted || hasCode(error, 409)) return;
       this.#failures++;
       logger?.warn(
@@ -128,7 +131,7 @@ export class EventExpiry implements ObjectListener {
 
   #remember(key: string, dueMs: number): void {
     // Never early: up to one slot late.
-    const number = Math.ceil(dueMs / slotMs);
+    const number = Math.ceil(dueMs / this.#slotMs);
     const slot = this.#slots.get(number) ?? new Set();
     slot.add(key);
     this.#slots.set(number, slot);
