@@ -47,6 +47,8 @@ export class GarbageCollector implements ObjectListener {
   readonly #options: GarbageCollectorOptions;
   readonly #graph = new OwnerGraph();
   readonly #absent = new Set<string>();
+  /** Kinds that were listed. */
+  readonly #listed = new Set<string>();
   /** Dependents with owners of kinds that are not served. */
   readonly #unresolved = new Set<string>();
   #deleted = 0;
@@ -82,6 +84,9 @@ export class GarbageCollector implements ObjectListener {
 
   listEnds(storeName: string): void {
     for (const { uid } of this.#graph.listEnds(storeName)) this.#gone({ resource: storeName, uid });
+    // A list after the first means that changes were missed, among them owners that are not in the graph.
+    if (this.#listed.has(storeName)) for (const { uid } of this.#graph.nodes) this.#options.queue.add(uid);
+    this.#listed.add(storeName);
   }
 
   /** Kinds are served that were not, or the other way round. */

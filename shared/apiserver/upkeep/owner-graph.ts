@@ -122,12 +122,14 @@ export class OwnerGraph {
       return old === undefined ? nothing : { ...nothing, released: this.#drop(old) };
     }
     const sameOwners = old !== undefined && equalOwners(old.owners, owners);
+    // Many have the same owner, and it takes more memory than all else of them.
+    const shared = sameOwners ? old.owners : owners.map((owner) => this.#shared(owner));
     const node: Node = {
       storeName: old?.storeName ?? resource,
       namespace,
       name,
       uid,
-      owners: sameOwners ? old.owners : owners,
+      owners: shared,
       deleting,
       foreground,
       orphaning,
@@ -171,6 +173,11 @@ export class OwnerGraph {
     return [...unseen].map((uid) => this.#nodes.get(uid)).filter((node) => node !== undefined);
   }
 
+  #shared(owner: Owner): Owner {
+    const [first] = this.dependentsOf(owner.uid);
+    return first?.owners.find((other) => equalOwner(owner, other)) ?? owner;
+  }
+
   /** @returns the owners that it blocked. */
   #drop(node: Node): string[] {
     this.#nodes.delete(node.uid);
@@ -185,18 +192,15 @@ export class OwnerGraph {
 const noNodes: ReadonlySet<Node> = new Set();
 
 function equalOwners(a: readonly Owner[], b: readonly Owner[]): boolean {
+  return a.length === b.length && a.every((owner, index) => equalOwner(owner, b[index]));
+}
+
+function equalOwner(a: Owner, b: Owner | undefined): boolean {
   return (
-    a.length === b.length &&
-    a.every((owner, index) => {
-      const other = b[index];
-      return (
-        other !== undefined &&
-        owner.uid === other.uid &&
-        owner.blocks === other.blocks &&
-        owner.name === other.name &&
-        owner.kind === other.kind &&
-        owner.apiVersion === other.apiVersion
-      );
-    })
+    a.uid === b?.uid &&
+    a.blocks === b.blocks &&
+    a.name === b.name &&
+    a.kind === b.kind &&
+    a.apiVersion === b.apiVersion
   );
 }
