@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 
 import { type ApiError, apiErrors } from '../resources/api-error.ts';
 import type { Resource, Verb } from '../resources/resource.ts';
@@ -63,7 +63,11 @@ export function hasBody(request: IncomingMessage): boolean {
  *
  * @throws {ApiError} 413 as soon as it is known to be longer; {@link ClientGoneError} when it ends before its end.
  */
-export function readBody(request: IncomingMessage, limitBytes: number): Promise<Buffer> {
+export function readBody(
+  request: IncomingMessage,
+  response: ServerResponse,
+  limitBytes: number,
+): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   if (Number(request.headers['content-length'] ?? 0) > limitBytes) {
     reject(tooLarge(limitBytes));
@@ -86,7 +90,8 @@ export function readBody(request: IncomingMessage, limitBytes: number): Promise<
   request.once('end', () => {
     resolve(more === undefined ? (first ?? Buffer.alloc(0)) : Buffer.concat(more, length));
   });
-  request.once('close', () => {
+  // Also when it was answered before its end: then nothing more is heard of the request.
+  response.once('close', () => {
     if (!request.readableEnded) reject(new ClientGoneError());
   });
   return promise;

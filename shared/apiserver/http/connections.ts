@@ -27,14 +27,16 @@ export function createConnections(
 ): Server {
   const options: ServerOptions = {
     maxHeaderSize: limits.headerBytes,
-    headersTimeout: limits.headersTimeoutMs,
+    headersTimeout: Math.min(limits.headersTimeoutMs, limits.requestTimeoutMs),
     requestTimeout: limits.requestTimeoutMs,
     keepAliveTimeout: limits.keepAliveMs,
-    connectionsCheckingInterval: Math.min(5_000, limits.headersTimeoutMs),
+    connectionsCheckingInterval: Math.min(5_000, limits.headersTimeoutMs, limits.requestTimeoutMs),
     // A client that vanished without a word is found out, also when its watch has nothing to tell.
     keepAlive: true,
     keepAliveInitialDelay: 30_000,
     noDelay: true,
+    // Refused by us, with a Status.
+    requireHostHeader: false,
   };
   const server =
     tls === undefined

@@ -25,6 +25,7 @@ export class Exchange {
   /** Its time is up and its client told so: what comes now is for nobody. */
   isAbandoned = false;
   #abort: AbortController | undefined;
+  #isAborted = false;
 
   constructor(request: IncomingMessage, response: ServerResponse) {
     this.request = request;
@@ -37,7 +38,7 @@ export class Exchange {
     if (this.#abort === undefined) {
       const abort = new AbortController();
       this.#abort = abort;
-      if (this.response.destroyed || this.isAbandoned) abort.abort();
+      if (this.#isAborted || this.response.destroyed) abort.abort();
       else {
         this.response.once('close', () => {
           if (!this.response.writableFinished) abort.abort();
@@ -48,6 +49,7 @@ export class Exchange {
   }
 
   abort(): void {
+    this.#isAborted = true;
     this.#abort?.abort();
   }
 

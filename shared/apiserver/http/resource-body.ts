@@ -3,10 +3,9 @@
  *
  * @module
  */
-import type { IncomingMessage } from 'node:http';
-
 import type { Body, PatchMediaType } from '../verbs/request.ts';
 import { bodyFormat, decodeBody, hasBody, patchFormat, readBody } from './body.ts';
+import type { Exchange } from './exchange.ts';
 import type { ResourceRoute } from './route.ts';
 import type { Traffic } from './traffic.ts';
 
@@ -19,7 +18,7 @@ const nothing: ResourceBody = { body: undefined, patchType: undefined };
 
 /** @throws {ApiError} 400, 413, 415; {@link ClientGoneError} */
 export async function readResourceBody(
-  request: IncomingMessage,
+  { request, response }: Pick<Exchange, 'request' | 'response'>,
   { verb, resource }: ResourceRoute,
   limitBytes: number,
   traffic: Traffic,
@@ -36,7 +35,7 @@ export async function readResourceBody(
       : patchType === 'application/apply-patch+yaml'
         ? 'yaml'
         : 'json';
-  const bytes = hasBody(request) ? await readBody(request, limitBytes) : Buffer.alloc(0);
+  const bytes = hasBody(request) ? await readBody(request, response, limitBytes) : Buffer.alloc(0);
   traffic.receivedBytes += bytes.length;
   if (isDeletion && bytes.length === 0) return nothing;
   return { body: decodeBody(bytes, format, verb, resource), patchType };

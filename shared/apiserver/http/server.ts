@@ -185,6 +185,9 @@ class RequestServer<Format extends AnswerFormat> {
     try {
       const { request } = exchange;
       const method = request.method ?? '';
+      if (request.headers.host === undefined && request.httpVersionMinor > 0) {
+        throw apiErrors.badRequest('missing required Host header');
+      }
       const { path, query: queryText } = splitTarget(request.url ?? '/');
       const query = new URLSearchParams(queryText);
       if (this.#sendHealth(exchange, method, path, query)) return;
@@ -204,7 +207,7 @@ class RequestServer<Format extends AnswerFormat> {
       else if (route !== undefined) {
         const format = this.#negotiate(exchange, route.verb, query);
         const { body, patchType } = await readResourceBody(
-          request,
+          exchange,
           route,
           this.#limits.bodyBytes,
           this.traffic,

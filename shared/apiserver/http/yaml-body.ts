@@ -46,10 +46,12 @@ export function decodeYaml(bytes: Buffer): Body {
   try {
     return decode(bytes.toString('utf8'), lines);
   } catch (error) {
+    if (error instanceof YamlMistake) throw error;
     // The parser calls itself once a level; aliases are refused with a ReferenceError.
     if (error instanceof RangeError) throw tooDeep();
     if (error instanceof ReferenceError) throw new YamlMistake('yaml: document contains excessive aliasing');
-    throw error;
+    // Nothing but the text decides what happens here.
+    throw new YamlMistake(`yaml: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
 
