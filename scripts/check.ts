@@ -17,6 +17,7 @@ const checks = {
   lint: { what: 'lint and the import rules between rooms', command: ['oxlint', '--format', 'unix'] },
   format: { what: 'format', command: ['prettier', '--check', '--log-level', 'warn', '.'] },
   bpf: { what: 'committed .bpf.o match their source', command: ['scripts/check-bpf'] },
+  crds: { what: 'CRD manifests match the schemas in systems/*/api.ts', command: ['node', 'scripts/crds.ts'] },
   lock: { what: 'package-lock.json', command: ['node', 'scripts/check-lock.ts'] },
 } as const;
 type CheckName = keyof typeof checks;

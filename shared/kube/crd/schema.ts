@@ -1,0 +1,269 @@
+/**
+ * Schemas of custom resources, written once: TypeScript infers the type of the objects from them, and the manifest of the
+ * CustomResourceDefinition is made of them (`manifest.ts`).
+ *
+ * ```ts
+ * const spec = object({
+ *   path: string({ minLength: 1 }),
+ *   create: boolean({ default: false }),
+ *   labels: optional(mapOf(string())),
+ * });
+ * type Spec = ReadOf<typeof spec>;       // { path: string; create: boolean; labels?: Record<string, string> }
+ * type Written = WrittenOf<typeof spec>; // { path: string; create?: boolean; labels?: ... }
+ * ```
+ *
+ * What the keywords mean is in the documentation of Kubernetes, "CustomResourceDefinition, structural schemas".
+ *
+ * @module
+ */
+import type { KubeObject } from '../object.ts';
+
+/** A JSON schema as a CustomResourceDefinition holds it. */
+export type JsonSchema = Readonly<Record<string, unknown>>;
+
+/** Whether a field has to be there: `defaulted` fields need not be written, and are there when read. */
+export type Presence = 'required' | 'optional' | 'defaulted';
+
+/** A schema, with the types of the values that it describes. */
+export interface Schema<Read = unknown, Written = Read, P extends Presence = 'required'> {
+  readonly json: JsonSchema;
+  readonly presence: P;
+  /** Never there: it ties the types to the schema. */
+  readonly types?: { readonly read: Read; readonly written: Written };
+}
+
+type AnySchema = Schema<unknown, unknown, Presence>;
+
+/** A value as the API returns it: defaults are filled in. */
+export type ReadOf<S> = S extends { readonly types?: { readonly read: infer Read } } ? Read : never;
+/** A value as it may be written: without what has a default. */
+export type WrittenOf<S> = S extends { readonly types?: { readonly written: infer Written } }
+  ? Written
+  : never;
+
+/** The fields of an object. */
+export type Fields = Readonly<Record<string, AnySchema>>;
+
+type Flat<T> = { [Key in keyof T]: T[Key] };
+type With<F extends Fields, P extends Presence> = {
+  [Key in keyof F]: F[Key]['presence'] extends P ? Key : never;
+}[keyof F];
+
+export type ReadFields<F extends Fields> = Flat<
+  { readonly [Key in With<F, 'required' | 'defaulted'>]: ReadOf<F[Key]> } & {
+    readonly [Key in With<F, 'optional'>]?: ReadOf<F[Key]>;
+  }
+>;
+export type WrittenFields<F extends Fields> = Flat<
+  { readonly [Key in With<F, 'required'>]: WrittenOf<F[Key]> } & {
+    readonly [Key in With<F, 'optional' | 'defaulted'>]?: WrittenOf<F[Key]>;
+  }
+>;
+
+/** A CEL rule, `x-kubernetes-validations`. */
+export interface Rule {
+  readonly rule: string;
+  readonly message?: string;
+  readonly messageExpression?: string;
+  readonly reason?:
+    'FieldValueInvalid' | 'FieldValueForbidden' | 'FieldValueRequired' | 'FieldValueDuplicate';
+  /** The field that the error is shown at: `.mode`. */
+  readonly fieldPath?: string;
+  /** The rule runs also where there is no old value; `oldSelf` is an optional then. */
+  readonly optionalOldSelf?: boolean;
+}
+
+/** A rule with `self`, and for transitions `oldSelf`; `message` is what people read when it does not hold. */
+export function rule(expression: string, message: string, more: Omit<Rule, 'rule' | 'message'> = {}): Rule {
+  return { rule: expression, message, ...more };
+}
+
+interface Common<Value> {
+  /** For `kubectl explain`. */
+  readonly description?: string;
+  /** Written by the API server where the field is missing. */
+  readonly default?: Value;
+  readonly rules?: readonly Rule[];
+}
+
+/** With a default the field need not be written. */
+type PresenceOf<Options> = Options extends { readonly default: unknown } ? 'defaulted' : 'required';
+
+export interface StringOptions extends Common<string> {
+  /** In characters. Bound strings that rules look at: the API server estimates their cost by it. */
+  readonly minLength?: number;
+  readonly maxLength?: number;
+  /** A regular expression of RE2, not anchored. */
+  readonly pattern?: string;
+  /** `date-time`, `duration`, `uri`, `ipv4`, `uuid`, ...; one that the API server does not know is ignored. */
+  readonly format?: string;
+}
+
+export function string<const O extends StringOptions>(options?: O): Schema<string, string, PresenceOf<O>> {
+  return make({ type: 'string' }, options);
+}
+
+/** One of some strings. */
+export function oneOf<const Value extends string, const O extends Common<NoInfer<Value>>>(
+  values: readonly Value[],
+  options?: O,
+): Schema<Value, Value, PresenceOf<O>> {
+  return make({ type: 'string', enum: [...values] }, options);
+}
+
+export interface NumberOptions extends Common<number> {
+  readonly minimum?: number;
+  readonly maximum?: number;
+}
+
+export interface IntegerOptions extends NumberOptions {
+  /** For readers and generators of other languages; the API server takes any integer. */
+  readonly format?: 'int32' | 'int64';
+}
+
+/** A JavaScript number: above 2 ** 53 it is rounded. */
+export function integer<const O extends IntegerOptions>(options?: O): Schema<number, number, PresenceOf<O>> {
+  return make({ type: 'integer' }, options);
+}
+
+export function number<const O extends NumberOptions>(options?: O): Schema<number, number, PresenceOf<O>> {
+  return make({ type: 'number' }, options);
+}
+
+export function boolean<const O extends Common<boolean>>(
+  options?: O,
+): Schema<boolean, boolean, PresenceOf<O>> {
+  return make({ type: 'boolean' }, options);
+}
+
+export interface IntOrStringOptions extends Common<number | string>, NumberOptionsOnly {
+  /** For the strings. */
+  readonly pattern?: string;
+  readonly maxLength?: number;
+}
+interface NumberOptionsOnly {
+  /** For the integers. */
+  readonly minimum?: number;
+  readonly maximum?: number;
+}
+
+/** A number or a string, as ports and percentages are. */
+export function intOrString<const O extends IntOrStringOptions>(
+  options?: O,
+): Schema<number | string, number | string, PresenceOf<O>> {
+  return make(
+    { anyOf: [{ type: 'integer' }, { type: 'string' }], 'x-kubernetes-int-or-string': true },
+    options,
+  );
+}
+
+export interface ListOptions<Written> extends Common<readonly Written[]> {
+  readonly minItems?: number;
+  readonly maxItems?: number;
+  /** The keys of a list that is a map: server-side apply merges its items by them, and they are unique. */
+  readonly mapKeys?: readonly string[];
+  /** The items are unique, and server-side apply merges them. Otherwise the list is replaced as a whole. */
+  readonly set?: boolean;
+}
+
+export function list<S extends AnySchema, const O extends ListOptions<WrittenOf<S>>>(
+  items: S,
+  options?: O,
+): Schema<readonly ReadOf<S>[], readonly WrittenOf<S>[], PresenceOf<O>> {
+  const { mapKeys, set, ...rest }: ListOptions<unknown> = options ?? {};
+  const kind =
+    mapKeys === undefined
+      ? set === true && { 'x-kubernetes-list-type': 'set' }
+      : { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': mapKeys };
+  return make({ type: 'array', items: items.json, ...kind }, rest);
+}
+
+interface Counted {
+  readonly minProperties?: number;
+  readonly maxProperties?: number;
+  /** Server-side apply replaces it as a whole. */
+  readonly atomic?: boolean;
+}
+
+export interface MapOptions<Written> extends Common<Readonly<Record<string, Written>>>, Counted {}
+
+/** Any keys, with values of one kind: labels. */
+export function mapOf<S extends AnySchema, const O extends MapOptions<WrittenOf<S>>>(
+  values: S,
+  options?: O,
+): Schema<Readonly<Record<string, ReadOf<S>>>, Readonly<Record<string, WrittenOf<S>>>, PresenceOf<O>> {
+  return makeObject({ type: 'object', additionalProperties: values.json }, options);
+}
+
+export interface ObjectOptions<Written> extends Common<Written>, Counted {}
+
+/** The fields that it may have; what else is sent is dropped by the API server, or refused (`--validate=strict`). */
+export function object<const F extends Fields, const O extends ObjectOptions<WrittenFields<F>>>(
+  fields: F,
+  options?: O,
+): Schema<ReadFields<F>, WrittenFields<F>, PresenceOf<O>> {
+  const required = Object.keys(fields).filter((name) => fields[name]?.presence === 'required');
+  const properties = Object.fromEntries(Object.entries(fields).map(([name, { json }]) => [name, json]));
+  return makeObject({ type: 'object', ...(required.length > 0 && { required }), properties }, options);
+}
+
+/** Any object, kept as it is. */
+export function anyObject<const O extends Common<Readonly<Record<string, unknown>>>>(
+  options?: O,
+): Schema<Readonly<Record<string, unknown>>, Readonly<Record<string, unknown>>, PresenceOf<O>> {
+  return make({ type: 'object', 'x-kubernetes-preserve-unknown-fields': true }, options);
+}
+
+/** Any JSON, kept as it is. */
+export function anyValue<const O extends Common<unknown>>(
+  options?: O,
+): Schema<unknown, unknown, PresenceOf<O>> {
+  return make({ 'x-kubernetes-preserve-unknown-fields': true }, options);
+}
+
+/** Another Kubernetes object as a whole; the API server checks its apiVersion, kind and metadata. */
+export function embeddedObject<const O extends Common<KubeObject>>(
+  options?: O,
+): Schema<KubeObject, KubeObject, PresenceOf<O>> {
+  return make(
+    { type: 'object', 'x-kubernetes-embedded-resource': true, 'x-kubernetes-preserve-unknown-fields': true },
+    options,
+  );
+}
+
+/** A field that need not be there. */
+export function optional<S extends AnySchema>(schema: S): Schema<ReadOf<S>, WrittenOf<S>, 'optional'> {
+  return { json: schema.json, presence: 'optional' };
+}
+
+/** A value that may be `null`. Without this, the API server drops fields that are null. */
+export function nullable<Read, Written, P extends Presence>(
+  schema: Schema<Read, Written, P>,
+): Schema<Read | null, Written | null, P> {
+  return { json: { ...schema.json, nullable: true }, presence: schema.presence };
+}
+
+function makeObject<Read, Written, P extends Presence>(
+  json: JsonSchema,
+  options: (Common<unknown> & Counted) | undefined = {},
+): Schema<Read, Written, P> {
+  const { atomic, ...rest } = options;
+  return make({ ...json, ...(atomic === true && { 'x-kubernetes-map-type': 'atomic' }) }, rest);
+}
+
+/** The types are those that the caller declares; the schema is what the options say. */
+function make<Read, Written, P extends Presence>(
+  json: JsonSchema,
+  options: Common<unknown> | undefined = {},
+): Schema<Read, Written, P> {
+  const { description, rules, ...keywords } = options;
+  return {
+    json: {
+      ...(description !== undefined && { description }),
+      ...json,
+      ...keywords,
+      ...(rules !== undefined && { 'x-kubernetes-validations': rules }),
+    },
+    presence: ('default' in keywords ? 'defaulted' : 'required') as P,
+  };
+}

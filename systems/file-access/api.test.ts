@@ -1,0 +1,187 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+
+import { parse } from 'yaml';
+
+import { compileSchema } from '../../shared/apiserver/schema/compiled-schema.ts';
+import type { CrdManifest } from '../../shared/kube/crd/manifest.ts';
+import type { KiveData, KiveMatch, KivePolicy } from './api.ts';
+
+/** The schema of a manifest as it is committed: what a cluster gets. */
+function committed(plural: string) {
+  const manifest = parse(
+    readFileSync(join(import.meta.dirname, 'crd', `${plural}.yaml`), 'utf8'),
+  ) as CrdManifest;
+  return compileSchema(manifest.spec.versions[0]?.schema.openAPIV3Schema);
+}
+
+/** As users of Kive have written it. */
+const samplePolicy = `
+apiVersion: kivebpf.san7o.github.io/v1
+kind: KivePolicy
+metadata:
+  labels:
+    app.kubernetes.io/name: kivebpf
+  name: kive-sample-policy
+  namespace: kivebpf-system
+spec:
+  alertVersion: v1
+  traps:
+    - path: /secret.txt
+      create: true
+      mode: 444
+      callback: "http://my-callback.com/alerts"
+      matchAny:
+      - pod: nginx-pod
+        namespace: default
+        ip: 192.168.0.3
+        containerName: ".*"
+        matchLabels:
+          security-level: high
+      metadata:
+          severity: critical
+`;
+const sampleData = `
+apiVersion: kivebpf.san7o.github.io/v1
+kind: KiveData
+metadata:
+  annotations:
+    kive-alert-version: v1
+    kive-policy-name: kive-sample-policy
+    callback: ""
+    container-id: containerd://da9e46ae1873ec463c9dafd08d2be762867e92b740b5c5b4534c6ad0c270d1e5
+    container-name: nginx
+    namespace: default
+    node_name: kive-worker2
+    path: /secret.txt
+    pod_ip: 10.244.1.2
+    pod_name: nginx-pod
+  creationTimestamp: "2025-07-25T08:06:12Z"
+  generation: 1
+  name: kive-data-nginx-pod-default-13667586
+  namespace: kivebpf-system
+  resourceVersion: "23395"
+  uid: 788bcb67-a9de-480d-a179-e40234116459
+  labels:
+      trap-id: c4705ec263cc353100b6f18a129e32b67b79171bcb0c90b2731a7923ea4dcee
+spec:
+  inodeNo: 13667586
+  devId: 3
+  metadata:
+    severity: critical
+  kernelId: fc9a30d5-6140-4dd1-b8ef-c638f19ebd71
+`;
+
+/** What a server makes of an object: what it drops, what is wrong, what it stores. */
+function take(plural: string, object: unknown) {
+  const schema = committed(plural);
+  const stored = structuredClone(object);
+  schema.applyDefaults(stored);
+  const dropped = schema.prune(stored);
+  return {
+    dropped,
+    causes: schema.validate(stored).map(({ field, message }) => `${field}: ${message}`),
+    stored,
+  };
+}
+
+function assertTaken(plural: string, object: unknown): void {
+  assert.deepEqual(take(plural, object), { dropped: [], causes: [], stored: object });
+}
+
+const trap = { path: '/etc/shadow', matchAny: [{ namespace: 'shop' }] };
+const policyWith = (more: object): KivePolicy => ({
+  apiVersion: 'kivebpf.san7o.github.io/v1',
+  kind: 'KivePolicy',
+  metadata: { namespace: 'a', name: 'p' },
+  spec: { traps: [{ ...trap, ...more }] },
+});
+const dataWith = (spec: KiveData['spec']): KiveData => ({
+  apiVersion: 'kivebpf.san7o.github.io/v1',
+  kind: 'KiveData',
+  metadata: { namespace: 'kivebpf-system', name: 'd' },
+  spec,
+});
+
+suite('KivePolicy', () => {
+  test('what is written for Kive is taken as it is', () => assertTaken('kivepolicies', parse(samplePolicy)));
+
+  test('each field, and each item of a match, on its own', () => {
+    for (const more of [
+      {},
+      { create: false },
+      { mode: 0 },
+      { mode: 777 },
+      { mode: '0444' },
+      { mode: '0o400' },
+      { callback: '' },
+      { metadata: {} },
+    ]) {
+      assertTaken('kivepolicies', policyWith(more));
+    }
+    for (const match of [
+      { pod: 'nginx' },
+      { namespace: 'shop' },
+      { ip: '10.0.0.1' },
+      { ip: 'fd00::1' },
+      { containerName: '' },
+      { containerName: 'glob:web-*' },
+      { matchLabels: { 'app.kubernetes.io/name': 'web' } },
+    ] satisfies KiveMatch[]) {
+      assertTaken('kivepolicies', policyWith({ matchAny: [match, { pod: 'other' }] }));
+    }
+    for (const alertVersion of ['', 'v1', 'v99']) {
+      assertTaken('kivepolicies', { ...policyWith({}), spec: { alertVersion, traps: [] } });
+    }
+  });
+
+  for (const [what, more, cause] of [
+    ['a path', { path: undefined }, 'spec.traps[0].path: Required value'],
+    ['a path', { path: '' }, 'spec.traps[0].path: Invalid value'],
+    ['a match', { matchAny: undefined }, 'spec.traps[0].matchAny: Required value'],
+    ['a match', { matchAny: [] }, 'spec.traps[0].matchAny: Invalid value'],
+    ['something in each match', { matchAny: [{}] }, 'spec.traps[0].matchAny[0]: Invalid value'],
+    ['octal digits', { mode: '888' }, 'spec.traps[0].mode: Invalid value'],
+    ['a mode that is not negative', { mode: -1 }, 'spec.traps[0].mode: Invalid value'],
+  ] as const) {
+    test(`needs ${what}: ${JSON.stringify(more)}`, () => {
+      const { causes } = take('kivepolicies', JSON.parse(JSON.stringify(policyWith(more))));
+      assert.equal(causes.length, 1);
+      assert.ok(causes[0]?.startsWith(cause), causes[0]);
+    });
+  }
+
+  test('takes conditions in its status', () => {
+    const condition = {
+      type: 'Ready',
+      status: 'True' as const,
+      reason: 'Watching',
+      message: '',
+      lastTransitionTime: '2026-01-01T00:00:00Z',
+      observedGeneration: 1,
+    };
+    assertTaken('kivepolicies', { ...policyWith({}), status: { conditions: [condition] } });
+    const { causes } = take('kivepolicies', {
+      ...policyWith({}),
+      status: { conditions: [condition, condition] },
+    });
+    assert.match(causes.join(), /Duplicate value/);
+  });
+});
+
+suite('KiveData', () => {
+  test('what Kive writes is taken as it is, today and before', () => {
+    assertTaken('kivedata', parse(sampleData));
+    assertTaken('kivedata', dataWith({ 'inode-no': 5, 'dev-id': 66_306, 'kernel-id': 'k', metadata: {} }));
+  });
+
+  test('needs a file and a kernel', () => {
+    const { causes } = take('kivedata', dataWith({ devId: 3 }));
+    assert.deepEqual(causes, [
+      'spec.inodeNo: Required value: inodeNo is required',
+      'spec.kernelId: Required value: kernelId is required',
+    ]);
+  });
+});

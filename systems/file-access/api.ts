@@ -1,0 +1,182 @@
+/**
+ * The resources of the file-access guard: what users write (KivePolicy), and what the agents tell each other
+ * (KiveData). Group, kinds and fields are those of Kive, so that what is written for it works unchanged.
+ *
+ * The manifests in `crd/` are made from this file: `node scripts/crds.ts --write`.
+ *
+ * @module
+ */
+import { conditionList } from '../../shared/kube/crd/condition-list.ts';
+import { ageColumn, defineResource, type ObjectOf, resourceType } from '../../shared/kube/crd/resource.ts';
+import {
+  boolean,
+  integer,
+  intOrString,
+  list,
+  mapOf,
+  object,
+  optional,
+  type ReadOf,
+  rule,
+  string,
+} from '../../shared/kube/crd/schema.ts';
+
+const group = 'kivebpf.san7o.github.io';
+
+const match = object(
+  {
+    pod: optional(string({ description: 'The name of the pod.', minLength: 1, maxLength: 253 })),
+    namespace: optional(string({ description: 'The namespace of the pod.', minLength: 1, maxLength: 63 })),
+    containerName: optional(
+      string({
+        description:
+          'The name of the container: a regular expression, not anchored. With the prefix "regex:" or "glob:" it is said ' +
+          'which of the two it is. Empty matches every container.',
+        maxLength: 1024,
+      }),
+    ),
+    ip: optional(string({ description: 'The IP address of the pod, as in its status.', maxLength: 45 })),
+    matchLabels: optional(
+      mapOf(string({ maxLength: 63 }), { description: 'Labels that the pod has, all of them.' }),
+    ),
+  },
+  { description: 'Containers that fulfil every item in it.', minProperties: 1 },
+);
+
+const trap = object(
+  {
+    path: string({
+      description: 'The file, seen from the root of the container.',
+      minLength: 1,
+      maxLength: 4096,
+    }),
+    create: optional(
+      boolean({ description: 'Create the file where it is missing. One that is there is not touched.' }),
+    ),
+    mode: optional(
+      intOrString({
+        description:
+          'Permissions of a file that is created. The digits are octal: 444 is r--r--r--, as a number or as a string.',
+        pattern: '^(0o?)?[0-7]{1,4}$',
+        minimum: 0,
+      }),
+    ),
+    callback: optional(
+      string({ description: 'A URL that alerts are sent to as well, by POST.', maxLength: 2048 }),
+    ),
+    metadata: optional(mapOf(string(), { description: 'Told in each alert, under custom-metadata.' })),
+    matchAny: list(match, {
+      description: 'The containers: those that any of these matches.',
+      minItems: 1,
+    }),
+  },
+  { description: 'A file in some containers, whose accesses are alerted.' },
+);
+
+export const kivePolicies = defineResource({
+  group,
+  kind: 'KivePolicy',
+  plural: 'kivepolicies',
+  scope: 'Namespaced',
+  versions: {
+    v1: {
+      description: 'Which files in which containers are watched.',
+      fields: {
+        spec: object({
+          alertVersion: optional(
+            string({
+              description: 'The version of the alerts. Empty, or one that is not known, is the newest: v1.',
+            }),
+          ),
+          traps: list(trap, { description: 'The files.' }),
+        }),
+        status: optional(object({ conditions: optional(conditionList()) })),
+      },
+      columns: [
+        { name: 'Paths', type: 'string', jsonPath: '.spec.traps[*].path' },
+        { name: 'Ready', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].status' },
+        ageColumn,
+      ],
+    },
+  },
+});
+
+/** Releases of Kive wrote these fields with a dash; both are read. */
+function eitherRule(name: string, dashed: string) {
+  return rule(`has(self.${name}) || has(self.${dashed.replaceAll('-', '__dash__')})`, `${name} is required`, {
+    reason: 'FieldValueRequired',
+    fieldPath: `.${name}`,
+  });
+}
+
+const inode = {
+  description: 'The inode number of the file. A JSON number: above 2^53 JavaScript rounds it.',
+  format: 'int64',
+  minimum: 0,
+} as const;
+const device = {
+  description: "The device of the file's filesystem, as the kernel has it: major << 20 | minor.",
+  format: 'int64',
+  minimum: 0,
+} as const;
+const kernel = {
+  description: 'The kernel that the file belongs to: /proc/sys/kernel/random/boot_id.',
+  maxLength: 64,
+} as const;
+const older = <T extends { readonly description: string }>(options: T, name: string): T => ({
+  ...options,
+  description: `As ${name}, in older objects.`,
+});
+
+export const kiveData = defineResource({
+  group,
+  kind: 'KiveData',
+  plural: 'kivedata',
+  scope: 'Namespaced',
+  versions: {
+    v1: {
+      description:
+        'One file of one container that a KivePolicy asks to watch. Written by the agents, not by people.',
+      fields: {
+        spec: object(
+          {
+            inodeNo: optional(integer(inode)),
+            devId: optional(integer(device)),
+            kernelId: optional(string(kernel)),
+            metadata: optional(
+              mapOf(string(), { description: 'Told in each alert, under custom-metadata.' }),
+            ),
+            'inode-no': optional(integer(older(inode, 'inodeNo'))),
+            'dev-id': optional(integer(older(device, 'devId'))),
+            'kernel-id': optional(string(older(kernel, 'kernelId'))),
+          },
+          {
+            rules: [
+              eitherRule('inodeNo', 'inode-no'),
+              eitherRule('devId', 'dev-id'),
+              eitherRule('kernelId', 'kernel-id'),
+            ],
+          },
+        ),
+        status: optional(object({ conditions: optional(conditionList()) })),
+      },
+      columns: [
+        { name: 'Policy', type: 'string', jsonPath: '.metadata.annotations.kive-policy-name' },
+        { name: 'Pod', type: 'string', jsonPath: '.metadata.annotations.pod-name' },
+        { name: 'Path', type: 'string', jsonPath: '.metadata.annotations.path' },
+        { name: 'Inode', type: 'integer', jsonPath: '.spec.inodeNo', priority: 1 },
+        { name: 'Kernel', type: 'string', jsonPath: '.spec.kernelId', priority: 1 },
+        ageColumn,
+      ],
+    },
+  },
+});
+
+export type KivePolicy = ObjectOf<typeof kivePolicies>;
+export type KiveData = ObjectOf<typeof kiveData>;
+export type KiveTrap = ReadOf<typeof trap>;
+/** One block of `matchAny`. */
+export type KiveMatch = ReadOf<typeof match>;
+
+export const kivePolicyType = resourceType(kivePolicies, 'v1');
+export const kiveDataType = resourceType(kiveData, 'v1');
