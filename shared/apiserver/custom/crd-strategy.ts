@@ -5,10 +5,11 @@
  * @module
  */
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
-import type { Strategy } from '../resources/resource.ts';
-import { crdCauses } from './crd-causes.ts';
+import { statusOf } from '../builtin/subresources.ts';
+import type { Strategy, Subresource } from '../resources/resource.ts';
+import { crdCauses, crdStatusCauses } from './crd-causes.ts';
 import { setCondition } from './crd-conditions.ts';
-import { cleanupFinalizer, objects, part, text, texts } from './crd.ts';
+import { cleanupFinalizer, crdGroup, objects, part, text, texts } from './crd.ts';
 
 export const crdStrategy: Strategy = {
   nameRule: 'dns-subdomain',
@@ -39,6 +40,12 @@ export const crdStrategy: Strategy = {
     });
   },
 };
+
+/** Their status subresource. */
+export const crdStatus: Subresource = statusOf(
+  { group: crdGroup, kind: 'CustomResourceDefinition' },
+  crdStatusCauses,
+);
 
 function isSet(object: JsonObject, name: string): boolean {
   return (fieldOf(object, name) ?? null) !== null;

@@ -137,7 +137,7 @@ suite('resourcesOfCrd', { timeout: 60_000 }, () => {
     const object = await server.get(resource, 'a');
     assert.deepEqual(object?.['spec'], { image: 'busybox', replicas: 5 });
     assert.deepEqual(object?.['status'], status);
-    assert.equal((object?.['metadata'] as JsonObject)['generation'], 2);
+    assert.equal((object?.['metadata'] as JsonObject | undefined)?.['generation'], 2);
     const refused = await refusal(
       server.calls.patch(resource, place, { spec: { replicas: -1 } }, server.signal, 'scale'),
     );

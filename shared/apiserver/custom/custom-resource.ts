@@ -73,14 +73,17 @@ export interface CustomResourceOptions {
   /** Default: those of the spec. While names are in conflict, those that were accepted. */
   readonly names?: CrdNames;
   readonly models?: SchemaModels;
+  /**
+   * Whether the definition is being deleted, so that no new objects are taken. Asked at each request: watches go on.
+   * Default: as the definition says.
+   */
+  readonly isTerminating?: () => boolean;
   /** What is known of the stored texts. Default: that nothing is known. It is changed to the definition's form. */
   readonly stored?: StoredForm;
 }
 
 /**
  * The served versions, the preferred one first; none when none is served.
- *
- * A definition that is being deleted takes no new objects.
  */
 export function resourcesOfCrd(crd: Crd, options: CustomResourceOptions = {}): readonly Resource[] {
   const models = (options.models ?? new SchemaModels()).forVersions(crd.versions);
@@ -93,7 +96,8 @@ export function resourcesOfCrd(crd: Crd, options: CustomResourceOptions = {}): r
     .toSorted((a, b) => compareVersions(a.name, b.name))
     .map((version) => {
       const model = models.get(version.name) ?? new LazyModel(anything);
-      return resourceOf(crd, version, options.names ?? crd.names, model, stored);
+      const { names = crd.names, isTerminating = () => crd.deleting } = options;
+      return resourceOf(crd, version, { names, isTerminating, model, stored });
     });
 }
 
@@ -116,12 +120,17 @@ export function hash(text: string): string {
 
 const terminatingVerbs: ReadonlySet<Verb> = new Set([...allVerbs].filter((verb) => verb !== 'create'));
 
+interface ResourceParts {
+  readonly names: CrdNames;
+  readonly isTerminating: () => boolean;
+  readonly model: ResourceModel;
+  readonly stored: StoredForm;
+}
+
 function resourceOf(
   crd: Crd,
   version: CrdVersion,
-  names: CrdNames,
-  model: ResourceModel,
-  stored: StoredForm,
+  { names, isTerminating, model, stored }: ResourceParts,
 ): Resource {
   const { plural, singular, kind, listKind, shortNames, categories } = names;
   const subject = { group: crd.group, version: version.name, kind, plural, listKind };
@@ -134,8 +143,13 @@ function resourceOf(
     categories,
     namespaced: crd.namespaced,
     storeName: crd.name,
-    storedApiVersion: `${crd.group}/${stored.form.storageVersion}`,
-    verbs: crd.deleting ? terminatingVerbs : allVerbs,
+    // Requests that hold this while the definition changes write what is stored by then.
+    get storedApiVersion() {
+      return `${crd.group}/${stored.form.storageVersion}`;
+    },
+    get verbs() {
+      return isTerminating() ? terminatingVerbs : allVerbs;
+    },
     subresources: subresourcesOf(version, subject),
     columns: columnsOf(version.columns),
     selectableFields: selectableFieldsOf(version.selectableFields),

@@ -56,6 +56,7 @@ interface Served {
   readonly stored: StoredForm;
   /** Equal as long as the same is served. */
   key: string;
+  terminating: boolean;
 }
 
 /** How often it is looked whether the objects of a definition that goes are gone. */
@@ -207,18 +208,23 @@ export class CustomResources {
   #serve(crd: Crd, names: CrdNames): void {
     const { registry, store, logger } = this.#options;
     let served = this.#served.get(crd.name);
-    const key = hash(JSON.stringify([names, crd.versions, crd.deleting]));
-    if (served?.uid === crd.uid && served.key === key) return;
+    const key = hash(JSON.stringify([names, crd.versions]));
+    if (served?.uid === crd.uid) {
+      served.terminating = crd.deleting;
+      if (served.key === key) return;
+    }
     if (served?.uid !== crd.uid) {
       const models = new SchemaModels();
       const form = formOf(crd, models.forVersions(crd.versions));
       if (form === undefined) return;
       const stored = new StoredForm(form, recordedSince(store, crd, form.key));
-      served = { uid: crd.uid, models, stored, key };
+      served = { uid: crd.uid, models, stored, key, terminating: crd.deleting };
       this.#served.set(crd.name, served);
     }
     served.key = key;
-    const resources = resourcesOfCrd(crd, { names, models: served.models, stored: served.stored });
+    const { models, stored } = served;
+    const state = served;
+    const resources = resourcesOfCrd(crd, { names, models, stored, isTerminating: () => state.terminating });
     if (resources.length === 0) registry.remove(crd.name);
     else registry.add(resources);
     logger?.debug({ definition: crd.name, versions: resources.map(({ version }) => version) }, 'served');

@@ -64,7 +64,7 @@ suite('namespaces', { timeout: 60_000 }, () => {
     await server.delete(namespaces, 'going');
     const conditions = await server.until('it has conditions', async () => {
       const object = await server.get(namespaces, 'going');
-      return (object?.['status'] as { conditions?: JsonObject[] }).conditions;
+      return (object?.['status'] as { conditions?: JsonObject[] } | undefined)?.conditions;
     });
     assert.deepEqual(
       conditions.map(({ type, status, reason, message }) => [type, status, reason, message]),

@@ -142,5 +142,9 @@ test('metrics', async () => {
   };
   registerUpkeepMetrics(metrics, { counts });
   const lines = (await metrics.registry.metrics()).split('\n').filter((line) => /^\w/.test(line));
-  assert.deepEqual(lines.map((line) => Number(line.split(' ')[1])).sort(), Object.values(counts));
+  const values = lines.map((line) => Number(line.split(' ')[1]));
+  assert.deepEqual(
+    values.toSorted((a, b) => a - b),
+    Object.values(counts),
+  );
 });

@@ -1,17 +1,15 @@
-// A server without HTTP: the real store and the real verbs, a few built-in kinds, custom resources and upkeep.
+// A server without HTTP: the real store and the real verbs, the built-in kinds, custom resources and upkeep.
 import { setTimeout as delay } from 'node:timers/promises';
 
-import { kindOf } from '../builtin/kind.ts';
-import { finalize, statusOf } from '../builtin/subresources.ts';
-import { crdStrategy } from '../custom/crd-strategy.ts';
-import { crdStatusCauses } from '../custom/crd-causes.ts';
+import { builtinResources, customResourceDefinitions } from '../builtin/builtin.ts';
+import { crdStatus, crdStrategy } from '../custom/crd-strategy.ts';
 import { CustomResources } from '../custom/custom-resources.ts';
 import type { Clock } from '../../kube/clock.ts';
 import { ApiError, type StatusFailure } from '../resources/api-error.ts';
 import type { Item } from '../resources/item.ts';
 import { Registry } from '../resources/registry.ts';
-import type { Resource, Strategy } from '../resources/resource.ts';
-import { isObject, type JsonObject } from '../schema/json.ts';
+import type { Resource } from '../resources/resource.ts';
+import type { JsonObject } from '../schema/json.ts';
 import { openStore, type Store } from '../store/store.ts';
 import type { StoreOptions } from '../store/store-options.ts';
 import type { ResourceRequest } from '../verbs/request.ts';
@@ -19,51 +17,20 @@ import { Verbs } from '../verbs/verbs.ts';
 import { Upkeep } from './upkeep.ts';
 import { VerbCalls } from './verb-calls.ts';
 
-const plain: Strategy = { nameRule: 'dns-subdomain', generation: 'none', resetFields: [] };
+const sets = [...builtinResources(), [customResourceDefinitions(crdStrategy, crdStatus)]];
 
-const namespaceStrategy: Strategy = {
-  ...plain,
-  nameRule: 'dns-label',
-  prepareForCreate(object) {
-    object['spec'] = { finalizers: ['kubernetes'] };
-    object['status'] = { phase: 'Active' };
-  },
-  hasOwnFinalizers: ({ spec }) =>
-    isObject(spec) && Array.isArray(spec['finalizers']) && spec['finalizers'].length > 0,
-  markDeleted(object) {
-    object['status'] = { ...(object['status'] as JsonObject), phase: 'Terminating' };
-  },
-};
-
-const core = (kind: string, plural: string, namespaced: boolean, strategy = plain): Resource =>
-  kindOf({ group: '', kind, plural, namespaced, definition: `core.${kind}`, columns: [], strategy });
+function kindStored(storeName: string): Resource {
+  const found = sets.flat().find((resource) => resource.storeName === storeName);
+  if (found === undefined) throw new Error(`there are no ${storeName}`);
+  return found;
+}
 
 export const kinds = {
-  configMaps: core('ConfigMap', 'configmaps', true),
-  events: core('Event', 'events', true),
-  nodes: core('Node', 'nodes', false),
-  namespaces: kindOf({
-    group: '',
-    kind: 'Namespace',
-    plural: 'namespaces',
-    namespaced: false,
-    definition: 'core.Namespace',
-    columns: [],
-    strategy: namespaceStrategy,
-    subresources: [statusOf({ group: '', kind: 'Namespace' }), finalize],
-  }),
-  crds: kindOf({
-    group: 'apiextensions.k8s.io',
-    kind: 'CustomResourceDefinition',
-    plural: 'customresourcedefinitions',
-    namespaced: false,
-    definition: 'apiextensions.CustomResourceDefinition',
-    columns: [],
-    strategy: crdStrategy,
-    subresources: [
-      statusOf({ group: 'apiextensions.k8s.io', kind: 'CustomResourceDefinition' }, crdStatusCauses),
-    ],
-  }),
+  configMaps: kindStored('configmaps'),
+  events: kindStored('events'),
+  nodes: kindStored('nodes'),
+  namespaces: kindStored('namespaces'),
+  crds: kindStored('customresourcedefinitions.apiextensions.k8s.io'),
 };
 
 export interface ServerOptions {
@@ -87,7 +54,7 @@ export class TestServer implements AsyncDisposable {
 
   constructor({ store = { path: ':memory:' }, eventTtlMs, clock }: ServerOptions) {
     this.store = openStore(store);
-    for (const resource of Object.values(kinds)) this.registry.add([resource]);
+    for (const versions of sets) this.registry.add(versions);
     this.verbs = new Verbs({ store: this.store, registry: this.registry });
     const common = { store: this.store, registry: this.registry, verbs: this.verbs };
     this.custom = new CustomResources(common);
