@@ -177,6 +177,41 @@ suite('leader election', () => {
     await a.stop();
   });
 
+  test('somebody changes a label without end: the leader goes on', async () => {
+    const world = newWorld();
+    const a = new Candidate(world, 'a');
+    await world.clock.advance(0);
+    for (let second = 0; second < 30; second++) {
+      world.server.touch();
+      await world.clock.advance(1000);
+    }
+    assert.deepEqual(a.log, ['leads 0']);
+    await a.stop();
+  });
+
+  test('a process that stood still while it took the lease does not lead by an answer of long ago', async () => {
+    const world = newWorld();
+    let stoodMs = 0;
+    const clock = {
+      monotonicMs: () => world.clock.monotonicMs() + stoodMs,
+      wallMs: () => world.clock.wallMs(),
+      schedule: world.clock.schedule.bind(world.clock),
+    };
+    const lock = new LeaseLink(world.server, world.clock, () => 1, true);
+    lock.network = { kind: 'works', delayMs: 10 };
+    const a = new Candidate(world, 'a', { clock, lock });
+    await world.clock.advance(30);
+    assert.equal(world.server.lease?.spec?.holderIdentity, 'a');
+    stoodMs = 10_000;
+    await world.clock.advance(1000);
+    assert.deepEqual(a.log, []);
+    await world.clock.advance(3000);
+    assert.deepEqual(a.log, ['leads 2080'], 'it takes the lease anew');
+    a.stopping.abort();
+    await world.clock.advance(1000);
+    await a.end;
+  });
+
   test('the answer to a renewal gets lost: the leader goes on', async () => {
     const world = newWorld();
     const a = new Candidate(world, 'a');
