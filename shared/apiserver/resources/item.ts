@@ -91,14 +91,15 @@ export function itemOf(resource: Resource, change: Change): Item {
 
 /**
  * The text to store an object as: `apiVersion`, `kind`, then `metadata` with `resourceVersion` first, where the
- * store puts the version.
+ * store puts the version, and then the labels, which selectors look for in the text.
  *
  * @param object as this version shows it; whatever `resourceVersion` it has is left out.
  */
 export function storedText(resource: Resource, object: JsonObject): VersionedText {
   const encoded = resource.codec?.encode(object) ?? object;
   const { apiVersion: _version, kind, metadata, ...rest } = encoded;
-  const { resourceVersion: _replaced, ...meta } = isObject(metadata) ? metadata : {};
+  const { resourceVersion: _replaced, labels, ...others } = isObject(metadata) ? metadata : {};
+  const meta = labels === undefined ? others : { labels, ...others };
   const before =
     `{"apiVersion":${JSON.stringify(resource.storedApiVersion)},"kind":${JSON.stringify(kind)},` +
     '"metadata":{"resourceVersion":"';

@@ -197,7 +197,7 @@ const order = [
   'managedFields',
 ] as const;
 
-/** The fields in the order in which they are stored. `verbs/stored-labels.ts` finds the labels by their place. */
+/** The fields in the order in which they are stored. */
 export function orderedMetadata(found: Metadata): Metadata {
   const ordered: Record<string, unknown> = {};
   for (const name of order) {

@@ -11,7 +11,7 @@ import { cloneJson, fieldOf, isObject, type JsonObject } from '../schema/json.ts
 import { factsOf, type VerbContext } from './context.ts';
 import { createObject } from './create.ts';
 import { updateObject } from './object-update.ts';
-import { type CurrentObject, decoded } from './object-write.ts';
+import { baseObject, type CurrentObject } from './object-write.ts';
 import type { WriteOptions } from './query.ts';
 import type { ResourceAnswer, ResourceRequest } from './request.ts';
 import { notHandled, sentKind, sentObject, type SentObject } from './sent-object.ts';
@@ -41,8 +41,8 @@ function applied(
   current: CurrentObject,
   preconditions: Metadata,
 ): SentObject | undefined {
-  const { resource, subresource, body } = request;
-  const whole = decoded(resource, current.stored);
+  const { subresource, body } = request;
+  const whole = baseObject(request, current);
   const live = subresource?.model === undefined ? whole : subresource.read(whole);
   const result = serverSideApply(
     live,

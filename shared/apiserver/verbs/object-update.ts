@@ -33,8 +33,8 @@ const maxRounds = 50;
 
 export interface ObjectChange {
   /**
-   * What the object, or the subresource, is to be; `undefined` to leave it. Called once a round. What it gives is
-   * changed further, and shares nothing with what it was given.
+   * What the object, or the subresource, is to be; `undefined` to leave it. Called once a round. What it gives may
+   * share parts with the current object, see `baseObject`.
    */
   readonly change: (current: CurrentObject) => SentObject | undefined;
   /** Where there is no object. */
@@ -135,7 +135,9 @@ function merged(
   sent: SentObject,
 ): JsonObject {
   const { resource } = request;
-  const { object, metadata: meta } = sent;
+  const { metadata: meta } = sent;
+  // It may be the current one, where a patch does nothing.
+  const object = { ...sent.object };
   const namespace = namespaceOf(request, meta.namespace);
   const deletionTimestamp = oldMeta.deletionTimestamp ?? meta.deletionTimestamp;
   const deletionGracePeriodSeconds = meta.deletionGracePeriodSeconds ?? oldMeta.deletionGracePeriodSeconds;

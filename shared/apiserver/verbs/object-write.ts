@@ -44,6 +44,15 @@ export function decoded(resource: Resource, stored: StoredObject): JsonObject {
   return resource.codec?.decode(object) ?? object;
 }
 
+/**
+ * The object to make another one of. It may be the current one, as nothing of it is changed but what both have in
+ * common (defaults, unknown fields); only a strategy that prepares objects has to be kept from changing both.
+ */
+export function baseObject({ resource, subresource }: ResourceRequest, current: CurrentObject): JsonObject {
+  const isPrepared = subresource === undefined && resource.strategy.prepareForUpdate !== undefined;
+  return isPrepared ? decoded(resource, current.stored) : current.object;
+}
+
 /** @throws {ApiError} 400 for a name that cannot stand in a path. */
 export function checkName(name: string): void {
   if (!/[/%]/.test(name) && name !== '.' && name !== '..') return;

@@ -16,7 +16,7 @@ import { cloneJson, fieldOf, type JsonObject } from '../schema/json.ts';
 import { apply } from './apply.ts';
 import type { VerbContext } from './context.ts';
 import { updateObject } from './object-update.ts';
-import { checkName, type CurrentObject, decoded } from './object-write.ts';
+import { baseObject, checkName, type CurrentObject } from './object-write.ts';
 import { type WriteOptions, writeOptions } from './query.ts';
 import { patchMediaTypes, type ResourceAnswer, type ResourceRequest } from './request.ts';
 import { type SentKind, sentKind, sentObject, type SentObject } from './sent-object.ts';
@@ -72,8 +72,8 @@ function patched(
   how: Patcher,
 ): SentObject {
   const { resource, subresource, body, warnings, patchType } = request;
-  // What comes out shares parts with both, and is changed: so it is made of copies.
-  const whole = decoded(resource, current.stored);
+  // What comes out shares parts with both.
+  const whole = baseObject(request, current);
   const original = subresource === undefined ? whole : subresource.read(whole);
   const result = how(original, cloneJson(body?.value));
   const kind = sentKind(resource, subresource);

@@ -15,7 +15,7 @@ import type { Item } from '../resources/item.ts';
 import type { Resource } from '../resources/resource.ts';
 import type { StoredObject } from '../store/object.ts';
 import type { ResourceRequest } from './request.ts';
-import { mayHaveLabels, storedLabels } from './stored-labels.ts';
+import { storedLabels } from './stored-labels.ts';
 
 export interface Selection {
   /** `undefined` for all. */
@@ -87,7 +87,7 @@ function selecting(
       if (stored === undefined) return false;
       if (pathName !== '' && stored.name !== pathName) return false;
       if (ofKey.length > 0 && !fieldsMatch(ofKey, (field) => keyField(stored, field))) return false;
-      if (hasLabels && !haveLabels(labels, stored)) return false;
+      if (hasLabels && !labelsMatch(labels, storedLabels(stored))) return false;
       if (inside.length === 0) return true;
       return fieldsMatch(inside, (field) => resource.selectableFields.get(field)?.(item.object));
     },
@@ -96,8 +96,4 @@ function selecting(
 
 function keyField(stored: StoredObject, field: string): string {
   return field === 'metadata.name' ? stored.name : stored.namespace;
-}
-
-function haveLabels(selector: LabelSelector, stored: StoredObject): boolean {
-  return mayHaveLabels(selector, stored) && labelsMatch(selector, storedLabels(stored));
 }
