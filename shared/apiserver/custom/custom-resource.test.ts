@@ -168,6 +168,39 @@ suite('resourcesOfCrd', { timeout: 60_000 }, () => {
     );
   });
 
+  test('a definition of many hundred kilobytes', async () => {
+    await using server = await startServer();
+    const description = 'What the field is for, and what happens when it is not there. '.repeat(4);
+    const part = (depth: number): JsonObject => ({
+      type: 'object',
+      description,
+      properties: {
+        ...Object.fromEntries(
+          Array.from({ length: 20 }, (_, index) => [`text${index}`, { type: 'string', description }]),
+        ),
+        last: { type: 'string', default: 'x' },
+        ...(depth === 0
+          ? {}
+          : Object.fromEntries(
+              Array.from({ length: 4 }, (_, index) => [
+                `list${index}`,
+                { type: 'array', items: part(depth - 1) },
+              ]),
+            )),
+      },
+    });
+    const schema = { type: 'object', properties: { spec: part(3) } };
+    const definition = crd([version('v1', schema)]);
+    assert.ok(JSON.stringify(definition).length > 400_000);
+    const resource = await server.define(definition);
+    const spec = { list0: [{ list1: [{ list2: [{ text3: 'y', unknown: 1 }] }] }] };
+    const made = await server.create(resource, cronTab('a', spec));
+    assert.deepEqual(made.object['spec'], {
+      list0: [{ list1: [{ list2: [{ text3: 'y', last: 'x' }], last: 'x' }], last: 'x' }],
+      last: 'x',
+    });
+  });
+
   test('what the strategy is told to refuse is refused through the verbs', async () => {
     await using server = await startServer();
     const { code, reason, details } = await refusal(

@@ -27,10 +27,8 @@ import {
   readCrd,
 } from './crd.ts';
 import { deleteInstances } from './crd-cleanup.ts';
-import { formOf, hash, resourcesOfCrd, SchemaModels } from './custom-resource.ts';
-import { forgetForm, recordedSince, recordForm } from './form-records.ts';
 import { nameCrd, takenNames, type TakenNames } from './naming.ts';
-import { StoredForm } from './stored-form.ts';
+import { ServedDefinitions } from './served-definitions.ts';
 
 export interface CustomResourcesOptions {
   readonly store: Store;
@@ -47,16 +45,6 @@ interface Known {
   /** `status.conditions` */
   readonly conditions: readonly JsonObject[];
   readonly version: bigint;
-}
-
-/** What is served of a definition. */
-interface Served {
-  readonly uid: string;
-  readonly models: SchemaModels;
-  readonly stored: StoredForm;
-  /** Equal as long as the same is served. */
-  key: string;
-  terminating: boolean;
 }
 
 /** How often it is looked whether the objects of a definition that goes are gone. */
@@ -79,13 +67,14 @@ export class CustomResources {
   readonly #options: CustomResourcesOptions;
   readonly #calls: VerbCalls;
   readonly #known = new Map<string, Known>();
-  readonly #served = new Map<string, Served>();
+  readonly #served: ServedDefinitions;
   readonly #queue: WorkQueue;
   #ended: Promise<void> = Promise.resolve();
 
   constructor(options: CustomResourcesOptions) {
     this.#options = options;
     this.#calls = new VerbCalls(options.verbs, 'system:apiserver');
+    this.#served = new ServedDefinitions(options.store, options.registry);
     this.#queue = new WorkQueue({
       backoff: { baseMs: 5, maxMs: 30_000 },
       retryLimit: { perSecond: 100, burst: 500 },
@@ -115,7 +104,7 @@ export class CustomResources {
       for (const stored of page.items) {
         const known = this.#take(stored);
         const names = known.crd.acceptedNames;
-        if (isTrue(known.crd, 'Established') && names.plural !== '') this.#serve(known.crd, names);
+        if (isTrue(known.crd, 'Established') && names.plural !== '') this.#served.serve(known.crd, names);
       }
       if (page.continue === undefined) break;
       page = store.list(crdStoreName, { limit: 50, continue: page.continue });
@@ -173,14 +162,13 @@ export class CustomResources {
     const accepted = naming.condition.status === 'True';
     const serves = accepted || isTrue(crd, 'Established');
     // Before the status says so: who reads that it is established, finds it served.
-    if (serves) this.#serve(crd, naming.accepted);
+    if (serves) this.#served.serve(crd, naming.accepted);
     const conditions: NewCondition[] = [naming.condition];
     if (!isTrue(crd, 'Established')) conditions.push(accepted ? established : notEstablished);
     const approval = approvalCondition(crd.group, crd.annotations);
     if (approval !== undefined) conditions.push(approval);
     await this.#tell(known, naming.accepted, conditions, signal);
-    const served = this.#served.get(name);
-    if (served !== undefined) await recordForm(this.#options.store, crd, served.stored);
+    await this.#served.record(crd);
     // What it has given up may be what another one waits for.
     if (!deepEqual(crd.acceptedNames, naming.accepted)) this.#askGroup(crd);
     return done;
@@ -204,36 +192,8 @@ export class CustomResources {
     }
   }
 
-  /** Serves a definition as it is now; nothing happens when it is served so already. */
-  #serve(crd: Crd, names: CrdNames): void {
-    const { registry, store, logger } = this.#options;
-    let served = this.#served.get(crd.name);
-    const key = hash(JSON.stringify([names, crd.versions]));
-    if (served?.uid === crd.uid) {
-      served.terminating = crd.deleting;
-      if (served.key === key) return;
-    }
-    if (served?.uid !== crd.uid) {
-      const models = new SchemaModels();
-      const form = formOf(crd, models.forVersions(crd.versions));
-      if (form === undefined) return;
-      const stored = new StoredForm(form, recordedSince(store, crd, form.key));
-      served = { uid: crd.uid, models, stored, key, terminating: crd.deleting };
-      this.#served.set(crd.name, served);
-    }
-    served.key = key;
-    const { models, stored } = served;
-    const state = served;
-    const resources = resourcesOfCrd(crd, { names, models, stored, isTerminating: () => state.terminating });
-    if (resources.length === 0) registry.remove(crd.name);
-    else registry.add(resources);
-    logger?.debug({ definition: crd.name, versions: resources.map(({ version }) => version) }, 'served');
-  }
-
   async #remove(name: string): Promise<void> {
-    const { registry, store } = this.#options;
-    if (this.#served.delete(name)) registry.remove(name);
-    await forgetForm(store, name);
+    await this.#served.remove(name);
     const group = name.slice(name.indexOf('.') + 1);
     for (const { crd } of this.#known.values()) {
       if (crd.group === group && !isTrue(crd, 'NamesAccepted')) this.#queue.add(crd.name);
@@ -275,7 +235,7 @@ export class CustomResources {
     const { crd } = known;
     const { registry, store } = this.#options;
     const wasServed = isTrue(crd, 'Established');
-    if (wasServed) this.#serve(crd, crd.acceptedNames);
+    if (wasServed) this.#served.serve(crd, crd.acceptedNames);
     const resource = registry.findStored(crdStoreName);
     if (resource === undefined || !crd.finalizers.includes(cleanupFinalizer)) return done;
     const say = (status: string, reason: string, message: string): Promise<void> =>

@@ -1,0 +1,86 @@
+/**
+ * Which CustomResourceDefinitions are served, and in which state.
+ *
+ * @module
+ */
+import type { Registry } from '../resources/registry.ts';
+import type { Store } from '../store/store.ts';
+import type { Crd, CrdNames } from './crd.ts';
+import { formOf, hash, resourcesOfCrd, SchemaModels } from './custom-resource.ts';
+import { forgetForm, recordedSince, recordForm } from './form-records.ts';
+import { StoredForm } from './stored-form.ts';
+
+/** What is served of a definition. */
+export interface Served {
+  readonly uid: string;
+  readonly models: SchemaModels;
+  readonly stored: StoredForm;
+  /** Equal as long as the same is served. */
+  key: string;
+  terminating: boolean;
+}
+
+export class ServedDefinitions {
+  readonly #store: Store;
+  readonly #registry: Registry;
+  readonly #served = new Map<string, Served>();
+
+  constructor(store: Store, registry: Registry) {
+    this.#store = store;
+    this.#registry = registry;
+  }
+
+  get size(): number {
+    return this.#served.size;
+  }
+
+  get(name: string): Served | undefined {
+    return this.#served.get(name);
+  }
+
+  /**
+   * Serves a definition as it is now, under these names. Nothing happens when it is served so already: what is put
+   * anew into the registry ends the watches of before.
+   */
+  serve(crd: Crd, names: CrdNames): void {
+    const key = hash(JSON.stringify([names, crd.versions]));
+    let served = this.#served.get(crd.name);
+    if (served?.uid === crd.uid) {
+      served.terminating = crd.deleting;
+      if (served.key === key) return;
+    } else served = this.#begin(crd, key);
+    if (served === undefined) return;
+    served.key = key;
+    const state = served;
+    const resources = resourcesOfCrd(crd, {
+      names,
+      models: state.models,
+      stored: state.stored,
+      isTerminating: () => state.terminating,
+    });
+    if (resources.length === 0) this.#registry.remove(crd.name);
+    else this.#registry.add(resources);
+  }
+
+  /** Remembers over restarts in which form the objects are stored. */
+  async record(crd: Crd): Promise<void> {
+    const served = this.#served.get(crd.name);
+    if (served?.uid === crd.uid) await recordForm(this.#store, crd, served.stored);
+  }
+
+  /** The definition is gone. */
+  async remove(name: string): Promise<void> {
+    if (this.#served.delete(name)) this.#registry.remove(name);
+    await forgetForm(this.#store, name);
+  }
+
+  #begin(crd: Crd, key: string): Served | undefined {
+    const models = new SchemaModels();
+    const form = formOf(crd, models.forVersions(crd.versions));
+    if (form === undefined) return undefined;
+    const stored = new StoredForm(form, recordedSince(this.#store, crd, form.key));
+    const served = { uid: crd.uid, models, stored, key, terminating: crd.deleting };
+    this.#served.set(crd.name, served);
+    return served;
+  }
+}
