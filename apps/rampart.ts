@@ -7,6 +7,7 @@
 import { Command } from 'commander';
 
 import manifest from '../package.json' with { type: 'json' };
+import { apiServerCommand } from './apiserver/command.ts';
 import { doctorCommand } from './doctor/command.ts';
 import { describeFailure, isBrokenPipe } from './failure.ts';
 import { watchCommand } from './watch/command.ts';
@@ -22,7 +23,8 @@ const program = new Command('rampart')
       '  rampart watch --help         more examples, and all options of one command\n',
   )
   .addCommand(watchCommand())
-  .addCommand(doctorCommand());
+  .addCommand(doctorCommand())
+  .addCommand(apiServerCommand());
 
 /** Makes a usage error one line that names the next step, thrown for {@link fail} instead of ending the process. */
 function settle(command: Command, name: string): void {

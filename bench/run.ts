@@ -18,10 +18,17 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => Promise<Part>
     latency: async () => (await import('./sensor/latency.ts')).latency,
     rest: async () => (await import('./sensor/rest.ts')).rest,
   },
+  apiserver: {
+    creates: async () => (await import('./apiserver/creates.ts')).creates,
+    lists: async () => (await import('./apiserver/lists.ts')).lists,
+    watches: async () => (await import('./apiserver/watches.ts')).watches,
+  },
 };
 const modes = ['auto', 'fentry', 'kprobe', 'raw_tracepoint'] as const;
 
-const usage = `usage: node bench/run.ts sensor [${Object.keys(parts['sensor'] ?? {}).join('|')}...] [options]
+const usage = `usage: ${Object.entries(parts)
+  .map(([name, all]) => `node bench/run.ts ${name} [${Object.keys(all).join('|')}...] [options]`)
+  .join('\n       ')}
 
   --json           the numbers as one JSON document
   --mode MODE      force a sensor mode: ${modes.join(', ')}

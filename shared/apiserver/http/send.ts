@@ -43,7 +43,9 @@ export function sendWhole(
   more: readonly string[] = [],
 ): number {
   const sizeBytes = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength;
-  writeHead(exchange, code, ['Content-Type', contentType, 'Content-Length', String(sizeBytes), ...more]);
+  // A 304 is about a body that the client has, and its headers take the place of those that came with it: RFC 9111, 4.3.4.
+  const about = code === 304 ? [] : ['Content-Type', contentType, 'Content-Length', String(sizeBytes)];
+  writeHead(exchange, code, [...about, ...more]);
   const { response } = exchange;
   if (typeof body !== 'string') response.end(body);
   // One byte a character: the quicker way to write it.

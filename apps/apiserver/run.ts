@@ -1,0 +1,77 @@
+/**
+ * `rampart apiserver` at work: wires the server to the command line.
+ *
+ * @module
+ */
+import { once } from 'node:events';
+import { resolve } from 'node:path';
+
+import manifest from '../../package.json' with { type: 'json' };
+import type { ListenAddress } from '../../shared/apiserver/http/server-options.ts';
+import { startApiServer } from '../../shared/apiserver/server.ts';
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { createLogger } from '../../shared/observe/log.ts';
+import { createMetrics, serveMetrics } from '../../shared/observe/metrics.ts';
+import type { ApiServerCommandOptions } from './command.ts';
+
+/** Says something to the person; the first line of stdout is the path of the kubeconfig. */
+function say(text: string): void {
+  process.stderr.write(`rampart: ${text}\n`);
+}
+
+/**
+ * Runs until SIGINT or SIGTERM.
+ *
+ * @throws {RampartError} as `startApiServer`; `INPUT` for options that do not go together.
+ */
+export async function runApiServer(options: ApiServerCommandOptions): Promise<void> {
+  const listen = listenAddress(options);
+  if (options.data === undefined && options.memory === undefined) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: 'cannot tell where the objects are to be kept',
+      next: 'Give a directory with --data DIR, or --memory to keep nothing.',
+    });
+  }
+  const stop = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop.abort());
+  const metrics = options.metrics === undefined ? undefined : await createMetrics();
+  await using server = await startApiServer({
+    dataDirectory: options.data === undefined ? undefined : resolve(options.data),
+    memory: options.memory === true,
+    listen,
+    hosts: options.host,
+    version: manifest.version,
+    logger: createLogger(),
+    ...(metrics && { metrics }),
+  });
+  await using scraped =
+    metrics === undefined
+      ? undefined
+      : await serveMetrics({ registry: metrics.registry, address: options.metrics ?? '' });
+  if (scraped !== undefined) say(`metrics on ${scraped.url}/metrics`);
+  if (server.kubeconfig !== undefined) {
+    process.stdout.write(`${server.kubeconfig}\n`);
+    say(`serving ${server.url}; try: kubectl --kubeconfig ${server.kubeconfig} get namespaces`);
+  } else if ('socketPath' in server.address) {
+    process.stdout.write(`${server.address.socketPath}\n`);
+    say(
+      `serving on a unix socket; try: curl --unix-socket ${server.address.socketPath} http://localhost/api`,
+    );
+  }
+  if (!stop.signal.aborted) await once(stop.signal, 'abort');
+  say('stopping');
+}
+
+/** @throws {RampartError} `INPUT` */
+function listenAddress({ listen, socket }: ApiServerCommandOptions): ListenAddress {
+  if (socket !== undefined) return { socketPath: resolve(socket) };
+  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^\s:[\]]+)):(\d{1,5})$/.exec(listen);
+  const port = Number(match?.[3] ?? -1);
+  if (match === null || port < 0 || port > 65_535) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `"${listen}" is not an address to serve the API on`,
+      next: 'Use host:port such as 127.0.0.1:7443 or [::1]:7443.',
+    });
+  }
+  return { host: match[1] ?? match[2] ?? '', port };
+}

@@ -1,0 +1,63 @@
+/**
+ * The counts of the server's inside as Prometheus metrics; those of HTTP are in `http/traffic.ts`.
+ *
+ * @module
+ */
+import type { Metrics, Reading } from '../observe/metrics.ts';
+import type { CustomResources } from './custom/custom-resources.ts';
+import type { Store } from './store/store.ts';
+import type { Upkeep, UpkeepCounts } from './upkeep/upkeep.ts';
+
+export interface Counted {
+  readonly store: Store;
+  readonly custom: CustomResources;
+  readonly upkeep: Upkeep;
+}
+
+/** @throws when the registry has them already. */
+export function registerServer(metrics: Metrics, { store, custom, upkeep }: Counted): void {
+  const counter = (name: string, help: string, read: () => Reading): void =>
+    metrics.counter({ name: `rampart_apiserver_${name}_total`, help }, read);
+  const gauge = (name: string, help: string, read: () => Reading): void =>
+    metrics.gauge({ name: `rampart_apiserver_${name}`, help }, read);
+
+  gauge('store_version', 'Version of the last write.', () => store.version);
+  gauge(
+    'store_compacted_version',
+    'Oldest version that can be listed or watched from.',
+    () => store.compactedVersion,
+  );
+  counter('store_writes', 'Writes on the disk.', () => store.counters.writes);
+  counter('store_commits', 'Transactions they took.', () => store.counters.commits);
+  counter(
+    'store_compaction_failures',
+    'Compactions of the history that failed and are tried again.',
+    () => store.counters.compactionFailures,
+  );
+  gauge('custom_resources', 'CustomResourceDefinitions whose kinds are served.', () => custom.served);
+
+  const kept = (name: string, help: string, read: (counts: UpkeepCounts) => number): void =>
+    gauge(name, help, () => read(upkeep.counts));
+  const done = (name: string, help: string, read: (counts: UpkeepCounts) => number): void =>
+    counter(name, help, () => read(upkeep.counts));
+  kept('dependents', 'Objects whose owners are followed.', (counts) => counts.dependents);
+  kept(
+    'namespaces_terminating',
+    'Namespaces that are being deleted.',
+    (counts) => counts.namespacesTerminating,
+  );
+  kept('events', 'Events that are kept until they expire.', (counts) => counts.eventsKept);
+  done(
+    'dependents_deleted',
+    'Objects deleted because their owners are gone.',
+    (counts) => counts.dependentsDeleted,
+  );
+  done('references_removed', 'Owner references removed from orphans.', (counts) => counts.referencesRemoved);
+  done('namespaces_deleted', 'Namespaces whose content was deleted.', (counts) => counts.namespacesFinalized);
+  done('events_expired', 'Events deleted because of their age.', (counts) => counts.eventsExpired);
+  done(
+    'upkeep_failures',
+    'Lists, watches and deletions of the upkeep that failed and were tried again.',
+    (counts) => counts.failures,
+  );
+}
