@@ -1,14 +1,12 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { createMetrics } from '../../observe/metrics.ts';
 import { WorkQueue } from '../../kube/workqueue.ts';
 import { Registry } from '../resources/registry.ts';
 import type { StoredObject } from '../store/object.ts';
 import { openStore } from '../store/store.ts';
 import { GarbageCollector } from './garbage-collector.ts';
 import { OwnerGraph, ownershipOf } from './owner-graph.ts';
-import { registerUpkeepMetrics } from './upkeep-metrics.ts';
 import { VerbCalls } from './verb-calls.ts';
 
 interface Parts {
@@ -126,25 +124,4 @@ test('a list that follows missed changes has all dependents looked at', async ()
   list();
   assert.equal(queue.tryGet(), 'child', 'its owner may be gone');
   queue.done('child');
-});
-
-test('metrics', async () => {
-  const metrics = await createMetrics();
-  const counts = {
-    dependents: 1,
-    dependentsDeleted: 2,
-    referencesRemoved: 3,
-    namespacesTerminating: 4,
-    namespacesFinalized: 5,
-    eventsKept: 6,
-    eventsExpired: 7,
-    failures: 8,
-  };
-  registerUpkeepMetrics(metrics, { counts });
-  const lines = (await metrics.registry.metrics()).split('\n').filter((line) => /^\w/.test(line));
-  const values = lines.map((line) => Number(line.split(' ')[1]));
-  assert.deepEqual(
-    values.toSorted((a, b) => a - b),
-    Object.values(counts),
-  );
 });
