@@ -75,18 +75,22 @@ export interface ItemChange {
   readonly item: Item;
 }
 
-const itemsOfChanges = new WeakMap<Change, Map<Resource, Item>>();
+/** Of each version of the kind that was asked for: few. */
+const itemsOfObjects = new WeakMap<StoredObject, Item[]>();
 
-/** The item of a change: the same one for all watches of a version of the kind, so that its text is made once. */
-export function itemOf(resource: Resource, change: Change): Item {
-  let items = itemsOfChanges.get(change);
-  if (items === undefined) itemsOfChanges.set(change, (items = new Map()));
-  let item = items.get(resource);
-  if (item === undefined) {
-    const make = change.type === 'DELETED' ? Item.ofDeleted : Item.ofStored;
-    items.set(resource, (item = make(resource, change.object)));
-  }
+/** The item of a stored object: the same one for all who ask for a version of the kind, so that its text is made once. */
+export function sharedItem(resource: Resource, stored: StoredObject): Item {
+  let items = itemsOfObjects.get(stored);
+  if (items === undefined) itemsOfObjects.set(stored, (items = []));
+  for (const item of items) if (item.resource === resource) return item;
+  const item = Item.ofStored(resource, stored);
+  items.push(item);
   return item;
+}
+
+/** The item of a change: the same one for all watches of a version of the kind. */
+export function itemOf(resource: Resource, change: Change): Item {
+  return sharedItem(resource, change.object);
 }
 
 /**

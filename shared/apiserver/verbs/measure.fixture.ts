@@ -38,6 +38,8 @@ export function largePod(name: string, index: number): JsonObject {
   );
 }
 
+const print = (line: string): void => void process.stdout.write(`${line}\n`);
+
 async function measured(what: string, count: number, work: (index: number) => unknown): Promise<void> {
   const batch = 100;
   const run = async (from: number, to: number): Promise<void> => {
@@ -51,7 +53,7 @@ async function measured(what: string, count: number, work: (index: number) => un
   await run(count, 2 * count);
   const { user, system } = process.cpuUsage(before);
   const wall = ((performance.now() - begun) * 1000) / count;
-  console.log(
+  print(
     `${what.padEnd(34)} ${((user + system) / count).toFixed(1).padStart(8)} µs CPU ${wall.toFixed(1).padStart(8)} µs`,
   );
 }
@@ -61,7 +63,7 @@ async function main(): Promise<void> {
   const bodies = Array.from({ length: 2 * count }, (_, index) =>
     JSON.stringify(largePod(`pod-${index}`, index)),
   );
-  console.log(`a pod of ${bodies[0]?.length} bytes`);
+  print(`a pod of ${bodies[0]?.length} bytes`);
   await measured('JSON.parse of the body', count, (index) => JSON.parse(bodies[index] ?? ''));
   {
     await using store = openStore({ path: ':memory:' });
@@ -69,7 +71,7 @@ async function main(): Promise<void> {
     const object = await bench.object('create', { resource: bench.pod, body: largePod('a', 0) });
     const text = storedText(bench.pod, object);
     await bench[Symbol.asyncDispose]();
-    console.log(`stored as ${text.before.length + text.after.length} bytes`);
+    print(`stored as ${text.before.length + text.after.length} bytes`);
     await measured('the store alone: create', count, (index) =>
       store.create({ resource: 'pods', namespace: 'default', name: `pod-${index}`, uid: 'u', text }),
     );
@@ -112,7 +114,7 @@ async function main(): Promise<void> {
       items = answer.kind === 'list' ? answer.list.items.length : 0;
     }
     const each = ((performance.now() - begun) * 1000) / 5 / (2 * count);
-    console.log(`${what.padEnd(34)} ${each.toFixed(2).padStart(8)} µs (${items} of ${2 * count} items)`);
+    print(`${what.padEnd(34)} ${each.toFixed(2).padStart(8)} µs (${items} of ${2 * count} items)`);
   }
   await watching(bench, base, count);
 }
@@ -148,7 +150,7 @@ async function watching(bench: Bench, base: ReturnType<Bench['request']>, count:
   const { user, system } = process.cpuUsage(alone);
   stop.abort();
   await Promise.all(readers);
-  console.log(
+  print(
     `${watchers} watches, half by label: ${((user + system) / writes).toFixed(1)} µs CPU a write, ${events} events, ` +
       `${((user + system) / events).toFixed(2)} µs an event`,
   );

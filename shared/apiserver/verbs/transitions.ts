@@ -4,46 +4,34 @@
  *
  * @module
  */
-import { itemOf } from '../resources/item.ts';
+import { itemOf, sharedItem } from '../resources/item.ts';
 import type { Resource } from '../resources/resource.ts';
-import { type Change, restamp } from '../store/object.ts';
+import { type Change, restamp, type StoredObject } from '../store/object.ts';
 import type { WatchEvent } from './request.ts';
 import type { Selection } from './selection.ts';
 
 /** `undefined` for a change that the watch does not see. What is made for one watch is there for all. */
 export function seenChange(resource: Resource, selection: Selection, change: Change): WatchEvent | undefined {
-  const { type } = change;
+  const { type, previous } = change;
   const item = itemOf(resource, change);
   if (selection.isAll) return { type, item };
   const matches = selection.matches(item);
-  if (type !== 'MODIFIED' || !selection.looksInside || change.previous === undefined) {
+  if (type !== 'MODIFIED' || !selection.looksInside || previous === undefined) {
     return matches ? { type, item } : undefined;
   }
-  const matched = selection.matches(itemOf(resource, before(change)));
+  const matched = selection.matches(sharedItem(resource, previous));
   if (matches) return { type: matched ? 'MODIFIED' : 'ADDED', item };
-  return matched ? { type: 'DELETED', item: itemOf(resource, departure(change)) } : undefined;
+  return matched ? { type: 'DELETED', item: sharedItem(resource, departed(change, previous)) } : undefined;
 }
 
-const befores = new WeakMap<Change, Change>();
-const departures = new WeakMap<Change, Change>();
-
-/** What was there before, to have an item of it that all share. */
-function before(change: Change): Change {
-  let previous = befores.get(change);
-  if (previous === undefined) {
-    previous = { type: 'ADDED', object: change.previous ?? change.object };
-    befores.set(change, previous);
-  }
-  return previous;
-}
+const departures = new WeakMap<Change, StoredObject>();
 
 /** The end of an object for those who ask for it as it was: its state before, with the version of the change. */
-function departure(change: Change): Change {
-  let departed = departures.get(change);
-  if (departed === undefined) {
-    const { previous = change.object, object } = change;
-    departed = { type: 'DELETED', object: restamp(previous, object.resourceVersion) };
-    departures.set(change, departed);
+function departed(change: Change, previous: StoredObject): StoredObject {
+  let object = departures.get(change);
+  if (object === undefined) {
+    object = restamp(previous, change.object.resourceVersion);
+    departures.set(change, object);
   }
-  return departed;
+  return object;
 }
