@@ -13,6 +13,7 @@ import { plainColumns } from './columns/column.ts';
 import { kindOf } from './kind.ts';
 import { clusterKinds } from './kinds/cluster.ts';
 import { coreKinds } from './kinds/core.ts';
+import { storageKinds } from './kinds/storage.ts';
 import { workloadKinds } from './kinds/workloads.ts';
 import { statusOf } from './subresources.ts';
 
@@ -21,7 +22,7 @@ import { statusOf } from './subresources.ts';
  * schemas are read and compiled when a `model` is first asked for.
  */
 export function builtinResources(): readonly (readonly Resource[])[] {
-  return [...coreKinds, ...clusterKinds, ...workloadKinds];
+  return [...coreKinds, ...storageKinds, ...clusterKinds, ...workloadKinds];
 }
 
 const extensions = 'apiextensions.k8s.io';

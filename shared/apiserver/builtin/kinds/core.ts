@@ -7,21 +7,16 @@ import { allVerbs, type Resource, type Strategy, type Verb } from '../../resourc
 import type { JsonObject } from '../../schema/json.ts';
 import { listAt, madeObject, objectsAt, textAt, valueAt } from '../access.ts';
 import {
-  claimColumns,
   configMapColumns,
   namespaceColumns,
   nodeColumns,
-  quotaColumns,
   secretColumns,
   serviceAccountColumns,
-  volumeColumns,
 } from '../columns/cluster.ts';
-import { plainColumns } from '../columns/column.ts';
 import { endpointsColumns, serviceColumns } from '../columns/network.ts';
 import { podColumns } from '../columns/pods.ts';
 import { replicaColumns } from '../columns/workloads.ts';
 import {
-  defaultLimitRange,
   defaultNode,
   mergeStringData,
   prepareNamespace,
@@ -32,14 +27,7 @@ import { preparePod, preparePodUpdate } from '../defaults/pod.ts';
 import { defaultReplicationController } from '../defaults/workloads.ts';
 import { kindOf } from '../kind.ts';
 import { ephemeralContainersOf, finalize, scale, statusOf } from '../subresources.ts';
-import {
-  claimCauses,
-  limitRangeCauses,
-  namespaceCauses,
-  nodeCauses,
-  quotaCauses,
-  volumeCauses,
-} from '../validation/cluster.ts';
+import { namespaceCauses, nodeCauses } from '../validation/cluster.ts';
 import { configMapCauses, secretCauses } from '../validation/config.ts';
 import { endpointsCauses, serviceCauses } from '../validation/network.ts';
 import { ephemeralContainerCauses, podCauses, podGracePeriod } from '../validation/pods.ts';
@@ -57,13 +45,6 @@ const namespaceVerbs: ReadonlySet<Verb> = new Set(
 
 const plain: Strategy = { nameRule: 'dns-subdomain', generation: 'none', resetFields: [] };
 const withStatus: Strategy = { ...plain, resetFields: ['status'] };
-
-/** The state in which a controller finds a new object. */
-function startAt(phase: string) {
-  return (object: JsonObject): void => {
-    object['status'] = { phase };
-  };
-}
 
 const text =
   (...path: readonly string[]) =>
@@ -218,64 +199,6 @@ const serviceAccounts = kindOf({
   strategy: plain,
 });
 
-const volumes = kindOf({
-  group,
-  kind: 'PersistentVolume',
-  plural: 'persistentvolumes',
-  shortNames: ['pv'],
-  namespaced: false,
-  definition: 'core.PersistentVolume',
-  columns: volumeColumns,
-  subresources: [status('PersistentVolume')],
-  strategy: { ...withStatus, prepareForCreate: startAt('Pending'), validate: volumeCauses },
-});
-
-const claims = kindOf({
-  group,
-  kind: 'PersistentVolumeClaim',
-  plural: 'persistentvolumeclaims',
-  shortNames: ['pvc'],
-  namespaced: true,
-  definition: 'core.PersistentVolumeClaim',
-  columns: claimColumns,
-  subresources: [status('PersistentVolumeClaim')],
-  strategy: { ...withStatus, prepareForCreate: startAt('Pending'), validate: claimCauses },
-});
-
-const limitRanges = kindOf({
-  group,
-  kind: 'LimitRange',
-  plural: 'limitranges',
-  shortNames: ['limits'],
-  namespaced: true,
-  definition: 'core.LimitRange',
-  columns: plainColumns,
-  strategy: {
-    ...plain,
-    prepareForCreate: defaultLimitRange,
-    prepareForUpdate: defaultLimitRange,
-    validate: limitRangeCauses,
-  },
-});
-
-const quotas = kindOf({
-  group,
-  kind: 'ResourceQuota',
-  plural: 'resourcequotas',
-  shortNames: ['quota'],
-  namespaced: true,
-  definition: 'core.ResourceQuota',
-  columns: quotaColumns,
-  subresources: [status('ResourceQuota')],
-  strategy: {
-    ...withStatus,
-    prepareForCreate: (quota) => {
-      quota['status'] = {};
-    },
-    validate: quotaCauses,
-  },
-});
-
 const replicationControllers = kindOf({
   group,
   kind: 'ReplicationController',
@@ -303,14 +226,10 @@ export const coreKinds: readonly (readonly Resource[])[] = [
   [configMaps],
   [endpoints],
   coreEvents,
-  [limitRanges],
   [namespaces],
   [nodes],
-  [claims],
-  [volumes],
   [pods],
   [replicationControllers],
-  [quotas],
   [secrets],
   [serviceAccounts],
   [services],
