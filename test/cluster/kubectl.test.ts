@@ -57,6 +57,7 @@ spec:
         - podSelector: {}
       ports:
         - port: 80
+          protocol: TCP
 `;
 
 describe('what is there', () => {
@@ -156,7 +157,7 @@ describe('apply', () => {
 
   test('--dry-run=server changes nothing', async () => {
     await kubectlWith(
-      '{apiVersion: v1, kind: ConfigMap, metadata: {name: dry}}',
+      'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: dry}\n',
       'apply',
       '--dry-run=server',
       '-f',
@@ -178,7 +179,7 @@ describe('apply', () => {
 describe('commands', () => {
   test('get: tables', async () => {
     await kubectlWith(
-      '{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {nodeName: nowhere, containers: [{name: c, image: i}]}}',
+      'apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {nodeName: nowhere, containers: [{name: c, image: i}]}\n',
       'create',
       '-f',
       '-',

@@ -58,7 +58,14 @@ function decodeEntry(entry: unknown): Manager | undefined {
     return undefined;
   if (fieldOf(entry, 'fieldsType') !== 'FieldsV1' || fields === undefined) return undefined;
   if (time !== undefined && typeof time !== 'string') return undefined;
-  return { name, operation, apiVersion, subresource, time, fields };
+  return { name, operation, apiVersion, subresource, time: time && wholeSeconds(time), fields };
+}
+
+/** Clients send back what they were given in another form: `2026-01-02T03:04:05.000Z`. */
+function wholeSeconds(time: string): string {
+  if (time.length === 20 && time.endsWith('Z')) return time;
+  const ms = Date.parse(time);
+  return Number.isNaN(ms) ? time : `${new Date(ms).toISOString().slice(0, 19)}Z`;
 }
 
 /** A request that sets the entries to `[]` or `[{}]` wants them gone. */

@@ -22,6 +22,14 @@ function made(): Store {
 }
 
 describe('managedFields on create, update and patch', () => {
+  it('entries that come back with their times in another form are the same', () => {
+    const store = made();
+    const before = store.entries;
+    const entries = before.map((entry) => ({ ...entry, time: String(entry['time']).replace('Z', '.000Z') }));
+    store.update('other', withEntries(entries));
+    assert.deepEqual(store.entries, before);
+  });
+
   it('the time of an entry is that of its last change', () => {
     const store = made();
     store.update('other', withSpec({ replicas: 2 }));
