@@ -8,17 +8,23 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type ApiError, apiErrors } from '../resources/api-error.ts';
 import type { Resource, Verb } from '../resources/resource.ts';
 import { type Body, type PatchMediaType, patchMediaTypes } from '../verbs/request.ts';
-import { JsonMistake } from './careful-json.ts';
+import { BodyMistake } from './body-mistake.ts';
 import { decodeJson } from './json-body.ts';
-import { decodeYaml, YamlMistake } from './yaml-body.ts';
+import { decodeYaml } from './yaml-body.ts';
 
-/** How apiserver reads it: not at all, or as one of these. */
-export type BodyFormat = 'json' | 'yaml';
+/**
+ * Decodes `application/vnd.kubernetes.protobuf`: four bytes `k8s\0`, then a message runtime.Unknown that tells the kind
+ * and holds the object. Gives what the JSON of the object would be; `undefined` for a kind that it does not know.
+ * Throws {@link BodyMistake} for bytes that are no such message.
+ */
+export type DecodeProtobuf = (bytes: Buffer) => unknown;
 
-const objectMediaTypes = ['application/json', 'application/yaml'];
+export type BodyFormat = 'json' | 'yaml' | 'protobuf';
+
 const formats: Readonly<Record<string, BodyFormat>> = {
   'application/json': 'json',
   'application/yaml': 'yaml',
+  'application/vnd.kubernetes.protobuf': 'protobuf',
 };
 
 /**
@@ -26,10 +32,15 @@ const formats: Readonly<Record<string, BodyFormat>> = {
  *
  * @throws {ApiError} 415
  */
-export function bodyFormat(contentType: string | undefined): BodyFormat {
+export function bodyFormat(contentType: string | undefined, withProtobuf: boolean): BodyFormat {
   const format = contentType === undefined ? 'json' : formats[mediaType(contentType)];
-  if (format === undefined) throw apiErrors.unsupportedMediaType('', objectMediaTypes);
+  if (format === undefined || (format === 'protobuf' && !withProtobuf)) throw unsupported(withProtobuf);
   return format;
+}
+
+function unsupported(withProtobuf: boolean): ApiError {
+  const accepted = Object.keys(formats).filter((type) => withProtobuf || formats[type] !== 'protobuf');
+  return apiErrors.unsupportedMediaType('', accepted);
 }
 
 /** @throws {ApiError} 415, which names what this kind can be patched with. */
@@ -109,12 +120,22 @@ function tooLarge(limitBytes: number): ApiError {
   return apiErrors.tooLarge(`Request entity too large: limit is ${limitBytes}`);
 }
 
-/** @throws {ApiError} 400 with the wording that the verb has for it. */
-export function decodeBody(bytes: Buffer, format: BodyFormat, verb: Verb, resource: Resource): Body {
+/** @throws {ApiError} 400 with the wording that the verb has for it, 415 */
+export function decodeBody(
+  bytes: Buffer,
+  format: BodyFormat,
+  verb: Verb,
+  resource: Resource,
+  decodeProtobuf: DecodeProtobuf | undefined,
+): Body {
   try {
-    return format === 'yaml' ? decodeYaml(bytes) : decodeJson(bytes);
+    if (format === 'json') return decodeJson(bytes);
+    if (format === 'yaml') return decodeYaml(bytes);
+    const value = decodeProtobuf?.(bytes);
+    if (value === undefined) throw unsupported(false);
+    return { value, duplicates: [] };
   } catch (error) {
-    if (error instanceof JsonMistake || error instanceof YamlMistake) {
+    if (error instanceof BodyMistake) {
       throw apiErrors.badRequest(refusal(error.message, bytes, format, verb, resource));
     }
     throw error;
@@ -130,7 +151,7 @@ function refusal(
   { kind }: Pick<Resource, 'kind'>,
 ): string {
   if (verb === 'patch') return `error decoding ${format === 'yaml' ? 'YAML' : 'patch'}: ${why}`;
-  const cause = format === 'yaml' ? why : `couldn't get version/kind; json parse error: ${why}`;
+  const cause = format !== 'json' ? why : `couldn't get version/kind; json parse error: ${why}`;
   if (verb === 'delete' || verb === 'deletecollection') return cause;
   return `the object provided is unrecognized (must be of type ${kind}): ${cause} (${summaryOf(bytes)})`;
 }

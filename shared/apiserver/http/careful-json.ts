@@ -9,9 +9,10 @@
  * @module
  */
 import { type JsonObject, setField } from '../schema/json.ts';
+import { BodyMistake } from './body-mistake.ts';
 
 /** The text is no JSON. The message has the wording of Go's encoding/json (`scanner.go`). */
-export class JsonMistake extends Error {
+export class JsonMistake extends BodyMistake {
   override readonly name = 'JsonMistake';
 }
 

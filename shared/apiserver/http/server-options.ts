@@ -8,6 +8,7 @@ import type { Logger } from '../../observe/log.ts';
 import type { Metrics } from '../../observe/metrics.ts';
 import type { Registry } from '../resources/registry.ts';
 import type { ResourceAnswer, ResourceRequest, User } from '../verbs/request.ts';
+import type { DecodeProtobuf } from './body.ts';
 import type { HealthCheck } from './health.ts';
 import type { PlainRoute } from './plain.ts';
 import type { AnswerFormat, Renderer } from './renderer.ts';
@@ -73,6 +74,8 @@ export interface HttpServerOptions<Format extends AnswerFormat = AnswerFormat> {
   /** In the order in which they are asked. */
   readonly routes: readonly PlainRoute[];
   readonly authenticate: Authenticate;
+  /** For clients in Go, which since Kubernetes 1.32 send built-in kinds so. Default: they are answered 415. */
+  readonly decodeProtobuf?: DecodeProtobuf | undefined;
   readonly listen: ListenAddress;
   /** Needed but on a unix socket and, where that is wanted, on loopback. */
   readonly tls?: TlsKeys | undefined;

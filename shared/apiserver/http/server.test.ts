@@ -11,6 +11,7 @@ import { createMetrics } from '../../observe/metrics.ts';
 import { ApiError, apiErrors, type StatusFailure } from '../resources/api-error.ts';
 import { Item } from '../resources/item.ts';
 import type { ResourceAnswer, ResourceRequest } from '../verbs/request.ts';
+import { BodyMistake } from './body-mistake.ts';
 import type { HttpServer } from './server.ts';
 import { echo, pods, serveThings, token, widgets } from './server.fixture.ts';
 import { versionRoute } from './version.ts';
@@ -199,6 +200,30 @@ test('what is refused before the verbs see it', async () => {
   assert.equal(calls, 0);
 });
 
+test('protobuf, where there is a decoder for it', async () => {
+  const headers = { 'content-type': 'application/vnd.kubernetes.protobuf' };
+  const post = (server: HttpServer, path: string, body: string, method = 'POST') =>
+    call(server, path, { method, headers, body });
+  await using server = await serveThings(undefined, {
+    decodeProtobuf: (bytes) => {
+      if (bytes.toString() === 'bad') throw new BodyMistake('proto: unexpected end');
+      return bytes.toString() === 'unknown' ? undefined : { is: bytes.toString() };
+    },
+  });
+  const custom = '/apis/example.com/v1/namespaces/a/widgets';
+  assert.equal((await post(server, inA, 'good')).json['body'], '{"is":"good"}');
+  assert.equal((await post(server, `${custom}/x`, 'good', 'DELETE')).json['body'], '{"is":"good"}');
+  const bad = await post(server, inA, 'bad');
+  assert.equal(bad.code, 400);
+  assert.match(String(bad.json['message']), /must be of type Pod\): proto: unexpected end \(626164\)$/);
+  for (const [path, body] of [
+    [inA, 'unknown'],
+    [custom, 'good'],
+  ] as const) {
+    assert.equal((await post(server, path, body)).code, 415);
+  }
+});
+
 test('a body that is too long is refused whether its length is told or not', async () => {
   await using server = await serveThings(undefined, { limits: { bodyBytes: 1000 } });
   const fits = Buffer.from(`"${'x'.repeat(998)}"`);
@@ -259,6 +284,25 @@ test('errors: a Status for those that are meant for the client, an audit id for 
   assert.equal(logged.length, 1);
   assert.equal(logged[0]?.auditId, bug.headers['audit-id']);
   assert.equal(logged[0]?.err, secret);
+});
+
+test('an answer that cannot be written ends its connection, and nothing else', async () => {
+  const { renderer } = await import('../render/renderer.ts');
+  await using server = await serveThings(undefined, {
+    renderer: {
+      ...renderer,
+      renderItem: () => {
+        throw new Error('cannot render');
+      },
+      renderError: () => {
+        throw new Error('cannot render that either');
+      },
+    },
+    routes: [({ path }) => ({ code: 200, headers: { 'x-bad': path }, body: '' })],
+  });
+  await assert.rejects(call(server, `${inA}/x`), { code: 'ECONNRESET' });
+  await assert.rejects(call(server, '/a%0d%0aSet-Cookie:%20x'), { code: 'ECONNRESET' });
+  assert.equal((await call(server, '/livez')).code, 200);
 });
 
 test('warnings reach the client as they are, beside any text', async () => {

@@ -1,28 +1,14 @@
 /**
- * The HTTP side of the API: requests become {@link ResourceRequest}s, answers of the verbs become bytes.
- *
- * Nothing that a client sends ends the process, and nothing that goes wrong inside is told to a client but under
- * which audit id the log has it.
+ * The HTTP side of the API.
  *
  * @module
  */
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-
 import { errorCodes, RampartError } from '../../observe/errors.ts';
-import { ApiError, apiErrors } from '../resources/api-error.ts';
-import type { ResourceAnswer } from '../verbs/request.ts';
-import { ClientGoneError } from './body.ts';
-import { createConnections, isLoopback, listen, refuseConnection } from './connections.ts';
-import { Exchange, ExchangeRequest } from './exchange.ts';
-import { createHealth, type Health } from './health.ts';
+import { createConnections, isLoopback, listen } from './connections.ts';
 import type { AnswerFormat } from './renderer.ts';
-import { readPath, splitTarget } from './request-path.ts';
-import { readResourceBody } from './resource-body.ts';
-import { MethodNotAllowedError, type ResourceRoute, routeRequest } from './route.ts';
-import { compressFromUnits, sendPieces, sendWhole } from './send.ts';
-import { completeLimits, type HttpServerOptions, type Limits, type ListenAddress } from './server-options.ts';
-import { registerTraffic, Traffic } from './traffic.ts';
-import { streamWatch } from './watch-stream.ts';
+import { RequestServer } from './request-server.ts';
+import { completeLimits, type HttpServerOptions, type ListenAddress } from './server-options.ts';
+import { registerTraffic, type Traffic } from './traffic.ts';
 
 export interface HttpServer extends AsyncDisposable {
   readonly address: ListenAddress;
@@ -54,8 +40,14 @@ export async function serveHttp<Format extends AnswerFormat>(
   const handler = new RequestServer(options, limits, options.compress ?? !isLocal);
   const server = createConnections(tls, limits, (request, response) => handler.take(request, response));
   handler.watchOver(server);
-  const address = await listen(server, wanted);
-  if (options.metrics !== undefined) registerTraffic(options.metrics, handler.traffic);
+  let address: ListenAddress;
+  try {
+    if (options.metrics !== undefined) registerTraffic(options.metrics, handler.traffic);
+    address = await listen(server, wanted);
+  } catch (error) {
+    handler.dispose();
+    throw error;
+  }
   return {
     address,
     url: 'socketPath' in address ? undefined : urlOf(address, tls !== undefined),
@@ -66,298 +58,4 @@ export async function serveHttp<Format extends AnswerFormat>(
 
 function urlOf({ host, port }: { readonly host: string; readonly port: number }, isTls: boolean): string {
   return `${isTls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
-}
-
-const sweepMs = 1_000;
-const ignore = (): void => undefined;
-const acceptedFormats = ['application/json', 'application/yaml'];
-
-class RequestServer<Format extends AnswerFormat> {
-  readonly traffic = new Traffic();
-  readonly #options: HttpServerOptions<Format>;
-  readonly #limits: Limits;
-  readonly #compress: boolean;
-  readonly #health: Health;
-  readonly #errorFormat: Format;
-  readonly #active = new Set<Exchange>();
-  #sweep: NodeJS.Timeout | undefined;
-  #onIdle: (() => void) | undefined;
-  #isStopping = false;
-
-  constructor(options: HttpServerOptions<Format>, limits: Limits, compress: boolean) {
-    this.#options = options;
-    this.#limits = limits;
-    this.#compress = compress;
-    const format = options.renderer.negotiate(undefined, 'item');
-    if (format === undefined) throw new TypeError('a renderer without a default format');
-    this.#errorFormat = format;
-    const shutdown = { name: 'shutdown', of: 'readyz', check: () => this.#whyStopping() } as const;
-    this.#health = createHealth([...(options.health ?? []), shutdown], (check, reason) =>
-      options.log.warn({ check, reason }, 'a health check fails'),
-    );
-  }
-
-  #whyStopping(): string | undefined {
-    return this.#isStopping ? 'the server is being stopped' : undefined;
-  }
-
-  watchOver(server: Server): void {
-    const { log } = this.#options;
-    server.on('clientError', (error: Error & { code?: string }, socket) => {
-      this.traffic.badConnections++;
-      const isAnswered = [...this.#active].some(
-        ({ request, response }) => request.socket === socket && response.headersSent,
-      );
-      // What is being written cannot be followed by another answer.
-      if (isAnswered) socket.destroy();
-      else refuseConnection(error, socket);
-    });
-    server.on('tlsClientError', () => void this.traffic.badConnections++);
-    server.on('drop', () => void this.traffic.badConnections++);
-    server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-      this.take(
-        request,
-        response,
-        new ApiError({ code: 417, reason: 'BadRequest', message: 'unknown expectation' }),
-      );
-    });
-    server.on('error', (err) => log.error({ err }, 'the listening socket of the API fails'));
-    this.#sweep = setInterval(
-      () => this.#sweepOld(),
-      Math.min(sweepMs, this.#limits.requestTimeoutMs),
-    ).unref();
-  }
-
-  /** One timer for all requests: making one for each costs more than the rest of this layer's bookkeeping. */
-  #sweepOld(): void {
-    const now = performance.now();
-    for (const exchange of this.#active) {
-      const { stalledSinceMs, response } = exchange;
-      if (exchange.isWatch) {
-        if (stalledSinceMs !== undefined && now - stalledSinceMs > this.#limits.stallMs) exchange.destroy();
-      } else if (!exchange.isAbandoned && now - exchange.startedMs > this.#limits.requestTimeoutMs) {
-        if (response.headersSent) exchange.destroy();
-        else this.#fail(exchange, apiErrors.timeout('request did not complete within the allotted timeout'));
-        exchange.isAbandoned = true;
-        exchange.abort();
-      }
-    }
-  }
-
-  async stop(server: Server): Promise<void> {
-    this.#isStopping = true;
-    const { promise: closed, resolve } = Promise.withResolvers<void>();
-    server.close(() => resolve());
-    server.closeIdleConnections();
-    for (const exchange of this.#active) if (exchange.isWatch) exchange.abort();
-    const { promise: idle, resolve: onIdle } = Promise.withResolvers<void>();
-    this.#onIdle = onIdle;
-    if (this.#active.size === 0) onIdle();
-    const timer = setTimeout(onIdle, this.#limits.stopMs);
-    await idle;
-    // Answers that were just given are still on their way to the sockets.
-    await new Promise((next) => void setImmediate(next));
-    clearTimeout(timer);
-    for (const exchange of this.#active) exchange.abort();
-    server.closeIdleConnections();
-    const last = setTimeout(() => server.closeAllConnections(), this.#active.size > 0 ? 0 : 250);
-    await closed;
-    clearTimeout(last);
-    clearInterval(this.#sweep);
-  }
-
-  /** @param refusal what the request is answered with, whatever it says. */
-  take(request: IncomingMessage, response: ServerResponse, refusal?: ApiError): void {
-    // Writing to a client that has gone is an error event, which nobody else listens to.
-    response.on('error', ignore);
-    const exchange = new Exchange(request, response);
-    this.#active.add(exchange);
-    if (this.#isStopping) response.shouldKeepAlive = false;
-    if (refusal === undefined) void this.#serve(exchange);
-    else {
-      this.#fail(exchange, refusal);
-      this.#done(exchange, undefined);
-    }
-  }
-
-  async #serve(exchange: Exchange): Promise<void> {
-    let kind: 'mutating' | 'readonly' | undefined;
-    try {
-      const { request } = exchange;
-      const method = request.method ?? '';
-      if (request.headers.host === undefined && request.httpVersionMinor > 0) {
-        throw apiErrors.badRequest('missing required Host header');
-      }
-      const { path, query: queryText } = splitTarget(request.url ?? '/');
-      const query = new URLSearchParams(queryText);
-      if (this.#sendHealth(exchange, method, path, query)) return;
-      if (this.#isStopping) throw apiErrors.unavailable('the server is being stopped');
-      const user = this.#options.authenticate(request.headers.authorization);
-      if (user === undefined) throw apiErrors.unauthorized();
-      const target = readPath(path);
-      const route =
-        target.kind === 'plain' ? undefined : routeRequest(this.#options.registry, target, method, query);
-      if (route !== undefined) {
-        exchange.verb = route.verb;
-        exchange.resource = route.resource.storeName;
-        exchange.isWatch = route.verb === 'watch';
-      }
-      if (!exchange.isWatch) kind = this.#enter(route);
-      if (target.kind === 'plain') this.#sendPlain(exchange, method, target.path, query);
-      else if (route !== undefined) {
-        const format = this.#negotiate(exchange, route.verb, query);
-        const { body, patchType } = await readResourceBody(
-          exchange,
-          route,
-          this.#limits.bodyBytes,
-          this.traffic,
-        );
-        if (exchange.isAbandoned) return;
-        const resourceRequest = new ExchangeRequest(exchange, route, { body, patchType, query, user });
-        await this.#send(exchange, await this.#options.verbs.handle(resourceRequest), format);
-      }
-    } catch (error) {
-      this.#fail(exchange, error);
-    } finally {
-      this.#done(exchange, kind);
-    }
-  }
-
-  #done(exchange: Exchange, kind: 'mutating' | 'readonly' | undefined): void {
-    if (kind !== undefined) this.traffic.inFlight[kind]--;
-    this.#active.delete(exchange);
-    const seconds = (performance.now() - exchange.startedMs) / 1000;
-    const { response, verb, resource } = exchange;
-    this.traffic.done(verb, resource, response.headersSent ? response.statusCode : 499, seconds);
-    if (this.#active.size === 0) this.#onIdle?.();
-  }
-
-  /** @throws {ApiError} 429 */
-  #enter(route: ResourceRoute | undefined): 'mutating' | 'readonly' {
-    const kind =
-      route === undefined || route.verb === 'get' || route.verb === 'list' ? 'readonly' : 'mutating';
-    const limit = kind === 'mutating' ? this.#limits.mutatingInFlight : this.#limits.readonlyInFlight;
-    if (this.traffic.inFlight[kind] >= limit) {
-      this.traffic.rejected++;
-      throw apiErrors.tooManyRequests(1);
-    }
-    this.traffic.inFlight[kind]++;
-    return kind;
-  }
-
-  #negotiate(exchange: Exchange, verb: ResourceRoute['verb'], query: URLSearchParams): Format {
-    const what =
-      verb === 'watch' ? 'watch' : verb === 'list' || verb === 'deletecollection' ? 'list' : 'item';
-    const format = this.#options.renderer.negotiate(exchange.request.headers.accept, what, query);
-    if (format === undefined) throw apiErrors.notAcceptable(acceptedFormats);
-    return format;
-  }
-
-  #sendHealth(exchange: Exchange, method: string, path: string, query: URLSearchParams): boolean {
-    const answer = this.#health.answer(path, query);
-    if (answer === undefined) return false;
-    if (method !== 'GET') throw plainMethodNotAllowed();
-    const { 'content-type': contentType = 'text/plain', ...headers } = answer.headers;
-    sendWhole(exchange, answer.code, contentType, answer.body, Object.entries(headers).flat());
-    return true;
-  }
-
-  #sendPlain(exchange: Exchange, method: string, path: string, query: URLSearchParams): void {
-    const { headers } = exchange.request;
-    // What is not there is 404 for all methods, what is there 405 for all but GET.
-    for (const route of this.#options.routes) {
-      const answer = route({ method: 'GET', path, query, headers });
-      if (answer === undefined) continue;
-      if (method !== 'GET') throw plainMethodNotAllowed();
-      const { 'content-type': contentType = 'text/plain', ...more } = answer.headers;
-      this.traffic.sentBytes += sendWhole(
-        exchange,
-        answer.code,
-        contentType,
-        answer.body,
-        Object.entries(more).flat(),
-      );
-      return;
-    }
-    throw apiErrors.noRoute();
-  }
-
-  async #send(exchange: Exchange, answer: ResourceAnswer, format: Format): Promise<void> {
-    if (exchange.isAbandoned) return;
-    const { renderer } = this.#options;
-    const { traffic } = this;
-    switch (answer.kind) {
-      case 'item': {
-        const body = renderer.renderItem(answer.item, format, new Date());
-        traffic.sentBytes +=
-          typeof body === 'string' && body.length >= compressFromUnits && this.#mayCompress(exchange)
-            ? await sendPieces(exchange, answer.code, format.contentType, [body], true)
-            : sendWhole(exchange, answer.code, format.contentType, body);
-        return;
-      }
-      case 'status': {
-        const body = renderer.renderError(answer.body, format);
-        traffic.sentBytes += sendWhole(exchange, answer.code, format.contentType, body);
-        return;
-      }
-      case 'list': {
-        const pieces = renderer.renderList(answer.list, format, new Date());
-        const compress = this.#mayCompress(exchange);
-        traffic.sentBytes += await sendPieces(exchange, 200, format.contentType, pieces, compress);
-        return;
-      }
-      case 'watch':
-        exchange.isWatch = true;
-        await streamWatch(exchange, answer.watch, {
-          renderer,
-          format,
-          traffic,
-          told: (error) => this.#told(exchange, error),
-        });
-    }
-  }
-
-  #mayCompress({ request }: Exchange): boolean {
-    return (
-      this.#compress &&
-      /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))/.test(String(request.headers['accept-encoding']))
-    );
-  }
-
-  /** What the client is told of an error; the rest goes to the log. */
-  #told(exchange: Exchange, error: unknown): ApiError {
-    if (error instanceof ApiError) return error;
-    const { auditId, verb, resource } = exchange;
-    this.#options.log.error({ err: error, auditId, verb, resource }, 'a request to the API has failed');
-    return apiErrors.internal(`see the log of the server for the audit id ${auditId}`);
-  }
-
-  /** Answers with a Status, where anybody still waits for it. */
-  #fail(exchange: Exchange, error: unknown): void {
-    if (error instanceof ClientGoneError || exchange.isAbandoned) return;
-    const told = this.#told(exchange, error);
-    const { response } = exchange;
-    if (response.headersSent || response.destroyed) {
-      // Half an answer must not look like a whole one.
-      if (!response.writableEnded) exchange.destroy();
-      return;
-    }
-    const { status } = told;
-    const more: string[] = [];
-    if (told instanceof MethodNotAllowedError) more.push('Allow', told.allow);
-    const retryAfter = status.details?.retryAfterSeconds;
-    if (retryAfter !== undefined && (status.code === 429 || status.code >= 500)) {
-      more.push('Retry-After', String(retryAfter));
-    }
-    const format =
-      this.#options.renderer.negotiate(exchange.request.headers.accept, 'item') ?? this.#errorFormat;
-    const body = this.#options.renderer.renderError(status, format);
-    this.traffic.sentBytes += sendWhole(exchange, status.code, format.contentType, body, more);
-  }
-}
-
-function plainMethodNotAllowed(): MethodNotAllowedError {
-  const message = 'the server does not allow this method on the requested resource';
-  const { status } = new ApiError({ code: 405, reason: 'MethodNotAllowed', message, details: {} });
-  return new MethodNotAllowedError(status, ['GET']);
 }

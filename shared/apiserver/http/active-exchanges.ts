@@ -1,0 +1,91 @@
+/**
+ * The requests that are being answered: how long each may take, and how they end when the server does.
+ *
+ * @module
+ */
+import type { Server } from 'node:http';
+import type { Duplex } from 'node:stream';
+
+import type { Exchange } from './exchange.ts';
+import type { Limits } from './server-options.ts';
+
+const sweepMs = 1_000;
+/** How often it is looked whether the server can end. */
+const pollMs = 20;
+/** How long an answer that was given whole may be on its way to its client. */
+const flushMs = 500;
+
+export class ActiveExchanges implements Disposable {
+  readonly #limits: Limits;
+  readonly #exchanges = new Set<Exchange>();
+  readonly #sweep: NodeJS.Timeout;
+
+  /**
+   * One timer for all requests: making one for each costs more than the rest of the bookkeeping.
+   *
+   * @param onTimeout answers a request whose time is up, and nothing of whose answer was sent.
+   */
+  constructor(limits: Limits, onTimeout: (exchange: Exchange) => void) {
+    this.#limits = limits;
+    this.#sweep = setInterval(
+      () => this.#sweepOld(onTimeout),
+      Math.min(sweepMs, limits.requestTimeoutMs, limits.stallMs),
+    ).unref();
+  }
+
+  add(exchange: Exchange): void {
+    this.#exchanges.add(exchange);
+  }
+
+  delete(exchange: Exchange): void {
+    this.#exchanges.delete(exchange);
+  }
+
+  /** Whether an answer is being written to a connection. */
+  isAnswering(socket: Duplex): boolean {
+    for (const { request, response } of this.#exchanges) {
+      if (request.socket === socket && response.headersSent) return true;
+    }
+    return false;
+  }
+
+  #sweepOld(onTimeout: (exchange: Exchange) => void): void {
+    const now = performance.now();
+    for (const exchange of this.#exchanges) {
+      if (exchange.isWatch) {
+        const { stalledSinceMs } = exchange;
+        if (stalledSinceMs !== undefined && now - stalledSinceMs > this.#limits.stallMs) exchange.destroy();
+      } else if (!exchange.isAbandoned && now - exchange.startedMs > this.#limits.requestTimeoutMs) {
+        if (exchange.response.headersSent) exchange.destroy();
+        else onTimeout(exchange);
+        exchange.isAbandoned = true;
+        exchange.abort();
+      }
+    }
+  }
+
+  /** Takes no more connections, ends the watches, and gives the rest its time to end. Resolves when all is closed. */
+  async close(server: Server): Promise<void> {
+    const { promise: closed, resolve } = Promise.withResolvers<void>();
+    server.close(() => resolve());
+    for (const exchange of this.#exchanges) if (exchange.isWatch) exchange.abort();
+    const deadline = performance.now() + this.#limits.stopMs;
+    let quietSinceMs: number | undefined;
+    const poll = setInterval(() => {
+      const now = performance.now();
+      server.closeIdleConnections();
+      if (this.#exchanges.size > 0) quietSinceMs = undefined;
+      else quietSinceMs ??= now;
+      // What is left then are connections without a request, and clients that do not take their answer.
+      if (now < deadline && (quietSinceMs === undefined || now - quietSinceMs < flushMs)) return;
+      for (const exchange of this.#exchanges) exchange.abort();
+      server.closeAllConnections();
+    }, pollMs);
+    await closed;
+    clearInterval(poll);
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#sweep);
+  }
+}

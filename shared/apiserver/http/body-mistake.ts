@@ -1,0 +1,8 @@
+/**
+ * @module
+ */
+
+/** A body is not what its media type says; answered 400. The message is for the client. */
+export class BodyMistake extends Error {
+  override readonly name: string = 'BodyMistake';
+}

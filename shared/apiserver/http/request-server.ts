@@ -1,0 +1,294 @@
+/**
+ * Requests become {@link ResourceRequest}s, answers of the verbs become bytes.
+ *
+ * Nothing that a client sends ends the process, and nothing that goes wrong inside is told to a client but under
+ * which audit id the log has it.
+ *
+ * @module
+ */
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+
+import { ApiError, apiErrors } from '../resources/api-error.ts';
+import type { ResourceAnswer } from '../verbs/request.ts';
+import { ActiveExchanges } from './active-exchanges.ts';
+import { ClientGoneError } from './body.ts';
+import { refuseConnection } from './connections.ts';
+import { Exchange, ExchangeRequest } from './exchange.ts';
+import { createHealth, type Health } from './health.ts';
+import type { AnswerFormat } from './renderer.ts';
+import { readPath, splitTarget } from './request-path.ts';
+import { readResourceBody } from './resource-body.ts';
+import { MethodNotAllowedError, type ResourceRoute, routeRequest } from './route.ts';
+import { compressFromUnits, sendPieces, sendWhole } from './send.ts';
+import type { HttpServerOptions, Limits } from './server-options.ts';
+import { Traffic } from './traffic.ts';
+import { streamWatch } from './watch-stream.ts';
+
+const ignore = (): void => undefined;
+const acceptedFormats = ['application/json', 'application/yaml'];
+
+/** What happens to the requests of one server. */
+export class RequestServer<Format extends AnswerFormat> {
+  readonly traffic = new Traffic();
+  readonly #options: HttpServerOptions<Format>;
+  readonly #limits: Limits;
+  readonly #compress: boolean;
+  readonly #health: Health;
+  readonly #errorFormat: Format;
+  readonly #active: ActiveExchanges;
+  #isStopping = false;
+
+  constructor(options: HttpServerOptions<Format>, limits: Limits, compress: boolean) {
+    this.#options = options;
+    this.#limits = limits;
+    this.#compress = compress;
+    this.#active = new ActiveExchanges(limits, (exchange) =>
+      this.#fail(exchange, apiErrors.timeout('request did not complete within the allotted timeout')),
+    );
+    const format = options.renderer.negotiate(undefined, 'item');
+    if (format === undefined) throw new TypeError('a renderer without a default format');
+    this.#errorFormat = format;
+    const shutdown = { name: 'shutdown', of: 'readyz', check: () => this.#whyStopping() } as const;
+    this.#health = createHealth([...(options.health ?? []), shutdown], (check, reason) =>
+      options.log.warn({ check, reason }, 'a health check fails'),
+    );
+  }
+
+  #whyStopping(): string | undefined {
+    return this.#isStopping ? 'the server is being stopped' : undefined;
+  }
+
+  /** Answers what node would answer without a Status, or not at all. */
+  watchOver(server: Server): void {
+    const { log } = this.#options;
+    server.on('clientError', (error: Error & { code?: string }, socket) => {
+      this.traffic.badConnections++;
+      // What is being written cannot be followed by another answer.
+      if (this.#active.isAnswering(socket)) socket.destroy();
+      else refuseConnection(error, socket);
+    });
+    server.on('tlsClientError', () => void this.traffic.badConnections++);
+    server.on('drop', () => void this.traffic.badConnections++);
+    server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+      this.take(
+        request,
+        response,
+        new ApiError({ code: 417, reason: 'BadRequest', message: 'unknown expectation' }),
+      );
+    });
+    server.on('error', (err) => log.error({ err }, 'the listening socket of the API fails'));
+  }
+
+  dispose(): void {
+    this.#active[Symbol.dispose]();
+  }
+
+  async stop(server: Server): Promise<void> {
+    this.#isStopping = true;
+    await this.#active.close(server);
+    this.dispose();
+  }
+
+  /** @param refusal what the request is answered with, whatever it says. */
+  take(request: IncomingMessage, response: ServerResponse, refusal?: ApiError): void {
+    // Writing to a client that has gone is an error event, which nobody else listens to.
+    response.on('error', ignore);
+    const exchange = new Exchange(request, response);
+    this.#active.add(exchange);
+    if (this.#isStopping) response.shouldKeepAlive = false;
+    if (refusal === undefined) void this.#serve(exchange);
+    else {
+      this.#fail(exchange, refusal);
+      this.#done(exchange, undefined);
+    }
+  }
+
+  async #serve(exchange: Exchange): Promise<void> {
+    let kind: 'mutating' | 'readonly' | undefined;
+    try {
+      const { request } = exchange;
+      const method = request.method ?? '';
+      if (request.headers.host === undefined && request.httpVersionMinor > 0) {
+        throw apiErrors.badRequest('missing required Host header');
+      }
+      const { path, query: queryText } = splitTarget(request.url ?? '/');
+      const query = new URLSearchParams(queryText);
+      if (this.#sendHealth(exchange, method, path, query)) return;
+      if (this.#isStopping) throw apiErrors.unavailable('the server is being stopped');
+      const user = this.#options.authenticate(request.headers.authorization);
+      if (user === undefined) throw apiErrors.unauthorized();
+      const target = readPath(path);
+      const route =
+        target.kind === 'plain' ? undefined : routeRequest(this.#options.registry, target, method, query);
+      if (route !== undefined) {
+        exchange.verb = route.verb;
+        exchange.resource = route.resource.storeName;
+        exchange.isWatch = route.verb === 'watch';
+      }
+      if (!exchange.isWatch) kind = this.#enter(route);
+      if (target.kind === 'plain') this.#sendPlain(exchange, method, target.path, query);
+      else if (route !== undefined) {
+        const format = this.#negotiate(exchange, route.verb, query);
+        const { body, patchType } = await readResourceBody(exchange, route, {
+          limitBytes: this.#limits.bodyBytes,
+          traffic: this.traffic,
+          decodeProtobuf: this.#options.decodeProtobuf,
+        });
+        if (exchange.isAbandoned) return;
+        const resourceRequest = new ExchangeRequest(exchange, route, { body, patchType, query, user });
+        await this.#send(exchange, await this.#options.verbs.handle(resourceRequest), format);
+      }
+    } catch (error) {
+      this.#fail(exchange, error);
+    } finally {
+      this.#done(exchange, kind);
+    }
+  }
+
+  #done(exchange: Exchange, kind: 'mutating' | 'readonly' | undefined): void {
+    if (kind !== undefined) this.traffic.inFlight[kind]--;
+    this.#active.delete(exchange);
+    const seconds = (performance.now() - exchange.startedMs) / 1000;
+    const { response, verb, resource } = exchange;
+    this.traffic.done(verb, resource, response.headersSent ? response.statusCode : 499, seconds);
+  }
+
+  /** @throws {ApiError} 429 */
+  #enter(route: ResourceRoute | undefined): 'mutating' | 'readonly' {
+    const kind =
+      route === undefined || route.verb === 'get' || route.verb === 'list' ? 'readonly' : 'mutating';
+    const limit = kind === 'mutating' ? this.#limits.mutatingInFlight : this.#limits.readonlyInFlight;
+    if (this.traffic.inFlight[kind] >= limit) {
+      this.traffic.rejected++;
+      throw apiErrors.tooManyRequests(1);
+    }
+    this.traffic.inFlight[kind]++;
+    return kind;
+  }
+
+  #negotiate(exchange: Exchange, verb: ResourceRoute['verb'], query: URLSearchParams): Format {
+    const what =
+      verb === 'watch' ? 'watch' : verb === 'list' || verb === 'deletecollection' ? 'list' : 'item';
+    const format = this.#options.renderer.negotiate(exchange.request.headers.accept, what, query);
+    if (format === undefined) throw apiErrors.notAcceptable(acceptedFormats);
+    return format;
+  }
+
+  #sendHealth(exchange: Exchange, method: string, path: string, query: URLSearchParams): boolean {
+    const answer = this.#health.answer(path, query);
+    if (answer === undefined) return false;
+    if (method !== 'GET') throw plainMethodNotAllowed();
+    const { 'content-type': contentType = 'text/plain', ...headers } = answer.headers;
+    sendWhole(exchange, answer.code, contentType, answer.body, Object.entries(headers).flat());
+    return true;
+  }
+
+  #sendPlain(exchange: Exchange, method: string, path: string, query: URLSearchParams): void {
+    const { headers } = exchange.request;
+    // What is not there is 404 for all methods, what is there 405 for all but GET.
+    for (const route of this.#options.routes) {
+      const answer = route({ method: 'GET', path, query, headers });
+      if (answer === undefined) continue;
+      if (method !== 'GET') throw plainMethodNotAllowed();
+      const { 'content-type': contentType = 'text/plain', ...more } = answer.headers;
+      this.traffic.sentBytes += sendWhole(
+        exchange,
+        answer.code,
+        contentType,
+        answer.body,
+        Object.entries(more).flat(),
+      );
+      return;
+    }
+    throw apiErrors.noRoute();
+  }
+
+  async #send(exchange: Exchange, answer: ResourceAnswer, format: Format): Promise<void> {
+    if (exchange.isAbandoned) return;
+    const { renderer } = this.#options;
+    const { traffic } = this;
+    switch (answer.kind) {
+      case 'item': {
+        const body = renderer.renderItem(answer.item, format, new Date());
+        traffic.sentBytes +=
+          typeof body === 'string' && body.length >= compressFromUnits && this.#mayCompress(exchange)
+            ? await sendPieces(exchange, answer.code, format.contentType, [body], true)
+            : sendWhole(exchange, answer.code, format.contentType, body);
+        return;
+      }
+      case 'status': {
+        const body = renderer.renderError(answer.body, format);
+        traffic.sentBytes += sendWhole(exchange, answer.code, format.contentType, body);
+        return;
+      }
+      case 'list': {
+        const pieces = renderer.renderList(answer.list, format, new Date());
+        const compress = this.#mayCompress(exchange);
+        traffic.sentBytes += await sendPieces(exchange, 200, format.contentType, pieces, compress);
+        return;
+      }
+      case 'watch':
+        exchange.isWatch = true;
+        await streamWatch(exchange, answer.watch, {
+          renderer,
+          format,
+          traffic,
+          told: (error) => this.#told(exchange, error),
+        });
+    }
+  }
+
+  #mayCompress({ request }: Exchange): boolean {
+    return (
+      this.#compress &&
+      /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))/.test(String(request.headers['accept-encoding']))
+    );
+  }
+
+  /** What the client is told of an error; the rest goes to the log. */
+  #told(exchange: Exchange, error: unknown): ApiError {
+    if (error instanceof ApiError) return error;
+    const { auditId, verb, resource } = exchange;
+    this.#options.log.error({ err: error, auditId, verb, resource }, 'a request to the API has failed');
+    return apiErrors.internal(`see the log of the server for the audit id ${auditId}`);
+  }
+
+  /** Answers with a Status, where anybody still waits for it. Never throws: nobody is left who could catch it. */
+  #fail(exchange: Exchange, error: unknown): void {
+    if (error instanceof ClientGoneError || exchange.isAbandoned) return;
+    try {
+      this.#sendStatus(exchange, error);
+    } catch (err) {
+      const { auditId } = exchange;
+      this.#options.log.error({ err, auditId }, 'an error of the API cannot be told to its client');
+      exchange.destroy();
+    }
+  }
+
+  #sendStatus(exchange: Exchange, error: unknown): void {
+    const told = this.#told(exchange, error);
+    const { response } = exchange;
+    if (response.headersSent || response.destroyed) {
+      // Half an answer must not look like a whole one.
+      if (!response.writableEnded) exchange.destroy();
+      return;
+    }
+    const { status } = told;
+    const more: string[] = [];
+    if (told instanceof MethodNotAllowedError) more.push('Allow', told.allow);
+    const retryAfter = status.details?.retryAfterSeconds;
+    if (retryAfter !== undefined && (status.code === 429 || status.code >= 500)) {
+      more.push('Retry-After', String(retryAfter));
+    }
+    const format =
+      this.#options.renderer.negotiate(exchange.request.headers.accept, 'item') ?? this.#errorFormat;
+    const body = this.#options.renderer.renderError(status, format);
+    this.traffic.sentBytes += sendWhole(exchange, status.code, format.contentType, body, more);
+  }
+}
+
+function plainMethodNotAllowed(): MethodNotAllowedError {
+  const message = 'the server does not allow this method on the requested resource';
+  const { status } = new ApiError({ code: 405, reason: 'MethodNotAllowed', message, details: {} });
+  return new MethodNotAllowedError(status, ['GET']);
+}
