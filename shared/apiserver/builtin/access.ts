@@ -37,9 +37,9 @@ export function listAt(value: unknown, ...path: readonly string[]): readonly unk
   return Array.isArray(found) ? found : [];
 }
 
-/** The items of a list of objects, each at its own position. */
+/** The items of a list of objects, each at its own position; an object of its own for what is none, so that it may be changed. */
 export function objectsAt(value: unknown, ...path: readonly string[]): readonly JsonObject[] {
-  return listAt(value, ...path).map((item) => (isObject(item) ? item : empty));
+  return listAt(value, ...path).map((item) => (isObject(item) ? item : {}));
 }
 
 export function textsAt(value: unknown, ...path: readonly string[]): readonly string[] {

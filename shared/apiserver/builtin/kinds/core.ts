@@ -5,7 +5,7 @@
  */
 import { allVerbs, type Resource, type Strategy, type Verb } from '../../resources/resource.ts';
 import type { JsonObject } from '../../schema/json.ts';
-import { listAt, madeObject, objectsAt, textAt, valueAt } from '../access.ts';
+import { listAt, madeObject, objectsAt, setDefault, textAt, valueAt } from '../access.ts';
 import {
   configMapColumns,
   namespaceColumns,
@@ -182,7 +182,7 @@ const secrets = kindOf({
     prepareForUpdate: (secret, old) => {
       mergeStringData(secret);
       // A client that says nothing of the type does not mean another one.
-      if (textAt(secret, 'type') === '') secret['type'] = textAt(old, 'type');
+      setDefault(secret, 'type', textAt(old, 'type'));
     },
     validate: secretCauses,
   },
