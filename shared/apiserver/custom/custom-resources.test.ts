@@ -256,4 +256,74 @@ suite('CustomResources', { timeout: 60_000 }, () => {
     const again = await server.define(crd());
     assert.deepEqual(server.store.list(again.storeName).items, []);
   });
+
+  test('a deletion goes on after a restart', async () => {
+    using directory = new TemporaryDirectory();
+    const store = { path: directory.at('api.db') };
+    const finalizers = ['example.com/hold'];
+    {
+      await using server = await startServer({ store });
+      const resource = await server.define(crd());
+      await settled(server);
+      await server.create(resource, cronTab('held', {}, { finalizers }));
+      await server.delete(kinds.crds, name);
+    }
+    await using server = await startServer({ store });
+    const resource = server.registry.findStored(name);
+    assert.ok(resource !== undefined, 'still served');
+    assert.equal((await refusal(server.create(resource, cronTab('new')))).code, 405);
+    await server.until('the object is being deleted', async () => {
+      const { metadata } = (await server.get(resource, 'held')) as { metadata: JsonObject };
+      return metadata['deletionTimestamp'];
+    });
+    const place = { namespace: 'default', name: 'held' };
+    await server.calls.patch(resource, place, { metadata: { finalizers: null } }, server.signal);
+    await server.until(
+      'the definition is gone',
+      async () => (await server.get(kinds.crds, name)) === undefined,
+    );
+  });
+
+  test('of many that want the same names, each name has one; who is left gets what is free', async () => {
+    await using server = await startServer();
+    const plurals = Array.from({ length: 12 }, (_, index) => `tabs${index}`);
+    const define = (plural: string, index: number): Promise<unknown> =>
+      server.create(
+        kinds.crds,
+        crd([version('v1')], { plural, kind: `Tab${index % 4}`, names: { shortNames: [`t${index % 3}`] } }),
+      );
+    await Promise.all(plurals.map(define));
+    let left = plurals;
+    for (let round = 0; left.length > 0; round++) {
+      const served = await server.until('one of each kind is served', async () => {
+        const kept: string[] = [];
+        for (const plural of left) {
+          const { conditions } = await statusOf(server, `${plural}.stable.example.com`);
+          if (conditions['Established'] === undefined) return undefined;
+          if (conditions['Established'].status === 'True') kept.push(plural);
+        }
+        const asked = new Set(left.map((plural) => Number(plural.slice(4)) % 12));
+        const free = [...asked].filter((index) =>
+          kept.every((plural) => {
+            const other = Number(plural.slice(4));
+            return other % 4 !== index % 4 && other % 3 !== index % 3;
+          }),
+        );
+        // Nobody waits for names that are free.
+        return free.length === 0 && kept;
+      });
+      const held = served.map((plural) => server.registry.findStored(`${plural}.stable.example.com`));
+      const names = held.flatMap((resource) => [resource?.kind, ...(resource?.shortNames ?? [])]);
+      assert.equal(new Set(names).size, names.length);
+      await Promise.all(served.map((plural) => server.delete(kinds.crds, `${plural}.stable.example.com`)));
+      await server.until('they are gone', () =>
+        served.every(
+          (plural) =>
+            server.store.get(kinds.crds.storeName, '', `${plural}.stable.example.com`) === undefined,
+        ),
+      );
+      left = left.filter((plural) => !served.includes(plural));
+      assert.ok(round < 12);
+    }
+  });
 });

@@ -47,8 +47,9 @@ interface Known {
   readonly version: bigint;
 }
 
-/** How often it is looked whether the objects of a definition that goes are gone. */
+/** The objects of a definition that goes are looked at again after this time, or five times as long as it took. */
 const cleanupPauseMs = 100;
+const longestPauseMs = 10_000;
 
 const established: NewCondition = {
   type: 'Established',
@@ -242,6 +243,7 @@ export class CustomResources {
       this.#tell(known, crd.acceptedNames, [{ type: 'Terminating', status, reason, message }], signal);
     if (wasServed) {
       const served = this.#served.get(crd.name);
+      const began = performance.now();
       const left = await deleteInstances(crd, served, { store, calls: this.#calls, signal });
       if (left.errors.length > 0) {
         await say('True', 'InstanceDeletionFailed', `could not issue all deletes: ${left.errors.join(', ')}`);
@@ -249,7 +251,8 @@ export class CustomResources {
       }
       if (left.count > 0) {
         await say('True', 'InstanceDeletionInProgress', 'CustomResource deletion is in progress');
-        return requeueAfter(cleanupPauseMs);
+        const tookMs = performance.now() - began;
+        return requeueAfter(Math.min(longestPauseMs, Math.max(cleanupPauseMs, 5 * tookMs)));
       }
     }
     const present = this.#known.get(crd.name) ?? known;

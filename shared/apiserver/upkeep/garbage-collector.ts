@@ -40,6 +40,8 @@ export interface GarbageCollectorOptions {
 
 type OwnerState = 'absent' | 'present' | 'unknown' | 'waits for dependents';
 
+/** Enough to fill the commits of the store. */
+const orphanedAtOnce = 64;
 /** Uids of objects that were deleted, for references to kinds that are no longer served. */
 const maxAbsent = 500;
 
@@ -215,28 +217,32 @@ export class GarbageCollector implements ObjectListener {
   /** Foreground: when no dependent blocks any more, the object may go. */
   async #deleteDependents(node: Node, item: Item, signal: AbortSignal): Promise<void> {
     await this.#options.caughtUp(signal);
-    let blocked = false;
-    for (const dependent of this.#graph.dependentsOf(node.uid)) {
-      const blocks = dependent.owners.some((owner) => owner.uid === node.uid && owner.blocks);
-      blocked ||= blocks;
-      if (blocks && !dependent.foreground) this.#options.queue.add(dependent.uid);
+    // They were asked about when this deletion began, or when they came.
+    for (const { owners } of this.#graph.dependentsOf(node.uid)) {
+      if (owners.some((owner) => owner.uid === node.uid && owner.blocks)) return;
     }
-    if (!blocked) await this.#removeFinalizer(item, foregroundFinalizer, signal);
+    await this.#removeFinalizer(item, foregroundFinalizer, signal);
   }
 
   async #orphanDependents(node: Node, item: Item, signal: AbortSignal): Promise<void> {
     await this.#options.caughtUp(signal);
-    const { store, registry } = this.#options;
-    for (const dependent of this.#graph.dependentsOf(node.uid)) {
-      const resource = registry.findStored(dependent.storeName);
-      const latest = store.get(dependent.storeName, dependent.namespace, dependent.name);
-      if (resource === undefined || latest?.uid !== dependent.uid) continue;
-      const dependentItem = Item.ofStored(resource, latest);
-      const { owners } = ownershipIn(metadataOf(dependentItem.object));
-      const left = owners.filter(({ uid }) => uid !== node.uid);
-      if (left.length < owners.length) await this.#removeReferences(dependentItem, owners, left, signal);
-    }
+    const dependents = [...this.#graph.dependentsOf(node.uid)].values();
+    const work = async (): Promise<void> => {
+      for (const dependent of dependents) await this.#orphan(dependent, node.uid, signal);
+    };
+    await Promise.all(Array.from({ length: orphanedAtOnce }, work));
     await this.#removeFinalizer(item, orphanFinalizer, signal);
+  }
+
+  async #orphan(dependent: Node, owner: string, signal: AbortSignal): Promise<void> {
+    const { store, registry } = this.#options;
+    const resource = registry.findStored(dependent.storeName);
+    const latest = store.get(dependent.storeName, dependent.namespace, dependent.name);
+    if (resource === undefined || latest?.uid !== dependent.uid) return;
+    const item = Item.ofStored(resource, latest);
+    const { owners } = ownershipIn(metadataOf(item.object));
+    const left = owners.filter(({ uid }) => uid !== owner);
+    if (left.length < owners.length) await this.#removeReferences(item, owners, left, signal);
   }
 
   async #removeReferences(

@@ -30,16 +30,18 @@ export interface NamespaceDeletionOptions {
   readonly queue: WorkQueue;
 }
 
-/** Changes in a namespace that goes are gathered this long before it is looked at again. */
+/** Changes in a namespace that goes are gathered at least this long before it is looked at again. */
 const gatherMs = 20;
+/** And so many times as long as looking took, so that a namespace with much in it leaves time for all else. */
+const gatherShare = 5;
 /** A namespace that waits for finalizers is looked at again after this time at the latest. */
 const longestWaitMs = 15_000;
 const pageLimit = 500;
 
 export class NamespaceDeletion implements ObjectListener {
   readonly #options: NamespaceDeletionOptions;
-  /** Those that are being deleted. */
-  readonly #terminating = new Set<string>();
+  /** Those that are being deleted, and how long it took to look at them last, in milliseconds. */
+  readonly #terminating = new Map<string, number>();
   #finished = 0;
 
   constructor(options: NamespaceDeletionOptions) {
@@ -61,11 +63,13 @@ export class NamespaceDeletion implements ObjectListener {
     if (object.resource === storeName) {
       if (type === 'DELETED') this.#terminating.delete(object.name);
       else if (object.text.includes('"deletionTimestamp"') && ownershipOf(object).deleting) {
-        this.#terminating.add(object.name);
+        this.#terminating.set(object.name, this.#terminating.get(object.name) ?? 0);
         queue.add(object.name);
       }
-    } else if (object.namespace !== '' && this.#terminating.has(object.namespace)) {
-      queue.addAfter(object.namespace, gatherMs);
+    } else if (object.namespace !== '') {
+      const tookMs = this.#terminating.get(object.namespace);
+      if (tookMs === undefined) return;
+      queue.addAfter(object.namespace, Math.min(longestWaitMs, Math.max(gatherMs, gatherShare * tookMs)));
     }
   }
 
@@ -79,7 +83,9 @@ export class NamespaceDeletion implements ObjectListener {
     const finalizers = listOf(spec, 'finalizers');
     if ((fieldOf(metadata, 'deletionTimestamp') ?? null) === null || !finalizers.includes(finalizer))
       return done;
+    const began = performance.now();
     const report = await this.#deleteContent(name, signal);
+    if (this.#terminating.has(name)) this.#terminating.set(name, performance.now() - began);
     const place = { namespace: '', name };
     try {
       const updated = await this.#tell(resource, place, object, report, signal);
