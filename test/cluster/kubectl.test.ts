@@ -1,6 +1,7 @@
 // What a person does with kubectl.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 
 import { Cluster } from './cluster.fixture.ts';
 
@@ -246,8 +247,20 @@ describe('commands', () => {
 
   test('wait for a deletion', async () => {
     await kubectl('create', 'configmap', 'waited', '--from-literal=a=1');
-    const waiting = kubectl('wait', 'cm/waited', '--for=delete', '--timeout=30s');
+    const finalizers = (value: unknown) =>
+      kubectl(
+        'patch',
+        'cm',
+        'waited',
+        '--type=merge',
+        '-p',
+        JSON.stringify({ metadata: { finalizers: value } }),
+      );
+    await finalizers(['suite.example/hold']);
     await kubectl('delete', 'cm', 'waited', '--wait=false');
+    const waiting = kubectl('wait', 'cm/waited', '--for=delete', '--timeout=30s');
+    await delay(2000);
+    await finalizers(null);
     await waiting;
   });
 
