@@ -4,6 +4,7 @@
  * @module
  */
 import type { Server } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 
 import type { Exchange } from './exchange.ts';
@@ -18,6 +19,7 @@ const flushMs = 500;
 export class ActiveExchanges implements Disposable {
   readonly #limits: Limits;
   readonly #exchanges = new Set<Exchange>();
+  readonly #sockets = new Set<Socket>();
   readonly #sweep: NodeJS.Timeout;
 
   /**
@@ -39,6 +41,14 @@ export class ActiveExchanges implements Disposable {
 
   delete(exchange: Exchange): void {
     this.#exchanges.delete(exchange);
+  }
+
+  /** From now on `close` knows the server's connections, also those that never get as far as HTTP. */
+  follow(server: Server): void {
+    server.on('connection', (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.once('close', () => this.#sockets.delete(socket));
+    });
   }
 
   /** Whether an answer is being written to a connection. */
@@ -79,7 +89,7 @@ export class ActiveExchanges implements Disposable {
       // What is left then are connections without a request, and clients that do not take their answer.
       if (now < deadline && (quietSinceMs === undefined || now - quietSinceMs < flushMs)) return;
       for (const exchange of this.#exchanges) exchange.abort();
-      server.closeAllConnections();
+      for (const socket of this.#sockets) socket.destroy();
     }, pollMs);
     await closed;
     clearInterval(poll);

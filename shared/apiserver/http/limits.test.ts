@@ -5,6 +5,7 @@ import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 
+import { issueAuthority, issueServerCertificate } from '../access/certificate.ts';
 import type { ResourceAnswer, ResourceRequest } from '../verbs/request.ts';
 import type { HttpServer } from './server.ts';
 import { echo, serveThings, token } from './server.fixture.ts';
@@ -203,4 +204,24 @@ test('stopping waits no longer than it is told for what does not end', async () 
   assert.equal(await begun, 'cut off');
   assert.equal(gate.begun[0]?.signal.aborted, true);
   gate.letGo();
+});
+
+test('stopping does not wait for a client that has not said anything yet, with TLS or without', async () => {
+  const authority = issueAuthority('test', { now: new Date(), days: 1 });
+  const tls = issueServerCertificate(authority, ['127.0.0.1'], { now: new Date(), days: 1 });
+  for (const options of [{}, { tls }]) {
+    // Longer than the test may take.
+    const server = await serveThings(undefined, {
+      ...options,
+      limits: { headersTimeoutMs: 600_000, requestTimeoutMs: 600_000, stopMs: 600_000 },
+    });
+    const silent = dial(server);
+    await once(silent, 'connect');
+    // It is known to the server once a later one was answered or refused.
+    const other = dial(server);
+    other.write('GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');
+    await text(other).catch(() => undefined);
+    await server[Symbol.asyncDispose]();
+    if (!silent.closed) await once(silent, 'close');
+  }
 });

@@ -61,6 +61,7 @@ export class RequestServer<Format extends AnswerFormat> {
   /** Answers what node would answer without a Status, or not at all. */
   watchOver(server: Server): void {
     const { log } = this.#options;
+    this.#active.follow(server);
     server.on('clientError', (error: Error & { code?: string }, socket) => {
       this.traffic.badConnections++;
       // What is being written cannot be followed by another answer.
