@@ -13,7 +13,7 @@ import type { Metrics } from '../observe/metrics.ts';
 import { prepareAccess } from './access/access.ts';
 import { ensurePrivateDirectory } from './access/private-files.ts';
 import { builtinResources, customResourceDefinitions } from './builtin/builtin.ts';
-import { crdStrategy } from './custom/crd-strategy.ts';
+import { crdStatus, crdStrategy } from './custom/crd-strategy.ts';
 import { CustomResources } from './custom/custom-resources.ts';
 import { discoveryRoutes } from './discovery/routes.ts';
 import { serveHttp } from './http/server.ts';
@@ -81,7 +81,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
 
   const registry = new Registry();
   for (const versions of builtinResources()) registry.add(versions);
-  registry.add([customResourceDefinitions(crdStrategy)]);
+  registry.add([customResourceDefinitions(crdStrategy, crdStatus)]);
   const verbs = stack.use(
     new Verbs({ store, registry, ...(options.admission && { admission: options.admission }) }),
   );
