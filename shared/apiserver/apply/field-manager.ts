@@ -32,6 +32,7 @@ import { prune } from './prune.ts';
 import { removeFields } from './remove.ts';
 import type { ApplyType } from './type.ts';
 import { conformed } from './typed-sets.ts';
+import { updatedEntries } from './updated-entries.ts';
 import { problemsOf } from './validate.ts';
 
 /** A write as the bookkeeping sees it. */
@@ -141,10 +142,33 @@ export function trackUpdate(
   assertNesting(updated, 'the object');
   const before = live === undefined ? {} : withEntries(live, undefined);
   const object = withEntries(updated, undefined);
+  if (live !== undefined) {
+    const isOfObject = (context.subresource ?? '') === '';
+    const entries = updatedEntries(
+      entriesOf(live),
+      isOfObject ? entriesOf(updated) : undefined,
+      context.type,
+      { ...identity(context), operation: 'Update', time: timeText(context.now) },
+      () => without(compare(before, object, context.type), resetSet(context)),
+    );
+    if (entries !== undefined) return withEntries(object, entries);
+  } else if (managersOfUpdate(live, updated, context).size === 0) {
+    return withCreator(object, context);
+  }
+  return trackInFull(live, updated, context);
+}
+
+/** What `trackUpdate` does, for all cases and without its short ways; it is what these are tested against. */
+export function trackInFull(
+  live: JsonObject | undefined,
+  updated: JsonObject,
+  context: WriteContext,
+): JsonObject {
+  const before = live === undefined ? {} : withEntries(live, undefined);
+  const object = withEntries(updated, undefined);
   const managers = managersOfUpdate(live, updated, context);
   // An object whose ownership is not recorded stays so until somebody applies to it.
   if (managers.size === 0 && live !== undefined) return object;
-  if (managers.size === 0) return withCreator(object, context);
   return withEntries(object, encodeManagedFields(updatedManagers(before, object, managers, context)));
 }
 

@@ -74,19 +74,9 @@ export function isReset(entries: unknown): boolean {
   return entries.length === 0 || (isObject(entries[0]) && Object.keys(entries[0]).length === 0);
 }
 
-/** The entries in the API server's order: by operation, time, name, version, subresource. */
 export function encodeManagedFields(managers: Managers): JsonObject[] {
-  return [...managers.values()]
-    .sort((a, b) => {
-      return (
-        order(a.operation, b.operation) ||
-        secondsOf(a.time) - secondsOf(b.time) ||
-        order(a.name, b.name) ||
-        order(a.apiVersion, b.apiVersion) ||
-        order(a.subresource, b.subresource)
-      );
-    })
-    .map(({ name, operation, apiVersion, subresource, time, fields }) => ({
+  return sortedEntries(
+    [...managers.values()].map(({ name, operation, apiVersion, subresource, time, fields }) => ({
       ...(name === '' ? {} : { manager: name }),
       operation,
       apiVersion,
@@ -94,7 +84,22 @@ export function encodeManagedFields(managers: Managers): JsonObject[] {
       fieldsType: 'FieldsV1',
       fieldsV1: toFieldsV1(fields),
       ...(subresource === '' ? {} : { subresource }),
-    }));
+    })),
+  );
+}
+
+/** The entries in the API server's order: by operation, time, name, version, subresource. Sorts in place. */
+export function sortedEntries(entries: JsonObject[]): JsonObject[] {
+  const text = (entry: JsonObject, field: string): string => (entry[field] ?? '') as string;
+  return entries.sort((a, b) => {
+    return (
+      order(text(a, 'operation'), text(b, 'operation')) ||
+      secondsOf(text(a, 'time')) - secondsOf(text(b, 'time')) ||
+      order(text(a, 'manager'), text(b, 'manager')) ||
+      order(text(a, 'apiVersion'), text(b, 'apiVersion')) ||
+      order(text(a, 'subresource'), text(b, 'subresource'))
+    );
+  });
 }
 
 function order(a: string, b: string): number {
@@ -107,7 +112,7 @@ function secondsOf(time: string | undefined): number {
 }
 
 /** How many entries of updates an object keeps (k8s.io/apimachinery `DefaultMaxUpdateManagers`). */
-const maxUpdateManagers = 10;
+export const maxUpdateManagers = 10;
 
 /** Folds the oldest updates of a version into one entry, `ancient-changes`, where there are too many. */
 export function withoutAncient(managers: Managers): Managers {

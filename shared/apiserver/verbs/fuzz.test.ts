@@ -68,7 +68,7 @@ const word = fc.constantFrom(
     '',
   ],
 );
-const text = fc.oneof(
+const anyText = fc.oneof(
   word,
   fc.constantFrom(
     'example.com/v1',
@@ -112,7 +112,7 @@ const text = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 12 }),
 );
 const scalar = fc.oneof(
-  text,
+  anyText,
   fc.integer(),
   fc.constantFrom(null, true, false, 0, -1, 1e300, -0, 2n ** 62n, 0.5),
 );
@@ -121,7 +121,7 @@ const { json } = fc.letrec<{ json: unknown }>((tie) => ({
     { maxDepth: 4, depthSize: 'medium' },
     scalar,
     fc.array(tie('json'), { maxLength: 4 }),
-    fc.array(fc.tuple(fc.oneof(word, text), tie('json')), { maxLength: 5 }).map((fields) => {
+    fc.array(fc.tuple(fc.oneof(word, anyText), tie('json')), { maxLength: 5 }).map((fields) => {
       const object: JsonObject = {};
       for (const [name, value] of fields) {
         Object.defineProperty(object, name, { value, enumerable: true, writable: true, configurable: true });
@@ -146,9 +146,9 @@ const nearly = fc
       ...object,
       [outer]: isDeep && typeof part === 'object' ? { ...part, [inner]: value } : value,
     };
-    return changed as JsonObject;
+    return changed;
   });
-const operation = fc.record({ op: text, path: text, from: text, value: json }, { requiredKeys: [] });
+const operation = fc.record({ op: anyText, path: anyText, from: anyText, value: json }, { requiredKeys: [] });
 const deep = fc.integer({ min: 100, max: 3_000 }).map((levels) => {
   let value: unknown = 1;
   for (let level = 0; level < levels; level++) value = level % 2 === 0 ? [value] : { spec: value };
@@ -183,7 +183,7 @@ const parameter = fc.constantFrom(
   ...['gracePeriodSeconds', 'propagationPolicy', 'orphanDependents'],
 );
 const parameterValue = fc.oneof(
-  text,
+  anyText,
   fc.constantFrom(
     'true',
     'false',
@@ -226,7 +226,7 @@ const request = fc.record({
   ),
   kind: fc.constantFrom('widget', 'widget2', 'pod', 'lease', 'namespace'),
   subresource: fc.constantFrom(undefined, undefined, 'status', 'scale', 'finalize'),
-  name: fc.oneof(fc.constantFrom('a', 'b', 'new'), text),
+  name: fc.oneof(fc.constantFrom('a', 'b', 'new'), anyText),
   namespace: fc.constantFrom('default', 'other', ''),
   patchType: fc.constantFrom(...patchMediaTypes, undefined),
   query,
