@@ -42,6 +42,7 @@ export function updatedEntries(
   const written = union(modified, added);
   const lost = union(written, removed);
   const mine = ownable(written);
+  const losesNothing = ownable(removed).isEmpty;
   const id = managerId(writer);
   const entries: JsonObject[] = [];
   let own: FieldSet | undefined;
@@ -53,7 +54,7 @@ export function updatedEntries(
       entries.push(entry);
       continue;
     }
-    if (isOwn && removed.isEmpty && containsAll(fieldOf(entry, 'fieldsV1'), mine)) {
+    if (isOwn && losesNothing && containsAll(fieldOf(entry, 'fieldsV1'), mine)) {
       entries.push({ ...entry, time: writer.time });
       isKept = true;
       continue;
