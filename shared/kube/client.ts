@@ -24,6 +24,7 @@ import {
   type Query,
   searchParams,
 } from './connection.ts';
+import { type ListStreamOptions, streamList } from './list-stream.ts';
 import {
   apiVersionOf,
   describeTarget,
@@ -88,6 +89,18 @@ export class KubeClient implements Disposable {
   ): Promise<KubeList<T>> {
     const { signal, timeoutMs = LIST_TIMEOUT_MS, ...query } = options;
     return this.#call('list', type, target, { method: 'GET', query, signal, timeoutMs });
+  }
+
+  /**
+   * As `list`, with each item handed to `onItem` as JSON while the list arrives: no more of it is held in memory than
+   * one item and what the connection has buffered, and the event loop goes on in between.
+   *
+   * @throws besides what calls throw, and what `onItem` throws: {@link RampartError} `LIMIT` for an item that is too long.
+   *   Items before an error have been handed out.
+   */
+  listItems(type: ResourceType, target: Target, options: ListStreamOptions): Promise<KubeList['metadata']> {
+    const listed = { what: `list ${describeTarget(type, target)}`, path: resourcePath(type, target) };
+    return streamList(this.#connection, listed, options);
   }
 
   /** @throws {KubeError} {@link isAlreadyExists} when there is one of that name. */

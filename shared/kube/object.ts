@@ -128,3 +128,9 @@ export function describeTarget(type: ResourceType, { namespace, name, subresourc
   const scope = namespace !== undefined && name === undefined ? `in namespace ${where}` : where;
   return [subresource === undefined ? type.plural : `${type.plural}/${subresource}`, scope].join(' ').trim();
 }
+
+/** `namespace/name`, or `name` for what has no namespace. */
+export function objectKey({ metadata }: KubeObject): string {
+  const { namespace, name } = metadata;
+  return namespace === undefined || namespace === '' ? `${name}` : `${namespace}/${name}`;
+}

@@ -1,0 +1,85 @@
+/**
+ * Where a JSON value ends, in bytes that come in pieces.
+ *
+ * @module
+ */
+
+const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
+const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
+
+/**
+ * Finds the end of one value after the other. It follows strings and the depth of brackets and nothing else: of a
+ * value that is JSON it finds the end, and that one is JSON shows when it is parsed. Bytes of UTF-8 beyond
+ * ASCII are none that it looks for, so a piece may end inside of a character.
+ */
+export class JsonScanner {
+  /** Open brackets; a value that is none of an object, a list or a string has none all the time. */
+  #depth = 0;
+  #inString = false;
+  #escaped = false;
+
+  /** Begins with the first byte of a value; returns whether one can begin so. `scan` gets that byte again. */
+  begin(byte: number): boolean {
+    this.#depth = 0;
+    this.#inString = false;
+    this.#escaped = false;
+    const bracket = byte === OPEN_OBJECT || byte === OPEN_ARRAY || byte === QUOTE;
+    // A number, true, false, null.
+    return bracket || byte === 0x2d || (byte >= 0x30 && byte <= 0x39) || (byte >= 0x61 && byte <= 0x7a);
+  }
+
+  /** Goes on in `bytes` from `at`: where the value ends, or -1 when it goes on in the next piece. */
+  scan(bytes: Uint8Array, at: number): number {
+    const { length } = bytes;
+    let depth = this.#depth;
+    let index = at;
+    while (index < length) {
+      if (this.#inString) {
+        index = this.#endOfString(bytes, index);
+        if (index === -1) break;
+        if (depth === 0) return index;
+      }
+      let byte = 0;
+      // The inner loop runs over every byte outside of strings, so it does nothing but look.
+      while (index < length) {
+        byte = bytes[index++] as number;
+        if (byte === QUOTE) {
+          this.#inString = true;
+          break;
+        }
+        if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) {
+          depth++;
+        } else if (byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) {
+          if (depth === 0) return index - 1;
+          if (--depth === 0) return index;
+        } else if (depth === 0 && (byte === COMMA || byte <= 0x20)) {
+          return index - 1;
+        }
+      }
+    }
+    this.#depth = depth;
+    return -1;
+  }
+
+  /** The index after the quote that ends the string, or -1. */
+  #endOfString(bytes: Uint8Array, at: number): number {
+    const { length } = bytes;
+    let index = at;
+    if (this.#escaped && index < length) {
+      this.#escaped = false;
+      index++;
+    }
+    while (index < length) {
+      const byte = bytes[index++];
+      if (byte === QUOTE) {
+        this.#inString = false;
+        return index;
+      }
+      if (byte === BACKSLASH) {
+        if (index === length) this.#escaped = true;
+        index++;
+      }
+    }
+    return -1;
+  }
+}

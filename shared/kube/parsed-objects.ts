@@ -1,0 +1,51 @@
+/**
+ * The objects that were read last.
+ *
+ * @module
+ */
+import { errorCodes, RampartError } from '../observe/errors.ts';
+
+/** So many objects by key; the one whose last read is longest ago goes first. */
+export class ParsedObjects<T> {
+  readonly #limit: number;
+  /** In the order of their last read. */
+  readonly #objects = new Map<string, T>();
+
+  /** @throws {RampartError} `INPUT` for a limit that is none. */
+  constructor(limit: number) {
+    if (!Number.isSafeInteger(limit) || limit < 0) {
+      throw new RampartError(errorCodes.INPUT, {
+        what: `a limit of ${limit} objects`,
+        why: 'it is no whole number of at least 0',
+      });
+    }
+    this.#limit = limit;
+  }
+
+  get(key: string): T | undefined {
+    const object = this.#objects.get(key);
+    if (object === undefined) return undefined;
+    this.#objects.delete(key);
+    this.#objects.set(key, object);
+    return object;
+  }
+
+  /** As `get`, which does not count as a read. */
+  peek(key: string): T | undefined {
+    return this.#objects.get(key);
+  }
+
+  set(key: string, object: T): void {
+    this.#objects.delete(key);
+    this.#objects.set(key, object);
+    if (this.#objects.size <= this.#limit) return;
+    for (const oldest of this.#objects.keys()) {
+      this.#objects.delete(oldest);
+      return;
+    }
+  }
+
+  delete(key: string): void {
+    this.#objects.delete(key);
+  }
+}

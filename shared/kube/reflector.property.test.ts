@@ -1,0 +1,208 @@
+// A thousand faults between the reflector and a server: whatever comes, the cache converges, and no object goes back.
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import { KubeClient } from './client.ts';
+import { type CollectionServer, startCollectionServer } from './collection-server.fixture.ts';
+import { anonymous } from './credentials.ts';
+import { type Asked, type Fault, startFaultProxy, subjectOf } from './fault-proxy.fixture.ts';
+import { IndexedCache } from './indexed-cache.ts';
+import type { KubeObject, ResourceType } from './object.ts';
+import { runReflector } from './reflector.ts';
+import { isOlder } from './resource-version.ts';
+
+const FAULTS = 1000;
+const seed = Number(process.env['RAMPART_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
+const pods: ResourceType = { group: '', version: 'v1', plural: 'pods', kind: 'Pod', namespaced: true };
+
+/** mulberry32: the same numbers for the same seed. */
+function randomFrom(start: number): () => number {
+  let state = start;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** A fault for a request, each kind as likely as the others. */
+function randomFault(random: () => number, { watch }: Asked): Fault {
+  const upTo = (limit: number): number => Math.floor(random() * limit);
+  const afterBytes = upTo(2000);
+  const pick = [
+    (): Fault => ({ kind: 'status', code: [500, 502, 503, 504, 429, 403, 404, 400][upTo(8)] as number }),
+    (): Fault => ({ kind: 'refuse' }),
+    (): Fault => ({ kind: 'silent' }),
+    (): Fault => ({ kind: 'stall', afterBytes }),
+    (): Fault => ({ kind: 'reset', afterBytes }),
+    (): Fault => ({ kind: 'truncate', afterBytes }),
+    (): Fault => ({ kind: 'slow', pieceBytes: 1 + upTo(40), pieces: 1 + upTo(10), pauseMs: upTo(3) }),
+    (): Fault => ({ kind: 'gone', afterLines: upTo(4) }),
+    (): Fault => ({
+      kind: 'garbage',
+      afterLines: upTo(3),
+      text: ['<html>busy</html>', '{', '{"type":"ADDED"}', '{"items":[{}],"metadata":{}}', 'null'][
+        upTo(5)
+      ] as string,
+      contentType: ['text/html', 'application/json'][upTo(2)] as string,
+    }),
+    (): Fault =>
+      watch ? { kind: 'replay', every: 1 + upTo(3), reversed: random() < 0.5 } : { kind: 'stale' },
+    (): Fault => ({ kind: 'bookmarks' }),
+    (): Fault => ({ kind: 'restart', downMs: upTo(20) }),
+  ];
+  return (pick[upTo(pick.length)] as () => Fault)();
+}
+
+/** Changes at random, until `signal` aborts: objects come, change, change their label, go and come again. */
+async function churn(server: CollectionServer, random: () => number, signal: AbortSignal): Promise<number> {
+  let changes = 0;
+  while (!signal.aborted) {
+    const namespace = `n${Math.floor(random() * 3)}`;
+    const name = `pod-${Math.floor(random() * 60)}`;
+    if (random() < 0.35) server.delete(`${namespace}/${name}`);
+    else
+      server.put({ metadata: { name, namespace, labels: { all: 'yes', half: random() < 0.5 ? 'a' : 'b' } } });
+    changes++;
+    if (random() < 0.01) server.compact();
+    if (random() < 0.002) {
+      await server.stop();
+      await sleep(5);
+      await server.listen();
+    }
+    await sleep(random() * 4);
+  }
+  return changes;
+}
+
+interface Watched {
+  readonly cache: IndexedCache<KubeObject>;
+  readonly matches: (object: KubeObject) => boolean;
+  readonly backwards: string[];
+  readonly reflecting: Promise<void>;
+}
+
+function reflect(
+  client: KubeClient,
+  random: () => number,
+  signal: AbortSignal,
+  kind: { readonly pageSize: number; readonly namespace?: string; readonly labelSelector?: string },
+): Watched {
+  const cache = new IndexedCache({
+    type: pods,
+    indexes: { half: ({ metadata }) => [metadata.labels?.['half'] ?? ''] },
+    parsedLimit: 10,
+  });
+  // By key: the newest version that was ever told of, deletions included.
+  const newest = new Map<string, string>();
+  const backwards: string[] = [];
+  cache.subscribe(({ type, key, object }) => {
+    const version = object.metadata.resourceVersion ?? '';
+    const known = newest.get(key);
+    // An object that a list lacks is gone with the last state that was known.
+    const wrong =
+      known !== undefined && (isOlder(version, known) || (version === known && type !== 'deleted'));
+    if (wrong) backwards.push(`${type} ${key} at ${version} after ${known}`);
+    newest.set(key, version);
+  });
+  const reflecting = runReflector({
+    client,
+    cache,
+    signal,
+    ...kind,
+    random,
+    idleTimeoutMs: 60,
+    answerTimeoutMs: 60,
+    healthyMs: 100,
+    backoff: { baseMs: 1, maxMs: 16, jitter: 0.5 },
+  });
+  const { namespace, labelSelector } = kind;
+  const half = /half=(.)/.exec(labelSelector ?? '')?.[1];
+  const matches = ({ metadata }: KubeObject): boolean =>
+    (namespace === undefined || metadata.namespace === namespace) &&
+    (half === undefined || metadata.labels?.['half'] === half);
+  return { cache, matches, backwards, reflecting };
+}
+
+/** Waits until the caches are as the server is; after a minute it says how they differ. */
+async function converged(server: CollectionServer, all: readonly Watched[]): Promise<void> {
+  const differences = (): unknown[] =>
+    all.flatMap(({ cache, matches }) => {
+      const wanted = server.state(matches);
+      const keys = new Set([...wanted.keys(), ...cache.keys()]);
+      return [...keys]
+        .filter((key) => wanted.get(key) !== cache.versionOf(key))
+        .map((key) => [key, 'server', wanted.get(key), 'cache', cache.versionOf(key)]);
+    });
+  for (let round = 0; differences().length > 0 && round < 3000; round++) await sleep(20);
+  assert.deepEqual(differences(), []);
+}
+
+suite('reflector: random faults', () => {
+  test(`${FAULTS} faults: the caches converge and no object goes back (RAMPART_SEED=${seed})`, async (context) => {
+    const random = randomFrom(seed);
+    await using server = await startCollectionServer({ bookmarkMs: 15, firstVersion: 95 });
+    let left = FAULTS;
+    // By what is listed: a third old list in a row would rightly be taken.
+    const stale = new Map<string, number>();
+    await using proxy = await startFaultProxy(server.url, (asked) => {
+      const { url, watch } = asked;
+      const subject = subjectOf(url.pathname + url.search);
+      // That it is watched shows that it was listed.
+      if (watch) stale.delete(subject);
+      // Some answers have to be right for state to move on at all; no three old lists in a row.
+      if (left === 0 || random() < 0.3) return undefined;
+      const fault = randomFault(random, asked);
+      if (fault.kind === 'stale') {
+        stale.set(subject, (stale.get(subject) ?? 0) + 1);
+        if ((stale.get(subject) ?? 0) > 2) return undefined;
+      }
+      left--;
+      return fault;
+    });
+    using client = new KubeClient(
+      { server: new URL(proxy.url), credentials: anonymous, namespace: 'default' },
+      { perSecond: 1e6, burst: 1e6, maxRetries: 1 },
+    );
+    const [stopping, churning] = [new AbortController(), new AbortController()];
+    const all = [
+      { pageSize: 7 },
+      { pageSize: 0, labelSelector: 'all=yes' },
+      { pageSize: 500, namespace: 'n1' },
+      { pageSize: 3, labelSelector: 'half=a' },
+      { pageSize: 20, labelSelector: 'all=yes,half=b' },
+      { pageSize: 5, namespace: 'n2', labelSelector: 'half=b' },
+    ].map((kind) => reflect(client, random, stopping.signal, kind));
+    try {
+      const churned = churn(server, random, churning.signal);
+      while (left > 0) {
+        await sleep(150);
+        // A watch that is well would last for minutes.
+        proxy.breakConnections();
+        left = Math.max(0, left - 1);
+      }
+      churning.abort();
+      const changes = await churned;
+      await converged(server, all);
+      for (const { cache, backwards, matches } of all) {
+        assert.deepEqual(backwards, []);
+        assert.ok(cache.isSynced);
+        // The index is the one that the objects have.
+        for (const half of ['a', 'b']) {
+          const expected = server.state(
+            (object) => matches(object) && object.metadata.labels?.['half'] === half,
+          );
+          const found = cache.keysByIndex('half', half).map((key) => [key, cache.versionOf(key)] as const);
+          assert.deepEqual(new Map(found), expected);
+        }
+      }
+      context.diagnostic(`${changes} changes; faults: ${JSON.stringify(proxy.faults)}`);
+    } finally {
+      churning.abort();
+      stopping.abort();
+      await Promise.all(all.map(({ reflecting }) => reflecting));
+    }
+  });
+});
