@@ -144,7 +144,14 @@ export class FaultProxy implements AsyncDisposable {
         response.writeHead(200, { 'content-type': 'application/json' });
         return void response.end(old);
       }
-      default:
+      case undefined:
+      case 'stall':
+      case 'reset':
+      case 'truncate':
+      case 'slow':
+      case 'replay':
+      case 'bookmarks':
+        break;
     }
     this.#forward(request, response, watch, fault);
   }
@@ -188,14 +195,9 @@ export class FaultProxy implements AsyncDisposable {
   }
 
   #pass(request: IncomingMessage, response: ServerResponse, watch: boolean, fault: Fault | undefined): Pass {
-    switch (fault?.kind) {
-      case 'stall':
-      case 'reset':
-      case 'truncate':
-        return cutting(response, fault.kind, fault.afterBytes);
-      case 'slow':
-        return slow(response, fault);
-      default:
+    if (fault?.kind === 'slow') return slow(response, fault);
+    if (fault?.kind === 'stall' || fault?.kind === 'reset' || fault?.kind === 'truncate') {
+      return cutting(response, fault.kind, fault.afterBytes);
     }
     if (!watch) return (chunk) => void response.write(chunk);
     return this.#lineByLine(response, subjectOf(request.url), fault);
