@@ -111,6 +111,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       authenticate: access.authenticate,
       tls: access.tls,
       listen,
+      // Reading fails where the disk or the database does; the reason goes to the log.
+      health: [{ name: 'store', of: 'readyz', check: () => void store.get('namespaces', '', 'default') }],
       ...(options.limits && { limits: options.limits }),
       log: logger,
       metrics,
