@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
+import { ApiError } from '../resources/api-error.ts';
 import { Bench, itemOf, meta, pod, widget } from './verbs.fixture.ts';
 
 test('a new object gets what only the server sets', async () => {
@@ -277,4 +278,27 @@ test('owners that stand there twice count once', async () => {
   const object = await bench.object('create', { body });
   assert.deepEqual(meta(object)['ownerReferences'], [owner, { ...owner, uid: 'other' }]);
   assert.match(bench.warnings.join(), /duplicate UID\(s\) observed: \[u\]$/);
+});
+
+test('where too much waits for the disk, the client is told to come again', async () => {
+  await using bench = await Bench.open({}, { maxWaitingSize: 5_000 });
+  const answers = await Promise.allSettled(
+    Array.from({ length: 50 }, (_, index) => bench.ask('create', { body: widget(`w${index}`) })),
+  );
+  const refusals = answers.flatMap((answer) =>
+    answer.status === 'rejected' ? [answer.reason as unknown] : [],
+  );
+  assert.ok(refusals.length > 0 && refusals.length < 50);
+  for (const refusal of refusals) {
+    assert.ok(refusal instanceof ApiError);
+    assert.deepEqual([refusal.status.code, refusal.status.details?.retryAfterSeconds], [429, 1]);
+  }
+  const list = await bench.ask('list');
+  assert.equal(list.kind === 'list' && list.list.items.length, 50 - refusals.length);
+});
+
+test('over all namespaces there is only reading', async () => {
+  await using bench = await Bench.open();
+  assert.equal((await bench.refusal('create', { namespace: '', body: widget('a') })).code, 405);
+  assert.equal((await bench.refusal('deletecollection', { namespace: '' })).code, 405);
 });

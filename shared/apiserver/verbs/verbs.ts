@@ -67,6 +67,10 @@ export class Verbs implements Disposable {
       if (!(subresource?.verbs ?? resource.verbs).has(verb)) {
         throw apiErrors.methodNotAllowed(resource, verb);
       }
+      // Over all namespaces, there is only reading.
+      if (resource.namespaced && request.namespace === '' && verb !== 'list' && verb !== 'watch') {
+        throw apiErrors.methodNotAllowed(resource, verb);
+      }
       if (resource.deprecation !== undefined) warnings.push(resource.deprecation);
       return await this.#done(request);
     } catch (error) {
