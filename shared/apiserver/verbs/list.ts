@@ -23,6 +23,14 @@ const minScan = 500;
 export async function list(context: VerbContext, request: ResourceRequest): Promise<ResourceAnswer> {
   const options = listOptions(request);
   const selection = selectionOf(request);
+  const { resource, takesTexts = false } = request;
+  const isWhole = options.limit === 0 && options.continue === '' && selection.isAll;
+  if (takesTexts && isWhole && resource.codec === undefined) {
+    const { namespace } = selection;
+    const version = exactVersion(context, options);
+    const { parts, version: at } = context.store.listTexts(resource.storeName, { namespace, version });
+    return { kind: 'texts', list: { resource, version: at, parts } };
+  }
   return { kind: 'list', list: await listItems(context, request, options, selection) };
 }
 

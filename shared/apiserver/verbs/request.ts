@@ -42,6 +42,8 @@ export interface ResourceRequest {
   /** Of a patch. */
   readonly patchType: PatchMediaType | undefined;
   readonly user: User;
+  /** A whole list may be answered as `texts`: its objects are wanted as they are stored. */
+  readonly takesTexts?: boolean;
   /** For the name of the field manager, where the query has none. */
   readonly userAgent: string | undefined;
   /** For the Warning headers of the answer; the verbs add to it. */
@@ -57,6 +59,14 @@ export interface ItemList {
   readonly continue: string | undefined;
   /** `undefined` where it is not known, as with selectors. */
   readonly remaining: number | undefined;
+}
+
+/** All objects of a kind, as they are stored: for lists that nothing has to be looked into of. */
+export interface ItemTexts {
+  readonly resource: Resource;
+  readonly version: bigint;
+  /** JSON in UTF-8 with a comma between two objects; read when it is asked for, once. Reading may throw `ExpiredError`. */
+  readonly parts: Iterable<Uint8Array>;
 }
 
 /** What a watch gives. */
@@ -77,6 +87,7 @@ export interface ItemWatch {
 export type ResourceAnswer =
   | { readonly kind: 'item'; readonly code: 200 | 201 | 202; readonly item: Item }
   | { readonly kind: 'list'; readonly list: ItemList }
+  | { readonly kind: 'texts'; readonly list: ItemTexts }
   | { readonly kind: 'watch'; readonly watch: ItemWatch }
   /** A Status of success, as some deletions answer. */
   | { readonly kind: 'status'; readonly code: 200 | 202; readonly body: object };
