@@ -71,12 +71,13 @@ export class ExchangeRequest implements ResourceRequest {
   readonly body: Body | undefined;
   readonly patchType: PatchMediaType | undefined;
   readonly user: User;
+  readonly takesTexts: boolean;
   readonly #exchange: Exchange;
 
   constructor(
     exchange: Exchange,
     route: ResourceRoute,
-    parts: Pick<ResourceRequest, 'body' | 'patchType' | 'query' | 'user'>,
+    parts: Pick<ResourceRequest, 'body' | 'patchType' | 'query' | 'user'> & { readonly takesTexts: boolean },
   ) {
     this.#exchange = exchange;
     this.verb = route.verb;
@@ -88,6 +89,7 @@ export class ExchangeRequest implements ResourceRequest {
     this.body = parts.body;
     this.patchType = parts.patchType;
     this.user = parts.user;
+    this.takesTexts = parts.takesTexts;
   }
 
   get userAgent(): string | undefined {

@@ -6,7 +6,7 @@
 import type { StatusFailure } from '../resources/api-error.ts';
 import type { Item } from '../resources/item.ts';
 import type { Resource } from '../resources/resource.ts';
-import type { ItemList, WatchEvent } from '../verbs/request.ts';
+import type { ItemList, ItemTexts, WatchEvent } from '../verbs/request.ts';
 
 /** A form of answer that was agreed on with the client. */
 export interface AnswerFormat {
@@ -27,6 +27,10 @@ export interface Renderer<Format extends AnswerFormat = AnswerFormat> {
   renderItem(item: Item, format: Format, now: Date): string | Uint8Array;
   /** In pieces, each worth a write. */
   renderList(list: ItemList, format: Format, now: Date): Iterable<string>;
+  /** Whether a list in this format can be made of the texts of the store. */
+  takesTexts(format: Format): boolean;
+  /** In pieces, each worth a write. */
+  renderTexts(list: ItemTexts): Iterable<Uint8Array>;
   /** Whole lines. `isFirst`: nothing of this watch was rendered before. */
   renderEvents(
     batch: readonly WatchEvent[],

@@ -136,7 +136,13 @@ export class RequestServer<Format extends AnswerFormat> {
           decodeProtobuf: this.#options.decodeProtobuf,
         });
         if (exchange.isAbandoned) return;
-        const resourceRequest = new ExchangeRequest(exchange, route, { body, patchType, query, user });
+        const resourceRequest = new ExchangeRequest(exchange, route, {
+          body,
+          patchType,
+          query,
+          user,
+          takesTexts: this.#options.renderer.takesTexts(format),
+        });
         await this.#send(exchange, await this.#options.verbs.handle(resourceRequest), format);
       }
     } catch (error) {
@@ -224,6 +230,12 @@ export class RequestServer<Format extends AnswerFormat> {
       }
       case 'list': {
         const pieces = renderer.renderList(answer.list, format, new Date());
+        const compress = this.#mayCompress(exchange);
+        traffic.sentBytes += await sendPieces(exchange, 200, format.contentType, pieces, compress);
+        return;
+      }
+      case 'texts': {
+        const pieces = renderer.renderTexts(answer.list);
         const compress = this.#mayCompress(exchange);
         traffic.sentBytes += await sendPieces(exchange, 200, format.contentType, pieces, compress);
         return;

@@ -30,8 +30,8 @@ export function writeHead(exchange: Exchange, code: number, headers: string[]): 
  * Headers are bytes, but node joins them with a first text in UTF-8 and encodes both, which spoils warnings that are
  * not in ASCII. It does not do so with a Buffer.
  */
-function withWarnings({ warnings }: Exchange, text: string): string | Buffer {
-  return warnings.length > 0 ? Buffer.from(text) : text;
+function withWarnings({ warnings }: Exchange, text: string | Uint8Array): string | Uint8Array {
+  return warnings.length > 0 && typeof text === 'string' ? Buffer.from(text) : text;
 }
 
 /** A whole answer. @returns the length of its body in bytes. */
@@ -65,7 +65,7 @@ export async function sendPieces(
   exchange: Exchange,
   code: number,
   contentType: string,
-  pieces: Iterable<string>,
+  pieces: Iterable<string | Uint8Array>,
   compress: boolean,
 ): Promise<number> {
   const iterator = pieces[Symbol.iterator]();

@@ -84,10 +84,16 @@ function frameOf(list: ItemList, format: Format): readonly [string, string] {
   if (format.shape === 'table') {
     return [tableStart(metadata, layoutOf(resource).definitions, format), tableEnd];
   }
-  const [kind, apiVersion] =
-    format.shape === 'metadata'
-      ? ['PartialObjectMetadataList', `meta.k8s.io/${format.metaVersion}`]
-      : [resource.listKind, apiVersionOf(resource)];
+  if (format.shape === 'object') return listFrame(list);
+  return framed('PartialObjectMetadataList', `meta.k8s.io/${format.metaVersion}`, metadata);
+}
+
+/** What stands before and after the items of a list of objects. */
+export function listFrame(list: ItemList): readonly [string, string] {
+  return framed(list.resource.listKind, apiVersionOf(list.resource), listMetadata(list));
+}
+
+function framed(kind: string, apiVersion: string, metadata: string): readonly [string, string] {
   return [
     `{"kind":${JSON.stringify(kind)},"apiVersion":${JSON.stringify(apiVersion)},"metadata":${metadata},"items":[`,
     ']}',

@@ -7,6 +7,7 @@ import type { Renderer } from '../http/renderer.ts';
 import { renderEvents } from './events.ts';
 import { type Format, negotiate } from './format.ts';
 import { renderBody, renderItem, renderList } from './render.ts';
+import { renderTexts, takesTexts } from './texts.ts';
 
 /**
  * All of this room as one object. Besides what `Renderer` has, `negotiate` takes the query (for `includeObject` and
@@ -16,6 +17,8 @@ export const renderer = {
   negotiate,
   renderItem,
   renderList,
+  takesTexts,
+  renderTexts,
   renderEvents,
   renderError: renderBody,
 } as const satisfies Renderer<Format>;
