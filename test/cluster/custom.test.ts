@@ -89,6 +89,7 @@ const definition = {
           },
         },
         additionalPrinterColumns: [
+          { name: 'Name', type: 'string', jsonPath: '.spec.image', priority: 1 },
           { name: 'Spec', type: 'string', jsonPath: '.spec.cronSpec' },
           { name: 'Replicas', type: 'integer', jsonPath: '.spec.replicas' },
           { name: 'Image', type: 'string', jsonPath: '.spec.image', priority: 1 },
@@ -280,7 +281,7 @@ describe('kubectl', () => {
     assert.match(lines[0] ?? '', /^NAME +SPEC +REPLICAS +AGE$/);
     assert.match(lines[1] ?? '', /^shown +\*\/5 \* \* \* \* +4 +\d+s$/);
     const wide = await cluster.kubectl(['-n', namespace, 'get', 'crontab', 'shown', '-o', 'wide']);
-    assert.match(wide.split('\n')[0] ?? '', /^NAME +SPEC +REPLICAS +IMAGE +AGE$/);
+    assert.match(wide.split('\n')[0] ?? '', /^NAME +NAME +SPEC +REPLICAS +IMAGE +AGE$/);
     assert.match(
       await cluster.kubectl(['-n', namespace, 'get', 'suite', '-o', 'name']),
       /^crontab\.suite\.rampart\.example\/shown$/m,

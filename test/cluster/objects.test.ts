@@ -207,6 +207,15 @@ describe('built-in kinds', () => {
     assert.match(two.status.message, /spec\.containers\[1\]\.name: Duplicate value: "a"/);
   });
 
+  test('a node keeps the status it is created with', async () => {
+    const name = `${namespace}-node`;
+    cluster.removeLater('delete', 'node', name);
+    const made = await core.createNode({
+      body: { metadata: { name }, status: { capacity: { cpu: '4' } } },
+    });
+    assert.deepEqual(made.status?.capacity, { cpu: '4' });
+  });
+
   test('an event is the same in both groups', async () => {
     const now = new Date();
     await core.createNamespacedEvent({

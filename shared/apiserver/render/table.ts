@@ -40,14 +40,15 @@ interface Layout {
 const layouts = new WeakMap<Resource, Layout>();
 
 /**
- * The columns of a kind: its name comes first unless the kind has a column of that name (events show it last), and
- * a kind without columns has when it was created.
+ * The columns of a kind: its name comes first unless the kind has a column of that name (events show it last; a column
+ * `Name` of a custom resource is another one), and a kind without columns has when it was created.
  */
 export function layoutOf(resource: Resource): Layout {
   let layout = layouts.get(resource);
   if (layout === undefined) {
     const own = resource.columns.length === 0 ? [createdColumn] : resource.columns;
-    const columns = own.some(({ name }) => name === 'Name') ? own : [nameColumn, ...own];
+    const isNamed = !resource.isCustom && own.some(({ name }) => name === 'Name');
+    const columns = isNamed ? own : [nameColumn, ...own];
     const definitions = JSON.stringify(
       columns.map(({ name, type, format, description, priority }) => ({
         name,

@@ -118,7 +118,9 @@ function newMetadata(context: VerbContext, request: ResourceRequest, sent: Metad
 }
 
 function prepare({ strategy }: Resource, object: JsonObject): void {
-  for (const field of strategy.resetFields) delete object[field];
+  if (strategy.createKeepsResetFields !== true) {
+    for (const field of strategy.resetFields) delete object[field];
+  }
   strategy.prepareForCreate?.(object);
 }
 

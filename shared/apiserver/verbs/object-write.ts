@@ -41,7 +41,9 @@ export function opened(resource: Resource, stored: StoredObject): CurrentObject 
 export function decoded(resource: Resource, stored: StoredObject): JsonObject {
   const object = parseJson(stored.text);
   if (!isObject(object)) throw new TypeError('stored JSON that is no object');
-  return resource.codec?.decode(object) ?? object;
+  const { codec } = resource;
+  if (codec === undefined || codec.showsAsStored?.(stored) === true) return object;
+  return codec.decode(object);
 }
 
 /**
