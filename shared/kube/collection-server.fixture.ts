@@ -119,6 +119,15 @@ export class CollectionServer implements AsyncDisposable {
     this.#sorted = undefined;
   }
 
+  /** As if put back from an old backup: nothing is there, and versions begin again. Watches go on and hear nothing. */
+  rollBack(version: number): void {
+    this.#latest.clear();
+    this.#history.length = 0;
+    this.#sorted = undefined;
+    this.#version = version;
+    this.#compacted = version;
+  }
+
   bookmark(): void {
     const object = { kind: 'Pod', apiVersion: 'v1', metadata: { resourceVersion: `${this.#version}` } };
     for (const { response } of this.#watchers)

@@ -1,6 +1,6 @@
 /**
- * Measures what a reflector costs: `node shared/kube/reflector-measure.fixture.ts [--objects 100000] [--page 500]
- * [--as bytes|strings|objects]`. Prints one JSON object. `--page 0` lists all at once. `--as` keeps the objects in another
+ * Measures what a reflector costs: `node --expose-gc shared/kube/reflector-measure.fixture.ts [--objects 100000] [--page 500]
+ * [--as bytes|strings|objects]`. Prints one JSON object; needs `--expose-gc`. `--page 0` lists all at once. `--as` keeps the objects in another
  * way beside, for comparison; see docs/decisions/0004-objects-as-bytes.md.
  *
  * The server is a process of its own.

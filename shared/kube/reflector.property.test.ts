@@ -146,18 +146,21 @@ suite('reflector: random faults', () => {
     await using server = await startCollectionServer({ bookmarkMs: 15, firstVersion: 95 });
     let left = FAULTS;
     // By what is listed: a third old list in a row would rightly be taken.
-    const stale = new Map<string, number>();
+    const stale = new Map<string, { lists: number; watchedFrom: number }>();
     await using proxy = await startFaultProxy(server.url, (asked) => {
       const { url, watch } = asked;
       const subject = subjectOf(url.pathname + url.search);
-      // That it is watched shows that it was listed.
-      if (watch) stale.delete(subject);
+      const known = stale.get(subject) ?? { lists: 0, watchedFrom: 0 };
+      stale.set(subject, known);
+      const from = Number(url.searchParams.get('resourceVersion'));
+      // That it is watched from a newer version shows that a list was taken.
+      if (watch && from > known.watchedFrom) Object.assign(known, { lists: 0, watchedFrom: from });
       // Some answers have to be right for state to move on at all; no three old lists in a row.
       if (left === 0 || random() < 0.3) return undefined;
       const fault = randomFault(random, asked);
       if (fault.kind === 'stale') {
-        stale.set(subject, (stale.get(subject) ?? 0) + 1);
-        if ((stale.get(subject) ?? 0) > 2) return undefined;
+        if (known.lists >= 2) return undefined;
+        known.lists++;
       }
       left--;
       return fault;
