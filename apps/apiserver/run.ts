@@ -25,13 +25,18 @@ function say(text: string): void {
  * @throws {RampartError} as `startApiServer`; `INPUT` for options that do not go together.
  */
 export async function runApiServer(options: ApiServerCommandOptions): Promise<void> {
-  const listen = listenAddress(options);
+  // As from `--data "$UNSET"`: the working directory is not meant.
+  for (const name of ['data', 'socket'] as const) {
+    if (options[name] !== '') continue;
+    throw new RampartError(errorCodes.INPUT, { what: `--${name} is empty`, next: 'Give a path.' });
+  }
   if (options.data === undefined && options.memory === undefined) {
     throw new RampartError(errorCodes.INPUT, {
       what: 'cannot tell where the objects are to be kept',
       next: 'Give a directory with --data DIR, or --memory to keep nothing.',
     });
   }
+  const listen = listenAddress(options);
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop.abort());
   const metrics = options.metrics === undefined ? undefined : await createMetrics();

@@ -60,7 +60,6 @@ export class RequestServer<Format extends AnswerFormat> {
 
   /** Answers what node would answer without a Status, or not at all. */
   watchOver(server: Server): void {
-    const { log } = this.#options;
     this.#active.follow(server);
     server.on('clientError', (error: Error & { code?: string }, socket) => {
       this.traffic.badConnections++;
@@ -77,6 +76,11 @@ export class RequestServer<Format extends AnswerFormat> {
         new ApiError({ code: 417, reason: 'BadRequest', message: 'unknown expectation' }),
       );
     });
+  }
+
+  /** Told of from now on; what is thrown by `listen` is not told twice. */
+  logErrors(server: Server): void {
+    const { log } = this.#options;
     server.on('error', (err) => log.error({ err }, 'the listening socket of the API fails'));
   }
 

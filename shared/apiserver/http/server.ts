@@ -44,6 +44,7 @@ export async function serveHttp<Format extends AnswerFormat>(
   try {
     if (options.metrics !== undefined) registerTraffic(options.metrics, handler.traffic);
     address = await listen(server, wanted);
+    handler.logErrors(server);
   } catch (error) {
     handler.dispose();
     throw error;

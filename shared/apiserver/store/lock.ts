@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { readFileSync, statSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 
 import { errorCodes, RampartError } from '../../observe/errors.ts';
@@ -24,6 +24,7 @@ export interface FileLock extends Disposable {
 export function lockFile(path: string): FileLock {
   const what = `cannot lock ${path}`;
   let database: DatabaseSync | undefined;
+  makePrivateFile(path);
   try {
     // Without a journal nothing is written, so it can be taken on a full disk. SQLite refuses to do without one, and
     // says nothing, while `defensive` is on (sqlite.org/c3ref/c_dbconfig_defensive.html), which is Node's default.
@@ -47,6 +48,16 @@ export function lockFile(path: string): FileLock {
       if (held.isOpen) held.close();
     },
   };
+}
+
+/** For its owner only: who may read it could hold the lock. */
+function makePrivateFile(path: string): void {
+  try {
+    // Never one that is there: to close it would drop the lock that this process may hold (fcntl(2)).
+    closeSync(openSync(path, 'wx', 0o600));
+  } catch {
+    // It is there, or it cannot be made: then SQLite says why.
+  }
 }
 
 /** Who holds the lock, as /proc/locks tells (proc_locks(5)): `1: POSIX ADVISORY WRITE 4711 fe:00:123 0 EOF`. */

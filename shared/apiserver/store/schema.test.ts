@@ -156,7 +156,7 @@ suite('what is opened', () => {
     const path = directory.at('db');
     await using store = openStore({ path });
     await store.create(pod('a'));
-    for (const file of [path, `${path}-wal`, `${path}-shm`]) {
+    for (const file of [path, `${path}-wal`, `${path}-shm`, `${path}-lock`]) {
       assert.equal(statSync(file).mode & 0o777, 0o600, file);
     }
     using database = connect(path);

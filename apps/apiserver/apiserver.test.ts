@@ -1,0 +1,337 @@
+// `rampart apiserver` as its user runs it: what it prints, what it leaves, how it ends.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { createInterface } from 'node:readline';
+import { describe, test } from 'node:test';
+
+import { Http, RampartProcess, runRampart, TemporaryDirectory } from './rampart-process.fixture.ts';
+
+const anyPort = ['--listen', '127.0.0.1:0'];
+const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8);
+
+interface Listed {
+  readonly metadata: { readonly resourceVersion: string };
+  readonly items: readonly {
+    readonly metadata: { readonly name: string; readonly resourceVersion: string };
+  }[];
+}
+
+const definition = {
+  apiVersion: 'apiextensions.k8s.io/v1',
+  kind: 'CustomResourceDefinition',
+  metadata: { name: 'widgets.example.com' },
+  spec: {
+    group: 'example.com',
+    scope: 'Namespaced',
+    names: { plural: 'widgets', singular: 'widget', kind: 'Widget' },
+    versions: [
+      {
+        name: 'v1',
+        served: true,
+        storage: true,
+        schema: {
+          openAPIV3Schema: {
+            type: 'object',
+            properties: { spec: { type: 'object', properties: { size: { type: 'integer', default: 3 } } } },
+          },
+        },
+      },
+    ],
+  },
+};
+const widgets = '/apis/example.com/v1/namespaces/default/widgets';
+const configMaps = '/api/v1/namespaces/default/configmaps';
+
+const configMap = (name: string, data: Record<string, string> = {}): object => ({
+  apiVersion: 'v1',
+  kind: 'ConfigMap',
+  metadata: { name },
+  data,
+});
+
+/** Custom kinds are served a moment after their definition has been written. */
+async function served(http: Http, path: string): Promise<void> {
+  for (let tries = 0; ; tries++) {
+    const { status } = await http.ask(path);
+    if (status === 200) return;
+    assert.ok(status === 404 && tries < 2000, `${path}: ${status}`);
+    await new Promise((next) => void setTimeout(next, 10));
+  }
+}
+
+describe('rampart apiserver', () => {
+  test('prints the path of a kubeconfig that works; files are for their owner alone; SIGTERM ends it with 0', async () => {
+    using directory = new TemporaryDirectory();
+    const data = directory.at('deep/data');
+    await using server = await RampartProcess.apiServer('--data', data, ...anyPort);
+    const kubeconfig = await server.ready;
+    assert.equal(kubeconfig, `${data}/kubeconfig`);
+    assert.equal(modeOf(data), '700');
+    for (const name of readdirSync(data)) assert.equal(modeOf(`${data}/${name}`), '600', name);
+    using http = Http.of(kubeconfig);
+    await http.json(configMaps, { method: 'POST', body: configMap('a') });
+
+    // Watches that are open must not keep it.
+    const watches = await Promise.all(
+      [
+        `${configMaps}?watch=1`,
+        '/api/v1/pods?watch=1&allowWatchBookmarks=true',
+        '/api/v1/events?watch=1',
+      ].map((path) => http.open(path)),
+    );
+    const [first] = watches;
+    assert.ok(first !== undefined);
+    await once(createInterface({ input: first }), 'line');
+    const closed = watches.map(async (watch) => {
+      watch.resume().on('error', () => undefined);
+      await once(watch, 'close');
+    });
+    const { code, signal, stdout, stderr } = await server.stop();
+    await Promise.all(closed);
+    assert.deepEqual([code, signal], [0, null], stderr);
+    assert.equal(stdout, `${kubeconfig}\n`);
+    assert.match(stderr, /serving https:\/\/127\.0\.0\.1:\d+.*\n.*stopping\n$/);
+  });
+
+  test('SIGINT ends it too, and a second signal on the way does no harm', async () => {
+    using directory = new TemporaryDirectory();
+    await using server = await RampartProcess.apiServer('--data', directory.at('data'), ...anyPort);
+    server.signal('SIGINT');
+    server.signal('SIGTERM');
+    assert.equal((await server.ended).code, 0);
+  });
+
+  test('a second server on the same data is refused, and harms nothing', async () => {
+    using directory = new TemporaryDirectory();
+    const data = directory.at('data');
+    await using server = await RampartProcess.apiServer('--data', data, ...anyPort);
+    const before = readdirSync(data).map((name) => [name, statSync(`${data}/${name}`).ino]);
+    const second = await runRampart('apiserver', '--data', data, ...anyPort);
+    assert.equal(second.code, 1);
+    assert.equal(second.stdout, '');
+    assert.match(second.stderr, new RegExp(`^rampart: .*process ${server.pid} holds it\\. .*\\n$`));
+    assert.deepEqual(
+      readdirSync(data).map((name) => [name, statSync(`${data}/${name}`).ino]),
+      before,
+    );
+    using http = Http.of(await server.ready);
+    await http.json(configMaps, { method: 'POST', body: configMap('a') });
+  });
+
+  test('an address that is in use: exit code 1, one line', async () => {
+    await using server = await RampartProcess.apiServer('--memory', ...anyPort);
+    using http = Http.of(await server.ready);
+    const { code, stdout, stderr } = await runRampart('apiserver', '--memory', '--listen', http.server.host);
+    assert.deepEqual([code, stdout], [1, ''], stderr);
+    assert.match(stderr, /^rampart: .*in use.*\n$/i);
+  });
+
+  test('what cannot be meant is refused with exit code 2 and one line', async () => {
+    using directory = new TemporaryDirectory();
+    const file = directory.at('file');
+    writeFileSync(file, '');
+    const open = directory.at('open');
+    mkdirSync(open);
+    chmodSync(open, 0o777);
+    const cases: readonly (readonly [readonly string[], RegExp])[] = [
+      [[], /--data DIR/],
+      [['--data'], /argument missing/],
+      [['--data', '', ...anyPort], /--data is empty/],
+      [['--memory', '--listen', '127.0.0.1'], /"127\.0\.0\.1" is not an address/],
+      [['--memory', '--listen', '127.0.0.1:65536'], /is not an address/],
+      [['--memory', '--listen', '127.0.0.1:-1'], /is not an address/],
+      [['--memory', '--listen', ':0'], /is not an address/],
+      [['--memory', '--listen', '::1:0'], /is not an address/],
+      [['--memory', '--listen', 'http://127.0.0.1:0'], /is not an address/],
+      [['--memory', '--listen', ''], /is not an address/],
+      [['--memory', '--socket', ''], /--socket is empty/],
+      [['--memory', ...anyPort, '--host', 'no host'], /no host/],
+      [['--memory', ...anyPort, '--metrics', 'nonsense'], /nonsense/],
+      [['--memory', ...anyPort, '--metrics', '127.0.0.1:99999'], /99999/],
+      [['--memory', ...anyPort, '--bogus'], /--bogus/],
+      [['--memory', ...anyPort, 'stray'], /argument/],
+      [['--data', open, ...anyPort], /others can write to it.*chmod 700/],
+    ];
+    for (const [args, words] of cases) {
+      const { code, stdout, stderr } = await runRampart('apiserver', ...args);
+      const said = `${args.join(' ')}: ${stderr}`;
+      assert.deepEqual([code, stdout], [2, ''], said);
+      assert.match(stderr, /^rampart: [^\n]+\n$/, said);
+      assert.match(stderr, words, said);
+    }
+    const { code, stderr } = await runRampart('apiserver', '--data', file, ...anyPort);
+    assert.ok(code === 1 || code === 2, String(code));
+    assert.match(stderr, /^rampart: [^\n]+\n$/);
+  });
+
+  test('files that others can read are not taken: exit code 2, and how to mend it', async () => {
+    using directory = new TemporaryDirectory();
+    const data = directory.at('data');
+    await using first = await RampartProcess.apiServer('--data', data, ...anyPort);
+    await first.stop();
+    for (const name of ['token', 'ca.key', 'server.key']) {
+      chmodSync(`${data}/${name}`, 0o644);
+      const { code, stderr } = await runRampart('apiserver', '--data', data, ...anyPort);
+      assert.equal(code, 2, stderr);
+      assert.match(stderr, new RegExp(`^rampart: .*${name}.*others can read.*chmod 600.*\\n$`));
+      chmodSync(`${data}/${name}`, 0o600);
+    }
+    await using again = await RampartProcess.apiServer('--data', data, ...anyPort);
+    assert.equal((await again.stop()).code, 0);
+  });
+
+  test('a restart keeps objects, kinds, token and authority; versions go on', async () => {
+    using directory = new TemporaryDirectory();
+    const data = directory.at('data');
+    await using first = await RampartProcess.apiServer('--data', data, ...anyPort);
+    using before = Http.of(await first.ready);
+    await before.json('/apis/apiextensions.k8s.io/v1/customresourcedefinitions', {
+      method: 'POST',
+      body: definition,
+    });
+    await served(before, widgets);
+    const widget = { apiVersion: 'example.com/v1', kind: 'Widget', metadata: { name: 'w' }, spec: {} };
+    const made = await before.json(widgets, { method: 'POST', body: widget });
+    await before.json(configMaps, { method: 'POST', body: configMap('a', { b: 'c' }) });
+    await before.json(configMaps, { method: 'POST', body: configMap('gone') });
+    await before.json(`${configMaps}/gone`, { method: 'DELETE' });
+    const listed = await before.json<Listed>(configMaps);
+    assert.equal((await first.stop()).code, 0);
+
+    await using second = await RampartProcess.apiServer('--data', data, ...anyPort);
+    using after = Http.of(await second.ready);
+    assert.deepEqual([after.token, after.ca], [before.token, before.ca]);
+    // It is ready when it says so: the kinds are there at once.
+    assert.deepEqual(await after.json(`${widgets}/w`), made);
+    const relisted = await after.json<Listed>(configMaps);
+    assert.deepEqual(relisted.items, listed.items);
+    assert.ok(BigInt(relisted.metadata.resourceVersion) >= BigInt(listed.metadata.resourceVersion));
+    const next = await after.json<Listed>(configMaps, { method: 'POST', body: configMap('b') });
+    assert.ok(BigInt(next.metadata.resourceVersion) > BigInt(relisted.metadata.resourceVersion));
+    // A watch from a version before the restart goes on from there.
+    const watch = await after.open(
+      `${configMaps}?watch=1&resourceVersion=${listed.metadata.resourceVersion}`,
+    );
+    const [line] = (await once(createInterface({ input: watch }), 'line')) as [string];
+    const event = JSON.parse(line) as { type: string; object: { metadata: { name: string } } };
+    assert.deepEqual([event.type, event.object.metadata.name], ['ADDED', 'b']);
+    watch.destroy();
+    assert.equal((await second.stop()).code, 0);
+  });
+
+  test('--memory leaves nothing', async () => {
+    using directory = new TemporaryDirectory();
+    mkdirSync(directory.at('tmp'));
+    const server = new RampartProcess(['apiserver', '--memory', ...anyPort], { TMPDIR: directory.at('tmp') });
+    await using _stopped = server;
+    const kubeconfig = await server.ready;
+    assert.ok(kubeconfig.startsWith(directory.at('tmp/')), kubeconfig);
+    using http = Http.of(kubeconfig);
+    await http.json(configMaps, { method: 'POST', body: configMap('a') });
+    assert.equal((await server.stop()).code, 0);
+    assert.deepEqual(readdirSync(directory.at('tmp')), []);
+  });
+
+  test('--memory with --data keeps token and authority, but no object', async () => {
+    using directory = new TemporaryDirectory();
+    const data = directory.at('data');
+    await using first = await RampartProcess.apiServer('--memory', '--data', data, ...anyPort);
+    using before = Http.of(await first.ready);
+    await before.json(configMaps, { method: 'POST', body: configMap('a') });
+    await first.stop();
+    assert.deepEqual(
+      readdirSync(data).filter((name) => name.startsWith('api.db')),
+      [],
+    );
+    await using second = await RampartProcess.apiServer('--memory', '--data', data, ...anyPort);
+    using after = Http.of(await second.ready);
+    assert.deepEqual([after.token, after.ca], [before.token, before.ca]);
+    assert.deepEqual((await after.json<Listed>(configMaps)).items, []);
+  });
+
+  test('every address serves TLS and asks for the token, those for all interfaces too', async () => {
+    for (const host of ['127.0.0.2', '0.0.0.0', '[::1]']) {
+      await using server = await RampartProcess.apiServer('--memory', '--listen', `${host}:0`);
+      using http = Http.of(await server.ready);
+      assert.equal(http.server.protocol, 'https:');
+      assert.equal((await http.ask('/api/v1/namespaces')).status, 200, host);
+      for (const token of [undefined, '', 'x', `${http.token ?? ''}x`]) {
+        using stranger = Http.of(await server.ready, { token });
+        const { status, text } = await stranger.ask('/api/v1/namespaces');
+        assert.equal(status, 401);
+        const { kind, reason } = JSON.parse(text) as { kind: string; reason: string };
+        assert.deepEqual([kind, reason], ['Status', 'Unauthorized']);
+        assert.equal((await stranger.ask('/apis')).status, 401);
+        assert.equal((await stranger.ask('/openapi/v2')).status, 401);
+        assert.equal((await stranger.ask('/readyz')).status, 200);
+      }
+      // Without TLS the token would be told to whoever listens.
+      const plain = await fetch(`http://${http.server.host}/api`, {
+        headers: { authorization: `Bearer ${http.token ?? ''}` },
+      }).then(
+        ({ status }) => status,
+        () => 'closed',
+      );
+      assert.ok(plain === 'closed' || plain === 400, String(plain));
+    }
+  });
+
+  test('--socket: for whoever may open it, that is its owner; it is gone at the end', async () => {
+    using directory = new TemporaryDirectory();
+    const socket = directory.at('api.sock');
+    await using server = await RampartProcess.apiServer('--data', directory.at('data'), '--socket', socket);
+    assert.equal(await server.ready, socket);
+    assert.equal(modeOf(socket), '600');
+    using http = Http.onSocket(socket);
+    await http.json(configMaps, { method: 'POST', body: configMap('a') });
+    assert.deepEqual(
+      (await http.json<Listed>(configMaps)).items.map(({ metadata }) => metadata.name),
+      ['a'],
+    );
+    const second = await runRampart('apiserver', '--memory', '--socket', socket);
+    assert.equal(second.code, 1);
+    assert.match(second.stderr, /^rampart: [^\n]*in use[^\n]*\n$/i);
+    assert.equal((await http.ask('/api')).status, 200);
+    assert.equal((await server.stop()).code, 0);
+    assert.ok(!existsSync(socket));
+  });
+
+  test('--socket: one that a killed server left is taken over; another file is not', async () => {
+    using directory = new TemporaryDirectory();
+    const socket = directory.at('api.sock');
+    await using killed = await RampartProcess.apiServer('--memory', '--socket', socket);
+    await killed.kill();
+    assert.ok(existsSync(socket));
+    await using next = await RampartProcess.apiServer('--memory', '--socket', socket);
+    using http = Http.onSocket(socket);
+    assert.equal((await http.ask('/api')).status, 200);
+    await next.stop();
+
+    writeFileSync(socket, 'mine');
+    const { code, stderr } = await runRampart('apiserver', '--memory', '--socket', socket);
+    assert.ok(code === 1 || code === 2);
+    assert.match(stderr, /^rampart: [^\n]+\n$/);
+    assert.equal(readFileSync(socket, 'utf8'), 'mine');
+  });
+
+  test('--metrics: what the server did', async () => {
+    await using server = await RampartProcess.apiServer('--memory', ...anyPort, '--metrics', '127.0.0.1:0');
+    using http = Http.of(await server.ready);
+    await http.json(configMaps, { method: 'POST', body: configMap('a') });
+    const url = /metrics on (\S+)/.exec(server.stderr)?.[1];
+    assert.ok(url !== undefined, server.stderr);
+    const text = await (await fetch(url)).text();
+    assert.match(text, /^# TYPE rampart_apiserver_\w+ /m);
+    assert.match(text, /^rampart_apiserver_requests_total\{[^}]*\} [1-9]/m);
+    assert.equal((await server.stop()).code, 0);
+  });
+});

@@ -1,0 +1,212 @@
+/**
+ * `rampart` as its user runs it, and HTTP to the server that it is.
+ *
+ * @module
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { Agent as PlainAgent, type IncomingMessage, request as plainRequest } from 'node:http';
+import { Agent, request } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+
+import { parse } from 'yaml';
+
+export const rampart = new URL('../../bin/rampart', import.meta.url).pathname;
+/** What takes longer than this hangs, also on a machine with much else to do. */
+const PATIENCE_MS = 120_000;
+
+/** A directory that is gone after the test. */
+export class TemporaryDirectory implements Disposable {
+  readonly path = mkdtempSync(join(tmpdir(), 'control-plane-'));
+  at(name: string): string {
+    return join(this.path, name);
+  }
+  [Symbol.dispose](): void {
+    rmSync(this.path, { recursive: true, force: true });
+  }
+}
+
+export interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** One `rampart` process; it is killed with the test. */
+export class RampartProcess implements AsyncDisposable {
+  /** The first line of stdout. */
+  readonly ready: Promise<string>;
+  readonly ended: Promise<Ended>;
+  readonly #child: ChildProcess;
+  #stdout = '';
+  #stderr = '';
+
+  constructor(args: readonly string[], environment: NodeJS.ProcessEnv = {}) {
+    const child = spawn(rampart, args, {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, ...environment },
+    });
+    this.#child = child;
+    const { stdout, stderr } = child;
+    stdout.setEncoding('utf8').on('data', (text: string) => (this.#stdout += text));
+    stderr.setEncoding('utf8').on('data', (text: string) => (this.#stderr += text));
+    this.ended = once(child, 'close').then(([code, signal]) => ({
+      code: code as number | null,
+      signal: signal as NodeJS.Signals | null,
+      stdout: this.#stdout,
+      stderr: this.#stderr,
+    }));
+    const lines = createInterface({ input: stdout });
+    this.ready = Promise.race([
+      once(lines, 'line', { signal: AbortSignal.timeout(PATIENCE_MS) }).then(([line]) => line as string),
+      this.ended.then(({ code, stderr: said }) => {
+        throw new Error(`rampart ${args.join(' ')} ended with ${String(code)}: ${said}`);
+      }),
+    ]);
+    // Whoever runs a command that fails does not wait for it to be ready.
+    this.ready.catch(() => undefined);
+  }
+
+  /** An apiserver that serves. Its first line is the kubeconfig, or the socket. */
+  static async apiServer(...args: string[]): Promise<RampartProcess> {
+    const server = new RampartProcess(['apiserver', ...args]);
+    try {
+      await server.ready;
+    } catch (error) {
+      await server[Symbol.asyncDispose]();
+      throw error;
+    }
+    return server;
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
+  get stderr(): string {
+    return this.#stderr;
+  }
+
+  /** Resident memory in bytes, as proc_pid_status(5) has it. */
+  get residentBytes(): number {
+    const text = readFileSync(`/proc/${this.pid}/status`, 'utf8');
+    return Number(/^VmRSS:\s+(\d+) kB$/m.exec(text)?.[1] ?? NaN) * 1024;
+  }
+
+  signal(name: NodeJS.Signals): void {
+    this.#child.kill(name);
+  }
+
+  async stop(): Promise<Ended> {
+    this.signal('SIGTERM');
+    return await this.ended;
+  }
+
+  async kill(): Promise<Ended> {
+    this.signal('SIGKILL');
+    return await this.ended;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kill();
+  }
+}
+
+/** Runs a command to its end; one that serves instead is killed, which its `signal` shows. */
+export async function runRampart(...args: string[]): Promise<Ended> {
+  await using running = new RampartProcess(args);
+  await running.ready.catch(() => undefined);
+  if (args[0] === 'apiserver') running.signal('SIGKILL');
+  return await running.ended;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: IncomingMessage['headers'];
+  readonly text: string;
+}
+
+export interface Sent {
+  readonly method?: string;
+  /** An object goes as JSON. */
+  readonly body?: object | string | Buffer;
+  readonly type?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Requests to one server, on connections that are kept. Nothing is tried again. */
+export class Http implements Disposable {
+  readonly server: URL;
+  readonly token: string | undefined;
+  readonly ca: string | undefined;
+  readonly #socketPath: string | undefined;
+  readonly #agent: Agent | PlainAgent;
+
+  private constructor(server: URL, token?: string, ca?: string, socketPath?: string) {
+    [this.server, this.token, this.ca, this.#socketPath] = [server, token, ca, socketPath];
+    const how = { keepAlive: true, maxSockets: 64 };
+    this.#agent = server.protocol === 'https:' ? new Agent({ ...how, ca }) : new PlainAgent(how);
+  }
+
+  /** As the kubeconfig says; `undefined` for the token leaves it out. */
+  static of(kubeconfig: string, change: { readonly token?: string | undefined; port?: number } = {}): Http {
+    const config = parse(readFileSync(kubeconfig, 'utf8')) as {
+      clusters: [{ cluster: { server: string; 'certificate-authority-data': string } }];
+      users: [{ user: { token: string } }];
+    };
+    const { server, 'certificate-authority-data': ca } = config.clusters[0].cluster;
+    const token = 'token' in change ? change.token : config.users[0].user.token;
+    return new Http(new URL(server), token, Buffer.from(ca, 'base64').toString());
+  }
+
+  static onSocket(path: string): Http {
+    return new Http(new URL('http://localhost'), undefined, undefined, path);
+  }
+
+  async open(path: string, sent: Sent = {}): Promise<IncomingMessage> {
+    const { method = 'GET', body, type = 'application/json', headers = {} } = sent;
+    const bytes =
+      body === undefined || typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body);
+    const ask = this.server.protocol === 'https:' ? request : plainRequest;
+    const asked = ask({
+      agent: this.#agent,
+      host: this.server.hostname.replace(/^\[|\]$/g, ''),
+      port: this.server.port,
+      ...(this.#socketPath !== undefined && { socketPath: this.#socketPath }),
+      path,
+      method,
+      headers: {
+        ...(this.token !== undefined && { authorization: `Bearer ${this.token}` }),
+        ...(bytes !== undefined && { 'content-type': type, 'content-length': Buffer.byteLength(bytes) }),
+        ...headers,
+      },
+    });
+    const answered = once(asked, 'response');
+    asked.end(bytes);
+    const [response] = (await answered) as [IncomingMessage];
+    return response;
+  }
+
+  async ask(path: string, sent: Sent = {}): Promise<Answer> {
+    const response = await this.open(path, sent);
+    const parts: Buffer[] = [];
+    for await (const part of response) parts.push(part as Buffer);
+    const { statusCode: status = 0, headers } = response;
+    return { status, headers, text: Buffer.concat(parts).toString() };
+  }
+
+  /** The body as JSON. @throws where the answer is an error. */
+  async json<T = Record<string, unknown>>(path: string, sent: Sent = {}): Promise<T> {
+    const { status, text } = await this.ask(path, sent);
+    if (status >= 300) throw new Error(`${sent.method ?? 'GET'} ${path}: ${status} ${text}`);
+    return JSON.parse(text) as T;
+  }
+
+  [Symbol.dispose](): void {
+    this.#agent.destroy();
+  }
+}
