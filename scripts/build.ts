@@ -21,6 +21,7 @@ if (tsc.status !== 0) process.exit(1);
 for (const object of globSync('{apps,systems,shared}/**/*.bpf.o', { cwd: top })) {
   cpSync(join(top, object), join(dist, object));
 }
-const kinds = 'shared/apiserver/builtin/kinds.json';
-cpSync(join(top, kinds), join(dist, kinds));
+for (const table of ['shared/apiserver/builtin/kinds.json', 'shared/apiserver/protobuf/fields.json']) {
+  cpSync(join(top, table), join(dist, table));
+}
 process.stdout.write('dist/ is built; run it with: node dist/apps/rampart.js\n');

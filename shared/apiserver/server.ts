@@ -21,6 +21,7 @@ import type { ListenAddress, Limits } from './http/server-options.ts';
 import { versionRoute } from './http/version.ts';
 import { registerServer } from './metrics.ts';
 import { openApiRoutes } from './openapi/routes.ts';
+import { decodeProtobuf } from './protobuf/decode.ts';
 import type { Format } from './render/format.ts';
 import { renderer } from './render/renderer.ts';
 import { Registry } from './resources/registry.ts';
@@ -109,6 +110,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       renderer,
       routes: [discoveryRoutes(registry), versionRoute(options.version), openApiRoutes(registry)],
       authenticate: access.authenticate,
+      decodeProtobuf,
       tls: access.tls,
       listen,
       // Reading fails where the disk or the database does; the reason goes to the log.

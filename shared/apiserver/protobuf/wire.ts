@@ -1,0 +1,153 @@
+/**
+ * The wire format of protobuf (protobuf.dev/programming-guides/encoding): tags, numbers, lengths. What is refused, and
+ * mostly how that is called, follows the decoders that gogo/protobuf generates for Go.
+ *
+ * @module
+ */
+import { isUtf8 } from 'node:buffer';
+
+import { BodyMistake } from '../http/body-mistake.ts';
+
+export const wireTypes = { varint: 0, fixed64: 1, bytes: 2, startGroup: 3, endGroup: 4, fixed32: 5 } as const;
+
+/** Reads forward, never past {@link Wire.end}. Everything throws {@link BodyMistake} where the bytes are not as said. */
+export class Wire {
+  /** Where the next byte is read. */
+  at = 0;
+  /** Where the message ends that is being read. */
+  end: number;
+  /** Of the tag that was read last. */
+  fieldNumber = 0;
+  wireType = 0;
+  readonly #bytes: Buffer;
+  /** The varint that was read last, both halves without a sign. */
+  #low = 0;
+  #high = 0;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+    this.end = bytes.length;
+  }
+
+  #varint(): void {
+    const bytes = this.#bytes;
+    let low = 0;
+    let high = 0;
+    for (let shift = 0; shift < 64; shift += 7) {
+      if (this.at >= this.end) throw unexpectedEnd();
+      const byte = bytes[this.at++] ?? 0;
+      const bits = byte & 0x7f;
+      if (shift < 28) low |= bits << shift;
+      else if (shift === 28) {
+        low |= bits << 28;
+        high = bits >>> 4;
+      } else high |= bits << (shift - 32);
+      if (byte < 0x80) {
+        this.#low = low >>> 0;
+        this.#high = high >>> 0;
+        return;
+      }
+    }
+    throw new BodyMistake('proto: integer overflow');
+  }
+
+  /** Reads {@link Wire.fieldNumber} and {@link Wire.wireType}. @param message for the error. */
+  tag(message: string): void {
+    this.#varint();
+    this.wireType = this.#low & 7;
+    // As Go does it: an int32 of the number's lower bits.
+    this.fieldNumber = (this.#low >>> 3) | (this.#high << 29);
+    if (this.wireType === wireTypes.endGroup) {
+      throw new BodyMistake(`proto: ${message}: wiretype end group for non-group`);
+    }
+    if (this.fieldNumber <= 0) {
+      throw new BodyMistake(
+        `proto: ${message}: illegal tag ${this.fieldNumber} (wire type ${this.wireType})`,
+      );
+    }
+  }
+
+  bool(): boolean {
+    this.#varint();
+    return (this.#low | this.#high) !== 0;
+  }
+
+  int32(): number {
+    this.#varint();
+    return this.#low | 0;
+  }
+
+  /** A `bigint` where a `number` would not be exact. */
+  int64(): number | bigint {
+    this.#varint();
+    const high = this.#high | 0;
+    const value = high * 2 ** 32 + this.#low;
+    return Number.isSafeInteger(value) ? value : (BigInt(high) << 32n) | BigInt(this.#low);
+  }
+
+  double(): number {
+    const start = this.#pass(8);
+    return this.#bytes.readDoubleLE(start);
+  }
+
+  /** Of what comes next, which is there whole. In bytes. */
+  length(): number {
+    this.#varint();
+    if (this.#high !== 0) {
+      if (this.#high >= 2 ** 31) {
+        throw new BodyMistake('proto: negative length found during unmarshaling');
+      }
+      throw unexpectedEnd();
+    }
+    if (this.#low > this.end - this.at) throw unexpectedEnd();
+    return this.#low;
+  }
+
+  /** @param field for the error. */
+  text(field: string): string {
+    const length = this.length();
+    const start = this.#pass(length);
+    const text = this.#bytes.toString('utf8', start, this.at);
+    // What is no UTF-8 comes as this sign, which may also have been sent.
+    if (text.includes('\ufffd') && !isUtf8(this.#bytes.subarray(start, this.at))) {
+      throw new BodyMistake(`proto: field ${field} contains invalid UTF-8`);
+    }
+    return text;
+  }
+
+  /** A view, not a copy. */
+  bytes(): Buffer {
+    const start = this.#pass(this.length());
+    return this.#bytes.subarray(start, this.at);
+  }
+
+  /** Passes over the value of the tag that was read last; groups, which nobody uses, with all that is in them. */
+  skip(): void {
+    let groups = 0;
+    let { wireType } = this;
+    for (;;) {
+      if (wireType === wireTypes.varint) this.#varint();
+      else if (wireType === wireTypes.fixed64) this.#pass(8);
+      else if (wireType === wireTypes.bytes) this.#pass(this.length());
+      else if (wireType === wireTypes.fixed32) this.#pass(4);
+      else if (wireType === wireTypes.startGroup) groups++;
+      else if (wireType === wireTypes.endGroup) groups--;
+      else throw new BodyMistake(`proto: illegal wireType ${wireType}`);
+      if (groups === 0) return;
+      this.#varint();
+      wireType = this.#low & 7;
+    }
+  }
+
+  /** Goes on behind so many bytes; returns where it was. */
+  #pass(length: number): number {
+    const start = this.at;
+    if (length > this.end - start) throw unexpectedEnd();
+    this.at = start + length;
+    return start;
+  }
+}
+
+function unexpectedEnd(): BodyMistake {
+  return new BodyMistake('unexpected EOF');
+}
