@@ -98,7 +98,11 @@ export function knownKinds(): readonly string[] {
 export function messageNamed(name: string): Message {
   let message = messages.get(name);
   if (message === undefined) {
-    message = made(name, table().messages[name] ?? {});
+    const texts = table().messages[name];
+    if (texts === undefined) {
+      throw new RampartError(errorCodes.SYSTEM, { what: `there is no message ${name} among the fields` });
+    }
+    message = made(name, texts);
     messages.set(name, message);
   }
   return message;

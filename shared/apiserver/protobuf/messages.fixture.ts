@@ -1,9 +1,6 @@
 // Objects of any kind that there is a message for, and their bytes: written as the code that gogo/protobuf generates for
 // Go writes them, which sends every field that is no pointer, also where it is empty.
-import type { GeneratorValue } from 'fast-check';
-import fc from 'fast-check';
-
-import { isObject, type JsonObject } from '../schema/json.ts';
+import { isObject, type JsonObject, setField } from '../schema/json.ts';
 import { body, bytes, double, number } from './bytes.fixture.ts';
 import { type Field, type Message, messageNamed, messageOfKind, type Scalar } from './fields.ts';
 
@@ -72,10 +69,14 @@ function encodedForm(name: string, json: unknown): Buffer {
     case 'meta.FieldsV1':
     case 'runtime.RawExtension':
     case 'apiextensions.JSON':
-      return json === null ? Buffer.alloc(0) : bytes(1, JSON.stringify(json));
+      return bytes(1, jsonText(json));
     default:
       return encodedChoice(name, json);
   }
+}
+
+function jsonText(json: unknown): string {
+  return typeof json === 'bigint' ? String(json) : JSON.stringify(json);
 }
 
 function encodedChoice(name: string, json: unknown): Buffer {
@@ -101,110 +102,109 @@ function encodedChoice(name: string, json: unknown): Buffer {
   }
 }
 
-type Gen = GeneratorValue;
+/** Chance from a seed; and how much may still be made, as schemas have schemas in them without an end. */
+class Chance {
+  left = 60;
+  #state: number;
 
-const text = fc.string({ unit: 'binary', maxLength: 6 }).map((value) => value.toWellFormed());
-const int32 = fc.oneof(fc.constantFrom(0, 1, -1, 2 ** 31 - 1, -(2 ** 31)), fc.integer());
-const int64 = fc.oneof(
-  int32,
-  fc.maxSafeInteger(),
-  fc.constantFrom(2n ** 63n - 1n, -(2n ** 63n), 2n ** 53n, -(2n ** 53n)),
-);
-const date = fc.date({ min: new Date('0002-01-01'), max: new Date('9999-12-31'), noInvalidDate: true });
-const json = fc.oneof(
-  fc.constantFrom<unknown>(5, 'a', true, { 'f:a': {} }, [1, { b: null }]),
-  fc.dictionary(fc.string(), fc.integer()),
-);
+  constructor(seed: number) {
+    this.#state = seed;
+  }
 
-const scalars: Readonly<Record<Scalar, fc.Arbitrary<unknown>>> = {
-  string: text,
-  bool: fc.boolean(),
-  int32,
-  int64,
-  // JSON has no -0.
-  double: fc.double({ noNaN: true, noDefaultInfinity: true }).map((value) => value + 0),
-  bytes: fc.uint8Array({ maxLength: 6 }).map((value) => Buffer.from(value).toString('base64')),
-};
+  /** From 0 to `below` - 1 (mulberry32). */
+  below(below: number): number {
+    this.#state = (this.#state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) % below;
+  }
 
-/** An object as Go would write it in JSON: what is empty and left out there is not in it. */
-export function anyObject(g: Gen, apiVersion: string, kind: string): JsonObject {
-  const object = anyMessage(g, messageNamed(messageOfKind(apiVersion, kind) ?? ''), 6);
-  return { kind, apiVersion, ...(object as JsonObject) };
+  of<T>(values: readonly T[]): T {
+    return values[this.below(values.length)] as T;
+  }
 }
 
-function anyMessage(g: Gen, message: Message, depth: number): unknown {
-  if (message.toJson !== undefined) return anyForm(g, message.name, depth);
+const texts = ['', 'a', 'zwei', 'x-y/z', '\0', 'é\ufffd', '😀', '__proto__', ' '];
+const int32s = [0, 1, -1, 443, 2 ** 31 - 1, -(2 ** 31)];
+const values: Readonly<Record<Scalar, readonly unknown[]>> = {
+  string: texts,
+  bool: [false, true],
+  int32: int32s,
+  int64: [...int32s, 2 ** 53 - 1, 2n ** 53n, -(2n ** 53n), 2n ** 63n - 1n, -(2n ** 63n)],
+  double: [0, 1, 0.1, -2.5e300, 5e-324],
+  bytes: ['', 'AA==', '/wD+', 'aGFsbG8='],
+};
+const times = ['0002-01-01T00:00:00', '1969-12-31T23:59:59', '1970-01-01T00:00:00', '9999-12-31T23:59:59'];
+const jsons = [5, 'a', true, { 'f:a': {} }, [1, { b: null }], 2n ** 63n - 1n, {}, -0.5];
+
+/** An object as Go would write it in JSON: what is empty and left out there is not in it. */
+export function anyObject(seed: number, apiVersion: string, kind: string): JsonObject {
+  const message = messageNamed(messageOfKind(apiVersion, kind) ?? '');
+  return { kind, apiVersion, ...(anyMessage(new Chance(seed), message, true) as JsonObject) };
+}
+
+function anyMessage(chance: Chance, message: Message, isSent: boolean): unknown {
+  if (message.toJson !== undefined) return anyForm(chance, message.name, isSent);
   const object: JsonObject = {};
-  // Few fields of many, or all objects would be endless.
-  const isRich = g(() => fc.integer({ min: 0, max: 9 })) === 0;
+  chance.left--;
+  const rarity = chance.of([1, 2, 4, 8]);
   for (const field of message.fields) {
-    const { name } = field;
-    const isThere = depth > 0 && g(() => fc.integer({ min: 0, max: isRich ? 2 : 9 })) === 0;
-    if (field.form !== 'one') {
+    const { name, scalar, isPointer } = field;
+    const isThere = isSent && chance.left > 0 && chance.below(rarity) === 0;
+    if (field.form === 'list') {
+      if (isThere) object[name] = [anyOne(chance, field, true), anyOne(chance, field, true)];
+    } else if (field.form === 'map') {
       if (!isThere) continue;
-      const keys = g(() => fc.uniqueArray(text, { minLength: 1, maxLength: 3 }));
-      const all = keys.map((key) => [key, anyOne(g, field, depth - 1)] as const);
-      object[name] = field.form === 'list' ? all.map(([, one]) => one) : Object.fromEntries(all);
+      const keys = new Set([chance.of(texts), chance.of(texts)]);
+      const map: JsonObject = {};
+      for (const key of keys) setField(map, key, anyOne(chance, field, true));
+      object[name] = map;
     } else if (field.isInline) {
-      Object.assign(object, anyMessage(g, messageNamed(field.messageName), isThere ? depth : 0));
-    } else if (field.scalar !== undefined) {
-      const zero = scalarZeroes[field.scalar];
-      const value = isThere ? anyOne(g, field, depth) : field.isPointer ? undefined : zero;
-      if (value !== undefined && (value !== zero || field.isPointer || field.isAlways)) object[name] = value;
-    } else if (isThere || !field.isPointer) {
-      const value = anyOne(g, field, isThere ? depth - 1 : 0);
+      Object.assign(object, anyMessage(chance, messageNamed(field.messageName), isThere));
+    } else if (scalar !== undefined) {
+      const value = isThere ? anyOne(chance, field, true) : isPointer ? undefined : values[scalar][0];
+      const isKept = isPointer || field.isAlways || value !== values[scalar][0];
+      if (value !== undefined && isKept) object[name] = value;
+    } else if (isThere || !isPointer) {
+      const value = anyOne(chance, field, isThere);
       if (value !== null) object[name] = value;
     }
   }
   return object;
 }
 
-const scalarZeroes: Readonly<Record<Scalar, unknown>> = {
-  string: '',
-  bool: false,
-  int32: 0,
-  int64: 0,
-  double: 0,
-  bytes: '',
-};
-
-function anyOne(g: Gen, { scalar, messageName }: Field, depth: number): unknown {
-  return scalar === undefined ? anyMessage(g, messageNamed(messageName), depth) : g(() => scalars[scalar]);
+function anyOne(chance: Chance, { scalar, messageName }: Field, isSent: boolean): unknown {
+  return scalar === undefined
+    ? anyMessage(chance, messageNamed(messageName), isSent)
+    : chance.of(values[scalar]);
 }
 
-function anyForm(g: Gen, name: string, depth: number): unknown {
-  const schema = (): unknown => anyMessage(g, messageNamed('apiextensions.JSONSchemaProps'), depth - 1);
-  const isFirst = g(fc.boolean);
+/** Not sent: as it is where nothing was set. */
+function anyForm(chance: Chance, name: string, isSent: boolean): unknown {
+  const schema = (): unknown => anyMessage(chance, messageNamed('apiextensions.JSONSchemaProps'), true);
+  const isFirst = chance.below(2) === 0;
   switch (name) {
     case 'resource.Quantity':
-      return g(() => fc.constantFrom('0', '100m', '64Mi'));
+      return isSent ? chance.of(['0', '100m', '64Mi']) : '0';
     case 'intstr.IntOrString':
-      return isFirst ? g(() => text) : g(() => int32);
+      return isSent ? chance.of([...texts, ...int32s]) : 0;
     case 'meta.Time':
-      return depth <= 0
-        ? null
-        : `${g(() => date)
-            .toISOString()
-            .slice(0, 19)}Z`;
+      return isSent ? `${chance.of(times)}Z` : null;
     case 'meta.MicroTime':
-      return depth <= 0
-        ? null
-        : `${g(() => date)
-            .toISOString()
-            .slice(0, 23)}005Z`;
+      return isSent ? `${chance.of(times)}${chance.of(['.000000', '.000005', '.999999'])}Z` : null;
     case 'meta.FieldsV1':
     case 'runtime.RawExtension':
     case 'apiextensions.JSON':
-      return g(() => json);
+      return chance.of(jsons);
     case 'apiextensions.JSONSchemaPropsOrArray':
       return isFirst ? schema() : [schema()];
     case 'apiextensions.JSONSchemaPropsOrBool':
-      return isFirst ? schema() : g(fc.boolean);
+      return isFirst ? schema() : chance.of([false, true]);
     case 'apiextensions.JSONSchemaPropsOrStringArray':
-      return isFirst ? schema() : ['a', g(() => text)];
+      return isFirst ? schema() : ['a', chance.of(texts)];
     case 'authentication.ExtraValue':
     case 'authorization.ExtraValue':
-      return [g(() => text)];
+      return [chance.of(texts)];
     default:
       throw new Error(`the fixture cannot make ${name}`);
   }
