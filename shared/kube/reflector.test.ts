@@ -397,6 +397,34 @@ suite('reflector: versions', limit, () => {
     assert.deepEqual(cache, ['n/a 120']);
   });
 
+  test('an old list that lacks what an event or a list that broke off has brought is not taken', async () => {
+    const item = JSON.stringify(pod('a', { resourceVersion: '150' }));
+    const old = '{"metadata":{"resourceVersion":"120"},"items":[]}';
+    const whole = `{"metadata":{"resourceVersion":"200"},"items":[${item}]}`;
+    for (const answers of [
+      // By an event of the watch between the first two lists; by the second list.
+      ['{"metadata":{"resourceVersion":"100"},"items":[]}', old, old, whole],
+      [`{"metadata":{"resourceVersion":"160"},"items":[${item},`, old, whole],
+    ]) {
+      await using server = await serve(({ url }, response) => {
+        response.writeHead(200, { 'content-type': 'application/json' });
+        response.flushHeaders();
+        if (!url.includes('watch=true')) return void response.end(answers.shift());
+        if (answers.length === 0) return;
+        response.write(`{"type":"ADDED","object":${item}}\n`);
+        response.end(`${JSON.stringify({ type: 'ERROR', object: status(410, 'Expired', 'too old') })}\n`);
+      });
+      using client = clientOf(server.url);
+      const cache = new IndexedCache({ type: pods });
+      const changes: string[] = [];
+      cache.subscribe(({ type, key }) => changes.push(`${type} ${key}`));
+      await using reflector = reflect(client, { cache });
+      await until(() => answers.length === 0 && reflector.stats().watches > 0);
+      assert.deepEqual(changes, ['added n/a']);
+      assert.ok((reflector.stats().errors['stale'] ?? 0) > 0);
+    }
+  });
+
   test('an answer that the version is too new asks for a list', async () => {
     let listed = 0;
     await using server = await serve(({ url }, response) => {
