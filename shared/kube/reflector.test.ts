@@ -272,7 +272,7 @@ suite('reflector', limit, () => {
       if (object.metadata.name === 'a') throw new Error('no');
       if (object.metadata.name === 'b') return undefined as never;
       const { namespace, name, resourceVersion } = object.metadata;
-      return { metadata: { namespace, name, resourceVersion, labels: { kept: 'yes' } } };
+      return { metadata: { namespace, name, resourceVersion, labels: { kept: 'yes' } } } as KubeObject;
     };
     await using all = await faulty(() => undefined, { transform });
     await all.cache.synced;
