@@ -32,6 +32,8 @@ export interface ReflectorFigures {
   /** Of the event loop while the list came in, by perf_hooks' monitorEventLoopDelay at 1 ms. */
   readonly longestPauseMs: number;
   readonly p99PauseMs: number;
+  /** Of a pause, what this thread itself ran: the rest it waited for a CPU that others had. */
+  readonly longestBusyMs: number;
   /** Of V8's collections. */
   readonly longestCollectionMs: number;
 }
@@ -47,6 +49,11 @@ async function serve(objects: number): Promise<Disposable & { readonly url: stri
   child.once('message', (url) => resolve(String(url)));
   child.once('exit', (code) => reject(new Error(`the server ended with ${code}`)));
   return { url: await promise, [Symbol.dispose]: () => void child.kill() };
+}
+
+function threadMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1000;
 }
 
 async function collectGarbage(): Promise<void> {
@@ -83,6 +90,12 @@ export async function measureReflector(options: {
   collections.observe({ entryTypes: ['gc'] });
   const delay = monitorEventLoopDelay({ resolution: 1 });
   delay.enable();
+  let longestBusyMs = 0;
+  let ranMs = threadMs();
+  const busy = setInterval(() => {
+    longestBusyMs = Math.max(longestBusyMs, threadMs() - ranMs);
+    ranMs = threadMs();
+  }, 1);
   const beganMs = performance.now();
   const reflecting = runReflector({
     client,
@@ -94,6 +107,7 @@ export async function measureReflector(options: {
   await cache.synced;
   const syncMs = performance.now() - beganMs;
   delay.disable();
+  clearInterval(busy);
   const { rss } = process.memoryUsage();
   await sleep(20);
   collections.disconnect();
@@ -113,6 +127,7 @@ export async function measureReflector(options: {
     syncMs: Math.round(syncMs),
     longestPauseMs: delay.max / 1e6,
     p99PauseMs: delay.percentile(99) / 1e6,
+    longestBusyMs,
     longestCollectionMs,
   };
 }
