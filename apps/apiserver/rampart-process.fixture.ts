@@ -16,7 +16,7 @@ import { parse } from 'yaml';
 
 export const rampart = new URL('../../bin/rampart', import.meta.url).pathname;
 /** What takes longer than this hangs, also on a machine with much else to do. */
-const PATIENCE_MS = 120_000;
+const PATIENCE_MS = 60_000;
 
 /** A directory that is gone after the test. */
 export class TemporaryDirectory implements Disposable {
@@ -185,16 +185,27 @@ export class Http implements Disposable {
         ...headers,
       },
     });
-    const answered = once(asked, 'response');
+    const answered = once(asked, 'response', { signal: AbortSignal.timeout(PATIENCE_MS) });
+    // Told by `answered`, or with the answer.
+    asked.on('error', () => undefined);
     asked.end(bytes);
     const [response] = (await answered) as [IncomingMessage];
     return response;
   }
 
   async ask(path: string, sent: Sent = {}): Promise<Answer> {
-    const response = await this.open(path, sent);
+    return await this.read(await this.open(path, sent));
+  }
+
+  /** The rest of an answer. */
+  async read(response: IncomingMessage): Promise<Answer> {
     const parts: Buffer[] = [];
-    for await (const part of response) parts.push(part as Buffer);
+    const hung = setTimeout(() => response.destroy(new Error('the answer does not end')), PATIENCE_MS);
+    try {
+      for await (const part of response) parts.push(part as Buffer);
+    } finally {
+      clearTimeout(hung);
+    }
     const { statusCode: status = 0, headers } = response;
     return { status, headers, text: Buffer.concat(parts).toString() };
   }
