@@ -43,7 +43,7 @@ export function nameProblems(rule: NameRule, name: string): readonly string[] {
             ]),
       ];
     case 'path-segment':
-      return pathSegmentProblems(name);
+      return [...pathSegmentProblems(name), ...lengthProblems(name, 512), ...characterProblems(name)];
   }
 }
 
@@ -51,6 +51,14 @@ const none: readonly string[] = [];
 
 function lengthProblems(name: string, maxBytes: number): string[] {
   return Buffer.byteLength(name) > maxBytes ? [`must be no more than ${maxBytes} bytes`] : [];
+}
+
+// eslint-disable-next-line no-control-regex -- these are what is looked for
+const unprintable = /[\u0000-\u001f\u007f]/;
+
+/** Kubernetes takes such names, and names of any length. Here no path could name the object afterwards. */
+function characterProblems(name: string): string[] {
+  return unprintable.test(name) || !name.isWellFormed() ? ['may not contain control characters'] : [];
 }
 
 function labelProblems(name: string): string[] {
