@@ -23,7 +23,7 @@ import { firstAt, parseJsonPath } from './json-path.ts';
 import { definitionName, openApiModelOf } from './open-api.ts';
 import { scaleCauses, scaleSubresource } from './scale.ts';
 import { type Form, StoredForm } from './stored-form.ts';
-import { compareVersions } from './version-order.ts';
+import { compareVersions } from '../resources/version-order.ts';
 
 /** Anything goes, and is kept: for a version without a schema, which only older data can have. */
 const anything: JsonObject = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true };

@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 
 import { columnsOf } from './columns.ts';
 import { firstAt, parseJsonPath } from './json-path.ts';
-import { compareVersions } from './version-order.ts';
+import { compareVersions } from '../resources/version-order.ts';
 
 const object = {
   metadata: { creationTimestamp: '2026-01-01T00:00:00Z', labels: { 'a.b/c': 'dotted', plain: 'x' } },

@@ -5,7 +5,8 @@ import type { PlainAnswer } from '../http/plain.ts';
 import { ApiError } from '../resources/api-error.ts';
 import { Registry } from '../resources/registry.ts';
 import { aggregatedVersion } from './aggregated.ts';
-import { compareVersions, groupsOf } from './groups.ts';
+import { compareVersions } from '../resources/version-order.ts';
+import { groupsOf } from './groups.ts';
 import {
   deployments,
   objectOf,

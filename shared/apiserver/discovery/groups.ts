@@ -5,6 +5,7 @@
  */
 import type { Registry } from '../resources/registry.ts';
 import { apiVersionOf, type Resource } from '../resources/resource.ts';
+import { compareVersions } from '../resources/version-order.ts';
 
 /** The kinds of one version of a group, by name. */
 export interface GroupVersion {
@@ -80,26 +81,6 @@ export function groupsOf(registry: Registry): readonly Group[] {
 
 function priorityOf({ name }: Group): number {
   return builtInPriorities.get(name) ?? customPriority;
-}
-
-const stages = ['alpha', 'beta', ''];
-
-/**
- * The order of versions by their names, the preferred one first: `v2`, `v1`, `v1beta2`, `v1alpha1`, then all others by
- * the alphabet (apimachinery `pkg/version/helpers.go`).
- */
-export function compareVersions(a: string, b: string): number {
-  const [left, right] = [partsOf(a), partsOf(b)];
-  if (left === undefined && right === undefined) return compareTexts(a, b);
-  if (left === undefined) return 1;
-  if (right === undefined) return -1;
-  return right.stage - left.stage || right.major - left.major || right.minor - left.minor;
-}
-
-function partsOf(version: string): { stage: number; major: number; minor: number } | undefined {
-  const parts = /^v(\d+)(?:(alpha|beta)(\d+))?$/.exec(version);
-  if (parts === null) return undefined;
-  return { stage: stages.indexOf(parts[2] ?? ''), major: Number(parts[1]), minor: Number(parts[3] ?? 0) };
 }
 
 function compareTexts(a: string, b: string): number {
