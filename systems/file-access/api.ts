@@ -20,8 +20,15 @@ import {
   rule,
   string,
 } from '../../shared/kube/crd/schema.ts';
+import { misreadModes } from './file-mode.ts';
 
 const group = 'kivebpf.san7o.github.io';
+
+/** In the syntax of RE2. What stands before an @ would be a name and a password, told in each alert. */
+const callbackPattern = '^$|^(?i:https?)://[^/?#@[:space:]]+([/?#][^[:space:]]*)?$';
+
+/** Absolute, without NUL, and each of its names is neither '.' nor '..'; no rule of CEL, whose cost has a bound. */
+const pathPattern = '^(/+([^/.\\x00][^/\\x00]*|[.][^/.\\x00][^/\\x00]*|[.][.][^/\\x00]+))+$';
 
 const match = object(
   {
@@ -30,25 +37,52 @@ const match = object(
     containerName: optional(
       string({
         description:
-          'The name of the container: a regular expression, not anchored. With the prefix "regex:" or "glob:" it is said ' +
-          'which of the two it is. Empty matches every container.',
-        maxLength: 1024,
+          'The name of the container: a regular expression (RE2), not anchored. With the prefix "regex:" or "glob:" it is said ' +
+          'which of the two it is; a glob matches the whole name. Empty is as if it were not there.',
+        maxLength: 256,
+        rules: [
+          // Matching with an expression that is none is an error of CEL, and refuses the object.
+          rule(
+            "self.startsWith('glob:') || ''.matches(self) in [true, false]",
+            'must be a regular expression of RE2, or begin with "glob:"',
+          ),
+        ],
       }),
     ),
-    ip: optional(string({ description: 'The IP address of the pod, as in its status.', maxLength: 45 })),
+    ip: optional(
+      string({
+        description:
+          'One of the IP addresses of the pod, as in its status. Empty is as if it were not there.',
+        maxLength: 45,
+        pattern: '^[0-9A-Fa-f:.]*$',
+      }),
+    ),
     matchLabels: optional(
       mapOf(string({ maxLength: 63 }), { description: 'Labels that the pod has, all of them.' }),
     ),
   },
-  { description: 'Containers that fulfil every item in it.', minProperties: 1 },
+  {
+    description: 'Containers that fulfil every item in it. At least one item must be there.',
+    minProperties: 1,
+    rules: [
+      rule(
+        "has(self.pod) || has(self.__namespace__) || (has(self.ip) && self.ip != '') || (has(self.containerName) && " +
+          "self.containerName != '') || (has(self.matchLabels) && size(self.matchLabels) > 0)",
+        'At least one match item must be present: an empty block would match every container. To watch them all, ' +
+          'write containerName: ".*"',
+        { reason: 'FieldValueRequired' },
+      ),
+    ],
+  },
 );
 
 const trap = object(
   {
     path: string({
-      description: 'The file, seen from the root of the container.',
+      description: 'The file, seen from the root of the container: absolute, without "." and ".." in it.',
       minLength: 1,
       maxLength: 4096,
+      pattern: pathPattern,
     }),
     create: optional(
       boolean({ description: 'Create the file where it is missing. One that is there is not touched.' }),
@@ -56,18 +90,34 @@ const trap = object(
     mode: optional(
       intOrString({
         description:
-          'Permissions of a file that is created. The digits are octal: 444 is r--r--r--, as a number or as a string.',
+          'Permissions of a file that is created, 0400 by default. The digits are octal: 444 is r--r--r--, as a number ' +
+          'or as a string. YAML reads an unquoted 0444 as the number 292: write 444 or "0444".',
         pattern: '^(0o?)?[0-7]{1,4}$',
         minimum: 0,
+        maximum: 7777,
+        rules: [
+          rule(
+            'type(self) != int || (self % 10 < 8 && self / 10 % 10 < 8 && self / 100 % 10 < 8 && self / 1000 < 8 && ' +
+              `!(self in [${misreadModes.join(', ')}]))`,
+            'the digits are octal; with a leading 0 and without quotes YAML reads another number (292 for 0444, 420 for ' +
+              '0644): write 444 or "0444"',
+          ),
+        ],
       }),
     ),
     callback: optional(
-      string({ description: 'A URL that alerts are sent to as well, by POST.', maxLength: 2048 }),
+      string({
+        description:
+          'A URL that alerts are sent to as well, by POST: http:// or https://, without a user name in it.',
+        maxLength: 2048,
+        pattern: callbackPattern,
+      }),
     ),
     metadata: optional(mapOf(string(), { description: 'Told in each alert, under custom-metadata.' })),
     matchAny: list(match, {
       description: 'The containers: those that any of these matches.',
       minItems: 1,
+      maxItems: 32,
     }),
   },
   { description: 'A file in some containers, whose accesses are alerted.' },
@@ -88,7 +138,7 @@ export const kivePolicies = defineResource({
               description: 'The version of the alerts. Empty, or one that is not known, is the newest: v1.',
             }),
           ),
-          traps: list(trap, { description: 'The files.' }),
+          traps: list(trap, { description: 'The files.', maxItems: 1000 }),
         }),
         status: optional(object({ conditions: optional(conditionList()) })),
       },

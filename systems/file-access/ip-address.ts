@@ -1,0 +1,24 @@
+/**
+ * IP addresses, so that two ways of writing one are the same.
+ *
+ * @module
+ */
+import { isIPv4, isIPv6 } from 'node:net';
+
+const mapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/;
+
+/**
+ * The canonical text of an address: IPv6 as in RFC 5952, an IPv4-mapped one as the IPv4 address that it stands for.
+ *
+ * @returns undefined for what is no address; an address with a zone (`fe80::1%eth0`) is none of a pod.
+ */
+export function canonicalIp(text: string): string | undefined {
+  if (isIPv4(text)) return text;
+  if (!isIPv6(text) || text.includes('%')) return undefined;
+  // The URL standard's serializer is RFC 5952's, but that it never ends in an IPv4 address.
+  const address = new URL(`http://[${text}]/`).hostname.slice(1, -1);
+  const [, high, low] = mapped.exec(address) ?? [];
+  if (high === undefined || low === undefined) return address;
+  const [a, b] = [parseInt(high, 16), parseInt(low, 16)];
+  return `${a >> 8}.${a & 255}.${b >> 8}.${b & 255}`;
+}

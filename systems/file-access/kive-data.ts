@@ -1,0 +1,162 @@
+/**
+ * KiveData as it is written and read: the one file of one container, and all that its alerts tell.
+ *
+ * @module
+ */
+import type { FileIdentity } from '../../shared/sensor/access.ts';
+import type { AlertContext } from './alert.ts';
+import type { KiveData } from './api.ts';
+import { alertVersion, type CompiledTrap, type PodView } from './matching.ts';
+import { kiveDataName } from './trap-id.ts';
+
+/** Where all KiveData are. */
+export const kiveDataNamespace = 'kivebpf-system';
+export const kivePolicyFinalizer = 'kivepolicy.kivebpf.san7o.github.io/finalizer';
+export const kiveDataFinalizer = 'kivedata.kivebpf.san7o.github.io/finalizer';
+export const trapIdLabel = 'trap-id';
+
+/** Annotations that are not Kive's. */
+export const ourAnnotations = {
+  /**
+   * `inode:device:generation`, decimal. A JSON number is rounded above 2^53, where overlay's inode numbers may be;
+   * the generation tells a recycled number apart.
+   */
+  file: 'kivebpf.san7o.github.io/file',
+  policyNamespace: 'kivebpf.san7o.github.io/policy-namespace',
+  podUid: 'kivebpf.san7o.github.io/pod-uid',
+} as const;
+
+/** A container of this node; what the runtime and the pod say of it. */
+export interface NodeContainer {
+  /** With its runtime: `containerd://da9e46...`. */
+  readonly id: string;
+  readonly name: string;
+  readonly pod: PodView;
+}
+
+/** A file that was found for a trap in a container. */
+export interface FoundFile {
+  readonly trap: CompiledTrap;
+  readonly container: NodeContainer;
+  readonly identity: FileIdentity;
+}
+
+/** Where it was found. */
+export interface FoundOn {
+  /** `/proc/sys/kernel/random/boot_id`. */
+  readonly kernelId: string;
+  readonly nodeName: string;
+}
+
+/** The KiveData for a found file, as it is to be stored. */
+export function kiveDataOf(
+  { trap, container, identity }: FoundFile,
+  { kernelId, nodeName }: FoundOn,
+): KiveData {
+  const { metadata: pod, status } = container.pod;
+  const { name: podName = '', namespace: podNamespace = '' } = pod;
+  const { policyNamespace, policyName, slot } = trap;
+  return {
+    apiVersion: 'kivebpf.san7o.github.io/v1',
+    kind: 'KiveData',
+    metadata: {
+      name: kiveDataName({
+        policyNamespace,
+        policyName,
+        slot,
+        containerId: container.id,
+        podName,
+        podNamespace,
+      }),
+      namespace: kiveDataNamespace,
+      labels: { [trapIdLabel]: trap.id },
+      annotations: {
+        'kive-alert-version': alertVersion,
+        'kive-policy-name': policyName,
+        callback: trap.callback,
+        'pod-name': podName,
+        namespace: podNamespace,
+        'pod-ip': status?.podIP ?? '',
+        path: trap.path,
+        'container-id': container.id,
+        'container-name': container.name,
+        'node-name': nodeName,
+        [ourAnnotations.file]: `${identity.inode}:${identity.device}:${identity.generation}`,
+        [ourAnnotations.policyNamespace]: policyNamespace,
+        [ourAnnotations.podUid]: pod.uid ?? '',
+      },
+      finalizers: [kiveDataFinalizer],
+    },
+    spec: {
+      inodeNo: Number(identity.inode),
+      devId: identity.device,
+      kernelId,
+      metadata: trap.metadata,
+    },
+  };
+}
+
+/** An annotation; the design document of Kive spells some with `_`. */
+function annotation({ metadata }: KiveData, name: string): string {
+  return metadata.annotations?.[name] ?? metadata.annotations?.[name.replaceAll('-', '_')] ?? '';
+}
+
+/** The node whose agent found the file; empty when it does not say. */
+export function nodeOf(data: KiveData): string {
+  return annotation(data, 'node-name');
+}
+
+/** The kernel that the file belongs to. */
+export function kernelOf({ spec }: KiveData): string {
+  return spec.kernelId ?? spec['kernel-id'] ?? '';
+}
+
+/** The pod of the file's container; `uid` is empty in objects that are not ours. */
+export function podOf(data: KiveData): {
+  readonly name: string;
+  readonly namespace: string;
+  readonly uid: string;
+} {
+  return {
+    name: annotation(data, 'pod-name'),
+    namespace: annotation(data, 'namespace'),
+    uid: annotation(data, ourAnnotations.podUid),
+  };
+}
+
+/** The file; undefined where the object does not name one. */
+export function identityOf(data: KiveData): FileIdentity | undefined {
+  const { spec } = data;
+  const inode = spec.inodeNo ?? spec['inode-no'];
+  const device = spec.devId ?? spec['dev-id'];
+  if (inode === undefined || device === undefined) return undefined;
+  const [, exact, exactDevice, generation] =
+    /^(\d{1,20}):(\d{1,10}):(\d{1,10})$/.exec(annotation(data, ourAnnotations.file)) ?? [];
+  // The spec is what users see and may edit: the annotation only adds to it.
+  if (exact !== undefined && Number(exact) === inode && Number(exactDevice) === device) {
+    return { inode: BigInt(exact), device, generation: Number(generation) };
+  }
+  return { inode: BigInt(inode), device, generation: 0 };
+}
+
+/** What alerts about the file tell. `same` may return an equal text, so that texts are held once. */
+export function alertContextOf(
+  data: KiveData,
+  same: (text: string) => string = (text) => text,
+): AlertContext {
+  const text = (name: string): string => same(annotation(data, name));
+  return {
+    policyName: text('kive-policy-name'),
+    kernelId: same(kernelOf(data)),
+    path: text('path'),
+    callback: text('callback'),
+    customMetadata: data.spec.metadata ?? {},
+    pod: {
+      name: text('pod-name'),
+      namespace: text('namespace'),
+      ip: text('pod-ip'),
+      container: { id: text('container-id'), name: text('container-name') },
+    },
+    nodeName: text('node-name'),
+  };
+}

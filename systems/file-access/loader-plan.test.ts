@@ -1,0 +1,129 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import fc from 'fast-check';
+
+import type { KiveData } from './api.ts';
+import { fileKey, loaderPlan, type LoaderPlan, type PlannedAlert, planChanges } from './loader-plan.ts';
+
+const anyData: fc.Arbitrary<KiveData[]> = fc.uniqueArray(
+  fc
+    .record({
+      name: fc.constantFrom('a', 'b', 'c', 'd', 'e'),
+      inode: fc.integer({ min: 1, max: 3 }),
+      generation: fc.constantFrom(0, 1),
+      kernelId: fc.constantFrom('k', 'k', 'other'),
+      callback: fc.constantFrom('', 'http://sink/'),
+      severity: fc.constantFrom('low', 'high'),
+    })
+    .map(({ name, inode, generation, kernelId, callback, severity }) =>
+      dataOf(name, inode, { generation, kernelId, callback, severity }),
+    ),
+  { selector: ({ metadata }) => metadata.name, maxLength: 5 },
+);
+
+function dataOf(
+  name: string,
+  inode: number,
+  { generation = 0, kernelId = 'k', callback = '', severity = 'low' } = {},
+): KiveData {
+  return {
+    metadata: {
+      name,
+      annotations: {
+        callback,
+        path: `/${name}`,
+        'node-name': 'n',
+        'kivebpf.san7o.github.io/file': `${inode}:3:${generation}`,
+      },
+    },
+    spec: { inodeNo: inode, devId: 3, kernelId, metadata: { severity } },
+  };
+}
+
+/** What is told of an access to a file, at each moment of the steps from one plan to the next. */
+function told(plan: LoaderPlan | ReadonlySet<PlannedAlert>): Map<string, string[]> {
+  const files = new Map<string, string[]>();
+  for (const { identity, context } of plan.values()) {
+    files.set(fileKey(identity), [...(files.get(fileKey(identity)) ?? []), JSON.stringify(context)].sort());
+  }
+  return files;
+}
+
+suite('the plan of a kernel', () => {
+  test('all its KiveData, of any node, but those that are being deleted', () => {
+    const gone: KiveData = { ...dataOf('x', 9), metadata: { name: 'x', deletionTimestamp: 'now' } };
+    const plan = loaderPlan('k', [
+      dataOf('a', 1),
+      dataOf('b', 1),
+      dataOf('c', 2, { kernelId: 'other' }),
+      gone,
+    ]);
+    assert.deepEqual([...plan.keys()], ['a', 'b']);
+    assert.deepEqual(told(plan).get('1:3:0')?.length, 2);
+  });
+
+  test('what this node found itself counts before what the API has', () => {
+    const plan = loaderPlan('k', [dataOf('a', 2), dataOf('a', 1)]);
+    assert.equal(plan.get('a')?.identity.inode, 2n);
+  });
+
+  test('is the same objects where nothing changed', () => {
+    fc.assert(
+      fc.property(anyData, (data) => {
+        const plan = loaderPlan('k', data);
+        const again = loaderPlan('k', structuredClone(data), plan);
+        for (const [name, planned] of plan) assert.equal(again.get(name), planned);
+        assert.deepEqual(planChanges(plan, again), { replace: [], move: [], add: [], remove: [] });
+      }),
+    );
+  });
+
+  test('texts and metadata that are the same are held once', () => {
+    const plan = loaderPlan('k', [dataOf('a', 1), dataOf('b', 2)]);
+    assert.equal(plan.get('a')?.context.customMetadata, plan.get('b')?.context.customMetadata);
+  });
+});
+
+suite('from one plan to the next', () => {
+  test('the changes lead there, and each step tells every file at least what both plans tell', () => {
+    fc.assert(
+      fc.property(anyData, anyData, (first, second) => {
+        const before = loaderPlan('k', first);
+        const after = loaderPlan('k', second, before);
+        const { replace, move, add, remove } = planChanges(before, after);
+        const now = new Set(before.values());
+        for (const step of [
+          ...replace.map((pair) => () => now.delete(pair.from) && now.add(pair.to)),
+          ...add.map((one) => () => now.add(one)),
+          ...move.map(
+            ({ to }) =>
+              () =>
+                now.add(to),
+          ),
+          ...move.map((pair) => () => now.delete(pair.from)),
+          ...remove.map((one) => () => now.delete(one)),
+        ]) {
+          step();
+          const [left, meanwhile, right] = [told(before), told(now), told(after)];
+          for (const [file, alerts] of left) {
+            const least = Math.min(alerts.length, right.get(file)?.length ?? 0);
+            assert.ok((meanwhile.get(file)?.length ?? 0) >= least, file);
+          }
+        }
+        assert.deepEqual(now, new Set(after.values()));
+      }),
+    );
+  });
+
+  test('another KiveData on the same file takes over in one step', () => {
+    const before = loaderPlan('k', [dataOf('a', 1)]);
+    const after = loaderPlan('k', [dataOf('b', 1)], before);
+    const { add, remove, replace } = planChanges(before, after);
+    assert.deepEqual([add, remove], [[], []]);
+    assert.deepEqual(
+      replace.map(({ from, to }) => [from.name, to.name]),
+      [['a', 'b']],
+    );
+  });
+});

@@ -1,0 +1,143 @@
+/**
+ * What the sensor is to alert: all KiveData of one kernel, from whichever node, and what changes when they do.
+ *
+ * @module
+ */
+import type { FileIdentity } from '../../shared/sensor/access.ts';
+import type { AlertContext } from './alert.ts';
+import type { KiveData } from './api.ts';
+import { alertContextOf, identityOf, kernelOf } from './kive-data.ts';
+
+/** One file to watch, and what its alerts tell: one trap on one file of one container. */
+export interface PlannedAlert {
+  /** The name of the KiveData. */
+  readonly name: string;
+  readonly identity: FileIdentity;
+  readonly context: AlertContext;
+}
+
+/** By the name of the KiveData. Several may have the same file: each gives its own alert. */
+export type LoaderPlan = ReadonlyMap<string, PlannedAlert>;
+
+/**
+ * The plan for a kernel.
+ *
+ * @param data - Of any kernels. Where a name comes twice the first counts: put what this node found itself before
+ *   what the API has, so that a file is watched also while the API cannot be reached. Objects that are being deleted
+ *   are no longer watched.
+ * @param before - The plan until now: what is the same is taken from it, so that nothing is held twice.
+ */
+export function loaderPlan(
+  kernelId: string,
+  data: Iterable<KiveData>,
+  before: LoaderPlan = new Map(),
+): Map<string, PlannedAlert> {
+  const plan = new Map<string, PlannedAlert>();
+  const texts = new Map<string, string>();
+  const metadata = new Map<string, Readonly<Record<string, string>>>();
+  const same = (text: string): string => {
+    const known = texts.get(text);
+    if (known === undefined) texts.set(text, text);
+    return known ?? text;
+  };
+  const refused = new Set<string>();
+  for (const one of data) {
+    const name = one.metadata.name ?? '';
+    if (plan.has(name) || refused.has(name) || kernelOf(one) !== kernelId) continue;
+    const identity = one.metadata.deletionTimestamp === undefined ? identityOf(one) : undefined;
+    if (identity === undefined) {
+      refused.add(name);
+      continue;
+    }
+    const context = alertContextOf(one, same);
+    const kept = before.get(name);
+    if (kept !== undefined && sameFile(kept.identity, identity) && sameContext(kept.context, context)) {
+      plan.set(name, kept);
+      continue;
+    }
+    const json = JSON.stringify(context.customMetadata);
+    const customMetadata = metadata.get(json) ?? context.customMetadata;
+    metadata.set(json, customMetadata);
+    plan.set(name, { name, identity, context: { ...context, customMetadata } });
+  }
+  return plan;
+}
+
+/**
+ * From one plan to the next. Put in place what is new before anything is taken away, so that no file is without a
+ * target between two steps: `replace`, `add`, the new files of `move`, then the old ones, then `remove`.
+ */
+export interface PlanChanges {
+  /**
+   * On the same file: the same KiveData that tells something else, or another one in place of one that goes. An access
+   * is told by one of the two, never by both or none.
+   */
+  readonly replace: readonly PlanStep[];
+  /** The same KiveData on another file. */
+  readonly move: readonly PlanStep[];
+  readonly add: readonly PlannedAlert[];
+  readonly remove: readonly PlannedAlert[];
+}
+
+export interface PlanStep {
+  readonly from: PlannedAlert;
+  readonly to: PlannedAlert;
+}
+
+/** The difference of two plans. */
+export function planChanges(before: LoaderPlan, after: LoaderPlan): PlanChanges {
+  const [replace, move]: [PlanStep[], PlanStep[]] = [[], []];
+  const gone = new Map<string, PlannedAlert[]>();
+  for (const [name, from] of before) {
+    const to = after.get(name);
+    if (to === undefined) {
+      const place = fileKey(from.identity);
+      const others = gone.get(place);
+      if (others === undefined) gone.set(place, [from]);
+      else others.push(from);
+    } else if (to === from) continue;
+    else if (!sameFile(to.identity, from.identity)) move.push({ from, to });
+    else if (!sameContext(to.context, from.context)) replace.push({ from, to });
+  }
+  const add: PlannedAlert[] = [];
+  for (const [name, to] of after) {
+    if (before.has(name)) continue;
+    const from = gone.get(fileKey(to.identity))?.pop();
+    if (from === undefined) add.push(to);
+    else replace.push({ from, to });
+  }
+  return { replace, move, add, remove: [...gone.values()].flat() };
+}
+
+/** One text per file: what targets are counted by. */
+export function fileKey({ inode, device, generation }: FileIdentity): string {
+  return `${inode}:${device}:${generation}`;
+}
+
+export function sameFile(a: FileIdentity, b: FileIdentity): boolean {
+  return a.inode === b.inode && a.device === b.device && a.generation === b.generation;
+}
+
+function sameContext(a: AlertContext, b: AlertContext): boolean {
+  return (
+    a.policyName === b.policyName &&
+    a.kernelId === b.kernelId &&
+    a.path === b.path &&
+    a.callback === b.callback &&
+    a.nodeName === b.nodeName &&
+    a.pod.name === b.pod.name &&
+    a.pod.namespace === b.pod.namespace &&
+    a.pod.ip === b.pod.ip &&
+    a.pod.container.id === b.pod.container.id &&
+    a.pod.container.name === b.pod.container.name &&
+    sameTexts(a.customMetadata, b.customMetadata)
+  );
+}
+
+function sameTexts(a: Readonly<Record<string, string>>, b: Readonly<Record<string, string>>): boolean {
+  if (a === b) return true;
+  const keys = Object.keys(a);
+  return (
+    keys.length === Object.keys(b).length && keys.every((key) => Object.hasOwn(b, key) && a[key] === b[key])
+  );
+}

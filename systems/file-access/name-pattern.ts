@@ -1,0 +1,93 @@
+/**
+ * The pattern of `containerName`: a regular expression, or a glob.
+ *
+ * Both run on an engine whose time grows linearly with the name. JavaScript's own would let one policy with
+ * `(a+)+$` stop the agent of every node.
+ *
+ * @module
+ */
+import { parseRegex } from '../../shared/apiserver/schema/regex/parse.ts';
+import { programOf } from '../../shared/apiserver/schema/regex/program.ts';
+import { Regex } from '../../shared/apiserver/schema/regex/regex.ts';
+import { RegexSyntaxError } from '../../shared/apiserver/schema/regex/scanner.ts';
+
+/** Steps for one character of a name at most; `[a-z]{1,63}` takes 126. */
+const MAX_INSTRUCTIONS = 1000;
+
+/** A compiled pattern. */
+export interface NamePattern {
+  test(name: string): boolean;
+}
+
+const everyName: NamePattern = { test: () => true };
+
+/**
+ * Compiles a pattern: `regex:` and `glob:` say what follows; without a prefix it is a regular expression. A regular
+ * expression (RE2's syntax) need not match the whole name, a glob must. Empty matches every name.
+ *
+ * @returns the pattern, or in `why` what is wrong with it.
+ */
+export function compileNamePattern(text: string): NamePattern | { readonly why: string } {
+  const expression = text.startsWith('glob:')
+    ? globExpression(text.slice('glob:'.length))
+    : text.replace(/^regex:/, '');
+  if (typeof expression !== 'string') return expression;
+  if (expression === '' || expression === '.*') return everyName;
+  // Most are a name and no more; nothing has to be compiled for it.
+  const [, begin, literal, end] = /^(\^?)([A-Za-z0-9-]+)(\$?)$/.exec(expression) ?? [];
+  if (literal !== undefined) return literalPattern(literal, begin !== '', end !== '');
+  try {
+    const steps = programOf(parseRegex(expression)).length;
+    if (steps > MAX_INSTRUCTIONS) {
+      return {
+        why: `it grows to ${steps} steps when its counts are written out, the limit is ${MAX_INSTRUCTIONS}`,
+      };
+    }
+    return new Regex(expression);
+  } catch (error) {
+    if (error instanceof RegexSyntaxError) return { why: error.message };
+    throw error;
+  }
+}
+
+function literalPattern(literal: string, begin: boolean, end: boolean): NamePattern {
+  if (begin && end) return { test: (name) => name === literal };
+  if (begin) return { test: (name) => name.startsWith(literal) };
+  if (end) return { test: (name) => name.endsWith(literal) };
+  return { test: (name) => name.includes(literal) };
+}
+
+/** What a glob is as a regular expression: `*`, `?`, `[a-c]`, `[!a-c]`, `{web,api}`, and `\` before what stands for itself. */
+function globExpression(glob: string): string | { readonly why: string } {
+  let out = '';
+  let depth = 0;
+  for (let at = 0; at < glob.length; at++) {
+    const character = glob.charAt(at);
+    if (character === '*') out += '.*';
+    else if (character === '?') out += '.';
+    else if (character === '[') {
+      // As in a shell, a ] that comes first is a member.
+      const end = glob.indexOf(']', at + (/^[!^]/.test(glob.slice(at + 1)) ? 3 : 2));
+      if (end < 0) return { why: 'a [ without its ]' };
+      const members = glob.slice(at + 1, end);
+      out += `[${members.replace(/^[!^]/, '^').replace(/(?!^\^)[\\[\]^&]/g, '\\$&')}]`;
+      at = end;
+    } else if (character === '{') {
+      depth += 1;
+      out += '(?:';
+    } else if (character === '}' && depth > 0) {
+      depth -= 1;
+      out += ')';
+    } else if (character === ',' && depth > 0) out += '|';
+    else if (character === '\\') {
+      at += 1;
+      if (at === glob.length) return { why: 'a \\ at its end' };
+      out += quoted(glob.charAt(at));
+    } else out += quoted(character);
+  }
+  return depth > 0 ? { why: 'a { without its }' } : `(?s)^(?:${out})$`;
+}
+
+function quoted(character: string): string {
+  return /[\\^$.|?*+()[\]{}]/.test(character) ? `\\${character}` : character;
+}
