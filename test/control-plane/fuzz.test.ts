@@ -48,7 +48,8 @@ const http = Http.onSocket(socket);
 before(async () => void (server = await start()));
 after(async () => {
   http[Symbol.dispose]();
-  await server[Symbol.asyncDispose]();
+  // It may not have started.
+  await (server as RampartProcess | undefined)?.[Symbol.asyncDispose]();
   directory[Symbol.dispose]();
 });
 
