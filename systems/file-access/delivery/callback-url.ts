@@ -1,0 +1,35 @@
+/**
+ * What a callback may look like.
+ *
+ * @module
+ */
+import { keyOf } from './callback-log.ts';
+import { type AddressRules, isLoopback } from './address-rules.ts';
+import { MAX_CALLBACK_BYTES } from './segment.ts';
+
+/**
+ * The URL of a callback, or in words why it is not used. Names are resolved, and their addresses checked, at each
+ * connection.
+ */
+export function parseCallback(callback: string, rules: AddressRules): URL | string {
+  if (Buffer.byteLength(callback) > MAX_CALLBACK_BYTES)
+    return `it is longer than ${MAX_CALLBACK_BYTES} bytes`;
+  const url = URL.parse(callback);
+  if (url === null) return 'it is not a URL';
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') return 'it is neither http nor https';
+  if (url.username !== '' || url.password !== '') return 'it has a user name or password in it';
+  return rules.refusalOfHost(url.hostname) ?? url;
+}
+
+/**
+ * What logs, metrics and errors call a callback: its origin, and a part of its files' name to tell those of one origin
+ * apart. Paths and queries of webhooks are often secrets.
+ */
+export function displayName(callback: string): string {
+  return `${URL.parse(callback)?.origin ?? 'invalid'}#${keyOf(callback).slice(0, 8)}`;
+}
+
+/** Whether nobody else can read what is sent there. */
+export function isPrivateWay(url: URL): boolean {
+  return url.protocol === 'https:' || isLoopback(url.hostname);
+}

@@ -1,0 +1,200 @@
+/**
+ * The way of one callback's alerts to its receiver: one at a time, so in order, each until it is delivered, unwanted
+ * or too old.
+ *
+ * @module
+ */
+import { Backoff, type BackoffOptions } from '../../../shared/kube/backoff.ts';
+import { type Clock, sleep } from '../../../shared/kube/clock.ts';
+import type { CallbackLog } from './callback-log.ts';
+import { displayName } from './callback-url.ts';
+import type { Outcome } from './outcome.ts';
+import { Poster, type PosterOptions } from './poster.ts';
+import type { StoredAlert } from './record.ts';
+import type { Slots } from './slots.ts';
+
+/** What a lane tells. Names of callbacks are those of {@link displayName}. */
+export interface LaneObserver {
+  delivered(latencyMs: number): void;
+  retried(): void;
+  dropped(reason: 'unwanted' | 'expired'): void;
+  /** The cursor could not be written: what was delivered is delivered again by the next process. */
+  cursorFailed(): void;
+  /** The first failure after a success. */
+  troubled(name: string, why: string): void;
+  /** The first success after a failure. */
+  recovered(name: string, failures: number, waiting: number): void;
+  unwanted(name: string, id: string, why: string): void;
+}
+
+export interface LaneOptions extends PosterOptions {
+  readonly slots: Slots;
+  readonly backoff: BackoffOptions;
+  readonly maxAgeMs: number;
+  readonly maxRetryAfterMs: number;
+  readonly unwantedTries: number;
+  /** Milliseconds since 1970, in which steps of the clock do not show. */
+  readonly nowMs: () => number;
+  readonly observer: LaneObserver;
+}
+
+export interface LastError {
+  readonly why: string;
+  /** Milliseconds since 1970. */
+  readonly atMs: number;
+}
+
+/** Starts with `wake`. The owner stops it; the log stays the owner's. */
+export class Lane {
+  readonly log: CallbackLog;
+  readonly #options: LaneOptions;
+  readonly #poster: Poster;
+  readonly #backoff: Backoff;
+  readonly #clock: Clock;
+  readonly #abort = new AbortController();
+  /** Ends waiting, not a request that is under way. */
+  readonly #leave = new AbortController();
+  readonly #name: string;
+  #running: Promise<void> | undefined;
+  #refusals = 0;
+  #delivered = 0;
+  #lastError: LastError | undefined;
+
+  constructor(log: CallbackLog, options: LaneOptions) {
+    this.log = log;
+    this.#options = options;
+    this.#clock = options.clock;
+    this.#poster = new Poster(log.callback, options);
+    this.#backoff = new Backoff(options.backoff);
+    this.#name = displayName(log.callback);
+  }
+
+  /** Nothing waits and nothing is under way. */
+  get idle(): boolean {
+    return this.#running === undefined && this.log.depth === 0;
+  }
+
+  /** Delivered by this process. */
+  get delivered(): number {
+    return this.#delivered;
+  }
+
+  /** Failed tries since the last success. */
+  get failures(): number {
+    return this.#backoff.attempts;
+  }
+
+  /** Of the last failed try, also when others have succeeded since. */
+  get lastError(): LastError | undefined {
+    return this.#lastError;
+  }
+
+  /** There is something in the log. */
+  wake(): void {
+    if (this.#running !== undefined || this.#leave.signal.aborted) return;
+    this.#running = this.#run().finally(() => {
+      this.#running = undefined;
+      // What came between the last look into the log and now.
+      if (this.log.depth > 0) this.wake();
+    });
+  }
+
+  /** Starts no further request, gives the one under way `lingerMs`, and closes the connection. */
+  async stop(lingerMs: number): Promise<void> {
+    this.#leave.abort();
+    const cancel = this.#clock.schedule(lingerMs, () => this.#abort.abort());
+    await this.#running;
+    cancel();
+    this.#poster[Symbol.dispose]();
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#leave;
+    while (!signal.aborted) {
+      let delayMs = 0;
+      try {
+        const alert = this.#nextLive();
+        if (alert === undefined) return;
+        const outcome = await this.#try(alert);
+        if (outcome === undefined) return;
+        delayMs = this.#settle(alert, outcome);
+      } catch (error) {
+        delayMs = this.#failed({ kind: 'failed', why: `reading the queue: ${messageOf(error)}` });
+      }
+      if (delayMs > 0) await sleep(this.#clock, delayMs, signal).catch(() => undefined);
+    }
+  }
+
+  /** The oldest alert that is not too old. */
+  #nextLive(): StoredAlert | undefined {
+    const { nowMs, maxAgeMs, observer } = this.#options;
+    for (let alert; (alert = this.log.head()) !== undefined;) {
+      if (nowMs() - alert.acceptedMs <= maxAgeMs) return alert;
+      this.#pass();
+      observer.dropped('expired');
+    }
+    return undefined;
+  }
+
+  /** @returns undefined when it is time to leave. */
+  async #try(alert: StoredAlert): Promise<Outcome | undefined> {
+    using _slot = await this.#options.slots.acquire(this.#backoff.attempts > 0);
+    if (this.#leave.signal.aborted) return undefined;
+    try {
+      return await this.#poster.post(alert, this.#abort.signal);
+    } catch (error) {
+      if (this.#abort.signal.aborted) return undefined;
+      throw error;
+    }
+  }
+
+  /** @returns how long to wait before the next try, in milliseconds. */
+  #settle(alert: StoredAlert, outcome: Outcome): number {
+    const { observer, unwantedTries, nowMs } = this.#options;
+    if (outcome.kind === 'delivered') {
+      this.#pass();
+      this.#delivered++;
+      observer.delivered(Math.max(0, nowMs() - alert.acceptedMs));
+      this.#succeeded();
+      return 0;
+    }
+    if (outcome.kind === 'unwanted' && ++this.#refusals >= unwantedTries) {
+      this.#note(outcome.why);
+      this.#pass();
+      observer.dropped('unwanted');
+      observer.unwanted(this.#name, alert.id, outcome.why);
+      // It answers, and the next alert may be another matter.
+      this.#succeeded();
+      return 0;
+    }
+    return this.#failed(outcome);
+  }
+
+  #pass(): void {
+    this.#refusals = 0;
+    if (!this.log.pass()) this.#options.observer.cursorFailed();
+  }
+
+  #succeeded(): void {
+    const failures = this.#backoff.attempts;
+    this.#backoff.reset();
+    if (failures > 0) this.#options.observer.recovered(this.#name, failures, this.log.depth);
+  }
+
+  #failed(outcome: Exclude<Outcome, { kind: 'delivered' }>): number {
+    const { observer, maxRetryAfterMs } = this.#options;
+    this.#note(outcome.why);
+    if (this.#backoff.attempts === 0) observer.troubled(this.#name, outcome.why);
+    observer.retried();
+    const askedMs = outcome.kind === 'failed' ? (outcome.retryAfterMs ?? 0) : 0;
+    return Math.max(this.#backoff.nextMs(), Math.min(askedMs, maxRetryAfterMs));
+  }
+
+  #note(why: string): void {
+    this.#lastError = { why, atMs: this.#options.nowMs() };
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

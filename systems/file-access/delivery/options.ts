@@ -1,0 +1,182 @@
+/**
+ * What a delivery can be told, and what it tells.
+ *
+ * @module
+ */
+import type { Logger } from '../../../shared/observe/log.ts';
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { type BackoffOptions, checkBackoff } from '../../../shared/kube/backoff.ts';
+import { type Clock, systemClock } from '../../../shared/kube/clock.ts';
+import manifest from '../../../package.json' with { type: 'json' };
+import type { Resolve } from './address-rules.ts';
+import type { CredentialsFor, Credentials } from './poster.ts';
+
+export type { Credentials, CredentialsFor };
+
+export interface DeliveryOptions {
+  /** Of its own, and of one process at a time; made with mode 0700. */
+  readonly directory: string;
+  /** Of all queues. One callback gets at most as much as is then still free. Default 1 GiB. */
+  readonly maxBytes?: number;
+  /** Of one queue. Default 256 MiB. */
+  readonly maxBytesPerCallback?: number;
+  /** Queues at a time. Default 1000. */
+  readonly maxCallbacks?: number;
+  /** Older alerts are dropped and counted. Default 7 days. */
+  readonly maxAgeMs?: number;
+  /** For one request, until the head of its answer. Default 10,000. */
+  readonly timeoutMs?: number;
+  /** Requests at a time; one callback has one. Default 64. */
+  readonly concurrency?: number;
+  /** Between tries. Default from 500 ms to 60 s, with jitter 0.5. */
+  readonly backoff?: BackoffOptions;
+  /** The longest that `Retry-After` is obeyed. Default 15 minutes. */
+  readonly maxRetryAfterMs?: number;
+  /** Tries of an alert that the receiver refuses as such (400, 413, ...). Default 3. */
+  readonly unwantedTries?: number;
+  /** What was written reaches the disk this long after, plus the time that takes. Default 50. */
+  readonly syncIntervalMs?: number;
+  /** How long disposing waits for requests that are under way. Default 2000. */
+  readonly lingerMs?: number;
+  /** See `AddressRulesOptions`. */
+  readonly allow?: readonly string[];
+  readonly refuse?: readonly string[];
+  readonly resolve?: Resolve;
+  /** Default: none for any callback. */
+  readonly credentialsFor?: CredentialsFor;
+  /** Default `rampart/VERSION`. */
+  readonly userAgent?: string;
+  readonly log?: Pick<Logger, 'info' | 'warn'>;
+  readonly clock?: Clock;
+}
+
+/** Why `enqueue` has returned false. */
+export const refusals = [
+  /** The URL cannot be used, or leads where callbacks may not. */
+  'callback',
+  /** The id is empty, too long, or not printable ASCII. */
+  'id',
+  /** The line is above 1 MiB. */
+  'size',
+  /** The queue of this callback is full. */
+  'callback_full',
+  /** All queues together are full. */
+  'full',
+  /** There are too many callbacks with something in their queue. */
+  'callbacks',
+  /** The disk is full or broken. */
+  'disk',
+  /** The delivery was disposed. */
+  'closed',
+] as const;
+export type Refusal = (typeof refusals)[number];
+
+export const drops = [
+  /** The receiver does not take this alert. */
+  'unwanted',
+  /** It was older than `maxAgeMs`. */
+  'expired',
+  /** It could not be read again. */
+  'damaged',
+] as const;
+export type Drop = (typeof drops)[number];
+
+/**
+ * Counts since the start of this process. Always:
+ *
+ * - offered = accepted + all of refused
+ * - recovered + accepted = delivered + all of dropped + depth
+ */
+export interface DeliveryStats {
+  readonly offered: number;
+  readonly accepted: number;
+  readonly refused: Readonly<Record<Refusal, number>>;
+  /** Alerts that earlier processes had left. */
+  readonly recovered: number;
+  readonly delivered: number;
+  /** Tries that failed and are made again. */
+  readonly retried: number;
+  readonly dropped: Readonly<Record<Drop, number>>;
+  /** Alerts that wait. */
+  readonly depth: number;
+  /** Length of all files, with what is delivered and not yet removed. */
+  readonly sizeBytes: number;
+  /** Age of the oldest that waits; 0 when none does. */
+  readonly oldestMs: number;
+  /** From `enqueue` to the answer: the sum over all that were delivered. */
+  readonly latencyMs: number;
+  /** Files of which a part could not be read, now beside the others with the suffix `.corrupt`. */
+  readonly damagedFiles: number;
+  /** At the ends of files, cut off by the end of an earlier process. */
+  readonly tornBytes: number;
+  /** fdatasync(2) that failed: a loss of power might lose what this process would not. */
+  readonly syncErrors: number;
+  /** Deliveries that could not be written down, and would be made again by the next process. */
+  readonly cursorErrors: number;
+}
+
+/** For `rampart status`. */
+export interface CallbackStats {
+  readonly callback: string;
+  /** What logs and metrics call it: without path and query, which may be secret. */
+  readonly name: string;
+  readonly depth: number;
+  readonly sizeBytes: number;
+  readonly oldestMs: number;
+  readonly delivered: number;
+  /** Tries since the last success; 0 when all is well. */
+  readonly failures: number;
+  readonly lastError: { readonly why: string; readonly atMs: number } | undefined;
+}
+
+export type CheckedOptions = Required<Omit<DeliveryOptions, 'log' | 'resolve'>> &
+  Pick<DeliveryOptions, 'log' | 'resolve'>;
+
+const MIB = 1024 * 1024;
+const MINUTE_MS = 60_000;
+
+/** @throws {RampartError} `INPUT` for a value that cannot work. */
+export function checkOptions(options: DeliveryOptions): CheckedOptions {
+  const checked: CheckedOptions = {
+    maxBytes: 1024 * MIB,
+    maxBytesPerCallback: 256 * MIB,
+    maxCallbacks: 1000,
+    maxAgeMs: 7 * 24 * 60 * MINUTE_MS,
+    timeoutMs: 10_000,
+    concurrency: 64,
+    backoff: { baseMs: 500, maxMs: MINUTE_MS, jitter: 0.5 },
+    maxRetryAfterMs: 15 * MINUTE_MS,
+    unwantedTries: 3,
+    syncIntervalMs: 50,
+    lingerMs: 2000,
+    allow: [],
+    refuse: [],
+    credentialsFor: () => undefined,
+    userAgent: `rampart/${manifest.version}`,
+    clock: systemClock,
+    ...options,
+  };
+  const positive = [
+    'maxBytes',
+    'maxBytesPerCallback',
+    'maxCallbacks',
+    'maxAgeMs',
+    'timeoutMs',
+    'concurrency',
+    'unwantedTries',
+  ] as const;
+  for (const name of positive) if (!(checked[name] >= 1)) throw unusable(name, checked[name], 'at least 1');
+  for (const name of ['maxRetryAfterMs', 'syncIntervalMs', 'lingerMs'] as const) {
+    if (!(checked[name] >= 0)) throw unusable(name, checked[name], 'at least 0');
+  }
+  if (checked.directory === '') throw unusable('directory', '""', 'a path');
+  checkBackoff(checked.backoff);
+  return checked;
+}
+
+function unusable(name: string, value: number | string, needed: string): RampartError {
+  return new RampartError(errorCodes.INPUT, {
+    what: `${name} ${value} for the delivery of alerts`,
+    why: `needed is ${needed}`,
+  });
+}

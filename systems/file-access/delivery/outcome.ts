@@ -1,0 +1,49 @@
+/**
+ * What an answer to a POST means: pure, no I/O.
+ *
+ * - 2xx: delivered.
+ * - 3xx: not followed, as the place that it names has passed no check. Tried again.
+ * - 4xx about the receiver as a whole (401, 403, 404, ... and 408, 425, 429): tried again until the alert is too
+ *   old. A token that has expired or a route that is not there yet is put right by people, and then nothing is lost.
+ * - other 4xx (400, 413, 422, ...): the receiver does not take this alert. Tried a few times, then dropped and counted,
+ *   so that one alert does not hold up all that follow.
+ * - 5xx, anything else, and no answer: tried again until the alert is too old.
+ *
+ * @module
+ */
+
+export type Outcome =
+  | { readonly kind: 'delivered' }
+  /** The receiver has looked at this alert and does not want it. */
+  | { readonly kind: 'unwanted'; readonly why: string }
+  /** The receiver is not there, or not now. */
+  | { readonly kind: 'failed'; readonly why: string; readonly retryAfterMs?: number };
+
+/** RFC 9110, 15.5, RFC 6585, RFC 7725: those that do not depend on what the body says. */
+const aboutTheReceiver: ReadonlySet<number> = new Set([
+  401, 402, 403, 404, 405, 407, 408, 410, 421, 423, 425, 426, 429, 451,
+]);
+
+/**
+ * @param retryAfter The header of that name, if there is one.
+ * @param nowMs Milliseconds since 1970.
+ */
+export function outcomeOf(status: number, retryAfter: string | undefined, nowMs: number): Outcome {
+  if (status >= 200 && status < 300) return { kind: 'delivered' };
+  if (status >= 400 && status < 500 && !aboutTheReceiver.has(status)) {
+    return { kind: 'unwanted', why: `HTTP ${status}` };
+  }
+  const why = status >= 300 && status < 400 ? `HTTP ${status}: redirects are not followed` : `HTTP ${status}`;
+  const retryAfterMs = parseRetryAfter(retryAfter, nowMs);
+  return { kind: 'failed', why, ...(retryAfterMs !== undefined && { retryAfterMs }) };
+}
+
+/** RFC 9110, 10.2.3: seconds, or a date. In milliseconds from now; undefined for what is neither. */
+export function parseRetryAfter(value: string | undefined, nowMs: number): number | undefined {
+  const text = value?.trim();
+  if (text === undefined || text === '') return undefined;
+  if (/^\d{1,10}$/.test(text)) return Number(text) * 1000;
+  // A date of HTTP names its day: Date.parse alone would take "-5" for a year.
+  const dateMs = /^[A-Z][a-z]{2,8},? /.test(text) ? Date.parse(text) : Number.NaN;
+  return Number.isNaN(dateMs) ? undefined : Math.max(0, dateMs - nowMs);
+}

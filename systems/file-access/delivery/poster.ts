@@ -1,0 +1,240 @@
+/**
+ * One POST to one callback, over a connection that is kept.
+ *
+ * @module
+ */
+import {
+  Agent as HttpAgent,
+  type ClientRequest,
+  type IncomingMessage,
+  request as httpRequest,
+} from 'node:http';
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import { createSecureContext } from 'node:tls';
+
+import { RampartError } from '../../../shared/observe/errors.ts';
+import type { Clock } from '../../../shared/kube/clock.ts';
+import { type AddressRules, withoutBrackets } from './address-rules.ts';
+import { isPrivateWay, parseCallback } from './callback-url.ts';
+import { type Outcome, outcomeOf } from './outcome.ts';
+import type { StoredAlert } from './record.ts';
+
+/** What a callback wants to see. Read anew for each try, so that what is rotated is used. */
+export interface Credentials {
+  /** Sent as `authorization: Bearer ...`, over https or to a loopback address only. */
+  readonly bearerToken?: string;
+  /** PEM: authorities to trust instead of the system's. */
+  readonly ca?: string | Buffer;
+  /** PEM: the client's certificate chain, with `key`. */
+  readonly cert?: string | Buffer;
+  readonly key?: string | Buffer;
+}
+
+/** @returns undefined for a callback without any. What it throws counts as a failed try. */
+export type CredentialsFor = (callback: string) => Credentials | undefined;
+
+export interface PosterOptions {
+  readonly rules: AddressRules;
+  readonly credentialsFor: CredentialsFor;
+  /** From the look-up of the name to the head of the answer. */
+  readonly timeoutMs: number;
+  readonly clock: Clock;
+  readonly userAgent: string;
+}
+
+/** Of an answer's body, which says nothing that is used. Above it, or when it takes longer, the connection is given up. */
+const MAX_ANSWER_BYTES = 4096;
+const ANSWER_MS = 1000;
+const IDLE_CONNECTION_MS = 30_000;
+/** RFC 6750, 2.1, `b64token`. */
+const tokenForm = /^[A-Za-z0-9\-._~+/]+=*$/;
+
+const agentOptions = {
+  keepAlive: true,
+  maxSockets: 1,
+  maxFreeSockets: 1,
+  timeout: IDLE_CONNECTION_MS,
+  // Whatever the environment says: a proxy would resolve the name itself, and no rule would apply.
+  proxyEnv: {},
+} as const;
+
+type Material = Pick<Credentials, 'ca' | 'cert' | 'key'>;
+
+/** Sends to one callback, one alert at a time. The owner disposes it: the connection is closed then. */
+export class Poster implements Disposable {
+  readonly #callback: string;
+  readonly #options: PosterOptions;
+  #agent: HttpAgent | undefined;
+  #material: Material = {};
+
+  constructor(callback: string, options: PosterOptions) {
+    this.#callback = callback;
+    this.#options = options;
+  }
+
+  /**
+   * Sends an alert; resolves with what came of it. No credential is in any text of it.
+   *
+   * @throws the signal's reason when it aborts.
+   */
+  async post(alert: StoredAlert, signal: AbortSignal): Promise<Outcome> {
+    signal.throwIfAborted();
+    try {
+      const url = parseCallback(this.#callback, this.#options.rules);
+      if (typeof url === 'string') return failed(`the callback is not used: ${url}`);
+      const credentials = this.#credentials(url);
+      if (typeof credentials === 'string') return failed(credentials);
+      let answer = await this.#exchange(url, alert, credentials, signal);
+      // The receiver had closed a kept connection: that says nothing about the receiver as it is now.
+      if (answer === 'stale') answer = await this.#exchange(url, alert, credentials, signal);
+      return answer === 'stale' ? failed('the connection was closed') : answer;
+    } catch (error) {
+      signal.throwIfAborted();
+      return failed(describe(error));
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#agent?.destroy();
+    this.#agent = undefined;
+  }
+
+  /** The credentials, or in words why there are none to be used. */
+  #credentials(url: URL): Credentials | string {
+    let credentials: Credentials;
+    try {
+      credentials = this.#options.credentialsFor(this.#callback) ?? {};
+    } catch (error) {
+      // Of others' errors only the code: who knows what is in the message.
+      const why = error instanceof RampartError ? error.message : codeOf(error);
+      return `its credentials cannot be read${why === undefined ? '' : `: ${why}`}`;
+    }
+    const { bearerToken } = credentials;
+    if (bearerToken === undefined) return credentials;
+    if (!isPrivateWay(url)) return 'a bearer token is not sent over plain http';
+    const token = bearerToken.trim();
+    if (!tokenForm.test(token)) return 'its bearer token has characters that tokens have not';
+    return { ...credentials, bearerToken: token };
+  }
+
+  async #exchange(
+    url: URL,
+    alert: StoredAlert,
+    credentials: Credentials,
+    signal: AbortSignal,
+  ): Promise<Outcome | 'stale'> {
+    const { clock, timeoutMs } = this.#options;
+    const request = this.#request(url, alert, credentials);
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+    let incoming: IncomingMessage | undefined;
+    request.once('response', (response) => {
+      incoming = response;
+      resolve(response);
+    });
+    // Stays: an error after the answer began would end the process.
+    request.on('error', reject);
+    const onAbort = (): void => void (incoming ?? request).destroy();
+    signal.addEventListener('abort', onAbort, { once: true });
+    const late = new Error(`no answer within ${timeoutMs} ms`);
+    const cancelTimeout = clock.schedule(timeoutMs, () => {
+      reject(late);
+      request.destroy(late);
+    });
+    request.end(alert.line);
+    try {
+      const answer = await promise;
+      cancelTimeout();
+      const outcome = outcomeOf(answer.statusCode ?? 0, answer.headers['retry-after'], clock.wallMs());
+      await drain(answer, clock);
+      return outcome;
+    } catch (error) {
+      signal.throwIfAborted();
+      if (request.reusedSocket && isReset(error)) return 'stale';
+      throw error;
+    } finally {
+      cancelTimeout();
+      signal.removeEventListener('abort', onAbort);
+    }
+  }
+
+  #request(url: URL, alert: StoredAlert, credentials: Credentials): ClientRequest {
+    const secure = url.protocol === 'https:';
+    const { rules, userAgent } = this.#options;
+    const { bearerToken } = credentials;
+    return (secure ? httpsRequest : httpRequest)({
+      agent: this.#agentFor(secure, credentials),
+      method: 'POST',
+      host: withoutBrackets(url.hostname),
+      port: url.port === '' ? (secure ? 443 : 80) : Number(url.port),
+      path: `${url.pathname}${url.search}`,
+      lookup: rules.lookup,
+      headers: {
+        'content-type': 'application/json',
+        'content-length': alert.line.byteLength,
+        'user-agent': userAgent,
+        'x-rampart-alert-id': alert.id,
+        ...(bearerToken !== undefined && { authorization: `Bearer ${bearerToken}` }),
+      },
+    });
+  }
+
+  /** The connection for these certificates. With new ones comes a new one. */
+  #agentFor(secure: boolean, { ca, cert, key }: Material): HttpAgent {
+    const known = this.#material;
+    if (this.#agent !== undefined && same(known.ca, ca) && same(known.cert, cert) && same(known.key, key)) {
+      return this.#agent;
+    }
+    // Made once, and not by each connection from the texts.
+    const secureContext = secure
+      ? createSecureContext({ ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) })
+      : undefined;
+    this.#agent?.destroy();
+    this.#material = { ...(ca && { ca }), ...(cert && { cert }), ...(key && { key }) };
+    // `rejectUnauthorized`, or NODE_TLS_REJECT_UNAUTHORIZED would decide.
+    this.#agent =
+      secureContext === undefined
+        ? new HttpAgent(agentOptions)
+        : new HttpsAgent({ ...agentOptions, secureContext, rejectUnauthorized: true });
+    return this.#agent;
+  }
+}
+
+function failed(why: string): Outcome {
+  return { kind: 'failed', why };
+}
+
+/** Reads and drops the body, so that the connection can be used again, or gives the connection up. */
+async function drain(answer: IncomingMessage, clock: Clock): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let leftBytes = MAX_ANSWER_BYTES;
+  const cancel = clock.schedule(ANSWER_MS, () => answer.destroy());
+  answer.on('data', (part: Buffer) => {
+    leftBytes -= part.byteLength;
+    if (leftBytes < 0) answer.destroy();
+  });
+  answer.on('error', () => undefined);
+  answer.once('close', resolve);
+  answer.once('end', resolve);
+  await promise;
+  cancel();
+}
+
+function same(one: string | Buffer | undefined, other: string | Buffer | undefined): boolean {
+  if (one === other) return true;
+  return one !== undefined && other !== undefined && Buffer.from(one).equals(Buffer.from(other));
+}
+
+function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
+}
+
+function isReset(error: unknown): boolean {
+  return codeOf(error) === 'ECONNRESET' || codeOf(error) === 'EPIPE';
+}
+
+/** For a name with several addresses, Node.js gives an error without a message. */
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return 'an error of an unknown kind';
+  if (error instanceof AggregateError && error.message === '') return error.errors.map(describe).join('; ');
+  return error.message;
+}
