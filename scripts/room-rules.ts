@@ -13,6 +13,8 @@ const top = dirname(import.meta.dirname);
 const sharedBelow: Readonly<Record<string, readonly string[]>> = {
   sensor: ['ebpf'],
   apiserver: ['kube'],
+  manifests: ['kube'],
+  mirror: ['apiserver', 'kube'],
 };
 
 /** Packages with an owner: the one file that imports them. */

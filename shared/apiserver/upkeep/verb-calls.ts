@@ -25,6 +25,7 @@ export interface DeleteOptions {
   readonly uid?: string | undefined;
   readonly resourceVersion?: bigint | undefined;
   readonly propagationPolicy?: 'Background' | 'Foreground' | 'Orphan';
+  readonly gracePeriodSeconds?: number;
 }
 
 type Parts = Pick<ResourceRequest, 'name' | 'namespace' | 'verb'> & {
@@ -37,11 +38,23 @@ type Parts = Pick<ResourceRequest, 'name' | 'namespace' | 'verb'> & {
 export class VerbCalls {
   readonly #verbs: VerbHandler;
   readonly #user: User;
+  readonly #userAgent: string;
 
-  /** @param part of the user's name: `system:serviceaccount:kube-system:generic-garbage-collector` */
-  constructor(verbs: VerbHandler, part: string) {
+  /**
+   * @param part of the user's name: `system:serviceaccount:kube-system:generic-garbage-collector`
+   * @param userAgent that fields are managed by.
+   */
+  constructor(verbs: VerbHandler, part: string, userAgent = 'rampart-apiserver') {
     this.#verbs = verbs;
+    this.#userAgent = userAgent;
     this.#user = { name: part, groups: ['system:masters', 'system:authenticated'] };
+  }
+
+  /** All objects of a kind, of all namespaces. */
+  async list(resource: Resource, signal: AbortSignal): Promise<readonly Item[]> {
+    const answer = await this.#handle(resource, { verb: 'list', namespace: '', name: '' }, signal);
+    if (answer.kind !== 'list') throw new TypeError(`list was answered with a ${answer.kind}`);
+    return answer.list.items;
   }
 
   create(resource: Resource, namespace: string, object: JsonObject, signal: AbortSignal): Promise<Item> {
@@ -77,12 +90,18 @@ export class VerbCalls {
   }
 
   async delete(resource: Resource, place: Place, options: DeleteOptions, signal: AbortSignal): Promise<void> {
-    const { uid, resourceVersion, propagationPolicy } = options;
+    const { uid, resourceVersion, propagationPolicy, gracePeriodSeconds } = options;
     const preconditions = {
       ...(uid === undefined ? {} : { uid }),
       ...(resourceVersion === undefined ? {} : { resourceVersion: String(resourceVersion) }),
     };
-    const body = { kind: 'DeleteOptions', apiVersion: 'v1', preconditions, ...policyOf(propagationPolicy) };
+    const body = {
+      kind: 'DeleteOptions',
+      apiVersion: 'v1',
+      preconditions,
+      ...policyOf(propagationPolicy),
+      ...(gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }),
+    };
     await this.#handle(resource, { verb: 'delete', ...place, body }, signal);
   }
 
@@ -120,7 +139,7 @@ export class VerbCalls {
       body: body === undefined ? undefined : { value: body, duplicates: [] },
       patchType,
       user: this.#user,
-      userAgent: 'rampart-apiserver',
+      userAgent: this.#userAgent,
       warnings: [],
       signal,
     });

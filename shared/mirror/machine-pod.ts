@@ -1,0 +1,51 @@
+/**
+ * Pods as the container runtime of this machine tells of them; what the mirror reads.
+ *
+ * @module
+ */
+
+export interface MachineContainer {
+  /** With the runtime: `containerd://da9e46...`. */
+  readonly id: string;
+  readonly name: string;
+  /** As it was asked for: `docker.io/library/nginx:1`. */
+  readonly image: string;
+  /** What that was: a digest. */
+  readonly imageId: string;
+  readonly state: 'created' | 'running' | 'exited' | 'unknown';
+  /** How often one of this name was created before in this pod. */
+  readonly attempt: number;
+  /** Wall clock, milliseconds; 0 where it has not happened. */
+  readonly createdMs: number;
+  readonly startedMs: number;
+  readonly finishedMs: number;
+  /** Of one that has exited. */
+  readonly exitCode: number;
+  /** In CamelCase, as the runtime says it; '' for nothing. */
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** One sandbox with its containers. */
+export interface MachinePod {
+  readonly sandboxId: string;
+  /** Who started it chose it: a UUID from a kubelet, anything from others. */
+  readonly uid: string;
+  readonly name: string;
+  readonly namespace: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+  /** Wall clock, milliseconds. */
+  readonly createdMs: number;
+  /** Its sandbox runs. */
+  readonly ready: boolean;
+  /** The first is the main one. None for a pod in the network of the host. */
+  readonly ips: readonly string[];
+  readonly hostNetwork: boolean;
+  readonly containers: readonly MachineContainer[];
+}
+
+/** All pods that there are, or why that is not known. */
+export type MachineState =
+  | { readonly pods: readonly MachinePod[]; readonly runtimeVersion: string }
+  | { readonly unavailable: string };

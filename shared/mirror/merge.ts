@@ -1,0 +1,54 @@
+/**
+ * What the API has, with what the machine says put in.
+ *
+ * @module
+ */
+import { isObject, type JsonObject } from '../apiserver/schema/json.ts';
+import { apiTime } from '../kube/api-time.ts';
+import type { DesiredPod } from './pod-object.ts';
+
+/** The object with these labels, annotations and containers in place of its own. */
+export function withMetadata(
+  old: JsonObject,
+  desired: Pick<DesiredPod, 'annotations' | 'labels'> & { readonly spec?: JsonObject },
+): JsonObject {
+  const {
+    labels: _labels,
+    annotations: _annotations,
+    ...metadata
+  } = isObject(old['metadata']) ? old['metadata'] : {};
+  const { labels, annotations, spec } = desired;
+  const lists: JsonObject = {};
+  if (spec !== undefined) {
+    for (const list of ['containers', 'initContainers']) if (list in spec) lists[list] = spec[list];
+  }
+  return {
+    ...old,
+    metadata: {
+      ...metadata,
+      ...(Object.keys(labels).length > 0 && { labels }),
+      annotations,
+    },
+    ...(spec !== undefined && { spec: { ...(isObject(old['spec']) ? old['spec'] : {}), ...lists } }),
+  };
+}
+
+/** What the server has put there, e.g. `qosClass`, stays; a condition keeps the time at which it became so. */
+export function mergedStatus(old: JsonObject, status: JsonObject): JsonObject {
+  const before = isObject(old['status']) ? old['status'] : {};
+  const merged: JsonObject = { ...before };
+  for (const field of ['podIP', 'podIPs', 'initContainerStatuses', 'ephemeralContainerStatuses'])
+    delete merged[field];
+  const conditionsBefore = objects(before['conditions']);
+  const now = apiTime(Date.now());
+  const conditions = objects(status['conditions']).map((one) => {
+    const same = conditionsBefore.find(({ type }) => type === one['type']);
+    const isSame = same !== undefined && same['status'] === one['status'];
+    return { ...one, lastTransitionTime: isSame ? same['lastTransitionTime'] : now };
+  });
+  return { ...merged, ...status, conditions };
+}
+
+function objects(value: unknown): readonly JsonObject[] {
+  return Array.isArray(value) ? value.filter(isObject) : [];
+}

@@ -1,0 +1,27 @@
+/**
+ * What tells a mirrored object, and who writes it.
+ *
+ * @module
+ */
+import type { JsonObject } from '../apiserver/schema/json.ts';
+import { fieldOf, isObject } from '../apiserver/schema/json.ts';
+
+/** As whom the mirror writes. */
+export const mirrorUser = 'system:rampart:mirror';
+
+/** On each object of the mirror; of a pod, the id of its sandbox. */
+export const mirrorAnnotation = 'rampart.dev/mirror';
+
+/** The uid of the pod as the runtime has it: the API server gives objects their own. */
+export const runtimeUidAnnotation = 'rampart.dev/runtime-uid';
+
+export function isMirrored(object: JsonObject | undefined): boolean {
+  return annotationOf(object, mirrorAnnotation) !== undefined;
+}
+
+export function annotationOf(object: JsonObject | undefined, name: string): string | undefined {
+  const metadata = object === undefined ? undefined : fieldOf(object, 'metadata');
+  const annotations = isObject(metadata) ? metadata['annotations'] : undefined;
+  const value = isObject(annotations) ? fieldOf(annotations, name) : undefined;
+  return typeof value === 'string' ? value : undefined;
+}

@@ -1,0 +1,52 @@
+/**
+ * Refuses what others write to mirrored objects: it would change nothing on the machine, and hide what is there.
+ *
+ * @module
+ */
+import { apiErrors } from '../apiserver/resources/api-error.ts';
+import type { JsonObject } from '../apiserver/schema/json.ts';
+import type { Admission, AdmissionRequest } from '../apiserver/verbs/admission.ts';
+import { isMirrored, mirrorAnnotation, mirrorUser } from './mirrored.ts';
+
+const mirroredKinds: ReadonlySet<string> = new Set(['pods', 'nodes']);
+
+/**
+ * For the `admission` of the API server. Mirrored pods and the node are written by the mirror only, also by their
+ * subresources; a namespace stays as long as pods of the machine are in it.
+ *
+ * @param hasPods whether the machine has pods in a namespace now.
+ */
+export function mirrorReadOnly(hasPods: (namespace: string) => boolean): Admission {
+  return {
+    admit(request, object, old) {
+      const { operation, resource, name, user } = request;
+      if (user.name === mirrorUser || resource.group !== '') return;
+      if (resource.plural === 'namespaces' && operation === 'DELETE' && hasPods(name)) {
+        throw apiErrors.forbidden(
+          resource,
+          name,
+          'pods of this machine are in it: stop them first, by what started them (crictl, the kubelet)',
+        );
+      }
+      if (mirroredKinds.has(resource.plural)) refuse(request, object, old);
+    },
+  };
+}
+
+function refuse(
+  { resource, name }: AdmissionRequest,
+  object: JsonObject | undefined,
+  old: JsonObject | undefined,
+): void {
+  if (isMirrored(old)) {
+    const why =
+      resource.plural === 'nodes'
+        ? 'it stands for this machine and is written by Rampart only'
+        : 'it mirrors a pod that runs on this machine and is read-only: change or remove the pod there, by what ' +
+          'started it (crictl, the kubelet)';
+    throw apiErrors.forbidden(resource, name, why);
+  }
+  if (isMirrored(object)) {
+    throw apiErrors.forbidden(resource, name, `the annotation ${mirrorAnnotation} is for the mirror only`);
+  }
+}
