@@ -33,6 +33,21 @@ export interface List {
   continueAfter(item: ObjectKey): string;
 }
 
+/** A list that is read in portions, none of which has to be kept. */
+export interface PortionedList {
+  /** The version of the list: all objects are as they were at it. */
+  readonly version: bigint;
+  /**
+   * The objects in the order of (namespace, name), about half a MiB of text at a time, each portion read when it is asked for,
+   * so the caller may wait before the next. To be read once.
+   *
+   * Reading throws `ExpiredError` when the version has been compacted meanwhile, and as `list`.
+   */
+  readonly portions: Iterable<readonly StoredObject[]>;
+  /** A token to go on after an item, as that of {@link List}. */
+  continueAfter(item: ObjectKey): string;
+}
+
 /** The objects of a list as their texts, ready to be sent. */
 export interface TextList {
   /** The version of the list: all objects are as they were at it. */
@@ -61,13 +76,7 @@ export function listObjects(source: ListSource, resource: string, options: ListO
   const { after, version } = place(source, resource, options);
   const limit = checkLimit(options.limit);
   const page = reader.page({ resource, namespace, after, limit, version });
-  const continueAfter = (item: ObjectKey): string =>
-    encodeToken(tokenKey, {
-      resource,
-      namespace,
-      version: page.version,
-      after: { namespace: item.namespace, name: item.name },
-    });
+  const continueAfter = tokenAfter(tokenKey, resource, namespace, page.version);
   const last = page.items.at(-1);
   return {
     items: page.items,
@@ -78,11 +87,58 @@ export function listObjects(source: ListSource, resource: string, options: ListO
   };
 }
 
-/** What a part aims at, going by the size of the objects in the one before. */
+function tokenAfter(
+  tokenKey: Uint8Array,
+  resource: string,
+  namespace: string | undefined,
+  version: bigint,
+): (item: ObjectKey) => string {
+  return (item) =>
+    encodeToken(tokenKey, {
+      resource,
+      namespace,
+      version,
+      after: { namespace: item.namespace, name: item.name },
+    });
+}
+
+/**
+ * What a part aims at, going by the size of the objects in the one before. Larger ones are no faster, and what is made of
+ * them lives long enough to be taken for old by the garbage collector.
+ */
 const partBytes = 512 * 1024;
 /** So many of the largest objects that the API takes (3 MiB) are still within what SQLite holds in a value: 1 GB. */
 const maxPartCount = 250;
 const firstPartCount = 64;
+
+const nextCount = (size: number, count: number): number =>
+  Math.max(1, Math.min(maxPartCount, Math.floor((partBytes * count) / size)));
+
+/** Reads portions; see `Store.listPortions`. */
+export function listPortions(
+  source: () => ListSource,
+  resource: string,
+  options: Omit<ListOptions, 'limit'>,
+): PortionedList {
+  const { namespace } = options;
+  const { after, version: at } = place(source(), resource, options);
+  const first = source().reader.portion({ resource, namespace, after, limit: firstPartCount, version: at });
+  const { version } = first;
+  function* portions(): Generator<readonly StoredObject[], void> {
+    if (first.items.length > 0) yield first.items;
+    for (let { items, last } = first; last !== undefined;) {
+      const { reader, compacted } = source();
+      if (version < compacted) throw new ExpiredError('continue the list of', version, compacted);
+      let size = 1;
+      for (const { text } of items) size += text.length;
+      const limit = nextCount(size, items.length);
+      ({ items, last } = reader.portion({ resource, namespace, after: last, limit, version }));
+      if (items.length > 0) yield items;
+    }
+  }
+  const { tokenKey } = source();
+  return { version, portions: portions(), continueAfter: tokenAfter(tokenKey, resource, namespace, version) };
+}
 
 /** Reads texts; see `Store.listTexts`. */
 export function listTexts(
@@ -99,8 +155,7 @@ export function listTexts(
     for (let part = first; part.last !== undefined;) {
       const { reader, compacted } = source();
       if (version < compacted) throw new ExpiredError('continue the list of', version, compacted);
-      const size = (part.bytes?.length ?? 0) / part.count;
-      const limit = Math.max(1, Math.min(maxPartCount, Math.floor(partBytes / size)));
+      const limit = nextCount(part.bytes?.length ?? 1, part.count);
       part = reader.texts({ resource, namespace, after: part.last, limit, version });
       if (part.bytes !== undefined) yield part.bytes;
     }

@@ -20,6 +20,15 @@ export interface Page {
   readonly remaining: number;
 }
 
+/** A part of a list, when nobody asks how many are left. */
+export interface Portion {
+  readonly items: readonly StoredObject[];
+  /** The version the items are of. */
+  readonly version: bigint;
+  /** The last object, where the portion is full; `undefined` when there are no more. */
+  readonly last: { readonly namespace: string; readonly name: string } | undefined;
+}
+
 /** The texts of a part of a list. */
 export interface TextPage {
   /** JSON in UTF-8, a comma before each; `undefined` where there is no object. */
@@ -146,6 +155,14 @@ export class Reader {
           ? statements.count({ ...range, afterNamespace: last.namespace, afterName: last.name })
           : 0;
       return { items, version, remaining };
+    });
+  }
+
+  /** A page without the count of what follows, which reads the keys of it all. */
+  portion({ limit, ...request }: PageRequest & { readonly limit: number }): Portion {
+    return this.#listing(request, (statements, range, version) => {
+      const items = statements.rows({ ...range, limit }).flatMap((row) => revision(row).object ?? []);
+      return { items, version, last: items.length === limit ? items.at(-1) : undefined };
     });
   }
 

@@ -17,10 +17,12 @@ import { FutureVersionError, withStorageErrors } from './errors.ts';
 import { History } from './history.ts';
 import {
   listObjects,
+  listPortions,
   listTexts,
   type List,
   type ListOptions,
   type ListSource,
+  type PortionedList,
   type TextList,
 } from './list.ts';
 import { type FileLock, lockFile } from './lock.ts';
@@ -177,6 +179,15 @@ export class Store implements AsyncDisposable {
    */
   list(resource: string, options: ListOptions = {}): List {
     return listObjects(this.#listSource(), resource, options);
+  }
+
+  /**
+   * Lists all objects at one version, portion by portion: for a caller that keeps few of them.
+   *
+   * @throws as `list`
+   */
+  listPortions(resource: string, options: Omit<ListOptions, 'limit'> = {}): PortionedList {
+    return listPortions(() => this.#listSource(), resource, options);
   }
 
   /**

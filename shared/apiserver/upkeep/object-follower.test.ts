@@ -8,13 +8,13 @@ import { ObjectFollower } from './object-follower.ts';
 import { configMap, kinds, startServer, type TestServer } from './server.fixture.ts';
 
 /** A store whose lists and watches fail as `fails` says. */
-function failing(store: Store, fails: (what: 'list' | 'watch') => Error | undefined): Store {
+function failing(store: Store, fails: (what: 'listPortions' | 'watch') => Error | undefined): Store {
   return new Proxy(store, {
     get(target, name) {
       const value: unknown = Reflect.get(target, name, target);
       if (typeof value !== 'function') return value;
       return (...all: unknown[]): unknown => {
-        const error = name === 'list' || name === 'watch' ? fails(name) : undefined;
+        const error = name === 'listPortions' || name === 'watch' ? fails(name) : undefined;
         if (error !== undefined) throw error;
         return (value as (...given: unknown[]) => unknown).apply(target, all);
       };

@@ -33,8 +33,6 @@ export interface ObjectFollowerOptions {
   readonly clock?: Clock;
 }
 
-const pageLimit = 500;
-
 interface Followed {
   readonly controller: AbortController;
   readonly ended: Promise<void>;
@@ -141,14 +139,11 @@ export class ObjectFollower {
   async #list(storeName: string, signal: AbortSignal): Promise<bigint> {
     const { store, listener } = this.#options;
     listener.listBegins?.(storeName);
-    let page = store.list(storeName, { limit: pageLimit });
-    const { version } = page;
-    for (;;) {
-      for (const object of page.items) listener.object('ADDED', object);
-      if (page.continue === undefined) break;
+    const { version, portions } = store.listPortions(storeName);
+    for (const objects of portions) {
+      for (const object of objects) listener.object('ADDED', object);
       await turn();
       signal.throwIfAborted();
-      page = store.list(storeName, { limit: pageLimit, continue: page.continue });
     }
     listener.listEnds?.(storeName);
     return version;

@@ -8,17 +8,13 @@ import { setImmediate } from 'node:timers/promises';
 import { apiErrors } from '../resources/api-error.ts';
 import { Item } from '../resources/item.ts';
 import { ExpiredError } from '../store/errors.ts';
-import type { List } from '../store/list.ts';
+import type { PortionedList } from '../store/list.ts';
+import type { StoredObject } from '../store/object.ts';
 import type { VerbContext } from './context.ts';
 import { askedVersion, checkMinimum } from './get.ts';
 import { type ListOptions, listOptions } from './list-options.ts';
 import type { ItemList, ResourceAnswer, ResourceRequest } from './request.ts';
 import { type Selection, selectionOf } from './selection.ts';
-
-/** Objects read at once: others have their turn in between. */
-const pageSize = 2_500;
-/** Objects looked at together for a page of selected ones. */
-const minScan = 500;
 
 export async function list(context: VerbContext, request: ResourceRequest): Promise<ResourceAnswer> {
   const options = listOptions(request);
@@ -47,18 +43,18 @@ export async function listItems(
   }
   const { limit } = options;
   const first: Start = { continue: options.continue === '' ? undefined : options.continue, version };
-  if (limit > 0) {
-    return selection.isAll
-      ? wholePage(context, request, selection, limit, first)
-      : selectedPage(context, request, selection, limit, first);
-  }
+  if (limit > 0 && selection.isAll) return wholePage(context, request, selection, limit, first);
+  const { store } = context;
+  const { storeName } = request.resource;
+  const range = { namespace: selection.namespace, ...first };
   try {
-    return await all(context, request, selection, first, pageSize);
+    return await selected(request, selection, limit, store.listPortions(storeName, range));
   } catch (error) {
-    // The version has become too old between the pages that only we have made: no client can be blamed for it.
+    // The version has become too old between the portions that only we have made: no client can be blamed for it.
     if (!(error instanceof ExpiredError) || first.continue !== undefined || version !== undefined)
       throw error;
-    return all(context, request, selection, first, 0);
+    const atOnce = store.list(storeName, range);
+    return selected(request, selection, limit, { ...atOnce, portions: [atOnce.items] });
   }
 }
 
@@ -112,67 +108,32 @@ function wholePage(
   };
 }
 
-/** A full page of selected objects: reads on while it is not full. */
-async function selectedPage(
-  { store }: VerbContext,
+/**
+ * The selected objects, at most `limit` where that is not 0. Objects are read in portions, and others have their turn in
+ * between: what is not selected is gone before the next ones are read.
+ */
+async function selected(
   { resource, signal }: ResourceRequest,
   selection: Selection,
   limit: number,
-  first: Start,
+  { version, portions, continueAfter }: PortionedList,
 ): Promise<ItemList> {
-  const { namespace } = selection;
   const items: Item[] = [];
-  const scan = Math.min(Math.max(limit, minScan), pageSize);
-  let page = store.list(resource.storeName, { namespace, limit: scan, ...first });
-  for (;;) {
-    for (const [index, stored] of page.items.entries()) {
+  let last: StoredObject | undefined;
+  for (const portion of portions) {
+    for (const stored of portion) {
+      // The page is full, and here is what comes after it.
+      if (last !== undefined) {
+        return { resource, items, version, continue: continueAfter(last), remaining: undefined };
+      }
       const item = Item.ofStored(resource, stored);
-      if (!selection.matches(item)) continue;
+      if (!selection.isAll && !selection.matches(item)) continue;
       items.push(item);
-      if (items.length < limit) continue;
-      const isLast = index === page.items.length - 1 && page.continue === undefined;
-      const token = isLast ? undefined : page.continueAfter(stored);
-      return { resource, items, version: page.version, continue: token, remaining: undefined };
+      if (items.length === limit) last = stored;
     }
-    if (page.continue === undefined) {
-      return { resource, items, version: page.version, continue: undefined, remaining: undefined };
-    }
-    page = await nextPage(store, resource.storeName, namespace, scan, page, signal);
+    await setImmediate();
+    // Nobody waits for it any more.
+    if (signal.aborted) throw apiErrors.timeout('request did not complete within the allotted timeout');
   }
-}
-
-async function all(
-  { store }: VerbContext,
-  { resource, signal }: ResourceRequest,
-  selection: Selection,
-  first: Start,
-  size: number,
-): Promise<ItemList> {
-  const { namespace, isAll } = selection;
-  const items: Item[] = [];
-  let page = store.list(resource.storeName, { namespace, limit: size, ...first });
-  for (;;) {
-    for (const stored of page.items) {
-      const item = Item.ofStored(resource, stored);
-      if (isAll || selection.matches(item)) items.push(item);
-    }
-    if (page.continue === undefined) {
-      return { resource, items, version: page.version, continue: undefined, remaining: undefined };
-    }
-    page = await nextPage(store, resource.storeName, namespace, size, page, signal);
-  }
-}
-
-async function nextPage(
-  store: VerbContext['store'],
-  storeName: string,
-  namespace: string | undefined,
-  limit: number,
-  page: List,
-  signal: AbortSignal,
-): Promise<List> {
-  await setImmediate();
-  // Nobody waits for it any more.
-  if (signal.aborted) throw apiErrors.timeout('request did not complete within the allotted timeout');
-  return store.list(storeName, { namespace, limit, continue: page.continue });
+  return { resource, items, version, continue: undefined, remaining: undefined };
 }

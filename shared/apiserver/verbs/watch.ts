@@ -5,7 +5,7 @@
  */
 import { apiErrors } from '../resources/api-error.ts';
 import { Item } from '../resources/item.ts';
-import type { List } from '../store/list.ts';
+import type { PortionedList } from '../store/list.ts';
 import type { VerbContext } from './context.ts';
 import { checkMinimum } from './get.ts';
 import { type WatchOptions, watchOptions } from './list-options.ts';
@@ -13,9 +13,6 @@ import { versionCause, versionOf } from './query.ts';
 import type { ResourceAnswer, ResourceRequest, WatchEvent } from './request.ts';
 import { type Selection, selectionOf } from './selection.ts';
 import { type Beginning, WatchStream } from './watch-stream.ts';
-
-/** Objects of the beginning that are given at once. */
-const initialPage = 500;
 
 export function watch(context: VerbContext, request: ResourceRequest): ResourceAnswer {
   const options = watchOptions(request);
@@ -55,32 +52,24 @@ function beginning(
   const { store } = context;
   if (!sendInitialEvents) return { version: asked === 0n ? store.version : asked, initial: [] };
   const { namespace } = selection;
-  const first = store.list(request.resource.storeName, { namespace, limit: initialPage });
-  return {
-    version: first.version,
-    initial: initialEvents(context, request, selection, first, allowBookmarks),
-  };
+  const list = store.listPortions(request.resource.storeName, { namespace });
+  return { version: list.version, initial: initialEvents(request, selection, list, allowBookmarks) };
 }
 
-/** What is there as if it were added now, page by page as it is read. */
+/** What is there as if it were added now, as it is read. */
 function* initialEvents(
-  { store }: VerbContext,
   { resource }: ResourceRequest,
   selection: Selection,
-  first: List,
+  { version, portions }: PortionedList,
   allowBookmarks: boolean,
 ): Generator<readonly WatchEvent[]> {
-  const { namespace } = selection;
-  let page = first;
-  for (;;) {
+  for (const portion of portions) {
     const events: WatchEvent[] = [];
-    for (const stored of page.items) {
+    for (const stored of portion) {
       const item = Item.ofStored(resource, stored);
       if (selection.isAll || selection.matches(item)) events.push({ type: 'ADDED', item });
     }
     if (events.length > 0) yield events;
-    if (page.continue === undefined) break;
-    page = store.list(resource.storeName, { namespace, limit: initialPage, continue: page.continue });
   }
-  if (allowBookmarks) yield [{ type: 'BOOKMARK', version: first.version, initialEventsEnd: true }];
+  if (allowBookmarks) yield [{ type: 'BOOKMARK', version, initialEventsEnd: true }];
 }
