@@ -116,6 +116,30 @@ export class RampartProcess implements AsyncDisposable {
   }
 }
 
+/** An apiserver that is killed and started again on the same data. */
+export class RestartedServer implements AsyncDisposable {
+  readonly #args: readonly string[];
+  #current: RampartProcess | undefined;
+
+  constructor(...args: string[]) {
+    this.#args = args;
+  }
+
+  /** Returns the first line of stdout. Later `args` come after those that are always given. */
+  async start(...args: string[]): Promise<string> {
+    this.#current = new RampartProcess(['apiserver', ...this.#args, ...args]);
+    return await this.#current.ready;
+  }
+
+  async kill(): Promise<void> {
+    await this.#current?.kill();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kill();
+  }
+}
+
 /** Runs a command to its end; one that serves instead is killed, which its `signal` shows. */
 export async function runRampart(...args: string[]): Promise<Ended> {
   await using running = new RampartProcess(args);
