@@ -1,0 +1,121 @@
+/**
+ * A small real controller, `node agent.fixture.ts KUBECONFIG`: each Widget has a ConfigMap that it owns, and a note in
+ * kube-system that nothing but the controller removes, by a finalizer. It runs until SIGTERM; then it writes what
+ * became of its events.
+ *
+ * @module
+ */
+import { once } from 'node:events';
+
+import { KubeClient } from '../../shared/kube/client.ts';
+import { isNotFound } from '../../shared/kube/client-errors.ts';
+import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
+import { type Condition, setCondition } from '../../shared/kube/conditions.ts';
+import { done, type Result, runController } from '../../shared/kube/controller.ts';
+import { referenceTo } from '../../shared/kube/event-object.ts';
+import { EventRecorder, type EventStats } from '../../shared/kube/event-recorder.ts';
+import { handleDeletion } from '../../shared/kube/finalizers.ts';
+import { IndexedCache } from '../../shared/kube/indexed-cache.ts';
+import { type KubeObject, type ResourceType } from '../../shared/kube/object.ts';
+import { controllerKey, isOwnedBy, withController } from '../../shared/kube/owner-references.ts';
+import { runReflector } from '../../shared/kube/reflector.ts';
+import { WorkQueue } from '../../shared/kube/workqueue.ts';
+import { configMaps, widgets } from './reflected.fixture.ts';
+
+interface Widget extends KubeObject {
+  readonly spec?: { readonly text?: string };
+  readonly status?: { readonly conditions?: readonly Condition[]; readonly text?: string };
+}
+interface ConfigMap extends KubeObject {
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+const widgetType = widgets as ResourceType<Widget>;
+const childType = configMaps as ResourceType<ConfigMap>;
+const finalizer = 'follow.example.com/note';
+const fieldManager = 'widget-agent';
+const namespaceOfNotes = 'kube-system';
+
+async function runAgent(kubeconfig: string, signal: AbortSignal): Promise<EventStats> {
+  using client = new KubeClient(findClusterAccess({ path: kubeconfig }), { perSecond: 1000, burst: 1000 });
+  await using recorder = new EventRecorder({
+    client,
+    controller: 'follow.example.com/agent',
+    instance: 'test',
+  });
+  using queue = new WorkQueue({
+    retryLimit: { perSecond: 200, burst: 200 },
+    backoff: { baseMs: 5, maxMs: 500 },
+  });
+  const live = new IndexedCache<Widget>({ type: widgetType });
+  const children = new IndexedCache<ConfigMap>({ type: childType });
+  live.subscribe(({ key }) => queue.add(key));
+  children.subscribe(({ object }) => {
+    const owner = controllerKey(object, widgetType);
+    if (owner !== undefined) queue.add(`${owner.namespace ?? ''}/${owner.name}`);
+  });
+  const backoff = { baseMs: 20, maxMs: 500, jitter: 0.5 };
+  const reflecting = [
+    runReflector({ client, cache: live, signal, backoff }),
+    runReflector({ client, cache: children, signal, backoff }),
+  ];
+
+  async function reconcile(key: string, stop: AbortSignal): Promise<Result> {
+    const found = live.get(key);
+    if (found === undefined) return done;
+    const { namespace = '', name = '' } = found.metadata;
+    const note = { namespace: namespaceOfNotes, name: `note-${namespace}-${name}` };
+    const widget = await handleDeletion(client, widgetType, found, {
+      finalizer,
+      fieldManager,
+      signal: stop,
+      cleanUp: async (_widget, ending) => {
+        await client.delete(childType, note, { signal: ending }).catch((error: unknown) => {
+          if (!isNotFound(error)) throw error;
+        });
+      },
+    });
+    if (widget === undefined) return done;
+    const text = widget.spec?.text ?? '';
+    const child: ConfigMap = { metadata: { namespace, name: `child-${name}` }, data: { text } };
+    const current = children.get(`${namespace}/child-${name}`);
+    if (current === undefined || current.data?.['text'] !== text || !isOwnedBy(current, widget)) {
+      const options = { fieldManager, force: true, signal: stop };
+      await client.apply(childType, { metadata: note, data: { text } }, options);
+      await client.apply(childType, withController(child, widgetType, widget), options);
+      const said = current === undefined ? 'made its child' : 'changed its child';
+      recorder.record({
+        regarding: referenceTo(widgetType, widget),
+        reason: 'Written',
+        action: 'Write',
+        note: said,
+      });
+    }
+    const conditions = setCondition(widget.status?.conditions, {
+      type: 'Ready',
+      status: 'True',
+      reason: 'ChildWritten',
+      observedGeneration: widget.metadata.generation,
+    });
+    if (conditions !== widget.status?.conditions) {
+      const status = { ...widget.status, conditions, text };
+      await client.update(
+        widgetType,
+        { ...widget, status },
+        { subresource: 'status', fieldManager, signal: stop },
+      );
+    }
+    return done;
+  }
+
+  await Promise.race([Promise.all([live.synced, children.synced]), once(signal, 'abort')]);
+  if (!signal.aborted) await runController({ name: 'widgets', queue, reconcile, signal, workers: 4 });
+  await Promise.all(reflecting);
+  await recorder.stop(AbortSignal.timeout(30_000));
+  return recorder.stats();
+}
+
+const stop = new AbortController();
+process.on('SIGTERM', () => stop.abort());
+const stats = await runAgent(process.argv[2] ?? '', stop.signal);
+process.stdout.write(`${JSON.stringify(stats)}\n`);
