@@ -89,6 +89,20 @@ export interface KiveAlert {
     /** Which of the fields above were too long for the kernel's record; nearly always empty. */
     readonly truncated: readonly TruncatedField[];
   };
+  /** Ours, where containers are known: who accessed the file, which `pod` is the owner of. */
+  readonly accessor?: AlertAccessor;
+}
+
+/** The container that a process was in when it accessed a file. */
+export interface AlertAccessor {
+  /**
+   * `owner`: the container of the file; `container`: another one; `host`: none, a process of the node; `unknown`: a mount
+   * namespace and cgroup of which no container is known.
+   */
+  readonly relation: 'owner' | 'container' | 'host' | 'unknown';
+  /** Empty texts without a container. */
+  readonly pod: { readonly name: string; readonly namespace: string };
+  readonly container: { readonly id: string; readonly name: string };
 }
 
 const NS_PER_SECOND = 1_000_000_000n;
@@ -142,8 +156,12 @@ export class AlertEncoder {
       `,"node":${JSON.stringify({ name: context.nodeName })},"process":{"pid":`;
   }
 
-  /** One alert as one line, without a newline in it or at its end. */
-  encode(access: Access): string {
+  /**
+   * One alert as one line, without a newline in it or at its end.
+   *
+   * @param accessor - The JSON of an {@link AlertAccessor}; without it the key is not there.
+   */
+  encode(access: Access, accessor?: string): string {
     const mask = this.#masks.get(access.mask) ?? this.#addMask(access.mask);
     if (access.inode !== this.#inode) {
       this.#inode = access.inode;
@@ -190,7 +208,7 @@ export class AlertEncoder {
       access.mountNamespace +
       ',"truncated":' +
       truncatedJson(access) +
-      '}}'
+      (accessor === undefined ? '}}' : '},"accessor":' + accessor + '}')
     );
   }
 

@@ -68,6 +68,16 @@ suite('the plan of a kernel', () => {
     assert.equal(plan.get('a')?.identity.inode, 2n);
   });
 
+  test('who does not know the generation of a file takes it from who does', () => {
+    const data = [dataOf('a', 1), dataOf('b', 1, { generation: 7 }), dataOf('c', 2)];
+    const plan = loaderPlan('k', data);
+    assert.deepEqual(
+      [...plan.values()].map(({ identity }) => fileKey(identity)),
+      ['1:3:7', '1:3:7', '2:3:0'],
+    );
+    assert.deepEqual(planChanges(plan, loaderPlan('k', data, plan)).move, []);
+  });
+
   test('is the same objects where nothing changed', () => {
     fc.assert(
       fc.property(anyData, (data) => {

@@ -41,6 +41,7 @@ export function loaderPlan(
     return known ?? text;
   };
   const refused = new Set<string>();
+  const unknownGeneration: PlannedAlert[] = [];
   for (const one of data) {
     const name = one.metadata.name ?? '';
     if (plan.has(name) || refused.has(name) || kernelOf(one) !== kernelId) continue;
@@ -50,17 +51,33 @@ export function loaderPlan(
       continue;
     }
     const context = alertContextOf(one, same);
-    const kept = before.get(name);
-    if (kept !== undefined && sameFile(kept.identity, identity) && sameContext(kept.context, context)) {
-      plan.set(name, kept);
-      continue;
-    }
     const json = JSON.stringify(context.customMetadata);
     const customMetadata = metadata.get(json) ?? context.customMetadata;
     metadata.set(json, customMetadata);
-    plan.set(name, { name, identity, context: { ...context, customMetadata } });
+    const planned = { name, identity, context: { ...context, customMetadata } };
+    plan.set(name, planned);
+    if (identity.generation === 0) unknownGeneration.push(planned);
+  }
+  if (unknownGeneration.length > 0) adoptGenerations(plan, unknownGeneration);
+  for (const [name, { identity, context }] of plan) {
+    const kept = before.get(name);
+    if (kept !== undefined && sameFile(kept.identity, identity) && sameContext(kept.context, context)) {
+      plan.set(name, kept);
+    }
   }
   return plan;
+}
+
+/** The kernel has one entry for an inode number and device: who does not know the generation takes the known one. */
+function adoptGenerations(plan: Map<string, PlannedAlert>, unknown: readonly PlannedAlert[]): void {
+  const known = new Map<string, FileIdentity>();
+  for (const { identity } of plan.values()) {
+    if (identity.generation !== 0) known.set(`${identity.inode}:${identity.device}`, identity);
+  }
+  for (const planned of unknown) {
+    const identity = known.get(`${planned.identity.inode}:${planned.identity.device}`);
+    if (identity !== undefined) plan.set(planned.name, { ...planned, identity });
+  }
 }
 
 /**

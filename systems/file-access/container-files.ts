@@ -1,0 +1,250 @@
+/**
+ * Files in containers, followed over time: which file a path is now, created first where that was asked for.
+ *
+ * All that is in a container may be hostile, and is resolved inside its root only (see shared/sensor/paths/resolve.ts).
+ *
+ * @module
+ */
+import { constants as fsConstants, fstatSync } from 'node:fs';
+import { resolve } from 'node:path';
+
+import { RampartError } from '../../shared/observe/errors.ts';
+import type { FileIdentity } from '../../shared/sensor/access.ts';
+import {
+  type Identify,
+  type PathState,
+  type PathTracker,
+  type PathTrackerStats,
+  trackPaths,
+} from '../../shared/sensor/paths/path-tracker.ts';
+import { ContainerRoot } from './container-root.ts';
+import { FileCreation } from './file-creation.ts';
+
+/** A file that is asked for. */
+export interface FileRequest {
+  /** A directory of this machine; `/proc/PID/root` for a container's. */
+  readonly root: string;
+  /** With its runtime or without; '' when `root` is no container's. See ContainerRoot. */
+  readonly containerId: string;
+  /** As a process of the container would write it. */
+  readonly path: string;
+  /** Create it where nothing has its name; its parent must be there. */
+  readonly create: boolean;
+  /** For a file that is created. */
+  readonly modeBits: number;
+}
+
+/** What came of a request. */
+export type FileState =
+  | { readonly kind: 'watched'; readonly identity: FileIdentity }
+  /** It is not there (yet), or could not be created. */
+  | { readonly kind: 'waiting'; readonly why: string }
+  /** It is nothing that is watched (a directory, a FIFO), cannot be reached, or the container is gone. */
+  | { readonly kind: 'refused'; readonly why: string };
+
+/** A request and what came of it. Dispose it to end it; nothing is told of it any more then. */
+export interface ContainerFile extends Disposable {
+  readonly request: FileRequest;
+  readonly state: FileState;
+}
+
+export interface ContainerFilesOptions {
+  /** See PathTrackerOptions. The sensor's, so that identities are those of its records. */
+  readonly identify: Identify;
+  /** Called each time a state is another one, not for the first. May add and dispose requests; must not throw. */
+  readonly onChange: (file: ContainerFile) => void;
+  /** Paths that cannot be followed by events, e.g. when the inotify watches are used up. */
+  readonly onProblem: (problem: RampartError) => void;
+}
+
+/** The state before the first, of which nothing is told. */
+const unseen: FileState = { kind: 'waiting', why: 'it was not looked at yet' };
+
+class Request implements ContainerFile {
+  readonly request: FileRequest;
+  state: FileState = unseen;
+  place: Place | undefined;
+
+  constructor(request: FileRequest) {
+    this.request = request;
+  }
+
+  [Symbol.dispose](): void {
+    this.place?.leave(this);
+    this.place = undefined;
+  }
+}
+
+/** A root, as long as something in it is followed. */
+interface Root {
+  readonly root: ContainerRoot;
+  readonly places: Map<string, Place>;
+}
+
+/** One path in one root, for all who asked for it. */
+interface Place {
+  readonly requests: Set<Request>;
+  readonly creation: FileCreation;
+  state: PathState | undefined;
+  leave(request: Request): void;
+}
+
+/** Follows files in containers until it is disposed; keeps the process alive until then. */
+export class ContainerFiles implements Disposable {
+  readonly #options: ContainerFilesOptions;
+  readonly #tracker: PathTracker;
+  readonly #roots = new Map<string, Root>();
+  readonly #types = new WeakMap<FileIdentity, number>();
+
+  /** @throws {RampartError} `LIMIT` when fs.inotify.max_user_instances is reached. */
+  constructor(options: ContainerFilesOptions) {
+    this.#options = options;
+    this.#tracker = trackPaths({
+      identify: (fd) => {
+        const identity = options.identify(fd);
+        this.#types.set(identity, fstatSync(fd).mode & fsConstants.S_IFMT);
+        return identity;
+      },
+      onChange: ({ root, path }, now) => {
+        const place = this.#roots.get(root)?.places.get(path);
+        if (place === undefined) return;
+        place.state = now;
+        this.#settle(place);
+      },
+      onProblem: options.onProblem,
+    });
+  }
+
+  get stats(): PathTrackerStats {
+    return this.#tracker.stats;
+  }
+
+  /**
+   * Follows a file. Several may ask for the same one; the first that wants it created says with which mode. A root that
+   * another container had before is taken over: what was asked for there is refused from then on.
+   *
+   * @returns its state, kept current; a root that cannot be opened or is of another process is a refusal, not an error.
+   * @throws {RampartError} `INPUT` for a path that is empty or has a NUL; `DISPOSED`.
+   */
+  add(request: FileRequest): ContainerFile {
+    const asked = new Request(request);
+    const root = this.#rootOf(request);
+    if (root instanceof RampartError) {
+      asked.state = { kind: 'refused', why: root.message };
+      return asked;
+    }
+    let place = root.places.get(request.path);
+    if (place === undefined) {
+      place = this.#place(root, request.path);
+      asked.place = place;
+      place.requests.add(asked);
+      root.places.set(request.path, place);
+      try {
+        this.#tracker.add({ root: root.root.path, path: request.path });
+        // While the process that is held here is there, its number is no other's: the tracker holds the same.
+        if (!root.root.alive) this.#evict(root);
+      } catch (error) {
+        asked[Symbol.dispose]();
+        throw error;
+      }
+    } else {
+      asked.place = place;
+      place.requests.add(asked);
+      this.#settle(place);
+    }
+    return asked;
+  }
+
+  #rootOf({ root: asWritten, containerId }: FileRequest): Root | RampartError {
+    const path = resolve(asWritten);
+    const known = this.#roots.get(path);
+    if (known !== undefined) {
+      if (known.root.containerId === containerId && known.root.alive) return known;
+      // The number of its process is another container's now, or soon will be.
+      this.#evict(known);
+    }
+    try {
+      const root: Root = { root: new ContainerRoot(path, containerId), places: new Map() };
+      this.#roots.set(path, root);
+      return root;
+    } catch (error) {
+      if (error instanceof RampartError) return error;
+      throw error;
+    }
+  }
+
+  #evict(root: Root): void {
+    for (const place of root.places.values()) {
+      for (const asked of [...place.requests]) {
+        asked[Symbol.dispose]();
+        this.#tell(asked, { kind: 'refused', why: 'the container is gone' });
+      }
+    }
+  }
+
+  #place(root: Root, path: string): Place {
+    const place: Place = {
+      requests: new Set(),
+      state: undefined,
+      creation: new FileCreation(root.root, path, () => this.#settle(place)),
+      leave: (asked) => {
+        place.requests.delete(asked);
+        if (place.requests.size > 0 || root.places.get(path) !== place) return;
+        place.creation[Symbol.dispose]();
+        root.places.delete(path);
+        this.#tracker.remove({ root: root.root.path, path });
+        if (root.places.size > 0) return;
+        root.root[Symbol.dispose]();
+        if (this.#roots.get(root.root.path) === root) this.#roots.delete(root.root.path);
+      },
+    };
+    return place;
+  }
+
+  /** Creates the file where it is missing, and tells what is to be told. */
+  #settle(place: Place): void {
+    const { state } = place;
+    if (state === undefined) return;
+    let next: FileState;
+    if (state.kind === 'file') next = this.#fileState(state.identity);
+    else if (state.kind === 'unusable') next = { kind: 'refused', why: state.error.message };
+    else {
+      const creating = [...place.requests].find(({ request }) => request.create)?.request;
+      const failure = creating && place.creation.attempt(creating.modeBits);
+      const why = `${state.missing} does not exist`;
+      next = { kind: 'waiting', why: failure === undefined ? why : `${why}; ${failure}` };
+    }
+    for (const asked of [...place.requests]) this.#tell(asked, next);
+  }
+
+  #fileState(identity: FileIdentity): FileState {
+    const type = this.#types.get(identity);
+    if (type === fsConstants.S_IFIFO) return { kind: 'refused', why: 'it is a FIFO' };
+    if (type === fsConstants.S_IFSOCK) return { kind: 'refused', why: 'it is a socket' };
+    return { kind: 'watched', identity };
+  }
+
+  #tell(asked: Request, next: FileState): void {
+    const before = asked.state;
+    asked.state = next;
+    if (before === unseen || sameState(before, next)) return;
+    this.#options.onChange(asked);
+  }
+
+  [Symbol.dispose](): void {
+    for (const { places } of [...this.#roots.values()]) {
+      for (const { requests } of [...places.values()]) {
+        for (const asked of [...requests]) asked[Symbol.dispose]();
+      }
+    }
+    this.#tracker[Symbol.dispose]();
+  }
+}
+
+function sameState(a: FileState, b: FileState): boolean {
+  if (a.kind !== 'watched' || b.kind !== 'watched')
+    return a.kind === b.kind && 'why' in a && 'why' in b && a.why === b.why;
+  const { identity: x } = a;
+  const { identity: y } = b;
+  return x.inode === y.inode && x.device === y.device && x.generation === y.generation;
+}

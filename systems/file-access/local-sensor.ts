@@ -1,0 +1,217 @@
+/**
+ * The sensor of this kernel, driven by the plan: one alert for each planned one whose file is accessed.
+ *
+ * @module
+ */
+import { randomBytes } from 'node:crypto';
+
+import { RampartError } from '../../shared/observe/errors.ts';
+import { everyAccess, type Access, type FileIdentity } from '../../shared/sensor/access.ts';
+import type { SensorOptions, SensorStats } from '../../shared/sensor/options.ts';
+import { Sensor } from '../../shared/sensor/sensor.ts';
+import type { Watcher } from '../../shared/sensor/targets.ts';
+import { type AlertContext, AlertEncoder } from './alert.ts';
+import {
+  type LoaderPlan,
+  type PlanChanges,
+  type PlannedAlert,
+  planChanges,
+  sameFile,
+} from './loader-plan.ts';
+
+/**
+ * Takes an alert. Called within the reading of the kernel's ring: it must neither wait nor throw.
+ *
+ * @param line - The JSON, without a newline.
+ * @param callback - The URL to send it to as well, or empty.
+ * @param id - Never given to another alert, of another run or machine either: whoever gets the alert twice knows it by
+ *   this. At most 40 ASCII characters.
+ */
+export type AlertSink = (line: string, callback: string, id: string) => void;
+
+export interface LocalSensorOptions extends Omit<SensorOptions<PlanWatcher>, 'onAccess' | 'onFolded'> {
+  readonly onAlert: AlertSink;
+  /** The JSON of who accessed a file of the container `ownerId` (AccessorIndex.jsonOf); without it alerts do not tell. */
+  readonly accessorOf?: (access: Access, ownerId: string) => string;
+  /** Accesses that the rate limit folded and that no later alert will tell. */
+  readonly onFolded?: (count: number, pid: number, context: AlertContext) => void;
+}
+
+/** What the sensor knows a planned alert by. Its encoder is made when it is first needed: most files are never touched. */
+class PlanWatcher implements Watcher {
+  readonly filter = everyAccess;
+  planned: PlannedAlert;
+  #encoder: AlertEncoder | undefined;
+
+  constructor(planned: PlannedAlert) {
+    this.planned = planned;
+  }
+
+  get encoder(): AlertEncoder {
+    return (this.#encoder ??= new AlertEncoder(this.planned.context));
+  }
+
+  /** Tells another planned alert from now on. */
+  become(planned: PlannedAlert): void {
+    this.planned = planned;
+    this.#encoder = undefined;
+  }
+}
+
+/** What could not be watched, with the reason: the capacity is reached, usually. */
+export interface RefusedAlert {
+  readonly planned: PlannedAlert;
+  readonly error: RampartError;
+}
+
+/** The sensor with the plan in it. Dispose it to stop; what is in the ring is handed out before. */
+export class LocalSensor implements Disposable {
+  readonly sensor: Sensor<PlanWatcher>;
+  /** What is in place, by the name of the planned alert. */
+  readonly #watchers = new Map<string, PlanWatcher>();
+  readonly #refused = new Map<string, RefusedAlert>();
+  #final: SensorStats | undefined;
+
+  /** @throws {RampartError} see Sensor.open. */
+  constructor({ onAlert, accessorOf, onFolded, ...options }: LocalSensorOptions) {
+    // Accesses are numbered, and a run is told from every other by chance: 96 bits.
+    const run = randomBytes(12).toString('base64url');
+    let number = 0;
+    this.sensor = Sensor.open<PlanWatcher>({
+      ...options,
+      onAccess: (access, watcher) => {
+        const { context } = watcher.planned;
+        const line = watcher.encoder.encode(access, accessorOf?.(access, context.pod.container.id));
+        onAlert(line, context.callback, `${run}-${(number++).toString(36)}`);
+      },
+      ...(onFolded && {
+        onFolded: ({ count, pid }, watchers) => {
+          for (const { planned } of watchers) onFolded(count, pid, planned.context);
+        },
+      }),
+    });
+  }
+
+  /** How many planned alerts are in place; several may be for one file. */
+  get size(): number {
+    return this.#watchers.size;
+  }
+
+  /** What is planned but could not be watched; each call of `apply` tries it again. */
+  get refused(): ReadonlyMap<string, RefusedAlert> {
+    return this.#refused;
+  }
+
+  /** What is in place. */
+  plan(): Map<string, PlannedAlert> {
+    return new Map([...this.#watchers].map(([name, { planned }]) => [name, planned]));
+  }
+
+  /** The identity of the file behind an O_PATH descriptor, for ContainerFiles. */
+  identify(fd: number): FileIdentity {
+    return this.sensor.identify(fd);
+  }
+
+  /** Hands out what is in the ring. */
+  drain(): void {
+    this.sensor.drain();
+  }
+
+  /** Counts so far; after disposal the final ones. */
+  stats(): SensorStats {
+    return this.#final ?? this.sensor.stats();
+  }
+
+  /** Puts a plan in place of the one before; see {@link LocalSensor.apply}. */
+  applyPlan(next: LoaderPlan): void {
+    const before = this.plan();
+    for (const [name, { planned }] of this.#refused) before.set(name, planned);
+    this.apply(planChanges(before, next));
+  }
+
+  /**
+   * Does what is to change. What is new comes before what is old goes, and an access meanwhile is told by the old alert
+   * or by the one in its place, not by both. Never throws for a file that cannot be watched: it is in `refused` then.
+   */
+  apply(changes: PlanChanges): void {
+    const { targets } = this.sensor;
+    const waiting = new Map([...this.#refused].map(([name, { planned }]) => [name, planned]));
+    this.#refused.clear();
+    // What was accessed until here is told as it was planned then.
+    if (changes.replace.length > 0) this.sensor.drain();
+    for (const { from, to } of changes.replace) {
+      const watcher = this.#watchers.get(from.name);
+      if (watcher === undefined) {
+        waiting.delete(from.name);
+        waiting.set(to.name, to);
+        continue;
+      }
+      watcher.become(to);
+      this.#watchers.delete(from.name);
+      this.#watchers.set(to.name, watcher);
+    }
+    for (const planned of changes.add) waiting.set(planned.name, planned);
+    for (const { to } of changes.move) waiting.set(to.name, to);
+    for (const planned of changes.remove) waiting.delete(planned.name);
+    for (const planned of waiting.values())
+      if (this.#put(planned) === undefined) waiting.delete(planned.name);
+    const gone: FileIdentity[] = [];
+    for (const { from, to } of changes.move) {
+      const watcher = this.#watchers.get(from.name);
+      if (watcher === undefined) continue;
+      if (!sameFile(from.identity, to.identity)) {
+        targets.delete(from.identity, watcher);
+        gone.push(from.identity);
+      }
+      watcher.become(to);
+    }
+    for (const planned of changes.remove) {
+      const watcher = this.#watchers.get(planned.name);
+      if (watcher === undefined) continue;
+      targets.delete(planned.identity, watcher);
+      this.#watchers.delete(planned.name);
+      gone.push(planned.identity);
+    }
+    // Now there may be room.
+    for (const planned of waiting.values()) {
+      const error = this.#put(planned);
+      if (error === undefined) continue;
+      this.#refused.set(planned.name, { planned, error });
+      this.#watchers.delete(planned.name);
+    }
+    this.#restore(gone);
+  }
+
+  /** Why it could not be done. */
+  #put(planned: PlannedAlert): RampartError | undefined {
+    const watcher = this.#watchers.get(planned.name) ?? new PlanWatcher(planned);
+    try {
+      this.sensor.targets.add(planned.identity, watcher);
+    } catch (error) {
+      if (error instanceof RampartError) return error;
+      throw error;
+    }
+    this.#watchers.set(planned.name, watcher);
+    return undefined;
+  }
+
+  /**
+   * The kernel has one entry for an inode number and device. Where two generations of it were planned, and the one that
+   * went was the one in the kernel, the other is put there again.
+   */
+  #restore(gone: readonly FileIdentity[]): void {
+    if (gone.length === 0) return;
+    const places = new Map(gone.map((identity) => [`${identity.inode}:${identity.device}`, identity]));
+    for (const watcher of this.#watchers.values()) {
+      const { identity } = watcher.planned;
+      const went = places.get(`${identity.inode}:${identity.device}`);
+      if (went === undefined || sameFile(went, identity)) continue;
+      this.sensor.targets.delete(identity, watcher);
+      this.sensor.targets.add(identity, watcher);
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#final ??= this.sensor.close();
+  }
+}
