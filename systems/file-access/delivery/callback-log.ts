@@ -8,7 +8,8 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 
 import type { StoredAlert } from './record.ts';
-import { headerBytes, Segment } from './segment.ts';
+import { headerBytes } from './segment-header.ts';
+import { Segment } from './segment.ts';
 
 /** What happens to the files, for those who count bytes and sync. */
 export interface LogObserver {

@@ -5,7 +5,7 @@
  */
 import { keyOf } from './callback-log.ts';
 import { type AddressRules, isLoopback } from './address-rules.ts';
-import { MAX_CALLBACK_BYTES } from './segment.ts';
+import { MAX_CALLBACK_BYTES } from './segment-header.ts';
 
 /**
  * The URL of a callback, or in words why it is not used. Names are resolved, and their addresses checked, at each

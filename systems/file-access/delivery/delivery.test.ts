@@ -1,13 +1,14 @@
 // Delivery as its user sees it: real receivers on loopback, real files.
 import assert from 'node:assert/strict';
 import { readdirSync, statSync } from 'node:fs';
-import { createServer } from 'node:net';
-import { once } from 'node:events';
 import { suite, test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
 
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { ManualClock } from '../../../shared/kube/clock.fixture.ts';
+import { createMetrics } from '../../../shared/observe/metrics.ts';
 import { AlertIds } from './alert-ids.ts';
+import { addDeliveryMetrics } from './delivery-metrics.ts';
 import { openDelivery } from './delivery.ts';
 import {
   accept,
@@ -18,7 +19,6 @@ import {
   inBalance,
   lineOf,
   openQuick,
-  quickOptions,
   Receiver,
   TemporaryDirectory,
   until,
@@ -99,6 +99,22 @@ suite('delivery', { timeout: 120_000 }, () => {
     await until(() => delivery.stats.delivered === ids.length);
     assert.deepEqual(receiver.taken, ids);
     assert.deepEqual(balanced(delivery), inBalance);
+  });
+
+  test('what is delivered is not delivered again by the next process', async () => {
+    using directory = new TemporaryDirectory();
+    await using receiver = await Receiver.start();
+    const ids = numbered(60);
+    for (let start = 0; start < ids.length; start += 10) {
+      await using delivery = openQuick(directory.path);
+      if (start === 0) for (const id of ids) delivery.enqueue(receiver.url(), id, lineOf(id));
+      receiver.manners = (...exchange) =>
+        (receiver.taken.length < start + 10 ? accept : answerWith(503))(...exchange);
+      await until(() => delivery.stats.retried > 1 || delivery.stats.depth === 0);
+      assert.equal(delivery.stats.delivered, 10);
+      assert.equal(delivery.stats.depth, ids.length - start - 10);
+    }
+    assert.deepEqual(receiver.taken, ids);
   });
 
   test('the files go when they are delivered, and are for their owner only', async () => {
@@ -241,7 +257,7 @@ suite('delivery', { timeout: 120_000 }, () => {
     // All have failed once.
     while (delivery.callbacks().some(({ failures }) => failures === 0)) {
       await clock.advance(100);
-      await until(() => true);
+      await turn();
     }
     for (let index = 0; index < 20; index++) delivery.enqueue(good.url(), `g${index}`, '{}');
     await until(() => good.taken.length === 20);
@@ -258,7 +274,7 @@ suite('delivery', { timeout: 120_000 }, () => {
     for (let round = 0; round < 10; round++) {
       assert.ok(delivery.enqueue(receiver.url(`/${round}`), `r${round}`, '{}'));
       await until(() => delivery.stats.depth === 0);
-      await new Promise(setImmediate);
+      await turn();
     }
     assert.equal(delivery.callbacks().length, 3);
     const port = await closedPort();
@@ -271,190 +287,29 @@ suite('delivery', { timeout: 120_000 }, () => {
   });
 });
 
-suite('receivers of all kinds', { timeout: 120_000 }, () => {
-  test('5xx, 408, 425, 429, 401, 404 and redirects are tried again, for ever', async () => {
-    using directory = new TemporaryDirectory();
-    await using receiver = await Receiver.start();
-    await using elsewhere = await Receiver.start();
-    await using delivery = openQuick(directory.path);
-    const statuses = [500, 503, 408, 425, 429, 401, 403, 404, 301, 302, 307, 308, 304];
-    receiver.manners = (received, response, request) => {
-      const status = statuses.shift();
-      if (status === undefined) accept(received, response, request);
-      else answerWith(status, { location: elsewhere.url() })(received, response, request);
-    };
-    for (const id of ['a', 'b']) delivery.enqueue(receiver.url(), id, '{}');
-    await until(() => delivery.stats.delivered === 2);
-    assert.deepEqual(receiver.taken, ['a', 'b']);
-    assert.equal(delivery.stats.retried, 13);
-    assert.match(delivery.callbacks()[0]?.lastError?.why ?? '', /HTTP 304: redirects are not followed/);
-    assert.equal(elsewhere.connections, 0);
-  });
-
-  test('an alert that is not wanted is dropped after some tries, and the next one goes', async () => {
-    using directory = new TemporaryDirectory();
-    await using receiver = await Receiver.start();
-    await using delivery = openQuick(directory.path);
-    receiver.manners = (received, response, request) =>
-      (received.id === 'b' ? answerWith(413) : accept)(received, response, request);
-    for (const id of ['a', 'b', 'c']) delivery.enqueue(receiver.url(), id, '{}');
-    await until(() => delivery.stats.delivered === 2);
-    assert.deepEqual(
-      receiver.received.map(({ id }) => id),
-      ['a', 'b', 'b', 'b', 'c'],
-    );
-    assert.equal(delivery.stats.dropped.unwanted, 1);
-    assert.deepEqual(balanced(delivery), inBalance);
-  });
-
-  test('429 with Retry-After: not before', async () => {
-    using directory = new TemporaryDirectory();
-    await using receiver = await Receiver.start();
-    const clock = new ManualClock();
-    await using delivery = openQuick(directory.path, { clock, maxRetryAfterMs: 100_000, lingerMs: 0 });
-    const wait = async (header: string, ms: number): Promise<void> => {
-      const before = receiver.received.length;
-      const { retried } = delivery.stats;
-      receiver.manners = answerWith(429, { 'retry-after': header });
-      delivery.enqueue(receiver.url(), `x${before}`, '{}');
-      await until(() => delivery.stats.retried === retried + 1);
-      await until(() => clock.timers > 0);
-      receiver.manners = accept;
-      await clock.advance(ms - 1);
-      await new Promise((resolve) => setTimeout(resolve, 20));
-      assert.equal(receiver.received.length, before + 1, header);
-      await clock.advance(1);
-      await until(() => delivery.stats.depth === 0);
-    };
-    await wait('30', 30_000);
-    await wait(new Date(clock.wallMs() + 20_000).toUTCString(), 20_000);
-    await wait('9999999', 100_000);
-  });
-
-  test('no answer in time, and answers that dribble', async () => {
-    using directory = new TemporaryDirectory();
-    await using receiver = await Receiver.start();
-    await using delivery = openQuick(directory.path, { timeoutMs: 100 });
-    receiver.manners = hang;
-    delivery.enqueue(receiver.url(), 'a', '{}');
-    await until(() => delivery.stats.retried >= 2);
-    assert.match(delivery.callbacks()[0]?.lastError?.why ?? '', /no answer within 100 ms/);
-    const timers = new Set<NodeJS.Timeout>();
-    // The head says all; the body is given a second.
-    receiver.manners = (_received, response) => {
-      response.writeHead(200);
-      const timer = setInterval(() => response.write('x'), 10);
-      timers.add(timer);
-      response.once('close', () => clearInterval(timer));
-    };
-    await until(() => delivery.stats.delivered === 1);
-    delivery.enqueue(receiver.url(), 'b', '{}');
-    await until(() => delivery.stats.delivered === 2);
-    // A long body costs the connection, nothing else.
-    receiver.manners = (_received, response) => void response.end('x'.repeat(10_000_000));
-    delivery.enqueue(receiver.url(), 'c', '{}');
-    await until(() => delivery.stats.delivered === 3);
-    for (const timer of timers) clearInterval(timer);
-  });
-
-  test('heads that dribble are given up, too', async () => {
-    using directory = new TemporaryDirectory();
-    const timers = new Set<NodeJS.Timeout>();
-    const server = createServer((socket) => {
-      socket.on('error', () => undefined);
-      socket.write('HTTP/1.1 200 OK\r\nx: ');
-      const timer = setInterval(() => socket.write('x'), 10);
-      timers.add(timer);
-      socket.once('close', () => clearInterval(timer));
-    });
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    try {
-      await using delivery = openQuick(directory.path, { timeoutMs: 100 });
-      const { port } = server.address() as { port: number };
-      delivery.enqueue(`http://127.0.0.1:${port}/`, 'a', '{}');
-      await until(() => delivery.stats.retried >= 2);
-      assert.match(delivery.callbacks()[0]?.lastError?.why ?? '', /no answer within/);
-    } finally {
-      for (const timer of timers) clearInterval(timer);
-      server.close();
-    }
-  });
-
-  test('connections that are reset, before, in and after the request, lose nothing', async () => {
-    using directory = new TemporaryDirectory();
-    await using receiver = await Receiver.start();
-    await using delivery = openQuick(directory.path);
-    let count = 0;
-    receiver.manners = (received, response, request) => {
-      if (count++ % 3 === 0) request.socket.resetAndDestroy();
-      else if (count % 5 === 0) {
-        // Answered and gone: the next request meets a closed connection.
-        accept(received, response, request);
-        response.once('finish', () => request.socket.resetAndDestroy());
-      } else accept(received, response, request);
-    };
-    const ids = numbered(100);
-    for (const id of ids) delivery.enqueue(receiver.url(), id, 'x'.repeat(100_000));
-    await until(() => delivery.stats.delivered === ids.length);
-    assert.deepEqual(receiver.firsts, ids);
-    assert.deepEqual(balanced(delivery), inBalance);
-  });
-
-  test('no HTTP at all', async () => {
-    using directory = new TemporaryDirectory();
-    const server = createServer((socket) => {
-      socket.on('error', () => undefined);
-      socket.end('SSH-2.0-OpenSSH_9.2p1\r\n');
-    });
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    await using delivery = openQuick(directory.path);
-    const { port } = server.address() as { port: number };
-    delivery.enqueue(`http://127.0.0.1:${port}/`, 'a', '{}');
-    await until(() => delivery.stats.retried >= 2);
-    assert.equal(delivery.stats.depth, 1);
-    server.close();
-  });
-
-  test('alerts that are too old are dropped and counted', async () => {
-    using directory = new TemporaryDirectory();
-    await using receiver = await Receiver.start();
-    receiver.manners = answerWith(500);
-    const clock = new ManualClock();
-    const options = quickOptions(directory.path, {
-      clock,
-      maxAgeMs: 60_000,
-      backoff: { baseMs: 1000, maxMs: 1000, jitter: 0 },
-      lingerMs: 0,
-    });
-    {
-      await using delivery = openDelivery(options);
-      delivery.enqueue(receiver.url(), 'old', '{}');
-      await until(() => delivery.stats.retried === 1);
-    }
-    // A minute passes while nothing runs.
-    clock.advanceSync(50_000);
-    await using delivery = openDelivery(options);
-    delivery.enqueue(receiver.url(), 'young', '{}');
-    await until(() => delivery.stats.retried === 1);
-    assert.ok(delivery.stats.oldestMs >= 50_000);
-    clock.wallOffsetMs += 3_600_000;
-    await clock.advance(15_000);
-    receiver.manners = accept;
-    while (delivery.stats.depth > 0) {
-      await clock.advance(1000);
-      await until(() => true);
-    }
-    assert.deepEqual(receiver.taken, ['young'], 'and a step of the clock makes none older');
-    assert.equal(delivery.stats.dropped.expired, 1);
-    assert.deepEqual(balanced(delivery), inBalance);
-  });
-});
-
 test('ids are unique and fit into a header', () => {
   const makers = [new AlertIds(), new AlertIds()];
   const ids = makers.flatMap((maker) => Array.from({ length: 1000 }, () => maker.next()));
   assert.equal(new Set(ids).size, 2000);
   assert.ok(ids.every((id) => /^[0-9a-f]{24}-[0-9a-z]+$/.test(id)));
+});
+
+test('metrics', async () => {
+  using directory = new TemporaryDirectory();
+  await using receiver = await Receiver.start();
+  await using delivery = openQuick(directory.path);
+  const metrics = await createMetrics();
+  addDeliveryMetrics(metrics, delivery);
+  delivery.enqueue(receiver.url('/secret-path'), 'a', '{}');
+  delivery.enqueue('ftp://a', 'b', '{}');
+  await until(() => delivery.stats.delivered === 1);
+  const text = await metrics.registry.metrics();
+  assert.match(text, /^rampart_callback_delivered_total 1$/m);
+  assert.match(text, /^rampart_callback_refused_total\{reason="callback"\} 1$/m);
+  assert.match(text, /^rampart_callback_refused_total\{reason="full"\} 0$/m);
+  assert.match(
+    text,
+    /^rampart_callback_queue_alerts\{callback="http:\/\/127\.0\.0\.1:\d+#[0-9a-f]{8}"\} 0$/m,
+  );
+  assert.doesNotMatch(text, /secret-path/);
 });

@@ -27,9 +27,8 @@ import {
   checkOptions,
   type DeliveryOptions,
   type DeliveryStats,
-  drops,
+  newCounts,
   type Refusal,
-  refusals,
 } from './options.ts';
 import { MAX_ID_BYTES, RecordEncoder } from './record.ts';
 import { prepareDirectory, pruneSetAside, recoverSegments } from './recover.ts';
@@ -296,21 +295,4 @@ class DiskDelivery implements Delivery {
       this.#lock[Symbol.dispose]();
     }
   }
-}
-
-function newCounts() {
-  return {
-    offered: 0,
-    accepted: 0,
-    refused: Object.fromEntries(refusals.map((name) => [name, 0])) as Record<Refusal, number>,
-    recovered: 0,
-    delivered: 0,
-    retried: 0,
-    dropped: Object.fromEntries(drops.map((name) => [name, 0])) as Record<(typeof drops)[number], number>,
-    latencyMs: 0,
-    damagedFiles: 0,
-    tornBytes: 0,
-    syncErrors: 0,
-    cursorErrors: 0,
-  };
 }

@@ -180,3 +180,21 @@ function unusable(name: string, value: number | string, needed: string): Rampart
     why: `needed is ${needed}`,
   });
 }
+
+/** What a delivery counts itself. */
+export function newCounts() {
+  return {
+    offered: 0,
+    accepted: 0,
+    refused: Object.fromEntries(refusals.map((name) => [name, 0])) as Record<Refusal, number>,
+    recovered: 0,
+    delivered: 0,
+    retried: 0,
+    dropped: Object.fromEntries(drops.map((name) => [name, 0])) as Record<Drop, number>,
+    latencyMs: 0,
+    damagedFiles: 0,
+    tornBytes: 0,
+    syncErrors: 0,
+    cursorErrors: 0,
+  };
+}

@@ -1,68 +1,29 @@
 /**
- * One file of a queue: a header, then records. It knows its callback, how far it was delivered and, once it is
- * complete, how much is in it; so no other file has to agree with it.
- *
- * | bytes | what                                                                        |
- * | ----- | --------------------------------------------------------------------------- |
- * | 0     | `RAMPALRT`                                                                  |
- * | 8     | CRC-32 of the callback, u32                                                 |
- * | 12    | length of the callback, u32                                                 |
- * | 16    | cursor: u32 offset, u32 records that are done with, u32 CRC-32 of both      |
- * | 28    | seal: u32 offset of the end, u32 records, u32 CRC-32 of both; else zeros    |
- * | 40    | the callback, then the records                                              |
- *
- * A cursor that cannot be read means: from the beginning, which delivers twice and loses nothing. A seal that
- * cannot be read means that the records are counted.
+ * One file of a queue: a header (segment-header.ts), then records (record.ts).
  *
  * @module
  */
-import {
-  closeSync,
-  constants,
-  fdatasync,
-  fstatSync,
-  ftruncateSync,
-  openSync,
-  readSync,
-  renameSync,
-  rmSync,
-  writeSync,
-} from 'node:fs';
-import { crc32 } from 'node:zlib';
+import { closeSync, constants, fdatasync, ftruncateSync, openSync, renameSync, rmSync } from 'node:fs';
 
 import { RecordReader, type StoredAlert } from './record.ts';
-
-const MAGIC = Buffer.from('RAMPALRT', 'latin1');
-const CALLBACK_CHECKSUM_AT = 8;
-const CALLBACK_LENGTH_AT = 12;
-const CURSOR_AT = 16;
-const SEAL_AT = 28;
-const SLOT_BYTES = 12;
-const FIXED_BYTES = 40;
-/** In UTF-8. */
-export const MAX_CALLBACK_BYTES = 4096;
+import {
+  CURSOR_AT,
+  encodeHeader,
+  encodeSlot,
+  type Extent,
+  readHeader,
+  SEAL_AT,
+  writeAll,
+} from './segment-header.ts';
 
 /** What the name of a file that was set aside ends with. */
 export const SET_ASIDE_SUFFIX = '.corrupt';
-
-/** Of a file for this callback, before the first record. */
-export function headerBytes(callback: string): number {
-  return FIXED_BYTES + Buffer.byteLength(callback);
-}
 
 /** What was found when a file of an earlier process was opened. */
 export interface Recovery {
   readonly segment: Segment;
   /** Bytes after the last whole record: a write that the end of the process or of the machine cut off. */
   readonly tornBytes: number;
-}
-
-interface Extent {
-  startBytes: number;
-  endBytes: number;
-  records: number;
-  passedBytes: number;
-  passedRecords: number;
 }
 
 /** Closing is the caller's: `close`, `remove` or `setAside`. */
@@ -88,14 +49,8 @@ export class Segment {
 
   /** @throws {NodeJS.ErrnoException} when the file cannot be made; then there is none. */
   static create(path: string, callback: string): Segment {
-    const name = Buffer.from(callback);
-    const header = Buffer.alloc(FIXED_BYTES + name.byteLength);
-    header.set(MAGIC);
-    header.writeUInt32LE(crc32(name), CALLBACK_CHECKSUM_AT);
-    header.writeUInt32LE(name.byteLength, CALLBACK_LENGTH_AT);
-    header.set(name, FIXED_BYTES);
+    const header = encodeHeader(callback);
     const startBytes = header.byteLength;
-    writeSlot(header, CURSOR_AT, startBytes, 0);
     const { O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW } = constants;
     const fd = openSync(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
     try {
@@ -262,10 +217,9 @@ export class Segment {
   }
 
   #writeSlot(at: number, offset: number, records: number): boolean {
-    const slot = Buffer.allocUnsafe(SLOT_BYTES);
-    writeSlot(slot, 0, offset, records);
     try {
-      writeAll(this.#open(), slot, SLOT_BYTES, at);
+      const slot = encodeSlot(offset, records);
+      writeAll(this.#open(), slot, slot.byteLength, at);
       return true;
     } catch {
       return false;
@@ -295,58 +249,4 @@ export class Segment {
 
 export function setAside(path: string): void {
   renameSync(path, `${path}${SET_ASIDE_SUFFIX}`);
-}
-
-interface Header {
-  readonly callback: string;
-  readonly extent: Extent;
-  readonly sealed: boolean;
-  readonly sizeBytes: number;
-}
-
-function readHeader(fd: number): Header | undefined {
-  const header = Buffer.alloc(FIXED_BYTES + MAX_CALLBACK_BYTES);
-  const readBytes = readSync(fd, header, 0, header.byteLength, 0);
-  if (readBytes < FIXED_BYTES || !header.subarray(0, MAGIC.byteLength).equals(MAGIC)) return undefined;
-  const startBytes = FIXED_BYTES + header.readUInt32LE(CALLBACK_LENGTH_AT);
-  if (startBytes > readBytes) return undefined;
-  const name = header.subarray(FIXED_BYTES, startBytes);
-  if (crc32(name) !== header.readUInt32LE(CALLBACK_CHECKSUM_AT)) return undefined;
-  const { size } = fstatSync(fd);
-  const cursor = readSlot(header, CURSOR_AT);
-  const seal = readSlot(header, SEAL_AT);
-  // After a loss of power the cursor may have reached the disk and the records not.
-  const passedBytes = Math.min(Math.max(cursor?.offset ?? 0, startBytes), size);
-  const passedRecords = cursor?.records ?? 0;
-  const sealed = seal !== undefined && seal.offset <= size && seal.records >= passedRecords;
-  const end = sealed ? { endBytes: seal.offset, records: seal.records } : undefined;
-  const extent: Extent = {
-    startBytes,
-    passedBytes,
-    passedRecords,
-    endBytes: end?.endBytes ?? passedBytes,
-    records: end?.records ?? passedRecords,
-  };
-  return { callback: name.toString(), extent, sealed, sizeBytes: size };
-}
-
-function writeSlot(buffer: Buffer, at: number, offset: number, records: number): void {
-  buffer.writeUInt32LE(offset, at);
-  buffer.writeUInt32LE(records, at + 4);
-  buffer.writeUInt32LE(crc32(buffer.subarray(at, at + 8)), at + 8);
-}
-
-function readSlot(
-  buffer: Buffer,
-  at: number,
-): { readonly offset: number; readonly records: number } | undefined {
-  const offset = buffer.readUInt32LE(at);
-  if (offset === 0 || crc32(buffer.subarray(at, at + 8)) !== buffer.readUInt32LE(at + 8)) return undefined;
-  return { offset, records: buffer.readUInt32LE(at + 4) };
-}
-
-function writeAll(fd: number, buffer: Buffer, sizeBytes: number, position: number): void {
-  for (let written = 0; written < sizeBytes;) {
-    written += writeSync(fd, buffer, written, sizeBytes - written, position + written);
-  }
 }

@@ -1,0 +1,123 @@
+// A file system without space: refused and counted, nothing half written, and on it goes when there is space.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { suite, test } from 'node:test';
+
+import {
+  balanced,
+  closedPort,
+  inBalance,
+  lineOf,
+  openQuick,
+  Receiver,
+  TemporaryDirectory,
+  until,
+} from './receiver.fixture.ts';
+
+/** A small file system of its own. */
+class SmallDisk implements Disposable {
+  readonly #directory = new TemporaryDirectory();
+
+  constructor(sizeKiB: number) {
+    const options = ['-t', 'tmpfs', '-o', `size=${sizeKiB}k`, 'tmpfs', this.#directory.path];
+    const { status, stderr } = spawnSync('mount', options, { encoding: 'utf8' });
+    if (status === 0) return;
+    this.#directory[Symbol.dispose]();
+    throw new Error(`cannot mount: ${stderr}`);
+  }
+
+  at(name: string): string {
+    return this.#directory.at(name);
+  }
+
+  /** Takes all the space that is left. */
+  fill(): void {
+    const { bavail, bsize } = statfsSync(this.#directory.path);
+    writeFileSync(this.at('ballast'), Buffer.alloc(bavail * bsize));
+  }
+
+  free(): void {
+    rmSync(this.at('ballast'), { force: true });
+  }
+
+  [Symbol.dispose](): void {
+    spawnSync('umount', [this.#directory.path]);
+    this.#directory[Symbol.dispose]();
+  }
+}
+
+function mountSkip(): string | false {
+  try {
+    new SmallDisk(64)[Symbol.dispose]();
+    return false;
+  } catch (error) {
+    return String(error);
+  }
+}
+
+suite('a full disk', { skip: mountSkip(), timeout: 60_000 }, () => {
+  test('refused and counted; what was taken stays whole, also for the next process', async () => {
+    using disk = new SmallDisk(300);
+    const port = await closedPort();
+    const urls = ['a', 'b'].map((name) => `http://127.0.0.1:${port}/${name}`);
+    const taken: string[] = [];
+    const offer = (enqueue: (url: string, id: string, line: string) => boolean, prefix: string): number => {
+      let count = 0;
+      for (let index = 0; index < 400; index++) {
+        const id = `${prefix}${String(index).padStart(4, '0')}`;
+        if (!enqueue(urls[index % 2] ?? '', id, lineOf(id))) continue;
+        taken.push(id);
+        count++;
+      }
+      return count;
+    };
+    {
+      await using delivery = openQuick(disk.at('queue'));
+      const enqueue = delivery.enqueue.bind(delivery);
+      const first = offer(enqueue, 'a');
+      assert.ok(first > 200 && first < 400, `${first} of 400 fit`);
+      disk.fill();
+      assert.equal(
+        delivery.enqueue('http://127.0.0.1:9/another', 'x', '{}'),
+        false,
+        'no file for another callback',
+      );
+      assert.equal(offer(enqueue, 'b'), 0);
+      assert.equal(delivery.stats.refused.disk, 800 - first + 1);
+      assert.deepEqual(balanced(delivery), inBalance);
+    }
+    await using delivery = openQuick(disk.at('queue'));
+    assert.equal(delivery.stats.recovered, taken.length);
+    assert.equal(delivery.stats.tornBytes, 0);
+    disk.free();
+    await using receiver = await Receiver.start({ port });
+    // Delivering makes space, which new alerts take.
+    await until(() => delivery.stats.depth === 0);
+    offer(delivery.enqueue.bind(delivery), 'c');
+    await until(() => delivery.stats.depth === 0);
+    for (const path of ['/a', '/b']) {
+      const arrived = receiver.received.filter((received) => received.path === path).map(({ id }) => id);
+      assert.deepEqual(arrived, arrived.toSorted());
+    }
+    assert.deepEqual(receiver.firsts.toSorted(), taken.toSorted());
+    for (const { id, line } of receiver.received) assert.equal(line, lineOf(id));
+  });
+
+  test('it starts and delivers on a disk that is full', async () => {
+    using disk = new SmallDisk(256);
+    const port = await closedPort();
+    const url = `http://127.0.0.1:${port}/`;
+    let count = 0;
+    {
+      await using delivery = openQuick(disk.at('queue'));
+      while (delivery.enqueue(url, `a${count}`, lineOf('a'))) count++;
+    }
+    disk.fill();
+    await using delivery = openQuick(disk.at('queue'));
+    await using receiver = await Receiver.start({ port });
+    await until(() => delivery.stats.depth === 0);
+    assert.equal(receiver.taken.length, count);
+    assert.equal(delivery.stats.cursorErrors, 0);
+  });
+});

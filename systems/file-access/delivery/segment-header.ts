@@ -1,0 +1,116 @@
+/**
+ * How a queue file begins: whose it is, how far it was delivered and, once it is complete, how much is in it; so no
+ * other file has to agree with it.
+ *
+ * | bytes | what                                                                        |
+ * | ----- | --------------------------------------------------------------------------- |
+ * | 0     | `RAMPALRT`                                                                  |
+ * | 8     | CRC-32 of the callback, u32                                                 |
+ * | 12    | length of the callback, u32                                                 |
+ * | 16    | cursor: u32 offset, u32 records that are done with, u32 CRC-32 of both      |
+ * | 28    | seal: u32 offset of the end, u32 records, u32 CRC-32 of both; else zeros    |
+ * | 40    | the callback, then the records                                              |
+ *
+ * A cursor that cannot be read means: from the beginning, which delivers twice and loses nothing. A seal that
+ * cannot be read means that the records are counted.
+ *
+ * @module
+ */
+import { fstatSync, readSync, writeSync } from 'node:fs';
+import { crc32 } from 'node:zlib';
+
+const MAGIC = Buffer.from('RAMPALRT', 'latin1');
+const CALLBACK_CHECKSUM_AT = 8;
+const CALLBACK_LENGTH_AT = 12;
+export const CURSOR_AT = 16;
+export const SEAL_AT = 28;
+const SLOT_BYTES = 12;
+const FIXED_BYTES = 40;
+/** In UTF-8. */
+export const MAX_CALLBACK_BYTES = 4096;
+
+/** Which part of the file is what. */
+export interface Extent {
+  startBytes: number;
+  endBytes: number;
+  records: number;
+  passedBytes: number;
+  passedRecords: number;
+}
+
+/** Of a file for this callback, before the first record. */
+export function headerBytes(callback: string): number {
+  return FIXED_BYTES + Buffer.byteLength(callback);
+}
+
+/** A new header, with the cursor at the first record. */
+export function encodeHeader(callback: string): Buffer {
+  const name = Buffer.from(callback);
+  const header = Buffer.alloc(FIXED_BYTES + name.byteLength);
+  header.set(MAGIC);
+  header.writeUInt32LE(crc32(name), CALLBACK_CHECKSUM_AT);
+  header.writeUInt32LE(name.byteLength, CALLBACK_LENGTH_AT);
+  header.set(name, FIXED_BYTES);
+  header.set(encodeSlot(header.byteLength, 0), CURSOR_AT);
+  return header;
+}
+
+/** For {@link CURSOR_AT} or {@link SEAL_AT}. */
+export function encodeSlot(offset: number, records: number): Buffer {
+  const slot = Buffer.allocUnsafe(SLOT_BYTES);
+  slot.writeUInt32LE(offset, 0);
+  slot.writeUInt32LE(records, 4);
+  slot.writeUInt32LE(crc32(slot.subarray(0, 8)), 8);
+  return slot;
+}
+
+export interface Header {
+  readonly callback: string;
+  readonly extent: Extent;
+  readonly sealed: boolean;
+  readonly sizeBytes: number;
+}
+
+/** @returns undefined when it is damaged. */
+export function readHeader(fd: number): Header | undefined {
+  const header = Buffer.alloc(FIXED_BYTES + MAX_CALLBACK_BYTES);
+  const readBytes = readSync(fd, header, 0, header.byteLength, 0);
+  if (readBytes < FIXED_BYTES || !header.subarray(0, MAGIC.byteLength).equals(MAGIC)) return undefined;
+  const startBytes = FIXED_BYTES + header.readUInt32LE(CALLBACK_LENGTH_AT);
+  if (startBytes > readBytes) return undefined;
+  const name = header.subarray(FIXED_BYTES, startBytes);
+  if (crc32(name) !== header.readUInt32LE(CALLBACK_CHECKSUM_AT)) return undefined;
+  const { size } = fstatSync(fd);
+  const cursor = readSlot(header, CURSOR_AT);
+  const seal = readSlot(header, SEAL_AT);
+  // After a loss of power the cursor may have reached the disk and the records not.
+  const passedBytes = Math.min(Math.max(cursor?.offset ?? 0, startBytes), size);
+  const passedRecords = cursor?.records ?? 0;
+  const sealed = seal !== undefined && seal.records >= passedRecords;
+  // Where the disk has lost the end of a complete file, what is missing is found missing when it is read.
+  const end = sealed ? { endBytes: Math.min(seal.offset, size), records: seal.records } : undefined;
+  const extent: Extent = {
+    startBytes,
+    passedBytes,
+    passedRecords,
+    endBytes: end?.endBytes ?? passedBytes,
+    records: end?.records ?? passedRecords,
+  };
+  return { callback: name.toString(), extent, sealed, sizeBytes: size };
+}
+
+function readSlot(
+  buffer: Buffer,
+  at: number,
+): { readonly offset: number; readonly records: number } | undefined {
+  const offset = buffer.readUInt32LE(at);
+  if (offset === 0 || crc32(buffer.subarray(at, at + 8)) !== buffer.readUInt32LE(at + 8)) return undefined;
+  return { offset, records: buffer.readUInt32LE(at + 4) };
+}
+
+/** write(2) may write less than it was given. */
+export function writeAll(fd: number, buffer: Buffer, sizeBytes: number, position: number): void {
+  for (let written = 0; written < sizeBytes;) {
+    written += writeSync(fd, buffer, written, sizeBytes - written, position + written);
+  }
+}
