@@ -1,0 +1,36 @@
+/**
+ * One candidate of an election, `node candidate.fixture.ts KUBECONFIG IDENTITY`. While it leads it writes lines to stdout:
+ * `lead NS`, `tick NS`..., `end NS`, each with the machine's monotonic clock, which all processes share.
+ *
+ * @module
+ */
+import { writeSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+
+import { KubeClient } from '../../shared/kube/client.ts';
+import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
+import { runElection } from '../../shared/kube/leader-election.ts';
+import { leaseStore } from '../../shared/kube/lease-store.ts';
+
+const [kubeconfig = '', identity = ''] = process.argv.slice(2);
+const say = (what: string): void => void writeSync(1, `${what} ${process.hrtime.bigint()}\n`);
+const stop = new AbortController();
+process.on('SIGTERM', () => stop.abort());
+using client = new KubeClient(findClusterAccess({ path: kubeconfig }), { maxRetries: 0 });
+await runElection({
+  lock: leaseStore(client, { namespace: 'kube-system', name: 'agents' }),
+  identity,
+  leaseDurationSeconds: 3,
+  renewDeadlineMs: 2000,
+  retryPeriodMs: 300,
+  signal: stop.signal,
+  async lead(signal, term) {
+    say('lead');
+    while (!signal.aborted) {
+      // As before anything that two must not do.
+      if (term.isCurrent()) say('tick');
+      await delay(10, undefined, { signal }).catch(() => undefined);
+    }
+    say('end');
+  },
+});
