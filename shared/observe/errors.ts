@@ -41,6 +41,10 @@ export const errorCodes = {
   CORRUPT: 'RAMPART_CORRUPT',
   /** Another process holds what only one may hold. */
   IN_USE: 'RAMPART_IN_USE',
+  /** The container runtime answered with an error. */
+  RUNTIME: 'RAMPART_RUNTIME',
+  /** The container runtime gave no answer: no socket, nobody there, a timeout, a broken stream. */
+  RUNTIME_UNREACHABLE: 'RAMPART_RUNTIME_UNREACHABLE',
 } as const;
 
 export type ErrorCode = (typeof errorCodes)[keyof typeof errorCodes];

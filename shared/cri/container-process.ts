@@ -1,0 +1,38 @@
+/**
+ * Finds the process of a container, surely.
+ *
+ * @module
+ */
+import { errorCodes, RampartError } from '../observe/errors.ts';
+import type { CallOptions } from './connection.ts';
+import type { Cri } from './cri.ts';
+import { isInContainer, type ProcessIdentity, processIdentity } from './process.ts';
+
+/**
+ * The first process of the container; undefined when it does not run (any more).
+ *
+ * The container may end between the runtime's answer and the look into /proc, and its pid be given to another process. So
+ * the process has to be in a cgroup of the container; where cgroups tell nothing, the runtime has to say a second time,
+ * after its start was read, that the container runs.
+ *
+ * @throws {RampartError} what {@link Cri.containerProcess} throws, and `CONFLICT` when the pid is that of another container.
+ */
+export async function findProcess(
+  cri: Cri,
+  id: string,
+  procPath: string,
+  options?: CallOptions,
+): Promise<ProcessIdentity | undefined> {
+  const pid = await cri.containerPid(id, options);
+  if (pid === undefined) return undefined;
+  const process = processIdentity(pid, procPath);
+  if (process === undefined) return undefined;
+  const isOurs = isInContainer(pid, id, procPath);
+  if (isOurs === true) return process;
+  if (isOurs === undefined) return (await cri.containerPid(id, options)) === pid ? process : undefined;
+  throw new RampartError(errorCodes.CONFLICT, {
+    what: `container runtime at ${cri.socketPath}: process ${pid} is not of container ${id}`,
+    why: 'its cgroup is that of another container',
+    next: "It is asked again; when this stays, the runtime counts its processes in another pid namespace: use the host's (hostPID)",
+  });
+}

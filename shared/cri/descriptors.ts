@@ -1,0 +1,111 @@
+/**
+ * Makes of the table in `schema.ts` what @bufbuild/protobuf encodes and decodes by. No generated code: the table is the
+ * schema, and TypeScript has its types from it.
+ *
+ * @module
+ */
+import {
+  create,
+  createFileRegistry,
+  type DescMessage,
+  type DescMethod,
+  fromBinary,
+  type MessageInitShape,
+} from '@bufbuild/protobuf';
+import {
+  type DescriptorProtoSchema,
+  FieldDescriptorProto_Label as Label,
+  FieldDescriptorProto_Type as Type,
+  FileDescriptorSetSchema,
+} from '@bufbuild/protobuf/wkt';
+
+import { type Field, type Message, type MessageName, messages, type Method, methods } from './schema.ts';
+
+type DescriptorInit = MessageInitShape<typeof DescriptorProtoSchema>;
+
+/** Messages have no package of their own on the wire; only the services' names are sent. */
+const PACKAGE = 'rampart.cri';
+const FILE = 'cri.proto';
+
+const scalars: Readonly<Record<string, Type>> = {
+  string: Type.STRING,
+  bool: Type.BOOL,
+  int32: Type.INT32,
+  uint32: Type.UINT32,
+  int64: Type.INT64,
+  bytes: Type.BYTES,
+};
+
+function describeMessage(name: string, fields: Readonly<Record<string, Field>>): DescriptorInit {
+  const nestedType: DescriptorInit[] = [];
+  const field = Object.entries(fields).map(([fieldName, [number, type, list]]) => {
+    if (type === 'map') {
+      // A map is a list of entries: https://protobuf.dev/programming-guides/proto3/#backwards
+      const entry = `${fieldName.charAt(0).toUpperCase()}${fieldName.slice(1)}Entry`;
+      nestedType.push({
+        name: entry,
+        options: { mapEntry: true },
+        field: [
+          { name: 'key', number: 1, type: Type.STRING, label: Label.OPTIONAL },
+          { name: 'value', number: 2, type: Type.STRING, label: Label.OPTIONAL },
+        ],
+      });
+      const typeName = `.${PACKAGE}.${name}.${entry}`;
+      return { name: fieldName, number, type: Type.MESSAGE, typeName, label: Label.REPEATED };
+    }
+    const label = list === undefined ? Label.OPTIONAL : Label.REPEATED;
+    const scalar = scalars[type];
+    return scalar === undefined
+      ? { name: fieldName, number, type: Type.MESSAGE, typeName: `.${PACKAGE}.${type}`, label }
+      : { name: fieldName, number, type: scalar, label };
+  });
+  return { name, field, nestedType };
+}
+
+function serviceFiles() {
+  const services = Map.groupBy(Object.entries<Method>(methods), ([, { service }]) => service);
+  return [...services].map(([service, members]) => ({
+    name: `${service}.proto`,
+    package: service.slice(0, service.lastIndexOf('.')),
+    syntax: 'proto3',
+    dependency: [FILE],
+    service: [
+      {
+        name: service.slice(service.lastIndexOf('.') + 1),
+        method: members.map(([name, { input, output, stream }]) => ({
+          name,
+          inputType: `.${PACKAGE}.${input}`,
+          outputType: `.${PACKAGE}.${output}`,
+          serverStreaming: stream === true,
+        })),
+      },
+    ],
+  }));
+}
+
+const registry = createFileRegistry(
+  create(FileDescriptorSetSchema, {
+    file: [
+      {
+        name: FILE,
+        package: PACKAGE,
+        syntax: 'proto3',
+        messageType: Object.entries(messages).map(([name, fields]) => describeMessage(name, fields)),
+      },
+      ...serviceFiles(),
+    ],
+  }),
+);
+
+/** How `name` of {@link methods} is called. */
+export function methodDescriptor(name: keyof typeof methods): DescMethod {
+  const found = registry.getService(methods[name].service)?.methods.find((method) => method.name === name);
+  if (found === undefined) throw new Error(`no method ${name}`);
+  return found;
+}
+
+/** A message from its bytes; for those that travel inside of others. */
+export function decode<Name extends MessageName>(name: Name, bytes: Uint8Array): Message<Name> {
+  const descriptor = registry.getMessage(`${PACKAGE}.${name}`) as DescMessage;
+  return fromBinary(descriptor, bytes, { readUnknownFields: false }) as unknown as Message<Name>;
+}

@@ -1,0 +1,54 @@
+/**
+ * A container on this node with its pod and its process: what a guard works on.
+ *
+ * @module
+ */
+import { type ProcessIdentity } from './process.ts';
+import type { Container, Pod } from './records.ts';
+
+export interface NodeContainer extends Container {
+  readonly pod: Pod;
+  /** Its first process; none while it does not run, and when the process could not be found out. */
+  readonly process: ProcessIdentity | undefined;
+  /**
+   * `/proc/PID/root`. A pid may be used again at any time: open what you need below it, then ask
+   * `isSameProcess(container.process)`, and only then believe it.
+   */
+  readonly root: string | undefined;
+}
+
+/** What happened to a container, as seen by one who looks now and then. */
+export type ContainerChange =
+  | { readonly type: 'added'; readonly container: NodeContainer }
+  | {
+      readonly type: 'changed';
+      readonly container: NodeContainer;
+      /** As the last change told it. */
+      readonly previous: NodeContainer;
+    }
+  | {
+      readonly type: 'removed';
+      /** As the last change told it. */
+      readonly container: NodeContainer;
+    };
+
+export function nodeContainer(
+  container: Container,
+  pod: Pod,
+  process: ProcessIdentity | undefined,
+  procPath: string,
+): NodeContainer {
+  const root = process === undefined ? undefined : `${procPath}/${process.pid}/root`;
+  return { ...container, pod, process, root };
+}
+
+/** Whether both say the same. All but these is fixed when a container or a sandbox is made. */
+export function isUnchanged(a: NodeContainer, b: NodeContainer): boolean {
+  return (
+    a.state === b.state &&
+    a.process?.pid === b.process?.pid &&
+    a.process?.startTicks === b.process?.startTicks &&
+    a.pod.state === b.pod.state &&
+    a.pod.ips.join() === b.pod.ips.join()
+  );
+}

@@ -1,0 +1,141 @@
+/**
+ * When to look: after events, on demand, from time to time, and with growing pauses while looking fails.
+ *
+ * @module
+ */
+export interface PacerOptions {
+  readonly signal: AbortSignal;
+  /** Looks; whether that went well. Never rejects. */
+  readonly look: () => Promise<boolean>;
+  /** How long to wait when nothing asks for a look. */
+  readonly idleMs: () => number;
+}
+
+/**
+ * After an event: at once, and again, because containerd's list shows some things a moment after their event, and so
+ * that the last of many events is followed by a look that comes clearly after it.
+ */
+const SETTLE_MS: readonly number[] = [0, 150, 1_000];
+/** Between two looks, however many events there are. */
+const APART_MS = 100;
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 2_000;
+
+interface Waiter {
+  /** Number of the first look that counts. */
+  readonly from: number;
+  readonly resolve: () => void;
+}
+
+/** Runs `look` one at a time. */
+export class Pacer {
+  readonly #options: PacerOptions;
+  /** When looks are wanted, on the clock of `performance.now()`, in order. */
+  #wanted: number[] = [];
+  readonly #waiters = new Set<Waiter>();
+  #begun = 0;
+  #failures = 0;
+  #endedAtMs = -Infinity;
+  /** Ends the present wait, so that it is planned anew. */
+  #wake: () => void = () => undefined;
+
+  constructor(options: PacerOptions) {
+    this.#options = options;
+  }
+
+  /** Something happened. */
+  settle(): void {
+    const nowMs = performance.now();
+    this.#wanted = [...new Set([...this.#wanted.slice(0, 1), ...SETTLE_MS.map((ms) => nowMs + ms)])].sort(
+      (a, b) => a - b,
+    );
+    this.#wake();
+  }
+
+  /** `idleMs` may be shorter now. */
+  replan(): void {
+    this.#wake();
+  }
+
+  /** The end of a look that begins after this call and goes well. */
+  async lookNow(signal?: AbortSignal): Promise<void> {
+    const looked = this.#wait(this.#begun + 1, signal);
+    this.#wanted.unshift(performance.now());
+    this.#wake();
+    await looked;
+  }
+
+  /** The end of the next look that goes well, this one if it is under way. */
+  async looked(signal?: AbortSignal): Promise<void> {
+    await this.#wait(0, signal);
+  }
+
+  /** Until the signal aborts. */
+  async run(): Promise<void> {
+    const { signal, look } = this.#options;
+    while (!signal.aborted) {
+      this.#begun += 1;
+      const number = this.#begun;
+      const beganAtMs = performance.now();
+      // What was wanted by now is served by this look.
+      this.#wanted = this.#wanted.filter((atMs) => atMs > beganAtMs);
+      const isDone = await look();
+      this.#endedAtMs = performance.now();
+      this.#failures = isDone ? 0 : this.#failures + 1;
+      if (isDone) {
+        for (const waiter of this.#waiters) {
+          if (waiter.from > number) continue;
+          this.#waiters.delete(waiter);
+          waiter.resolve();
+        }
+      }
+      await this.#pause();
+    }
+  }
+
+  async #pause(): Promise<void> {
+    const { signal } = this.#options;
+    for (;;) {
+      const waitMs = this.#nextAtMs() - performance.now();
+      if (signal.aborted || waitMs <= 0) return;
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(done, Math.ceil(waitMs));
+        const wake = done;
+        this.#wake = wake;
+        signal.addEventListener('abort', done, { once: true });
+        function done(): void {
+          clearTimeout(timer);
+          signal.removeEventListener('abort', done);
+          resolve();
+        }
+      });
+    }
+  }
+
+  #nextAtMs(): number {
+    if (this.#failures > 0) {
+      const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (this.#failures - 1));
+      return this.#endedAtMs + pauseMs;
+    }
+    const idleAtMs = this.#endedAtMs + this.#options.idleMs();
+    return Math.max(this.#endedAtMs + APART_MS, Math.min(this.#wanted[0] ?? Infinity, idleAtMs));
+  }
+
+  async #wait(from: number, signal: AbortSignal | undefined): Promise<void> {
+    const ended = this.#options.signal;
+    const isOver = [ended, ...(signal === undefined ? [] : [signal])];
+    for (const each of isOver) each.throwIfAborted();
+    await new Promise<void>((resolve, reject) => {
+      const waiter: Waiter = { from, resolve: () => finish(resolve) };
+      const abort = (): void =>
+        finish(() => reject((signal?.aborted === true ? signal : ended).reason as Error));
+      const finish = (settle: () => void): void => {
+        this.#waiters.delete(waiter);
+        for (const each of isOver) each.removeEventListener('abort', abort);
+        settle();
+      };
+      this.#waiters.add(waiter);
+      for (const each of isOver) each.addEventListener('abort', abort);
+    });
+  }
+}

@@ -1,0 +1,56 @@
+/**
+ * Which process a pid is: pids are used again, so a pid alone names nobody.
+ *
+ * @module
+ */
+import { readFileSync } from 'node:fs';
+
+/** A process for as long as the machine runs. */
+export interface ProcessIdentity {
+  readonly pid: number;
+  /** When it was started, in clock ticks since boot: field 22 of /proc/PID/stat, proc_pid_stat(5). */
+  readonly startTicks: number;
+}
+
+/** The process that has this pid now; undefined when there is none, or it is a zombie: that has no root any more. */
+export function processIdentity(pid: number, procPath = '/proc'): ProcessIdentity | undefined {
+  const stat = readProcFile(`${procPath}/${pid}/stat`);
+  if (stat === undefined) return undefined;
+  // The second field is the name in parentheses, which may itself have spaces and parentheses.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const state = fields[0];
+  const startTicks = Number(fields[19]);
+  if (state === 'Z' || state === 'X' || !Number.isSafeInteger(startTicks)) return undefined;
+  return { pid, startTicks };
+}
+
+/**
+ * Whether it still runs. Ask after opening something below /proc/PID and not before: then what was opened is of this
+ * process.
+ */
+export function isSameProcess(process: ProcessIdentity, procPath = '/proc'): boolean {
+  return processIdentity(process.pid, procPath)?.startTicks === process.startTicks;
+}
+
+/** Ids of containers: 64 hexadecimal digits in containerd and CRI-O. */
+const containerId = /[0-9a-f]{64}/;
+
+/**
+ * Whether the process is in a cgroup of the container: the last part of the path is the id, or `cri-containerd-ID.scope`, or
+ * `crio-ID.scope`. Undefined when its cgroups name no container at all, as where the host's are out of sight.
+ */
+export function isInContainer(pid: number, id: string, procPath = '/proc'): boolean | undefined {
+  const cgroups = readProcFile(`${procPath}/${pid}/cgroup`);
+  if (cgroups === undefined) return undefined;
+  if (cgroups.includes(id)) return true;
+  return containerId.test(cgroups) ? false : undefined;
+}
+
+function readProcFile(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    // Gone, at the latest while it was read (ESRCH).
+    return undefined;
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * Pods and containers as the runtime knows them.
+ *
+ * @module
+ */
+import type { Message } from './schema.ts';
+
+export type PodState = 'ready' | 'notReady';
+export type ContainerState = 'created' | 'running' | 'exited' | 'unknown';
+
+/** A pod's sandbox. A pod may have had several: `attempt` counts them, and those before are not ready. */
+export interface Pod {
+  /** Of the sandbox, not of the pod: 64 hexadecimal digits. */
+  readonly id: string;
+  readonly name: string;
+  readonly namespace: string;
+  /** `metadata.uid` of the Pod; for a static pod the hash in its `kubernetes.io/config.hash`. */
+  readonly uid: string;
+  readonly attempt: number;
+  readonly state: PodState;
+  /** Unix time. */
+  readonly createdAtMs: number;
+  /** As they were when the sandbox was made: a relabelled Pod is seen at the API server only. */
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+  /** None for a pod in the host's network, and for one that is not ready. */
+  readonly ips: readonly string[];
+}
+
+/**
+ * A container of a pod: also an init container and an ephemeral one. Which of these it is the runtime is not told
+ * (kubelet's labels are the pod's name, namespace and uid and the container's name): that stands in the Pod, by the name.
+ */
+export interface Container {
+  readonly id: string;
+  /** {@link Pod.id}. */
+  readonly podId: string;
+  readonly name: string;
+  /** 0 for the first of this name in its pod; each restart makes a new container with the next number. */
+  readonly attempt: number;
+  /** As in the Pod's spec or, with some runtimes, the digest it was resolved to. */
+  readonly image: string;
+  readonly state: ContainerState;
+  /** Unix time. */
+  readonly createdAtMs: number;
+  /** Those of kubelet, `io.kubernetes.*`, not those of the Pod. */
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+/** In the order of the interface's numbers. */
+const containerStates: readonly ContainerState[] = ['created', 'running', 'exited', 'unknown'];
+
+export function containerState(number: number): ContainerState {
+  return containerStates[number] ?? 'unknown';
+}
+
+export function podFrom(sandbox: Message<'PodSandbox'>, ips: readonly string[]): Pod {
+  const { metadata } = sandbox;
+  return {
+    id: sandbox.id,
+    name: metadata?.name ?? '',
+    namespace: metadata?.namespace ?? '',
+    uid: metadata?.uid ?? '',
+    attempt: metadata?.attempt ?? 0,
+    state: sandbox.state === 0 ? 'ready' : 'notReady',
+    createdAtMs: milliseconds(sandbox.createdAt),
+    labels: sandbox.labels,
+    annotations: sandbox.annotations,
+    ips,
+  };
+}
+
+export function containerFrom(container: Message<'Container'>): Container {
+  return {
+    id: container.id,
+    podId: container.podSandboxId,
+    name: container.metadata?.name ?? '',
+    attempt: container.metadata?.attempt ?? 0,
+    image: container.image?.image || container.imageRef,
+    state: containerState(container.state),
+    createdAtMs: milliseconds(container.createdAt),
+    labels: container.labels,
+    annotations: container.annotations,
+  };
+}
+
+/** The addresses of a sandbox, the one in `status.podIP` first. */
+export function ipsOf(status: Message<'PodSandboxStatus'> | undefined): readonly string[] {
+  const { ip = '', additionalIps = [] } = status?.network ?? {};
+  return [ip, ...additionalIps.map((additional) => additional.ip)].filter((address) => address !== '');
+}
+
+function milliseconds(nanoseconds: bigint): number {
+  return Number(nanoseconds / 1_000_000n);
+}

@@ -1,0 +1,214 @@
+/**
+ * The messages of the Container Runtime Interface that are used here, with only the fields that are read or set, and
+ * of containerd's event service. Numbers and types are facts of `api.proto` in k8s.io/cri-api (runtime.v1, as of 0.32) and
+ * of containerd's `api/services/events/v1/events.proto`, `api/types/event.proto` and `api/events/task.proto`. What a
+ * runtime sends beyond them is skipped, so that older and newer ones fit.
+ *
+ * A field is `[number, type]`, a repeated one `[number, type, 'list']`; `map` is from string to string. Enumerations are
+ * written as `int32`, which is the same on the wire. Names are those of JavaScript: on the wire there are only numbers.
+ *
+ * @module
+ */
+
+interface Scalars {
+  readonly string: string;
+  readonly bool: boolean;
+  readonly int32: number;
+  readonly uint32: number;
+  readonly int64: bigint;
+  readonly bytes: Uint8Array;
+  readonly map: Readonly<Record<string, string>>;
+}
+
+/** A field's number and type, as above. */
+export type Field = readonly [number, string] | readonly [number, string, 'list'];
+
+export const messages = {
+  VersionRequest: { version: [1, 'string'] },
+  VersionResponse: { runtimeName: [2, 'string'], runtimeVersion: [3, 'string'] },
+
+  PodSandboxMetadata: {
+    name: [1, 'string'],
+    uid: [2, 'string'],
+    namespace: [3, 'string'],
+    attempt: [4, 'uint32'],
+  },
+  PodSandbox: {
+    id: [1, 'string'],
+    metadata: [2, 'PodSandboxMetadata'],
+    state: [3, 'int32'],
+    createdAt: [4, 'int64'],
+    labels: [5, 'map'],
+    annotations: [6, 'map'],
+  },
+  ListPodSandboxRequest: {},
+  ListPodSandboxResponse: { items: [1, 'PodSandbox', 'list'] },
+  PodIP: { ip: [1, 'string'] },
+  PodSandboxNetworkStatus: { ip: [1, 'string'], additionalIps: [2, 'PodIP', 'list'] },
+  PodSandboxStatus: { id: [1, 'string'], state: [3, 'int32'], network: [5, 'PodSandboxNetworkStatus'] },
+  PodSandboxStatusRequest: { podSandboxId: [1, 'string'] },
+  PodSandboxStatusResponse: { status: [1, 'PodSandboxStatus'] },
+
+  ImageSpec: { image: [1, 'string'] },
+  ContainerMetadata: { name: [1, 'string'], attempt: [2, 'uint32'] },
+  Container: {
+    id: [1, 'string'],
+    podSandboxId: [2, 'string'],
+    metadata: [3, 'ContainerMetadata'],
+    image: [4, 'ImageSpec'],
+    imageRef: [5, 'string'],
+    state: [6, 'int32'],
+    createdAt: [7, 'int64'],
+    labels: [8, 'map'],
+    annotations: [9, 'map'],
+  },
+  ContainerFilter: { id: [1, 'string'], podSandboxId: [3, 'string'] },
+  ListContainersRequest: { filter: [1, 'ContainerFilter'] },
+  ListContainersResponse: { containers: [1, 'Container', 'list'] },
+  ContainerStatus: {
+    id: [1, 'string'],
+    state: [3, 'int32'],
+    startedAt: [5, 'int64'],
+    exitCode: [7, 'int32'],
+  },
+  ContainerStatusRequest: { containerId: [1, 'string'], verbose: [2, 'bool'] },
+  ContainerStatusResponse: { status: [1, 'ContainerStatus'], info: [2, 'map'] },
+
+  GetEventsRequest: {},
+  ContainerEventResponse: { containerId: [1, 'string'], containerEventType: [2, 'int32'] },
+
+  // What follows makes and stops pods: for the lab of the tests.
+  LinuxPodSandboxConfig: { cgroupParent: [1, 'string'], securityContext: [2, 'LinuxSandboxSecurityContext'] },
+  NamespaceOption: { network: [1, 'int32'], pid: [2, 'int32'], ipc: [3, 'int32'], targetId: [4, 'string'] },
+  LinuxSandboxSecurityContext: { namespaceOptions: [1, 'NamespaceOption'] },
+  PodSandboxConfig: {
+    metadata: [1, 'PodSandboxMetadata'],
+    hostname: [2, 'string'],
+    logDirectory: [3, 'string'],
+    labels: [6, 'map'],
+    annotations: [7, 'map'],
+    linux: [8, 'LinuxPodSandboxConfig'],
+  },
+  RunPodSandboxRequest: { config: [1, 'PodSandboxConfig'] },
+  RunPodSandboxResponse: { podSandboxId: [1, 'string'] },
+  PodSandboxIdRequest: { podSandboxId: [1, 'string'] },
+  Mount: { containerPath: [1, 'string'], hostPath: [2, 'string'], readonly: [3, 'bool'] },
+  LinuxContainerSecurityContext: { privileged: [2, 'bool'], namespaceOptions: [3, 'NamespaceOption'] },
+  LinuxContainerConfig: { securityContext: [2, 'LinuxContainerSecurityContext'] },
+  ContainerConfig: {
+    metadata: [1, 'ContainerMetadata'],
+    image: [2, 'ImageSpec'],
+    command: [3, 'string', 'list'],
+    mounts: [7, 'Mount', 'list'],
+    labels: [9, 'map'],
+    annotations: [10, 'map'],
+    logPath: [11, 'string'],
+    linux: [15, 'LinuxContainerConfig'],
+  },
+  CreateContainerRequest: {
+    podSandboxId: [1, 'string'],
+    config: [2, 'ContainerConfig'],
+    sandboxConfig: [3, 'PodSandboxConfig'],
+  },
+  CreateContainerResponse: { containerId: [1, 'string'] },
+  ContainerIdRequest: { containerId: [1, 'string'] },
+  StopContainerRequest: { containerId: [1, 'string'], timeout: [2, 'int64'] },
+  ExecSyncRequest: { containerId: [1, 'string'], cmd: [2, 'string', 'list'], timeout: [3, 'int64'] },
+  ExecSyncResponse: { stdout: [1, 'bytes'], stderr: [2, 'bytes'], exitCode: [3, 'int32'] },
+  Image: { repoTags: [2, 'string', 'list'] },
+  ListImagesRequest: {},
+  ListImagesResponse: { images: [1, 'Image', 'list'] },
+  Empty: {},
+
+  // containerd's own.
+  SubscribeRequest: { filters: [1, 'string', 'list'] },
+  Any: { typeUrl: [1, 'string'], value: [2, 'bytes'] },
+  Envelope: { topic: [3, 'string'], event: [4, 'Any'] },
+  TaskExit: { containerId: [1, 'string'], id: [2, 'string'] },
+} as const satisfies Readonly<Record<string, Readonly<Record<string, Field>>>>;
+
+type Messages = typeof messages;
+export type MessageName = keyof Messages;
+
+type Value<Type> = Type extends keyof Scalars
+  ? Scalars[Type]
+  : Type extends MessageName
+    ? Message<Type> | undefined
+    : never;
+type Item<Type> = Exclude<Value<Type>, undefined>;
+type FieldValue<F> = F extends readonly [number, infer Type, 'list']
+  ? readonly Item<Type>[]
+  : F extends readonly [number, infer Type]
+    ? Value<Type>
+    : never;
+
+/** A message as it is read: what was not sent is empty, 0, or, for a message in it, undefined. */
+export type Message<Name extends MessageName> = {
+  readonly [F in keyof Messages[Name]]: FieldValue<Messages[Name][F]>;
+};
+
+type InitValue<F> = F extends readonly [number, infer Type, 'list']
+  ? readonly (Type extends MessageName ? MessageInit<Type> : Item<Type>)[]
+  : F extends readonly [number, infer Type]
+    ? Type extends MessageName
+      ? MessageInit<Type>
+      : Value<Type>
+    : never;
+
+/** A message as it is written: every field may be left out. */
+export type MessageInit<Name extends MessageName> = {
+  readonly [F in keyof Messages[Name]]?: InitValue<Messages[Name][F]>;
+};
+
+/** A method: its service, what it takes and what it answers, and whether that is a stream. */
+export interface Method {
+  readonly service: string;
+  readonly input: MessageName;
+  readonly output: MessageName;
+  readonly stream?: true;
+}
+
+const RUNTIME = 'runtime.v1.RuntimeService';
+
+export const methods = {
+  Version: { service: RUNTIME, input: 'VersionRequest', output: 'VersionResponse' },
+  ListPodSandbox: { service: RUNTIME, input: 'ListPodSandboxRequest', output: 'ListPodSandboxResponse' },
+  PodSandboxStatus: {
+    service: RUNTIME,
+    input: 'PodSandboxStatusRequest',
+    output: 'PodSandboxStatusResponse',
+  },
+  ListContainers: { service: RUNTIME, input: 'ListContainersRequest', output: 'ListContainersResponse' },
+  ContainerStatus: { service: RUNTIME, input: 'ContainerStatusRequest', output: 'ContainerStatusResponse' },
+  GetContainerEvents: {
+    service: RUNTIME,
+    input: 'GetEventsRequest',
+    output: 'ContainerEventResponse',
+    stream: true,
+  },
+
+  RunPodSandbox: { service: RUNTIME, input: 'RunPodSandboxRequest', output: 'RunPodSandboxResponse' },
+  StopPodSandbox: { service: RUNTIME, input: 'PodSandboxIdRequest', output: 'Empty' },
+  RemovePodSandbox: { service: RUNTIME, input: 'PodSandboxIdRequest', output: 'Empty' },
+  CreateContainer: { service: RUNTIME, input: 'CreateContainerRequest', output: 'CreateContainerResponse' },
+  StartContainer: { service: RUNTIME, input: 'ContainerIdRequest', output: 'Empty' },
+  StopContainer: { service: RUNTIME, input: 'StopContainerRequest', output: 'Empty' },
+  RemoveContainer: { service: RUNTIME, input: 'ContainerIdRequest', output: 'Empty' },
+  ExecSync: { service: RUNTIME, input: 'ExecSyncRequest', output: 'ExecSyncResponse' },
+  ListImages: {
+    service: 'runtime.v1.ImageService',
+    input: 'ListImagesRequest',
+    output: 'ListImagesResponse',
+  },
+
+  Subscribe: {
+    service: 'containerd.services.events.v1.Events',
+    input: 'SubscribeRequest',
+    output: 'Envelope',
+    stream: true,
+  },
+} as const satisfies Readonly<Record<string, Method>>;
+
+export type MethodName = keyof typeof methods;
+export type Input<Name extends MethodName> = MessageInit<(typeof methods)[Name]['input']>;
+export type Output<Name extends MethodName> = Message<(typeof methods)[Name]['output']>;

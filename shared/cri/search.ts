@@ -1,0 +1,61 @@
+/**
+ * Something that has to be asked for, and asked again after growing pauses until it is known.
+ *
+ * @module
+ */
+import type { WorkLimit } from './work-limit.ts';
+
+const FIRST_PAUSE_MS = 200;
+const LONGEST_PAUSE_MS = 10_000;
+
+export interface SearchOptions<T> {
+  /** Searches share it: so many at a time. */
+  readonly limit: WorkLimit;
+  /** Undefined when it is not to be had now. Never rejects. */
+  readonly find: () => Promise<T | undefined>;
+  /** Called after each attempt. */
+  readonly onEnd: (found: T | undefined) => void;
+}
+
+export class Search<T> {
+  readonly #options: SearchOptions<T>;
+  #attempt: Promise<void> | undefined;
+  #failures = 0;
+  #nextAtMs = 0;
+
+  constructor(options: SearchOptions<T>) {
+    this.#options = options;
+  }
+
+  /** The attempt under way. */
+  get attempt(): Promise<void> | undefined {
+    return this.#attempt;
+  }
+
+  /** When the next attempt may begin, on the clock of `performance.now()`. */
+  get nextAtMs(): number {
+    return this.#nextAtMs;
+  }
+
+  /** Begins an attempt, unless one is under way or it is too early. */
+  begin(): void {
+    if (this.#attempt !== undefined || performance.now() < this.#nextAtMs) return;
+    this.#attempt = this.#options.limit.run(() => this.#run());
+  }
+
+  /** It is worth asking at once again. */
+  reset(): void {
+    this.#failures = 0;
+    this.#nextAtMs = 0;
+  }
+
+  async #run(): Promise<void> {
+    const found = await this.#options.find();
+    this.#attempt = undefined;
+    if (found === undefined) {
+      this.#nextAtMs = performance.now() + Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures);
+      this.#failures += 1;
+    } else this.reset();
+    this.#options.onEnd(found);
+  }
+}
