@@ -80,20 +80,20 @@ class Machine implements AsyncDisposable {
 
   static async start(): Promise<Machine> {
     const logger = createLogger({ level: 'silent' });
-    let mirror: PodMirror | undefined;
+    const made: { mirror?: PodMirror } = {};
     const server = await startApiServer({
       dataDirectory: undefined,
       listen: { host: '127.0.0.1', port: 0 },
       version: '0.0.0',
       logger,
-      admission: [mirrorReadOnly((namespace) => mirror?.hasPods(namespace) ?? false)],
+      admission: [mirrorReadOnly((namespace) => made.mirror?.hasPods(namespace) ?? false)],
     });
-    mirror = new PodMirror({
+    const mirror = (made.mirror = new PodMirror({
       calls: new VerbCalls(server.verbs, mirrorUser, 'rampart-mirror'),
       registry: server.registry,
       node: nodeFacts('lab', '0.0.0'),
       logger,
-    });
+    }));
     return new Machine(server, mirror);
   }
 
@@ -270,7 +270,7 @@ suite('pods of the machine in the API', () => {
     const spec = { containers: [{ name: 'c', image: 'i' }] };
     await machine.client.create(namespaceType, { metadata: { name: 'shop' } });
     for (const name of ['web', 'mine']) {
-      await machine.client.create(podType, { metadata: { namespace: 'shop', name }, spec } as Pod);
+      await machine.client.create(podType, { metadata: { namespace: 'shop', name }, spec });
     }
     machine.tell(machinePod());
     await machine.podWhen(({ metadata }) => metadata.annotations?.[mirrorAnnotation] === 'sandbox-1');
@@ -301,7 +301,7 @@ suite('mirrored objects are read-only', () => {
         client.create(podType, {
           metadata: { namespace: 'shop', name: 'fake', annotations: { [mirrorAnnotation]: 'x' } },
           spec: { containers: [{ name: 'c', image: 'i' }] },
-        } as Pod),
+        }),
     ];
     for (const [index, write] of refused.entries()) {
       await assert.rejects(write, (error) => isForbidden(error), `the write with index ${index}`);

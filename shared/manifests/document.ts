@@ -1,0 +1,165 @@
+/**
+ * The objects of a manifest, with the lines on which their fields stand.
+ *
+ * @module
+ */
+import {
+  type Document,
+  isMap,
+  isNode,
+  isScalar,
+  isSeq,
+  LineCounter,
+  parseAllDocuments,
+  type Tags,
+} from 'yaml';
+
+import type { KubeObject } from '../kube/object.ts';
+import type { Problem } from './problem.ts';
+
+/** One object of a file. */
+export interface ManifestObject {
+  readonly file: string;
+  readonly document: number;
+  /** Has a name, an apiVersion and a kind. */
+  readonly object: KubeObject & { readonly apiVersion: string; readonly kind: string };
+  /** The line of a field such as `spec.traps[0].path`, or of what is there of it; from 1. */
+  lineOf(field: string): number;
+}
+
+export interface ParsedManifest {
+  readonly objects: readonly ManifestObject[];
+  readonly problems: readonly Problem[];
+}
+
+/** Dates and their like stay strings, as in what the API server and kubectl read YAML with. */
+const foreign = new Set(
+  ['timestamp', 'omap', 'pairs', 'set', 'binary'].map((name) => `tag:yaml.org,2002:${name}`),
+);
+const MAX_ALIASES = 100;
+
+/** Never throws: what cannot be read is among the problems, and stands in no other document's way. */
+export function parseManifest(text: string, file: string): ParsedManifest {
+  const objects: ManifestObject[] = [];
+  const problems: Problem[] = [];
+  const lines = new LineCounter();
+  const documents = parseDocuments(text, lines);
+  if (!Array.isArray(documents)) return { objects, problems: [{ file, why: documents.why }] };
+  let number = 0;
+  for (const document of documents) {
+    const [error] = document.errors;
+    // Between two `---` may be nothing, or only comments.
+    const isEmpty = error === undefined && (document.contents === null || isEmptyScalar(document.contents));
+    if (isEmpty) continue;
+    number++;
+    if (error !== undefined) {
+      const { line } = lines.linePos(error.pos[0]);
+      problems.push({ file, line, document: number, why: `no valid YAML: ${error.message}` });
+      continue;
+    }
+    const place = { file, document: number };
+    let value: unknown;
+    try {
+      value = document.toJS({ maxAliasCount: MAX_ALIASES });
+    } catch (failure) {
+      const why = failure instanceof Error ? failure.message : String(failure);
+      problems.push({ ...place, line: lineAt(document, lines, []), why });
+      continue;
+    }
+    for (const [path, one] of unfolded(value)) {
+      const lineOf = (field: string): number => lineAt(document, lines, [...path, ...fieldPath(field)]);
+      const problem = whatIsMissing(one);
+      if (problem === undefined) objects.push({ ...place, object: one as ManifestObject['object'], lineOf });
+      else problems.push({ ...place, line: lineOf(problem.field), ...problem });
+    }
+  }
+  return { objects, problems };
+}
+
+function parseDocuments(
+  text: string,
+  lineCounter: LineCounter,
+): Document.Parsed[] | { readonly why: string } {
+  try {
+    const documents = parseAllDocuments(text, {
+      version: '1.1',
+      schema: 'yaml-1.1',
+      customTags: (tags: Tags) =>
+        tags.filter(
+          (tag) => typeof tag === 'string' || (tag.format !== 'TIME' && !foreign.has(String(tag.tag))),
+        ),
+      merge: true,
+      lineCounter,
+      prettyErrors: false,
+      logLevel: 'error',
+    });
+    return 'empty' in documents ? [] : documents;
+  } catch (error) {
+    // The parser calls itself once a level.
+    return { why: `no valid YAML: ${error instanceof Error ? error.message : String(error)}` };
+  }
+}
+
+function isEmptyScalar(node: unknown): boolean {
+  return isScalar(node) && (node.value === null || node.value === '') && !node.anchor;
+}
+
+/** A `List` is its items. */
+function unfolded(value: unknown): readonly (readonly [readonly (number | string)[], unknown])[] {
+  if (!isRecord(value) || !Array.isArray(value['items'])) return [[[], value]];
+  if (typeof value['kind'] !== 'string' || !value['kind'].endsWith('List')) return [[[], value]];
+  return value['items'].map((item: unknown, index) => [['items', index], item] as const);
+}
+
+function whatIsMissing(value: unknown): { readonly field: string; readonly why: string } | undefined {
+  if (!isRecord(value)) return { field: '', why: 'not an object of Kubernetes: fields are expected' };
+  for (const field of ['apiVersion', 'kind'] as const) {
+    if (typeof value[field] !== 'string' || value[field] === '') {
+      return { field, why: `${field} is missing, or not a text` };
+    }
+  }
+  const { metadata } = value;
+  const field = 'metadata.name';
+  if (!isRecord(metadata) || typeof metadata['name'] !== 'string' || metadata['name'] === '') {
+    const given = isRecord(metadata) ? metadata['name'] : undefined;
+    // As of `name: 7` and `name: no`.
+    const isOther = given !== undefined && given !== null && given !== '';
+    return { field, why: isOther ? 'the name is no text: put it in quotes' : 'a name is needed to apply it' };
+  }
+  if (metadata['namespace'] !== undefined && typeof metadata['namespace'] !== 'string') {
+    return { field: 'metadata.namespace', why: 'the namespace is not a text' };
+  }
+  return undefined;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** `spec.traps[0].path`, `metadata.labels[a.b/c]`, with or without a dot in front. */
+function fieldPath(field: string): (number | string)[] {
+  return [...field.matchAll(/\[(\d+)\]|\[([^\]]*)\]|([^.[\]]+)/g)].map(([, index, key, name]) =>
+    index === undefined ? (key ?? name ?? '') : Number(index),
+  );
+}
+
+/** The line of the deepest node on the way that is there: of a field, the line of its name. */
+function lineAt(document: Document.Parsed, lines: LineCounter, path: readonly (number | string)[]): number {
+  let node: unknown = document.contents;
+  let offset = isNode(node) ? (node.range?.[0] ?? 0) : 0;
+  for (const step of path) {
+    let key: unknown;
+    if (isMap(node)) {
+      const pair = node.items.find((item) => isScalar(item.key) && String(item.key.value) === String(step));
+      if (pair === undefined) break;
+      key = pair.key;
+      node = pair.value;
+    } else if (isSeq(node) && typeof step === 'number') {
+      node = node.items[step];
+      key = node;
+    } else break;
+    if (!isNode(key) || !key.range) break;
+    offset = key.range[0];
+  }
+  return lines.linePos(offset).line;
+}
