@@ -53,7 +53,7 @@ class TestedSensor implements Disposable {
   }
 
   plan(...all: PlannedAlert[]): void {
-    this.local.applyPlan(new Map(all.map((planned) => [planned.name, planned])));
+    this.local.apply(new Map(all.map((planned) => [planned.name, planned])));
   }
 
   /** What was told since the last call. */

@@ -26,8 +26,16 @@ import {
  * @param callback - The URL to send it to as well, or empty.
  * @param id - Never given to another alert, of another run or machine either: whoever gets the alert twice knows it by
  *   this. At most 40 ASCII characters.
+ * @param access - What the line tells; a window on kernel memory, good during the call only.
+ * @param planned - What it is an alert of.
  */
-export type AlertSink = (line: string, callback: string, id: string) => void;
+export type AlertSink = (
+  line: string,
+  callback: string,
+  id: string,
+  access: Access,
+  planned: PlannedAlert,
+) => void;
 
 export interface LocalSensorOptions extends Omit<SensorOptions<PlanWatcher>, 'onAccess' | 'onFolded'> {
   readonly onAlert: AlertSink;
@@ -64,6 +72,15 @@ export interface RefusedAlert {
   readonly error: RampartError;
 }
 
+/** What came of a plan. */
+export interface Applied {
+  readonly added: number;
+  readonly removed: number;
+  readonly changed: number;
+  /** Of this and of earlier plans; each call tries them again. */
+  readonly refused: readonly RefusedAlert[];
+}
+
 /** The sensor with the plan in it. Dispose it to stop; what is in the ring is handed out before. */
 export class LocalSensor implements Disposable {
   readonly sensor: Sensor<PlanWatcher>;
@@ -82,7 +99,7 @@ export class LocalSensor implements Disposable {
       onAccess: (access, watcher) => {
         const { context } = watcher.planned;
         const line = watcher.encoder.encode(access, accessorOf?.(access, context.pod.container.id));
-        onAlert(line, context.callback, `${run}-${(number++).toString(36)}`);
+        onAlert(line, context.callback, `${run}-${(number++).toString(36)}`, access, watcher.planned);
       },
       ...(onFolded && {
         onFolded: ({ count, pid }, watchers) => {
@@ -122,18 +139,18 @@ export class LocalSensor implements Disposable {
     return this.#final ?? this.sensor.stats();
   }
 
-  /** Puts a plan in place of the one before; see {@link LocalSensor.apply}. */
-  applyPlan(next: LoaderPlan): void {
+  /** Puts a plan in place of the one before; see {@link LocalSensor.applyChanges}. */
+  apply(next: LoaderPlan): Applied {
     const before = this.plan();
     for (const [name, { planned }] of this.#refused) before.set(name, planned);
-    this.apply(planChanges(before, next));
+    return this.applyChanges(planChanges(before, next));
   }
 
   /**
    * Does what is to change. What is new comes before what is old goes, and an access meanwhile is told by the old alert
    * or by the one in its place, not by both. Never throws for a file that cannot be watched: it is in `refused` then.
    */
-  apply(changes: PlanChanges): void {
+  applyChanges(changes: PlanChanges): Applied {
     const { targets } = this.sensor;
     const waiting = new Map([...this.#refused].map(([name, { planned }]) => [name, planned]));
     this.#refused.clear();
@@ -180,6 +197,13 @@ export class LocalSensor implements Disposable {
       this.#watchers.delete(planned.name);
     }
     this.#restore(gone);
+    const { add, remove, replace, move } = changes;
+    return {
+      added: add.length,
+      removed: remove.length,
+      changed: replace.length + move.length,
+      refused: [...this.#refused.values()],
+    };
   }
 
   /** Why it could not be done. */
