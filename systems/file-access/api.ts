@@ -21,6 +21,7 @@ import {
   string,
 } from '../../shared/kube/crd/schema.ts';
 import { misreadModes } from './file-mode.ts';
+import { policyStatus } from './policy-status-schema.ts';
 
 const group = 'kivebpf.san7o.github.io';
 
@@ -140,10 +141,13 @@ export const kivePolicies = defineResource({
           ),
           traps: list(trap, { description: 'The files.', maxItems: 1000 }),
         }),
-        status: optional(object({ conditions: optional(conditionList()) })),
+        status: optional(policyStatus),
       },
       columns: [
         { name: 'Paths', type: 'string', jsonPath: '.spec.traps[*].path' },
+        { name: 'Containers', type: 'integer', jsonPath: '.status.matchedContainers' },
+        { name: 'Files', type: 'integer', jsonPath: '.status.watchedFiles' },
+        { name: 'Last Alert', type: 'date', jsonPath: '.status.lastAlertTime' },
         { name: 'Ready', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].status' },
         ageColumn,
       ],

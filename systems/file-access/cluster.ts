@@ -1,0 +1,184 @@
+/**
+ * What the operator runs for this guard, once per cluster.
+ *
+ * @module
+ */
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+
+import type { KubeClient } from '../../shared/kube/client.ts';
+import { isAlreadyExists } from '../../shared/kube/client-errors.ts';
+import { type Clock, sleep, systemClock } from '../../shared/kube/clock.ts';
+import { type ControllerMetrics, createControllerMetrics } from '../../shared/kube/controller-metrics.ts';
+import { EventRecorder } from '../../shared/kube/event-recorder.ts';
+import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
+import { runElection } from '../../shared/kube/leader-election.ts';
+import { leaseStore } from '../../shared/kube/lease-store.ts';
+import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';
+import { runReflector } from '../../shared/kube/reflector.ts';
+import { createReflectorMetrics, type ReflectorMetrics } from '../../shared/kube/reflector-metrics.ts';
+import type { Logger } from '../../shared/observe/log.ts';
+import type { Metrics } from '../../shared/observe/metrics.ts';
+import { dataCache, nodeCache, podCache, policyCache, slimNode, slimPod } from './caches.ts';
+import { kiveDataNamespace } from './kive-data.ts';
+import { runPodController } from './pod-controller.ts';
+import { runPolicyController } from './policy-controller.ts';
+
+/** Metrics that a process has once, whichever guards it runs. */
+export interface SharedMetrics {
+  readonly metrics: Pick<Metrics, 'counter' | 'gauge'>;
+  readonly controllers: ControllerMetrics;
+  readonly reflectors: ReflectorMetrics;
+}
+
+/** Registers what all guards share. @throws when the registry has them already. */
+export function shareMetrics(metrics: Pick<Metrics, 'counter' | 'gauge'>): SharedMetrics {
+  return {
+    metrics,
+    controllers: createControllerMetrics(metrics),
+    reflectors: createReflectorMetrics(metrics),
+  };
+}
+
+export interface FileAccessClusterOptions {
+  readonly client: KubeClient;
+  /** Stops it: the work is ended and the lease given back. */
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  readonly metrics?: SharedMetrics;
+  /** In the lease and in events. Default: the host's name and a random part. */
+  readonly identity?: string;
+  /** See PodControllerOptions. */
+  readonly graceMs?: number;
+  readonly releaseMs?: number;
+  readonly clock?: Clock;
+}
+
+/** Kive's name for the lease of its pod controller. */
+export const clusterLease = 'kive';
+
+const namespaces: ResourceType = {
+  group: '',
+  version: 'v1',
+  plural: 'namespaces',
+  kind: 'Namespace',
+  namespaced: false,
+};
+const NAMESPACE_RETRY_MS = 2000;
+const STOP_MS = 2000;
+
+/**
+ * Runs the pod controller and looks after the policies, while this process holds the lease `kive` in `kivebpf-system`;
+ * until `signal` aborts. Creates that namespace where it is missing.
+ *
+ * @throws what cannot be mended by trying again, e.g. `INPUT` for options that cannot work. That the API cannot be
+ *   reached is not among it.
+ */
+export async function runFileAccessCluster(options: FileAccessClusterOptions): Promise<void> {
+  const { client, signal, logger, identity = `${hostname()}_${randomUUID()}` } = options;
+  await ensureNamespace(options);
+  if (signal.aborted) return;
+  await runElection({
+    lock: leaseStore(client, { namespace: kiveDataNamespace, name: clusterLease }),
+    identity,
+    signal,
+    logger,
+    lead: (term) => work(options, identity, term),
+    ...(options.clock && { clock: options.clock }),
+  });
+}
+
+/** Tries until it is there, or `signal` aborts. */
+async function ensureNamespace({
+  client,
+  signal,
+  logger,
+  clock = systemClock,
+}: FileAccessClusterOptions): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      await client.create(namespaces, { metadata: { name: kiveDataNamespace } }, { signal });
+      logger.info({ namespace: kiveDataNamespace }, 'created the namespace');
+      return;
+    } catch (error) {
+      if (isAlreadyExists(error)) return;
+      if (signal.aborted) return;
+      logger.warn({ err: error }, 'cannot see to the namespace of KiveData; trying again');
+    }
+    await sleep(clock, NAMESPACE_RETRY_MS, signal).catch(() => undefined);
+  }
+}
+
+/** While it leads. */
+async function work(options: FileAccessClusterOptions, identity: string, term: AbortSignal): Promise<void> {
+  const { client, logger, metrics: shared, graceMs, releaseMs } = options;
+  const { controllers: metrics, reflectors } = shared ?? {};
+  const stop = new AbortController();
+  const signal = AbortSignal.any([term, stop.signal]);
+  const recorder = new EventRecorder({
+    client,
+    controller: 'rampart.dev/file-access',
+    instance: identity.slice(0, 128),
+    logger,
+  });
+  const data = dataCache(['policy', 'node', 'pod'], logger);
+  const [policies, pods, nodes] = [policyCache(logger), podCache(logger), nodeCache(logger)];
+  const reflect = <T extends KubeObject>(
+    cache: IndexedCache<T>,
+    more: { readonly transform?: (object: T) => T; readonly namespace?: string } = {},
+  ): Promise<void> =>
+    runReflector({
+      client,
+      cache,
+      signal,
+      logger,
+      name: `file-access-${cache.type.plural}`,
+      ...more,
+      ...(reflectors && { metrics: reflectors }),
+    });
+  const common = { client, data, nodes, policies, signal, logger, metrics };
+  try {
+    await allOrNone(stop, [
+      reflect(policies),
+      reflect(data, { namespace: kiveDataNamespace }),
+      reflect(pods, { transform: slimPod }),
+      reflect(nodes, { transform: slimNode }),
+      runPodController({
+        ...common,
+        pods,
+        ...(graceMs !== undefined && { graceMs }),
+        ...(releaseMs !== undefined && { releaseMs }),
+      }),
+      whenSynced([policies, data, nodes], signal, () => runPolicyController({ ...common, recorder })),
+    ]);
+  } finally {
+    await recorder.stop(AbortSignal.timeout(STOP_MS));
+  }
+}
+
+/** Runs `then` when the caches are synced, unless the signal aborts before. */
+export async function whenSynced(
+  caches: readonly { readonly synced: Promise<void> }[],
+  signal: AbortSignal,
+  then: () => Promise<void>,
+): Promise<void> {
+  const { promise: stopped, resolve } = Promise.withResolvers<void>();
+  signal.addEventListener('abort', () => resolve(), { once: true });
+  if (signal.aborted) return;
+  await Promise.race([stopped, Promise.all(caches.map(({ synced }) => synced))]);
+  if (!signal.aborted) await then();
+}
+
+/** Waits for all. When one fails, the others are stopped first. @throws what the first one threw. */
+export async function allOrNone(stop: AbortController, running: readonly Promise<void>[]): Promise<void> {
+  const failures: unknown[] = [];
+  await Promise.all(
+    running.map((one) =>
+      one.catch((error: unknown) => {
+        failures.push(error);
+        stop.abort(error);
+      }),
+    ),
+  );
+  if (failures.length > 0) throw failures[0];
+}

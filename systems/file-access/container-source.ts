@@ -1,0 +1,34 @@
+/**
+ * The containers of this node, as the guard needs to know them. The container runtime's watch is one source; a test
+ * brings directories.
+ *
+ * @module
+ */
+
+/** A container that runs, of whichever kind: init containers and ephemeral ones too. */
+export interface SourceContainer {
+  /** With its runtime: `containerd://da9e46...`. */
+  readonly id: string;
+  readonly name: string;
+  readonly podName: string;
+  readonly podNamespace: string;
+  /** As the runtime has it: of a static pod it is not the one in the API. */
+  readonly podUid: string;
+  /** Empty while it has none. */
+  readonly podIp: string;
+  /** Its first process, in the agent's pid namespace. */
+  readonly pid: number;
+  /** The directory that is its `/`: `/proc/PID/root`. */
+  readonly root: string;
+}
+
+/** What there is now, and what changes. The owner of the source disposes it, not the guard. */
+export interface ContainerSource {
+  /** Resolves when the first answer of the runtime is in. */
+  readonly synced: Promise<void>;
+  /** All that run. */
+  list(): Iterable<SourceContainer>;
+  get(id: string): SourceContainer | undefined;
+  /** Tells the id of a container that came, changed or went, right after. Dispose what is returned to end it. */
+  subscribe(listener: (id: string) => void): Disposable;
+}

@@ -1,0 +1,394 @@
+/**
+ * Finds the files that the policies ask for in the containers of this node, and tells them as KiveData. One on every
+ * node.
+ *
+ * Two steps for each container, so that none waits for another and neither waits for the API:
+ *
+ * - looking: which traps are for it, and which files these are now. At once, after any change of policies, pods,
+ *   containers or files. What is found can be watched from then on, see {@link Discovery.found}.
+ * - writing: the difference to the KiveData that the API has; retried for as long as it takes.
+ *
+ * @module
+ */
+import type { KubeClient } from '../../shared/kube/client.ts';
+import { isAlreadyExists, isConflict, isNotFound } from '../../shared/kube/client-errors.ts';
+import { done, requeueAfter, type Result } from '../../shared/kube/controller.ts';
+import { isDeleting } from '../../shared/kube/finalizers.ts';
+import type { CacheChange, IndexedCache } from '../../shared/kube/indexed-cache.ts';
+import type { KubeObject } from '../../shared/kube/object.ts';
+import type { WorkQueue } from '../../shared/kube/workqueue.ts';
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import type { Logger } from '../../shared/observe/log.ts';
+import { type KiveData, kiveDataType, type KivePolicy } from './api.ts';
+import { containerIdOf, isPod, placeOf, type Pod } from './caches.ts';
+import type { FileState } from './container-files.ts';
+import type { ContainerSource, SourceContainer } from './container-source.ts';
+import { type DataChanges, desiredData, diffData, isOver } from './desired.ts';
+import {
+  type FoundFile,
+  type FoundOn,
+  kiveDataNamespace,
+  kiveDataOf,
+  type NodeContainer,
+  nodeOf,
+} from './kive-data.ts';
+import { type CompiledTrap, compilePolicy, TrapIndex } from './matching.ts';
+import { kiveDataName } from './trap-id.ts';
+import { TouchedKeys } from './touched-keys.ts';
+import type { TrapFiles } from './trap-files.ts';
+
+/** What happened to a file, for people. */
+export type FileEvent = 'Watching' | 'FileReplaced' | 'FileMissing';
+
+export interface DiscoveryOptions {
+  readonly client: KubeClient;
+  readonly on: FoundOn;
+  readonly containers: ContainerSource;
+  readonly files: TrapFiles;
+  readonly policies: IndexedCache<KivePolicy>;
+  /** Of this node. */
+  readonly pods: IndexedCache<Pod>;
+  /** With the index `place`. */
+  readonly data: IndexedCache<KiveData>;
+  /** Of ids of containers; its reconcile is {@link Discovery.reconcile}. */
+  readonly queue: WorkQueue;
+  readonly logger: Logger;
+  /** The names of KiveData that {@link Discovery.found} says something else of. */
+  readonly onFound: (names: Iterable<string>) => void;
+  /** The keys of policies that {@link Discovery.viewOf} may say something else of. */
+  readonly onPolicies: (keys: Iterable<string>) => void;
+  readonly onFile: (event: FileEvent, trap: CompiledTrap, container: NodeContainer) => void;
+}
+
+/** A trap that is for a container. */
+export interface MatchedTrap {
+  readonly trap: CompiledTrap;
+  readonly container: NodeContainer;
+  readonly state: FileState;
+}
+
+/** What was seen of a container when it was last looked at. */
+interface Looked {
+  readonly matched: readonly MatchedTrap[];
+  /** By the name of the KiveData. */
+  readonly files: ReadonlyMap<string, FoundFile>;
+}
+
+const nothing: Looked = { matched: [], files: new Map() };
+/** Writes of one container at a time: it has its turn of the connection, and no more. */
+const AT_A_TIME = 8;
+const BLOCKED_MS = 1000;
+
+/** Looks and writes; disposing it ends the looking. */
+export class Discovery implements Disposable {
+  readonly #options: DiscoveryOptions;
+  readonly #index = new TrapIndex();
+  readonly #looked = new Map<string, Looked>();
+  readonly #found = new Map<string, FoundFile>();
+  /** By the key of the policy: the containers it has a trap for. */
+  readonly #containersOf = new Map<string, Set<string>>();
+  /** By `namespace/name` of the pod. */
+  readonly #idsOfPod = new Map<string, Set<string>>();
+  readonly #podOfId = new Map<string, string>();
+  readonly #touched: TouchedKeys;
+  readonly #stack = new DisposableStack();
+  #complete = false;
+
+  /** The caches and the source have to be synced. */
+  constructor(options: DiscoveryOptions) {
+    this.#options = options;
+    const { containers, policies, pods, data, logger } = options;
+    this.#touched = this.#stack.use(
+      new TouchedKeys({
+        each: (id) => this.#look(id),
+        onProblem: (err, id) => logger.error({ err, container: id }, 'cannot look at a container'),
+      }),
+    );
+    this.#stack.use(containers.subscribe((id) => this.touch(id)));
+    this.#stack.use(policies.subscribe((change) => this.#policyChanged(change)));
+    this.#stack.use(pods.subscribe((change) => this.#podChanged(change)));
+    this.#stack.use(data.subscribe(({ object }) => this.#dataChanged(object)));
+    for (const policy of policies.list()) this.#setPolicy(policy);
+    for (const { id } of containers.list()) this.touch(id);
+    // What an earlier process of this node has found, in containers that are gone.
+    for (const object of data.list()) this.#dataChanged(object);
+    this.#touched.flush();
+    this.#complete = true;
+  }
+
+  /** The file that a KiveData of this node tells, as it is now; undefined when there is none of that name. */
+  found(name: string): KiveData | undefined {
+    const file = this.#found.get(name);
+    return file === undefined ? undefined : kiveDataOf(file, this.#options.on);
+  }
+
+  /** The names that {@link Discovery.found} has an answer for. */
+  names(): Iterable<string> {
+    return this.#found.keys();
+  }
+
+  get index(): TrapIndex {
+    return this.#index;
+  }
+
+  /** The traps of a policy in the containers of this node. */
+  *viewOf(policyKey: string): Iterable<MatchedTrap> {
+    for (const id of this.#containersOf.get(policyKey) ?? []) {
+      for (const matched of this.#looked.get(id)?.matched ?? []) {
+        if (keyOf(matched.trap) === policyKey) yield matched;
+      }
+    }
+  }
+
+  /** Looks at a container again, soon: one of its files may be another. */
+  touch(id: string): void {
+    this.#touched.add(id);
+  }
+
+  /** Writes what differs for one container. */
+  readonly reconcile = async (id: string, signal: AbortSignal): Promise<Result> => {
+    const { data, on } = this.#options;
+    const { files } = this.#looked.get(id) ?? nothing;
+    const changes = diffData(
+      desiredData(files.values(), on),
+      data.byIndex('place', placeOf(on.nodeName, id)),
+      on.nodeName,
+    );
+    await this.#write(changes, files, signal);
+    // Its end is told by the cache; this is for when that is behind.
+    return changes.blocked.length > 0 ? requeueAfter(BLOCKED_MS) : done;
+  };
+
+  [Symbol.dispose](): void {
+    this.#stack.dispose();
+  }
+
+  #look(id: string): void {
+    const { containers, files, onFound, onPolicies, queue } = this.#options;
+    const source = containers.get(id);
+    const container = source && this.#nodeContainer(source);
+    const traps =
+      container === undefined || isOver(container.pod)
+        ? []
+        : this.#index.forPod(container.pod).for(container.name);
+    if (source === undefined || traps.length === 0) files.forget(id);
+    else files.follow(source, traps);
+    const before = this.#looked.get(id) ?? nothing;
+    const now = container === undefined ? nothing : this.#read(container, traps);
+    if (now === nothing || now.matched.length === 0) this.#looked.delete(id);
+    else this.#looked.set(id, now);
+
+    const names = new Set<string>();
+    for (const name of before.files.keys()) {
+      if (now.files.has(name)) continue;
+      this.#found.delete(name);
+      names.add(name);
+    }
+    for (const [name, file] of now.files) {
+      this.#found.set(name, file);
+      names.add(name);
+    }
+    if (names.size > 0) onFound(names);
+    this.#tellMissing(before, now);
+    const keys = new Set<string>();
+    for (const { trap } of before.matched) keys.add(keyOf(trap));
+    for (const key of keys) this.#containersOf.get(key)?.delete(id);
+    for (const { trap } of now.matched) {
+      const key = keyOf(trap);
+      keys.add(key);
+      const ids = this.#containersOf.get(key);
+      if (ids === undefined) this.#containersOf.set(key, new Set([id]));
+      else ids.add(id);
+    }
+    for (const key of keys) if (this.#containersOf.get(key)?.size === 0) this.#containersOf.delete(key);
+    if (keys.size > 0) onPolicies(keys);
+    queue.add(id);
+  }
+
+  #read(container: NodeContainer, traps: readonly CompiledTrap[]): Looked {
+    const { name: podName = '', namespace: podNamespace = '' } = container.pod.metadata;
+    const matched: MatchedTrap[] = [];
+    const files = new Map<string, FoundFile>();
+    for (const trap of traps) {
+      const state = this.#options.files.stateOf(container.id, trap);
+      matched.push({ trap, container, state });
+      if (state.kind !== 'watched') continue;
+      const { policyNamespace, policyName, slot } = trap;
+      const name = kiveDataName({
+        policyNamespace,
+        policyName,
+        slot,
+        containerId: container.id,
+        podName,
+        podNamespace,
+      });
+      files.set(name, { trap, container, identity: state.identity });
+    }
+    return { matched, files };
+  }
+
+  #tellMissing(before: Looked, now: Looked): void {
+    if (before.files.size === 0) return;
+    for (const { trap, container, state } of now.matched) {
+      if (state.kind === 'watched') continue;
+      const was = before.matched.some(
+        (one) =>
+          one.state.kind === 'watched' && one.trap.slot === trap.slot && keyOf(one.trap) === keyOf(trap),
+      );
+      if (was) this.#options.onFile('FileMissing', trap, container);
+    }
+  }
+
+  /**
+   * The container with its pod as the API has it, which is where labels change. Undefined while the API has not told of
+   * the pod: what is written of a pod that the API does not have is deleted as stale.
+   */
+  #nodeContainer(source: SourceContainer): NodeContainer | undefined {
+    const { id, name, podNamespace, podName, podUid, podIp } = source;
+    const podKey = `${podNamespace}/${podName}`;
+    this.#remember(id, podKey);
+    const pod = this.#options.pods.get(podKey);
+    if (pod === undefined || !isPod(pod, podUid)) return undefined;
+    // The runtime knows the address before the API does.
+    const known = pod.status?.podIP !== undefined || podIp === '';
+    return { id, name, pod: known ? pod : { ...pod, status: { ...pod.status, podIP: podIp } } };
+  }
+
+  #remember(id: string, podKey: string): void {
+    if (this.#podOfId.get(id) === podKey) return;
+    this.#podOfId.set(id, podKey);
+    const ids = this.#idsOfPod.get(podKey);
+    if (ids === undefined) this.#idsOfPod.set(podKey, new Set([id]));
+    else ids.add(id);
+  }
+
+  #podChanged({ key, type, object, previous }: CacheChange<Pod>): void {
+    if (type === 'modified' && sameForTraps(object, previous)) return;
+    const ids = this.#idsOfPod.get(key);
+    for (const id of ids ?? []) {
+      this.touch(id);
+      if (this.#options.containers.get(id) !== undefined) continue;
+      ids?.delete(id);
+      this.#podOfId.delete(id);
+    }
+    if (ids?.size === 0) this.#idsOfPod.delete(key);
+  }
+
+  #policyChanged({ key, type, object, previous }: CacheChange<KivePolicy>): void {
+    // The status is changed far more often than what is asked for.
+    if (type === 'modified' && sameGeneration(object, previous)) return;
+    if (type === 'deleted') this.#index.delete(key);
+    else this.#setPolicy(object);
+    this.#options.onPolicies([key]);
+    for (const { id } of this.#options.containers.list()) this.touch(id);
+  }
+
+  #setPolicy(policy: KivePolicy): void {
+    const compiled = compilePolicy(policy);
+    if (isDeleting(policy)) this.#index.delete(compiled.key);
+    else this.#index.set(compiled);
+  }
+
+  #dataChanged(data: KiveData): void {
+    if (nodeOf(data) !== this.#options.on.nodeName) return;
+    // One that is gone from memory is to be written again, or to be followed by nothing.
+    if (this.#complete || !this.#looked.has(containerIdOf(data)))
+      this.#options.queue.add(containerIdOf(data));
+  }
+
+  async #write(
+    { create, update, remove }: DataChanges,
+    files: ReadonlyMap<string, FoundFile>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { client, data, onFile } = this.#options;
+    const tell = (event: FileEvent, { metadata }: KiveData): void => {
+      const file = files.get(metadata.name ?? '');
+      if (file !== undefined) onFile(event, file.trap, file.container);
+    };
+    const steps: (() => Promise<void>)[] = [
+      ...create.map((wanted) => async () => {
+        // What was written is known at once: the next look must not write it again.
+        data.put(await client.create(kiveDataType, wanted, { signal }).catch(explain));
+        tell('Watching', wanted);
+      }),
+      ...update.map((wanted) => async () => {
+        const before = data.get(`${wanted.metadata.namespace}/${wanted.metadata.name}`);
+        data.put(await client.update(kiveDataType, wanted, { signal }));
+        const moved =
+          before?.spec.inodeNo !== wanted.spec.inodeNo || before?.spec.devId !== wanted.spec.devId;
+        if (moved) tell('FileReplaced', wanted);
+      }),
+      ...remove.map((stored) => async () => {
+        const { namespace, name = '', uid } = stored.metadata;
+        const preconditions = uid === undefined ? {} : { uid };
+        const answer = await client.delete(kiveDataType, { namespace, name }, { preconditions, signal });
+        if (isData(answer)) data.put(answer);
+      }),
+    ];
+    await inTurns(steps);
+  }
+}
+
+function keyOf({ policyNamespace, policyName }: CompiledTrap): string {
+  return `${policyNamespace}/${policyName}`;
+}
+
+/** Runs all, some at a time, also when one fails. @throws the first error that matters; what is gone is gone. */
+async function inTurns(steps: readonly (() => Promise<void>)[]): Promise<void> {
+  let next = 0;
+  let failed: unknown;
+  const work = async (): Promise<void> => {
+    for (let step; (step = steps[next++]) !== undefined;) {
+      try {
+        await step();
+      } catch (error) {
+        // Of two errors the one that is not an ordinary race says more.
+        const ordinary = isNotFound(error) || isConflict(error) || isAlreadyExists(error);
+        if (failed === undefined || !ordinary) failed = error;
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(AT_A_TIME, steps.length) }, work));
+  if (failed !== undefined && !isNotFound(failed)) throw failed as Error;
+}
+
+/** What is not found when something is created is the namespace. */
+function explain(error: unknown): never {
+  if (!isNotFound(error)) throw error;
+  throw new RampartError(errorCodes.NOT_FOUND, {
+    what: 'cannot write KiveData',
+    why: `the namespace ${kiveDataNamespace} or the resource is not there`,
+    next: `The operator creates the namespace; without it: kubectl create namespace ${kiveDataNamespace}`,
+    cause: error,
+  });
+}
+
+/** A deletion answers with the object while it has finalizers, else with a Status. */
+function isData(answer: unknown): answer is KiveData {
+  return (
+    (answer as KubeObject | undefined)?.kind === 'KiveData' &&
+    (answer as KubeObject).metadata?.deletionTimestamp !== undefined
+  );
+}
+
+function sameGeneration(now: KivePolicy, before: KivePolicy | undefined): boolean {
+  return (
+    before !== undefined &&
+    now.metadata.uid === before.metadata.uid &&
+    now.metadata.generation === before.metadata.generation &&
+    isDeleting(now) === isDeleting(before)
+  );
+}
+
+function sameForTraps(now: Pod, before: Pod | undefined): boolean {
+  const facts = ({ metadata, status }: Pod): string =>
+    JSON.stringify([
+      metadata.uid,
+      metadata.labels,
+      isOver({ metadata, status }),
+      status?.podIP,
+      status?.podIPs,
+    ]);
+  return before !== undefined && facts(now) === facts(before);
+}

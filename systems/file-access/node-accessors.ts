@@ -1,0 +1,67 @@
+/**
+ * Keeps up to date what the kernel knows the containers of this node by.
+ *
+ * @module
+ */
+import { readFileSync, statSync } from 'node:fs';
+
+import { AccessorIndex, type KernelPlace } from './accessor.ts';
+import type { ContainerSource, SourceContainer } from './container-source.ts';
+
+/** Where cgroup version 2 is mounted. */
+const CGROUPS = '/sys/fs/cgroup';
+
+/** Disposing it ends the following. */
+export class NodeAccessors implements Disposable {
+  readonly index: AccessorIndex;
+  readonly #hostMountNamespace: number;
+  readonly #source: ContainerSource;
+  readonly #subscription: Disposable;
+
+  constructor(source: ContainerSource) {
+    this.#source = source;
+    this.#hostMountNamespace = mountNamespace('/proc/1') ?? 0;
+    this.index = new AccessorIndex(this.#hostMountNamespace);
+    this.#subscription = source.subscribe((id) => this.#follow(id));
+    for (const { id } of source.list()) this.#follow(id);
+  }
+
+  [Symbol.dispose](): void {
+    this.#subscription[Symbol.dispose]();
+  }
+
+  #follow(id: string): void {
+    const container = this.#source.get(id);
+    const place = container && placeOf(container);
+    // In the namespace of the host nothing tells it from the host.
+    if (container === undefined || place?.mountNamespace === this.#hostMountNamespace) this.index.delete(id);
+    else if (place !== undefined) this.index.set(container, place);
+  }
+}
+
+/** Undefined for a directory, and for a process that is gone. */
+function placeOf({ root }: SourceContainer): KernelPlace | undefined {
+  const [, processPath] = /^(.*\/\d+)\/root\/?$/.exec(root) ?? [];
+  if (processPath === undefined) return undefined;
+  const namespace = mountNamespace(processPath);
+  return namespace === undefined ? undefined : { mountNamespace: namespace, cgroupId: cgroupId(processPath) };
+}
+
+function mountNamespace(processPath: string): number | undefined {
+  try {
+    return statSync(`${processPath}/ns/mnt`).ino;
+  } catch {
+    return undefined;
+  }
+}
+
+function cgroupId(processPath: string): bigint | undefined {
+  try {
+    const [, path] = /^0::(\/.*)$/m.exec(readFileSync(`${processPath}/cgroup`, 'utf8')) ?? [];
+    // Outside of the agent's own cgroup namespace it is shown with "..", which leads nowhere here. The root is everybody's.
+    if (path === undefined || path === '/' || path.includes('/..')) return undefined;
+    return statSync(`${CGROUPS}${path}`, { bigint: true }).ino;
+  } catch {
+    return undefined;
+  }
+}

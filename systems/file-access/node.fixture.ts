@@ -1,0 +1,401 @@
+/**
+ * A cluster for tests of the controllers: the embedded API server, directories as the roots of containers, and the real
+ * sensor.
+ *
+ * @module
+ */
+import { execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+
+import { parse } from 'yaml';
+
+import { type ApiServer, startApiServer } from '../../shared/apiserver/server.ts';
+import { KubeClient } from '../../shared/kube/client.ts';
+import { isAlreadyExists, isNotFound } from '../../shared/kube/client-errors.ts';
+import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
+import type { KubeEvent } from '../../shared/kube/event-object.ts';
+import { events } from '../../shared/kube/event-object.ts';
+import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';
+import { createLogger, type Logger } from '../../shared/observe/log.ts';
+import type { KiveAlert } from './alert.ts';
+import { type KiveData, kiveDataType, type KivePolicy, kivePolicyType, type KiveTrap } from './api.ts';
+import { type Node, nodeType, type Pod, podType } from './caches.ts';
+import { type FileAccessClusterOptions, runFileAccessCluster } from './cluster.ts';
+import type { ContainerSource, SourceContainer } from './container-source.ts';
+import { kiveDataNamespace } from './kive-data.ts';
+import { type FileAccessNodeOptions, type NodeState, readKernelId, runFileAccessNode } from './node.ts';
+
+/** Longer than anything takes here: what is waited for longer does not come. */
+const PATIENCE_MS = 30_000;
+
+/** Calls until it returns something that is not false, null or undefined. @throws what it threw last, or that it took too long. */
+export async function until<T>(
+  what: string,
+  check: () => T | Promise<T>,
+  timeoutMs = PATIENCE_MS,
+): Promise<NonNullable<Exclude<T, false>>> {
+  const endMs = performance.now() + timeoutMs;
+  for (let last: unknown; ;) {
+    try {
+      const result = await check();
+      if (result !== false && result !== undefined && result !== null)
+        return result as NonNullable<Exclude<T, false>>;
+    } catch (error) {
+      last = error;
+    }
+    if (performance.now() > endMs) throw new Error(`${what}: not within ${timeoutMs} ms`, { cause: last });
+    await delay(20);
+  }
+}
+
+/** Directories as containers. */
+export class DirectoryContainers implements ContainerSource {
+  readonly synced = Promise.resolve();
+  readonly #containers = new Map<string, SourceContainer>();
+  readonly #listeners = new Set<(id: string) => void>();
+
+  list(): Iterable<SourceContainer> {
+    return this.#containers.values();
+  }
+
+  get(id: string): SourceContainer | undefined {
+    return this.#containers.get(id);
+  }
+
+  subscribe(listener: (id: string) => void): Disposable {
+    this.#listeners.add(listener);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+  }
+
+  set(container: SourceContainer): void {
+    this.#containers.set(container.id, container);
+    for (const listener of this.#listeners) listener(container.id);
+  }
+
+  delete(id: string): void {
+    this.#containers.delete(id);
+    for (const listener of this.#listeners) listener(id);
+  }
+}
+
+/** A node of the test's cluster. */
+export interface TestNode {
+  readonly name: string;
+  readonly containers: DirectoryContainers;
+  readonly lines: string[];
+  readonly alerts: KiveAlert[];
+  /** The last that it told. */
+  readonly state: () => NodeState | undefined;
+  /** Ends the agent; it gives back what it holds. */
+  stop(): Promise<void>;
+}
+
+/** A container that was made, and its root. */
+export interface TestContainer {
+  readonly id: string;
+  readonly root: string;
+}
+
+const namespaceType: ResourceType = {
+  group: '',
+  version: 'v1',
+  plural: 'namespaces',
+  kind: 'Namespace',
+  namespaced: false,
+};
+const crdType: ResourceType = {
+  group: 'apiextensions.k8s.io',
+  version: 'v1',
+  plural: 'customresourcedefinitions',
+  kind: 'CustomResourceDefinition',
+  namespaced: false,
+};
+
+/** Disposing it stops all that was started and removes all that was made. */
+export class TestCluster implements AsyncDisposable {
+  readonly directory: string;
+  readonly client: KubeClient;
+  readonly kubeconfig: string;
+  readonly logger: Logger = createLogger({
+    level: (process.env['RAMPART_LOG'] ?? 'silent') as 'silent',
+    json: true,
+  });
+  readonly kernelId = readKernelId();
+  #server: ApiServer | undefined;
+  readonly #port: number;
+  readonly #stack = new AsyncDisposableStack();
+
+  private constructor(directory: string, server: ApiServer) {
+    this.directory = directory;
+    this.#server = server;
+    this.#port = (server.address as { readonly port: number }).port;
+    this.kubeconfig = server.kubeconfig ?? '';
+    this.client = this.newClient();
+  }
+
+  static async start(options: { readonly namespace?: boolean } = {}): Promise<TestCluster> {
+    const directory = mkdtempSync(join(tmpdir(), 'rampart-file-access-'));
+    const cluster = new TestCluster(directory, await startServer(directory, 0));
+    const { client } = cluster;
+    for (const name of ['default', ...(options.namespace === false ? [] : [kiveDataNamespace])]) {
+      await client.create(namespaceType, { metadata: { name } }).catch((error: unknown) => {
+        if (!isAlreadyExists(error)) throw error;
+      });
+    }
+    const crds = join(import.meta.dirname, 'crd');
+    for (const file of readdirSync(crds)) {
+      await client.create(crdType, parse(readFileSync(join(crds, file), 'utf8')) as KubeObject);
+    }
+    await until('the resources are served', async () => {
+      await client.list(kivePolicyType);
+      await client.list(kiveDataType);
+      return true;
+    });
+    return cluster;
+  }
+
+  newClient(): KubeClient {
+    return this.#stack.use(new KubeClient(findClusterAccess({ path: this.kubeconfig })));
+  }
+
+  /** The API cannot be reached from now on. */
+  async stopApi(): Promise<void> {
+    await this.#server?.[Symbol.asyncDispose]();
+    this.#server = undefined;
+  }
+
+  async startApi(): Promise<void> {
+    this.#server = await startServer(this.directory, this.#port);
+  }
+
+  /** An agent of a node, ready. */
+  async startNode(name: string, options: Partial<FileAccessNodeOptions> = {}): Promise<TestNode> {
+    const stop = new AbortController();
+    const containers = (options.containers as DirectoryContainers | undefined) ?? new DirectoryContainers();
+    const lines: string[] = [];
+    let state: NodeState | undefined;
+    const running = runFileAccessNode({
+      client: this.newClient(),
+      nodeName: name,
+      containers,
+      sink: (line) => lines.push(line),
+      signal: stop.signal,
+      logger: this.logger.child({ agent: name }),
+      onState: (now) => {
+        state = now;
+      },
+      ...options,
+    });
+    let failed: unknown;
+    running.catch((error: unknown) => (failed = error));
+    const end = async (): Promise<void> => {
+      stop.abort();
+      await running;
+    };
+    this.#stack.defer(end);
+    await until('the agent is ready', () => {
+      if (failed !== undefined) return true;
+      return state?.ready;
+    });
+    if (failed !== undefined) throw failed;
+    return {
+      name,
+      containers,
+      lines,
+      get alerts() {
+        return lines.map((line) => JSON.parse(line) as KiveAlert);
+      },
+      state: () => state,
+      stop: end,
+    };
+  }
+
+  /** The operator; returns what stops it. */
+  startOperator(options: Partial<FileAccessClusterOptions> = {}): () => Promise<void> {
+    const stop = new AbortController();
+    const running = runFileAccessCluster({
+      client: this.newClient(),
+      signal: stop.signal,
+      logger: this.logger.child({ operator: true }),
+      ...options,
+    });
+    const end = async (): Promise<void> => {
+      stop.abort();
+      await running;
+    };
+    this.#stack.defer(end);
+    return end;
+  }
+
+  createNode(name: string, bootID?: string): Promise<Node> {
+    return this.client
+      .create(nodeType, { metadata: { name } })
+      .then((node) =>
+        bootID === undefined
+          ? node
+          : this.client.patch<Node>(
+              nodeType,
+              { name, subresource: 'status' },
+              { type: 'merge', body: { status: { nodeInfo: nodeInfo(bootID) } } },
+            ),
+      );
+  }
+
+  /** A running pod, and a container of it for each name, with files (path -> content) in each. */
+  async createPod(
+    node: TestNode,
+    pod: {
+      readonly name: string;
+      readonly namespace?: string;
+      readonly labels?: Readonly<Record<string, string>>;
+      readonly ip?: string;
+      readonly containers?: readonly string[];
+      readonly files?: Readonly<Record<string, string>>;
+      readonly phase?: string;
+    },
+  ): Promise<TestContainer[]> {
+    const { name, namespace = 'default', labels, ip = '10.0.0.9', containers = ['main'], phase } = pod;
+    const created = await this.client.create(podType, {
+      metadata: { name, namespace, ...(labels && { labels: { ...labels } }) },
+      spec: { nodeName: node.name, containers: containers.map((one) => ({ name: one, image: 'none' })) },
+    } as unknown as Pod);
+    await this.setPodStatus(name, { phase: phase ?? 'Running', podIP: ip, podIPs: [{ ip }] }, namespace);
+    return containers.map((one) => this.startContainer(node, created, one, ip, pod.files));
+  }
+
+  startContainer(
+    node: TestNode,
+    { metadata }: Pod,
+    name: string,
+    ip: string,
+    files: Readonly<Record<string, string>> = {},
+  ): TestContainer {
+    const id = `containerd://${randomBytes(32).toString('hex')}`;
+    const root = join(this.directory, 'roots', id.slice(-64));
+    mkdirSync(root, { recursive: true });
+    for (const [path, content] of Object.entries(files)) {
+      mkdirSync(dirname(join(root, path)), { recursive: true });
+      writeFileSync(join(root, path), content);
+    }
+    node.containers.set({
+      id,
+      name,
+      podName: metadata.name ?? '',
+      podNamespace: metadata.namespace ?? '',
+      podUid: metadata.uid ?? '',
+      podIp: ip,
+      pid: process.pid,
+      root,
+    });
+    return { id, root };
+  }
+
+  setPodStatus(name: string, status: object, namespace = 'default'): Promise<Pod> {
+    return this.client.patch(
+      podType,
+      { namespace, name, subresource: 'status' },
+      { type: 'merge', body: { status } },
+    );
+  }
+
+  createPolicy(name: string, ...traps: readonly KiveTrap[]): Promise<KivePolicy> {
+    return this.client.create(kivePolicyType, {
+      metadata: { name, namespace: kiveDataNamespace },
+      spec: { traps },
+    });
+  }
+
+  setTraps(name: string, ...traps: readonly KiveTrap[]): Promise<KivePolicy> {
+    return this.client.patch(
+      kivePolicyType,
+      { namespace: kiveDataNamespace, name },
+      { type: 'merge', body: { spec: { traps } } },
+    );
+  }
+
+  getPolicy(name: string): Promise<KivePolicy | undefined> {
+    return this.client.get(kivePolicyType, { namespace: kiveDataNamespace, name }).catch((error: unknown) => {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    });
+  }
+
+  deletePolicy(name: string): Promise<unknown> {
+    return this.client.delete(kivePolicyType, { namespace: kiveDataNamespace, name });
+  }
+
+  async data(): Promise<KiveData[]> {
+    const { items } = await this.client.list(kiveDataType, { namespace: kiveDataNamespace });
+    return items;
+  }
+
+  /** The KiveData when there are so many, none of them being deleted. */
+  dataCount(count: number): Promise<KiveData[]> {
+    return until(`${count} KiveData`, async () => {
+      const all = await this.data();
+      return all.length === count && all.every(({ metadata }) => !metadata.deletionTimestamp) && all;
+    });
+  }
+
+  async events(): Promise<KubeEvent[]> {
+    const { items } = await this.client.list(events, { namespace: kiveDataNamespace });
+    return items;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      await this.#stack.disposeAsync();
+    } finally {
+      await this.stopApi();
+      rmSync(this.directory, { recursive: true, force: true });
+    }
+  }
+}
+
+function startServer(directory: string, port: number): Promise<ApiServer> {
+  return startApiServer({
+    dataDirectory: join(directory, 'api'),
+    listen: { host: '127.0.0.1', port },
+    version: '0.0.0',
+    logger: createLogger({ level: 'silent' }),
+  });
+}
+
+function nodeInfo(bootID: string): object {
+  const names = [
+    'architecture',
+    'containerRuntimeVersion',
+    'kernelVersion',
+    'kubeProxyVersion',
+    'kubeletVersion',
+    'machineID',
+    'operatingSystem',
+    'osImage',
+    'systemUUID',
+  ];
+  return { ...Object.fromEntries(names.map((name) => [name, ''])), bootID };
+}
+
+/** Reads a file by another process: the agent's own accesses are no alerts. */
+export function readByCat(path: string): void {
+  execFileSync('cat', [path], { stdio: 'ignore' });
+}
+
+/**
+ * Reads until there is an alert of it, and hands out that: between the KiveData and the sensor is a moment.
+ */
+export async function alertOf(
+  node: TestNode,
+  path: string,
+  matches: (alert: KiveAlert) => boolean,
+): Promise<KiveAlert> {
+  return await until('an alert', async () => {
+    readByCat(path);
+    await delay(30);
+    return node.alerts.find(matches);
+  });
+}

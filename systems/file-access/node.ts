@@ -1,0 +1,327 @@
+/**
+ * What the agent runs for this guard on a node: it finds the files, and where it is the one for its kernel, alerts
+ * accesses to them.
+ *
+ * @module
+ */
+import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+
+import type { KubeClient } from '../../shared/kube/client.ts';
+import { runController } from '../../shared/kube/controller.ts';
+import { referenceTo } from '../../shared/kube/event-object.ts';
+import { EventRecorder } from '../../shared/kube/event-recorder.ts';
+import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
+import type { KubeObject } from '../../shared/kube/object.ts';
+import { runReflector } from '../../shared/kube/reflector.ts';
+import { WorkQueue } from '../../shared/kube/workqueue.ts';
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import type { Logger } from '../../shared/observe/log.ts';
+import type { SensorModeName } from '../../shared/sensor/modes.ts';
+import { kivePolicyType } from './api.ts';
+import { dataCache, podCache, policyCache, policyKeyOf, slimPod } from './caches.ts';
+import { allOrNone, type SharedMetrics, whenSynced } from './cluster.ts';
+import type { ContainerSource } from './container-source.ts';
+import type { Delivery } from './delivery/delivery.ts';
+import { Discovery, type FileEvent } from './discover.ts';
+import { kiveDataNamespace, type NodeContainer } from './kive-data.ts';
+import { Loader, runLoaderElection } from './loader.ts';
+import type { PlanChanges, PlannedAlert } from './loader-plan.ts';
+import { LocalSensor } from './local-sensor.ts';
+import type { CompiledTrap } from './matching.ts';
+import { NodeAccessors } from './node-accessors.ts';
+import { NodeCounts, registerNodeMetrics } from './node-metrics.ts';
+import { NodeReporter } from './node-reporter.ts';
+import { TrapFiles } from './trap-files.ts';
+
+export interface FileAccessNodeOptions {
+  readonly client: KubeClient;
+  /** As the Node object and the pods' `spec.nodeName` have it. */
+  readonly nodeName: string;
+  /** Default: that of this machine, see {@link readKernelId}. */
+  readonly kernelId?: string;
+  readonly containers: ContainerSource;
+  readonly sensor?: {
+    readonly mode?: SensorModeName | 'auto';
+    readonly capacity?: number;
+    readonly ratePerSecond?: number;
+    readonly ringSizeBytes?: number;
+  };
+  /** Takes each alert as one line of JSON, without a newline. It must not wait: `LineWriter.write`. */
+  readonly sink: (line: string) => unknown;
+  /** Takes alerts of traps with a callback too. Without it they are lines only, and that is logged. */
+  readonly delivery?: Pick<Delivery, 'enqueue'>;
+  /** Stops it: nothing is in the kernel then, and the lease is given back. */
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  readonly metrics?: SharedMetrics;
+  /** In the lease. Default: the node's name and a random part. */
+  readonly identity?: string;
+  /** Called once when what there is has been looked at, and each time it becomes the loader of its kernel or not. */
+  readonly onState?: (state: NodeState) => void;
+}
+
+/** For health endpoints. */
+export interface NodeState {
+  /** Policies, pods and containers are known, and have been looked at. */
+  readonly ready: boolean;
+  readonly isLoader: boolean;
+  readonly sensorMode: SensorModeName;
+}
+
+const WORKERS = 8;
+const STOP_MS = 2000;
+/** What the sensor had no room for is tried again. */
+const RETRY_REFUSED_MS = 30_000;
+const SLOW_START_MS = 10_000;
+/** Events about lost accesses, for each loss. */
+const MAX_LOSS_EVENTS = 20;
+
+/** Which kernel runs here: the same for all nodes on it, another one after each boot. @throws {RampartError} `SYSTEM` */
+export function readKernelId(path = '/proc/sys/kernel/random/boot_id'): string {
+  try {
+    return readFileSync(path, 'utf8').trim();
+  } catch (cause) {
+    throw new RampartError(errorCodes.SYSTEM, {
+      what: 'cannot tell which kernel this is',
+      why: String(cause),
+      cause,
+    });
+  }
+}
+
+/**
+ * Finds the files of the policies in the containers of this node, tells them as KiveData, and alerts accesses to the files
+ * of this kernel while no other agent on it does; until `signal` aborts.
+ *
+ * That the API or the namespace `kivebpf-system` is not there ends nothing: it goes on with what it knows, and tries again.
+ *
+ * @throws {RampartError} what LocalSensor throws when the kernel does not take the sensor; `LIMIT` when
+ *   fs.inotify.max_user_instances is reached.
+ */
+export async function runFileAccessNode(options: FileAccessNodeOptions): Promise<void> {
+  const { client, nodeName, containers, logger, metrics: shared } = options;
+  const on = { kernelId: options.kernelId ?? readKernelId(), nodeName };
+  const identity = options.identity ?? `${nodeName}_${randomUUID()}`;
+  const stop = new AbortController();
+  const signal = AbortSignal.any([options.signal, stop.signal]);
+  const counts = new NodeCounts();
+  await using cleanup = new AsyncDisposableStack();
+
+  const recorder = new EventRecorder({
+    client,
+    controller: 'rampart.dev/file-access',
+    instance: identity.slice(0, 128),
+    logger,
+  });
+  cleanup.defer(() => recorder.stop(AbortSignal.timeout(STOP_MS)));
+  const policies = policyCache(logger);
+  const pods = podCache(logger);
+  const data = dataCache(['place', 'kernel'], logger);
+  const accessors = cleanup.use(new NodeAccessors(containers));
+  const policyOf = new WeakMap<PlannedAlert, string>();
+
+  /** Wall clock of the batch that is read: one look at it for all its alerts. */
+  let nowMs = 0;
+  const sensor = cleanup.use(
+    new LocalSensor({
+      ...options.sensor,
+      accessorOf: (access, ownerId) => accessors.index.jsonOf(access, ownerId),
+      onAlert: (line, callback, id, access, planned) => {
+        options.sink(line);
+        counts.alerts++;
+        nowMs ||= Date.now();
+        counts.addLatency(nowMs - Number(access.timeNs) / 1e6);
+        if (callback !== '' && options.delivery !== undefined) {
+          counts.callbacks++;
+          if (!options.delivery.enqueue(callback, id, line)) counts.callbacksRefused++;
+        }
+        const policy = policyOf.get(planned);
+        if (policy !== undefined) reporter.alerted(policy, nowMs);
+      },
+      onBatchEnd: () => void (nowMs = 0),
+      onLoss: (lost, stats) => {
+        logger.error({ lost, stats }, 'accesses to watched files were lost');
+        tellLoss(lost);
+      },
+      onProblem: (err) => logger.error({ err }, 'a problem of the sensor'),
+    }),
+  );
+  const fileEvents: Readonly<Record<FileEvent, (path: string, where: string) => string>> = {
+    Watching: (path, where) => `${path} in ${where} is watched`,
+    FileReplaced: (path, where) => `${path} in ${where} is another file now; that one is watched`,
+    FileMissing: (path, where) => `${path} in ${where} is gone; it is watched as soon as it is there again`,
+  };
+  const tellFile = (event: FileEvent, trap: CompiledTrap, container: NodeContainer): void => {
+    const policy = policies.get(`${trap.policyNamespace}/${trap.policyName}`);
+    if (policy === undefined) return;
+    const { namespace = '', name = '' } = container.pod.metadata;
+    recorder.record({
+      regarding: referenceTo(kivePolicyType, policy),
+      type: event === 'FileMissing' ? 'Warning' : 'Normal',
+      reason: event,
+      action: 'Watch',
+      note: fileEvents[event](trap.path, `${namespace}/${name}/${container.name} on ${nodeName}`),
+    });
+  };
+  const tellLoss = (lost: number): void => {
+    const keys = new Set<string>();
+    for (const planned of loader?.plan.values() ?? []) {
+      const key = policyOf.get(planned);
+      if (key !== undefined) keys.add(key);
+      if (keys.size === MAX_LOSS_EVENTS) break;
+    }
+    for (const key of keys) {
+      const policy = policies.get(key);
+      if (policy === undefined) continue;
+      recorder.record({
+        regarding: referenceTo(kivePolicyType, policy),
+        type: 'Warning',
+        reason: 'AccessesLost',
+        action: 'Watch',
+        note: `${lost} accesses to watched files were lost on ${nodeName}, perhaps some of this policy`,
+      });
+    }
+  };
+
+  const containerQueue = cleanup.use(new WorkQueue());
+  const deletionQueue = cleanup.use(new WorkQueue());
+  const reportQueue = cleanup.use(new WorkQueue());
+  let discovery: Discovery | undefined;
+  let loader: Loader | undefined;
+  let ready = false;
+  const tellState = (): void =>
+    options.onState?.({ ready, isLoader: loader?.active === true, sensorMode: sensor.sensor.mode });
+  const reporter = new NodeReporter({
+    client,
+    nodeName,
+    policies,
+    viewOf: (key) => discovery?.viewOf(key) ?? [],
+    queue: reportQueue,
+  });
+  const files = cleanup.use(
+    new TrapFiles({
+      identify: (fd) => sensor.identify(fd),
+      onChange: (id) => discovery?.touch(id),
+      onProblem: (err) =>
+        logger.warn({ err }, 'files in containers are followed by looking now and then only'),
+    }),
+  );
+  let retry: NodeJS.Timeout | undefined;
+  cleanup.defer(() => clearTimeout(retry));
+  const apply = (changes: PlanChanges): void => {
+    sensor.applyChanges(changes);
+    const [refused] = sensor.refused.values();
+    if (refused === undefined || retry !== undefined) return;
+    logger.error({ err: refused.error, files: sensor.refused.size }, 'files are not watched');
+    retry = setTimeout(() => {
+      retry = undefined;
+      apply({ add: [], remove: [], replace: [], move: [] });
+    }, RETRY_REFUSED_MS);
+  };
+  if (shared !== undefined) {
+    registerNodeMetrics(shared.metrics, {
+      counts,
+      sensor: () => sensor.stats(),
+      watched: () => sensor.size,
+      refused: () => sensor.refused.size,
+      isLoader: () => loader?.active === true,
+      containers: () => [...containers.list()].length,
+      data: () => data.size,
+    });
+  }
+
+  const reflect = <T extends KubeObject>(
+    cache: IndexedCache<T>,
+    more: {
+      readonly transform?: (object: T) => T;
+      readonly namespace?: string;
+      readonly fieldSelector?: string;
+    } = {},
+  ): Promise<void> =>
+    runReflector({
+      client,
+      cache,
+      signal,
+      logger,
+      name: `file-access-node-${cache.type.plural}`,
+      ...more,
+      ...(shared && { metrics: shared.reflectors }),
+    });
+  const control = (
+    name: string,
+    queue: WorkQueue,
+    reconcile: Parameters<typeof runController<string>>[0]['reconcile'],
+  ): Promise<unknown> =>
+    runController({
+      name: `file-access-${name}`,
+      queue,
+      reconcile,
+      signal,
+      workers: WORKERS,
+      logger,
+      ...(shared && { metrics: shared.controllers }),
+    });
+
+  const work = async (): Promise<void> => {
+    clearTimeout(slow);
+    using running = new DisposableStack();
+    const found = new Discovery({
+      client,
+      on,
+      containers,
+      files,
+      policies,
+      pods,
+      data,
+      queue: containerQueue,
+      logger,
+      onFound: (names) => loader?.touch(names),
+      onPolicies: (keys) => reporter.touch(keys),
+      onFile: tellFile,
+    });
+    running.use(found);
+    discovery = found;
+    const planner = running.use(
+      new Loader({
+        client,
+        on,
+        data,
+        local: found,
+        queue: deletionQueue,
+        apply,
+        logger,
+        onPlanned: (planned, of) => void policyOf.set(planned, policyKeyOf(of)),
+        onActive: tellState,
+      }),
+    );
+    loader = planner;
+    for (const key of policies.keys()) reportQueue.add(key, { level: 1 });
+    ready = true;
+    tellState();
+    const { kernelId } = on;
+    await allOrNone(stop, [
+      control('discover', containerQueue, found.reconcile).then(ignore),
+      control('loader', deletionQueue, planner.reconcile).then(ignore),
+      control('report', reportQueue, reporter.reconcile).then(ignore),
+      runLoaderElection({ client, kernelId, identity, loader: planner, signal, logger }),
+    ]);
+  };
+
+  const slow = setTimeout(() => {
+    const missing = [policies, pods, data].filter(({ isSynced }) => !isSynced).map(({ type }) => type.plural);
+    logger.warn(
+      { missing: missing.length > 0 ? missing : ['containers'] },
+      'no file can be watched before these are known',
+    );
+  }, SLOW_START_MS);
+  cleanup.defer(() => clearTimeout(slow));
+  await allOrNone(stop, [
+    reflect(policies),
+    reflect(data, { namespace: kiveDataNamespace }),
+    reflect(pods, { transform: slimPod, fieldSelector: `spec.nodeName=${nodeName}` }),
+    whenSynced([policies, pods, data, containers], signal, work),
+  ]);
+}
+
+function ignore(): void {}
