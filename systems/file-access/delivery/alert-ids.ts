@@ -5,7 +5,7 @@
  */
 import { randomBytes } from 'node:crypto';
 
-/** Counts up from a random start of its own: unique over nodes, restarts and traps. 80 ns each. */
+/** Counts up from a random start of its own: unique over nodes, restarts and traps.. */
 export class AlertIds {
   readonly #start = `${randomBytes(12).toString('hex')}-`;
   #count = 0;

@@ -3,7 +3,7 @@
  *
  * - What `enqueue` has taken is in the kernel's hands when it returns, by one write(2): the end of the process, also by
  *   kill -9, loses none of it. A loss of power loses what is younger than the last sync (see group-sync.ts).
- *   Measured: 3 µs for a line of 1 kB against 1.3 µs if whole batches were written; why the difference is paid is said in
+ *   Measured: 4.6 µs for a line of 1 kB against 2.0 µs if whole batches were written; why the difference is paid is said in
  *   docs/decisions/0006-a-queue-file-for-each-callback.md.
  * - Each alert is sent until the receiver says 2xx, says that it does not want this one (outcome.ts), or the alert is
  *   too old. A receiver may get one twice (the process ended before the answer was written down, or the answer was

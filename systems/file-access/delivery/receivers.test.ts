@@ -105,6 +105,11 @@ suite('receivers of all kinds', { timeout: 120_000 }, () => {
     receiver.manners = (_received, response) => void response.end('x'.repeat(10_000_000));
     delivery.enqueue(receiver.url(), 'c', '{}');
     await until(() => delivery.stats.delivered === 3);
+    const { connections } = receiver;
+    receiver.manners = accept;
+    delivery.enqueue(receiver.url(), 'd', '{}');
+    await until(() => delivery.stats.delivered === 4);
+    assert.equal(receiver.connections, connections + 1, 'it was not read to its end');
     for (const timer of timers) clearInterval(timer);
   });
 
@@ -150,6 +155,25 @@ suite('receivers of all kinds', { timeout: 120_000 }, () => {
     await until(() => delivery.stats.delivered === ids.length);
     assert.deepEqual(receiver.firsts, ids);
     assert.deepEqual(balanced(delivery), inBalance);
+  });
+
+  test('a kept connection that the receiver has closed is no failure', async () => {
+    using directory = new TemporaryDirectory();
+    await using receiver = await Receiver.start();
+    await using delivery = openQuick(directory.path);
+    const served = new Set<unknown>();
+    // As a receiver does whose idle timeout ends while the request is on its way.
+    receiver.manners = (received, response, request) => {
+      if (served.has(request.socket)) request.socket.resetAndDestroy();
+      else accept(received, response, request);
+      served.add(request.socket);
+    };
+    const ids = numbered(10);
+    for (const id of ids) delivery.enqueue(receiver.url(), id, '{}');
+    await until(() => delivery.stats.delivered === ids.length);
+    assert.equal(receiver.connections, ids.length);
+    assert.equal(delivery.stats.retried, 0);
+    assert.deepEqual(receiver.taken, ids);
   });
 
   test('no HTTP at all', async () => {
