@@ -78,8 +78,7 @@ describe('kubectl', { skip: missing }, () => {
     // A kubectl from before batch/v1 had CronJobs sends their lists whole.
     const changed = third.filter((line) => !line.endsWith(' unchanged') && !line.startsWith('cronjob.'));
     assert.deepEqual(changed, []);
-    assert.ok(third.length >= 10, third.join('
-'));
+    assert.ok(third.length >= 10, third.join('\n'));
   });
 
   test('apply --server-side after that, and diff of both kinds finds nothing', async () => {
