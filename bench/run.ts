@@ -22,6 +22,7 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => Promise<Part>
     creates: async () => (await import('./apiserver/creates.ts')).creates,
     lists: async () => (await import('./apiserver/lists.ts')).lists,
     watches: async () => (await import('./apiserver/watches.ts')).watches,
+    reflector: async () => (await import('./apiserver/reflector.ts')).reflector,
   },
 };
 const modes = ['auto', 'fentry', 'kprobe', 'raw_tracepoint'] as const;

@@ -99,6 +99,14 @@ export function residentMiB(pid: number): number {
   return Number(/^VmRSS:\s+(\d+)/m.exec(text)?.[1]) / 1024;
 }
 
+/** CPU time that a process has had, of all its threads, in ms: /proc/PID/stat, in hundredths of a second. */
+export function cpuMs(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    .replace(/^.*\) /s, '')
+    .split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * 10;
+}
+
 /** A pod of about 2,000 bytes of JSON as it is stored. */
 export function pod(name: string, node: string): object {
   return {

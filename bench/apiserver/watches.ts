@@ -12,7 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { PartOptions, Report } from '../report.ts';
 import { quantile } from '../report.ts';
 import { type Endpoint, LoadConnection } from './load-connection.ts';
-import { ServerProcess } from './server-process.ts';
+import { cpuMs, ServerProcess } from './server-process.ts';
 
 const WATCHERS = 100;
 const WRITES_PER_SECOND = 500;
@@ -91,8 +91,10 @@ export async function watches(options: PartOptions): Promise<Report> {
   written = 0;
   behind = 0;
   const beganMs = performance.now();
+  const cpuBeforeMs = cpuMs(server.pid);
   await pace(seconds);
   const tookMs = performance.now() - beganMs;
+  const busy = (cpuMs(server.pid) - cpuBeforeMs) / tookMs;
   const writes = written;
   watchers.send('report');
   const [result] = (await once(watchers, 'message', { signal: options.signal })) as [Result];
@@ -108,16 +110,17 @@ export async function watches(options: PartOptions): Promise<Report> {
   };
   return {
     title: `Changes to ${WATCHERS} watchers, ${((writes / tookMs) * 1000).toFixed(0)} writes a second, TLS`,
-    columns: ['p50', 'p90', 'p99', 'worst', 'events', 'p99 x target'],
+    columns: ['p50', 'p90', 'p99', 'worst', 'events', 'server CPU', 'p99 x target'],
     rows: [
       {
         label: 'write sent to event read',
         cells: {
           ...cells,
           events: `${result.events} of ${expected}`,
+          'server CPU': `${(busy * 100).toFixed(0)} %`,
           'p99 x target': (p99 / TARGET_MS).toFixed(2),
         },
-        values: { p50Ms: p50, p99Ms: p99, worstMs: worst, events: result.events, expected },
+        values: { p50Ms: p50, p99Ms: p99, worstMs: worst, events: result.events, expected, cpus: busy },
       },
     ],
     verdicts: [
