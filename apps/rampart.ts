@@ -7,9 +7,12 @@
 import { Command } from 'commander';
 
 import manifest from '../package.json' with { type: 'json' };
+import { agentCommand } from './agent/command.ts';
 import { apiServerCommand } from './apiserver/command.ts';
 import { doctorCommand } from './doctor/command.ts';
 import { describeFailure, isBrokenPipe } from './failure.ts';
+import { operatorCommand } from './operator/command.ts';
+import { standaloneCommand } from './standalone/command.ts';
 import { watchCommand } from './watch/command.ts';
 
 const program = new Command('rampart')
@@ -24,6 +27,9 @@ const program = new Command('rampart')
   )
   .addCommand(watchCommand())
   .addCommand(doctorCommand())
+  .addCommand(standaloneCommand())
+  .addCommand(agentCommand())
+  .addCommand(operatorCommand())
   .addCommand(apiServerCommand());
 
 /** Makes a usage error one line that names the next step, thrown for {@link fail} instead of ending the process. */

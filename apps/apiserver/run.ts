@@ -13,6 +13,7 @@ import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { createLogger } from '../../shared/observe/log.ts';
 import { createMetrics, serveMetrics } from '../../shared/observe/metrics.ts';
 import type { ApiServerCommandOptions } from './command.ts';
+import { listenAddress } from './listen-address.ts';
 
 /** Says something to the person; the first line of stdout is the path of the kubeconfig. */
 function say(text: string): void {
@@ -36,7 +37,8 @@ export async function runApiServer(options: ApiServerCommandOptions): Promise<vo
       next: 'Give a directory with --data DIR, or --memory to keep nothing.',
     });
   }
-  const listen = listenAddress(options);
+  const listen: ListenAddress =
+    options.socket === undefined ? listenAddress(options.listen) : { socketPath: resolve(options.socket) };
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop.abort());
   const metrics = options.metrics === undefined ? undefined : await createMetrics();
@@ -65,18 +67,4 @@ export async function runApiServer(options: ApiServerCommandOptions): Promise<vo
   }
   if (!stop.signal.aborted) await once(stop.signal, 'abort');
   say('stopping');
-}
-
-/** @throws {RampartError} `INPUT` */
-function listenAddress({ listen, socket }: ApiServerCommandOptions): ListenAddress {
-  if (socket !== undefined) return { socketPath: resolve(socket) };
-  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^\s:[\]]+)):(\d{1,5})$/.exec(listen);
-  const port = Number(match?.[3] ?? -1);
-  if (match === null || port < 0 || port > 65_535) {
-    throw new RampartError(errorCodes.INPUT, {
-      what: `"${listen}" is not an address to serve the API on`,
-      next: 'Use host:port such as 127.0.0.1:7443 or [::1]:7443.',
-    });
-  }
-  return { host: match[1] ?? match[2] ?? '', port };
 }

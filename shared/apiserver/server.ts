@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { createControllerMetrics } from '../kube/controller-metrics.ts';
+import { type ControllerMetrics, createControllerMetrics } from '../kube/controller-metrics.ts';
 import type { Logger } from '../observe/log.ts';
 import type { Metrics } from '../observe/metrics.ts';
 import { prepareAccess } from './access/access.ts';
@@ -50,6 +50,8 @@ export interface ApiServerOptions {
   readonly eventTtlMs?: number;
   readonly logger: Logger;
   readonly metrics?: Metrics;
+  /** Where the process has made them for other controllers too: they can be registered once. */
+  readonly controllerMetrics?: ControllerMetrics;
 }
 
 /** A server that is ready. Disposing it finishes what was begun, and lets go of all files. */
@@ -86,7 +88,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const verbs = stack.use(
     new Verbs({ store, registry, ...(options.admission && { admission: options.admission }) }),
   );
-  const controllerMetrics = metrics === undefined ? undefined : createControllerMetrics(metrics);
+  const controllerMetrics =
+    options.controllerMetrics ?? (metrics === undefined ? undefined : createControllerMetrics(metrics));
   const common = { store, registry, verbs, logger, metrics: controllerMetrics };
 
   const stop = new AbortController();

@@ -88,7 +88,9 @@ export class LeaseClaim {
     signal.throwIfAborted();
     if (lease?.spec?.holderIdentity !== identity) return;
     const renewTime = apiMicroTime(this.#clock.wallMs());
-    const spec = { ...lease.spec, holderIdentity: '', leaseDurationSeconds: 1, renewTime };
+    // Absent and not empty, which the API refuses (kubernetes pkg/apis/coordination/validation, ValidateLeaseSpec).
+    const { holderIdentity: _given, ...rest } = lease.spec;
+    const spec = { ...rest, leaseDurationSeconds: 1, renewTime };
     try {
       this.#observe(await lock.update({ ...lease, spec }, signal));
     } catch (error) {

@@ -19,8 +19,8 @@ export interface MachineContainer {
   readonly createdMs: number;
   readonly startedMs: number;
   readonly finishedMs: number;
-  /** Of one that has exited. */
-  readonly exitCode: number;
+  /** Of one that has exited; `undefined` where that is not known. */
+  readonly exitCode: number | undefined;
   /** In CamelCase, as the runtime says it; '' for nothing. */
   readonly reason: string;
   readonly message: string;

@@ -225,23 +225,27 @@ function stateOf(container: MachineContainer): JsonObject {
       return { running: startedAt === undefined ? {} : { startedAt } };
     case 'created':
       return { waiting: { reason: 'ContainerCreating' } };
-    case 'exited': {
-      const finishedAt = time(container.finishedMs);
-      return {
-        terminated: {
-          exitCode: container.exitCode,
-          reason:
-            container.reason === '' ? (container.exitCode === 0 ? 'Completed' : 'Error') : container.reason,
-          ...(container.message !== '' && { message: container.message }),
-          ...(startedAt !== undefined && { startedAt }),
-          ...(finishedAt !== undefined && { finishedAt }),
-          containerID: container.id,
-        },
-      };
-    }
+    case 'exited':
+      return { terminated: ending(container, startedAt) };
     case 'unknown':
       return { waiting: { reason: 'ContainerStatusUnknown' } };
   }
+}
+
+function ending(
+  { id, exitCode, reason, message, finishedMs }: MachineContainer,
+  startedAt: string | undefined,
+): JsonObject {
+  const finishedAt = time(finishedMs);
+  const times = {
+    ...(startedAt !== undefined && { startedAt }),
+    ...(finishedAt !== undefined && { finishedAt }),
+    containerID: id,
+  };
+  // What a kubelet writes where it cannot find out (pkg/kubelet/kubelet_pods.go, convertToAPIContainerStatuses).
+  if (exitCode === undefined) return { exitCode: 137, reason: 'ContainerStatusUnknown', ...times };
+  const said = reason === '' ? (exitCode === 0 ? 'Completed' : 'Error') : reason;
+  return { exitCode, reason: said, ...(message !== '' && { message }), ...times };
 }
 
 function time(wallMs: number): string | undefined {

@@ -1,0 +1,42 @@
+/**
+ * Alerts to stdout.
+ *
+ * @module
+ */
+import type { RampartError } from '../../shared/observe/errors.ts';
+import { LineWriter } from '../../shared/observe/lines.ts';
+import { say } from '../process.ts';
+
+/** Lines on stdout; ends the process where its reader is gone. The caller disposes it, which says what was dropped. */
+export class AlertOutput implements AsyncDisposable {
+  readonly #out: LineWriter;
+  #failure: RampartError | undefined;
+
+  constructor(end: () => void) {
+    this.#out = new LineWriter(process.stdout.fd, { name: 'stdout' });
+    void this.#out.closed.then((closed) => {
+      if (closed.reason === 'disposed') return;
+      if (closed.reason === 'failed') this.#failure = closed.error;
+      end();
+    });
+  }
+
+  /** One line, without a newline. Never waits. */
+  write(line: string): void {
+    this.#out.write(line);
+  }
+
+  get dropped(): number {
+    return this.#out.dropped;
+  }
+
+  /** @throws {RampartError} why stdout has failed, if it has. */
+  throwIfFailed(): void {
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#out[Symbol.asyncDispose]();
+    if (this.#out.dropped > 0) say(`${this.#out.dropped} lines were not taken by the reader of stdout`);
+  }
+}

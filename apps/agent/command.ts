@@ -1,0 +1,55 @@
+/**
+ * `rampart agent`: the options, and nothing else; the work is loaded when it is asked for.
+ *
+ * @module
+ */
+import { Command, Option } from 'commander';
+
+export interface AgentOptions {
+  readonly nodeName?: string;
+  readonly kubeconfig?: string;
+  readonly criSocket?: string;
+  readonly spool: string;
+  readonly allowCallback: readonly string[];
+  readonly mode: 'auto' | 'fentry' | 'kprobe' | 'raw_tracepoint';
+  readonly metrics?: string;
+}
+
+export function agentCommand(): Command {
+  return new Command('agent')
+    .summary('guard this node of a cluster')
+    .description(
+      'Guards the containers of this node as the resources in the cluster say, until it is stopped. Alerts go to stdout, ' +
+        'one JSON object a line, and to the callbacks that the resources name.\n' +
+        'Finds the cluster as kubectl does: --kubeconfig, KUBECONFIG, ~/.kube/config, or the pod that it runs in.',
+    )
+    .addOption(new Option('--node-name <name>', 'the name of this node in the cluster').env('NODE_NAME'))
+    .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
+    .option('--cri-socket <path>', 'the socket of the container runtime; default: the usual places')
+    .option('--spool <dir>', 'where alerts wait for their callbacks', '/var/lib/rampart/spool')
+    .option(
+      '--allow-callback <address>',
+      'an address, network or name that callbacks may go to although it is refused by default, such as 127.0.0.1; repeatable',
+      append,
+      [],
+    )
+    .addOption(
+      new Option('--mode <mode>', 'how to attach to the kernel')
+        .choices(['auto', 'fentry', 'kprobe', 'raw_tracepoint'])
+        .default('auto'),
+    )
+    .option('--metrics <address>', 'serve Prometheus metrics and /healthz on this port or host:port')
+    .addHelpText(
+      'after',
+      '\nExit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 nothing was done: bad input, missing rights or kernel features.\n',
+    )
+    .action(async (options: AgentOptions) => {
+      const { runAgent } = await import('./run.ts');
+      await runAgent(options);
+    });
+}
+
+/** Of options that may be given several times. */
+export function append(text: string, before: readonly string[]): string[] {
+  return [...before, text];
+}

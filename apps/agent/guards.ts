@@ -1,0 +1,55 @@
+/**
+ * All that the guards run on a node.
+ *
+ * @module
+ */
+import { join } from 'node:path';
+
+import type { KubeClient } from '../../shared/kube/client.ts';
+import type { Logger } from '../../shared/observe/log.ts';
+import type { Metrics } from '../../shared/observe/metrics.ts';
+import type { SensorModeName } from '../../shared/sensor/modes.ts';
+import type { SharedMetrics } from '../../systems/file-access/cluster.ts';
+import type { ContainerSource } from '../../systems/file-access/container-source.ts';
+import { addDeliveryMetrics } from '../../systems/file-access/delivery/delivery-metrics.ts';
+import { openDelivery } from '../../systems/file-access/delivery/delivery.ts';
+import { type NodeState, runFileAccessNode } from '../../systems/file-access/node.ts';
+
+export interface NodeGuardsOptions {
+  readonly client: KubeClient;
+  readonly nodeName: string;
+  readonly containers: ContainerSource;
+  /** Each guard has a directory of its own below. */
+  readonly spoolDirectory: string;
+  /** Receivers of callbacks that are refused by default: addresses, networks, names. */
+  readonly allowCallbacks: readonly string[];
+  readonly sensorMode: SensorModeName | 'auto';
+  readonly sink: (line: string) => unknown;
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  readonly metrics: { readonly own: Metrics; readonly shared: SharedMetrics } | undefined;
+  readonly onState: (state: NodeState) => void;
+}
+
+/** Runs until the signal aborts. @throws {RampartError} what cannot be mended by trying again. */
+export async function runNodeGuards(options: NodeGuardsOptions): Promise<void> {
+  const { client, nodeName, containers, sink, signal, logger, metrics, onState } = options;
+  await using delivery = openDelivery({
+    directory: join(options.spoolDirectory, 'callbacks'),
+    log: logger,
+    allow: options.allowCallbacks,
+  });
+  if (metrics !== undefined) addDeliveryMetrics(metrics.own, delivery);
+  await runFileAccessNode({
+    client,
+    nodeName,
+    containers,
+    sensor: { mode: options.sensorMode },
+    sink,
+    delivery,
+    signal,
+    logger,
+    onState,
+    ...(metrics && { metrics: metrics.shared }),
+  });
+}

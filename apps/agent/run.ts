@@ -1,0 +1,71 @@
+/**
+ * `rampart agent` at work.
+ *
+ * @module
+ */
+import { KubeClient } from '../../shared/kube/client.ts';
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { createLogger } from '../../shared/observe/log.ts';
+import { shareMetrics } from '../../systems/file-access/cluster.ts';
+import type { NodeState } from '../../systems/file-access/node.ts';
+import { clusterAccess } from '../cluster.ts';
+import { observe, runParts, say, stopSignal } from '../process.ts';
+import { AlertOutput } from './alert-output.ts';
+import type { AgentOptions } from './command.ts';
+import { runNodeGuards } from './guards.ts';
+import { NodeRuntime } from './node-runtime.ts';
+
+/**
+ * Runs until SIGINT, SIGTERM or the reader of stdout is gone.
+ *
+ * @throws {RampartError} `INPUT`, `PRIVILEGE` or `UNSUPPORTED` before anything was changed.
+ */
+export async function runAgent(options: AgentOptions): Promise<void> {
+  const { nodeName = '' } = options;
+  if (nodeName === '') {
+    throw new RampartError(errorCodes.INPUT, {
+      what: 'the name of this node is not known',
+      next: 'Set NODE_NAME (in a pod from spec.nodeName), or use --node-name.',
+    });
+  }
+  const access = clusterAccess(options.kubeconfig);
+  const logger = createLogger();
+  const stop = stopSignal();
+  let state: NodeState | undefined;
+  // Not ready is no reason to be killed: the API or the container runtime may be the ones that are away.
+  await using observed = await observe(options.metrics, () => undefined);
+  const own = observed.metrics;
+  const metrics = own && { own, shared: shareMetrics(own) };
+  own?.gauge({ name: 'rampart_agent_ready', help: '1 when what is on the node is known.' }, () =>
+    state?.ready === true ? 1 : 0,
+  );
+  await using out = new AlertOutput(() => stop.abort());
+  own?.counter(
+    { name: 'rampart_alert_lines_dropped_total', help: 'Lines that stdout did not take.' },
+    () => out.dropped,
+  );
+  using client = new KubeClient(access);
+  const containers = new NodeRuntime({ socketPath: options.criSocket, logger });
+  const { signal } = stop;
+  say(`guarding node ${nodeName} of ${access.server.href}`);
+  await runParts(stop, logger, {
+    'the container runtime': containers.run(signal),
+    'the guard of files': runNodeGuards({
+      client,
+      nodeName,
+      containers,
+      spoolDirectory: options.spool,
+      allowCallbacks: options.allowCallback,
+      sensorMode: options.mode,
+      sink: (line) => out.write(line),
+      signal,
+      logger,
+      metrics,
+      onState: (now) => {
+        state = now;
+      },
+    }),
+  });
+  out.throwIfFailed();
+  say('stopping');
+}

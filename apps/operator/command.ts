@@ -1,0 +1,31 @@
+/**
+ * `rampart operator`: the options, and nothing else; the work is loaded when it is asked for.
+ *
+ * @module
+ */
+import { Command } from 'commander';
+
+export interface OperatorOptions {
+  readonly kubeconfig?: string;
+  readonly metrics?: string;
+}
+
+export function operatorCommand(): Command {
+  return new Command('operator')
+    .summary('run what a cluster needs once')
+    .description(
+      'Looks after the resources of the guards for the whole cluster, until it is stopped. Of several processes one ' +
+        'works, and another takes over within 15 seconds when that one dies.\n' +
+        'Finds the cluster as kubectl does: --kubeconfig, KUBECONFIG, ~/.kube/config, or the pod that it runs in.',
+    )
+    .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
+    .option('--metrics <address>', 'serve Prometheus metrics and /healthz on this port or host:port')
+    .addHelpText(
+      'after',
+      '\nExit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 nothing was done: bad input.\n',
+    )
+    .action(async (options: OperatorOptions) => {
+      const { runOperator } = await import('./run.ts');
+      await runOperator(options);
+    });
+}

@@ -1,0 +1,20 @@
+/**
+ * All that the guards run once per cluster.
+ *
+ * @module
+ */
+import type { KubeClient } from '../../shared/kube/client.ts';
+import type { Logger } from '../../shared/observe/log.ts';
+import { runFileAccessCluster, type SharedMetrics } from '../../systems/file-access/cluster.ts';
+
+export interface ClusterGuardsOptions {
+  readonly client: KubeClient;
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  readonly metrics: SharedMetrics | undefined;
+}
+
+/** Runs until the signal aborts. Of several processes one works at a time. */
+export async function runClusterGuards({ metrics, ...options }: ClusterGuardsOptions): Promise<void> {
+  await runFileAccessCluster({ ...options, ...(metrics && { metrics }) });
+}

@@ -1,0 +1,67 @@
+/**
+ * What the long-running commands have in common: how they are stopped, how they talk, what they show of themselves.
+ *
+ * @module
+ */
+import type { Logger } from '../shared/observe/log.ts';
+import { createMetrics, type Metrics, serveMetrics } from '../shared/observe/metrics.ts';
+
+/** Says something to the person. Alerts go to stdout, so this goes to stderr. */
+export function say(text: string): void {
+  process.stderr.write(`rampart: ${text}\n`);
+}
+
+/** Aborted by SIGINT and SIGTERM. */
+export function stopSignal(): AbortController {
+  const stop = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop.abort());
+  return stop;
+}
+
+export interface Observed extends AsyncDisposable {
+  /** `undefined` where nobody asked for metrics. */
+  readonly metrics: Metrics | undefined;
+}
+
+/**
+ * Serves /metrics and /healthz at `address`, or nothing without one.
+ *
+ * @param health why the process is not well, or undefined when it is.
+ * @throws {RampartError} `INPUT` for a bad address, `SYSTEM` when it cannot be listened on.
+ */
+export async function observe(
+  address: string | undefined,
+  health: () => string | undefined,
+): Promise<Observed> {
+  if (address === undefined) return { metrics: undefined, [Symbol.asyncDispose]: async () => undefined };
+  const metrics = await createMetrics();
+  const server = await serveMetrics({ registry: metrics.registry, address, health });
+  say(`metrics on ${server.url}/metrics`);
+  return { metrics, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
+}
+
+/**
+ * Waits for all parts of a process. When one fails or ends by itself, the others are stopped.
+ *
+ * @throws what the first one threw.
+ */
+export async function runParts(
+  stop: AbortController,
+  logger: Logger,
+  parts: Readonly<Record<string, Promise<unknown>>>,
+): Promise<void> {
+  let failure: { readonly error: unknown } | undefined;
+  await Promise.all(
+    Object.entries(parts).map(async ([name, part]) => {
+      try {
+        await part;
+        if (!stop.signal.aborted) logger.warn(`${name} has ended; stopping`);
+      } catch (error) {
+        if (!stop.signal.aborted) failure ??= { error };
+      } finally {
+        stop.abort();
+      }
+    }),
+  );
+  if (failure !== undefined) throw failure.error;
+}

@@ -1,0 +1,81 @@
+/**
+ * `rampart standalone`: the options, and nothing else; the work is loaded when it is asked for.
+ *
+ * @module
+ */
+import { Command, Option } from 'commander';
+
+import { append } from '../agent/command.ts';
+
+export interface StandaloneOptions {
+  readonly data?: string;
+  readonly file: readonly string[];
+  readonly listen: string;
+  readonly host: readonly string[];
+  readonly criSocket?: string;
+  readonly nodeName?: string;
+  readonly allowCallback: readonly string[];
+  readonly mode: 'auto' | 'fentry' | 'kprobe' | 'raw_tracepoint';
+  readonly metrics?: string;
+}
+
+export function standaloneCommand(): Command {
+  return new Command('standalone')
+    .summary('guard this machine, without a cluster')
+    .description(
+      'Runs the Kubernetes API, the operator and the agent in one process, until it is stopped. The pods of the container ' +
+        'runtime are in the API as Pod objects, read-only; what guards them is written with kubectl, or in files.\n' +
+        'Alerts go to stdout, one JSON object a line; all else that is said, the path of the kubeconfig first, to stderr.',
+    )
+    .option(
+      '--data <dir>',
+      'keep everything there, made when it is missing; without it all is gone at the end',
+    )
+    .option(
+      '-f, --file <path>',
+      'apply this manifest, or those in this directory, and follow them while they are edited; repeatable',
+      append,
+      [],
+    )
+    .option(
+      '--listen <address>',
+      'host:port to serve the API on, by TLS; port 0 takes any free one',
+      '127.0.0.1:7443',
+    )
+    .option(
+      '--host <name>',
+      'another name or address the certificate is to be valid for; repeatable',
+      append,
+      [],
+    )
+    .option('--cri-socket <path>', 'the socket of the container runtime; default: the usual places')
+    .addOption(
+      new Option('--node-name <name>', 'the name of the Node object; default: the host name').env(
+        'NODE_NAME',
+      ),
+    )
+    .option(
+      '--allow-callback <address>',
+      'an address, network or name that callbacks may go to although it is refused by default, such as 127.0.0.1; repeatable',
+      append,
+      [],
+    )
+    .addOption(
+      new Option('--mode <mode>', 'how to attach to the kernel')
+        .choices(['auto', 'fentry', 'kprobe', 'raw_tracepoint'])
+        .default('auto'),
+    )
+    .option('--metrics <address>', 'serve Prometheus metrics and /healthz on this port or host:port')
+    .addHelpText(
+      'after',
+      '\nExamples:\n' +
+        '  rampart standalone --data /var/lib/rampart -f policies/\n' +
+        '  kubectl --kubeconfig /var/lib/rampart/kubeconfig get pods -A\n' +
+        '  rampart standalone -f policy.yaml | jq -r .process.binary\n' +
+        '\nExit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 nothing was done: bad input, missing rights or kernel features.\n',
+    )
+    .action(async (options: StandaloneOptions) => {
+      const { runStandalone } = await import('./run.ts');
+      await runStandalone(options);
+    });
+}

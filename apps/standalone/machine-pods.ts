@@ -1,0 +1,115 @@
+/**
+ * What the container runtime tells, as the mirror reads it.
+ *
+ * @module
+ */
+import type { Cri } from '../../shared/cri/cri.ts';
+import type { NodeContainer } from '../../shared/cri/node-container.ts';
+import type { MachineContainer, MachinePod, MachineState } from '../../shared/mirror/machine-pod.ts';
+import type { NodeRuntime } from '../agent/node-runtime.ts';
+
+/** How a container began and ended; only asked for what has ended, as no list tells it. */
+interface Ending {
+  readonly startedMs: number;
+  readonly finishedMs: number;
+  readonly exitCode: number;
+}
+
+const ASK_MS = 2_000;
+
+/** Tells `tell` the state of the machine, now and after each change, until it is disposed. */
+export class MachinePods implements Disposable {
+  readonly #runtime: NodeRuntime;
+  readonly #tell: (state: MachineState) => void;
+  readonly #subscription: Disposable;
+  /** By id; a promise that is under way counts as none. */
+  readonly #endings = new Map<string, Ending | 'asking'>();
+
+  constructor(runtime: NodeRuntime, tell: (state: MachineState) => void) {
+    this.#runtime = runtime;
+    this.#tell = tell;
+    this.#subscription = runtime.onState(() => this.#changed());
+    this.#changed();
+  }
+
+  [Symbol.dispose](): void {
+    this.#subscription[Symbol.dispose]();
+  }
+
+  #changed(): void {
+    const { state } = this.#runtime;
+    if ('unavailable' in state) {
+      this.#tell(state);
+      return;
+    }
+    const { cri, name, version } = state;
+    const containers = [...state.containers];
+    const ids = new Set(containers.map(({ id }) => id));
+    for (const id of this.#endings.keys()) if (!ids.has(id)) this.#endings.delete(id);
+    for (const { id, state: is } of containers) {
+      if (is === 'exited' && !this.#endings.has(id)) void this.#ask(cri, id);
+    }
+    const pods = Map.groupBy(containers, ({ pod }) => pod.id);
+    this.#tell({
+      runtimeVersion: `${name}://${version}`,
+      pods: [...pods.values()].map((ofPod) => this.#podOf(ofPod, name)),
+    });
+  }
+
+  async #ask(cri: Cri, id: string): Promise<void> {
+    this.#endings.set(id, 'asking');
+    try {
+      const { status } = await cri.call('ContainerStatus', { containerId: id }, { timeoutMs: ASK_MS });
+      if (status === undefined) return;
+      const { startedAt, finishedAt, exitCode } = status;
+      this.#endings.set(id, { startedMs: ms(startedAt), finishedMs: ms(finishedAt), exitCode });
+      this.#changed();
+    } catch {
+      // Gone meanwhile, or the runtime does not answer: asked again with the next change.
+      this.#endings.delete(id);
+    }
+  }
+
+  #podOf(containers: readonly NodeContainer[], runtime: string): MachinePod {
+    const [first] = containers;
+    if (first === undefined) throw new TypeError('a pod without containers');
+    const { pod } = first;
+    return {
+      sandboxId: pod.id,
+      uid: pod.uid,
+      name: pod.name,
+      namespace: pod.namespace,
+      labels: pod.labels,
+      annotations: pod.annotations,
+      createdMs: pod.createdAtMs,
+      ready: pod.state === 'ready',
+      ips: pod.ips,
+      // No list tells it.
+      hostNetwork: false,
+      containers: containers.map((one) => this.#containerOf(one, runtime)),
+    };
+  }
+
+  #containerOf(one: NodeContainer, runtime: string): MachineContainer {
+    const ending = this.#endings.get(one.id);
+    const known = ending === 'asking' ? undefined : ending;
+    return {
+      id: `${runtime}://${one.id}`,
+      name: one.name,
+      image: one.image,
+      imageId: '',
+      state: one.state,
+      attempt: one.attempt,
+      createdMs: one.createdAtMs,
+      startedMs: known?.startedMs ?? 0,
+      finishedMs: known?.finishedMs ?? 0,
+      exitCode: known?.exitCode,
+      reason: '',
+      message: '',
+    };
+  }
+}
+
+function ms(nanoseconds: bigint): number {
+  return Number(nanoseconds / 1_000_000n);
+}
