@@ -91,6 +91,13 @@ async function everything(): Promise<Map<string, Stored>> {
   return all;
 }
 
+/** All that the samples are and that is not there. */
+async function createSamples(): Promise<void> {
+  for (const { path, object } of samples) {
+    await http.ask(path.replace('NS', 'default'), { method: 'POST', body: object });
+  }
+}
+
 const shown = ({ method, path, headers, body }: RandomRequest): string =>
   `${method} ${path} ${JSON.stringify(headers)}\n${body?.toString().slice(0, 3000) ?? ''}`;
 
@@ -158,6 +165,11 @@ describe(`${REQUESTS} requests at random (RAMPART_SEED=${seed})`, () => {
     let most = 0;
     const faults: unknown[] = [];
     for (let count = 0; count < REQUESTS; count++) {
+      // Most requests are to find something there.
+      if (count % 200 === 0) {
+        await createSamples();
+        known = await settled();
+      }
       const request = randomRequest(random, heard);
       const answer = await send(request).catch((error: unknown) => {
         faults.push(new Error(`${String(error)}: ${shown(request)}`));
