@@ -54,7 +54,8 @@ export function sandboxConfig(
   const { name, namespace = 'default' } = spec;
   return {
     metadata: { name, uid, namespace },
-    hostname: name,
+    // A pod in the host's network has the host's name.
+    hostname: spec.hostNetwork === true ? '' : name,
     logDirectory: `${logDirectory}/${namespace}_${name}_${uid}`,
     // Otherwise the machine's /etc/resolv.conf is copied, which may lead to /run, and that is the lab's own.
     dnsConfig: { servers: ['127.0.0.1'] },
