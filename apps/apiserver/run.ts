@@ -42,6 +42,11 @@ export async function runApiServer(options: ApiServerCommandOptions): Promise<vo
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop.abort());
   const metrics = options.metrics === undefined ? undefined : await createMetrics();
+  // Before anything is made: an address that is bad or taken must leave all as it was.
+  await using scraped =
+    metrics === undefined
+      ? undefined
+      : await serveMetrics({ registry: metrics.registry, address: options.metrics ?? '' });
   await using server = await startApiServer({
     dataDirectory: options.data === undefined ? undefined : resolve(options.data),
     memory: options.memory === true,
@@ -51,10 +56,6 @@ export async function runApiServer(options: ApiServerCommandOptions): Promise<vo
     logger: createLogger(),
     ...(metrics && { metrics }),
   });
-  await using scraped =
-    metrics === undefined
-      ? undefined
-      : await serveMetrics({ registry: metrics.registry, address: options.metrics ?? '' });
   if (scraped !== undefined) say(`metrics on ${scraped.url}/metrics`);
   if (server.kubeconfig !== undefined) {
     process.stdout.write(`${server.kubeconfig}\n`);

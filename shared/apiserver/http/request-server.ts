@@ -6,10 +6,10 @@
  *
  * @module
  */
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http';
 
 import { ApiError, apiErrors } from '../resources/api-error.ts';
-import type { ResourceAnswer } from '../verbs/request.ts';
+import type { ResourceAnswer, User } from '../verbs/request.ts';
 import { ActiveExchanges } from './active-exchanges.ts';
 import { ClientGoneError } from './body.ts';
 import { refuseConnection } from './connections.ts';
@@ -122,6 +122,7 @@ export class RequestServer<Format extends AnswerFormat> {
       if (this.#isStopping) throw apiErrors.unavailable('the server is being stopped');
       const user = this.#options.authenticate(request.headers.authorization);
       if (user === undefined) throw apiErrors.unauthorized();
+      refuseImpersonation(request.headers, user);
       const target = readPath(path);
       const route =
         target.kind === 'plain' ? undefined : routeRequest(this.#options.registry, target, method, query);
@@ -308,4 +309,23 @@ function plainMethodNotAllowed(): MethodNotAllowedError {
   const message = 'the server does not allow this method on the requested resource';
   const { status } = new ApiError({ code: 405, reason: 'MethodNotAllowed', message, details: {} });
   return new MethodNotAllowedError(status, ['GET']);
+}
+
+/**
+ * Acting as somebody else would need to know what that one may do, and only the administrator may do anything. To answer as
+ * the administrator would be a lie (user impersonation: k8s.io/apiserver pkg/endpoints/filters/impersonation.go).
+ *
+ * @throws {ApiError} 403
+ */
+function refuseImpersonation(headers: IncomingHttpHeaders, user: User): void {
+  const wanted = headers['impersonate-user'] ?? headers['impersonate-group'] ?? headers['impersonate-uid'];
+  if (wanted === undefined) return;
+  throw new ApiError({
+    code: 403,
+    reason: 'Forbidden',
+    message:
+      `users ${JSON.stringify(String(wanted))} is forbidden: User ${JSON.stringify(user.name)} cannot impersonate ` +
+      `resource "users" in API group "" at the cluster scope: this server knows one user`,
+    details: { name: String(wanted), kind: 'users' },
+  });
 }

@@ -117,6 +117,12 @@ test('what is refused before the verbs see it', async () => {
     [inA, { headers: { authorization: 'Bearer wrong' } }, 401, /^Unauthorized$/],
     [
       inA,
+      { headers: { 'impersonate-user': 'bob' } },
+      403,
+      /^users "bob" is forbidden: .* cannot impersonate/,
+    ],
+    [
+      inA,
       { headers: { accept: 'image/png' } },
       406,
       /only the following media types are accepted: application\/json/,
