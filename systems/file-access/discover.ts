@@ -13,7 +13,7 @@
 import type { KubeClient } from '../../shared/kube/client.ts';
 import { isAlreadyExists, isConflict, isNotFound } from '../../shared/kube/client-errors.ts';
 import { done, requeueAfter, type Result } from '../../shared/kube/controller.ts';
-import { isDeleting } from '../../shared/kube/finalizers.ts';
+import { isDeleting, removeFinalizer } from '../../shared/kube/finalizers.ts';
 import type { CacheChange, IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import type { KubeObject } from '../../shared/kube/object.ts';
 import type { WorkQueue } from '../../shared/kube/workqueue.ts';
@@ -27,6 +27,8 @@ import { type DataChanges, desiredData, diffData, isOver } from './desired.ts';
 import {
   type FoundFile,
   type FoundOn,
+  kernelOf,
+  kiveDataFinalizer,
   kiveDataNamespace,
   kiveDataOf,
   type NodeContainer,
@@ -301,7 +303,7 @@ export class Discovery implements Disposable {
     files: ReadonlyMap<string, FoundFile>,
     signal: AbortSignal,
   ): Promise<void> {
-    const { client, data, onFile } = this.#options;
+    const { client, data, on, onFile } = this.#options;
     const tell = (event: FileEvent, { metadata }: KiveData): void => {
       const file = files.get(metadata.name ?? '');
       if (file !== undefined) onFile(event, file.trap, file.container);
@@ -324,6 +326,10 @@ export class Discovery implements Disposable {
         const preconditions = uid === undefined ? {} : { uid };
         const answer = await client.delete(kiveDataType, { namespace, name }, { preconditions, signal });
         if (isData(answer)) data.put(answer);
+        // The loader of another kernel ended with it, at the last boot.
+        if (kernelOf(stored) !== on.kernelId) {
+          await removeFinalizer(client, kiveDataType, stored, kiveDataFinalizer, { signal });
+        }
       }),
     ];
     await inTurns(steps);

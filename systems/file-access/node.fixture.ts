@@ -32,18 +32,18 @@ import { type FileAccessNodeOptions, type NodeState, readKernelId, runFileAccess
 /** Longer than anything takes here: what is waited for longer does not come. */
 const PATIENCE_MS = 30_000;
 
-/** Calls until it returns something that is not false, null or undefined. @throws what it threw last, or that it took too long. */
+/** Calls until it returns something that is not false, empty, null or undefined. @throws what it threw last, or that it took too long. */
 export async function until<T>(
   what: string,
   check: () => T | Promise<T>,
   timeoutMs = PATIENCE_MS,
-): Promise<NonNullable<Exclude<T, false>>> {
+): Promise<NonNullable<Exclude<T, false | ''>>> {
   const endMs = performance.now() + timeoutMs;
   for (let last: unknown; ;) {
     try {
       const result = await check();
-      if (result !== false && result !== undefined && result !== null)
-        return result as NonNullable<Exclude<T, false>>;
+      if (result !== false && result !== '' && result !== undefined && result !== null)
+        return result as NonNullable<Exclude<T, false | ''>>;
     } catch (error) {
       last = error;
     }
@@ -159,7 +159,8 @@ export class TestCluster implements AsyncDisposable {
   }
 
   newClient(): KubeClient {
-    return this.#stack.use(new KubeClient(findClusterAccess({ path: this.kubeconfig })));
+    const access = findClusterAccess({ path: this.kubeconfig });
+    return this.#stack.use(new KubeClient(access, { perSecond: 1000, burst: 1000 }));
   }
 
   /** The API cannot be reached from now on. */
@@ -201,7 +202,7 @@ export class TestCluster implements AsyncDisposable {
       if (failed !== undefined) return true;
       return state?.ready;
     });
-    if (failed !== undefined) throw failed;
+    if (failed !== undefined) throw failed as Error;
     return {
       name,
       containers,

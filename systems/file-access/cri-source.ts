@@ -1,0 +1,57 @@
+/**
+ * The containers that the node's container runtime tells, as this guard takes them.
+ *
+ * @module
+ */
+import type { ContainerChange, NodeContainer } from '../../shared/cri/node-container.ts';
+import type { ContainerWatch } from '../../shared/cri/watch.ts';
+import type { ContainerSource, SourceContainer } from './container-source.ts';
+
+/** The part of ContainerWatch that is used. */
+export type WatchedContainers = Pick<ContainerWatch, 'containers' | 'synced'> & {
+  onChange(listener: (change: ContainerChange) => void): Disposable;
+};
+
+/**
+ * A watch of the container runtime as a source. The owner of the watch disposes it.
+ *
+ * @param scheme - What Kubernetes puts before the ids of this runtime: `containerd`, `cri-o`; it is the runtime's own name
+ *   (`Cri.version`), as kubelet has it from there (pkg/kubelet/kuberuntime, BuildContainerID).
+ * @param signal - Ends the waiting for the first answer of the runtime.
+ */
+export function criSource(watch: WatchedContainers, scheme: string, signal?: AbortSignal): ContainerSource {
+  const prefix = `${scheme}://`;
+  const synced = watch.synced(signal);
+  // Whoever waits for it learns of it; nobody may.
+  synced.catch(() => undefined);
+  return {
+    synced,
+    *list() {
+      for (const container of watch.containers.values()) {
+        const source = sourceOf(container, prefix);
+        if (source !== undefined) yield source;
+      }
+    },
+    get(id) {
+      const container = id.startsWith(prefix) ? watch.containers.get(id.slice(prefix.length)) : undefined;
+      return container && sourceOf(container, prefix);
+    },
+    subscribe: (listener) => watch.onChange(({ container }) => listener(prefix + container.id)),
+  };
+}
+
+/** Undefined for one that does not run, or whose process is not known (yet): a change will tell. */
+function sourceOf(container: NodeContainer, prefix: string): SourceContainer | undefined {
+  const { id, name, pod, state, process, root } = container;
+  if (state !== 'running' || process === undefined || root === undefined) return undefined;
+  return {
+    id: prefix + id,
+    name,
+    podName: pod.name,
+    podNamespace: pod.namespace,
+    podUid: pod.uid,
+    podIp: pod.ips[0] ?? '',
+    pid: process.pid,
+    root,
+  };
+}

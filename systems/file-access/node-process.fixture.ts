@@ -1,0 +1,29 @@
+/**
+ * An agent as a process of its own, to be killed. Arguments: a JSON object; alerts and states go to stdout, a JSON line
+ * each.
+ *
+ * @module
+ */
+import { KubeClient } from '../../shared/kube/client.ts';
+import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
+import { createLogger } from '../../shared/observe/log.ts';
+import type { SourceContainer } from './container-source.ts';
+import { DirectoryContainers } from './node.fixture.ts';
+import { runFileAccessNode } from './node.ts';
+
+const { kubeconfig, nodeName, containers } = JSON.parse(process.argv[2] ?? '{}') as {
+  readonly kubeconfig: string;
+  readonly nodeName: string;
+  readonly containers: readonly SourceContainer[];
+};
+const source = new DirectoryContainers();
+for (const container of containers) source.set(container);
+await runFileAccessNode({
+  client: new KubeClient(findClusterAccess({ path: kubeconfig })),
+  nodeName,
+  containers: source,
+  sink: (line) => process.stdout.write(`${line}\n`),
+  signal: new AbortController().signal,
+  logger: createLogger({ level: 'silent' }),
+  onState: (state) => process.stdout.write(`${JSON.stringify({ state })}\n`),
+});
