@@ -11,6 +11,7 @@ import { Backoff } from '../../shared/kube/backoff.ts';
 import { sleep, systemClock } from '../../shared/kube/clock.ts';
 import type { Logger } from '../../shared/observe/log.ts';
 import type { ContainerSource, SourceContainer } from '../../systems/file-access/container-source.ts';
+import { criSource } from '../../systems/file-access/cri-source.ts';
 
 export interface NodeRuntimeOptions {
   /** Default: the usual places. */
@@ -41,6 +42,7 @@ export class NodeRuntime implements ContainerSource {
   readonly #synced = Promise.withResolvers<void>();
   #cri: Cri | undefined;
   #watch: ContainerWatch | undefined;
+  #source: ContainerSource | undefined;
   #runtime = { name: '', version: '' };
   #unavailable: string | undefined = 'the container runtime was not asked yet';
 
@@ -52,16 +54,12 @@ export class NodeRuntime implements ContainerSource {
     return this.#synced.promise;
   }
 
-  *list(): Iterable<SourceContainer> {
-    for (const container of this.#watch?.containers.values() ?? []) {
-      const one = this.#source(container);
-      if (one !== undefined) yield one;
-    }
+  list(): Iterable<SourceContainer> {
+    return this.#source?.list() ?? [];
   }
 
   get(id: string): SourceContainer | undefined {
-    const container = this.#watch?.containers.get(id.slice(id.indexOf('://') + 3));
-    return container === undefined ? undefined : this.#source(container);
+    return this.#source?.get(id);
   }
 
   subscribe(listener: (id: string) => void): Disposable {
@@ -92,7 +90,7 @@ export class NodeRuntime implements ContainerSource {
     } catch (error) {
       if (!signal.aborted) throw error;
     } finally {
-      [this.#cri, this.#watch] = [undefined, undefined];
+      [this.#cri, this.#watch, this.#source] = [undefined, undefined, undefined];
     }
   }
 
@@ -124,10 +122,12 @@ export class NodeRuntime implements ContainerSource {
   async #follow(cri: Cri, watch: ContainerWatch, signal: AbortSignal): Promise<void> {
     await watch.synced(signal);
     [this.#cri, this.#watch, this.#unavailable] = [cri, watch, undefined];
-    watch.onChange(({ container }) => {
-      for (const listener of this.#listeners) listener(this.#idOf(container));
-      this.#tellState();
+    this.#source = criSource(watch, this.#runtime.name, signal);
+    this.#source.subscribe((id) => {
+      for (const listener of this.#listeners) listener(id);
     });
+    // Also of those that do not run, which are no source of anything.
+    watch.onChange(() => this.#tellState());
     this.#synced.resolve();
     this.#tellState();
     for (;;) {
@@ -157,24 +157,5 @@ export class NodeRuntime implements ContainerSource {
 
   #tellState(): void {
     for (const listener of this.#stateListeners) listener();
-  }
-
-  #idOf({ id }: NodeContainer): string {
-    return `${this.#runtime.name}://${id}`;
-  }
-
-  #source(container: NodeContainer): SourceContainer | undefined {
-    const { process, root, pod, name } = container;
-    if (process === undefined || root === undefined) return undefined;
-    return {
-      id: this.#idOf(container),
-      name,
-      podName: pod.name,
-      podNamespace: pod.namespace,
-      podUid: pod.uid,
-      podIp: pod.ips[0] ?? '',
-      pid: process.pid,
-      root,
-    };
   }
 }

@@ -96,14 +96,16 @@ export class ManifestApplier {
     for (const turn of [...turns.keys()].toSorted((a, b) => a - b)) {
       for (const source of turns.get(turn) ?? []) {
         signal.throwIfAborted();
+        let shown: KubeObject = source.object;
         try {
           const one = await this.#declare(source, declared, signal);
+          shown = one.object;
           if (await this.#apply(one, whole, signal)) applied++;
         } catch (error) {
           if (signal.aborted || isUnreachable(error)) throw error;
           // What cannot be told apart from what was applied before is not deleted.
           if (!(error instanceof KubeError)) kept.add(source.file);
-          problems.push(...problemsOf(source, error));
+          problems.push(...problemsOf(source, shown, error));
         }
       }
     }

@@ -4,14 +4,18 @@
  * @module
  */
 import { KubeError } from '../kube/client-errors.ts';
-import { objectKey } from '../kube/object.ts';
+import { type KubeObject, objectKey } from '../kube/object.ts';
 import type { ManifestObject } from './document.ts';
 import type { Problem } from './problem.ts';
 
-/** One problem for each field that the server names, at least one. */
-export function problemsOf(source: ManifestObject, error: unknown): Problem[] {
+/**
+ * One problem for each field that the server names, at least one.
+ *
+ * @param sent the object with the namespace that it is in, where that is known.
+ */
+export function problemsOf(source: ManifestObject, sent: KubeObject, error: unknown): Problem[] {
   const { file, document, object } = source;
-  const shown = `${object.kind} ${objectKey(object)}`;
+  const shown = `${object.kind} ${objectKey(sent)}`;
   return reasonsOf(error).map(({ field, why }) => ({
     file,
     document,

@@ -12,8 +12,11 @@ export const mirrorUser = 'system:rampart:mirror';
 /** On each object of the mirror; of a pod, the id of its sandbox. */
 export const mirrorAnnotation = 'rampart.dev/mirror';
 
-/** The uid of the pod as the runtime has it: the API server gives objects their own. */
-export const runtimeUidAnnotation = 'rampart.dev/runtime-uid';
+/**
+ * The uid of the pod as the runtime has it: the API server gives objects their own. Where a kubelet mirrors its static
+ * pods it stands there too (pkg/kubelet/types, ConfigHashAnnotationKey).
+ */
+export const runtimeUidAnnotation = 'kubernetes.io/config.hash';
 
 export function isMirrored(object: JsonObject | undefined): boolean {
   return annotationOf(object, mirrorAnnotation) !== undefined;

@@ -145,7 +145,7 @@ suite('pods of the machine in the API', () => {
     assert.deepEqual(pod.metadata.annotations, {
       note: 'anything at all',
       [mirrorAnnotation]: 'sandbox-1',
-      'rampart.dev/runtime-uid': 'uid-1',
+      'kubernetes.io/config.hash': 'uid-1',
     });
     assert.equal(pod.spec?.nodeName, 'lab');
     assert.deepEqual(

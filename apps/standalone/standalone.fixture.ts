@@ -1,0 +1,129 @@
+/**
+ * `rampart standalone` as a user starts it, with kubectl beside it; for tests.
+ *
+ * @module
+ */
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { testMode } from '../../shared/sensor/sensor.fixture.ts';
+import type { KiveAlert } from '../../systems/file-access/alert.ts';
+
+export const rampart: string = new URL('../../bin/rampart', import.meta.url).pathname;
+const PATIENCE_MS = 60_000;
+
+export interface Ran {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** One process with a directory of its own; killed and removed at the end. */
+export class Standalone implements AsyncDisposable {
+  readonly directory = mkdtempSync(join(tmpdir(), 'rampart-standalone-test-'));
+  #child: ChildProcess | undefined;
+  #ended: Promise<unknown> = Promise.resolve();
+  stdout = '';
+  stderr = '';
+  #wake: (() => void) | undefined;
+
+  at(name: string): string {
+    return join(this.directory, name);
+  }
+
+  write(name: string, text: string): void {
+    writeFileSync(this.at(name), text);
+  }
+
+  /** Starts it and returns when its API serves. */
+  async start(...args: readonly string[]): Promise<void> {
+    const data = ['--data', this.at('data'), '--listen', '127.0.0.1:0', '--mode', testMode()];
+    [this.stdout, this.stderr] = ['', ''];
+    const child = spawn(rampart, ['standalone', ...data, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    this.#child = child;
+    this.#ended = once(child, 'close').then(() => this.#wake?.());
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      this.stdout += text;
+      this.#wake?.();
+    });
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      this.stderr += text;
+      this.#wake?.();
+    });
+    await this.untilSaid(/rampart: guarding this machine by|rampart: serving https/);
+  }
+
+  get pid(): number {
+    return this.#child?.pid ?? 0;
+  }
+
+  /** Whole lines of stdout. */
+  alerts(): KiveAlert[] {
+    return this.stdout
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => JSON.parse(line) as KiveAlert);
+  }
+
+  /** Resolves when something that it printed makes this hold. */
+  async until(holds: () => boolean): Promise<void> {
+    const patience = AbortSignal.timeout(PATIENCE_MS);
+    while (!holds()) {
+      if (this.#child?.exitCode !== null || patience.aborted) {
+        throw new Error(
+          `waited in vain (exit code ${this.#child?.exitCode}):\n${this.stderr}\n${this.stdout}`,
+        );
+      }
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#wake = resolve;
+      patience.addEventListener('abort', () => resolve(), { once: true });
+      await promise;
+    }
+  }
+
+  async untilSaid(pattern: RegExp): Promise<void> {
+    await this.until(() => pattern.test(this.stderr));
+  }
+
+  /** Runs kubectl, whatever it answers. */
+  kubectl(...args: readonly string[]): Ran {
+    const { status, stdout, stderr, error } = spawnSync(
+      'kubectl',
+      ['--kubeconfig', this.at('data/kubeconfig'), ...args],
+      {
+        encoding: 'utf8',
+        timeout: PATIENCE_MS,
+        // Its cache of the discovery would outlive the server.
+        env: { PATH: process.env['PATH'], HOME: this.directory },
+      },
+    );
+    if (error) throw error;
+    return { code: status, stdout: stdout.trimEnd(), stderr: stderr.trimEnd() };
+  }
+
+  /** Asks kubectl until it answers so. */
+  async kubectlUntil(args: readonly string[], holds: (ran: Ran) => boolean): Promise<Ran> {
+    const patience = AbortSignal.timeout(PATIENCE_MS);
+    for (;;) {
+      const ran = this.kubectl(...args);
+      if (holds(ran)) return ran;
+      if (patience.aborted)
+        throw new Error(`kubectl ${args.join(' ')}: ${ran.stdout}${ran.stderr}\n${this.stderr}`);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+
+  async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> {
+    this.#child?.kill(signal);
+    await this.#ended;
+    return this.#child?.exitCode ?? null;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop('SIGKILL');
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,151 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, rmSync } from 'node:fs';
+import { suite, test } from 'node:test';
+
+import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
+import { labObstacle } from '../../test/lab/obstacle.ts';
+import { startLab } from '../../test/lab/lab.ts';
+import { rampart, Standalone } from './standalone.fixture.ts';
+
+const policy = (name: string, path: string): string => `apiVersion: kivebpf.san7o.github.io/v1
+kind: KivePolicy
+metadata:
+  name: ${name}
+spec:
+  traps:
+    - path: ${path}
+      matchAny:
+        - matchLabels:
+            security-level: high
+`;
+
+/** None of this machine is to be spoken to. */
+const noRuntime = ['--cri-socket', '/nonexistent/rampart-test.sock'];
+
+suite('rampart standalone', { skip: sensorSkip }, () => {
+  test('serves its API without a container runtime, keeps what it has, and leaves stdout to alerts', async () => {
+    await using one = new Standalone();
+    await one.start(...noRuntime, '--node-name', 'here');
+    assert.match(one.stderr, /^rampart: kubeconfig \S+\/data\/kubeconfig$/m);
+    await one.untilSaid(/no pods of this machine are known yet/);
+    const crds = one.kubectl('get', 'crd', '-o', 'name').stdout;
+    assert.match(crds, /kivedata\.kivebpf\.san7o\.github\.io[^]*kivepolicies\.kivebpf\.san7o\.github\.io/);
+    await one.kubectlUntil(['get', 'node', 'here'], ({ stdout }) => /here\s+NotReady/.test(stdout));
+    assert.equal(one.kubectl('create', 'configmap', 'kept').code, 0);
+    assert.equal(await one.stop(), 0);
+    assert.equal(one.stdout, '');
+    assert.match(one.stderr, /rampart: stopped\n$/);
+    await one.start(...noRuntime, '--node-name', 'elsewhere');
+    assert.equal(one.kubectl('get', 'configmap', 'kept').code, 0);
+    // The machine has one name.
+    await one.kubectlUntil(['get', 'nodes', '-o', 'name'], ({ stdout }) => stdout === 'node/elsewhere');
+    assert.equal(await one.stop('SIGINT'), 0);
+  });
+
+  test('applies manifests, follows their edits, and tells what is wrong with them', async () => {
+    await using one = new Standalone();
+    mkdirSync(one.at('policies'));
+    one.write('policies/a.yaml', `${policy('first', '/secret')}---\n${policy('second', '/other')}`);
+    await one.start(...noRuntime, '-f', one.at('policies'));
+    const get = [
+      'get',
+      'kivepolicies',
+      '-o',
+      'jsonpath={range .items[*]}{.metadata.name}={.spec.traps[0].path} {end}',
+    ];
+    await one.kubectlUntil(get, ({ stdout }) => stdout === 'first=/secret second=/other');
+    one.write('policies/a.yaml', policy('first', '/edited'));
+    await one.kubectlUntil(get, ({ stdout }) => stdout === 'first=/edited');
+    one.write('policies/bad.yaml', `${policy('third', 'relative')}---\nspec: [\n`);
+    await one.untilSaid(
+      /bad\.yaml:7: document 1, KivePolicy default\/third, spec\.traps\[0\]\.path: Invalid value/,
+    );
+    await one.untilSaid(/bad\.yaml:\d+: document 2: no valid YAML/);
+    one.write('policies/bad.yaml', policy('third', '/absolute'));
+    await one.kubectlUntil(get, ({ stdout }) => stdout === 'first=/edited third=/absolute');
+    rmSync(one.at('policies/a.yaml'));
+    await one.kubectlUntil(get, ({ stdout }) => stdout === 'third=/absolute');
+    assert.equal(one.stderr.match(/no valid YAML/g)?.length, 1);
+    assert.equal(await one.stop(), 0);
+    // What was deleted while nobody looked is gone with the next start.
+    rmSync(one.at('policies/bad.yaml'));
+    await one.start(...noRuntime, '-f', one.at('policies'));
+    await one.kubectlUntil(get, ({ stdout }) => stdout === '');
+  });
+
+  for (const [what, args, pattern] of [
+    [
+      'a manifest that is not there',
+      ['-f', '/no/such/file.yaml'],
+      /cannot apply \/no\/such\/file\.yaml: ENOENT/,
+    ],
+    ['an empty path', ['-f', ''], /--file is empty/],
+    ['an empty directory', ['--data', ''], /--data is empty/],
+    ['a bad address', ['--listen', 'here'], /"here" is not an address/],
+  ] as const) {
+    test(`refuses ${what}`, () => {
+      const { status, stdout, stderr } = spawnSync(rampart, ['standalone', ...noRuntime, ...args], {
+        encoding: 'utf8',
+        timeout: 60_000,
+      });
+      assert.deepEqual({ status, stdout }, { status: 2, stdout: '' }, stderr);
+      assert.match(stderr, pattern);
+    });
+  }
+});
+
+suite('rampart standalone with real pods', { skip: sensorSkip || labObstacle() }, () => {
+  test('mirrors them read-only, and alerts what a policy asks for', async () => {
+    await using lab = await startLab();
+    await using one = new Standalone();
+    one.write('policy.yaml', policy('secrets', '/etc/shadow'));
+    await one.start('--cri-socket', lab.socketPath, '-f', one.at('policy.yaml'));
+    const pod = await lab.runPod({
+      name: 'nginx-pod',
+      namespace: 'shop',
+      labels: { 'security-level': 'high' },
+    });
+    const container = pod.containers.get('nginx');
+    assert.ok(container);
+    const running = await one.kubectlUntil(
+      ['get', 'pod', '-n', 'shop', 'nginx-pod', '-o', 'json'],
+      ({ code, stdout }) => code === 0 && stdout.includes('"phase": "Running"'),
+    );
+    const object = JSON.parse(running.stdout) as {
+      metadata: { labels: unknown };
+      status: { podIP: string; containerStatuses: { containerID: string; ready: boolean }[] };
+    };
+    assert.deepEqual(object.metadata.labels, { 'security-level': 'high' });
+    assert.equal(object.status.podIP, pod.ip);
+    assert.equal(object.status.containerStatuses[0]?.containerID, `containerd://${container.id}`);
+    for (const args of [
+      ['label', 'pod', '-n', 'shop', 'nginx-pod', 'security-level=low', '--overwrite'],
+      ['delete', 'pod', '-n', 'shop', 'nginx-pod', '--wait=false'],
+      ['delete', 'namespace', 'shop', '--wait=false'],
+    ]) {
+      const { code, stderr } = one.kubectl(...args);
+      assert.notEqual(code, 0);
+      assert.match(stderr, /\(?[Ff]orbidden\)?.*(read-only|pods of this machine)/);
+    }
+    await one.kubectlUntil(
+      ['get', 'kivedata', '-n', 'kivebpf-system', '-o', 'name'],
+      ({ stdout }) => stdout !== '',
+    );
+    await one.untilSaid(/guarding this machine by/);
+    // Until the loader has it: what is read before is not alerted.
+    for (let tries = 0; one.alerts().length === 0 && tries < 100; tries++) {
+      await lab.exec(container, ['cat', '/etc/shadow']);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    const [alert] = one.alerts();
+    assert.equal(alert?.['kive-policy-name'], 'secrets');
+    assert.equal(alert?.pod.name, 'nginx-pod');
+    assert.equal(alert?.pod.ip, pod.ip);
+    assert.equal(alert?.pod.container.id, `containerd://${container.id}`);
+    await lab.removePod(pod);
+    await one.kubectlUntil(['get', 'pods', '-A', '-o', 'name'], ({ stdout }) => stdout === '');
+    await one.kubectlUntil(['get', 'kivedata', '-A', '-o', 'name'], ({ stdout }) => stdout === '');
+    assert.equal(await one.stop(), 0);
+  });
+});
