@@ -11,36 +11,22 @@
  * @module
  */
 import type { KubeClient } from '../../shared/kube/client.ts';
-import { isAlreadyExists, isConflict, isNotFound } from '../../shared/kube/client-errors.ts';
 import { done, requeueAfter, type Result } from '../../shared/kube/controller.ts';
-import { isDeleting, removeFinalizer } from '../../shared/kube/finalizers.ts';
+import { isDeleting } from '../../shared/kube/finalizers.ts';
 import type { CacheChange, IndexedCache } from '../../shared/kube/indexed-cache.ts';
-import type { KubeObject } from '../../shared/kube/object.ts';
 import type { WorkQueue } from '../../shared/kube/workqueue.ts';
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import type { Logger } from '../../shared/observe/log.ts';
-import { type KiveData, kiveDataType, type KivePolicy } from './api.ts';
+import type { KiveData, KivePolicy } from './api.ts';
 import { containerIdOf, isPod, placeOf, type Pod } from './caches.ts';
 import type { FileState } from './container-files.ts';
 import type { ContainerSource, SourceContainer } from './container-source.ts';
-import { type DataChanges, desiredData, diffData, isOver } from './desired.ts';
-import {
-  type FoundFile,
-  type FoundOn,
-  kernelOf,
-  kiveDataFinalizer,
-  kiveDataNamespace,
-  kiveDataOf,
-  type NodeContainer,
-  nodeOf,
-} from './kive-data.ts';
+import { type WrittenEvent, writeChanges } from './data-writer.ts';
+import { desiredData, diffData, isOver } from './desired.ts';
+import { type FoundFile, type FoundOn, kiveDataOf, type NodeContainer, nodeOf } from './kive-data.ts';
 import { type CompiledTrap, compilePolicy, TrapIndex } from './matching.ts';
 import { kiveDataName } from './trap-id.ts';
 import { TouchedKeys } from './touched-keys.ts';
 import type { TrapFiles } from './trap-files.ts';
-
-/** What happened to a file, for people. */
-export type FileEvent = 'Watching' | 'FileReplaced' | 'FileMissing';
 
 export interface DiscoveryOptions {
   readonly client: KubeClient;
@@ -59,7 +45,11 @@ export interface DiscoveryOptions {
   readonly onFound: (names: Iterable<string>) => void;
   /** The keys of policies that {@link Discovery.viewOf} may say something else of. */
   readonly onPolicies: (keys: Iterable<string>) => void;
-  readonly onFile: (event: FileEvent, trap: CompiledTrap, container: NodeContainer) => void;
+  readonly onFile: (
+    event: WrittenEvent | 'FileMissing',
+    trap: CompiledTrap,
+    container: NodeContainer,
+  ) => void;
 }
 
 /** A trap that is for a container. */
@@ -77,8 +67,6 @@ interface Looked {
 }
 
 const nothing: Looked = { matched: [], files: new Map() };
-/** Writes of one container at a time: it has its turn of the connection, and no more. */
-const AT_A_TIME = 8;
 const BLOCKED_MS = 1000;
 
 /** Looks and writes; disposing it ends the looking. */
@@ -94,7 +82,6 @@ export class Discovery implements Disposable {
   readonly #podOfId = new Map<string, string>();
   readonly #touched: TouchedKeys;
   readonly #stack = new DisposableStack();
-  #complete = false;
 
   /** The caches and the source have to be synced. */
   constructor(options: DiscoveryOptions) {
@@ -115,7 +102,6 @@ export class Discovery implements Disposable {
     // What an earlier process of this node has found, in containers that are gone.
     for (const object of data.list()) this.#dataChanged(object);
     this.#touched.flush();
-    this.#complete = true;
   }
 
   /** The file that a KiveData of this node tells, as it is now; undefined when there is none of that name. */
@@ -149,14 +135,17 @@ export class Discovery implements Disposable {
 
   /** Writes what differs for one container. */
   readonly reconcile = async (id: string, signal: AbortSignal): Promise<Result> => {
-    const { data, on } = this.#options;
+    const { client, data, on, onFile } = this.#options;
     const { files } = this.#looked.get(id) ?? nothing;
     const changes = diffData(
       desiredData(files.values(), on),
       data.byIndex('place', placeOf(on.nodeName, id)),
       on.nodeName,
     );
-    await this.#write(changes, files, signal);
+    await writeChanges({ client, data, on, signal }, changes, (event, { metadata }) => {
+      const file = files.get(metadata.name ?? '');
+      if (file !== undefined) onFile(event, file.trap, file.container);
+    });
     // Its end is told by the cache; this is for when that is behind.
     return changes.blocked.length > 0 ? requeueAfter(BLOCKED_MS) : done;
   };
@@ -169,6 +158,7 @@ export class Discovery implements Disposable {
     const { containers, files, onFound, onPolicies, queue } = this.#options;
     const source = containers.get(id);
     const container = source && this.#nodeContainer(source);
+    if (source === undefined) this.#forgetPodOf(id);
     const traps =
       container === undefined || isOver(container.pod)
         ? []
@@ -264,16 +254,18 @@ export class Discovery implements Disposable {
     else ids.add(id);
   }
 
+  #forgetPodOf(id: string): void {
+    const podKey = this.#podOfId.get(id);
+    if (podKey === undefined) return;
+    this.#podOfId.delete(id);
+    const ids = this.#idsOfPod.get(podKey);
+    ids?.delete(id);
+    if (ids?.size === 0) this.#idsOfPod.delete(podKey);
+  }
+
   #podChanged({ key, type, object, previous }: CacheChange<Pod>): void {
     if (type === 'modified' && sameForTraps(object, previous)) return;
-    const ids = this.#idsOfPod.get(key);
-    for (const id of ids ?? []) {
-      this.touch(id);
-      if (this.#options.containers.get(id) !== undefined) continue;
-      ids?.delete(id);
-      this.#podOfId.delete(id);
-    }
-    if (ids?.size === 0) this.#idsOfPod.delete(key);
+    for (const id of this.#idsOfPod.get(key) ?? []) this.touch(id);
   }
 
   #policyChanged({ key, type, object, previous }: CacheChange<KivePolicy>): void {
@@ -293,89 +285,12 @@ export class Discovery implements Disposable {
 
   #dataChanged(data: KiveData): void {
     if (nodeOf(data) !== this.#options.on.nodeName) return;
-    // One that is gone from memory is to be written again, or to be followed by nothing.
-    if (this.#complete || !this.#looked.has(containerIdOf(data)))
-      this.#options.queue.add(containerIdOf(data));
-  }
-
-  async #write(
-    { create, update, remove }: DataChanges,
-    files: ReadonlyMap<string, FoundFile>,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { client, data, on, onFile } = this.#options;
-    const tell = (event: FileEvent, { metadata }: KiveData): void => {
-      const file = files.get(metadata.name ?? '');
-      if (file !== undefined) onFile(event, file.trap, file.container);
-    };
-    const steps: (() => Promise<void>)[] = [
-      ...create.map((wanted) => async () => {
-        // What was written is known at once: the next look must not write it again.
-        data.put(await client.create(kiveDataType, wanted, { signal }).catch(explain));
-        tell('Watching', wanted);
-      }),
-      ...update.map((wanted) => async () => {
-        const before = data.get(`${wanted.metadata.namespace}/${wanted.metadata.name}`);
-        data.put(await client.update(kiveDataType, wanted, { signal }));
-        const moved =
-          before?.spec.inodeNo !== wanted.spec.inodeNo || before?.spec.devId !== wanted.spec.devId;
-        if (moved) tell('FileReplaced', wanted);
-      }),
-      ...remove.map((stored) => async () => {
-        const { namespace, name = '', uid } = stored.metadata;
-        const preconditions = uid === undefined ? {} : { uid };
-        const answer = await client.delete(kiveDataType, { namespace, name }, { preconditions, signal });
-        if (isData(answer)) data.put(answer);
-        // The loader of another kernel ended with it, at the last boot.
-        if (kernelOf(stored) !== on.kernelId) {
-          await removeFinalizer(client, kiveDataType, stored, kiveDataFinalizer, { signal });
-        }
-      }),
-    ];
-    await inTurns(steps);
+    this.#options.queue.add(containerIdOf(data));
   }
 }
 
 function keyOf({ policyNamespace, policyName }: CompiledTrap): string {
   return `${policyNamespace}/${policyName}`;
-}
-
-/** Runs all, some at a time, also when one fails. @throws the first error that matters; what is gone is gone. */
-async function inTurns(steps: readonly (() => Promise<void>)[]): Promise<void> {
-  let next = 0;
-  let failed: unknown;
-  const work = async (): Promise<void> => {
-    for (let step; (step = steps[next++]) !== undefined;) {
-      try {
-        await step();
-      } catch (error) {
-        // Of two errors the one that is not an ordinary race says more.
-        const ordinary = isNotFound(error) || isConflict(error) || isAlreadyExists(error);
-        if (failed === undefined || !ordinary) failed = error;
-      }
-    }
-  };
-  await Promise.all(Array.from({ length: Math.min(AT_A_TIME, steps.length) }, work));
-  if (failed !== undefined && !isNotFound(failed)) throw failed as Error;
-}
-
-/** What is not found when something is created is the namespace. */
-function explain(error: unknown): never {
-  if (!isNotFound(error)) throw error;
-  throw new RampartError(errorCodes.NOT_FOUND, {
-    what: 'cannot write KiveData',
-    why: `the namespace ${kiveDataNamespace} or the resource is not there`,
-    next: `The operator creates the namespace; without it: kubectl create namespace ${kiveDataNamespace}`,
-    cause: error,
-  });
-}
-
-/** A deletion answers with the object while it has finalizers, else with a Status. */
-function isData(answer: unknown): answer is KiveData {
-  return (
-    (answer as KubeObject | undefined)?.kind === 'KiveData' &&
-    (answer as KubeObject).metadata?.deletionTimestamp !== undefined
-  );
 }
 
 function sameGeneration(now: KivePolicy, before: KivePolicy | undefined): boolean {

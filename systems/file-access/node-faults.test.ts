@@ -128,8 +128,13 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
         { namespace: 'default', name: 'a' },
         { type: 'merge', body: { metadata: { labels: { level } } } },
       );
+    const nodes = async () =>
+      (await cluster.getPolicy('p'))?.status?.nodes?.map(({ watchedFiles }) => watchedFiles);
+    await until('what the node says', async () => (await nodes())?.join() === '1');
     await label('low');
     await cluster.dataCount(0);
+    // There was an alert, so the node still has that to say.
+    await until('what the node says', async () => (await nodes())?.join() === '0');
     node.lines.length = 0;
     readByCat(join(root, 'secret.txt'));
     await label('high');

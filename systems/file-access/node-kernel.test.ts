@@ -48,6 +48,31 @@ suite('one loader for a kernel', { skip: sensorSkip }, () => {
     await until('the other', () => second.state()?.isLoader, loaderLease.retryPeriodMs * 3);
     const taken = await alertOf(second, join(a.root, 'secret.txt'), ({ pod }) => pod.name === 'a');
     assert.equal(taken.node.name, 'n1');
+
+    await cluster.deletePolicy('p');
+    // The agent of n1 is gone, so its part is not deleted; the operator would do it.
+    const [left] = await cluster.dataCount(1);
+    assert.equal(left?.metadata.annotations?.['node-name'], 'n1');
+  });
+
+  test('a loader that sees another holder of the lease ends at once, and leads again when that is gone', async () => {
+    await using cluster = await TestCluster.start();
+    const node = await cluster.startNode('n1');
+    const [a] = await cluster.createPod(node, { name: 'a', files });
+    assert.ok(a);
+    await cluster.createPolicy('p', trap);
+    await cluster.dataCount(1);
+    const file = join(a.root, 'secret.txt');
+    await alertOf(node, file, () => true);
+    const lease = { namespace: kiveDataNamespace, name: cluster.kernelId };
+    const body = { spec: { holderIdentity: 'somebody', leaseDurationSeconds: 2 } };
+    await cluster.client.patch(leases, lease, { type: 'merge', body });
+    await until('its end', () => node.state()?.isLoader === false);
+    node.lines.length = 0;
+    readByCat(file);
+    await until('to lead again', () => node.state()?.isLoader);
+    assert.deepEqual(node.lines, []);
+    await alertOf(node, file, () => true);
   });
 
   test('when its holder is killed another takes over, with the files of both', async () => {

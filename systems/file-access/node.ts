@@ -9,7 +9,6 @@ import { readFileSync } from 'node:fs';
 
 import type { KubeClient } from '../../shared/kube/client.ts';
 import { runController } from '../../shared/kube/controller.ts';
-import { referenceTo } from '../../shared/kube/event-object.ts';
 import { EventRecorder } from '../../shared/kube/event-recorder.ts';
 import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import type { KubeObject } from '../../shared/kube/object.ts';
@@ -18,18 +17,17 @@ import { WorkQueue } from '../../shared/kube/workqueue.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import type { Logger } from '../../shared/observe/log.ts';
 import type { SensorModeName } from '../../shared/sensor/modes.ts';
-import { kivePolicyType } from './api.ts';
 import { dataCache, podCache, policyCache, policyKeyOf, slimPod } from './caches.ts';
 import { allOrNone, type SharedMetrics, whenSynced } from './cluster.ts';
 import type { ContainerSource } from './container-source.ts';
 import type { Delivery } from './delivery/delivery.ts';
-import { Discovery, type FileEvent } from './discover.ts';
-import { kiveDataNamespace, type NodeContainer } from './kive-data.ts';
+import { Discovery } from './discover.ts';
+import { kiveDataNamespace } from './kive-data.ts';
 import { Loader, runLoaderElection } from './loader.ts';
 import type { PlanChanges, PlannedAlert } from './loader-plan.ts';
 import { LocalSensor } from './local-sensor.ts';
-import type { CompiledTrap } from './matching.ts';
 import { NodeAccessors } from './node-accessors.ts';
+import { NodeEvents } from './node-events.ts';
 import { NodeCounts, registerNodeMetrics } from './node-metrics.ts';
 import { NodeReporter } from './node-reporter.ts';
 import { TrapFiles } from './trap-files.ts';
@@ -74,8 +72,6 @@ const STOP_MS = 2000;
 /** What the sensor had no room for is tried again. */
 const RETRY_REFUSED_MS = 30_000;
 const SLOW_START_MS = 10_000;
-/** Events about lost accesses, for each loss. */
-const MAX_LOSS_EVENTS = 20;
 
 /** Which kernel runs here: the same for all nodes on it, another one after each boot. @throws {RampartError} `SYSTEM` */
 export function readKernelId(path = '/proc/sys/kernel/random/boot_id'): string {
@@ -142,54 +138,21 @@ export async function runFileAccessNode(options: FileAccessNodeOptions): Promise
       onBatchEnd: () => void (nowMs = 0),
       onLoss: (lost, stats) => {
         logger.error({ lost, stats }, 'accesses to watched files were lost');
-        tellLoss(lost);
+        told.lost(lost, lossOf());
       },
       onProblem: (err) => logger.error({ err }, 'a problem of the sensor'),
     }),
   );
-  const fileEvents: Readonly<Record<FileEvent, (path: string, where: string) => string>> = {
-    Watching: (path, where) => `${path} in ${where} is watched`,
-    FileReplaced: (path, where) => `${path} in ${where} is another file now; that one is watched`,
-    FileMissing: (path, where) => `${path} in ${where} is gone; it is watched as soon as it is there again`,
-  };
-  const tellFile = (event: FileEvent, trap: CompiledTrap, container: NodeContainer): void => {
-    const policy = policies.get(`${trap.policyNamespace}/${trap.policyName}`);
-    if (policy === undefined) return;
-    const { namespace = '', name = '' } = container.pod.metadata;
-    recorder.record({
-      regarding: referenceTo(kivePolicyType, policy),
-      type: event === 'FileMissing' ? 'Warning' : 'Normal',
-      reason: event,
-      action: 'Watch',
-      note: fileEvents[event](trap.path, `${namespace}/${name}/${container.name} on ${nodeName}`),
-    });
-  };
-  const tellLoss = (lost: number): void => {
-    const keys = new Set<string>();
-    for (const planned of loader?.plan.values() ?? []) {
-      const key = policyOf.get(planned);
-      if (key !== undefined) keys.add(key);
-      if (keys.size === MAX_LOSS_EVENTS) break;
-    }
-    for (const key of keys) {
-      const policy = policies.get(key);
-      if (policy === undefined) continue;
-      recorder.record({
-        regarding: referenceTo(kivePolicyType, policy),
-        type: 'Warning',
-        reason: 'AccessesLost',
-        action: 'Watch',
-        note: `${lost} accesses to watched files were lost on ${nodeName}, perhaps some of this policy`,
-      });
-    }
-  };
-
+  const told = new NodeEvents({ recorder, nodeName, policies });
   const containerQueue = cleanup.use(new WorkQueue());
   const deletionQueue = cleanup.use(new WorkQueue());
   const reportQueue = cleanup.use(new WorkQueue());
   let discovery: Discovery | undefined;
   let loader: Loader | undefined;
   let ready = false;
+  function* lossOf(): Iterable<string> {
+    for (const planned of loader?.plan.values() ?? []) yield policyOf.get(planned) ?? '';
+  }
   const tellState = (): void =>
     options.onState?.({ ready, isLoader: loader?.active === true, sensorMode: sensor.sensor.mode });
   const reporter = new NodeReporter({
@@ -278,7 +241,7 @@ export async function runFileAccessNode(options: FileAccessNodeOptions): Promise
       logger,
       onFound: (names) => loader?.touch(names),
       onPolicies: (keys) => reporter.touch(keys),
-      onFile: tellFile,
+      onFile: (event, trap, container) => told.file(event, trap, container),
     });
     running.use(found);
     discovery = found;

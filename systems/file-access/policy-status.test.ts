@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import type { KivePolicy } from './api.ts';
+import type { FileState } from './container-files.ts';
+import type { MatchedTrap } from './discover.ts';
+import { compilePolicy } from './matching.ts';
+import { nginxPod, policyOf, trapOn } from './policy.fixture.ts';
+import { clusterStatus, nodeStatus } from './policy-status.ts';
+import type { PolicyStatus } from './policy-status-schema.ts';
+
+const watched: FileState = { kind: 'watched', identity: { inode: 1n, device: 2, generation: 3 } };
+const waiting: FileState = { kind: 'waiting', why: '/secret.txt does not exist' };
+
+function policy(status?: PolicyStatus): KivePolicy {
+  const plain = policyOf('p', trapOn('/secret.txt'), trapOn('/etc/shadow'));
+  return {
+    ...plain,
+    metadata: { ...plain.metadata, generation: 4 },
+    ...(status && { status }),
+  };
+}
+
+/** The traps of the policy in so many containers, in this state. */
+function matched(containers: number, state: FileState): MatchedTrap[] {
+  return compilePolicy(policy()).traps.flatMap((trap) =>
+    Array.from({ length: containers }, (_, number) => ({
+      trap,
+      container: { id: `containerd://${number}`, name: 'nginx', pod: nginxPod },
+      state,
+    })),
+  );
+}
+
+suite('what a node says of a policy', () => {
+  test('nothing when it has no container for it and there was no alert', () => {
+    assert.equal(nodeStatus('n1', policy(), [], undefined), undefined);
+    assert.equal(nodeStatus('n1', policy(), [], 0)?.lastAlertTime, '1970-01-01T00:00:00Z');
+  });
+
+  test('containers once, files each', () => {
+    assert.deepEqual(nodeStatus('n1', policy(), matched(3, watched), undefined), {
+      name: 'n1',
+      observedGeneration: 4,
+      matchedContainers: 3,
+      watchedFiles: 6,
+      problemCount: 0,
+    });
+  });
+
+  test('the first problems, and how many there are', () => {
+    const status = nodeStatus('n1', policy(), matched(8, waiting), undefined);
+    assert.equal(status?.problemCount, 16);
+    assert.equal(status?.problems?.length, 10);
+    assert.deepEqual(status?.problems?.[0], {
+      trap: 0,
+      path: '/secret.txt',
+      container: 'default/nginx-pod/nginx',
+      message: '/secret.txt does not exist',
+    });
+  });
+});
+
+suite('what the operator says of a policy', () => {
+  const entry = (name: string, watchedFiles: number, problemCount = 0) => ({
+    name,
+    matchedContainers: 1,
+    watchedFiles,
+    problemCount,
+  });
+  const all = (): boolean => true;
+
+  test('a second look changes nothing', () => {
+    const first = clusterStatus(policy({ nodes: [entry('n1', 2)] }), all);
+    assert.equal(first.conditions?.[0]?.status, 'True');
+    assert.equal(clusterStatus(policy(first), all), first);
+  });
+
+  test('the last alert stays when its node goes', () => {
+    const before: PolicyStatus = {
+      nodes: [{ ...entry('n1', 1), lastAlertTime: '2026-11-21T10:00:00Z' }, entry('n2', 1)],
+    };
+    const both = clusterStatus(policy(before), all);
+    const one = clusterStatus(policy({ ...both }), (name) => name === 'n2');
+    assert.equal(one.lastAlertTime, '2026-11-21T10:00:00Z');
+    assert.deepEqual(
+      one.nodes?.map(({ name }) => name),
+      ['n2'],
+    );
+  });
+
+  test('ready is only what is watched as a whole', () => {
+    const reason = (status: PolicyStatus): string | undefined =>
+      clusterStatus(policy(status), all).conditions?.[0]?.reason;
+    assert.equal(reason({}), 'NoMatch');
+    assert.equal(reason({ nodes: [entry('n1', 0)] }), 'Watching');
+    assert.equal(reason({ nodes: [entry('n1', 1, 1)] }), 'FilesMissing');
+    const refused = policyOf('p', trapOn('not-absolute'), trapOn('/etc/shadow'));
+    const { conditions } = clusterStatus(refused, all);
+    assert.equal(conditions?.[0]?.reason, 'TrapsRefused');
+    assert.match(conditions?.[0]?.message ?? '', /spec\.traps\[0\].*The other 1 work\.$/);
+  });
+});
