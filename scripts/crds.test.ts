@@ -87,9 +87,10 @@ suite('manifests of custom resources', () => {
   test('written once, then in order; an edited, a missing and a stray manifest are named', async () => {
     using guard = tree(things);
     const path = 'systems/guard/crd/things.yaml';
+    const copy = 'deploy/crd/things.yaml';
     const file = join(guard.path, path);
-    assert.deepEqual(await differences(guard.path), [`${path}: is missing`]);
-    assert.deepEqual(await writeManifests(guard.path), [path]);
+    assert.deepEqual(await differences(guard.path), [`${path}: is missing`, `${copy}: is missing`]);
+    assert.deepEqual(await writeManifests(guard.path), [path, copy]);
     assert.deepEqual(await differences(guard.path), []);
     assert.deepEqual(await writeManifests(guard.path), []);
     const text = readFileSync(file, 'utf8');
@@ -105,11 +106,13 @@ suite('manifests of custom resources', () => {
     );
     const stray = join(guard.path, 'systems/guard/crd/old.yaml');
     writeFileSync(stray, text);
+    writeFileSync(join(guard.path, 'deploy/crd/old.yaml'), text);
+    const strays = ['deploy/crd/old.yaml', 'systems/guard/crd/old.yaml'];
     assert.deepEqual(
-      (await differences(guard.path)).at(-1),
-      'systems/guard/crd/old.yaml: no resource in api.ts has this manifest',
+      (await differences(guard.path)).slice(-2),
+      strays.map((one) => `${one}: no resource in api.ts has this manifest`),
     );
-    assert.deepEqual(await writeManifests(guard.path), [path, 'systems/guard/crd/old.yaml']);
+    assert.deepEqual(await writeManifests(guard.path), [path, ...strays]);
     assert.deepEqual(await differences(guard.path), []);
   });
 

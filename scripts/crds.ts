@@ -1,6 +1,7 @@
 /**
- * The manifests of our custom resources, `systems/<guard>/crd/*.yaml`, are made from the schemas in
- * `systems/<guard>/api.ts`, which the TypeScript types come from too. This checks that they are what the schemas say,
+ * The manifests of our custom resources, `systems/<guard>/crd/*.yaml` and their copies in `deploy/crd/` (a kustomization
+ * reads nothing outside of its directory), are made from the schemas in `systems/<guard>/api.ts`, which the TypeScript
+ * types come from too. This checks that they are what the schemas say,
  * or writes them.
  *
  *     node scripts/crds.ts            says which file differs, and where first; exit code 1
@@ -9,11 +10,14 @@
  * @module
  */
 import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 import { crdYaml } from '../shared/kube/crd/manifest.ts';
 import { isResource } from '../shared/kube/crd/resource.ts';
+
+/** Where nothing else is to be. */
+const written = ['systems/*/crd/*.yaml', 'deploy/crd/*.yaml'];
 
 /** What the schemas under `top` say: the text of each manifest, by its path from there. */
 export async function expectedManifests(top: string): Promise<Map<string, string>> {
@@ -29,15 +33,26 @@ export async function expectedManifests(top: string): Promise<Map<string, string
   return manifests;
 }
 
+/** Those and their copies for the cluster. */
+async function expectedFiles(top: string): Promise<Map<string, string>> {
+  const files = await expectedManifests(top);
+  for (const [path, text] of [...files]) {
+    const copy = join('deploy/crd', basename(path));
+    if (files.has(copy)) throw new Error(`two guards have resources called ${basename(path, '.yaml')}`);
+    files.set(copy, text);
+  }
+  return files;
+}
+
 /** How the files under `top` differ from what the schemas say, a line each. */
 export async function differences(top: string): Promise<string[]> {
-  const expected = await expectedManifests(top);
+  const expected = await expectedFiles(top);
   const problems: string[] = [];
   for (const [path, text] of expected) {
     const problem = firstDifference(readIfThere(join(top, path)), text);
     if (problem !== undefined) problems.push(`${path}${problem}`);
   }
-  for (const path of globSync('systems/*/crd/*.yaml', { cwd: top }).toSorted()) {
+  for (const path of globSync(written, { cwd: top }).toSorted()) {
     if (!expected.has(path)) problems.push(`${path}: no resource in api.ts has this manifest`);
   }
   return problems;
@@ -45,7 +60,7 @@ export async function differences(top: string): Promise<string[]> {
 
 /** Makes the files what the schemas say. Returns the paths of those that were changed. */
 export async function writeManifests(top: string): Promise<string[]> {
-  const expected = await expectedManifests(top);
+  const expected = await expectedFiles(top);
   const changed: string[] = [];
   for (const [path, text] of expected) {
     const file = join(top, path);
@@ -54,7 +69,7 @@ export async function writeManifests(top: string): Promise<string[]> {
     writeFileSync(file, text);
     changed.push(path);
   }
-  for (const path of globSync('systems/*/crd/*.yaml', { cwd: top }).toSorted()) {
+  for (const path of globSync(written, { cwd: top }).toSorted()) {
     if (expected.has(path)) continue;
     rmSync(join(top, path));
     changed.push(path);

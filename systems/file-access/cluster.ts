@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 
 import type { KubeClient } from '../../shared/kube/client.ts';
-import { isAlreadyExists } from '../../shared/kube/client-errors.ts';
+import { isAlreadyExists, isForbidden } from '../../shared/kube/client-errors.ts';
 import { type Clock, sleep, systemClock } from '../../shared/kube/clock.ts';
 import { type ControllerMetrics, createControllerMetrics } from '../../shared/kube/controller-metrics.ts';
 import { EventRecorder } from '../../shared/kube/event-recorder.ts';
@@ -103,10 +103,19 @@ async function ensureNamespace({
     } catch (error) {
       if (isAlreadyExists(error)) return;
       if (signal.aborted) return;
+      // Who may create none is told so before whether it is there.
+      if (isForbidden(error) && (await isThere(client, signal))) return;
       logger.warn({ err: error }, 'cannot see to the namespace of KiveData; trying again');
     }
     await sleep(clock, NAMESPACE_RETRY_MS, signal).catch(() => undefined);
   }
+}
+
+async function isThere(client: KubeClient, signal: AbortSignal): Promise<boolean> {
+  return await client.get(namespaces, { name: kiveDataNamespace }, { signal }).then(
+    () => true,
+    () => false,
+  );
 }
 
 /** While it leads. */
