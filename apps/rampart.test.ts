@@ -120,6 +120,17 @@ suite('the launcher', () => {
     await once(child, 'close');
     assert.equal(stdout, `${child.pid}\n${manifest.version}\n`);
   });
+
+  test('gives the API server less garbage to hold, and nobody else a flag', () => {
+    const env = {
+      ...process.env,
+      NODE_OPTIONS: '--import=data:text/javascript,console.log(process.execArgv.join())',
+    };
+    const flagsOf = (command: string): string | undefined =>
+      spawnSync(launcher, [command, '--help'], { encoding: 'utf8', env }).stdout.split('\n')[0];
+    assert.equal(flagsOf('apiserver'), '--max-semi-space-size=16,--heap-growing-percent=50');
+    assert.equal(flagsOf('watch'), '');
+  });
 });
 
 suite('how a failure is told', () => {
