@@ -1,0 +1,290 @@
+// deploy/ as a user applies it, and what its roles allow held against what the agent and the operator ask for.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+
+import { parseAllDocuments } from 'yaml';
+
+import { apiErrors } from '../../shared/apiserver/resources/api-error.ts';
+import { type ApiServer, startApiServer } from '../../shared/apiserver/server.ts';
+import type { ResourceRequest } from '../../shared/apiserver/verbs/request.ts';
+import { KubeClient } from '../../shared/kube/client.ts';
+import { isNotFound } from '../../shared/kube/client-errors.ts';
+import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';
+import { createLogger } from '../../shared/observe/log.ts';
+import { sensorSkip, testMode } from '../../shared/sensor/sensor.fixture.ts';
+import { kiveDataType, type KivePolicy, kivePolicyType } from '../../systems/file-access/api.ts';
+import type { ContainerSource, SourceContainer } from '../../systems/file-access/container-source.ts';
+import { clusterAccess } from '../cluster.ts';
+import { runClusterGuards } from '../operator/guards.ts';
+import { runNodeGuards } from './guards.ts';
+
+const deploy = new URL('../../deploy', import.meta.url).pathname;
+const namespace = 'kivebpf-system';
+
+interface Rule {
+  readonly apiGroups: readonly string[];
+  readonly resources: readonly string[];
+  readonly verbs: readonly string[];
+  readonly resourceNames?: readonly string[];
+}
+interface Manifest {
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+  readonly rules?: readonly Rule[];
+}
+
+function kustomized(): Manifest[] {
+  const { status, stdout, stderr } = spawnSync('kubectl', ['kustomize', deploy], { encoding: 'utf8' });
+  assert.equal(status, 0, stderr);
+  return parseAllDocuments(stdout).map((document) => document.toJS() as Manifest);
+}
+
+/** Each right once: `VERB RESOURCE.GROUP`, with ` in NAMESPACE` where it is for one only. */
+function rightsOf(name: string): Set<string> {
+  const rights = new Set<string>();
+  for (const { kind, metadata, rules = [] } of kustomized()) {
+    if (metadata.name !== name || !kind.endsWith('Role')) continue;
+    const where = kind === 'Role' ? ` in ${metadata.namespace}` : '';
+    for (const { apiGroups, resources, verbs, resourceNames = [''] } of rules) {
+      for (const group of apiGroups)
+        for (const resource of resources)
+          for (const verb of verbs)
+            for (const one of resourceNames)
+              rights.add(`${verb} ${resource}.${group}${one && ` ${one}`}${where}`);
+    }
+  }
+  return rights;
+}
+
+/** What would allow a request, from the narrowest. */
+function wantedFor({ verb, resource, subresource, namespace: where, name }: ResourceRequest): string[] {
+  const right = `${verb} ${resource.plural}${subresource === undefined ? '' : `/${subresource.name}`}.${resource.group}`;
+  return [`${right} ${name}`, ...(where === '' ? [] : [`${right} in ${where}`]), right];
+}
+
+async function until<T>(what: string, read: () => Promise<T | undefined | false>): Promise<T> {
+  const patience = AbortSignal.timeout(30_000);
+  for (;;) {
+    const value = await read();
+    if (value !== undefined && value !== false) return value;
+    assert.ok(!patience.aborted, `waited in vain for ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+/** A server with deploy/ in it, which allows the clients called so what their roles allow. */
+class Cluster implements AsyncDisposable {
+  readonly directory: string;
+  readonly server: ApiServer;
+  readonly used = new Map<string, Set<string>>();
+  readonly refused: string[] = [];
+  readonly #stack: AsyncDisposableStack;
+
+  private constructor(directory: string, server: ApiServer, stack: AsyncDisposableStack) {
+    [this.directory, this.server, this.#stack] = [directory, server, stack];
+    const rights = new Map(['rampart-agent', 'rampart-operator'].map((name) => [name, rightsOf(name)]));
+    const handle = server.verbs.handle.bind(server.verbs);
+    server.verbs.handle = (request) => {
+      const who = request.userAgent ?? '';
+      const allowed = rights.get(who);
+      if (allowed === undefined) return handle(request);
+      const wanted = wantedFor(request);
+      const right = wanted.find((one) => allowed.has(one));
+      if (right === undefined) {
+        this.refused.push(`${who}: ${wanted.at(-1)} (${request.namespace}/${request.name})`);
+        throw apiErrors.forbidden(request.resource, request.name, 'its role does not allow it');
+      }
+      const used = this.used.get(who) ?? new Set();
+      this.used.set(who, used.add(right));
+      return handle(request);
+    };
+  }
+
+  static async start(): Promise<Cluster> {
+    const stack = new AsyncDisposableStack();
+    const directory = mkdtempSync(join(tmpdir(), 'rampart-deploy-'));
+    stack.defer(() => rmSync(directory, { recursive: true, force: true }));
+    const server = await startApiServer({
+      dataDirectory: join(directory, 'data'),
+      memory: true,
+      listen: { host: '127.0.0.1', port: 0 },
+      version: '0.0.0',
+      logger: createLogger({ level: 'silent' }),
+    });
+    stack.use(server);
+    return new Cluster(directory, server, stack);
+  }
+
+  /** kubectl may take its time, and the server is in this process. */
+  async apply(): Promise<string[]> {
+    const { spawn } = await import('node:child_process');
+    const { text } = await import('node:stream/consumers');
+    const kubectl = spawn('kubectl', ['--kubeconfig', this.server.kubeconfig ?? '', 'apply', '-k', deploy], {
+      env: { PATH: process.env['PATH'], HOME: this.directory },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const [stdout, stderr] = await Promise.all([text(kubectl.stdout), text(kubectl.stderr)]);
+    assert.equal(stderr, '');
+    return stdout.trim().split('\n');
+  }
+
+  client(userAgent = 'test'): KubeClient {
+    return this.#stack.use(new KubeClient(clusterAccess(this.server.kubeconfig), { userAgent }));
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#stack.disposeAsync();
+  }
+}
+
+suite('deploy/', () => {
+  test('is applied as it is, and applied again changes nothing', async () => {
+    await using cluster = await Cluster.start();
+    const objects = kustomized().length;
+    const first = await cluster.apply();
+    assert.deepEqual(first.filter((line) => line.endsWith(' created')).length, objects, first.join('\n'));
+    const second = await cluster.apply();
+    assert.deepEqual(second.filter((line) => line.endsWith(' unchanged')).length, objects, second.join('\n'));
+  });
+
+  test('gives nobody more than a list of capabilities, and no way to write to the image', () => {
+    const pods = kustomized().filter(({ kind }) => kind === 'DaemonSet' || kind === 'Deployment');
+    assert.equal(pods.length, 2);
+    for (const pod of pods as unknown as { spec: { template: { spec: { containers: Container[] } } } }[]) {
+      for (const { securityContext } of pod.spec.template.spec.containers) {
+        const { privileged, allowPrivilegeEscalation, readOnlyRootFilesystem, capabilities } =
+          securityContext;
+        assert.deepEqual(
+          [privileged, allowPrivilegeEscalation, readOnlyRootFilesystem],
+          [false, false, true],
+        );
+        assert.deepEqual(capabilities.drop, ['ALL']);
+      }
+    }
+  });
+
+  test('allows what is asked for and no more', { skip: sensorSkip }, async () => {
+    await using cluster = await Cluster.start();
+    await cluster.apply();
+    const client = cluster.client();
+    const root = join(cluster.directory, 'root');
+    mkdirSync(root);
+    writeFileSync(join(root, 'secret'), 'x');
+    const pods: ResourceType = { group: '', version: 'v1', plural: 'pods', kind: 'Pod', namespaced: true };
+    const pod = await client.create(pods, {
+      metadata: { namespace: 'default', name: 'web' },
+      spec: { nodeName: 'here', containers: [{ name: 'main', image: 'none' }] },
+    } as KubeObject);
+    const status = { phase: 'Running', podIP: '10.0.0.9', podIPs: [{ ip: '10.0.0.9' }] };
+    await client.patch(
+      pods,
+      { namespace: 'default', name: 'web', subresource: 'status' },
+      { type: 'merge', body: { status } },
+    );
+    const container: SourceContainer = {
+      id: 'containerd://0123',
+      name: 'main',
+      podName: 'web',
+      podNamespace: 'default',
+      podUid: pod.metadata.uid ?? '',
+      podIp: '10.0.0.9',
+      pid: process.pid,
+      root,
+    };
+    const containers: ContainerSource = {
+      synced: Promise.resolve(),
+      list: () => [container],
+      get: (id) => (id === container.id ? container : undefined),
+      subscribe: () => ({ [Symbol.dispose]: () => undefined }),
+    };
+    const stop = new AbortController();
+    const common = { signal: stop.signal, logger: createLogger({ level: 'silent' }), metrics: undefined };
+    const running = Promise.all([
+      runClusterGuards({ ...common, client: cluster.client('rampart-operator') }),
+      runNodeGuards({
+        ...common,
+        client: cluster.client('rampart-agent'),
+        nodeName: 'here',
+        containers,
+        spoolDirectory: join(cluster.directory, 'spool'),
+        allowCallbacks: [],
+        sensorMode: testMode(),
+        sink: () => undefined,
+        onState: () => undefined,
+      }),
+    ]);
+    try {
+      const target = { namespace: 'default', name: 'p' };
+      const data = async (count: number): Promise<boolean> =>
+        (await client.list(kiveDataType, { namespace })).items.length === count;
+      await client.create(kivePolicyType, {
+        metadata: target,
+        spec: { traps: [{ path: '/secret', matchAny: [{ pod: 'web' }] }] },
+      });
+      await until('KiveData', () => data(1));
+      const isReady = ({ status: is }: KivePolicy): boolean =>
+        is?.conditions?.some(({ type, status: value }) => type === 'Ready' && value === 'True') === true;
+      await until('the policy to be ready', async () => isReady(await client.get(kivePolicyType, target)));
+      const events: ResourceType = {
+        group: 'events.k8s.io',
+        version: 'v1',
+        plural: 'events',
+        kind: 'Event',
+        namespaced: true,
+      };
+      await until('an event', async () => (await client.list(events)).items.length > 0);
+      await client.delete(kivePolicyType, target);
+      await until('the policy to go', () =>
+        client.get(kivePolicyType, target).then(
+          () => false,
+          (error: unknown) => isNotFound(error),
+        ),
+      );
+      await until('no KiveData', () => data(0));
+    } finally {
+      stop.abort();
+      await running;
+    }
+    // Without the right to create namespaces the operator goes on where it is there.
+    assert.deepEqual(
+      cluster.refused.filter((one) => !one.startsWith('rampart-operator: create namespaces')),
+      [],
+    );
+    const unused = ['rampart-agent', 'rampart-operator'].flatMap((who) =>
+      [...rightsOf(who)]
+        .filter((right) => cluster.used.get(who)?.has(right) !== true)
+        .map((right) => `${who}: ${right}`),
+    );
+    const surplus = unused.filter((right) => !onlySometimes.has(right));
+    assert.deepEqual(surplus, []);
+  });
+});
+
+interface Container {
+  readonly securityContext: {
+    readonly privileged: boolean;
+    readonly allowPrivilegeEscalation: boolean;
+    readonly readOnlyRootFilesystem: boolean;
+    readonly capabilities: { readonly drop: readonly string[] };
+  };
+}
+
+/** What this test does not bring about: conflicts, series of events, files that are replaced, pods and nodes that go. */
+const kiveDataOf = 'kivedata.kivebpf.san7o.github.io in kivebpf-system';
+const onlySometimes: ReadonlySet<string> = new Set([
+  `rampart-agent: get ${kiveDataOf}`,
+  `rampart-agent: update ${kiveDataOf}`,
+  'rampart-agent: patch events.events.k8s.io',
+  `rampart-operator: get ${kiveDataOf}`,
+  `rampart-operator: patch ${kiveDataOf}`,
+  `rampart-operator: delete ${kiveDataOf}`,
+  'rampart-operator: get kivepolicies.kivebpf.san7o.github.io',
+  'rampart-operator: get pods.',
+  'rampart-operator: get nodes.',
+  'rampart-operator: create events.events.k8s.io',
+  'rampart-operator: patch events.events.k8s.io',
+]);
