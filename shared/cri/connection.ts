@@ -3,23 +3,13 @@
  *
  * @module
  */
-import { connect as connectSocket } from 'node:net';
-
-import type { DescMethodStreaming, DescMethodUnary } from '@bufbuild/protobuf';
-import { Code, ConnectError, type Transport } from '@connectrpc/connect';
-import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
-
 import { errorCodes, RampartError } from '../observe/errors.ts';
-import { methodDescriptor } from './descriptors.ts';
+import { GrpcClient, GrpcError, grpcStatus } from './grpc.ts';
 import { type Input, type MethodName, methods, type Output } from './schema.ts';
+import { decode, encode } from './wire.ts';
 
 /** For a call that names no time. The runtime is on this machine, and its lists come from its memory. */
 export const DEFAULT_TIMEOUT_MS = 5_000;
-
-/** Never sent anywhere: gRPC wants an authority, and a socket has none. */
-const BASE_URL = 'http://localhost';
-/** containerd limits its answers to 16 MiB. */
-const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
 export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
@@ -38,25 +28,14 @@ export interface CallStats {
 /** One HTTP/2 session to the runtime, opened at the first call and again after it broke. */
 export class CriConnection implements Disposable {
   readonly socketPath: string;
-  readonly #sessions: Http2SessionManager;
-  readonly #transport: Transport;
+  readonly #client: GrpcClient;
   readonly #calls: Record<string, number> = {};
   readonly #failures: Record<string, number> = {};
   #disposed = false;
 
   constructor(socketPath: string) {
     this.socketPath = socketPath;
-    // No pings: grpc-go ends a session that sends them more often than every five minutes.
-    this.#sessions = new Http2SessionManager(BASE_URL, undefined, {
-      createConnection: () => connectSocket(socketPath),
-    });
-    this.#transport = createGrpcTransport({
-      baseUrl: BASE_URL,
-      sessionManager: this.#sessions,
-      acceptCompression: [],
-      readMaxBytes: MAX_ANSWER_BYTES,
-      binaryOptions: { readUnknownFields: false },
-    });
+    this.#client = new GrpcClient(socketPath);
   }
 
   /**
@@ -74,11 +53,13 @@ export class CriConnection implements Disposable {
     const { signal, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
     this.#begin(name, signal);
     try {
-      const method = methodDescriptor(name) as DescMethodUnary;
-      const answer = await this.#transport.unary(method, signal, timeoutMs, undefined, input);
-      return answer.message as unknown as Output<Name>;
+      let answer: Output<Name> | undefined;
+      // To its end: there the runtime tells whether it went well.
+      for await (const message of this.#send(name, input, signal, timeoutMs)) answer = message;
+      if (answer === undefined) throw new GrpcError(grpcStatus.INTERNAL, 'an answer without a message');
+      return answer;
     } catch (error) {
-      throw this.#explain(name, error, signal, timeoutMs);
+      throw this.#explain(name, error, signal);
     }
   }
 
@@ -93,12 +74,9 @@ export class CriConnection implements Disposable {
   ): AsyncGenerator<Output<Name>, void, void> {
     this.#begin(name, signal);
     try {
-      const method = methodDescriptor(name) as DescMethodStreaming;
-      // 0 is no timeout.
-      const answer = await this.#transport.stream(method, signal, 0, undefined, one(input));
-      for await (const message of answer.message) yield message as unknown as Output<Name>;
+      yield* this.#send(name, input, signal, undefined);
     } catch (error) {
-      throw this.#explain(name, error, signal, undefined);
+      throw this.#explain(name, error, signal);
     }
   }
 
@@ -109,7 +87,18 @@ export class CriConnection implements Disposable {
   /** Ends the session; calls under way fail with `DISPOSED`. */
   [Symbol.dispose](): void {
     this.#disposed = true;
-    this.#sessions.abort();
+    this.#client[Symbol.dispose]();
+  }
+
+  async *#send<Name extends MethodName>(
+    name: Name,
+    input: Input<Name>,
+    signal: AbortSignal | undefined,
+    timeoutMs: number | undefined,
+  ): AsyncGenerator<Output<Name>, void, void> {
+    const { service, input: inputName, output } = methods[name];
+    const answers = this.#client.call(`/${service}/${name}`, encode(inputName, input), { signal, timeoutMs });
+    for await (const answer of answers) yield decode(output, answer) as Output<Name>;
   }
 
   #begin(name: MethodName, signal: AbortSignal | undefined): void {
@@ -118,17 +107,10 @@ export class CriConnection implements Disposable {
     this.#calls[name] = (this.#calls[name] ?? 0) + 1;
   }
 
-  #explain(
-    name: MethodName,
-    error: unknown,
-    signal: AbortSignal | undefined,
-    timeoutMs: number | undefined,
-  ): unknown {
+  #explain(name: MethodName, error: unknown, signal: AbortSignal | undefined): unknown {
     if (signal?.aborted === true) return signal.reason;
     this.#failures[name] = (this.#failures[name] ?? 0) + 1;
-    return this.#disposed
-      ? this.#disposedError(name)
-      : runtimeError(ConnectError.from(error), name, this.socketPath, timeoutMs);
+    return this.#disposed ? this.#disposedError(name) : runtimeError(error, name, this.socketPath);
   }
 
   #disposedError(name: MethodName): RampartError {
@@ -138,41 +120,30 @@ export class CriConnection implements Disposable {
   }
 }
 
-async function* one<T>(value: T): AsyncGenerator<T, void, void> {
-  yield value;
-}
-
-function runtimeError(
-  error: ConnectError,
-  name: MethodName,
-  socketPath: string,
-  timeoutMs: number | undefined,
-): RampartError {
+function runtimeError(error: unknown, name: MethodName, socketPath: string): unknown {
+  // A message that cannot be read has an error of ours already.
+  if (!(error instanceof GrpcError)) return error;
   const what = `container runtime at ${socketPath}: ${name} failed`;
-  const why = error.rawMessage;
-  const parts = { what, why, cause: error };
-  if (error.code === Code.Unimplemented) {
+  const parts = { what, why: error.message, cause: error };
+  if (error.status === grpcStatus.UNIMPLEMENTED) {
     return new RampartError(errorCodes.UNSUPPORTED, {
       ...parts,
       next: `${methods[name].service} with this method is needed: containerd 1.6 or later, or CRI-O 1.23 or later`,
     });
   }
-  if (error.code === Code.NotFound) return new RampartError(errorCodes.NOT_FOUND, parts);
-  if (error.code === Code.DeadlineExceeded) {
-    return new RampartError(errorCodes.RUNTIME_UNREACHABLE, {
-      ...parts,
-      why: timeoutMs === undefined ? why : `no answer within ${timeoutMs} ms`,
-      next: 'Look at the log of the runtime and at how busy the machine is',
-    });
+  if (error.status === grpcStatus.NOT_FOUND) return new RampartError(errorCodes.NOT_FOUND, parts);
+  if (error.status === grpcStatus.UNAVAILABLE || error.status === grpcStatus.CANCELLED) {
+    return unreachableError(error, what, socketPath);
   }
-  // What breaks below gRPC has the error of the socket as its cause.
-  const isBroken = [Code.Unavailable, Code.Canceled, Code.Aborted].includes(error.code);
-  return isBroken || systemCode(error) !== undefined
-    ? unreachableError(error, what, socketPath)
+  return error.status === grpcStatus.DEADLINE_EXCEEDED
+    ? new RampartError(errorCodes.RUNTIME_UNREACHABLE, {
+        ...parts,
+        next: 'Look at the log of the runtime and at how busy the machine is',
+      })
     : new RampartError(errorCodes.RUNTIME, { ...parts, next: 'Look at the log of the runtime' });
 }
 
-function unreachableError(error: ConnectError, what: string, socketPath: string): RampartError {
+function unreachableError(error: GrpcError, what: string, socketPath: string): RampartError {
   const system = systemCode(error);
   if (system === 'EACCES' || system === 'EPERM') {
     const why = `${socketPath} may not be opened (${system})`;
@@ -183,7 +154,7 @@ function unreachableError(error: ConnectError, what: string, socketPath: string)
       ? 'there is no such socket'
       : system === 'ECONNREFUSED'
         ? 'nobody listens there'
-        : error.rawMessage;
+        : error.message;
   return new RampartError(errorCodes.RUNTIME_UNREACHABLE, {
     what,
     why,
@@ -192,9 +163,11 @@ function unreachableError(error: ConnectError, what: string, socketPath: string)
   });
 }
 
-function systemCode(error: ConnectError): string | undefined {
+function systemCode(error: GrpcError): string | undefined {
   for (let cause: unknown = error.cause; cause instanceof Error; cause = cause.cause) {
-    if ('code' in cause && typeof cause.code === 'string') return cause.code;
+    // Not ERR_HTTP2_STREAM_CANCEL and its like: the reason is below it.
+    if ('code' in cause && typeof cause.code === 'string' && /^E[A-Z0-9]+$/.test(cause.code))
+      return cause.code;
   }
   return undefined;
 }

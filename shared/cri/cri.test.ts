@@ -94,6 +94,38 @@ suite('client of the container runtime: failures', () => {
     assert.deepEqual(await cri.version(), { name: 'fake', version: '2' });
   });
 
+  test('an answer of many frames, and one that breaks off', async () => {
+    const containers = Array.from({ length: 5_000 }, (_, number) => ({
+      id: fakeId(number),
+      metadata: { name: `c${number}`, attempt: number },
+      labels: { number: String(number), text: 'x'.repeat(number % 100) },
+    }));
+    await using runtime = await new FakeRuntime().start({
+      ListContainers: () => ({ containers }),
+      GetContainerEvents: async function* () {
+        yield { containerId: fakeId(1) };
+        yield { containerId: fakeId(2) };
+        await never();
+      },
+    });
+    using cri = openCri({ socketPath: runtime.socketPath });
+    const listed = await cri.containers();
+    assert.deepEqual(
+      listed.map(({ id, name, attempt, labels }) => ({ id, metadata: { name, attempt }, labels })),
+      containers,
+    );
+    const seen: string[] = [];
+    const read = async (): Promise<void> => {
+      const events = cri.connection.stream('GetContainerEvents', {}, new AbortController().signal);
+      for await (const { containerId } of events) {
+        seen.push(containerId);
+        if (seen.length === 2) await runtime.stop();
+      }
+    };
+    await failure(errorCodes.RUNTIME_UNREACHABLE, read());
+    assert.deepEqual(seen, [fakeId(1), fakeId(2)]);
+  });
+
   test('disposed: calls under way and later ones say so', async () => {
     await using runtime = await new FakeRuntime().start({ Version: never });
     const cri = openCri({ socketPath: runtime.socketPath });

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { CriConnection } from './connection.ts';
-import { decode } from './descriptors.ts';
+import { decode } from './wire.ts';
 
 /**
  * Where the events come from: `cri` is the interface's own stream (containerd 1.7, CRI-O 1.26 and later), `containerd` the

@@ -12,7 +12,7 @@ import { join } from 'node:path';
 
 import { connectNodeAdapter } from '@connectrpc/connect-node';
 
-import { methodDescriptor } from './descriptors.ts';
+import { methodDescriptor } from './descriptors.fixture.ts';
 import type { MethodName } from './schema.ts';
 
 interface Context {
