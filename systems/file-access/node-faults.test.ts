@@ -143,6 +143,25 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
     await alertOf(node, join(root, 'secret.txt'), () => true);
   });
 
+  test('a static pod is known by the uid of the runtime, an address before the API has it', async () => {
+    await using cluster = await TestCluster.start();
+    const node = await cluster.startNode('n1');
+    const spec = { nodeName: 'n1', containers: [{ name: 'main', image: 'none' }] };
+    const metadata = {
+      name: 'etcd',
+      namespace: 'default',
+      annotations: { 'kubernetes.io/config.hash': 'f00d' },
+    };
+    await cluster.client.create(podType, { metadata, spec });
+    await cluster.createPolicy('p', { path: '/secret.txt', matchAny: [{ ip: '10.0.0.7' }] });
+    const asRuntime = (uid: string) => ({ metadata: { ...metadata, uid } });
+    cluster.startContainer(node, asRuntime('another'), 'main', '10.0.0.7', files);
+    const { id } = cluster.startContainer(node, asRuntime('f00d'), 'main', '10.0.0.7', files);
+    const [data] = await cluster.dataCount(1);
+    assert.equal(data?.metadata.annotations?.['container-id'], id);
+    assert.equal(data?.metadata.annotations?.['pod-ip'], '10.0.0.7');
+  });
+
   test('a match without an item is refused', async () => {
     await using cluster = await TestCluster.start();
     await assert.rejects(

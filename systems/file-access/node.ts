@@ -13,11 +13,11 @@ import { EventRecorder } from '../../shared/kube/event-recorder.ts';
 import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import type { KubeObject } from '../../shared/kube/object.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';
-import { WorkQueue } from '../../shared/kube/workqueue.ts';
+import type { WorkQueue } from '../../shared/kube/workqueue.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import type { Logger } from '../../shared/observe/log.ts';
 import type { SensorModeName } from '../../shared/sensor/modes.ts';
-import { dataCache, podCache, policyCache, policyKeyOf, slimPod } from './caches.ts';
+import { dataCache, keyQueue, podCache, policyCache, policyKeyOf, slimPod } from './caches.ts';
 import { allOrNone, type SharedMetrics, whenSynced } from './cluster.ts';
 import type { ContainerSource } from './container-source.ts';
 import type { Delivery } from './delivery/delivery.ts';
@@ -47,7 +47,7 @@ export interface FileAccessNodeOptions {
   };
   /** Takes each alert as one line of JSON, without a newline. It must not wait: `LineWriter.write`. */
   readonly sink: (line: string) => unknown;
-  /** Takes alerts of traps with a callback too. Without it they are lines only, and that is logged. */
+  /** Takes alerts of traps with a callback too. Without it they are lines only. */
   readonly delivery?: Pick<Delivery, 'enqueue'>;
   /** Stops it: nothing is in the kernel then, and the lease is given back. */
   readonly signal: AbortSignal;
@@ -144,9 +144,9 @@ export async function runFileAccessNode(options: FileAccessNodeOptions): Promise
     }),
   );
   const told = new NodeEvents({ recorder, nodeName, policies });
-  const containerQueue = cleanup.use(new WorkQueue());
-  const deletionQueue = cleanup.use(new WorkQueue());
-  const reportQueue = cleanup.use(new WorkQueue());
+  const containerQueue = cleanup.use(keyQueue());
+  const deletionQueue = cleanup.use(keyQueue());
+  const reportQueue = cleanup.use(keyQueue());
   let discovery: Discovery | undefined;
   let loader: Loader | undefined;
   let ready = false;

@@ -19,10 +19,9 @@ import {
 import type { ControllerMetrics } from '../../shared/kube/controller-metrics.ts';
 import { hasFinalizer, isDeleting, removeFinalizer } from '../../shared/kube/finalizers.ts';
 import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
-import { WorkQueue } from '../../shared/kube/workqueue.ts';
 import type { Logger } from '../../shared/observe/log.ts';
 import { type KiveData, kiveDataType, type KivePolicy } from './api.ts';
-import { type Node, nodeType, type Pod, podType, policyKeyOf } from './caches.ts';
+import { keyQueue, type Node, nodeType, type Pod, podType, policyKeyOf } from './caches.ts';
 import { kiveDataFinalizer, nodeOf, podOf } from './kive-data.ts';
 import { type ClusterView, type StaleReason, staleReason } from './stale-data.ts';
 
@@ -58,7 +57,7 @@ const AGAIN_MS = 1000;
 export async function runPodController(options: PodControllerOptions): Promise<void> {
   const { data, pods, nodes, policies, signal, logger, metrics } = options;
   const controller = new PodController(options);
-  using queue = new WorkQueue();
+  using queue = keyQueue();
   using stack = new DisposableStack();
   const addAll = (index: string, value: string): void => {
     for (const key of data.keysByIndex(index, value)) queue.add(key);

@@ -12,10 +12,9 @@ import { referenceTo } from '../../shared/kube/event-object.ts';
 import type { EventRecorder } from '../../shared/kube/event-recorder.ts';
 import { addFinalizer, hasFinalizer, isDeleting, removeFinalizer } from '../../shared/kube/finalizers.ts';
 import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
-import { WorkQueue } from '../../shared/kube/workqueue.ts';
 import type { Logger } from '../../shared/observe/log.ts';
 import { type KiveData, type KivePolicy, kivePolicyType } from './api.ts';
-import { type Node, policyKeyOf } from './caches.ts';
+import { keyQueue, type Node, policyKeyOf } from './caches.ts';
 import { kivePolicyFinalizer } from './kive-data.ts';
 import { compilePolicy } from './matching.ts';
 import { clusterStatus, statusOf } from './policy-status.ts';
@@ -42,7 +41,7 @@ const PACE_MS = 500;
 export async function runPolicyController(options: PolicyControllerOptions): Promise<void> {
   const { policies, data, nodes, signal, logger, metrics } = options;
   const controller = new PolicyController(options);
-  using queue = new WorkQueue();
+  using queue = keyQueue();
   using stack = new DisposableStack();
   stack.use(policies.subscribe(({ key }) => queue.add(key)));
   stack.use(
