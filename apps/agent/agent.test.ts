@@ -1,0 +1,157 @@
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { suite, test } from 'node:test';
+
+import { sensorSkip, testMode } from '../../shared/sensor/sensor.fixture.ts';
+import type { KiveAlert } from '../../systems/file-access/alert.ts';
+import { startLab } from '../../test/lab/lab.ts';
+import { labObstacle } from '../../test/lab/obstacle.ts';
+import { rampart, RampartProcess, TemporaryDirectory } from '../apiserver/rampart-process.fixture.ts';
+
+const deploy = new URL('../../deploy', import.meta.url).pathname;
+
+async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
+  const patience = AbortSignal.timeout(60_000);
+  while (!(await holds())) {
+    assert.ok(!patience.aborted, `waited in vain for ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+suite('rampart agent and rampart operator', () => {
+  for (const [what, args, pattern] of [
+    ['an agent without a node', ['agent'], /name of this node is not known\. Set NODE_NAME/],
+    ['an agent without a cluster', ['agent', '--node-name', 'n'], /no Kubernetes API server is named/],
+    ['an operator without a cluster', ['operator'], /no Kubernetes API server is named/],
+    [
+      'a kubeconfig that is not there',
+      ['operator', '--kubeconfig', '/no/such/file'],
+      /no\/such\/file|no Kubernetes API/,
+    ],
+  ] as const) {
+    test(`refused: ${what}`, () => {
+      const env = { PATH: process.env['PATH'], HOME: '/nonexistent' };
+      const { status, stdout, stderr } = spawnSync(rampart, [...args], {
+        encoding: 'utf8',
+        env,
+        timeout: 60_000,
+      });
+      assert.deepEqual({ status, stdout }, { status: 2, stdout: '' }, stderr);
+      assert.match(stderr, pattern);
+    });
+  }
+});
+
+suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
+  test('alerts reach stdout and the callback, with what deploy/ installs and nothing else', async () => {
+    using directory = new TemporaryDirectory();
+    const posted: KiveAlert[] = [];
+    const receiver = createServer((request, response) => {
+      let body = '';
+      request.setEncoding('utf8').on('data', (part: string) => (body += part));
+      request.on('end', () => {
+        posted.push(JSON.parse(body) as KiveAlert);
+        response.writeHead(202).end();
+      });
+    }).listen(0, '127.0.0.1');
+    await once(receiver, 'listening');
+    await using stack = new AsyncDisposableStack();
+    stack.defer(() => void receiver.close());
+    const { port } = receiver.address() as AddressInfo;
+    const server = stack.use(
+      await RampartProcess.apiServer('--data', directory.at('data'), '--listen', '127.0.0.1:0'),
+    );
+    const kubeconfig = await server.ready;
+    const kubectl = (args: readonly string[], input = ''): string => {
+      const { status, stdout, stderr } = spawnSync('kubectl', ['--kubeconfig', kubeconfig, ...args], {
+        input,
+        encoding: 'utf8',
+        env: { PATH: process.env['PATH'], HOME: directory.path },
+      });
+      assert.equal(status, 0, stderr);
+      return stdout.trim();
+    };
+    kubectl(['apply', '-k', deploy]);
+    const lab = stack.use(await startLab());
+    const pod = await lab.runPod({ name: 'nginx-pod', labels: { 'security-level': 'high' } });
+    const container = pod.containers.get('nginx');
+    assert.ok(container);
+    // As a kubelet mirrors what it has not from the API.
+    const annotations = { 'kubernetes.io/config.hash': pod.uid };
+    const metadata = {
+      name: 'nginx-pod',
+      namespace: 'default',
+      labels: { 'security-level': 'high' },
+      annotations,
+    };
+    const spec = { nodeName: 'n1', containers: [{ name: 'nginx', image: 'lab' }] };
+    kubectl(['create', '-f', '-'], JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata, spec }));
+    const status = { status: { phase: 'Running', podIP: pod.ip } };
+    kubectl([
+      'patch',
+      'pod',
+      'nginx-pod',
+      '--subresource=status',
+      '--type=merge',
+      '-p',
+      JSON.stringify(status),
+    ]);
+
+    const operator = stack.use(
+      new RampartProcess(['operator', '--kubeconfig', kubeconfig, '--metrics', '0']),
+    );
+    const agent = spawn(
+      rampart,
+      [
+        ...['agent', '--node-name', 'n1', '--cri-socket', lab.socketPath, '--spool', directory.at('spool')],
+        ...['--mode', testMode(), '--metrics', '0', '--allow-callback', '127.0.0.1'],
+      ],
+      { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, KUBECONFIG: kubeconfig } },
+    );
+    const ended = once(agent, 'close');
+    stack.defer(async () => {
+      agent.kill('SIGKILL');
+      await ended;
+    });
+    let [stdout, stderr] = ['', ''];
+    agent.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+    agent.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+
+    const trap = {
+      path: '/etc/shadow',
+      callback: `http://127.0.0.1:${port}/`,
+      matchAny: [{ matchLabels: { 'security-level': 'high' } }],
+    };
+    const policy = { metadata: { name: 'p' }, spec: { traps: [trap] } };
+    kubectl(
+      ['apply', '-f', '-'],
+      JSON.stringify({ apiVersion: 'kivebpf.san7o.github.io/v1', kind: 'KivePolicy', ...policy }),
+    );
+    kubectl(['wait', '--for=condition=Ready', 'kivepolicy/p', '--timeout=60s']);
+    // Until the agent is the loader of this kernel, what is read is not alerted.
+    await until('an alert', async () => {
+      await lab.exec(container, ['cat', '/etc/shadow']);
+      return posted.length > 0;
+    });
+    const lines = stdout
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => JSON.parse(line) as KiveAlert);
+    assert.equal(posted[0]?.node.name, 'n1');
+    assert.equal(posted[0]?.pod.container.id, `containerd://${container.id}`);
+    assert.deepEqual(lines[0], posted[0]);
+    const url = /metrics on (\S+)\/metrics/.exec(stderr)?.[1] ?? '';
+    assert.equal(await (await fetch(`${url}/healthz`)).text(), 'ok\n');
+    assert.match(await (await fetch(`${url}/metrics`)).text(), /^rampart_agent_ready 1$/m);
+
+    kubectl(['delete', 'kivepolicy', 'p', '--timeout=60s']);
+    await until('no KiveData', () => kubectl(['get', 'kivedata', '-A', '-o', 'name']) === '');
+    agent.kill('SIGTERM');
+    assert.deepEqual(await ended, [0, null], stderr);
+    const { code } = await operator.stop();
+    assert.equal(code, 0);
+  });
+});
