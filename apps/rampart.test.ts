@@ -145,6 +145,8 @@ suite('how a failure is told', () => {
     DISPOSED: 1,
     API: 1,
     API_UNREACHABLE: 1,
+    RUNTIME: 1,
+    RUNTIME_UNREACHABLE: 1,
     EXISTS: 1,
     NOT_FOUND: 1,
     CONFLICT: 1,
