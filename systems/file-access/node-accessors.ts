@@ -20,7 +20,8 @@ export class NodeAccessors implements Disposable {
 
   constructor(source: ContainerSource) {
     this.#source = source;
-    this.#hostMountNamespace = mountNamespace('/proc/1') ?? 0;
+    // A sandbox may close the first process even to root; then who runs this on the machine itself is the host.
+    this.#hostMountNamespace = mountNamespace('/proc/1') ?? mountNamespace('/proc/self') ?? 0;
     this.index = new AccessorIndex(this.#hostMountNamespace);
     this.#subscription = source.subscribe((id) => this.#follow(id));
     for (const { id } of source.list()) this.#follow(id);
