@@ -12,18 +12,21 @@ import type { NodeRuntime } from '../agent/node-runtime.ts';
 interface Ending {
   readonly startedMs: number;
   readonly finishedMs: number;
-  readonly exitCode: number;
+  readonly exitCode: number | undefined;
 }
 
 const ASK_MS = 2_000;
+/** Where containers end all the time, what is known is told nevertheless. */
+const PATIENCE_MS = 1_000;
 
 /** Tells `tell` the state of the machine, now and after each change, until it is disposed. */
 export class MachinePods implements Disposable {
   readonly #runtime: NodeRuntime;
   readonly #tell: (state: MachineState) => void;
   readonly #subscription: Disposable;
-  /** By id; a promise that is under way counts as none. */
+  /** By id. */
   readonly #endings = new Map<string, Ending | 'asking'>();
+  #waitingSinceMs: number | undefined;
 
   constructor(runtime: NodeRuntime, tell: (state: MachineState) => void) {
     this.#runtime = runtime;
@@ -49,6 +52,12 @@ export class MachinePods implements Disposable {
     for (const { id, state: is } of containers) {
       if (is === 'exited' && !this.#endings.has(id)) void this.#ask(cri, id);
     }
+    // How a container has ended decides what it was; the answer is a matter of milliseconds.
+    const now = performance.now();
+    this.#waitingSinceMs = [...this.#endings.values()].includes('asking')
+      ? (this.#waitingSinceMs ?? now)
+      : undefined;
+    if (this.#waitingSinceMs !== undefined && now - this.#waitingSinceMs < PATIENCE_MS) return;
     const pods = Map.groupBy(containers, ({ pod }) => pod.id);
     this.#tell({
       runtimeVersion: `${name}://${version}`,
@@ -58,16 +67,18 @@ export class MachinePods implements Disposable {
 
   async #ask(cri: Cri, id: string): Promise<void> {
     this.#endings.set(id, 'asking');
+    let ending: Ending = { startedMs: 0, finishedMs: 0, exitCode: undefined };
     try {
       const { status } = await cri.call('ContainerStatus', { containerId: id }, { timeoutMs: ASK_MS });
-      if (status === undefined) return;
-      const { startedAt, finishedAt, exitCode } = status;
-      this.#endings.set(id, { startedMs: ms(startedAt), finishedMs: ms(finishedAt), exitCode });
-      this.#changed();
+      if (status !== undefined) {
+        const { startedAt, finishedAt, exitCode } = status;
+        ending = { startedMs: ms(startedAt), finishedMs: ms(finishedAt), exitCode };
+      }
     } catch {
-      // Gone meanwhile, or the runtime does not answer: asked again with the next change.
-      this.#endings.delete(id);
+      // Gone meanwhile, or the runtime does not answer: then it is not known how it ended.
     }
+    this.#endings.set(id, ending);
+    this.#changed();
   }
 
   #podOf(containers: readonly NodeContainer[], runtime: string): MachinePod {

@@ -148,4 +148,42 @@ suite('rampart standalone with real pods', { skip: sensorSkip || labObstacle() }
     await one.kubectlUntil(['get', 'kivedata', '-A', '-o', 'name'], ({ stdout }) => stdout === '');
     assert.equal(await one.stop(), 0);
   });
+
+  test('init containers, restarts, containers that come later, pods that end', async () => {
+    await using lab = await startLab();
+    await using one = new Standalone();
+    await one.start('--cri-socket', lab.socketPath);
+    const pod = await lab.runPod({
+      name: 'many',
+      initContainers: [{ name: 'prepare', command: ['true'] }],
+      containers: [{ name: 'first' }],
+    });
+    const get = (path: string): string[] => ['get', 'pod', 'many', '-o', `jsonpath={${path}}`];
+    await one.kubectlUntil(
+      get('.status.initContainerStatuses[0].state.terminated.reason'),
+      ({ stdout }) => stdout === 'Completed',
+    );
+    assert.equal(one.kubectl(...get('.spec.containers[*].name')).stdout, 'first');
+    const uid = one.kubectl(...get('.metadata.uid')).stdout;
+    await lab.restartContainer(pod, 'first');
+    await one.kubectlUntil(
+      get('.status.containerStatuses[0].restartCount}/{.status.containerStatuses[0].ready'),
+      ({ stdout }) => stdout === '1/true',
+    );
+    await lab.addContainer(pod, { name: 'debug' });
+    await one.kubectlUntil(
+      get('.status.ephemeralContainerStatuses[0].name'),
+      ({ stdout }) => stdout === 'debug',
+    );
+    assert.equal(one.kubectl(...get('.metadata.uid')).stdout, uid);
+    // The runtime is away and comes back: pods stay as they were.
+    await lab.stopRuntime();
+    assert.equal(one.kubectl(...get('.status.phase')).stdout, 'Running');
+    await lab.startRuntime();
+    await lab.stopPod(pod);
+    await one.kubectlUntil(
+      get('.status.phase'),
+      ({ stdout }) => stdout === 'Failed' || stdout === 'Succeeded',
+    );
+  });
 });

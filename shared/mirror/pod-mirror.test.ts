@@ -237,6 +237,20 @@ suite('pods of the machine in the API', () => {
     assert.equal(second.spec?.ephemeralContainers?.[0]?.name, 'debug');
   });
 
+  test('an init container that is seen before the others', async () => {
+    await using machine = await Machine.start();
+    const running = container('init', { createdMs: at + 100 });
+    machine.tell(machinePod({ containers: [running] }));
+    await machine.podWhen(({ status }) => status?.phase === 'Running');
+    const ended = { ...running, state: 'exited', finishedMs: at + 500 } as const;
+    machine.tell(machinePod({ containers: [ended, container('nginx')] }));
+    const pod = await machine.podWhen(({ spec }) => spec?.initContainers?.[0]?.name === 'init');
+    assert.deepEqual(
+      pod.spec?.containers.map(({ name }) => name),
+      ['nginx'],
+    );
+  });
+
   test('pods that are gone or have become others', async () => {
     await using machine = await Machine.start();
     machine.tell(machinePod());

@@ -15,7 +15,7 @@ import type { MachinePod, MachineState } from './machine-pod.ts';
 import { annotationOf, isMirrored, runtimeUidAnnotation } from './mirrored.ts';
 import { mergedStatus, withMetadata } from './merge.ts';
 import { desiredNode, type NodeFacts } from './node-object.ts';
-import { canBeMirrored, desiredPod } from './pod-object.ts';
+import { canBeMirrored, desiredPod, isOutgrown } from './pod-object.ts';
 
 export interface PodMirrorOptions {
   /** In the name of `mirrorUser`. */
@@ -129,7 +129,7 @@ export class PodMirror {
     const resource = this.#resource('pods');
     const place = { namespace: pod.namespace, name: pod.name };
     let old = found;
-    if (old !== undefined && (!isMirrored(old) || !isSamePod(old, pod))) {
+    if (old !== undefined && (!isMirrored(old) || !isSamePod(old, pod) || isOutgrown(pod, old))) {
       if (!isMirrored(old)) {
         logger.warn(
           { pod: keyOf(old) },

@@ -88,6 +88,17 @@ export function desiredPod(pod: MachinePod, place: PodPlace, old: JsonObject | u
   };
 }
 
+/**
+ * Whether the object is better made anew: containers have come after others that have all ended, which were init
+ * containers, as it shows now. Nothing that runs is forgotten for a moment by that.
+ */
+export function isOutgrown(pod: MachinePod, old: JsonObject): boolean {
+  const known = knownContainers(old);
+  const latest = [...latestOf(pod.containers).values()];
+  const isNew = ({ name }: MachineContainer): boolean => !known.has(name);
+  return latest.some(isNew) && latest.every((one) => isNew(one) || one.state === 'exited');
+}
+
 /** The newest container of each name, in the order in which the names first came. */
 function latestOf(containers: readonly MachineContainer[]): ReadonlyMap<string, MachineContainer> {
   const latest = new Map<string, MachineContainer>();
