@@ -6,7 +6,7 @@
  * @module
  */
 import { spawnSync } from 'node:child_process';
-import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -145,8 +145,12 @@ class HookBench {
     const perSyscall = this.#build.bpfObject('per_syscall');
     const variants: readonly (readonly [string, () => Attached])[] = [
       ['probe reads only', () => Attached.probeReads(probeReads)],
-      ['tracepoints of the opens', () => Attached.perSyscall(perSyscall, false)],
-      ['tracepoints of all file calls', () => Attached.perSyscall(perSyscall, true)],
+      ...(hasTracefs()
+        ? ([
+            ['tracepoints of the opens', () => Attached.perSyscall(perSyscall, false)],
+            ['tracepoints of all file calls', () => Attached.perSyscall(perSyscall, true)],
+          ] as const)
+        : []),
     ];
     return variants.map(([label, attach]) => async () => {
       using attached = attach();
@@ -244,6 +248,11 @@ class HookBench {
       rows: loopNames.flatMap((name) => sorted.map((label) => this.#row(name, label))),
       verdicts: this.#verdicts(),
       notes: [
+        ...(hasTracefs()
+          ? []
+          : [
+              'Without tracefs one tracepoint per system call could not be measured: mount -t tracefs nodev /sys/kernel/tracing',
+            ]),
         `${this.#options.rounds} rounds; of each round and configuration the best of many bursts of about 1 ms; medians over the rounds.`,
         'spread: from the lowest to the 9th decile of the rounds. added: what this adds to "off", as a multiple of what empty programs add.',
         ...(this.#foreign > 0
@@ -281,4 +290,9 @@ class HookBench {
       },
     ];
   }
+}
+
+/** Where perf events find their tracepoints (libbpf, tracefs_path). */
+function hasTracefs(): boolean {
+  return existsSync('/sys/kernel/tracing/events') || existsSync('/sys/kernel/debug/tracing/events');
 }
