@@ -11,6 +11,7 @@ import { Agent, request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { setTimeout as delay } from 'node:timers/promises';
 
 import { parse } from 'yaml';
 
@@ -127,8 +128,16 @@ export class RestartedServer implements AsyncDisposable {
 
   /** Returns the first line of stdout. Later `args` come after those that are always given. */
   async start(...args: string[]): Promise<string> {
-    this.#current = new RampartProcess(['apiserver', ...this.#args, ...args]);
-    return await this.#current.ready;
+    for (let attempt = 1; ; attempt++) {
+      this.#current = new RampartProcess(['apiserver', ...this.#args, ...args]);
+      try {
+        return await this.#current.ready;
+      } catch (error) {
+        // For as long as nobody listens there, the port may be the near end of a connection of any other process.
+        if (attempt === 60 || !String(error).includes('EADDRINUSE')) throw error;
+        await delay(500);
+      }
+    }
   }
 
   async kill(): Promise<void> {
