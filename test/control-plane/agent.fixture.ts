@@ -1,7 +1,7 @@
 /**
  * A small real controller, `node agent.fixture.ts KUBECONFIG`: each Widget has a ConfigMap that it owns, and a note in
- * kube-system that nothing but the controller removes, by a finalizer. It runs until SIGTERM; then it writes what
- * became of its events.
+ * kube-system that nothing but the controller removes, by a finalizer. It says `running`, and runs until SIGTERM; then it
+ * writes what became of its events.
  *
  * @module
  */
@@ -117,5 +117,6 @@ async function runAgent(kubeconfig: string, signal: AbortSignal): Promise<EventS
 
 const stop = new AbortController();
 process.on('SIGTERM', () => stop.abort());
+process.stdout.write('running\n');
 const stats = await runAgent(process.argv[2] ?? '', stop.signal);
 process.stdout.write(`${JSON.stringify(stats)}\n`);

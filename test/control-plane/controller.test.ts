@@ -138,6 +138,8 @@ test(`${WIDGETS} widgets, an agent and a server that are killed (RAMPART_SEED=${
   }
   await using last = new Agent(kubeconfig);
   await churning;
+  // Before that, SIGTERM would end it like any program that does not know of it.
+  await until('the last agent runs', async () => last.output.includes('running'));
   let different: string[] = [];
   await until('all is as the widgets say', async () => {
     different = await differences(http);
