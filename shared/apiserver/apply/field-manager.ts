@@ -8,6 +8,7 @@
  *
  * @module
  */
+import { apiTime } from '../../kube/api-time.ts';
 import { deepEqual, fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 import { assertNesting } from '../patch/bounds.ts';
 import { Refusal } from '../patch/refusal.ts';
@@ -119,7 +120,7 @@ export function serverSideApply(
   const isSame = live !== undefined && deepEqual(before, object);
   const own = after.get(self);
   if (own !== undefined && !(isSame && previous !== undefined && equalSets(previous.fields, fields))) {
-    after.set(self, { ...own, time: timeText(context.now) });
+    after.set(self, { ...own, time: apiTime(context.now.getTime()) });
   }
   const entries = encodeManagedFields(after);
   const isChanged = !isSame || !deepEqual(entriesOf(live) ?? [], entries);
@@ -148,7 +149,7 @@ export function trackUpdate(
       entriesOf(live),
       isOfObject ? entriesOf(updated) : undefined,
       context.type,
-      { ...identity(context), operation: 'Update', time: timeText(context.now) },
+      { ...identity(context), operation: 'Update', time: apiTime(context.now.getTime()) },
       () => without(compare(before, object, context.type), resetSet(context)),
     );
     if (entries !== undefined) return withEntries(object, entries);
@@ -185,7 +186,7 @@ function withCreator(object: JsonObject, context: WriteContext): JsonObject {
     ...(name === '' ? {} : { manager: name }),
     operation: 'Update',
     apiVersion,
-    time: timeText(context.now),
+    time: apiTime(context.now.getTime()),
     fieldsType: 'FieldsV1',
     fieldsV1,
     ...(subresource === '' ? {} : { subresource }),
@@ -207,7 +208,7 @@ function updatedManagers(
     const id = managerId(manager);
     const previous = after.get(id);
     const fields = previous === undefined ? mine : union(previous.fields, mine);
-    after.set(id, { ...manager, time: timeText(context.now), fields });
+    after.set(id, { ...manager, time: apiTime(context.now.getTime()), fields });
   }
   return withoutAncient(after);
 }
@@ -302,9 +303,4 @@ function withEntries(object: JsonObject, entries: readonly JsonObject[] | undefi
     return { ...object, metadata: rest };
   }
   return { ...object, metadata: { ...(isObject(metadata) ? metadata : {}), managedFields: entries } };
-}
-
-/** As the API writes times: whole seconds. */
-function timeText(now: Date): string {
-  return `${now.toISOString().slice(0, 19)}Z`;
 }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { apiTime } from '../../kube/api-time.ts';
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 import { extentOf, maxNesting } from '../patch/bounds.ts';
 import { FieldSet, union } from './field-set.ts';
@@ -65,7 +66,7 @@ function decodeEntry(entry: unknown): Manager | undefined {
 function wholeSeconds(time: string): string {
   if (time.length === 20 && time.endsWith('Z')) return time;
   const ms = Date.parse(time);
-  return Number.isNaN(ms) ? time : `${new Date(ms).toISOString().slice(0, 19)}Z`;
+  return Number.isNaN(ms) ? time : apiTime(ms);
 }
 
 /** A request that sets the entries to `[]` or `[{}]` wants them gone. */

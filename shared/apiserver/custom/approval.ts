@@ -5,7 +5,7 @@
  * @module
  */
 import { fieldError, type Cause } from '../schema/field-error.ts';
-import type { CrdCondition } from './crd.ts';
+import type { NewCondition } from './crd-conditions.ts';
 
 const annotation = 'api-approved.kubernetes.io';
 const details = 'see https://github.com/kubernetes/enhancements/pull/1111';
@@ -65,7 +65,7 @@ const reasons: Readonly<Record<State, string>> = {
 export function approvalCondition(
   group: string,
   annotations: Readonly<Record<string, unknown>>,
-): Omit<CrdCondition, 'lastTransitionTime'> | undefined {
+): NewCondition | undefined {
   if (!isProtectedGroup(group)) return undefined;
   const { state, message } = approvalOf(annotations);
   return {

@@ -3,15 +3,11 @@
  *
  * @module
  */
+import { type Condition, setCondition as setIn } from '../../kube/conditions.ts';
 import { isObject, type JsonObject } from '../schema/json.ts';
-import { objects, part, text } from './crd.ts';
+import { objects, part } from './crd.ts';
 
-export interface NewCondition {
-  readonly type: string;
-  readonly status: string;
-  readonly reason: string;
-  readonly message: string;
-}
+export type NewCondition = Pick<Condition, 'message' | 'reason' | 'status' | 'type'>;
 
 /** Conditions with one set; the same array where nothing changes. The time changes with the status only. */
 export function withCondition(
@@ -19,23 +15,10 @@ export function withCondition(
   condition: NewCondition,
   now: Date,
 ): readonly JsonObject[] {
-  const { type, status, reason, message } = condition;
-  const at = conditions.findIndex((one) => one['type'] === type);
-  const old = conditions[at];
-  if (
-    old !== undefined &&
-    ['status', 'reason', 'message'].every((name) => text(old, name) === pick(condition, name))
-  ) {
-    return conditions;
-  }
-  const time =
-    old !== undefined && text(old, 'status') === status ? old['lastTransitionTime'] : timestamp(now);
-  const made = { ...old, type, status, reason, message, lastTransitionTime: time ?? timestamp(now) };
-  return old === undefined ? [...conditions, made] : conditions.with(at, made);
-}
-
-function pick(condition: NewCondition, name: string): unknown {
-  return condition[name as keyof NewCondition];
+  // Stored conditions have what the schema of the kind demands.
+  const list = conditions as readonly JsonObject[] & readonly Condition[];
+  const change = { ...condition, observedGeneration: undefined };
+  return setIn(list, change, { wallMs: () => now.getTime() }) as readonly JsonObject[] & readonly Condition[];
 }
 
 /** Sets a condition of an object in place. */
@@ -43,9 +26,4 @@ export function setCondition(object: JsonObject, condition: NewCondition, now = 
   const status = isObject(object['status']) ? object['status'] : {};
   const conditions = withCondition(objects(part(object, 'status'), 'conditions'), condition, now);
   object['status'] = { ...status, conditions };
-}
-
-/** RFC 3339 in whole seconds, as metav1.Time prints it. */
-export function timestamp(now: Date): string {
-  return `${now.toISOString().slice(0, 19)}Z`;
 }

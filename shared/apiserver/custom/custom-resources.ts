@@ -239,7 +239,7 @@ export class CustomResources {
     if (wasServed) this.#served.serve(crd, crd.acceptedNames);
     const resource = registry.findStored(crdStoreName);
     if (resource === undefined || !crd.finalizers.includes(cleanupFinalizer)) return done;
-    const say = (status: string, reason: string, message: string): Promise<void> =>
+    const say = (status: 'False' | 'True', reason: string, message: string): Promise<void> =>
       this.#tell(known, crd.acceptedNames, [{ type: 'Terminating', status, reason, message }], signal);
     if (wasServed) {
       const served = this.#served.get(crd.name);

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { apiTime } from '../../kube/api-time.ts';
 import { isObject, type JsonObject, setField } from '../schema/json.ts';
 
 /** One of `metadata.ownerReferences`. */
@@ -249,12 +250,7 @@ function wholeSeconds(text: string): string {
       `parsing time ${shown} as "2006-01-02T15:04:05Z07:00": cannot parse ${shown} as "2006"`,
     );
   }
-  return timeText(milliseconds);
-}
-
-/** A moment as the API writes it: whole seconds. */
-export function timeText(milliseconds: number): string {
-  return `${new Date(milliseconds).toISOString().slice(0, 19)}Z`;
+  return apiTime(milliseconds);
 }
 
 function goName(value: unknown): string {

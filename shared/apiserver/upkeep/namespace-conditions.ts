@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { type Condition as KubeCondition, setCondition } from '../../kube/conditions.ts';
 import { groupResource, type Resource } from '../resources/resource.ts';
 import type { JsonObject } from '../schema/json.ts';
 
@@ -17,12 +18,7 @@ export interface ContentReport {
   readonly errors: readonly string[];
 }
 
-interface Condition {
-  readonly type: string;
-  readonly status: 'False' | 'True';
-  readonly reason: string;
-  readonly message: string;
-}
+type Condition = Pick<KubeCondition, 'message' | 'reason' | 'type'> & { readonly status: 'False' | 'True' };
 
 const removed = { reason: 'ContentRemoved', message: 'All content successfully removed' };
 const fine: readonly Omit<Condition, 'status'>[] = [
@@ -76,32 +72,16 @@ function trouble({ remaining, finalizers, errors }: ContentReport): Map<string, 
 export function namespaceConditions(
   old: readonly JsonObject[],
   report: ContentReport,
-  now: string,
+  now: Date,
 ): readonly JsonObject[] | undefined {
   const bad = trouble(report);
-  let changed = false;
-  const conditions = [...old];
+  // Stored conditions have what the schema of the kind demands.
+  const before = old as readonly JsonObject[] & readonly KubeCondition[];
+  let conditions: readonly KubeCondition[] = before;
   for (const { type, reason, message } of fine) {
     const wanted = bad.get(type) ?? { status: 'False', reason, message };
-    const at = conditions.findIndex((condition) => condition['type'] === type);
-    const before = conditions[at];
-    if (
-      before?.['status'] === wanted.status &&
-      before['reason'] === wanted.reason &&
-      before['message'] === wanted.message
-    ) {
-      continue;
-    }
-    changed = true;
-    const sameStatus = before?.['status'] === wanted.status;
-    const condition = {
-      ...before,
-      type,
-      ...wanted,
-      lastTransitionTime: sameStatus ? before['lastTransitionTime'] : now,
-    };
-    if (before === undefined) conditions.push(condition);
-    else conditions[at] = condition;
+    const change = { type, ...wanted, observedGeneration: undefined };
+    conditions = setCondition(conditions, change, { wallMs: () => now.getTime() });
   }
-  return changed ? conditions : undefined;
+  return conditions === before ? undefined : (conditions as typeof before);
 }

@@ -128,16 +128,17 @@ suite('namespaces', { timeout: 60_000 }, () => {
   });
 
   test('conditions change only when something does', () => {
+    const [then, now] = ['2026-01-02T03:04:05Z', '2026-01-02T03:04:06Z'];
     const report = { remaining: new Map(), finalizers: new Map(), errors: ['one', 'an other'] };
-    const first = namespaceConditions([], report, 'then');
+    const first = namespaceConditions([], report, new Date(then));
     assert.equal(first?.[2]?.['message'], 'Failed to delete all resource types, 2 remaining: an other, one');
-    assert.equal(namespaceConditions(first ?? [], report, 'now'), undefined);
-    const second = namespaceConditions(first ?? [], { ...report, errors: ['one'] }, 'now');
-    assert.equal(second?.[2]?.['lastTransitionTime'], 'then');
-    const third = namespaceConditions(second ?? [], { ...report, errors: [] }, 'now');
+    assert.equal(namespaceConditions(first ?? [], report, new Date(now)), undefined);
+    const second = namespaceConditions(first ?? [], { ...report, errors: ['one'] }, new Date(now));
+    assert.equal(second?.[2]?.['lastTransitionTime'], then);
+    const third = namespaceConditions(second ?? [], { ...report, errors: [] }, new Date(now));
     assert.deepEqual(
       third?.map(({ lastTransitionTime }) => lastTransitionTime),
-      ['then', 'then', 'now', 'then', 'then'],
+      [then, then, now, then, then],
     );
   });
 });

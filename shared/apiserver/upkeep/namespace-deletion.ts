@@ -111,8 +111,7 @@ export class NamespaceDeletion implements ObjectListener {
   ): Promise<JsonObject> {
     const status = part(object, 'status');
     const old = listOf(status, 'conditions').filter(isObject);
-    const now = `${new Date().toISOString().slice(0, 19)}Z`;
-    const conditions = namespaceConditions(old, report, now);
+    const conditions = namespaceConditions(old, report, new Date());
     if (conditions === undefined) return object;
     const { resourceVersion } = part(object, 'metadata');
     const patch = { metadata: { resourceVersion }, status: { conditions } };

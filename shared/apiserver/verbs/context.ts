@@ -3,10 +3,10 @@
  *
  * @module
  */
+import { apiTime } from '../../kube/api-time.ts';
 import type { Clock } from '../../kube/clock.ts';
 import type { Registry } from '../resources/registry.ts';
 import { apiVersionOf, type Resource } from '../resources/resource.ts';
-import { timeText } from '../resources/metadata-fields.ts';
 import type { Store } from '../store/store.ts';
 import type { Admission } from './admission.ts';
 
@@ -28,7 +28,7 @@ export function nowText({ clock }: VerbContext): string {
   // Thousands of objects are created in one second.
   if (second !== lastSecond) {
     lastSecond = second;
-    lastText = timeText(second * 1000);
+    lastText = apiTime(second * 1000);
   }
   return lastText;
 }

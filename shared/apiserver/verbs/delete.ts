@@ -4,10 +4,11 @@
  *
  * @module
  */
+import { apiTime } from '../../kube/api-time.ts';
 import { apiErrors } from '../resources/api-error.ts';
 import { Item, storedText } from '../resources/item.ts';
 import { foregroundFinalizer, orphanFinalizer } from '../resources/metadata.ts';
-import { type Metadata, orderedMetadata, timeText } from '../resources/metadata-fields.ts';
+import { type Metadata, orderedMetadata } from '../resources/metadata-fields.ts';
 import type { Resource } from '../resources/resource.ts';
 import { deepEqual, type JsonObject } from '../schema/json.ts';
 import { ConflictError, NotFoundError } from '../store/errors.ts';
@@ -171,7 +172,7 @@ const lastMs = 253_402_300_799_000;
 
 function endingIn(fromMs: number, seconds: number): Ending {
   return {
-    deletionTimestamp: timeText(Math.min(fromMs + seconds * 1000, lastMs)),
+    deletionTimestamp: apiTime(Math.min(fromMs + seconds * 1000, lastMs)),
     deletionGracePeriodSeconds: seconds,
   };
 }
@@ -179,7 +180,7 @@ function endingIn(fromMs: number, seconds: number): Ending {
 function endedNow({ deletionTimestamp }: Metadata, now: number, hasOwn: boolean): Ending {
   const isDue = deletionTimestamp !== undefined && Date.parse(deletionTimestamp) <= now;
   return {
-    deletionTimestamp: isDue ? deletionTimestamp : timeText(now),
+    deletionTimestamp: isDue ? deletionTimestamp : apiTime(now),
     // Namespaces have none.
     ...(hasOwn ? {} : { deletionGracePeriodSeconds: 0 }),
   };

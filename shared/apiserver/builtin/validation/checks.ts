@@ -30,11 +30,6 @@ export function checkOptionalName(rule: NameRule, name: string, path: string, ca
   for (const problem of nameProblems(rule, name)) causes.push(fieldError.invalid(path, name, problem));
 }
 
-/** A text that must not be empty; one that is missing is told by the schema. */
-export function checkPresent(object: JsonObject, field: string, path: string, causes: Cause[]): void {
-  if (valueAt(object, field) === '') causes.push(fieldError.required(`${path}.${field}`));
-}
-
 /** Numbers that may not be below zero. */
 export function checkNotNegative(
   object: JsonObject,
