@@ -214,6 +214,15 @@ describe('built-in kinds', () => {
       body: { metadata: { name }, status: { capacity: { cpu: '4' } } },
     });
     assert.deepEqual(made.status?.capacity, { cpu: '4' });
+    const path = `/api/v1/nodes/${name}/status`;
+    const report = (capacity: object) =>
+      cluster.raw(path, {
+        method: 'PATCH',
+        type: 'application/merge-patch+json',
+        body: { status: { capacity } },
+      });
+    assert.equal((await report({ cpu: '8000m' })).json().status.capacity.cpu, '8');
+    assert.ok([400, 422].includes((await report({ cpu: 'many' })).status));
   });
 
   test('an event is the same in both groups', async () => {

@@ -1,15 +1,16 @@
 /**
- * Where in the objects of a kind something has to be done that a compiled schema does not do: quantities are brought
- * into their canonical form, and an empty text counts as absent where its field has a default, because Go cannot tell
+ * Where in the objects of a kind something has to be done that a compiled schema does not do: quantities and times are
+ * brought into their canonical form, and an empty text counts as absent where its field has a default, because Go cannot tell
  * the two apart.
  *
  * @module
  */
 import { fieldError, type Cause } from '../schema/field-error.ts';
 import { fieldOf, isObject, setField, type JsonObject } from '../schema/json.ts';
-import { quantityName } from './facts/names.ts';
+import { microTimeName, objectMetaName, quantityName, timeName } from './facts/names.ts';
 import { refIn } from './inline.ts';
 import { canonicalAmount, parseQuantity, quantityProblem } from './quantities.ts';
+import { canonicalTime } from './times.ts';
 
 type Shape = 'object' | 'list' | 'map';
 
@@ -18,12 +19,14 @@ export interface FieldPlan {
   /** Fields that are a quantity, and those that are maps of them. */
   readonly single: readonly string[];
   readonly amounts: readonly string[];
+  /** Times, and whether they are those with six digits. */
+  readonly times: readonly (readonly [string, boolean])[];
   /** Texts with a default. */
   readonly texts: readonly (readonly [string, string])[];
   readonly inner: readonly (readonly [string, Shape, FieldPlan])[];
 }
 
-const nothing: FieldPlan = { single: [], amounts: [], texts: [], inner: [] };
+const nothing: FieldPlan = { single: [], amounts: [], times: [], texts: [], inner: [] };
 
 /** The plan of a definition; its parts are shared by the plans of one `plans`. */
 export function planOf(
@@ -47,6 +50,7 @@ function makePlan(
 ): FieldPlan {
   const single: string[] = [];
   const amounts: string[] = [];
+  const times: [string, boolean][] = [];
   const texts: [string, string][] = [];
   const inner: [string, Shape, FieldPlan][] = [];
   const properties = definitions.get(name)?.['properties'];
@@ -55,7 +59,10 @@ function makePlan(
     const target = refIn(property);
     const [shape, item] = contentOf(property);
     const inside = target ?? (item === undefined ? undefined : refIn(item));
+    // Metadata is read for all kinds alike, by resources/metadata-fields.ts.
+    if (target === objectMetaName) continue;
     if (target === quantityName) single.push(field);
+    else if (target === timeName || target === microTimeName) times.push([field, target === microTimeName]);
     else if (inside === quantityName) amounts.push(field);
     else if (inside !== undefined) {
       const plan = planOf(definitions, inside, plans);
@@ -64,7 +71,7 @@ function makePlan(
       texts.push([field, property['default']]);
     }
   }
-  return { single, amounts, texts, inner };
+  return { single, amounts, times, texts, inner };
 }
 
 function contentOf(property: JsonObject): [Shape, JsonObject | undefined] {
@@ -74,8 +81,8 @@ function contentOf(property: JsonObject): [Shape, JsonObject | undefined] {
   return ['object', undefined];
 }
 
-function isEmpty({ single, amounts, texts, inner }: FieldPlan): boolean {
-  return single.length + amounts.length + texts.length + inner.length === 0;
+function isEmpty({ single, amounts, times, texts, inner }: FieldPlan): boolean {
+  return single.length + amounts.length + times.length + texts.length + inner.length === 0;
 }
 
 /** Calls back for each object that a part of the plan is about. */
@@ -101,7 +108,11 @@ function walk(
 
 /** Does what is to be done, in place. Values that are no quantities stay, for {@link planCauses}. */
 export function applyPlan(object: JsonObject, plan: FieldPlan): void {
-  walk(object, plan, '', (part, { single, amounts, texts }) => {
+  walk(object, plan, '', (part, { single, amounts, times, texts }) => {
+    for (const [field, isMicro] of times) {
+      const value = fieldOf(part, field);
+      if (value !== undefined) part[field] = canonicalTime(value, isMicro);
+    }
     for (const [field, value] of texts) if (fieldOf(part, field) === '') part[field] = value;
     for (const field of single) {
       const value = fieldOf(part, field);

@@ -99,6 +99,7 @@ export function openApiOf(definition: string): OpenApiModel {
 export function kindOf(parts: KindParts): Resource {
   const { group, version = 'v1', kind, plural, stored } = parts;
   const apiVersion = apiVersionOf({ group, version });
+  const plan = (): FieldPlan => planOf(builtinDefinitions(), definitionName(parts.definition), plans);
   return {
     group,
     version,
@@ -112,10 +113,12 @@ export function kindOf(parts: KindParts): Resource {
     storeName: stored?.name ?? groupResource({ group, plural }),
     storedApiVersion: stored?.apiVersion ?? apiVersion,
     verbs: parts.verbs ?? allVerbs,
-    subresources: new Map((parts.subresources ?? []).map((one) => [one.name, one])),
+    subresources: new Map(
+      (parts.subresources ?? []).map((one) => [one.name, subresourceWithPlan(one, plan)]),
+    ),
     columns: parts.columns,
     selectableFields: new Map(Object.entries(parts.selectableFields ?? {})),
-    strategy: withPlan(parts.strategy, definitionName(parts.definition)),
+    strategy: withPlan(parts.strategy, plan),
     codec: stored?.codec,
     deprecation: undefined,
     model: new LazyModel(parts.definition, apiVersion, kind),
@@ -125,8 +128,7 @@ export function kindOf(parts: KindParts): Resource {
 }
 
 /** A strategy that first does, and checks, what the fields of the kind ask for. */
-function withPlan(strategy: Strategy, definition: string): Strategy {
-  const plan = (): FieldPlan => planOf(builtinDefinitions(), definition, plans);
+function withPlan(strategy: Strategy, plan: () => FieldPlan): Strategy {
   return {
     ...strategy,
     prepareForCreate: (object) => {
@@ -138,5 +140,21 @@ function withPlan(strategy: Strategy, definition: string): Strategy {
       strategy.prepareForUpdate?.(object, old);
     },
     validate: (object, old) => [...planCauses(object, plan()), ...(strategy.validate?.(object, old) ?? [])],
+  };
+}
+
+/** The same for a part of the object with a path of its own; one that shows another kind has its own care. */
+function subresourceWithPlan(subresource: Subresource, plan: () => FieldPlan): Subresource {
+  if (subresource.model !== undefined) return subresource;
+  return {
+    ...subresource,
+    write: (object, sent) => {
+      applyPlan(sent, plan());
+      return subresource.write(object, sent);
+    },
+    validate: (object, old) => [
+      ...planCauses(object, plan()),
+      ...(subresource.validate?.(object, old) ?? []),
+    ],
   };
 }
