@@ -33,8 +33,18 @@ export async function createHome(): Promise<{ readonly directory: string; readon
 export async function removeHome(directory: string): Promise<void> {
   const name = basename(directory);
   if (!isLabName(name)) throw new Error(`not the directory of a lab: ${directory}`);
-  await endProcesses(name);
-  for (const { directory: hierarchy } of cgroupDirectories()) removeTree(join(hierarchy, name));
+  const endsAtMs = performance.now() + END_MS;
+  // A process that was being started may enter its cgroup after all others have ended: rmdir says EBUSY then.
+  for (;;) {
+    await endProcesses(name, endsAtMs);
+    try {
+      for (const { directory: hierarchy } of cgroupDirectories()) removeTree(join(hierarchy, name));
+      break;
+    } catch (error) {
+      if (performance.now() > endsAtMs) throw error;
+      await sleep(10);
+    }
+  }
   await rm(directory, { recursive: true, force: true, maxRetries: 5 });
 }
 
@@ -73,9 +83,8 @@ async function isAbandoned(directory: string): Promise<boolean> {
 }
 
 /** cgroup.kill kills a whole tree, also what forks meanwhile (Linux 5.14, Documentation/admin-guide/cgroup-v2.rst). */
-async function endProcesses(name: string): Promise<void> {
+async function endProcesses(name: string, endsAtMs: number): Promise<void> {
   const top = join(cgroup2Directory() ?? '', name);
-  const endsAtMs = performance.now() + END_MS;
   while (isPopulated(top)) {
     await writeFile(join(top, 'cgroup.kill'), '1').catch(() => undefined);
     await sleep(10);

@@ -31,6 +31,7 @@ exec sleep 2147483647
 
 /** $1 is the cgroup, $2 the holder's pid, the rest the command. */
 const enterScript = `
+set -e
 cgroup=$1 holder=$2
 shift 2
 echo $$ > "$cgroup/cgroup.procs"
