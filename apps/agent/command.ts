@@ -5,13 +5,22 @@
  */
 import { Command, Option } from 'commander';
 
+import {
+  allowCallbackOption,
+  criSocketOption,
+  metricsAndHealth,
+  metricsOption,
+  type ModeChoice,
+  modeOption,
+} from '../options.ts';
+
 export interface AgentOptions {
   readonly nodeName?: string;
   readonly kubeconfig?: string;
   readonly criSocket?: string;
   readonly spool: string;
   readonly allowCallback: readonly string[];
-  readonly mode: 'auto' | 'fentry' | 'kprobe' | 'raw_tracepoint';
+  readonly mode: ModeChoice;
   readonly metrics?: string;
 }
 
@@ -25,20 +34,11 @@ export function agentCommand(): Command {
     )
     .addOption(new Option('--node-name <name>', 'the name of this node in the cluster').env('NODE_NAME'))
     .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
-    .option('--cri-socket <path>', 'the socket of the container runtime; default: the usual places')
+    .addOption(criSocketOption())
     .option('--spool <dir>', 'where alerts wait for their callbacks', '/var/lib/rampart/spool')
-    .option(
-      '--allow-callback <address>',
-      'an address, network or name that callbacks may go to although it is refused by default, such as 127.0.0.1; repeatable',
-      append,
-      [],
-    )
-    .addOption(
-      new Option('--mode <mode>', 'how to attach to the kernel')
-        .choices(['auto', 'fentry', 'kprobe', 'raw_tracepoint'])
-        .default('auto'),
-    )
-    .option('--metrics <address>', 'serve Prometheus metrics and /healthz on this port or host:port')
+    .addOption(allowCallbackOption())
+    .addOption(modeOption())
+    .addOption(metricsOption(metricsAndHealth))
     .addHelpText(
       'after',
       '\nExit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 nothing was done: bad input, missing rights or kernel features.\n',
@@ -47,9 +47,4 @@ export function agentCommand(): Command {
       const { runAgent } = await import('./run.ts');
       await runAgent(options);
     });
-}
-
-/** Of options that may be given several times. */
-export function append(text: string, before: readonly string[]): string[] {
-  return [...before, text];
 }

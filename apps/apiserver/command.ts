@@ -5,6 +5,8 @@
  */
 import { Command } from 'commander';
 
+import { append, metricsOption } from '../options.ts';
+
 export interface ApiServerCommandOptions {
   readonly data?: string;
   readonly memory?: true;
@@ -33,7 +35,7 @@ export function apiServerCommand(): Command {
       append,
       [],
     )
-    .option('--metrics <address>', 'serve Prometheus metrics on this port or host:port')
+    .addOption(metricsOption())
     .addHelpText(
       'after',
       '\nExamples:\n' +
@@ -46,8 +48,4 @@ export function apiServerCommand(): Command {
       const { runApiServer } = await import('./run.ts');
       await runApiServer(options);
     });
-}
-
-function append(text: string, before: readonly string[]): string[] {
-  return [...before, text];
 }

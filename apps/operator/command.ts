@@ -5,6 +5,8 @@
  */
 import { Command } from 'commander';
 
+import { metricsAndHealth, metricsOption } from '../options.ts';
+
 export interface OperatorOptions {
   readonly kubeconfig?: string;
   readonly metrics?: string;
@@ -19,7 +21,7 @@ export function operatorCommand(): Command {
         'Finds the cluster as kubectl does: --kubeconfig, KUBECONFIG, ~/.kube/config, or the pod that it runs in.',
     )
     .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
-    .option('--metrics <address>', 'serve Prometheus metrics and /healthz on this port or host:port')
+    .addOption(metricsOption(metricsAndHealth))
     .addHelpText(
       'after',
       '\nExit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 nothing was done: bad input.\n',

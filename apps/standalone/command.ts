@@ -5,7 +5,15 @@
  */
 import { Command, Option } from 'commander';
 
-import { append } from '../agent/command.ts';
+import {
+  allowCallbackOption,
+  append,
+  criSocketOption,
+  metricsAndHealth,
+  metricsOption,
+  type ModeChoice,
+  modeOption,
+} from '../options.ts';
 
 export interface StandaloneOptions {
   readonly data?: string;
@@ -15,7 +23,7 @@ export interface StandaloneOptions {
   readonly criSocket?: string;
   readonly nodeName?: string;
   readonly allowCallback: readonly string[];
-  readonly mode: 'auto' | 'fentry' | 'kprobe' | 'raw_tracepoint';
+  readonly mode: ModeChoice;
   readonly metrics?: string;
 }
 
@@ -48,24 +56,15 @@ export function standaloneCommand(): Command {
       append,
       [],
     )
-    .option('--cri-socket <path>', 'the socket of the container runtime; default: the usual places')
+    .addOption(criSocketOption())
     .addOption(
       new Option('--node-name <name>', 'the name of the Node object; default: the host name').env(
         'NODE_NAME',
       ),
     )
-    .option(
-      '--allow-callback <address>',
-      'an address, network or name that callbacks may go to although it is refused by default, such as 127.0.0.1; repeatable',
-      append,
-      [],
-    )
-    .addOption(
-      new Option('--mode <mode>', 'how to attach to the kernel')
-        .choices(['auto', 'fentry', 'kprobe', 'raw_tracepoint'])
-        .default('auto'),
-    )
-    .option('--metrics <address>', 'serve Prometheus metrics and /healthz on this port or host:port')
+    .addOption(allowCallbackOption())
+    .addOption(modeOption())
+    .addOption(metricsOption(metricsAndHealth))
     .addHelpText(
       'after',
       '\nExamples:\n' +

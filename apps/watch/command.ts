@@ -6,10 +6,11 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 
 import { accessWords } from '../../shared/sensor/access.ts';
+import { metricsOption, type ModeChoice, modeOption } from '../options.ts';
 
 export interface WatchOptions {
   readonly access: readonly string[];
-  readonly mode: 'auto' | 'fentry' | 'kprobe' | 'raw_tracepoint';
+  readonly mode: ModeChoice;
   readonly create?: true;
   /** Permission bits. */
   readonly fileMode: number;
@@ -42,11 +43,7 @@ export function watchCommand(): Command {
     .option('--access <words>', `accesses to report, any of ${accessWords.join(',')}`, splitWords, [
       ...accessWords,
     ])
-    .addOption(
-      new Option('--mode <mode>', 'how to attach to the kernel')
-        .choices(['auto', 'fentry', 'kprobe', 'raw_tracepoint'])
-        .default('auto'),
-    )
+    .addOption(modeOption())
     .option('--create', 'create a file that does not exist; never changes one that does')
     .option('--file-mode <octal>', 'permissions of a created file', octalMode, 0o400)
     .option('--root <dir>', 'directory that the paths are inside of, e.g. /proc/PID/root', '/')
@@ -63,7 +60,7 @@ export function watchCommand(): Command {
       1000,
     )
     .option('--capacity <number>', 'most files that can be watched', wholeNumber, 65_536)
-    .option('--metrics <address>', 'serve Prometheus metrics on this port or host:port')
+    .addOption(metricsOption())
     .addHelpText(
       'after',
       '\nExamples:\n' +
