@@ -6,10 +6,10 @@
  *
  * @module
  */
-import { parseRegex } from '../../shared/apiserver/schema/regex/parse.ts';
-import { programOf } from '../../shared/apiserver/schema/regex/program.ts';
-import { Regex } from '../../shared/apiserver/schema/regex/regex.ts';
-import { RegexSyntaxError } from '../../shared/apiserver/schema/regex/scanner.ts';
+import { parseRegex } from '../../shared/regex/parse.ts';
+import { programOf } from '../../shared/regex/program.ts';
+import { Regex } from '../../shared/regex/regex.ts';
+import { RegexSyntaxError } from '../../shared/regex/scanner.ts';
 
 /** Steps for one character of a name at most; `[a-z]{1,63}` takes 126. */
 const MAX_INSTRUCTIONS = 1000;

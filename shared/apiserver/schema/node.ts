@@ -6,8 +6,8 @@
  */
 import { formatCheck } from './formats.ts';
 import { additionalOf, itemsOf, type JsonSchema, type ValidationRule } from './json-schema.ts';
-import { Regex, RegexBudgetError } from './regex/regex.ts';
-import { RegexSyntaxError } from './regex/scanner.ts';
+import { Regex, RegexBudgetError } from '../../regex/regex.ts';
+import { RegexSyntaxError } from '../../regex/scanner.ts';
 
 /** How two revisions of a list are compared: by position never, `map` by its keys. */
 export type ListType = 'atomic' | 'set' | 'map';
