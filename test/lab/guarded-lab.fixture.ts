@@ -1,0 +1,235 @@
+/**
+ * A machine with pods, guarded: a lab, and `rampart standalone` that looks after it, as a user starts it.
+ *
+ * @module
+ */
+import { mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+
+import { Standalone } from '../../apps/standalone/standalone.fixture.ts';
+import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
+import { KubeClient } from '../../shared/kube/client.ts';
+import { isNotFound } from '../../shared/kube/client-errors.ts';
+import type { KiveAlert } from '../../systems/file-access/alert.ts';
+import {
+  type KiveData,
+  kiveDataType,
+  type KivePolicy,
+  kivePolicyType,
+  type KiveTrap,
+} from '../../systems/file-access/api.ts';
+import { kiveDataNamespace } from '../../systems/file-access/kive-data.ts';
+import { type Lab, type LabContainer, type LabPod, startLab } from './lab.ts';
+import type { PodSpec } from './pod-config.ts';
+
+/** Longer than anything takes here: what is waited for longer does not come. */
+const PATIENCE_MS = 60_000;
+const markerPolicy = 'marker';
+const markerPath = '/marker';
+
+/** Asks until the answer is something. @throws with the last error that it took too long. */
+export async function until<T>(
+  what: string,
+  ask: () => T | Promise<T>,
+): Promise<NonNullable<Exclude<T, false>>> {
+  const endMs = performance.now() + PATIENCE_MS;
+  for (let last: unknown; ; await delay(20)) {
+    try {
+      const answer = await ask();
+      if (answer !== undefined && answer !== null && answer !== false) {
+        return answer as NonNullable<Exclude<T, false>>;
+      }
+    } catch (error) {
+      last = error;
+    }
+    if (performance.now() > endMs) throw new Error(`waited in vain for ${what}`, { cause: last });
+  }
+}
+
+/** What can be told in one line of an alert: which trap, whose file, who, how. */
+export function summary({ 'kive-policy-name': policy, metadata, pod, process }: KiveAlert): string {
+  return `${policy} ${pod.namespace}/${pod.name}/${pod.container.name} ${metadata.path} ${process.binary} ${metadata.mask}`;
+}
+
+/**
+ * Disposing it ends all pods and processes and removes all files.
+ *
+ * @example
+ * await using guarded = await GuardedLab.start();
+ * const pod = await guarded.lab.runPod({ name: 'web', labels: { app: 'web' } });
+ * await guarded.setPolicy('shadow', [{ path: '/etc/shadow', matchAny: [{ pod: 'web' }] }]);
+ * await guarded.dataCount('shadow', 1);
+ * const alerts = await guarded.alertsOf(() => guarded.lab.exec(pod.containers.get('nginx')!, ['cat', '/etc/shadow']));
+ */
+export class GuardedLab implements AsyncDisposable {
+  readonly lab: Lab;
+  readonly standalone: Standalone;
+  readonly #args: readonly string[];
+  readonly #stack: AsyncDisposableStack;
+  #client: KubeClient | undefined;
+  #marker: LabContainer | undefined;
+
+  private constructor(
+    lab: Lab,
+    standalone: Standalone,
+    args: readonly string[],
+    stack: AsyncDisposableStack,
+  ) {
+    [this.lab, this.standalone, this.#args, this.#stack] = [lab, standalone, args, stack];
+  }
+
+  /** Returns when accesses are alerted. `args` are more options of `rampart standalone`. */
+  static async start(...args: readonly string[]): Promise<GuardedLab> {
+    const stack = new AsyncDisposableStack();
+    try {
+      const lab = stack.use(await startLab());
+      const guarded = new GuardedLab(lab, stack.use(new Standalone()), args, stack);
+      await guarded.startRampart();
+      await guarded.#placeMarker();
+      return guarded;
+    } catch (error) {
+      await stack.disposeAsync();
+      throw error;
+    }
+  }
+
+  /** Also after `standalone.stop()`: over the same data. Alerts told before are forgotten. */
+  async startRampart(): Promise<void> {
+    const { socketPath } = this.lab;
+    this.#client?.[Symbol.dispose]();
+    await this.standalone.start('--cri-socket', socketPath, '--metrics', '127.0.0.1:0', ...this.#args);
+    await this.standalone.untilSaid(/rampart: guarding this machine by/);
+    const access = findClusterAccess({ path: this.standalone.at('data/kubeconfig') });
+    this.#client = new KubeClient(access, { perSecond: 1000, burst: 1000 });
+  }
+
+  get client(): KubeClient {
+    if (this.#client === undefined) throw new Error('rampart was not started');
+    return this.#client;
+  }
+
+  /** A directory of the host for volumes, gone at the end. */
+  hostDirectory(name: string): string {
+    const path = this.standalone.at(join('host', name));
+    mkdirSync(path, { recursive: true });
+    return path;
+  }
+
+  /** A pod, and its only container or the one called so. */
+  async run(
+    spec: PodSpec,
+    name = 'nginx',
+  ): Promise<{ readonly pod: LabPod; readonly container: LabContainer }> {
+    const pod = await this.lab.runPod(spec);
+    const container = pod.containers.get(name) ?? [...pod.containers.values()][0];
+    if (container === undefined) throw new Error(`pod ${spec.name} has no container`);
+    return { pod, container };
+  }
+
+  /** A path of a container, as the host reaches it. */
+  pathIn({ pid }: LabContainer, path: string): string {
+    return `/proc/${pid}/root${path}`;
+  }
+
+  /** Creates a policy in `default`, or puts its traps in place of those it has. */
+  async setPolicy(name: string, traps: readonly KiveTrap[]): Promise<KivePolicy> {
+    const policy = { metadata: { name, namespace: 'default' }, spec: { traps } };
+    return await this.client.apply(kivePolicyType, policy, {
+      fieldManager: 'test',
+      force: true,
+    });
+  }
+
+  async policy(name: string): Promise<KivePolicy> {
+    return await this.client.get(kivePolicyType, { namespace: 'default', name });
+  }
+
+  /** Returns when the policy and all of its KiveData are gone. */
+  async deletePolicy(name: string): Promise<void> {
+    await this.client.delete(kivePolicyType, { namespace: 'default', name });
+    await until(`${name} to be gone`, async () => {
+      try {
+        await this.policy(name);
+        return false;
+      } catch (error) {
+        return isNotFound(error) && (await this.data(name)).length === 0;
+      }
+    });
+  }
+
+  /** The KiveData of a policy; of all but the marker without a name. */
+  async data(policy?: string): Promise<KiveData[]> {
+    const { items } = await this.client.list(kiveDataType, { namespace: kiveDataNamespace });
+    return items.filter(({ metadata }) => {
+      const name = metadata.annotations?.['kive-policy-name'];
+      return policy === undefined ? name !== markerPolicy : name === policy;
+    });
+  }
+
+  /** The KiveData of a policy when there are so many, none of them being deleted, and all are watched. */
+  async dataCount(policy: string, count: number): Promise<KiveData[]> {
+    const found = await until(`${count} KiveData of ${policy}`, async () => {
+      const data = await this.data(policy);
+      return data.length === count && data.every(({ metadata }) => !metadata.deletionTimestamp) && data;
+    });
+    const { length } = await this.data();
+    // And the marker.
+    const watched = length + 1;
+    await until(`${watched} watched`, async () => (await this.metric('file_access_watched')) === watched);
+    return found;
+  }
+
+  /** `rampart_NAME` without labels. */
+  async metric(name: string): Promise<number> {
+    const url = /metrics on (\S+)/.exec(this.standalone.stderr)?.[1] ?? '';
+    const text = await (await fetch(url)).text();
+    const value = new RegExp(`^rampart_${name} (\\S+)$`, 'm').exec(text)?.[1];
+    if (value === undefined) throw new Error(`no metric rampart_${name}`);
+    return Number(value);
+  }
+
+  /** All alerts since rampart was started but those of the marker. */
+  alerts(): KiveAlert[] {
+    return this.standalone.alerts().filter((alert) => alert['kive-policy-name'] !== markerPolicy);
+  }
+
+  /**
+   * What an action raises, and nothing that came before: the marker is read before and after, and the sensor tells
+   * accesses in their order.
+   */
+  async alertsOf(action: () => unknown): Promise<KiveAlert[]> {
+    const from = await this.#readMarker();
+    await action();
+    const to = await this.#readMarker();
+    return this.standalone
+      .alerts()
+      .slice(from + 1, to)
+      .filter((alert) => alert['kive-policy-name'] !== markerPolicy);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#client?.[Symbol.dispose]();
+    await this.#stack.disposeAsync();
+  }
+
+  async #placeMarker(): Promise<void> {
+    const { container } = await this.run({ name: 'marker', namespace: 'marker' });
+    this.#marker = container;
+    await this.setPolicy(markerPolicy, [
+      { path: markerPath, create: true, matchAny: [{ namespace: 'marker', pod: 'marker' }] },
+    ]);
+    await until('the marker to be watched', async () => (await this.metric('file_access_watched')) === 1);
+  }
+
+  /** Returns the place of its alert among all. */
+  async #readMarker(): Promise<number> {
+    if (this.#marker === undefined) throw new Error('no marker');
+    const before = this.standalone.alerts().length;
+    readFileSync(this.pathIn(this.#marker, markerPath));
+    const isMine = (alert: KiveAlert): boolean =>
+      alert['kive-policy-name'] === markerPolicy && alert.process.tgid === process.pid;
+    await this.standalone.until(() => this.standalone.alerts().slice(before).some(isMine));
+    return this.standalone.alerts().findIndex((alert, at) => at >= before && isMine(alert));
+  }
+}
