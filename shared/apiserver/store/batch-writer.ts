@@ -8,8 +8,8 @@ import type { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
 
 import { errorCodes, RampartError } from '../../observe/errors.ts';
+import { type SqliteFailure, storageError, withStorageErrors } from '../../sqlite/failure.ts';
 import type { DatabaseFiles } from './database-file.ts';
-import { type SqliteFailure, storageError, withStorageErrors } from './errors.ts';
 import { type Outcome, type Write, Writer } from './writer.ts';
 
 /** To the thread. */

@@ -8,7 +8,7 @@
 import { closeSync, constants, openSync, statSync } from 'node:fs';
 
 import { errorCodes, RampartError } from '../../observe/errors.ts';
-import { type SqliteFailure, sqliteCodes } from './errors.ts';
+import { type SqliteFailure, sqliteCodes } from '../../sqlite/failure.ts';
 
 /**
  * Makes the file when it is not there, for its owner only: objects may be secrets. SQLite gives its other files

@@ -7,7 +7,7 @@
  */
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 
-import { withStorageErrors } from './errors.ts';
+import { withStorageErrors } from '../../sqlite/failure.ts';
 import { columns, ListStatements, type Row, rowStatement } from './list-statements.ts';
 import type { ObjectKey, Revision, StoredObject } from './object.ts';
 

@@ -17,8 +17,8 @@ import { randomBytes } from 'node:crypto';
 import { DatabaseSync } from 'node:sqlite';
 
 import { errorCodes, RampartError } from '../../observe/errors.ts';
+import { withStorageErrors } from '../../sqlite/failure.ts';
 import { prepareDatabaseFile } from './database-file.ts';
-import { withStorageErrors } from './errors.ts';
 
 /** "RKAS": what `file` and SQLite find in the header of the file (sqlite.org/fileformat2.html#application_id). */
 const applicationId = 0x524b4153;

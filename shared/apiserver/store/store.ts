@@ -9,11 +9,12 @@
 import type { DatabaseSync } from 'node:sqlite';
 
 import { errorCodes, RampartError } from '../../observe/errors.ts';
+import { withStorageErrors } from '../../sqlite/failure.ts';
 import { type BatchWriter, InlineWriter, ThreadWriter } from './batch-writer.ts';
 import { CommitQueue, type WriteResult } from './commit-queue.ts';
 import { Compaction } from './compaction.ts';
 import { DatabaseFiles } from './database-file.ts';
-import { FutureVersionError, withStorageErrors } from './errors.ts';
+import { FutureVersionError } from './errors.ts';
 import { History } from './history.ts';
 import {
   listObjects,
@@ -25,7 +26,7 @@ import {
   type PortionedList,
   type TextList,
 } from './list.ts';
-import { type FileLock, lockFile } from './lock.ts';
+import { type FileLock, lockFile } from '../../sqlite/lock.ts';
 import type { ObjectKey, Revision, StoredObject, VersionedText } from './object.ts';
 import { Reader } from './reader.ts';
 import { openDatabase } from './schema.ts';

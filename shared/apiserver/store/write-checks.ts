@@ -4,7 +4,8 @@
  * @module
  */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
-import { AlreadyExistsError, ConflictError, NotFoundError, storageError } from './errors.ts';
+import { storageError } from '../../sqlite/failure.ts';
+import { AlreadyExistsError, ConflictError, NotFoundError } from './errors.ts';
 import { describeKey, type Revision } from './object.ts';
 import type { Outcome, Write } from './writer.ts';
 

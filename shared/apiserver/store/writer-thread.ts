@@ -5,8 +5,8 @@
  */
 import { parentPort, workerData } from 'node:worker_threads';
 
+import { sqliteFailure } from '../../sqlite/failure.ts';
 import { DatabaseFiles } from './database-file.ts';
-import { sqliteFailure } from './errors.ts';
 import { connect } from './schema.ts';
 import type { Reply, Request } from './batch-writer.ts';
 import { Writer } from './writer.ts';

@@ -5,8 +5,8 @@
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 
+import { primaryCode, sqliteCodes, sqliteFailure, type SqliteFailure } from '../../sqlite/failure.ts';
 import type { DatabaseFiles } from './database-file.ts';
-import { primaryCode, sqliteCodes, sqliteFailure, type SqliteFailure } from './errors.ts';
 import type { ObjectKey, VersionedText } from './object.ts';
 
 /** One write as it goes to the writer, which may be another thread: plain data. */

@@ -15,7 +15,7 @@
  */
 import { join } from 'node:path';
 
-import { type FileLock, lockFile } from '../../../shared/apiserver/store/lock.ts';
+import { type FileLock, lockFile } from '../../../shared/sqlite/lock.ts';
 import { AddressRules } from './address-rules.ts';
 import { CallbackLog, type LogObserver } from './callback-log.ts';
 import { displayName, parseCallback } from './callback-url.ts';

@@ -6,8 +6,8 @@
 import { closeSync, openSync, readFileSync, statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 
-import { errorCodes, RampartError } from '../../observe/errors.ts';
-import { primaryCode, sqliteCodes, sqliteFailure, storageError } from './errors.ts';
+import { errorCodes, RampartError } from '../observe/errors.ts';
+import { primaryCode, sqliteCodes, sqliteFailure, storageError } from './failure.ts';
 
 /** A lock held until it is disposed, or the process ends. */
 export interface FileLock extends Disposable {
