@@ -4,28 +4,18 @@
  * @module
  */
 import type { KubeClient } from '../shared/kube/client.ts';
-import { sleep, systemClock } from '../shared/kube/clock.ts';
-import { type Condition, isConditionTrue } from '../shared/kube/conditions.ts';
-import { type CrdManifest, crdManifest } from '../shared/kube/crd/manifest.ts';
+import { customResourceDefinitions, established } from '../shared/kube/crd/established.ts';
+import { crdManifest } from '../shared/kube/crd/manifest.ts';
 import type { Resource } from '../shared/kube/crd/resource.ts';
-import type { KubeObject, ResourceType } from '../shared/kube/object.ts';
-import { errorCodes, RampartError } from '../shared/observe/errors.ts';
+import type { ResourceType } from '../shared/kube/object.ts';
 import { kiveData, kivePolicies } from '../systems/file-access/api.ts';
 
 /** Those of a new guard are added here; a test compares it with systems/. */
 export const guardResources: readonly Resource[] = [kivePolicies, kiveData];
 
-type Crd = CrdManifest & KubeObject & { readonly status?: { readonly conditions?: readonly Condition[] } };
-const crdType: ResourceType<Crd> = {
-  group: 'apiextensions.k8s.io',
-  version: 'v1',
-  plural: 'customresourcedefinitions',
-  kind: 'CustomResourceDefinition',
-  namespaced: false,
-};
-
+/** With any content: what a manifest of ours is like, its own type says. */
+const crdType: ResourceType = customResourceDefinitions;
 const ESTABLISH_MS = 30_000;
-const POLL_MS = 20;
 
 /** As they are called in the API: `kivepolicies.kivebpf.san7o.github.io`. */
 export function guardResourceNames(): ReadonlySet<string> {
@@ -42,17 +32,6 @@ export async function installResources(client: KubeClient, signal: AbortSignal):
     });
   }
   for (const name of guardResourceNames()) {
-    for (let waitedMs = 0; ; waitedMs += POLL_MS) {
-      const { status } = await client.get(crdType, { name }, { signal });
-      if (isConditionTrue(status?.conditions, 'Established')) break;
-      if (waitedMs >= ESTABLISH_MS) {
-        const why = status?.conditions?.map(({ type, message }) => `${type}: ${message}`).join('; ');
-        throw new RampartError(errorCodes.API, {
-          what: `${name} is not served`,
-          why: why ?? 'no word of why',
-        });
-      }
-      await sleep(systemClock, POLL_MS, signal);
-    }
+    await established(client, name, { timeoutMs: ESTABLISH_MS, signal });
   }
 }

@@ -3,13 +3,10 @@
  *
  * @module
  */
-import type { V1CustomResourceDefinition } from '@kubernetes/client-node';
-
 import type { KubeClient } from '../kube/client.ts';
 import { isNotFound, isUnreachable, KubeError } from '../kube/client-errors.ts';
-import { sleep, systemClock } from '../kube/clock.ts';
-import { type Condition, isConditionTrue } from '../kube/conditions.ts';
-import { type KubeKind, type KubeObject, objectKey, type ResourceType } from '../kube/object.ts';
+import { customResourceDefinitions, established } from '../kube/crd/established.ts';
+import { type KubeObject, objectKey, type ResourceType } from '../kube/object.ts';
 import { type ManifestObject, parseManifest } from './document.ts';
 import { type FoundFiles, isWithin, type ManifestRoot } from './files.ts';
 import { Kinds, turnOf } from './kinds.ts';
@@ -22,18 +19,8 @@ export const fieldManager = 'rampart-manifests';
 export const manifestLabel = 'rampart.dev/from-manifest';
 export const manifestAnnotation = 'rampart.dev/manifest';
 
-type Crd = KubeKind<V1CustomResourceDefinition>;
-const crdType: ResourceType<Crd> = {
-  group: 'apiextensions.k8s.io',
-  version: 'v1',
-  plural: 'customresourcedefinitions',
-  kind: 'CustomResourceDefinition',
-  namespaced: false,
-};
-
 /** How long a CustomResourceDefinition may take until its objects can be applied. */
 const ESTABLISH_MS = 10_000;
-const POLL_MS = 20;
 
 export interface Round {
   readonly applied: number;
@@ -172,24 +159,10 @@ export class ManifestApplier {
     const uid = metadata.uid ?? '';
     this.#applied.set(key, { text, type, file: source.file, uid });
     if (isCrd(type)) {
-      await this.#established(object.metadata.name ?? '', signal);
+      await established(this.#client, object.metadata.name ?? '', { timeoutMs: ESTABLISH_MS, signal });
       this.#kinds.forget();
     }
     return !isKnown || before.uid !== uid;
-  }
-
-  /** @throws {ManifestMistake} where it takes too long, with what the server says of it. */
-  async #established(name: string, signal: AbortSignal): Promise<void> {
-    for (let waitedMs = 0; ; waitedMs += POLL_MS) {
-      const { status } = await this.#client.get(crdType, { name }, { signal });
-      const conditions = (status?.conditions ?? []) as readonly Condition[];
-      if (isConditionTrue(conditions, 'Established')) return;
-      if (waitedMs >= ESTABLISH_MS) {
-        const said = conditions.map(({ type, status: is, message }) => `${type} is ${is}: ${message}`);
-        throw new ManifestMistake(`it is not established yet. ${said.join('; ')}`);
-      }
-      await sleep(systemClock, POLL_MS, signal);
-    }
   }
 
   async #prune(
@@ -260,7 +233,7 @@ export class ManifestMistake extends Error {
 }
 
 function isCrd({ group, plural }: ResourceType): boolean {
-  return group === crdType.group && plural === crdType.plural;
+  return group === customResourceDefinitions.group && plural === customResourceDefinitions.plural;
 }
 
 /** By what is stored, whatever its version. */
