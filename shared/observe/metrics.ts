@@ -11,6 +11,7 @@ import type { AddressInfo } from 'node:net';
 
 import type { Registry } from 'prom-client';
 
+import { type Address, parseAddress } from './address.ts';
 import { errorCodes, RampartError } from './errors.ts';
 
 export interface MetricDefinition {
@@ -117,7 +118,7 @@ export interface MetricsServer extends AsyncDisposable {
  */
 export async function serveMetrics(options: MetricsServerOptions): Promise<MetricsServer> {
   const { registry, signal, health = () => undefined } = options;
-  const { host, port } = parseAddress(options.address);
+  const { host, port } = metricsAddress(options.address);
   signal?.throwIfAborted();
   const { createServer } = await import('node:http');
   const server = createServer((request, response) => {
@@ -150,17 +151,14 @@ export async function serveMetrics(options: MetricsServerOptions): Promise<Metri
   };
 }
 
-/** @throws {RampartError} `INPUT`; a bare `:9090` too, as it means loopback to some and every interface to others. */
-function parseAddress(address: string | number): { readonly host: string; readonly port: number } {
-  const match = /^(?:(?:\[([0-9a-fA-F:.]+)\]|([^\s:[\]]+)):)?(\d{1,5})$/.exec(String(address));
-  const port = Number(match?.[3] ?? -1);
-  if (match === null || port < 0 || port > 65_535) {
-    throw new RampartError(errorCodes.INPUT, {
-      what: `"${address}" is not an address to serve metrics on`,
-      next: 'Use a port (on 127.0.0.1), or host:port such as 127.0.0.1:9090 or 0.0.0.0:9090.',
-    });
-  }
-  return { host: match[1] ?? match[2] ?? '127.0.0.1', port };
+/** @throws {RampartError} `INPUT` */
+function metricsAddress(address: string | number): Address {
+  const found = parseAddress(address, '127.0.0.1');
+  if (found !== undefined) return found;
+  throw new RampartError(errorCodes.INPUT, {
+    what: `"${address}" is not an address to serve metrics on`,
+    next: 'Use a port (on 127.0.0.1), or host:port such as 127.0.0.1:9090 or 0.0.0.0:9090.',
+  });
 }
 
 async function listen(server: Server, host: string, port: number): Promise<void> {
