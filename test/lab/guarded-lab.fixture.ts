@@ -32,8 +32,9 @@ const markerPath = '/marker';
 export async function until<T>(
   what: string,
   ask: () => T | Promise<T>,
+  patienceMs: number = PATIENCE_MS,
 ): Promise<NonNullable<Exclude<T, false>>> {
-  const endMs = performance.now() + PATIENCE_MS;
+  const endMs = performance.now() + patienceMs;
   for (let last: unknown; ; await delay(20)) {
     try {
       const answer = await ask();
@@ -109,6 +110,11 @@ export class GuardedLab implements AsyncDisposable {
     return this.#client;
   }
 
+  /** How the sensor is attached: what it sees depends on it, see docs/sensor.md. */
+  get mode(): string {
+    return /guarding this machine by (\w+)/.exec(this.standalone.stderr)?.[1] ?? '';
+  }
+
   /** A directory of the host for volumes, gone at the end. */
   hostDirectory(name: string): string {
     const path = this.standalone.at(join('host', name));
@@ -168,11 +174,15 @@ export class GuardedLab implements AsyncDisposable {
   }
 
   /** The KiveData of a policy when there are so many, none of them being deleted, and all are watched. */
-  async dataCount(policy: string, count: number): Promise<KiveData[]> {
-    const found = await until(`${count} KiveData of ${policy}`, async () => {
-      const data = await this.data(policy);
-      return data.length === count && data.every(({ metadata }) => !metadata.deletionTimestamp) && data;
-    });
+  async dataCount(policy: string, count: number, patienceMs: number = PATIENCE_MS): Promise<KiveData[]> {
+    const found = await until(
+      `${count} KiveData of ${policy}`,
+      async () => {
+        const data = await this.data(policy);
+        return data.length === count && data.every(({ metadata }) => !metadata.deletionTimestamp) && data;
+      },
+      patienceMs,
+    );
     const { length } = await this.data();
     // And the marker.
     const watched = length + 1;
@@ -180,13 +190,13 @@ export class GuardedLab implements AsyncDisposable {
     return found;
   }
 
-  /** `rampart_NAME` without labels. */
+  /** `rampart_NAME`, summed over its labels. */
   async metric(name: string): Promise<number> {
     const url = /metrics on (\S+)/.exec(this.standalone.stderr)?.[1] ?? '';
     const text = await (await fetch(url)).text();
-    const value = new RegExp(`^rampart_${name} (\\S+)$`, 'm').exec(text)?.[1];
-    if (value === undefined) throw new Error(`no metric rampart_${name}`);
-    return Number(value);
+    const values = [...text.matchAll(new RegExp(`^rampart_${name}(?:\\{.*\\})? (\\S+)$`, 'gm'))];
+    if (values.length === 0) throw new Error(`no metric rampart_${name}`);
+    return values.reduce((sum, [, value]) => sum + Number(value), 0);
   }
 
   /** All alerts since rampart was started but those of the marker. */
