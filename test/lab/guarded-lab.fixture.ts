@@ -133,6 +133,13 @@ export class GuardedLab implements AsyncDisposable {
     return { pod, container };
   }
 
+  /** Runs a script in a container, which has to end well; returns what it printed. */
+  async sh(container: LabContainer, script: string): Promise<string> {
+    const { exitCode, stdout, stderr } = await this.lab.exec(container, ['sh', '-c', script]);
+    if (exitCode !== 0) throw new Error(`${script}: exit code ${exitCode}: ${stderr}`);
+    return stdout;
+  }
+
   /** A path of a container, as the host reaches it. */
   pathIn({ pid }: LabContainer, path: string): string {
     return `/proc/${pid}/root${path}`;
@@ -183,10 +190,11 @@ export class GuardedLab implements AsyncDisposable {
       },
       patienceMs,
     );
-    const { length } = await this.data();
-    // And the marker.
-    const watched = length + 1;
-    await until(`${watched} watched`, async () => (await this.metric('file_access_watched')) === watched);
+    // And the marker. What other policies have may change meanwhile.
+    await until('all of it to be watched', async () => {
+      const { length } = await this.data();
+      return (await this.metric('file_access_watched')) === length + 1;
+    });
     return found;
   }
 
