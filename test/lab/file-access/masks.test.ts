@@ -1,0 +1,89 @@
+// What each operation is told as: real commands in a real container, one file for each.
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+
+import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
+import { GuardedLab } from '../guarded-lab.fixture.ts';
+import type { LabContainer } from '../lab.ts';
+import { labObstacle } from '../obstacle.ts';
+
+interface Operation {
+  readonly what: string;
+  /** `F` is the file, which nothing else is done to. */
+  readonly command: string;
+  /** What is done before the file is watched. Default: it is written. */
+  readonly prepare?: string;
+  /** The MAY_* bits that inode_permission is asked with, in their order. */
+  readonly masks: readonly number[];
+  /** In mode raw_tracepoint, where only what comes to a descriptor is seen. Default: the same. */
+  readonly seen?: readonly number[];
+}
+
+const write = 'echo text > F';
+const operations: readonly Operation[] = [
+  { what: 'cat', command: 'cat F', masks: [36] },
+  { what: 'cat of a hard link', prepare: `${write}; ln F F.other`, command: 'cat F.other', masks: [36] },
+  {
+    what: 'cat of a symbolic link',
+    prepare: `${write}; ln -s F F.other`,
+    command: 'cat F.other',
+    masks: [36],
+  },
+  { what: '>', command: 'echo x > F', masks: [34] },
+  {
+    what: '> through a hard link',
+    prepare: `${write}; ln F F.other`,
+    command: 'echo x > F.other',
+    masks: [34],
+  },
+  { what: 'truncate', command: 'truncate -s 0 F', masks: [34] },
+  { what: '>>', command: 'echo x >> F', masks: [42] },
+  { what: '<>', command: ': <> F', masks: [38] },
+  { what: 'two of them', command: 'cat F; echo x >> F', masks: [36, 42] },
+  // busybox does what it is called as.
+  { what: 'exec', prepare: 'cp /bin/busybox F', command: 'exec -a true F', masks: [33] },
+  { what: 'ln', command: 'ln F F.other', masks: [6], seen: [] },
+  { what: 'rm', command: 'rm F', masks: [18], seen: [] },
+  { what: 'mv over it', prepare: `${write}; cp F F.other`, command: 'mv F.other F', masks: [18], seen: [] },
+  { what: 'test -r', command: '[ -r F ]', masks: [20], seen: [] },
+  { what: 'mv to a new name', command: 'mv F F.other', masks: [] },
+  { what: 'stat', command: 'stat F', masks: [] },
+  { what: 'chmod', command: 'chmod 600 F', masks: [] },
+  { what: 'chown', command: 'chown 1:1 F', masks: [] },
+  { what: 'touch', command: 'touch -c -d @0 F', masks: [] },
+  { what: 'ls', command: 'ls -l F', masks: [] },
+];
+const fileOf = (index: number): string => `/mnt/file-${index}`;
+const withFile = (command: string, index: number): string => command.replaceAll('F', fileOf(index));
+
+suite('the mask of', { skip: sensorSkip || labObstacle() }, () => {
+  let guarded: GuardedLab;
+  let container: LabContainer;
+  before(async () => {
+    guarded = await GuardedLab.start();
+    ({ container } = await guarded.run({ name: 'masks' }));
+    await guarded.sh(
+      container,
+      operations.map(({ prepare = write }, index) => withFile(prepare, index)).join('\n'),
+    );
+    const matchAny = [{ pod: 'masks' }];
+    await guarded.setPolicy(
+      'masks',
+      operations.map((_, index) => ({ path: fileOf(index), matchAny })),
+    );
+    await guarded.dataCount('masks', operations.length);
+  });
+  after(async () => await guarded?.[Symbol.asyncDispose]());
+
+  operations.forEach(({ what, command, masks, seen = masks }, index) => {
+    test(`${what}: ${masks.join(' ') || 'none'}`, async () => {
+      const alerts = await guarded.alertsOf(
+        async () => await guarded.sh(container, withFile(command, index)),
+      );
+      assert.deepEqual(
+        alerts.map(({ metadata }) => `${metadata.path} ${metadata.mask}`),
+        (guarded.mode === 'raw_tracepoint' ? seen : masks).map((mask) => `${fileOf(index)} ${mask}`),
+      );
+    });
+  });
+});
