@@ -108,6 +108,7 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
       [
         ...['agent', '--node-name', 'n1', '--cri-socket', lab.socketPath, '--spool', directory.at('spool')],
         ...['--mode', testMode(), '--metrics', '0', '--allow-callback', '127.0.0.1'],
+        ...['--alerts-socket', directory.at('alerts.sock')],
       ],
       { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, KUBECONFIG: kubeconfig } },
     );

@@ -19,6 +19,7 @@ export interface AgentOptions {
   readonly kubeconfig?: string;
   readonly criSocket?: string;
   readonly spool: string;
+  readonly alertsSocket?: string;
   readonly allowCallback: readonly string[];
   readonly mode: ModeChoice;
   readonly metrics?: string;
@@ -36,6 +37,10 @@ export function agentCommand(): Command {
     .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
     .addOption(criSocketOption())
     .option('--spool <dir>', 'where alerts wait for their callbacks', '/var/lib/rampart/spool')
+    .option(
+      '--alerts-socket <path>',
+      'where `rampart alerts` on this machine finds the last alerts; default: /run/rampart/alerts.sock',
+    )
     .addOption(allowCallbackOption())
     .addOption(modeOption())
     .addOption(metricsOption(metricsAndHealth))

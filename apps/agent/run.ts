@@ -10,6 +10,7 @@ import { shareMetrics } from '../../systems/file-access/cluster.ts';
 import type { NodeState } from '../../systems/file-access/node.ts';
 import { clusterAccess } from '../cluster.ts';
 import { observe, runParts, say, stopSignal } from '../process.ts';
+import { agentAlertsSocket, openAlertFeed } from './alert-feed.ts';
 import { AlertOutput } from './alert-output.ts';
 import type { AgentOptions } from './command.ts';
 import { runNodeGuards } from './guards.ts';
@@ -44,6 +45,8 @@ export async function runAgent(options: AgentOptions): Promise<void> {
     { name: 'rampart_alert_lines_dropped_total', help: 'Lines that stdout did not take.' },
     () => out.dropped,
   );
+  const { alertsSocket } = options;
+  await using feed = await openAlertFeed(alertsSocket ?? agentAlertsSocket, alertsSocket !== undefined);
   using client = new KubeClient(access);
   const containers = new NodeRuntime({ socketPath: options.criSocket, logger });
   const { signal } = stop;
@@ -57,7 +60,10 @@ export async function runAgent(options: AgentOptions): Promise<void> {
       spoolDirectory: options.spool,
       allowCallbacks: options.allowCallback,
       sensorMode: options.mode,
-      sink: (line) => out.write(line),
+      sink: (line) => {
+        out.write(line);
+        feed.push(line);
+      },
       signal,
       logger,
       metrics,

@@ -23,6 +23,7 @@ import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { createLogger } from '../../shared/observe/log.ts';
 import { shareMetrics } from '../../systems/file-access/cluster.ts';
 import { kiveDataNamespace } from '../../systems/file-access/kive-data.ts';
+import { openAlertFeed, standaloneAlertsSocket } from '../agent/alert-feed.ts';
 import { AlertOutput } from '../agent/alert-output.ts';
 import { runNodeGuards } from '../agent/guards.ts';
 import { NodeRuntime } from '../agent/node-runtime.ts';
@@ -88,6 +89,7 @@ async function run(options: StandaloneOptions, stop: AbortController): Promise<v
       ...(metrics && { metrics: metrics.own, controllerMetrics: metrics.shared.controllers }),
     }),
   );
+  const feed = stack.use(await openAlertFeed(join(directory, standaloneAlertsSocket), true));
   const kubeconfig = kubeconfigOf(server);
   say(`kubeconfig ${kubeconfig}`);
   if (options.data === undefined) say('nothing is kept: without --data all is gone at the end');
@@ -121,7 +123,10 @@ async function run(options: StandaloneOptions, stop: AbortController): Promise<v
       spoolDirectory: join(directory, 'spool'),
       allowCallbacks: options.allowCallback,
       sensorMode: options.mode,
-      sink: (line) => out.write(line),
+      sink: (line) => {
+        out.write(line);
+        feed.push(line);
+      },
       signal,
       logger,
       metrics,

@@ -1,0 +1,40 @@
+/**
+ * The last alerts and those that come, for `rampart alerts` on this machine.
+ *
+ * @module
+ */
+import { serveFeed } from '../../shared/observe/feed-server.ts';
+import { LineFeed } from '../../shared/observe/line-feed.ts';
+import { say } from '../process.ts';
+
+/** Where `rampart agent` serves its alerts. */
+export const agentAlertsSocket = '/run/rampart/alerts.sock';
+/** Where `rampart standalone` does, in its directory. */
+export const standaloneAlertsSocket = 'alerts.sock';
+
+export interface AlertFeed extends AsyncDisposable {
+  /** Takes an alert, as one line. Never waits. */
+  push(line: string): void;
+}
+
+/**
+ * Serves the alerts that are given to it, until disposed.
+ *
+ * @param required - Whether a socket that cannot be served is an error. Where nobody asked for one, guarding goes on
+ *   without: a container may have no place for it, and two agents of one machine (kind) have one default.
+ * @throws {RampartError} as `serveFeed`, where it is required.
+ */
+export async function openAlertFeed(path: string, required: boolean): Promise<AlertFeed> {
+  const feed = new LineFeed();
+  try {
+    const server = await serveFeed(feed, path);
+    return {
+      push: (line) => feed.push(line),
+      [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+    };
+  } catch (error) {
+    if (required) throw error;
+    say(`\`rampart alerts\` has no socket here: ${error instanceof Error ? error.message : String(error)}`);
+    return { push: () => undefined, [Symbol.asyncDispose]: async () => undefined };
+  }
+}

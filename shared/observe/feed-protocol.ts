@@ -1,0 +1,36 @@
+/**
+ * What goes over the socket of a {@link LineFeed}: lines. Those that begin with `#` are about the feed and are JSON after
+ * it; all others are a number, a space, and a line of the feed.
+ *
+ * ```text
+ * #{"feed":1,"id":"5f0c...","first":12,"last":13}   the first one: which feed this is, and what of it is kept
+ * 12 {"kive-alert-version":"v1",...
+ * 13 {"kive-alert-version":"v1",...
+ * #{"live":13}                                       all that was kept has been sent
+ * 17 {"kive-alert-version":"v1",...                  14 to 16 were dropped, because this reader was too slow
+ * #{"at":20}                                         18 to 20 too
+ * ```
+ *
+ * The reader sends nothing.
+ *
+ * @module
+ */
+
+/** The first line. */
+export interface FeedHello {
+  /** The version of what goes over the socket. */
+  readonly feed: 1;
+  /** Another one after each start of the process. */
+  readonly id: string;
+  /** The numbers of the oldest and the newest line that are kept. */
+  readonly first: number;
+  readonly last: number;
+}
+
+/** A line about the feed. */
+export type FeedNote =
+  FeedHello | { readonly live: number } | { readonly at: number } | { readonly full: number };
+
+export function noteLine(note: FeedNote): string {
+  return `#${JSON.stringify(note)}`;
+}
