@@ -1,6 +1,6 @@
 /**
- * The alerts of one callback on disk: segments, oldest first. Alerts are added to the last one and taken from the
- * first one.
+ * The alerts of one callback, with one Secret or none, on disk: segments, oldest first. Alerts are added to the last one
+ * and taken from the first one.
  *
  * @module
  */
@@ -28,9 +28,14 @@ const fileName = /^([0-9a-f]{32})-(\d{12})\.alerts$/;
 /** There will be others of this kind, or they pass: no reason to give up a file. */
 const passing: ReadonlySet<string | undefined> = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'EACCES', 'EPERM']);
 
-/** What the files of a callback are called by: URLs have characters that file names have not. */
-export function keyOf(callback: string): string {
-  return createHash('sha256').update(callback).digest('hex').slice(0, 32);
+/**
+ * What the files of a queue are called by: URLs have characters that file names have not. With a Secret it is another queue:
+ * what belongs to a policy without it must never be sent with it.
+ */
+export function keyOf(callback: string, secret = ''): string {
+  // No URL begins with a bracket, so no two queues are hashed from the same text.
+  const name = secret === '' ? callback : JSON.stringify([callback, secret]);
+  return createHash('sha256').update(name).digest('hex').slice(0, 32);
 }
 
 /** The parts of a file's name, or undefined for another file. */
@@ -42,7 +47,10 @@ export function parseFileName(name: string): { readonly key: string; readonly se
 /** The owner closes it. */
 export class CallbackLog {
   readonly callback: string;
+  /** `namespace/name`, or empty. */
+  readonly secret: string;
   readonly key: string;
+  readonly #headerBytes: number;
   readonly #directory: string;
   readonly #segmentBytes: number;
   readonly #observer: LogObserver;
@@ -55,10 +63,13 @@ export class CallbackLog {
 
   constructor(
     callback: string,
+    secret: string,
     options: { readonly directory: string; readonly segmentBytes: number; readonly observer: LogObserver },
   ) {
     this.callback = callback;
-    this.key = keyOf(callback);
+    this.secret = secret;
+    this.key = keyOf(callback, secret);
+    this.#headerBytes = headerBytes(callback, secret);
     this.#directory = options.directory;
     this.#segmentBytes = options.segmentBytes;
     this.#observer = options.observer;
@@ -87,7 +98,7 @@ export class CallbackLog {
 
   /** How much longer the files get by a record of this size, at most. */
   growth(recordBytes: number): number {
-    return recordBytes + headerBytes(this.callback);
+    return recordBytes + this.#headerBytes;
   }
 
   /** @throws {NodeJS.ErrnoException} when it cannot be written; then it is not there. */
@@ -178,7 +189,7 @@ export class CallbackLog {
 
   #addSegment(): Segment {
     const name = `${this.key}-${String(this.#nextSequence++).padStart(SEQUENCE_DIGITS, '0')}.alerts`;
-    const segment = Segment.create(join(this.#directory, name), this.callback);
+    const segment = Segment.create(join(this.#directory, name), this.callback, this.secret);
     this.#segments.push(segment);
     this.#writing = segment;
     this.#resize(segment.sizeBytes);

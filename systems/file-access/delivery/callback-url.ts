@@ -22,11 +22,11 @@ export function parseCallback(callback: string, rules: AddressRules): URL | stri
 }
 
 /**
- * What logs, metrics and errors call a callback: its origin, and a part of its files' name to tell those of one origin
- * apart. Paths and queries of webhooks are often secrets.
+ * What logs, metrics and errors call a queue: the origin of its callback, and a part of its files' name to tell those of
+ * one origin apart. Paths and queries of webhooks are often secrets.
  */
-export function displayName(callback: string): string {
-  return `${URL.parse(callback)?.origin ?? 'invalid'}#${keyOf(callback).slice(0, 8)}`;
+export function displayName(callback: string, secret = ''): string {
+  return `${URL.parse(callback)?.origin ?? 'invalid'}#${keyOf(callback, secret).slice(0, 8)}`;
 }
 
 /** Whether nobody else can read what is sent there. */

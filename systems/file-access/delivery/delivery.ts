@@ -21,6 +21,7 @@ import { CallbackLog, type LogObserver } from './callback-log.ts';
 import { displayName, parseCallback } from './callback-url.ts';
 import { GroupSync } from './group-sync.ts';
 import { Lane, type LaneObserver } from './lane.ts';
+import { LaneTable } from './lane-table.ts';
 import {
   type CallbackStats,
   type CheckedOptions,
@@ -32,6 +33,7 @@ import {
 } from './options.ts';
 import { MAX_ID_BYTES, RecordEncoder } from './record.ts';
 import { prepareDirectory, pruneSetAside, recoverSegments } from './recover.ts';
+import { isSecretName } from './segment-header.ts';
 import { Slots } from './slots.ts';
 
 export interface Delivery extends AsyncDisposable {
@@ -40,14 +42,18 @@ export interface Delivery extends AsyncDisposable {
    *
    * @param id Printable ASCII, up to 128 characters, another one for each alert: `AlertIds`.
    * @param line JSON, without a newline.
+   * @param secret `namespace/name` of the Secret to send it with, or empty. With another Secret it is another queue: nothing
+   *   is ever sent with credentials of somebody else's trap.
    * @returns false when it was not taken, which is counted.
    */
-  enqueue(callback: string, id: string, line: string | Uint8Array): boolean;
+  enqueue(callback: string, id: string, line: string | Uint8Array, secret?: string): boolean;
   /** Resolves when what was taken so far is on disk. */
   sync(): Promise<void>;
   readonly stats: DeliveryStats;
   /** Those that have something in their queue, or had lately. */
   callbacks(): readonly CallbackStats[];
+  /** Calls `listener` when credentials are missing or not taken: once for each reason. Dispose what it returns. */
+  onCredentialsTrouble(listener: (callback: CallbackStats) => void): Disposable;
 }
 
 /** Small enough that what is delivered gives its space back soon, large enough that files are few. */
@@ -77,7 +83,8 @@ class DiskDelivery implements Delivery {
   readonly #options: CheckedOptions;
   readonly #rules: AddressRules;
   readonly #lock: FileLock;
-  readonly #lanes = new Map<string, Lane>();
+  readonly #lanes = new LaneTable();
+  readonly #troubleListeners = new Set<(callback: CallbackStats) => void>();
   readonly #slots: Slots;
   readonly #sync: GroupSync;
   readonly #encoder = new RecordEncoder();
@@ -111,15 +118,15 @@ class DiskDelivery implements Delivery {
     }
   }
 
-  enqueue(callback: string, id: string, line: string | Uint8Array): boolean {
+  enqueue(callback: string, id: string, line: string | Uint8Array, secret = ''): boolean {
     this.#counts.offered++;
-    const refusal = this.#take(callback, id, line);
+    const refusal = this.#take(callback, id, line, secret);
     if (refusal === undefined) {
       this.#counts.accepted++;
       return true;
     }
     this.#counts.refused[refusal]++;
-    this.#logRefusal(refusal, callback);
+    this.#logRefusal(refusal, callback, secret);
     return false;
   }
 
@@ -130,9 +137,9 @@ class DiskDelivery implements Delivery {
   get stats(): DeliveryStats {
     let depth = 0;
     let oldestMs = 0;
-    for (const lane of this.#lanes.values()) {
+    for (const lane of this.#lanes) {
       depth += lane.log.depth;
-      oldestMs = Math.max(oldestMs, this.#ageMs(lane));
+      oldestMs = Math.max(oldestMs, lane.oldestMs);
     }
     const { refused, dropped, ...counts } = this.#counts;
     return {
@@ -146,16 +153,12 @@ class DiskDelivery implements Delivery {
   }
 
   callbacks(): readonly CallbackStats[] {
-    return Array.from(this.#lanes.values(), (lane) => ({
-      callback: lane.log.callback,
-      name: displayName(lane.log.callback),
-      depth: lane.log.depth,
-      sizeBytes: lane.log.sizeBytes,
-      oldestMs: this.#ageMs(lane),
-      delivered: lane.delivered,
-      failures: lane.failures,
-      lastError: lane.lastError,
-    }));
+    return Array.from(this.#lanes, (lane) => lane.stats);
+  }
+
+  onCredentialsTrouble(listener: (callback: CallbackStats) => void): Disposable {
+    this.#troubleListeners.add(listener);
+    return { [Symbol.dispose]: () => void this.#troubleListeners.delete(listener) };
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -163,16 +166,18 @@ class DiskDelivery implements Delivery {
     return this.#closed;
   }
 
-  #take(callback: string, id: string, line: string | Uint8Array): Refusal | undefined {
+  #take(callback: string, id: string, line: string | Uint8Array, secret: string): Refusal | undefined {
     if (this.#closed !== undefined) return 'closed';
     if (id.length > MAX_ID_BYTES || !idForm.test(id)) return 'id';
     const record = this.#encoder.encode(id, line, this.#nowMs());
     if (record === undefined) return 'size';
-    let lane = this.#lanes.get(callback);
+    let lane = this.#lanes.get(callback, secret);
     if (lane === undefined) {
-      if (typeof parseCallback(callback, this.#rules) === 'string') return 'callback';
+      const url = parseCallback(callback, this.#rules);
+      if (typeof url === 'string') return 'callback';
+      if (secret !== '' && (url.protocol !== 'https:' || !isSecretName(secret))) return 'callback';
       if (this.#lanes.size >= this.#options.maxCallbacks && !this.#forgetIdle()) return 'callbacks';
-      lane = this.#addLane(callback);
+      lane = this.#addLane(callback, secret);
     }
     const { log } = lane;
     const sizeBytes = log.sizeBytes + log.growth(record.sizeBytes);
@@ -193,7 +198,8 @@ class DiskDelivery implements Delivery {
     this.#counts.tornBytes = tornBytes;
     this.#counts.damagedFiles += unreadable;
     for (const { segment, sequence } of segments) {
-      const lane = this.#lanes.get(segment.callback) ?? this.#addLane(segment.callback);
+      const { callback, secret } = segment;
+      const lane = this.#lanes.get(callback, secret) ?? this.#addLane(callback, secret);
       this.#counts.recovered += segment.depth;
       lane.log.adopt(segment, sequence);
     }
@@ -201,14 +207,14 @@ class DiskDelivery implements Delivery {
     if (damagedFiles > 0) this.#options.log?.warn({ damagedFiles }, 'queue files of callbacks are damaged');
     if (recovered > 0)
       this.#options.log?.info({ alerts: recovered }, 'alerts wait for callbacks since before');
-    for (const lane of this.#lanes.values()) if (lane.log.depth > 0) lane.wake();
+    for (const lane of this.#lanes) if (lane.log.depth > 0) lane.wake();
   }
 
-  #addLane(callback: string): Lane {
+  #addLane(callback: string, secret: string): Lane {
     const { directory, maxBytesPerCallback } = this.#options;
     const share = Math.floor(maxBytesPerCallback / SEGMENTS_PER_QUEUE);
     const segmentBytes = Math.min(MAX_SEGMENT_BYTES, Math.max(MIN_SEGMENT_BYTES, share));
-    const log = new CallbackLog(callback, { directory, segmentBytes, observer: this.#logObserver });
+    const log = new CallbackLog(callback, secret, { directory, segmentBytes, observer: this.#logObserver });
     const lane = new Lane(log, {
       ...this.#options,
       rules: this.#rules,
@@ -216,15 +222,15 @@ class DiskDelivery implements Delivery {
       nowMs: this.#nowMs,
       observer: this.#laneObserver,
     });
-    this.#lanes.set(callback, lane);
+    this.#lanes.add(lane);
     return lane;
   }
 
   /** Makes room for another callback. */
   #forgetIdle(): boolean {
-    for (const [callback, lane] of this.#lanes) {
+    for (const lane of this.#lanes) {
       if (!lane.idle) continue;
-      this.#lanes.delete(callback);
+      this.#lanes.delete(lane);
       void lane.stop(0);
       lane.log.close();
       return true;
@@ -253,44 +259,37 @@ class DiskDelivery implements Delivery {
     retried: () => void this.#counts.retried++,
     dropped: (reason) => void this.#counts.dropped[reason]++,
     cursorFailed: () => void this.#counts.cursorErrors++,
-    troubled: (callback, why) =>
+    troubled: (lane) => {
+      const { name: callback, lastError } = lane;
       this.#options.log?.warn(
-        { callback, why },
+        { callback, why: lastError?.why },
         'a callback takes no alerts; they are queued and tried again',
-      ),
+      );
+      if (lastError?.aboutCredentials !== true) return;
+      for (const listener of this.#troubleListeners) listener(lane.stats);
+    },
     recovered: (callback, failures, waiting) =>
       this.#options.log?.info({ callback, failures, waiting }, 'a callback takes alerts again'),
     unwanted: (callback, id, why) =>
       this.#options.log?.warn({ callback, id, why }, 'a callback does not want an alert; it is dropped'),
   };
 
-  #ageMs(lane: Lane): number {
-    try {
-      const head = lane.log.depth > 0 ? lane.log.head() : undefined;
-      return head === undefined ? 0 : Math.max(0, this.#nowMs() - head.acceptedMs);
-    } catch {
-      return 0;
-    }
-  }
-
-  #logRefusal(refusal: Refusal, callback: string): void {
+  #logRefusal(refusal: Refusal, callback: string, secret: string): void {
     const { log, clock } = this.#options;
     const nowMs = clock.monotonicMs();
     const loggedMs = this.#refusalLoggedMs.get(refusal);
     if (log === undefined || (loggedMs !== undefined && nowMs - loggedMs < REFUSAL_LOG_MS)) return;
     this.#refusalLoggedMs.set(refusal, nowMs);
     const soFar = this.#counts.refused[refusal];
-    log.warn(
-      { callback: displayName(callback), reason: refusal, soFar },
-      'an alert is not queued for its callback',
-    );
+    const name = displayName(callback, secret);
+    log.warn({ callback: name, reason: refusal, soFar }, 'an alert is not queued for its callback');
   }
 
   async #close(): Promise<void> {
     try {
-      await Promise.all(Array.from(this.#lanes.values(), (lane) => lane.stop(this.#options.lingerMs)));
+      await Promise.all(Array.from(this.#lanes, (lane) => lane.stop(this.#options.lingerMs)));
       await this.#sync[Symbol.asyncDispose]();
-      for (const lane of this.#lanes.values()) lane.log.close();
+      for (const lane of this.#lanes) lane.log.close();
     } finally {
       this.#lock[Symbol.dispose]();
     }

@@ -8,6 +8,7 @@ import { Backoff, type BackoffOptions } from '../../../shared/kube/backoff.ts';
 import { type Clock, sleep } from '../../../shared/kube/clock.ts';
 import type { CallbackLog } from './callback-log.ts';
 import { displayName } from './callback-url.ts';
+import type { CallbackStats, LastError } from './options.ts';
 import type { Outcome } from './outcome.ts';
 import { Poster, type PosterOptions } from './poster.ts';
 import type { StoredAlert } from './record.ts';
@@ -20,8 +21,8 @@ export interface LaneObserver {
   dropped(reason: 'unwanted' | 'expired'): void;
   /** The cursor could not be written: what was delivered is delivered again by the next process. */
   cursorFailed(): void;
-  /** The first failure after a success. */
-  troubled(name: string, why: string): void;
+  /** The first failure after a success; about credentials also each other reason. `lastError` says which. */
+  troubled(lane: Lane): void;
   /** The first success after a failure. */
   recovered(name: string, failures: number, waiting: number): void;
   unwanted(name: string, id: string, why: string): void;
@@ -38,12 +39,6 @@ export interface LaneOptions extends PosterOptions {
   readonly observer: LaneObserver;
 }
 
-export interface LastError {
-  readonly why: string;
-  /** Milliseconds since 1970. */
-  readonly atMs: number;
-}
-
 /** Starts with `wake`. The owner stops it; the log stays the owner's. */
 export class Lane {
   readonly log: CallbackLog;
@@ -54,19 +49,21 @@ export class Lane {
   readonly #abort = new AbortController();
   /** Ends waiting, not a request that is under way. */
   readonly #leave = new AbortController();
-  readonly #name: string;
+  /** What logs and metrics call it. */
+  readonly name: string;
   #running: Promise<void> | undefined;
   #refusals = 0;
   #delivered = 0;
   #lastError: LastError | undefined;
+  #toldWhy = '';
 
   constructor(log: CallbackLog, options: LaneOptions) {
     this.log = log;
     this.#options = options;
     this.#clock = options.clock;
-    this.#poster = new Poster(log.callback, options);
+    this.#poster = new Poster(log.callback, log.secret, options);
     this.#backoff = new Backoff(options.backoff);
-    this.#name = displayName(log.callback);
+    this.name = displayName(log.callback, log.secret);
   }
 
   /** Nothing waits and nothing is under way. */
@@ -74,19 +71,34 @@ export class Lane {
     return this.#running === undefined && this.log.depth === 0;
   }
 
-  /** Delivered by this process. */
-  get delivered(): number {
-    return this.#delivered;
-  }
-
-  /** Failed tries since the last success. */
-  get failures(): number {
-    return this.#backoff.attempts;
-  }
-
   /** Of the last failed try, also when others have succeeded since. */
   get lastError(): LastError | undefined {
     return this.#lastError;
+  }
+
+  /** Age of the oldest alert; 0 when none waits, or it cannot be read now. */
+  get oldestMs(): number {
+    try {
+      const head = this.log.depth > 0 ? this.log.head() : undefined;
+      return head === undefined ? 0 : Math.max(0, this.#options.nowMs() - head.acceptedMs);
+    } catch {
+      return 0;
+    }
+  }
+
+  get stats(): CallbackStats {
+    const { callback, secret, depth, sizeBytes } = this.log;
+    return {
+      callback,
+      secret,
+      name: this.name,
+      depth,
+      sizeBytes,
+      oldestMs: this.oldestMs,
+      delivered: this.#delivered,
+      failures: this.#backoff.attempts,
+      lastError: this.#lastError,
+    };
   }
 
   /** There is something in the log. */
@@ -138,12 +150,16 @@ export class Lane {
 
   /** @returns undefined when it is time to leave. */
   async #try(alert: StoredAlert): Promise<Outcome | undefined> {
-    using _slot = await this.#options.slots.acquire(this.#backoff.attempts > 0);
-    if (this.#leave.signal.aborted) return undefined;
+    const leave = this.#leave.signal;
     try {
-      return await this.#poster.post(alert, this.#abort.signal);
+      // Before there is a place for the request: credentials may take their time.
+      const prepared = await this.#poster.prepare(leave);
+      if (prepared.kind !== 'prepared') return prepared;
+      using _slot = await this.#options.slots.acquire(this.#backoff.attempts > 0);
+      if (leave.aborted) return undefined;
+      return await this.#poster.post(alert, prepared, this.#abort.signal);
     } catch (error) {
-      if (this.#abort.signal.aborted) return undefined;
+      if (leave.aborted) return undefined;
       throw error;
     }
   }
@@ -159,10 +175,10 @@ export class Lane {
       return 0;
     }
     if (outcome.kind === 'unwanted' && ++this.#refusals >= unwantedTries) {
-      this.#note(outcome.why);
+      this.#note(outcome);
       this.#pass();
       observer.dropped('unwanted');
-      observer.unwanted(this.#name, alert.id, outcome.why);
+      observer.unwanted(this.name, alert.id, outcome.why);
       // It answers, and the next alert may be another matter.
       this.#succeeded();
       return 0;
@@ -178,20 +194,27 @@ export class Lane {
   #succeeded(): void {
     const failures = this.#backoff.attempts;
     this.#backoff.reset();
-    if (failures > 0) this.#options.observer.recovered(this.#name, failures, this.log.depth);
+    this.#toldWhy = '';
+    if (failures > 0) this.#options.observer.recovered(this.name, failures, this.log.depth);
   }
 
   #failed(outcome: Exclude<Outcome, { kind: 'delivered' }>): number {
     const { observer, maxRetryAfterMs } = this.#options;
-    this.#note(outcome.why);
-    if (this.#backoff.attempts === 0) observer.troubled(this.#name, outcome.why);
+    const { why, aboutCredentials } = this.#note(outcome);
+    const isNews = this.#backoff.attempts === 0 || (aboutCredentials && why !== this.#toldWhy);
     observer.retried();
     const askedMs = outcome.kind === 'failed' ? (outcome.retryAfterMs ?? 0) : 0;
-    return Math.max(this.#backoff.nextMs(), Math.min(askedMs, maxRetryAfterMs));
+    const delayMs = Math.max(this.#backoff.nextMs(), Math.min(askedMs, maxRetryAfterMs));
+    if (isNews) {
+      this.#toldWhy = why;
+      observer.troubled(this);
+    }
+    return delayMs;
   }
 
-  #note(why: string): void {
-    this.#lastError = { why, atMs: this.#options.nowMs() };
+  #note(outcome: Exclude<Outcome, { kind: 'delivered' }>): LastError {
+    const aboutCredentials = outcome.kind === 'failed' && outcome.aboutCredentials === true;
+    return (this.#lastError = { why: outcome.why, atMs: this.#options.nowMs(), aboutCredentials });
   }
 }
 

@@ -20,7 +20,7 @@ export interface DeliveryOptions {
   readonly maxBytes?: number;
   /** Of one queue. Default 256 MiB. */
   readonly maxBytesPerCallback?: number;
-  /** Queues at a time. Default 1000. */
+  /** Queues at a time: one for each callback and Secret. Default 1000. */
   readonly maxCallbacks?: number;
   /** Older alerts are dropped and counted. Default 7 days. */
   readonly maxAgeMs?: number;
@@ -42,7 +42,7 @@ export interface DeliveryOptions {
   readonly allow?: readonly string[];
   readonly refuse?: readonly string[];
   readonly resolve?: Resolve;
-  /** Default: none for any callback. */
+  /** Default: none for any callback, and nothing is sent to those with a Secret. */
   readonly credentialsFor?: CredentialsFor;
   /** Default `rampart/VERSION`. */
   readonly userAgent?: string;
@@ -52,7 +52,7 @@ export interface DeliveryOptions {
 
 /** Why `enqueue` has returned false. */
 export const refusals = [
-  /** The URL cannot be used, or leads where callbacks may not. */
+  /** The URL cannot be used or leads where callbacks may not, or the Secret is none or not for https. */
   'callback',
   /** The id is empty, too long, or not printable ASCII. */
   'id',
@@ -115,9 +115,19 @@ export interface DeliveryStats {
   readonly cursorErrors: number;
 }
 
-/** For `rampart status`. */
+export interface LastError {
+  readonly why: string;
+  /** Milliseconds since 1970. */
+  readonly atMs: number;
+  /** There are no credentials to send, or the two sides do not take each other's. */
+  readonly aboutCredentials: boolean;
+}
+
+/** Of one queue, for `rampart status`. */
 export interface CallbackStats {
   readonly callback: string;
+  /** The Secret that its alerts are sent with, `namespace/name`; empty where the trap names none. */
+  readonly secret: string;
   /** What logs and metrics call it: without path and query, which may be secret. */
   readonly name: string;
   readonly depth: number;
@@ -126,7 +136,7 @@ export interface CallbackStats {
   readonly delivered: number;
   /** Tries since the last success; 0 when all is well. */
   readonly failures: number;
-  readonly lastError: { readonly why: string; readonly atMs: number } | undefined;
+  readonly lastError: LastError | undefined;
 }
 
 export type CheckedOptions = Required<Omit<DeliveryOptions, 'log' | 'resolve'>> &

@@ -17,7 +17,13 @@ export type Outcome =
   /** The receiver has looked at this alert and does not want it. */
   | { readonly kind: 'unwanted'; readonly why: string }
   /** The receiver is not there, or not now. */
-  | { readonly kind: 'failed'; readonly why: string; readonly retryAfterMs?: number };
+  | {
+      readonly kind: 'failed';
+      readonly why: string;
+      readonly retryAfterMs?: number;
+      /** Credentials are missing, or the two sides do not take each other's. */
+      readonly aboutCredentials?: true;
+    };
 
 /** RFC 9110, 15.5, RFC 6585, RFC 7725: those that do not depend on what the body says. */
 const aboutTheReceiver: ReadonlySet<number> = new Set([
@@ -35,7 +41,12 @@ export function outcomeOf(status: number, retryAfter: string | undefined, nowMs:
   }
   const why = status >= 300 && status < 400 ? `HTTP ${status}: redirects are not followed` : `HTTP ${status}`;
   const retryAfterMs = parseRetryAfter(retryAfter, nowMs);
-  return { kind: 'failed', why, ...(retryAfterMs !== undefined && { retryAfterMs }) };
+  return {
+    kind: 'failed',
+    why,
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+    ...((status === 401 || status === 403) && { aboutCredentials: true }),
+  };
 }
 
 /** RFC 9110, 10.2.3: seconds, or a date. In milliseconds from now; undefined for what is neither. */

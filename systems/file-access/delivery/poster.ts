@@ -19,7 +19,7 @@ import { isPrivateWay, parseCallback } from './callback-url.ts';
 import { type Outcome, outcomeOf } from './outcome.ts';
 import type { StoredAlert } from './record.ts';
 
-/** What a callback wants to see. Read anew for each try, so that what is rotated is used. */
+/** What a callback wants to see. Asked for anew before each try, so that what is rotated is used. */
 export interface Credentials {
   /** Sent as `authorization: Bearer ...`, over https or to a loopback address only. */
   readonly bearerToken?: string;
@@ -28,10 +28,20 @@ export interface Credentials {
   /** PEM: the client's certificate chain, with `key`. */
   readonly cert?: string | Buffer;
   readonly key?: string | Buffer;
+  /** Called when these were no good: HTTP 401 or 403, or the two sides do not agree about certificates. */
+  readonly onRefused?: () => void;
 }
 
-/** @returns undefined for a callback without any. What it throws counts as a failed try. */
-export type CredentialsFor = (callback: string) => Credentials | undefined;
+/**
+ * @param secret `namespace/name` of the Secret to take them from; empty where whoever sends decides.
+ * @param signal Aborts when nobody waits for them any more.
+ * @returns undefined for a callback without any; with a Secret that counts as a failed try, as does what it throws.
+ */
+export type CredentialsFor = (
+  callback: string,
+  secret: string,
+  signal: AbortSignal,
+) => Credentials | undefined | Promise<Credentials | undefined>;
 
 export interface PosterOptions {
   readonly rules: AddressRules;
@@ -60,16 +70,40 @@ const agentOptions = {
 
 type Material = Pick<Credentials, 'ca' | 'cert' | 'key'>;
 
+/** All that a request needs besides the alert. */
+export interface Prepared {
+  readonly kind: 'prepared';
+  readonly url: URL;
+  readonly credentials: Credentials;
+}
+
 /** Sends to one callback, one alert at a time. The owner disposes it: the connection is closed then. */
 export class Poster implements Disposable {
   readonly #callback: string;
+  readonly #secret: string;
   readonly #options: PosterOptions;
   #agent: HttpAgent | undefined;
   #material: Material = {};
 
-  constructor(callback: string, options: PosterOptions) {
+  /** @param secret As for {@link CredentialsFor}. */
+  constructor(callback: string, secret: string, options: PosterOptions) {
     this.#callback = callback;
+    this.#secret = secret;
     this.#options = options;
+  }
+
+  /**
+   * The credentials to post with, or why nothing is posted now. No credential is in any text of it.
+   *
+   * @throws the signal's reason when it aborts.
+   */
+  async prepare(signal: AbortSignal): Promise<Prepared | Outcome> {
+    signal.throwIfAborted();
+    const url = parseCallback(this.#callback, this.#options.rules);
+    if (typeof url === 'string') return failed(`the callback is not used: ${url}`);
+    const credentials = await this.#credentials(url, signal);
+    if (typeof credentials !== 'string') return { kind: 'prepared', url, credentials };
+    return { kind: 'failed', why: credentials, aboutCredentials: true };
   }
 
   /**
@@ -77,20 +111,21 @@ export class Poster implements Disposable {
    *
    * @throws the signal's reason when it aborts.
    */
-  async post(alert: StoredAlert, signal: AbortSignal): Promise<Outcome> {
+  async post(alert: StoredAlert, { url, credentials }: Prepared, signal: AbortSignal): Promise<Outcome> {
     signal.throwIfAborted();
     try {
-      const url = parseCallback(this.#callback, this.#options.rules);
-      if (typeof url === 'string') return failed(`the callback is not used: ${url}`);
-      const credentials = this.#credentials(url);
-      if (typeof credentials === 'string') return failed(credentials);
       let answer = await this.#exchange(url, alert, credentials, signal);
       // The receiver had closed a kept connection: that says nothing about the receiver as it is now.
       if (answer === 'stale') answer = await this.#exchange(url, alert, credentials, signal);
-      return answer === 'stale' ? failed('the connection was closed') : answer;
+      if (answer === 'stale') return failed('the connection was closed');
+      if (answer.kind === 'failed' && answer.aboutCredentials) credentials.onRefused?.();
+      return answer;
     } catch (error) {
       signal.throwIfAborted();
-      return failed(describe(error));
+      const why = describe(error);
+      if (!isAboutCertificates(error)) return failed(why);
+      credentials.onRefused?.();
+      return { kind: 'failed', why, aboutCredentials: true };
     }
   }
 
@@ -100,17 +135,22 @@ export class Poster implements Disposable {
   }
 
   /** The credentials, or in words why there are none to be used. */
-  #credentials(url: URL): Credentials | string {
-    let credentials: Credentials;
+  async #credentials(url: URL, signal: AbortSignal): Promise<Credentials | string> {
+    const secret = this.#secret;
+    if (secret !== '' && url.protocol !== 'https:') return 'a Secret is for https only';
+    let credentials: Credentials | undefined;
     try {
-      credentials = this.#options.credentialsFor(this.#callback) ?? {};
+      credentials = await this.#options.credentialsFor(this.#callback, secret, signal);
     } catch (error) {
+      signal.throwIfAborted();
       // Of others' errors only the code: who knows what is in the message.
       const why = error instanceof RampartError ? error.message : codeOf(error);
       return `its credentials cannot be read${why === undefined ? '' : `: ${why}`}`;
     }
-    const { bearerToken } = credentials;
-    if (bearerToken === undefined) return credentials;
+    const { bearerToken, ca, cert, key } = credentials ?? {};
+    // Whoever names a Secret means it: without what is in it nothing is sent.
+    if (secret !== '' && !bearerToken && !ca && !(cert && key)) return 'its credentials are not known';
+    if (credentials === undefined || bearerToken === undefined) return credentials ?? {};
     if (!isPrivateWay(url)) return 'a bearer token is not sent over plain http';
     const token = bearerToken.trim();
     if (!tokenForm.test(token)) return 'its bearer token has characters that tokens have not';
@@ -226,6 +266,11 @@ function same(one: string | Buffer | undefined, other: string | Buffer | undefin
 
 function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
+}
+
+/** Codes of OpenSSL and of Node.js: no agreement about TLS, or a certificate that is not taken. */
+function isAboutCertificates(error: unknown): boolean {
+  return /^ERR_(SSL|TLS)_|CERT|SIGNATURE/.test(codeOf(error) ?? '');
 }
 
 function isReset(error: unknown): boolean {

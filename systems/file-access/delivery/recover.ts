@@ -76,7 +76,7 @@ export function recoverSegments(directory: string): RecoveryReport {
         continue;
       }
       const found = Segment.recover(path);
-      if (found !== undefined && keyOf(found.segment.callback) === parts.key) {
+      if (found !== undefined && keyOf(found.segment.callback, found.segment.secret) === parts.key) {
         found.segment.close();
         segments.push({ segment: found.segment, sequence: parts.sequence });
         tornBytes += found.tornBytes;

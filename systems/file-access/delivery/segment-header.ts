@@ -4,12 +4,15 @@
  *
  * | bytes | what                                                                        |
  * | ----- | --------------------------------------------------------------------------- |
- * | 0     | `RAMPALRT`                                                                  |
- * | 8     | CRC-32 of the callback, u32                                                 |
- * | 12    | length of the callback, u32                                                 |
+ * | 0     | `RAMPALRT`, or `RAMPALRS` where the alerts go with a Secret                 |
+ * | 8     | CRC-32 of the name, u32                                                     |
+ * | 12    | length of the name, u32                                                     |
  * | 16    | cursor: u32 offset, u32 records that are done with, u32 CRC-32 of both      |
  * | 28    | seal: u32 offset of the end, u32 records, u32 CRC-32 of both; else zeros    |
- * | 40    | the callback, then the records                                              |
+ * | 40    | the name, then the records                                                  |
+ *
+ * The name is the callback; with a Secret its namespace, a slash, its name and a newline stand before it. That such files
+ * begin differently keeps versions that know of no Secrets from sending them without.
  *
  * A cursor that cannot be read means: from the beginning, which delivers twice and loses nothing. A seal that
  * cannot be read means that the records are counted.
@@ -20,14 +23,26 @@ import { fstatSync, readSync, writeSync } from 'node:fs';
 import { crc32 } from 'node:zlib';
 
 const MAGIC = Buffer.from('RAMPALRT', 'latin1');
-const CALLBACK_CHECKSUM_AT = 8;
-const CALLBACK_LENGTH_AT = 12;
+const MAGIC_WITH_SECRET = Buffer.from('RAMPALRS', 'latin1');
+const NAME_CHECKSUM_AT = 8;
+const NAME_LENGTH_AT = 12;
 export const CURSOR_AT = 16;
 export const SEAL_AT = 28;
 const SLOT_BYTES = 12;
 const FIXED_BYTES = 40;
 /** In UTF-8. */
 export const MAX_CALLBACK_BYTES = 4096;
+/** `namespace/name`, at most 63 and 253 characters. */
+const MAX_SECRET_BYTES = 63 + 1 + 253;
+const MAX_NAME_BYTES = MAX_SECRET_BYTES + 1 + MAX_CALLBACK_BYTES;
+/** RFC 1123: a label, a slash, a subdomain. */
+const secretForm =
+  /^[a-z0-9]([-a-z0-9]*[a-z0-9])?\/[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+
+/** Whether this can name a Secret: `namespace/name`. */
+export function isSecretName(text: string): boolean {
+  return text.length <= MAX_SECRET_BYTES && secretForm.test(text);
+}
 
 /** Which part of the file is what. */
 export interface Extent {
@@ -39,17 +54,21 @@ export interface Extent {
 }
 
 /** Of a file for this callback, before the first record. */
-export function headerBytes(callback: string): number {
-  return FIXED_BYTES + Buffer.byteLength(callback);
+export function headerBytes(callback: string, secret = ''): number {
+  return FIXED_BYTES + Buffer.byteLength(nameOf(callback, secret));
+}
+
+function nameOf(callback: string, secret: string): string {
+  return secret === '' ? callback : `${secret}\n${callback}`;
 }
 
 /** A new header, with the cursor at the first record. */
-export function encodeHeader(callback: string): Buffer {
-  const name = Buffer.from(callback);
+export function encodeHeader(callback: string, secret: string): Buffer {
+  const name = Buffer.from(nameOf(callback, secret));
   const header = Buffer.alloc(FIXED_BYTES + name.byteLength);
-  header.set(MAGIC);
-  header.writeUInt32LE(crc32(name), CALLBACK_CHECKSUM_AT);
-  header.writeUInt32LE(name.byteLength, CALLBACK_LENGTH_AT);
+  header.set(secret === '' ? MAGIC : MAGIC_WITH_SECRET);
+  header.writeUInt32LE(crc32(name), NAME_CHECKSUM_AT);
+  header.writeUInt32LE(name.byteLength, NAME_LENGTH_AT);
   header.set(name, FIXED_BYTES);
   header.set(encodeSlot(header.byteLength, 0), CURSOR_AT);
   return header;
@@ -66,6 +85,8 @@ export function encodeSlot(offset: number, records: number): Buffer {
 
 export interface Header {
   readonly callback: string;
+  /** `namespace/name`, or empty. */
+  readonly secret: string;
   readonly extent: Extent;
   readonly sealed: boolean;
   readonly sizeBytes: number;
@@ -73,13 +94,19 @@ export interface Header {
 
 /** @returns undefined when it is damaged. */
 export function readHeader(fd: number): Header | undefined {
-  const header = Buffer.alloc(FIXED_BYTES + MAX_CALLBACK_BYTES);
+  const header = Buffer.alloc(FIXED_BYTES + MAX_NAME_BYTES);
   const readBytes = readSync(fd, header, 0, header.byteLength, 0);
-  if (readBytes < FIXED_BYTES || !header.subarray(0, MAGIC.byteLength).equals(MAGIC)) return undefined;
-  const startBytes = FIXED_BYTES + header.readUInt32LE(CALLBACK_LENGTH_AT);
+  if (readBytes < FIXED_BYTES) return undefined;
+  const magic = header.subarray(0, MAGIC.byteLength);
+  const withSecret = magic.equals(MAGIC_WITH_SECRET);
+  if (!withSecret && !magic.equals(MAGIC)) return undefined;
+  const startBytes = FIXED_BYTES + header.readUInt32LE(NAME_LENGTH_AT);
   if (startBytes > readBytes) return undefined;
   const name = header.subarray(FIXED_BYTES, startBytes);
-  if (crc32(name) !== header.readUInt32LE(CALLBACK_CHECKSUM_AT)) return undefined;
+  if (crc32(name) !== header.readUInt32LE(NAME_CHECKSUM_AT)) return undefined;
+  const text = name.toString();
+  const secret = withSecret ? text.slice(0, Math.max(0, text.indexOf('\n'))) : '';
+  if (withSecret && !isSecretName(secret)) return undefined;
   const { size } = fstatSync(fd);
   const cursor = readSlot(header, CURSOR_AT);
   const seal = readSlot(header, SEAL_AT);
@@ -96,7 +123,8 @@ export function readHeader(fd: number): Header | undefined {
     endBytes: end?.endBytes ?? passedBytes,
     records: end?.records ?? passedRecords,
   };
-  return { callback: name.toString(), extent, sealed, sizeBytes: size };
+  const callback = withSecret ? text.slice(secret.length + 1) : text;
+  return { callback, secret, extent, sealed, sizeBytes: size };
 }
 
 function readSlot(

@@ -30,6 +30,8 @@ export interface Recovery {
 export class Segment {
   readonly path: string;
   readonly callback: string;
+  /** `namespace/name`, or empty. */
+  readonly secret: string;
   #extent: Extent;
   #fd: number | undefined;
   #reader: RecordReader | undefined;
@@ -40,16 +42,17 @@ export class Segment {
   #closing = false;
   #gone = false;
 
-  private constructor(path: string, callback: string, fd: number, extent: Extent) {
+  private constructor(path: string, callback: string, secret: string, fd: number, extent: Extent) {
     this.path = path;
     this.callback = callback;
+    this.secret = secret;
     this.#fd = fd;
     this.#extent = extent;
   }
 
   /** @throws {NodeJS.ErrnoException} when the file cannot be made; then there is none. */
-  static create(path: string, callback: string): Segment {
-    const header = encodeHeader(callback);
+  static create(path: string, callback: string, secret: string): Segment {
+    const header = encodeHeader(callback, secret);
     const startBytes = header.byteLength;
     const { O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW } = constants;
     const fd = openSync(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
@@ -67,7 +70,7 @@ export class Segment {
       passedBytes: startBytes,
       passedRecords: 0,
     };
-    return new Segment(path, callback, fd, extent);
+    return new Segment(path, callback, secret, fd, extent);
   }
 
   /**
@@ -84,8 +87,8 @@ export class Segment {
         closeSync(fd);
         return undefined;
       }
-      const { extent, callback, sealed, sizeBytes } = header;
-      const segment = new Segment(path, callback, fd, extent);
+      const { extent, callback, secret, sealed, sizeBytes } = header;
+      const segment = new Segment(path, callback, secret, fd, extent);
       const tornBytes = sealed ? 0 : segment.#count(sizeBytes);
       return { segment, tornBytes };
     } catch (error) {
