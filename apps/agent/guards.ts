@@ -14,6 +14,7 @@ import type { ContainerSource } from '../../systems/file-access/container-source
 import { addDeliveryMetrics } from '../../systems/file-access/delivery/delivery-metrics.ts';
 import { openDelivery } from '../../systems/file-access/delivery/delivery.ts';
 import { type NodeState, runFileAccessNode } from '../../systems/file-access/node.ts';
+import { agentIdentity } from './identity.ts';
 
 export interface NodeGuardsOptions {
   readonly client: KubeClient;
@@ -47,6 +48,8 @@ export async function runNodeGuards(options: NodeGuardsOptions): Promise<void> {
     sensor: { mode: options.sensorMode },
     sink,
     delivery,
+    // The queues above are locked, so no other process has this directory now.
+    identity: agentIdentity(options.spoolDirectory, nodeName),
     signal,
     logger,
     onState,
