@@ -1,43 +1,86 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+
+import { podsObstacle } from './demo/stage.ts';
 
 const script = fileURLToPath(new URL('./demo.ts', import.meta.url));
 const NOBODY = 65_534;
 const asRoot = process.geteuid?.() === 0;
 const needsRoot = asRoot ? false : 'needs root';
+const noPods = podsObstacle() ?? false;
 
-/** Runs the demo with a temporary directory of its own; `act` may meddle. */
-async function demo(
-  words: readonly string[],
-  options: { readonly uid?: number; readonly stopAfter?: RegExp } = {},
-) {
+interface Meddling {
+  readonly uid?: number;
+  readonly path?: string;
+  /** SIGINT goes to the whole process group, as from a terminal, when stdout is like this for so long. */
+  readonly stopAfter?: { readonly said: RegExp; readonly forMs: number };
+}
+
+/** Runs the demo with a temporary directory of its own. */
+async function demo(words: readonly string[], { uid, path, stopAfter }: Meddling = {}) {
   const temporary = mkdtempSync(join(tmpdir(), 'rampart-demo-test-'));
   chmodSync(temporary, 0o777);
+  const labs = new Set<string>();
   try {
     const child = spawn(process.execPath, [script, ...words], {
-      env: { ...process.env, TMPDIR: temporary },
+      env: { ...process.env, TMPDIR: temporary, ...(path !== undefined && { PATH: path }) },
       stdio: ['ignore', 'pipe', 'pipe'],
-      ...(options.uid === undefined ? {} : { uid: options.uid, gid: options.uid }),
+      detached: true,
+      ...(uid === undefined ? {} : { uid, gid: uid }),
     });
     const ended = once(child, 'close');
+    const looking = setInterval(() => {
+      for (const name of readdirSync(temporary)) if (name.startsWith('rampart-lab-')) labs.add(name);
+    }, 10);
     let soFar = '';
+    let stopping = false;
     child.stdout.on('data', (bytes: Buffer) => {
       soFar += bytes.toString();
-      // Once: a second signal ends it on the spot.
-      if (options.stopAfter?.test(soFar) && !child.killed) child.kill('SIGTERM');
+      if (stopAfter === undefined || stopping || !stopAfter.said.test(soFar)) return;
+      stopping = true;
+      const interrupt = () => child.exitCode ?? process.kill(-(child.pid ?? 0), 'SIGINT');
+      setTimeout(interrupt, stopAfter.forMs);
+      // Twice: npm passes it on, and people are impatient.
+      setTimeout(interrupt, stopAfter.forMs + 30);
     });
     const [stdout, stderr, [exitCode]] = await Promise.all([text(child.stdout), text(child.stderr), ended]);
-    return { stdout, stderr, exitCode: exitCode as number | null, left: readdirSync(temporary) };
+    clearInterval(looking);
+    const left = [...readdirSync(temporary), ...[...labs].flatMap(remainsOf)];
+    return { stdout, stderr, exitCode: exitCode as number | null, left, labs: labs.size };
   } finally {
     rmSync(temporary, { recursive: true, force: true });
   }
+}
+
+/** What of a lab is on the machine. */
+function remainsOf(name: string): string[] {
+  const remains = globSync(`/sys/fs/cgroup/{,*/}${name}`);
+  for (const pid of globSync('/proc/[0-9]*')) {
+    try {
+      const texts = ['cgroup', 'mountinfo', 'cmdline'].map((file) => readFileSync(`${pid}/${file}`, 'utf8'));
+      if (texts.join('').includes(name)) remains.push(`${pid} ${texts[2]?.replaceAll('\0', ' ')}`);
+    } catch {
+      // It has ended.
+    }
+  }
+  return remains;
 }
 
 /** Runs the demo until its first words are out, then stops reading. */
@@ -57,24 +100,97 @@ function nobodyCannot(): string | false {
   return check.status === 0 ? false : 'the checkout is not readable by other users';
 }
 
-describe('npm run demo', () => {
-  test('every access is seen as it should be', { skip: needsRoot }, async () => {
-    const { stdout, stderr, exitCode, left } = await demo([]);
-    assert.equal(stderr, '');
-    assert.equal(exitCode, 0, stdout);
-    assert.match(stdout, /^All \d+ accesses that \w+ sees were seen once/m);
-    assert.match(stdout, /^read +cat secret +read +1 +ok$/m);
-    assert.equal(stdout.match(/ ok$/gm)?.length, 18);
-    assert.ok(!stdout.includes('\u001b'), 'no colour in a pipe');
-    assert.deepEqual(left, []);
-  });
+/** A directory for PATH with all commands but one. */
+function pathWithout(command: string, directory: string): string {
+  mkdirSync(directory);
+  for (const from of (process.env['PATH'] ?? '').split(delimiter)) {
+    for (const name of existsSync(from) ? readdirSync(from) : []) {
+      const link = join(directory, name);
+      if (name !== command && !existsSync(link)) symlinkSync(join(from, name), link);
+    }
+  }
+  return directory;
+}
 
-  test('stopped half way it leaves nothing behind', { skip: needsRoot }, async () => {
-    const { stderr, exitCode, left, stdout } = await demo([], { stopAfter: /^\$ cat secret$/m });
-    assert.equal(exitCode, 1, stdout);
-    assert.equal(stderr, 'demo: stopped by SIGTERM\n');
-    assert.deepEqual(left, []);
-  });
+describe('npm run demo', () => {
+  test(
+    'both parts: all is seen as it should be, and nothing is left',
+    { skip: needsRoot || noPods },
+    async () => {
+      const { stdout, stderr, exitCode, left, labs } = await demo([]);
+      assert.equal(stderr, '');
+      assert.equal(exitCode, 0, stdout);
+      assert.match(stdout, /^All \d+ accesses that \w+ sees were seen once/m);
+      assert.match(stdout, /^read +cat secret +read +1 +ok$/m);
+      assert.match(stdout, /^ {2}-r--r--r-- .* \/secret\.txt$/m);
+      assert.match(
+        stdout,
+        /^ {2}read +\/secret\.txt of nginx in default\/nginx-pod +the container itself +cat /m,
+      );
+      assert.match(stdout, /^ {2}read +\/secret\.txt of nginx in default\/nginx-pod +the host +cat /m);
+      assert.equal(
+        stdout.match(/^ {2}POST \/alerts +\S+-[01] +application\/json +\d+ bytes, as at stdout$/gm)?.length,
+        2,
+      );
+      assert.match(
+        stdout,
+        /^\$ kubectl get kivedata -A\n {2}No resources found\nnginx-pod # .*\n {2}no alert$/m,
+      );
+      assert.match(stdout, /Looked for, and gone: \d+ processes \(containerd, .*rampart/);
+      assert.match(
+        stdout,
+        /^1\. files of this machine +ok +18 of 18 as expected\n2\. pods +ok +13 of 13 as expected$/m,
+      );
+      assert.equal(stdout.match(/ ok$/gm)?.length, 18 + 13);
+      assert.ok(!stdout.includes('\u001b'), 'no colour in a pipe');
+      assert.deepEqual({ left, labs }, { left: [], labs: 1 });
+    },
+  );
+
+  test(
+    'a pod that the policy is not for: no alert, exit code 1, and what differs',
+    { skip: needsRoot || noPods },
+    async () => {
+      const { stdout, exitCode, left } = await demo(['--only', 'pods', '--security-level', 'low']);
+      assert.equal(exitCode, 1, stdout);
+      assert.match(
+        stdout,
+        /^watched for the policy +1 file in 1 container +FAILED\n {4}seen: 0 file in 0 container$/m,
+      );
+      assert.match(stdout, /^alert for the read in the pod +read by owner +FAILED\n {4}seen: no alert$/m);
+      assert.match(stdout, /^KiveData after the deletion +0 +ok$/m);
+      assert.match(stdout, /^2\. pods +FAILED +\d+ of 13 as expected$/m);
+      assert.deepEqual(left, []);
+    },
+  );
+
+  const moments: readonly (readonly [RegExp, number])[] = [
+    [/^\$ cat secret$/m, 0],
+    [/^2\. Pods$/m, 0],
+    [/^2\. Pods$/m, 150],
+    [/^2\. Pods$/m, 400],
+    [/^\$ rampart standalone/m, 300],
+    [/^\$ kubectl apply/m, 0],
+    [/^nginx-pod # cat /m, 0],
+    [/^\$ kubectl delete/m, 100],
+    [/^ {2}No resources found$/m, 0],
+    [/found\nnginx-pod # .*\n {2}no alert$/m, 0],
+  ];
+  describe(
+    'stopped by Ctrl-C it leaves nothing behind',
+    { skip: needsRoot || noPods, concurrency: 2 },
+    () => {
+      for (const [said, forMs] of moments) {
+        test(`${forMs} ms after ${said}`, async () => {
+          const only = said.source.includes('cat secret') ? [] : ['--only', 'pods'];
+          const { stderr, exitCode, left, stdout } = await demo(only, { stopAfter: { said, forMs } });
+          assert.match(stderr, /^(demo: cleaning up\n)?demo: stopped by SIGINT\n$/, stdout);
+          assert.equal(exitCode, 1, stdout);
+          assert.deepEqual(left, []);
+        });
+      }
+    },
+  );
 
   test('without a reader it leaves nothing behind', { skip: needsRoot }, async () => {
     const temporary = mkdtempSync(join(tmpdir(), 'rampart-demo-test-'));
@@ -86,24 +202,50 @@ describe('npm run demo', () => {
     }
   });
 
+  test(
+    'without kubectl: pods are not shown, and it says what to do',
+    { skip: needsRoot || noPods },
+    async () => {
+      const directory = mkdtempSync(join(tmpdir(), 'rampart-demo-test-'));
+      try {
+        const path = pathWithout('kubectl', join(directory, 'bin'));
+        const both = await demo([], { path });
+        assert.equal(both.exitCode, 0, both.stdout + both.stderr);
+        const why = 'missing packages: apt-get install kubernetes-client';
+        assert.match(both.stdout, new RegExp(`^2\\. pods +not shown +${why}$`, 'm'));
+        const asked = await demo(['--only', 'pods'], { path });
+        assert.equal(asked.exitCode, 2);
+        assert.deepEqual([asked.stdout, asked.stderr], ['', `demo: pods cannot be shown here: ${why}\n`]);
+      } finally {
+        rmSync(directory, { recursive: true });
+      }
+    },
+  );
+
   test('without root: one line, exit code 2', { skip: nobodyCannot() }, async () => {
-    const { stdout, stderr, exitCode, left } = await demo([], asRoot ? { uid: NOBODY } : {});
+    const asNobody = asRoot ? { uid: NOBODY } : {};
+    const { stdout, stderr, exitCode, left } = await demo([], asNobody);
     assert.equal(
       stderr,
       'rampart: cannot watch files: loading eBPF programs needs root. Run it as root, e.g. with sudo\n',
     );
     assert.equal(stdout, '');
     assert.equal(exitCode, 2);
-    assert.deepEqual(left, []);
+    const pods = await demo(['--only', 'pods'], asNobody);
+    assert.equal(pods.exitCode, 2);
+    assert.equal(pods.stderr, 'demo: pods cannot be shown here: needs root, for containerd\n');
+    assert.deepEqual([...left, ...pods.left], []);
   });
 
-  test('a bad option or mode: one line, exit code 2', async () => {
-    const usage = await demo(['--fast']);
-    assert.equal(usage.exitCode, 2);
-    assert.match(usage.stderr, /^demo: usage: .*\n$/);
+  test('a bad option or mode: exit code 2', async () => {
+    for (const words of [['--fast'], ['--only', 'containers']]) {
+      const { exitCode, stderr } = await demo(words);
+      assert.equal(exitCode, 2);
+      assert.match(stderr, /^demo: usage: npm run demo /);
+    }
     const mode = await demo(['--mode', 'magic']);
     assert.equal(mode.exitCode, 2);
     assert.match(mode.stderr, /^rampart: option '--mode <mode>' argument 'magic' is invalid\..*\n$/);
-    assert.deepEqual([...usage.left, ...mode.left], []);
+    assert.deepEqual(mode.left, []);
   });
 });

@@ -1,163 +1,110 @@
 /**
- * `npm run demo`: Rampart at work. Watches files in a fresh directory with the real command, touches
- * them with real commands, shows the alerts, and says whether each access was seen as it should be.
+ * `npm run demo`: Rampart at work, with the real command on real files and in real pods. Says whether all
+ * was seen as it should be.
  *
- * Exit codes: 0 all as expected, 1 something was not, 2 `rampart watch` cannot run here or a bad option.
+ * Exit codes: 0 all as expected, 1 something was not, 2 it cannot run here or a bad option.
  *
  * @module
  */
-import { chmodSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 
-import { paint, renderTable, wantsColour, type Row } from '../shared/observe/table.ts';
-import { describeMask } from '../shared/sensor/access.ts';
-import { formatPretty, type KiveAlert } from '../systems/file-access/alert.ts';
-import { accessOf } from './demo/alerts.ts';
-import { Holder } from './demo/commands.ts';
-import { judge, seenIn, type Judged } from './demo/judge.ts';
-import { createFiles, heldFile, markerFile, stepsOf, watchedFiles } from './demo/steps.ts';
-import { WatchProcess, WatchRefused } from './demo/watch-process.ts';
+import { renderTable } from '../shared/observe/table.ts';
+import { showFiles } from './demo/files.ts';
+import { showPods } from './demo/pods.ts';
+import { RampartRefused } from './demo/rampart-process.ts';
+import { Screen } from './demo/screen.ts';
+import type { Shown } from './demo/shown.ts';
+import { podsObstacle } from './demo/stage.ts';
 
-const colour = wantsColour(process.stdout);
-const widthColumns = Math.max(60, Math.min(process.stdout.columns || 110, 130));
-const pathWidth = Math.max(...watchedFiles.map((name) => name.length));
+const usage = `demo: usage: npm run demo [-- OPTION...]
+  --only files|pods          show one part
+  --mode MODE                fentry, kprobe or raw_tracepoint; without it the best that the kernel allows
+  --security-level LEVEL     another label than "high" for the pod: the policy is not for it, so the demo fails
+`;
+/** A clean-up takes less than this, or is told. */
+const SILENT_MS = 1_000;
 
-/** Each access of a step, with the step's command. */
-interface Result extends Judged {
-  readonly command: string;
+interface Options {
+  readonly mode: string;
+  readonly only: string | undefined;
+  readonly securityLevel: string;
 }
 
-function print(text: string): void {
-  process.stdout.write(`${text}\n`);
-}
-
-/** A directory that every user may search, gone at the end. */
-class TemporaryDirectory implements Disposable {
-  readonly path: string;
-
-  constructor() {
-    this.path = realpathSync(mkdtempSync(join(tmpdir(), 'rampart-demo-')));
-    chmodSync(this.path, 0o755);
-  }
-
-  [Symbol.dispose](): void {
-    rmSync(this.path, { recursive: true, force: true });
-  }
-}
-
-async function demo(mode: string, signal: AbortSignal): Promise<boolean> {
-  using temporary = new TemporaryDirectory();
-  const directory = temporary.path;
-  createFiles(directory);
-  using holder = await Holder.start(directory, heldFile, signal);
-
-  const show = (alert: KiveAlert): void => {
-    const { file } = seenIn(alert, directory);
-    // The directory is named once, above.
-    const access = { ...accessOf(alert), cwd: alert.process.cwd === directory ? '' : alert.process.cwd };
-    if (file !== markerFile) print(`  ${formatPretty(access, file, { color: colour, pathWidth })}`);
-  };
-  await using watch = await WatchProcess.start({
-    mode,
-    directory,
-    names: watchedFiles,
-    signal,
-    onAlert: show,
-  });
-  print(`rampart watch --format json --mode ${mode} ${directory}/{${watchedFiles.join(',')}}`);
-  print(`${watch.said.join('\n')}\n`);
-
-  // The marker is read after what made the alerts, so all of them are there when its own is.
-  const takeAlerts = async (): Promise<readonly KiveAlert[]> => {
-    readFileSync(join(directory, markerFile));
-    const alerts = await watch.alertsUntil(
-      (alert) => alert.process.tgid === process.pid && seenIn(alert, directory).file === markerFile,
-    );
-    return alerts.slice(0, -1);
-  };
-
-  const results: Result[] = [];
-  for (const step of stepsOf({ directory, watch, holder, signal })) {
-    print(paint('bold', `$ ${step.command}`, colour));
-    if (step.prepare !== undefined) {
-      await step.prepare();
-      await takeAlerts();
-    }
-    await step.run();
-    const alerts = await takeAlerts();
-    const seen = alerts.map((alert) => seenIn(alert, directory));
-    if (seen.length === 0) print('  no alert');
-    results.push(
-      ...judge(step.expected, seen, watch.mode).map((judged) => ({ ...judged, command: step.command })),
-    );
-  }
-  const exitCode = await watch.stop();
-  const totals = watch.said.at(-1) ?? '';
-  print(`\n${totals}\n\n${renderResults(results)}\n`);
-
-  const failed = results.filter((result) => !result.ok).length;
-  const visible = results.filter((result) => result.mask !== undefined).length;
-  const counted = exitCode === 0 && totals.endsWith(' 0 folded, 0 lost');
-  if (!counted) print(`The watch ended with code ${exitCode}, or did not report every access.`);
-  const summary =
-    failed === 0
-      ? `All ${visible} accesses that ${watch.mode} sees were seen once; ${results.length - visible} that it cannot see were not.`
-      : `${failed} of ${results.length} accesses were not reported as expected.`;
-  print(paint(failed === 0 ? 'green' : 'red', summary, colour));
-  return failed === 0 && counted;
-}
-
-function renderResults(results: readonly Result[]): string {
-  const rows = results.map((result, index): Row => {
-    const { expected, mask, unseenBecause, seen, ok, differences, command } = result;
-    const words = mask === undefined ? 'not seen' : describeMask(mask).join(',');
-    const denied = mask !== undefined && expected.verdict === 'denied' ? ', denied' : '';
-    const why = mask === undefined ? [`not seen: ${unseenBecause}`] : [];
-    return {
-      cells: [
-        expected.label ?? expected.operation.name,
-        results[index - 1]?.command === command ? '' : command,
-        words + denied,
-        String(seen),
-        ok ? { text: 'ok', style: 'green' } : { text: 'FAILED', style: 'red' },
-      ],
-      note: [...differences, ...why].join('; ') || undefined,
-    };
-  });
-  return renderTable(rows, {
-    head: ['OPERATION', 'COMMAND', 'EXPECTED', 'SEEN', ''],
-    widthColumns,
-    colour,
-  });
-}
-
-function modeOf(words: readonly string[]): string | undefined {
+function optionsOf(words: readonly string[]): Options | undefined {
   try {
-    return parseArgs({ args: [...words], options: { mode: { type: 'string', default: 'auto' } } }).values
-      .mode;
+    const { values } = parseArgs({
+      args: [...words],
+      options: {
+        mode: { type: 'string', default: 'auto' },
+        only: { type: 'string' },
+        'security-level': { type: 'string', default: 'high' },
+      },
+    });
+    const { mode, only, 'security-level': securityLevel } = values;
+    if (only !== undefined && only !== 'files' && only !== 'pods') return undefined;
+    return { mode, only, securityLevel };
   } catch {
     return undefined;
   }
 }
 
-const mode = modeOf(process.argv.slice(2));
-if (mode === undefined) {
-  process.stderr.write('demo: usage: npm run demo [-- --mode fentry|kprobe|raw_tracepoint]\n');
+/** @returns the exit code. */
+async function demo({ mode, only, securityLevel }: Options, signal: AbortSignal): Promise<number> {
+  const screen = new Screen(process.stdout);
+  const startMs = performance.now();
+  const obstacle = only === 'files' ? undefined : podsObstacle();
+  if (only === 'pods' && obstacle !== undefined) {
+    process.stderr.write(`demo: pods cannot be shown here: ${obstacle}\n`);
+    return 2;
+  }
+  const parts: (readonly [string, Shown | string])[] = [];
+  if (only !== 'pods') parts.push(['1. files of this machine', await showFiles({ mode, screen, signal })]);
+  if (only !== 'files') {
+    const shown = obstacle ?? (await showPods({ mode, screen, signal, securityLevel }));
+    parts.push(['2. pods', shown]);
+  }
+  const seconds = ((performance.now() - startMs) / 1000).toFixed(1);
+  screen.heading(`The demo, in ${seconds} s`);
+  screen.line(
+    renderTable(
+      parts.map(([name, shown]) => ({ cells: [name, ...verdict(shown)] })),
+      screen,
+    ),
+  );
+  return parts.some(([, shown]) => typeof shown !== 'string' && shown.failed > 0) ? 1 : 0;
+}
+
+function verdict(shown: Shown | string) {
+  if (typeof shown === 'string') return [{ text: 'not shown', style: 'yellow' } as const, shown];
+  const { total, failed } = shown;
+  const result =
+    failed === 0 ? ({ text: 'ok', style: 'green' } as const) : ({ text: 'FAILED', style: 'red' } as const);
+  return [result, `${total - failed} of ${total} as expected`];
+}
+
+const options = optionsOf(process.argv.slice(2));
+if (options === undefined) {
+  process.stderr.write(usage);
   process.exit(2);
 }
 const interrupted = new AbortController();
+// Each time: npm passes on a Ctrl-C that the terminal has sent here as well, and a second one is not to end the clean-up.
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-  process.once(name, () => interrupted.abort(new Error(`stopped by ${name}`)));
+  process.on(name, () => interrupted.abort(new Error(`stopped by ${name}`)));
 }
-// `npm run demo | head`: what was made is to be cleaned up all the same.
+interrupted.signal.addEventListener('abort', () => {
+  setTimeout(() => process.stderr.write('demo: cleaning up\n'), SILENT_MS).unref();
+});
+// `npm run demo | head`, or a terminal that is closed: what was made is to be cleaned up all the same.
 process.stdout.on('error', (error) => interrupted.abort(error));
+process.stderr.on('error', () => undefined);
 try {
-  process.exitCode = (await demo(mode, interrupted.signal)) ? 0 : 1;
+  process.exitCode = await demo(options, interrupted.signal);
 } catch (error) {
+  // A Ctrl-C goes to all processes of the terminal: one that ended of it may be heard of first.
+  await new Promise((resolve) => setTimeout(resolve, 50));
   const { aborted, reason } = interrupted.signal;
-  if (!aborted && error instanceof WatchRefused) {
+  if (!aborted && error instanceof RampartRefused) {
     process.stderr.write(`${error.message}\n`);
     process.exitCode = error.exitCode === 2 ? 2 : 1;
   } else {

@@ -36,6 +36,11 @@ export class Inbox<T> {
     }
   }
 
+  /** Takes what has arrived and nobody took. */
+  takeAll(): T[] {
+    return this.#waiting.splice(0);
+  }
+
   #arrival(signal: AbortSignal): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#wake = resolve;

@@ -1,0 +1,83 @@
+/**
+ * What the demo prints: headings, commands with what they answer, and what takes its time.
+ *
+ * @module
+ */
+import { paint, wantsColour, wrapText } from '../../shared/observe/table.ts';
+
+/** Shorter waits are not told. */
+const SILENT_MS = 1_000;
+const REDRAW_MS = 200;
+const continued = ' \\\n';
+const clearLine = '\r\u001b[K';
+
+/** stdout, with the text that is only there while something is waited for. */
+export class Screen {
+  readonly colour: boolean;
+  readonly widthColumns: number;
+  readonly #out: NodeJS.WriteStream;
+  #progressShown = false;
+
+  constructor(out: NodeJS.WriteStream) {
+    this.#out = out;
+    this.colour = wantsColour(out);
+    this.widthColumns = Math.max(60, Math.min(out.columns || 110, 120));
+  }
+
+  /** A line, or several. */
+  line(text = ''): void {
+    this.#clearProgress();
+    this.#out.write(`${text}\n`);
+  }
+
+  /** The title of a part. */
+  heading(text: string): void {
+    this.line();
+    this.line(paint(['bold', 'underline'], text, this.colour));
+  }
+
+  /** What comes next, in a sentence. */
+  step(text: string): void {
+    this.line();
+    this.line(wrapText(text, this.widthColumns).join('\n'));
+  }
+
+  /** A command as it is typed at `prompt`; a long one on several lines, as a shell takes it. */
+  command(command: string, prompt = '$'): void {
+    const lines = wrapText(command, this.widthColumns - prompt.length - continued.length);
+    this.line(paint('bold', `${prompt} ${lines.join(`${continued}    `)}`, this.colour));
+  }
+
+  /** What a command answers. */
+  answer(text: string): void {
+    if (text !== '') this.line(text.replaceAll(/^/gm, '  '));
+  }
+
+  /** Waits, and says for what when it takes more than a second. */
+  async during<T>(what: string, work: Promise<T>): Promise<T> {
+    const startMs = performance.now();
+    const terminal = Boolean(this.#out.isTTY);
+    let told = false;
+    const timer = setInterval(() => {
+      const elapsedMs = performance.now() - startMs;
+      if (elapsedMs < SILENT_MS || (told && !terminal)) return;
+      told = true;
+      if (!terminal) return this.line(`  ... ${what}`);
+      this.#clearProgress();
+      this.#out.write(paint('dim', `  ... ${what} (${Math.trunc(elapsedMs / 1000)} s)`, this.colour));
+      this.#progressShown = true;
+    }, REDRAW_MS);
+    try {
+      return await work;
+    } finally {
+      clearInterval(timer);
+      this.#clearProgress();
+    }
+  }
+
+  #clearProgress(): void {
+    if (!this.#progressShown) return;
+    this.#progressShown = false;
+    this.#out.write(clearLine);
+  }
+}

@@ -1,0 +1,158 @@
+/**
+ * What the demo has on the machine while it runs, and what of that is left afterwards.
+ *
+ * @module
+ */
+import { existsSync, globSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { constants } from 'node:os';
+import { basename, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import { isSameProcess, processIdentity, type ProcessIdentity } from '../../shared/cri/process.ts';
+import { errno, libc, syscallNumbers } from '../../shared/ebpf/ffi.ts';
+import { heldBy } from '../../shared/ebpf/kernel-objects.fixture.ts';
+import { cgroupDirectories } from '../../test/lab/obstacle.ts';
+
+/** The kernel frees eBPF objects and namespaces a little after their last process. */
+const PATIENCE_MS = 10_000;
+const PACE_MS = 100;
+
+const namespaceKinds = ['cgroup', 'ipc', 'mnt', 'net', 'pid', 'uts'] as const;
+/** BPF_PROG_GET_FD_BY_ID and so on, of enum bpf_cmd. */
+const openById = { prog: 13, map: 14, link: 30 } as const;
+type ObjectKind = keyof typeof openById;
+
+interface NamedProcess extends ProcessIdentity {
+  readonly name: string;
+}
+
+/** Told what is started; looks what that has, before it is ended. */
+export class Traces {
+  readonly #directories = new Set<string>();
+  readonly #labs = new Set<string>();
+  readonly #processes = new Map<string, NamedProcess>();
+  readonly #namespaces = new Set<string>();
+  readonly #objects = new Map<string, readonly [ObjectKind, number]>();
+
+  addDirectory(directory: string): void {
+    this.#directories.add(directory);
+  }
+
+  /** A lab's cgroup tree has the name of its directory. */
+  addLab(directory: string): void {
+    this.addDirectory(directory);
+    this.#labs.add(basename(directory));
+  }
+
+  /** `name` is how it is told of. */
+  addProcess(pid: number, name = readText(`/proc/${pid}/comm`).trim()): void {
+    const identity = processIdentity(pid);
+    if (identity === undefined) return;
+    this.#processes.set(`${pid} ${identity.startTicks}`, { ...identity, name });
+    for (const kind of namespaceKinds) {
+      const namespace = readLink(`/proc/${pid}/ns/${kind}`);
+      if (namespace !== '' && namespace !== readLink(`/proc/self/ns/${kind}`))
+        this.#namespaces.add(namespace);
+    }
+    if (!existsSync(`/proc/${pid}/fdinfo`)) return;
+    const held = heldBy(pid);
+    for (const kind of ['prog', 'map', 'link'] as const) {
+      for (const id of held[kind]) this.#objects.set(`${kind} ${id}`, [kind, id]);
+    }
+  }
+
+  /** Every process that is in a lab now. */
+  look(): void {
+    for (const cgroup of this.#cgroups()) {
+      for (const file of globSync(join(cgroup, '**/cgroup.procs'))) {
+        for (const pid of readText(file).split('\n').filter(Boolean)) this.addProcess(Number(pid));
+      }
+    }
+  }
+
+  /** What {@link remains} looks for, in a sentence. */
+  get description(): string {
+    const names = [...new Set([...this.#processes.values()].map(({ name }) => name))].sort().join(', ');
+    return (
+      `${this.#processes.size} processes (${names}), ${this.#namespaces.size} namespaces, ` +
+      `${this.#objects.size} eBPF programs, maps and links, ${this.#labs.size} cgroup tree, mounts, ` +
+      `${this.#directories.size} directories`
+    );
+  }
+
+  /** What is left, in words; nothing is the rule. Waits a little for what the kernel frees later. */
+  async remains(): Promise<readonly string[]> {
+    const endsAtMs = performance.now() + PATIENCE_MS;
+    for (;;) {
+      const left = this.#remainsNow();
+      if (left.length === 0 || performance.now() > endsAtMs) return left;
+      await sleep(PACE_MS);
+    }
+  }
+
+  #remainsNow(): string[] {
+    const processes = [...this.#processes.values()].filter((process) => isSameProcess(process));
+    const mounts = readText('/proc/self/mountinfo')
+      .split('\n')
+      .filter((line) => [...this.#directories].some((directory) => line.includes(directory)));
+    return [
+      ...processes.map(({ pid, name }) => `process ${pid} (${name})`),
+      ...this.#cgroups(),
+      ...[...this.#directories].filter((directory) => existsSync(directory)),
+      ...mounts.map((line) => `mount ${line.split(' ')[4]}`),
+      ...this.#namespacesInUse(),
+      ...[...this.#objects].filter(([, [kind, id]]) => isInKernel(kind, id)).map(([name]) => `eBPF ${name}`),
+    ];
+  }
+
+  #cgroups(): string[] {
+    return cgroupDirectories()
+      .flatMap(({ directory }) => [...this.#labs].map((name) => join(directory, name)))
+      .filter((cgroup) => existsSync(cgroup));
+  }
+
+  /** A namespace lasts as long as a process in it, or a mount of it. */
+  #namespacesInUse(): string[] {
+    if (this.#namespaces.size === 0) return [];
+    const inUse = new Map<string, string>();
+    for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
+      for (const kind of namespaceKinds) {
+        const namespace = readLink(`/proc/${pid}/ns/${kind}`);
+        // One that has ended and waits for its parent to ask how holds nothing.
+        if (!this.#namespaces.has(namespace) || processIdentity(Number(pid)) === undefined) continue;
+        inUse.set(namespace, `${namespace} of process ${pid} (${readText(`/proc/${pid}/comm`).trim()})`);
+      }
+    }
+    const mounts = readText('/proc/self/mountinfo');
+    for (const namespace of this.#namespaces) {
+      if (mounts.includes(namespace)) inUse.set(namespace, `${namespace}, mounted`);
+    }
+    return [...inUse.values()];
+  }
+}
+
+/** Asks the kernel for the object itself: it may be held without any process, by a pin. */
+function isInKernel(kind: ObjectKind, id: number): boolean {
+  const attributes = new Uint8Array(128);
+  new DataView(attributes.buffer).setUint32(0, id, true);
+  const fd = libc.bpf(syscallNumbers.bpf, openById[kind], attributes, attributes.byteLength);
+  if (fd < 0) return errno() !== constants.errno.ENOENT;
+  libc.close(fd);
+  return true;
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+function readLink(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return '';
+  }
+}
