@@ -10,6 +10,7 @@ import type { AlertContext } from './alert.ts';
 
 export const context: AlertContext = {
   policyName: 'kive-sample-policy',
+  policyNamespace: 'kivebpf-system',
   kernelId: '2c147a95-23e5-4f99-a2de-67d5e9fdb502',
   path: '/secret.txt',
   callback: '',
@@ -100,6 +101,7 @@ export const anyAccess: fc.Arbitrary<Access> = fc.record({
 const metadataKey = text.filter((key) => !key.includes('\\'));
 export const anyContext: fc.Arbitrary<AlertContext> = fc.record({
   policyName: text,
+  policyNamespace: text,
   kernelId: text,
   path: text,
   callback: text,

@@ -28,6 +28,7 @@ function plainAlert(c: AlertContext, a: Access) {
   return {
     'kive-alert-version': 'v1',
     'kive-policy-name': c.policyName,
+    'kive-policy-namespace': c.policyNamespace,
     timestamp: rfc3339(a.timeNs),
     metadata: {
       path: c.path,
@@ -82,7 +83,8 @@ suite('AlertEncoder', () => {
   test('writes the documented alert, key by key', () => {
     assert.equal(
       new AlertEncoder(context).encode(access),
-      '{"kive-alert-version":"v1","kive-policy-name":"kive-sample-policy","timestamp":"2026-11-21T10:00:00.123456789Z",' +
+      '{"kive-alert-version":"v1","kive-policy-name":"kive-sample-policy","kive-policy-namespace":"kivebpf-system",' +
+        '"timestamp":"2026-11-21T10:00:00.123456789Z",' +
         '"metadata":{"path":"/secret.txt","inode":16256084,"mask":36,"kernel-id":"2c147a95-23e5-4f99-a2de-67d5e9fdb502",' +
         '"callback":"","device":3,"access":["read"],"verdict":"allowed","folded":0},"custom-metadata":{"severity":"critical"},' +
         '"pod":{"name":"nginx-pod","namespace":"default","ip":"10.244.1.2","container":{"id":"containerd://0c37","name":"nginx"}},' +

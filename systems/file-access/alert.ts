@@ -11,6 +11,8 @@ import { type Access, type AccessWord, describeMask, type Verdict } from '../../
 export interface AlertContext {
   /** Name of the KivePolicy; empty without a cluster. */
   readonly policyName: string;
+  /** Its namespace; empty, as where it is left out, without a cluster. */
+  readonly policyNamespace?: string;
   /** `/proc/sys/kernel/random/boot_id`. */
   readonly kernelId: string;
   /** The path as the policy or the user wrote it. */
@@ -42,6 +44,8 @@ export type TruncatedField = 'binary' | 'cwd' | 'arguments';
 export interface KiveAlert {
   readonly 'kive-alert-version': 'v1';
   readonly 'kive-policy-name': string;
+  /** Ours: policies of one name in two namespaces are two. */
+  readonly 'kive-policy-namespace': string;
   /** RFC 3339, UTC, nanoseconds: `2026-11-21T10:00:00.123456789Z`. */
   readonly timestamp: string;
   readonly metadata: {
@@ -148,7 +152,9 @@ export class AlertEncoder {
       ip: pod.ip,
       container: { id: pod.container.id, name: pod.container.name },
     });
-    this.#head = `{"kive-alert-version":"v1","kive-policy-name":${JSON.stringify(context.policyName)},"timestamp":"`;
+    this.#head =
+      `{"kive-alert-version":"v1","kive-policy-name":${JSON.stringify(context.policyName)},` +
+      `"kive-policy-namespace":${JSON.stringify(context.policyNamespace ?? '')},"timestamp":"`;
     this.#afterTimestamp = `Z","metadata":{"path":${JSON.stringify(context.path)},"inode":`;
     this.#afterMask = `,"kernel-id":${JSON.stringify(context.kernelId)},"callback":${JSON.stringify(context.callback)},"device":`;
     this.#afterMetadata =

@@ -87,6 +87,7 @@ suite('the KiveData of a file', () => {
     assert.deepEqual(identityOf(data), identity);
     assert.deepEqual(alertContextOf(data), {
       policyName: 'kive-sample-policy',
+      policyNamespace: 'kivebpf-system',
       kernelId: on.kernelId,
       path: '/secret.txt',
       callback: 'http://sink/',

@@ -147,6 +147,7 @@ export function alertContextOf(
   const text = (name: string): string => same(annotation(data, name));
   return {
     policyName: text('kive-policy-name'),
+    policyNamespace: text(ourAnnotations.policyNamespace),
     kernelId: same(kernelOf(data)),
     path: text('path'),
     callback: text('callback'),

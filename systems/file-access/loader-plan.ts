@@ -138,6 +138,7 @@ export function sameFile(a: FileIdentity, b: FileIdentity): boolean {
 function sameContext(a: AlertContext, b: AlertContext): boolean {
   return (
     a.policyName === b.policyName &&
+    a.policyNamespace === b.policyNamespace &&
     a.kernelId === b.kernelId &&
     a.path === b.path &&
     a.callback === b.callback &&
