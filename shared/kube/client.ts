@@ -34,6 +34,7 @@ import {
   type ResourceType,
   type Target,
 } from './object.ts';
+import { podLogLines, type PodLogOptions } from './pod-log.ts';
 import { type Watch, watchEvents, type WatchEvent, watchLines, type WatchOptions } from './watch.ts';
 
 const patchTypes = {
@@ -203,6 +204,17 @@ export class KubeClient implements Disposable {
     options: WatchOptions = {},
   ): AsyncGenerator<string, void> {
     return watchLines(this.#connection, this.#watch(type, target), options);
+  }
+
+  /**
+   * The lines of a container's log, without their newlines; with `follow` those that come too, until the container ends.
+   * What is not UTF-8 is replaced, and lines of more than 1 MiB are left out. Leaving the loop ends the request.
+   */
+  podLog(
+    target: { readonly namespace: string; readonly name: string },
+    options: PodLogOptions = {},
+  ): AsyncGenerator<string, void> {
+    return podLogLines(this.#connection, target, options);
   }
 
   /** A GET of any path: discovery (`/apis`, `/api/v1`), `/version`, `/openapi/v3`. */
