@@ -1,0 +1,205 @@
+// Receivers that are down, the agent killed meanwhile: every alert arrives afterwards, in order.
+//
+// RAMPART_TEST_OUTAGE_S says how long they are down: 20 s by default.
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+
+import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
+import type { KiveAlert } from '../../../systems/file-access/alert.ts';
+import {
+  accept,
+  answerWith,
+  hang,
+  type Manners,
+  Receiver,
+} from '../../../systems/file-access/delivery/receiver.fixture.ts';
+import { until } from '../guarded-lab.fixture.ts';
+import { labObstacle } from '../obstacle.ts';
+import { accessOf, LabCluster, pathIn, readNumbered } from './lab-cluster.fixture.ts';
+
+const outageMs = Number(process.env['RAMPART_TEST_OUTAGE_S'] ?? 20) * 1000;
+/** Between two kills of the agent. */
+const KILL_MS = Math.max(5000, outageMs / 40);
+/** Between two accesses. */
+const ACCESS_MS = 20;
+/** The longest pause of a delivery between two tries, with what a machine with other work adds. */
+const PATIENCE_MS = 120_000;
+const secret = '/secret.txt';
+
+/** A receiver at one address that is in trouble for a while. */
+class Troubled implements AsyncDisposable {
+  readonly trouble: string;
+  readonly #manners: Manners | undefined;
+  readonly #all: Receiver[] = [];
+  readonly port: number;
+
+  private constructor(trouble: string, receiver: Receiver, manners: Manners | undefined) {
+    [this.trouble, this.#manners, this.port] = [trouble, manners, receiver.port];
+    this.#all.push(receiver);
+  }
+
+  static async start(trouble: string, manners?: Manners): Promise<Troubled> {
+    return new Troubled(trouble, await Receiver.start(), manners);
+  }
+
+  get callback(): string {
+    return `http://127.0.0.1:${this.port}/hook?token=secret-of-${this.trouble}`;
+  }
+
+  async begin(): Promise<void> {
+    const now = this.#all.at(-1);
+    if (now === undefined) throw new Error('no receiver');
+    if (this.#manners === undefined) await now[Symbol.asyncDispose]();
+    else now.manners = this.#manners;
+  }
+
+  async end(): Promise<void> {
+    const now = this.#all.at(-1);
+    if (this.#manners !== undefined && now !== undefined) {
+      now.manners = accept;
+      return;
+    }
+    const { port } = this;
+    // The port may be the near end of somebody's connection for a moment.
+    this.#all.push(await until('the port', () => Receiver.start({ port })));
+  }
+
+  /** What was answered with 202, in order; repetitions too. */
+  taken(): { readonly id: string; readonly alert: KiveAlert; readonly line: string }[] {
+    return this.#all.flatMap(({ taken, received }) => {
+      const lines = new Map(received.map(({ id, line }) => [id, line]));
+      return taken.map((id) => {
+        const line = lines.get(id) ?? '';
+        return { id, line, alert: JSON.parse(line) as KiveAlert };
+      });
+    });
+  }
+
+  /** Each id that came, with all the bodies that it came with. */
+  bodies(): Map<string, Set<string>> {
+    const bodies = new Map<string, Set<string>>();
+    for (const { received } of this.#all)
+      for (const { id, line } of received) bodies.set(id, (bodies.get(id) ?? new Set()).add(line));
+    return bodies;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#all.at(-1)?.[Symbol.asyncDispose]();
+  }
+}
+
+suite('receivers that are down', { skip: sensorSkip || labObstacle() }, () => {
+  test(`for ${outageMs / 1000} s while the agent is killed again and again: nothing is lost`, async (t) => {
+    await using stack = new AsyncDisposableStack();
+    const receivers = [
+      stack.use(await Troubled.start('refuses')),
+      stack.use(await Troubled.start('hangs', hang)),
+      stack.use(await Troubled.start('fails', answerWith(500))),
+    ];
+    const cluster = stack.use(await LabCluster.start());
+    const node = await cluster.addNode('n1');
+    const { agent } = node;
+    const { container } = await node.run({ name: 'web', labels: { app: 'web' } });
+    await cluster.setPolicy(
+      'p',
+      receivers.map(({ callback, trouble }) => ({
+        path: secret,
+        create: true,
+        callback,
+        metadata: { trouble },
+        matchAny: [{ matchLabels: { app: 'web' } }],
+      })),
+    );
+    await cluster.dataCount('p', receivers.length);
+    await until('all watched', async () => (await agent.metric('file_access_watched')) === 4);
+    const path = pathIn(container, secret);
+    let made = 0;
+    const access = (): number => {
+      readNumbered(path, ++made);
+      return made;
+    };
+    await node.mark();
+    for (let i = 0; i < 20; i++) access();
+    await node.mark();
+    await until('the first', () => receivers.every((one) => one.taken().length === 20));
+
+    for (const one of receivers) await one.begin();
+    const endMs = performance.now() + outageMs;
+    /** Accesses that some process must have told: it told a marker before and one after. */
+    const proven = new Set<number>();
+    let kills = 0;
+    /** The longest time from a kill until alerts are told again. */
+    let blindMs = 0;
+    while (performance.now() < endMs) {
+      const roundEndMs = Math.min(performance.now() + KILL_MS, endMs);
+      let sure: number[] = [];
+      await node.mark();
+      do {
+        for (let i = 0; i < 10; i++) {
+          sure.push(access());
+          await delay(ACCESS_MS);
+        }
+        await node.mark();
+        for (const number of sure) proven.add(number);
+        sure = [];
+      } while (performance.now() < roundEndMs);
+      // In the middle of it: these may be told or not.
+      for (let i = 0; i < 5; i++) access();
+      await agent.kill();
+      kills++;
+      const killedMs = performance.now();
+      access();
+      agent.start();
+      await node.markUntilTold();
+      blindMs = Math.max(blindMs, performance.now() - killedMs);
+    }
+    const waiting = await agent.metric('callback_queue_alerts');
+    for (const one of receivers) await one.end();
+    const upMs = performance.now();
+    await node.mark();
+    for (let i = 0; i < 20; i++) proven.add(access());
+    await node.mark();
+    await until(
+      'the queues to be empty',
+      async () => (await agent.metric('callback_queue_alerts')) === 0,
+      PATIENCE_MS,
+    );
+    const doneMs = performance.now() - upMs;
+
+    const toldAll = agent.told.filter(({ alert }) => alert['kive-policy-name'] === 'p');
+    let [told, delivered, repeated] = [0, 0, 0];
+    for (const { trouble, taken, bodies } of receivers.map((one) => ({
+      trouble: one.trouble,
+      taken: one.taken(),
+      bodies: one.bodies(),
+    }))) {
+      const firsts = new Map(taken.map((one) => [one.id, one]));
+      delivered += firsts.size;
+      repeated += taken.length - firsts.size;
+      const mine = toldAll.filter(({ alert }) => alert['custom-metadata']['trouble'] === trouble);
+      told += mine.length;
+      const arrived = new Set([...firsts.values()].map(({ line }) => line));
+      const lost = mine.filter(({ line }) => !arrived.has(line));
+      assert.deepEqual(lost, [], `${trouble}: told at stdout and not delivered`);
+      const numbers = [...firsts.values()].map(({ alert }) => Number(accessOf(alert)));
+      assert.deepEqual(
+        numbers,
+        numbers.toSorted((a, b) => a - b),
+        `${trouble}: out of order`,
+      );
+      assert.equal(new Set(numbers).size, numbers.length, `${trouble}: one access with two ids`);
+      const missing = [...proven].filter((number) => !numbers.includes(number));
+      assert.deepEqual(missing, [], `${trouble}: accesses that nobody was told of`);
+      for (const [id, lines] of bodies) assert.equal(lines.size, 1, `${trouble}: ${id} with two bodies`);
+    }
+    assert.ok(kills >= 3);
+    assert.ok(proven.size > 100);
+    assert.doesNotMatch(agent.stderr, /secret-of-/);
+    t.diagnostic(
+      `${made} accesses, ${kills} kills of the agent, blind after one for at most ${Math.round(blindMs)} ms; ${proven.size} ` +
+        `accesses proven by markers; ${told} alerts at stdout, ${delivered} at the receivers, ${repeated} of them again; ` +
+        `${waiting} waited when the receivers came back, all delivered ${Math.round(doneMs)} ms later`,
+    );
+  });
+});
