@@ -95,8 +95,7 @@ export class MachinePods implements Disposable {
       createdMs: pod.createdAtMs,
       ready: pod.state === 'ready',
       ips: pod.ips,
-      // No list tells it.
-      hostNetwork: false,
+      hostNetwork: pod.hostNetwork,
       containers: containers.map((one) => this.#containerOf(one, runtime)),
     };
   }

@@ -11,7 +11,9 @@ import {
   containerFrom,
   type ContainerState,
   containerState,
-  ipsOf,
+  networkOf,
+  noNetwork,
+  type PodNetwork,
   type Pod,
   podFrom,
 } from './records.ts';
@@ -74,9 +76,9 @@ export class Cri implements Disposable {
     const work = async (): Promise<void> => {
       // All workers take from the one iterator.
       for (const item of waiting) {
-        const ips = item.state === 0 ? await this.podIps(item.id, options) : [];
+        const network = item.state === 0 ? await this.podNetwork(item.id, options) : noNetwork;
         // A sandbox that went since the list is no pod of this node.
-        if (ips !== undefined) pods.push(podFrom(item, ips));
+        if (network !== undefined) pods.push(podFrom(item, network));
       }
     };
     await Promise.all(Array.from({ length: PARALLEL_CALLS }, work));
@@ -85,8 +87,13 @@ export class Cri implements Disposable {
 
   /** The addresses of a sandbox; undefined when it is gone. */
   async podIps(podId: string, options?: CallOptions): Promise<readonly string[] | undefined> {
+    return (await this.podNetwork(podId, options))?.ips;
+  }
+
+  /** The addresses of a sandbox, and whose network it is in; undefined when it is gone. */
+  async podNetwork(podId: string, options?: CallOptions): Promise<PodNetwork | undefined> {
     const answer = await orGone(this.call('PodSandboxStatus', { podSandboxId: podId }, options));
-    return answer === undefined ? undefined : ipsOf(answer.status);
+    return answer === undefined ? undefined : networkOf(answer.status);
   }
 
   /** Every container there is, in any state. */

@@ -1,17 +1,17 @@
 /**
- * The pods of the runtime's last list, with their addresses, which no list tells.
+ * The pods of the runtime's last list, with their network, which no list tells.
  *
  * @module
  */
 import type { Cri } from './cri.ts';
-import type { Pod } from './records.ts';
+import { noNetwork, type Pod, type PodNetwork } from './records.ts';
 import { Search } from './search.ts';
 import type { WorkLimit } from './work-limit.ts';
 
 interface Known {
   pod: Pod;
-  needsIps: boolean;
-  readonly ips: Search<readonly string[]>;
+  needsNetwork: boolean;
+  readonly network: Search<PodNetwork>;
 }
 
 export interface KnownPodsOptions {
@@ -38,19 +38,19 @@ export class KnownPods {
 
   /** Whether the pod's addresses are being asked for. */
   isSearching(id: string): boolean {
-    return this.#pods.get(id)?.ips.attempt !== undefined;
+    return this.#pods.get(id)?.network.attempt !== undefined;
   }
 
   /** The attempts under way. */
   attempts(): Promise<void>[] {
-    return [...this.#pods.values()].flatMap(({ ips }) => ips.attempt ?? []);
+    return [...this.#pods.values()].flatMap(({ network }) => network.attempt ?? []);
   }
 
   /** When the next pod may be asked for again; Infinity for never. */
   nextAtMs(): number {
     let atMs = Infinity;
-    for (const { needsIps, ips } of this.#pods.values()) {
-      if (needsIps && ips.attempt === undefined) atMs = Math.min(atMs, ips.nextAtMs);
+    for (const { needsNetwork, network } of this.#pods.values()) {
+      if (needsNetwork && network.attempt === undefined) atMs = Math.min(atMs, network.nextAtMs);
     }
     return atMs;
   }
@@ -63,11 +63,11 @@ export class KnownPods {
       const known = this.#pods.get(pod.id) ?? this.#add(pod);
       if (known.pod.state !== pod.state) {
         // A sandbox that is no longer ready has given its addresses back.
-        known.pod = pod;
-        known.needsIps = pod.state === 'ready';
-        known.ips.reset();
+        known.pod = { ...pod, hostNetwork: known.pod.hostNetwork };
+        known.needsNetwork = pod.state === 'ready';
+        known.network.reset();
       }
-      if (known.needsIps) known.ips.begin();
+      if (known.needsNetwork) known.network.begin();
     }
   }
 
@@ -75,21 +75,21 @@ export class KnownPods {
     const { cri, limit, signal, timeoutMs, onError, onSearched } = this.#options;
     const known: Known = {
       pod,
-      needsIps: pod.state === 'ready',
-      ips: new Search({
+      needsNetwork: pod.state === 'ready',
+      network: new Search({
         limit,
         find: async () => {
           try {
-            return (await cri.podIps(pod.id, { signal, timeoutMs })) ?? [];
+            return (await cri.podNetwork(pod.id, { signal, timeoutMs })) ?? noNetwork;
           } catch (error) {
             onError(error);
             return undefined;
           }
         },
-        onEnd(ips) {
-          if (ips !== undefined && known.needsIps) {
-            known.pod = { ...known.pod, ips };
-            known.needsIps = false;
+        onEnd(network) {
+          if (network !== undefined && known.needsNetwork) {
+            known.pod = { ...known.pod, ...network };
+            known.needsNetwork = false;
           }
           onSearched(pod.id);
         },

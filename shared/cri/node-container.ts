@@ -49,6 +49,7 @@ export function isUnchanged(a: NodeContainer, b: NodeContainer): boolean {
     a.process?.pid === b.process?.pid &&
     a.process?.startTicks === b.process?.startTicks &&
     a.pod.state === b.pod.state &&
+    a.pod.hostNetwork === b.pod.hostNetwork &&
     a.pod.ips.join() === b.pod.ips.join()
   );
 }

@@ -25,7 +25,14 @@ export interface Pod {
   readonly annotations: Readonly<Record<string, string>>;
   /** None for a pod in the host's network, and for one that is not ready. */
   readonly ips: readonly string[];
+  /** In the network of the host. False for one that is not ready and was not asked for before. */
+  readonly hostNetwork: boolean;
 }
+
+/** What no list tells of a sandbox. */
+export type PodNetwork = Pick<Pod, 'ips' | 'hostNetwork'>;
+
+export const noNetwork: PodNetwork = { ips: [], hostNetwork: false };
 
 /**
  * A container of a pod: also an init container and an ephemeral one. Which of these it is the runtime is not told
@@ -55,7 +62,7 @@ export function containerState(number: number): ContainerState {
   return containerStates[number] ?? 'unknown';
 }
 
-export function podFrom(sandbox: Message<'PodSandbox'>, ips: readonly string[]): Pod {
+export function podFrom(sandbox: Message<'PodSandbox'>, network: PodNetwork): Pod {
   const { metadata } = sandbox;
   return {
     id: sandbox.id,
@@ -67,7 +74,7 @@ export function podFrom(sandbox: Message<'PodSandbox'>, ips: readonly string[]):
     createdAtMs: milliseconds(sandbox.createdAt),
     labels: sandbox.labels,
     annotations: sandbox.annotations,
-    ips,
+    ...network,
   };
 }
 
@@ -86,9 +93,17 @@ export function containerFrom(container: Message<'Container'>): Container {
 }
 
 /** The addresses of a sandbox, the one in `status.podIP` first. */
-export function ipsOf(status: Message<'PodSandboxStatus'> | undefined): readonly string[] {
+function ipsOf(status: Message<'PodSandboxStatus'> | undefined): readonly string[] {
   const { ip = '', additionalIps = [] } = status?.network ?? {};
   return [ip, ...additionalIps.map((additional) => additional.ip)].filter((address) => address !== '');
+}
+
+/** NamespaceMode NODE: the namespace is the host's. */
+const NODE = 2;
+
+/** The addresses of a sandbox, and whose network it is in. */
+export function networkOf(status: Message<'PodSandboxStatus'> | undefined): PodNetwork {
+  return { ips: ipsOf(status), hostNetwork: status?.linux?.namespaces?.options?.network === NODE };
 }
 
 function milliseconds(nanoseconds: bigint): number {

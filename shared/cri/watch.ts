@@ -11,7 +11,7 @@ import { KnownPods } from './known-pods.ts';
 import { type ContainerChange, isUnchanged, type NodeContainer, nodeContainer } from './node-container.ts';
 import { Pacer } from './pacer.ts';
 import { isSameProcess, type ProcessIdentity } from './process.ts';
-import { type Container, containerFrom, podFrom } from './records.ts';
+import { type Container, containerFrom, noNetwork, podFrom } from './records.ts';
 import { Search } from './search.ts';
 import { WorkLimit } from './work-limit.ts';
 
@@ -189,7 +189,7 @@ export class ContainerWatch implements AsyncDisposable {
       const { items } = await this.#cri.call('ListPodSandbox', {}, { signal });
       this.#lists += 1;
       this.#listedAtMs = performance.now();
-      this.#pods.take(items.map((item) => podFrom(item, [])));
+      this.#pods.take(items.map((item) => podFrom(item, noNetwork)));
       this.#take(containers.map(containerFrom));
       return true;
     } catch (error) {

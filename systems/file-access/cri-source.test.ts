@@ -15,6 +15,7 @@ const pod = {
   labels: {},
   annotations: {},
   ips: ['10.0.0.1', 'fd00::1'],
+  hostNetwork: false,
 } as const;
 
 function container(id: string, more: Partial<NodeContainer> = {}): NodeContainer {

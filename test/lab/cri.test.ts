@@ -226,6 +226,8 @@ for (const runtime of ['as installed', '1.7'] as const) {
       ]);
       await until(watch, () => runningOf(watch, 'host').size + runningOf(watch, 'ended').size === 2);
       assert.deepEqual(runningOf(watch, 'host').get('c')?.pod.ips, []);
+      assert.equal(runningOf(watch, 'host').get('c')?.pod.hostNetwork, true);
+      assert.equal(runningOf(watch, 'ended').get('nginx')?.pod.hostNetwork, false);
       const id = ended.containers.get('nginx')?.id ?? '';
       assert.deepEqual(watch.containers.get(id)?.pod.ips, [ended.ip]);
       await lab.stopPod(ended);
