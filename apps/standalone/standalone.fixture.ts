@@ -29,6 +29,9 @@ export class Standalone implements AsyncDisposable {
   stdout = '';
   stderr = '';
   #wake: (() => void) | undefined;
+  readonly #alerts: KiveAlert[] = [];
+  /** How much of stdout these are of. */
+  #parsed = 0;
 
   at(name: string): string {
     return join(this.directory, name);
@@ -41,7 +44,8 @@ export class Standalone implements AsyncDisposable {
   /** Starts it and returns when its API serves. */
   async start(...args: readonly string[]): Promise<void> {
     const data = ['--data', this.at('data'), '--listen', '127.0.0.1:0', '--mode', testMode()];
-    [this.stdout, this.stderr] = ['', ''];
+    [this.stdout, this.stderr, this.#parsed] = ['', '', 0];
+    this.#alerts.length = 0;
     const child = spawn(rampart, ['standalone', ...data, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
     this.#child = child;
     this.#ended = once(child, 'close').then(() => this.#wake?.());
@@ -62,10 +66,12 @@ export class Standalone implements AsyncDisposable {
 
   /** Whole lines of stdout. */
   alerts(): KiveAlert[] {
-    return this.stdout
-      .split('\n')
-      .slice(0, -1)
-      .map((line) => JSON.parse(line) as KiveAlert);
+    const end = this.stdout.lastIndexOf('\n') + 1;
+    for (const line of this.stdout.slice(this.#parsed, end).split('\n')) {
+      if (line !== '') this.#alerts.push(JSON.parse(line) as KiveAlert);
+    }
+    this.#parsed = end;
+    return [...this.#alerts];
   }
 
   /** Resolves when something that it printed makes this hold. */
