@@ -30,6 +30,17 @@ export function allowCallbackOption(): Option {
     .default([]);
 }
 
+/** `--callback-secret`, a list of strings: see `parseCallbackDefaults`. */
+export function callbackSecretOption(): Option {
+  return new Option(
+    '--callback-secret <secret>',
+    'as [ORIGIN=]NAMESPACE/NAME: the Secret for callbacks to this origin (https://host[:port]) whose trap names none; its keys token, ' +
+      'tls.crt with tls.key, and ca.crt are used. Without an origin for all https callbacks, and only ca.crt; repeatable',
+  )
+    .argParser(append)
+    .default([]);
+}
+
 /** `--cri-socket`. */
 export function criSocketOption(): Option {
   return new Option('--cri-socket <path>', 'the socket of the container runtime; default: the usual places');

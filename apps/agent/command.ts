@@ -7,6 +7,7 @@ import { Command, Option } from 'commander';
 
 import {
   allowCallbackOption,
+  callbackSecretOption,
   criSocketOption,
   metricsAndHealth,
   metricsOption,
@@ -21,6 +22,7 @@ export interface AgentOptions {
   readonly spool: string;
   readonly alertsSocket?: string;
   readonly allowCallback: readonly string[];
+  readonly callbackSecret: readonly string[];
   readonly mode: ModeChoice;
   readonly metrics?: string;
 }
@@ -42,6 +44,7 @@ export function agentCommand(): Command {
       'where `rampart alerts` on this machine finds the last alerts; default: /run/rampart/alerts.sock',
     )
     .addOption(allowCallbackOption())
+    .addOption(callbackSecretOption())
     .addOption(modeOption())
     .addOption(metricsOption(metricsAndHealth))
     .addHelpText(

@@ -9,6 +9,8 @@ import type { KubeClient } from '../../shared/kube/client.ts';
 import type { Logger } from '../../shared/observe/log.ts';
 import type { Metrics } from '../../shared/observe/metrics.ts';
 import type { SensorModeName } from '../../shared/sensor/modes.ts';
+import type { CallbackDefault } from '../../systems/file-access/callback-defaults.ts';
+import { CallbackSecrets } from '../../systems/file-access/callback-secrets.ts';
 import type { SharedMetrics } from '../../systems/file-access/cluster.ts';
 import type { ContainerSource } from '../../systems/file-access/container-source.ts';
 import { addDeliveryMetrics } from '../../systems/file-access/delivery/delivery-metrics.ts';
@@ -24,6 +26,8 @@ export interface NodeGuardsOptions {
   readonly spoolDirectory: string;
   /** Receivers of callbacks that are refused by default: addresses, networks, names. */
   readonly allowCallbacks: readonly string[];
+  /** For callbacks whose trap names no Secret. */
+  readonly callbackSecrets?: readonly CallbackDefault[];
   readonly sensorMode: SensorModeName | 'auto';
   readonly sink: (line: string) => unknown;
   readonly signal: AbortSignal;
@@ -35,10 +39,12 @@ export interface NodeGuardsOptions {
 /** Runs until the signal aborts. @throws {RampartError} what cannot be mended by trying again. */
 export async function runNodeGuards(options: NodeGuardsOptions): Promise<void> {
   const { client, nodeName, containers, sink, signal, logger, metrics, onState } = options;
+  using secrets = new CallbackSecrets({ client, defaults: options.callbackSecrets ?? [], logger });
   await using delivery = openDelivery({
     directory: join(options.spoolDirectory, 'callbacks'),
     log: logger,
     allow: options.allowCallbacks,
+    credentialsFor: secrets.credentialsFor,
   });
   if (metrics !== undefined) addDeliveryMetrics(metrics.own, delivery);
   await runFileAccessNode({

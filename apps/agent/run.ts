@@ -6,6 +6,7 @@
 import { KubeClient } from '../../shared/kube/client.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { createLogger } from '../../shared/observe/log.ts';
+import { parseCallbackDefaults } from '../../systems/file-access/callback-defaults.ts';
 import { shareMetrics } from '../../systems/file-access/cluster.ts';
 import type { NodeState } from '../../systems/file-access/node.ts';
 import { clusterAccess } from '../cluster.ts';
@@ -29,6 +30,7 @@ export async function runAgent(options: AgentOptions): Promise<void> {
       next: 'Set NODE_NAME (in a pod from spec.nodeName), or use --node-name.',
     });
   }
+  const callbackSecrets = parseCallbackDefaults(options.callbackSecret);
   const access = clusterAccess(options.kubeconfig);
   const logger = createLogger();
   const stop = stopSignal();
@@ -59,6 +61,7 @@ export async function runAgent(options: AgentOptions): Promise<void> {
       containers,
       spoolDirectory: options.spool,
       allowCallbacks: options.allowCallback,
+      callbackSecrets,
       sensorMode: options.mode,
       sink: (line) => {
         out.write(line);

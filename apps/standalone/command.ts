@@ -8,6 +8,7 @@ import { Command, Option } from 'commander';
 import {
   allowCallbackOption,
   append,
+  callbackSecretOption,
   criSocketOption,
   metricsAndHealth,
   metricsOption,
@@ -23,6 +24,7 @@ export interface StandaloneOptions {
   readonly criSocket?: string;
   readonly nodeName?: string;
   readonly allowCallback: readonly string[];
+  readonly callbackSecret: readonly string[];
   readonly mode: ModeChoice;
   readonly metrics?: string;
 }
@@ -63,6 +65,7 @@ export function standaloneCommand(): Command {
       ),
     )
     .addOption(allowCallbackOption())
+    .addOption(callbackSecretOption())
     .addOption(modeOption())
     .addOption(metricsOption(metricsAndHealth))
     .addHelpText(

@@ -21,6 +21,7 @@ import { PodMirror } from '../../shared/mirror/pod-mirror.ts';
 import { mirrorReadOnly } from '../../shared/mirror/read-only.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { createLogger } from '../../shared/observe/log.ts';
+import { parseCallbackDefaults } from '../../systems/file-access/callback-defaults.ts';
 import { shareMetrics } from '../../systems/file-access/cluster.ts';
 import { kiveDataNamespace } from '../../systems/file-access/kive-data.ts';
 import { openAlertFeed, standaloneAlertsSocket } from '../agent/alert-feed.ts';
@@ -62,6 +63,7 @@ export async function runStandalone(options: StandaloneOptions): Promise<void> {
 async function run(options: StandaloneOptions, stop: AbortController): Promise<void> {
   checkOptions(options);
   const listen = listenAddress(options.listen);
+  const callbackSecrets = parseCallbackDefaults(options.callbackSecret);
   const roots = manifestRoots(options.file);
   const logger = createLogger();
   const { signal } = stop;
@@ -122,6 +124,7 @@ async function run(options: StandaloneOptions, stop: AbortController): Promise<v
       containers,
       spoolDirectory: join(directory, 'spool'),
       allowCallbacks: options.allowCallback,
+      callbackSecrets,
       sensorMode: options.mode,
       sink: (line) => {
         out.write(line);

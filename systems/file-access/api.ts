@@ -28,6 +28,9 @@ const group = 'kivebpf.san7o.github.io';
 /** In the syntax of RE2. What stands before an @ would be a name and a password, told in each alert. */
 const callbackPattern = '^$|^(?i:https?)://[^/?#@[:space:]]+([/?#][^[:space:]]*)?$';
 
+/** The name of a Secret: RFC 1123, a subdomain of DNS. */
+const secretPattern = '^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$';
+
 /** Absolute, without NUL, and each of its names is neither '.' nor '..'; no rule of CEL, whose cost has a bound. */
 const pathPattern = '^(/+([^/.\\x00][^/\\x00]*|[.][^/.\\x00][^/\\x00]*|[.][.][^/\\x00]+))+$';
 
@@ -114,6 +117,17 @@ const trap = object(
         pattern: callbackPattern,
       }),
     ),
+    callbackSecret: optional(
+      string({
+        description:
+          'The Secret, in the namespace of the policy, that alerts are sent to the callback with, which has to be https://. Any of ' +
+          'its keys token (a bearer token), tls.crt and tls.key (a client certificate), ca.crt (the authority of the ' +
+          'receiver) is used. Without the Secret nothing is sent.',
+        minLength: 1,
+        maxLength: 253,
+        pattern: secretPattern,
+      }),
+    ),
     metadata: optional(mapOf(string(), { description: 'Told in each alert, under custom-metadata.' })),
     matchAny: list(match, {
       description: 'The containers: those that any of these matches.',
@@ -121,7 +135,16 @@ const trap = object(
       maxItems: 32,
     }),
   },
-  { description: 'A file in some containers, whose accesses are alerted.' },
+  {
+    description: 'A file in some containers, whose accesses are alerted.',
+    rules: [
+      rule(
+        "!has(self.callbackSecret) || (has(self.callback) && self.callback.matches('^[Hh][Tt][Tt][Pp][Ss]:'))",
+        'callbackSecret needs a callback with https://',
+        { fieldPath: '.callbackSecret' },
+      ),
+    ],
+  },
 );
 
 export const kivePolicies = defineResource({

@@ -12,6 +12,7 @@ import {
   kiveDataOf,
   type NodeContainer,
   nodeOf,
+  ourAnnotations,
   trapIdLabel,
 } from './kive-data.ts';
 import type { CompiledTrap, PodView, TrapIndex } from './matching.ts';
@@ -111,6 +112,7 @@ function says(stored: KiveData, wanted: KiveData): boolean {
   return (
     stored.metadata.labels?.[trapIdLabel] === wanted.metadata.labels?.[trapIdLabel] &&
     holds(stored.metadata.annotations, wanted.metadata.annotations) &&
+    stored.metadata.annotations?.[secret] === wanted.metadata.annotations?.[secret] &&
     stored.metadata.finalizers?.includes(kiveDataFinalizer) === true &&
     stored.spec.inodeNo === wanted.spec.inodeNo &&
     stored.spec.devId === wanted.spec.devId &&
@@ -119,6 +121,9 @@ function says(stored: KiveData, wanted: KiveData): boolean {
     holds(stored.spec.metadata, wanted.spec.metadata)
   );
 }
+
+/** The one annotation that is there only where it says something. */
+const secret = ourAnnotations.callbackSecret;
 
 type Texts = Readonly<Record<string, string>> | undefined;
 
@@ -131,12 +136,13 @@ function holds(all: Texts, some: Texts): boolean {
 
 function merged(stored: KiveData, wanted: KiveData): KiveData {
   const finalizers = stored.metadata.finalizers ?? [];
+  const { [secret]: _before, ...annotations } = stored.metadata.annotations ?? {};
   return {
     ...stored,
     metadata: {
       ...stored.metadata,
       labels: { ...stored.metadata.labels, ...wanted.metadata.labels },
-      annotations: { ...stored.metadata.annotations, ...wanted.metadata.annotations },
+      annotations: { ...annotations, ...wanted.metadata.annotations },
       finalizers: finalizers.includes(kiveDataFinalizer) ? finalizers : [...finalizers, kiveDataFinalizer],
     },
     spec: wanted.spec,

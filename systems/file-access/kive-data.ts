@@ -22,6 +22,8 @@ export const ourAnnotations = {
    * the generation tells a recycled number apart.
    */
   file: 'kivebpf.san7o.github.io/file',
+  /** `namespace/name` of the Secret for the callback; not there without one. */
+  callbackSecret: 'kivebpf.san7o.github.io/callback-secret',
   policyNamespace: 'kivebpf.san7o.github.io/policy-namespace',
   podUid: 'kivebpf.san7o.github.io/pod-uid',
 } as const;
@@ -84,6 +86,7 @@ export function kiveDataOf(
         [ourAnnotations.file]: `${identity.inode}:${identity.device}:${identity.generation}`,
         [ourAnnotations.policyNamespace]: policyNamespace,
         [ourAnnotations.podUid]: pod.uid ?? '',
+        ...(trap.callbackSecret !== '' && { [ourAnnotations.callbackSecret]: trap.callbackSecret }),
       },
       finalizers: [kiveDataFinalizer],
     },
@@ -137,6 +140,17 @@ export function identityOf(data: KiveData): FileIdentity | undefined {
     return { inode: BigInt(exact), device, generation: Number(generation) };
   }
   return { inode: BigInt(inode), device, generation: 0 };
+}
+
+/**
+ * The Secret to send its alerts to the callback with, `namespace/name`; empty without one. Undefined where it is not of the
+ * namespace of the policy: whoever wrote that may not have it used, and nothing is sent without it either.
+ */
+export function callbackSecretOf(data: KiveData): string | undefined {
+  const secret = annotation(data, ourAnnotations.callbackSecret);
+  if (secret === '') return '';
+  const namespace = annotation(data, ourAnnotations.policyNamespace);
+  return namespace !== '' && secret.startsWith(`${namespace}/`) ? secret : undefined;
 }
 
 /** What alerts about the file tell. `same` may return an equal text, so that texts are held once. */

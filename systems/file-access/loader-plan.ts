@@ -6,7 +6,7 @@
 import type { FileIdentity } from '../../shared/sensor/access.ts';
 import type { AlertContext } from './alert.ts';
 import type { KiveData } from './api.ts';
-import { alertContextOf, identityOf, kernelOf } from './kive-data.ts';
+import { alertContextOf, callbackSecretOf, identityOf, kernelOf } from './kive-data.ts';
 
 /** One file to watch, and what its alerts tell: one trap on one file of one container. */
 export interface PlannedAlert {
@@ -14,6 +14,8 @@ export interface PlannedAlert {
   readonly name: string;
   readonly identity: FileIdentity;
   readonly context: AlertContext;
+  /** See `callbackSecretOf`. */
+  readonly callbackSecret: string | undefined;
 }
 
 /** By the name of the KiveData. Several may have the same file: each gives its own alert. */
@@ -54,14 +56,16 @@ export function loaderPlan(
     const json = JSON.stringify(context.customMetadata);
     const customMetadata = metadata.get(json) ?? context.customMetadata;
     metadata.set(json, customMetadata);
-    const planned = { name, identity, context: { ...context, customMetadata } };
+    const secret = callbackSecretOf(one);
+    const callbackSecret = secret && same(secret);
+    const planned = { name, identity, context: { ...context, customMetadata }, callbackSecret };
     plan.set(name, planned);
     if (identity.generation === 0) unknownGeneration.push(planned);
   }
   if (unknownGeneration.length > 0) adoptGenerations(plan, unknownGeneration);
-  for (const [name, { identity, context }] of plan) {
+  for (const [name, planned] of plan) {
     const kept = before.get(name);
-    if (kept !== undefined && sameFile(kept.identity, identity) && sameContext(kept.context, context)) {
+    if (kept !== undefined && sameFile(kept.identity, planned.identity) && saysSame(kept, planned)) {
       plan.set(name, kept);
     }
   }
@@ -114,7 +118,7 @@ export function planChanges(before: LoaderPlan, after: LoaderPlan): PlanChanges 
       else others.push(from);
     } else if (to === from) continue;
     else if (!sameFile(to.identity, from.identity)) move.push({ from, to });
-    else if (!sameContext(to.context, from.context)) replace.push({ from, to });
+    else if (!saysSame(to, from)) replace.push({ from, to });
   }
   const add: PlannedAlert[] = [];
   for (const [name, to] of after) {
@@ -133,6 +137,10 @@ export function fileKey({ inode, device, generation }: FileIdentity): string {
 
 export function sameFile(a: FileIdentity, b: FileIdentity): boolean {
   return a.inode === b.inode && a.device === b.device && a.generation === b.generation;
+}
+
+function saysSame(a: PlannedAlert, b: PlannedAlert): boolean {
+  return a.callbackSecret === b.callbackSecret && sameContext(a.context, b.context);
 }
 
 function sameContext(a: AlertContext, b: AlertContext): boolean {

@@ -49,7 +49,8 @@ class TestedSensor implements Disposable {
   }
 
   planned(name: string, path: string, more: Partial<AlertContext> = {}): PlannedAlert {
-    return { name, identity: this.identify(path), context: { ...context, policyName: name, ...more } };
+    const full = { ...context, policyName: name, ...more };
+    return { name, identity: this.identify(path), context: full, callbackSecret: '' };
   }
 
   plan(...all: PlannedAlert[]): void {

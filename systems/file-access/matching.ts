@@ -43,6 +43,8 @@ export interface CompiledTrap {
   readonly modeBits: number;
   /** Empty without one. */
   readonly callback: string;
+  /** `namespace/name`, in the namespace of the policy; empty without one. */
+  readonly callbackSecret: string;
   readonly metadata: Readonly<Record<string, string>>;
   readonly blocks: readonly MatchBlock[];
 }
@@ -88,6 +90,7 @@ export function compilePolicy(policy: KivePolicy): CompiledPolicy {
       create: trap.create === true,
       modeBits: 'bits' in mode ? mode.bits : defaultModeBits,
       callback: trap.callback ?? '',
+      callbackSecret: trap.callbackSecret === undefined ? '' : `${policyNamespace}/${trap.callbackSecret}`,
       metadata: trap.metadata ?? {},
       blocks: compileBlocks(trap),
     });

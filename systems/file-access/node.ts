@@ -27,7 +27,7 @@ import { Loader, runLoaderElection } from './loader.ts';
 import type { PlanChanges, PlannedAlert } from './loader-plan.ts';
 import { LocalSensor } from './local-sensor.ts';
 import { NodeAccessors } from './node-accessors.ts';
-import { NodeEvents } from './node-events.ts';
+import { type CallbackTroubles, NodeEvents } from './node-events.ts';
 import { NodeCounts, registerNodeMetrics } from './node-metrics.ts';
 import { NodeReporter } from './node-reporter.ts';
 import { TrapFiles } from './trap-files.ts';
@@ -48,7 +48,7 @@ export interface FileAccessNodeOptions {
   /** Takes each alert as one line of JSON, without a newline. It must not wait: `LineWriter.write`. */
   readonly sink: (line: string) => unknown;
   /** Takes alerts of traps with a callback too. Without it they are lines only. */
-  readonly delivery?: Pick<Delivery, 'enqueue'>;
+  readonly delivery?: Pick<Delivery, 'enqueue'> & CallbackTroubles;
   /** Stops it: nothing is in the kernel then, and the lease is given back. */
   readonly signal: AbortSignal;
   readonly logger: Logger;
@@ -130,7 +130,9 @@ export async function runFileAccessNode(options: FileAccessNodeOptions): Promise
         counts.addLatency(nowMs - Number(access.timeNs) / 1e6);
         if (callback !== '' && options.delivery !== undefined) {
           counts.callbacks++;
-          if (!options.delivery.enqueue(callback, id, line)) counts.callbacksRefused++;
+          const { callbackSecret: secret } = planned;
+          if (secret === undefined || !options.delivery.enqueue(callback, id, line, secret))
+            counts.callbacksRefused++;
         }
         const policy = policyOf.get(planned);
         if (policy !== undefined) reporter.alerted(policy, nowMs);
@@ -254,11 +256,19 @@ export async function runFileAccessNode(options: FileAccessNodeOptions): Promise
         queue: deletionQueue,
         apply,
         logger,
-        onPlanned: (planned, of) => void policyOf.set(planned, policyKeyOf(of)),
+        onPlanned: (planned, of) => {
+          policyOf.set(planned, policyKeyOf(of));
+          if (planned.callbackSecret !== undefined) return;
+          logger.error(
+            { data: planned.name },
+            'a KiveData names a Secret of another namespace than that of its policy; its alerts are not sent to its callback',
+          );
+        },
         onActive: tellState,
       }),
     );
     loader = planner;
+    running.use(options.delivery && told.followCallbacks(options.delivery));
     for (const key of policies.keys()) reportQueue.add(key, { level: 1 });
     ready = true;
     tellState();

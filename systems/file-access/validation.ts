@@ -6,9 +6,13 @@
  */
 import type { KiveMatch, KivePolicy, KiveTrap } from './api.ts';
 import { parseFileMode } from './file-mode.ts';
+import { isSecretName } from './delivery/segment-header.ts';
 import { canonicalIp } from './ip-address.ts';
 import { compileNamePattern } from './name-pattern.ts';
 import { canonicalJson } from './trap-id.ts';
+
+/** A subdomain of DNS: apimachinery, DNS1123SubdomainMaxLength. */
+const MAX_SECRET_NAME = 253;
 
 /** One fault of a policy. */
 export interface PolicyProblem {
@@ -57,7 +61,7 @@ export function validatePolicy({ spec }: KivePolicy): ReadonlyMap<number, readon
 }
 
 function validateTrap(trap: KiveTrap): Fault[] {
-  const faults = [...pathFaults(trap.path), ...callbackFaults(trap.callback ?? '')];
+  const faults = [...pathFaults(trap.path), ...callbackFaults(trap.callback ?? ''), ...secretFaults(trap)];
   if (trap.mode !== undefined) {
     const mode = parseFileMode(trap.mode);
     if ('why' in mode) {
@@ -105,6 +109,25 @@ function callbackFaults(callback: string): Fault[] {
       'a user name or password in it would be told in each alert',
       'Give credentials by a Secret instead',
     );
+  }
+  return [];
+}
+
+function secretFaults({ callback = '', callbackSecret }: KiveTrap): Fault[] {
+  if (callbackSecret === undefined) return [];
+  const fault = (why: string, next: string): Fault[] => [
+    ['callbackSecret', `the Secret ${JSON.stringify(callbackSecret)}`, why, next],
+  ];
+  if (!isSecretName(`namespace/${callbackSecret}`) || callbackSecret.length > MAX_SECRET_NAME) {
+    return fault(
+      'it is not the name of a Secret',
+      'Write the name only: it is looked for in the namespace of the policy',
+    );
+  }
+  if (callback === '')
+    return fault('there is no callback that it is for', 'Write a callback too, or none of both');
+  if (URL.parse(callback)?.protocol !== 'https:') {
+    return fault('what is in it is not sent over plain http', 'Use a callback with https://');
   }
   return [];
 }
