@@ -22,7 +22,7 @@ import {
   kivePolicyType,
   type KiveTrap,
 } from '../../../systems/file-access/api.ts';
-import { type Pod, podType } from '../../../systems/file-access/caches.ts';
+import { podType } from '../../../systems/file-access/caches.ts';
 import { kiveDataNamespace } from '../../../systems/file-access/kive-data.ts';
 import { readKernelId } from '../../../systems/file-access/node.ts';
 import { until } from '../guarded-lab.fixture.ts';
@@ -86,7 +86,7 @@ export class LabNode implements AsyncDisposable {
         containers: [...pod.containers.keys()].map((container) => ({ name: container, image: 'lab' })),
       },
     };
-    await client.create(podType, object as unknown as Pod);
+    await client.create(podType, object);
     const body = { status: { phase: 'Running', podIP: pod.ip } };
     await client.patch(podType, { namespace, name, subresource: 'status' }, { type: 'merge', body });
   }

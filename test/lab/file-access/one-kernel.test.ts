@@ -1,0 +1,179 @@
+// Two nodes on one kernel, as with kind: one agent is the loader for both.
+import assert from 'node:assert/strict';
+import { suite, test, type TestContext } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+
+import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
+import { loaderLease } from '../../../systems/file-access/loader.ts';
+import { until } from '../guarded-lab.fixture.ts';
+import { labObstacle } from '../obstacle.ts';
+import type { ToldAlert } from './agent-process.fixture.ts';
+import {
+  accessOf,
+  type GuardedContainer,
+  LabCluster,
+  type LabNode,
+  pathIn,
+  readNumbered,
+} from './lab-cluster.fixture.ts';
+
+const secret = '/secret.txt';
+/** After that another may take over, at the latest. */
+const TAKE_OVER_MS = 15_000;
+/** For a machine that has much else to do. */
+const BUSY_MS = 5000;
+/** Both pods and both markers. */
+const WATCHED = 4;
+
+/** Two nodes with a pod each, and accesses that are counted. */
+class Kind implements AsyncDisposable {
+  readonly cluster: LabCluster;
+  readonly nodes: readonly [LabNode, LabNode];
+  readonly pods: readonly [GuardedContainer, GuardedContainer];
+  #made = 0;
+
+  private constructor(
+    cluster: LabCluster,
+    nodes: readonly [LabNode, LabNode],
+    pods: readonly [GuardedContainer, GuardedContainer],
+  ) {
+    [this.cluster, this.nodes, this.pods] = [cluster, nodes, pods];
+  }
+
+  /** The first node's agent is the loader. */
+  static async start(): Promise<Kind> {
+    const cluster = await LabCluster.start();
+    try {
+      const first = await cluster.addNode('n1');
+      await first.agent.untilLoader();
+      const second = await cluster.addNode('n2');
+      const labels = { app: 'web' };
+      const pods = [
+        await first.run({ name: 'web-1', labels }),
+        await second.run({ name: 'web-2', labels }),
+      ] as const;
+      await cluster.setPolicy('p', [{ path: secret, create: true, matchAny: [{ matchLabels: labels }] }]);
+      await cluster.dataCount('p', 2);
+      const kind = new Kind(cluster, [first, second], pods);
+      await kind.untilWatchedBy(first);
+      return kind;
+    } catch (error) {
+      await cluster[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  async untilWatchedBy({ agent, name }: LabNode): Promise<void> {
+    await until(`${name} to watch all`, async () => (await agent.metric('file_access_watched')) === WATCHED);
+  }
+
+  /** One access in each pod. Returns their numbers. */
+  access(): [number, number] {
+    const [a, b] = this.pods.map(({ container }) => {
+      readNumbered(pathIn(container, secret), ++this.#made);
+      return this.#made;
+    }) as [number, number];
+    return [a, b];
+  }
+
+  /** All that both agents told of accesses; the marker left out. */
+  told(): ToldAlert[] {
+    return this.nodes.flatMap(({ agent }) =>
+      agent.told.filter(({ alert }) => alert['kive-policy-name'] === 'p'),
+    );
+  }
+
+  timesTold(number: number): number {
+    return this.told().filter(({ alert }) => accessOf(alert) === String(number)).length;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.cluster[Symbol.asyncDispose]();
+  }
+}
+
+/** Accesses both files and asserts that each is told once, by `loader`, with its own node. */
+async function eachOnce(kind: Kind, loader: LabNode): Promise<void> {
+  const [first, second] = kind.nodes;
+  await first.mark(loader.agent);
+  const numbers: [number, number][] = [];
+  for (let i = 0; i < 5; i++) numbers.push(kind.access());
+  await second.mark(loader.agent);
+  for (const [a, b] of numbers) {
+    for (const [number, node, { pod, container }] of [
+      [a, first, kind.pods[0]],
+      [b, second, kind.pods[1]],
+    ] as const) {
+      const told = kind.told().filter(({ alert }) => accessOf(alert) === String(number));
+      assert.deepEqual(
+        told.map(({ alert }) => [alert.node.name, alert.pod.name, alert.pod.ip, alert.pod.container.id]),
+        [[node.name, pod.name, pod.ip, `containerd://${container.id}`]],
+        `access ${number}`,
+      );
+    }
+  }
+}
+
+async function noDataLost(kind: Kind, names: readonly string[]): Promise<void> {
+  const data = await kind.cluster.dataCount('p', 2);
+  assert.deepEqual(data.map(({ metadata }) => metadata.uid).sort(), names.toSorted());
+}
+
+/** Accesses every 100 ms until `node` is the loader. Returns how long that took and which were made after. */
+async function untilTakenOver(kind: Kind, node: LabNode): Promise<number> {
+  const beganMs = performance.now();
+  await until(`${node.name} to take over`, () => node.agent.isLoader(), TAKE_OVER_MS + BUSY_MS);
+  const tookMs = performance.now() - beganMs;
+  await kind.untilWatchedBy(node);
+  return tookMs;
+}
+
+suite('two nodes on one kernel', { skip: sensorSkip || labObstacle() }, () => {
+  test('one loader for both; killed, stopped in order, halted and resumed: the other goes on', async (t: TestContext) => {
+    await using kind = await Kind.start();
+    const { cluster } = kind;
+    const [first, second] = kind.nodes;
+    const uids = (await cluster.dataCount('p', 2)).map(({ metadata }) => metadata.uid ?? '');
+    assert.match(await cluster.holder(), /^n1_/);
+    assert.equal(await second.agent.isLoader(), false);
+    await eachOnce(kind, first);
+    assert.equal(second.agent.told.length, 0);
+
+    // Killed.
+    await first.agent.kill();
+    t.diagnostic(`killed: taken over after ${Math.round(await untilTakenOver(kind, second))} ms`);
+    await noDataLost(kind, uids);
+    await eachOnce(kind, second);
+    first.agent.start();
+    await until('the first to be back', async () => (await first.agent.metric('agent_ready')) === 1);
+    assert.equal(await first.agent.isLoader(), false);
+    await eachOnce(kind, second);
+    await noDataLost(kind, uids);
+
+    // Stopped in order: at once.
+    assert.equal(await second.agent.stop(), 0);
+    const orderlyMs = await untilTakenOver(kind, first);
+    t.diagnostic(`stopped: taken over after ${Math.round(orderlyMs)} ms`);
+    assert.ok(orderlyMs < loaderLease.leaseDurationSeconds * 1000, 'it waited for the lease to end');
+    await eachOnce(kind, first);
+    second.agent.start();
+    await until('the second to be back', async () => (await second.agent.metric('agent_ready')) === 1);
+
+    // Halted, and resumed after the other has taken over: for a moment both tell.
+    first.agent.signal('SIGSTOP');
+    t.diagnostic(`halted: taken over after ${Math.round(await untilTakenOver(kind, second))} ms`);
+    const meanwhile = kind.access();
+    await until('the other to tell', () => meanwhile.every((number) => kind.timesTold(number) === 1));
+    first.agent.signal('SIGCONT');
+    const resumedMs = performance.now();
+    await until('the first to see the other', async () => !(await first.agent.isLoader()));
+    t.diagnostic(`resumed: it had seen the other after ${Math.round(performance.now() - resumedMs)} ms`);
+    await eachOnce(kind, second);
+    // What was accessed while it was halted it has in its ring: told again, with other ids, once.
+    await delay(100);
+    assert.ok(meanwhile.every((number) => kind.timesTold(number) <= 2));
+    assert.match(await cluster.holder(), /^n2_/);
+    await noDataLost(kind, uids);
+    await cluster.deletePolicy('p');
+  });
+});
