@@ -8,11 +8,15 @@ import {
   mkdtempSync,
   readFileSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
+
+/** What the script itself needs of a machine. */
+const essential = ['cat', 'dirname', 'grep', 'node', 'readlink', 'rm', 'sed', 'sh', 'tr'];
 
 /** The packages for this machine and for another one, as npm writes them. */
 const koffi = { version: '3.0.0', integrity: 'sha512-k' };
@@ -29,6 +33,8 @@ const installed = { 'node_modules/koffi': koffi, 'node_modules/here': forHere };
 interface Machine {
   readonly packages: readonly string[];
   readonly uid: number;
+  /** Commands that are there, of those that it looks for; the machine's own by default. */
+  readonly commands?: readonly string[];
   /** What node_modules/.package-lock.json says; nothing is installed without it. */
   readonly nodeModules?: object;
 }
@@ -37,7 +43,7 @@ interface Machine {
  * Runs a copy of the script where dpkg-query, apt-get, npm and id are stand-ins that write down how they
  * were called: installing for real would change the machine the tests run on.
  */
-function setup(t: TestContext, level: string, { packages, uid, nodeModules }: Machine) {
+function setup(t: TestContext, level: string, { packages, uid, nodeModules, commands }: Machine) {
   const root = mkdtempSync(join(tmpdir(), 'rampart-setup-'));
   t.after(() => rmSync(root, { recursive: true }));
   cpSync(join(import.meta.dirname, 'setup'), join(root, 'scripts/setup'));
@@ -48,23 +54,36 @@ function setup(t: TestContext, level: string, { packages, uid, nodeModules }: Ma
     writeFileSync(join(root, 'node_modules/.package-lock.json'), JSON.stringify({ packages: nodeModules }));
   }
   const calls = join(root, 'calls');
-  const standIns: Readonly<Record<string, string>> = {
+  const standIns: Record<string, string> = {
     'dpkg-query': `case " ${packages.join(' ')} " in *" $4 "*) printf 'installed ' ;; *) exit 1 ;; esac`,
     'apt-get': `echo "apt-get $*" >> ${calls}`,
     npm: `echo "npm $*" >> ${calls}`,
     id: `echo ${uid}`,
   };
   mkdirSync(join(root, 'bin'));
+  for (const name of commands === undefined ? [] : essential)
+    symlinkSync(whereIs(name), join(root, 'bin', name));
+  for (const name of commands ?? []) standIns[name] = `echo "${name} $*" >> ${calls}`;
   for (const [name, body] of Object.entries(standIns)) {
     writeFileSync(join(root, 'bin', name), `#!/bin/sh\n${body}\n`);
     chmodSync(join(root, 'bin', name), 0o755);
   }
   const { status, stdout, stderr } = spawnSync(join(root, 'scripts/setup'), [level], {
     encoding: 'utf8',
-    env: { PATH: `${join(root, 'bin')}:${process.env['PATH'] ?? ''}` },
+    env: {
+      PATH: [join(root, 'bin'), ...(commands === undefined ? [process.env['PATH'] ?? ''] : [])].join(':'),
+    },
   });
   const called = existsSync(calls) ? readFileSync(calls, 'utf8').trimEnd().split('\n') : [];
   return { status, stdout, stderr, called };
+}
+
+function whereIs(name: string): string {
+  const directories = (process.env['PATH'] ?? '').split(':');
+  return (
+    directories.map((directory) => join(directory, name)).find((path) => existsSync(path)) ??
+    assert.fail(name)
+  );
 }
 
 suite('scripts/setup', () => {
@@ -82,7 +101,7 @@ suite('scripts/setup', () => {
 
   test('nothing missing: nothing is called, whoever asks', (t) => {
     const machine = { packages: ['libbpf1'], uid: 1000, nodeModules: installed };
-    const { status, stdout, called } = setup(t, 'demo', machine);
+    const { status, stdout, called } = setup(t, 'run', machine);
     assert.deepEqual(
       { status, stdout, called },
       { status: 0, stdout: 'apt: already there\nnpm: already there\n', called: [] },
@@ -99,10 +118,33 @@ suite('scripts/setup', () => {
     assert.deepEqual(called, []);
   });
 
+  const forPods = 'containernetworking-plugins busybox-static iproute2 util-linux mount';
+
+  test('demo: what pods need as well, and containerd is not started as a service', (t) => {
+    const machine = { packages: ['libbpf1'], uid: 0, commands: ['systemctl'] };
+    const { status, stdout, called } = setup(t, 'demo', machine);
+    assert.equal(status, 0);
+    const install = called.findIndex((line) => line.startsWith('apt-get install '));
+    assert.ok(called[install]?.endsWith(` ${forPods} containerd runc kubernetes-client`), called[install]);
+    assert.match(called[install] ?? '', / --no-remove /);
+    const disable = called.indexOf('systemctl --quiet disable containerd.service');
+    assert.ok(disable > install, called.join('\n'));
+    assert.match(stdout, /containerd\.service is installed and not started/);
+  });
+
+  test("demo: another containerd, runc or kubectl than Debian's is left as it is", (t) => {
+    const commands = ['containerd', 'ctr', 'containerd-shim-runc-v2', 'runc', 'kubectl', 'systemctl'];
+    const { status, called } = setup(t, 'demo', { packages: ['libbpf1'], uid: 0, commands });
+    assert.equal(status, 0);
+    assert.equal(called.length, 3, called.join('\n'));
+    assert.ok(called[1]?.endsWith(`Use-Pty=0 ${forPods}`), called[1]);
+    assert.match(called[2] ?? '', /^npm ci/);
+  });
+
   test('an unknown level is refused with the levels there are', (t) => {
     const { status, stderr, called } = setup(t, 'everything', { packages: [], uid: 0 });
     assert.deepEqual({ status, called }, { status: 2, called: [] });
-    assert.match(stderr, /demo\|check\|test\|bench/);
+    assert.match(stderr, /run\|demo\|check\|test\|bench/);
   });
 
   const stale: Readonly<Record<string, object>> = {
@@ -113,7 +155,7 @@ suite('scripts/setup', () => {
   };
   for (const [what, nodeModules] of Object.entries(stale)) {
     test(`node_modules with ${what} is installed again`, (t) => {
-      const { called } = setup(t, 'demo', { packages: ['libbpf1'], uid: 1000, nodeModules });
+      const { called } = setup(t, 'run', { packages: ['libbpf1'], uid: 1000, nodeModules });
       assert.match(called.join('\n'), /^npm ci/);
     });
   }
