@@ -89,7 +89,7 @@ export const messages = {
   // What follows makes and stops pods: for the lab of the tests.
   LinuxPodSandboxConfig: { cgroupParent: [1, 'string'], securityContext: [2, 'LinuxSandboxSecurityContext'] },
   NamespaceOption: { network: [1, 'int32'], pid: [2, 'int32'], ipc: [3, 'int32'], targetId: [4, 'string'] },
-  LinuxSandboxSecurityContext: { namespaceOptions: [1, 'NamespaceOption'] },
+  LinuxSandboxSecurityContext: { namespaceOptions: [1, 'NamespaceOption'], privileged: [6, 'bool'] },
   DNSConfig: { servers: [1, 'string', 'list'] },
   PodSandboxConfig: {
     metadata: [1, 'PodSandboxMetadata'],

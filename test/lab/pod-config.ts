@@ -73,7 +73,7 @@ export function sandboxConfig(
     linux: {
       // With kubelet's cgroupfs driver, below the lab's own.
       cgroupParent: `/${labName}/kubepods/besteffort/pod${uid}`,
-      securityContext: { namespaceOptions: namespaces(spec) },
+      securityContext: { namespaceOptions: namespaces(spec), privileged: isPrivileged(spec) },
     },
   };
 }
@@ -107,6 +107,11 @@ export function containerConfig(
       securityContext: { privileged: spec.privileged === true, namespaceOptions: namespaces(pod) },
     },
   };
+}
+
+/** A sandbox takes privileged containers only when it is privileged itself. */
+function isPrivileged({ containers = [], initContainers = [] }: PodSpec): boolean {
+  return [...containers, ...initContainers].some(({ privileged = false }) => privileged);
 }
 
 function namespaces({ hostNetwork = false }: PodSpec): MessageInit<'NamespaceOption'> {
