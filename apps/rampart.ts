@@ -8,6 +8,7 @@ import { Command } from 'commander';
 
 import manifest from '../package.json' with { type: 'json' };
 import { agentCommand } from './agent/command.ts';
+import { alertsCommand } from './alerts/command.ts';
 import { apiServerCommand } from './apiserver/command.ts';
 import { doctorCommand } from './doctor/command.ts';
 import { describeFailure, isBrokenPipe } from './failure.ts';
@@ -23,11 +24,13 @@ const program = new Command('rampart')
     '\nExamples:\n' +
       '  rampart watch /etc/shadow    tell who touches this file, until Ctrl-C\n' +
       '  rampart doctor               say what this kernel allows\n' +
+      '  rampart alerts -f            the alerts of the agents, as they come\n' +
       '  rampart watch --help         more examples, and all options of one command\n',
   )
   .addCommand(watchCommand())
   .addCommand(doctorCommand())
   .addCommand(standaloneCommand())
+  .addCommand(alertsCommand())
   .addCommand(agentCommand())
   .addCommand(operatorCommand())
   .addCommand(apiServerCommand());

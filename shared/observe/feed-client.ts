@@ -75,6 +75,16 @@ export async function* readFeed(
   }
 }
 
+/** Whether a feed is served there, is none, or may not be opened by this user. */
+export async function probeFeed(path: string): Promise<'served' | 'absent' | 'refused'> {
+  try {
+    (await open(path)).destroy();
+    return 'served';
+  } catch (error) {
+    return error instanceof RampartError && error.code === errorCodes.PRIVILEGE ? 'refused' : 'absent';
+  }
+}
+
 async function open(path: string): Promise<Socket> {
   let socketPath: SocketPath | undefined;
   try {

@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import { clockTime } from '../../shared/observe/printable.ts';
+import { AlertEncoder } from '../../systems/file-access/alert.ts';
+import { access, context } from '../../systems/file-access/alert.fixture.ts';
+import { alertTimeNs, formatAlert, parseAlert } from './alert-line.ts';
+
+const timeMs = Number(access.timeNs / 1_000_000n);
+const accessor = (relation: string, name = ''): string =>
+  JSON.stringify({
+    relation,
+    pod: { name, namespace: name && 'shop' },
+    container: { id: name, name: name && 'sh' },
+  });
+
+function shown(line: string, nowMs = timeMs): string {
+  const alert = parseAlert(line);
+  assert.ok(alert);
+  return formatAlert(alert, { colour: false, nowMs });
+}
+
+suite('an alert as a line for a person', () => {
+  const encoder = new AlertEncoder(context);
+  const base =
+    `${clockTime(timeMs)}   read          default/nginx-pod/nginx:/secret.txt       ` +
+    '/usr/bin/cat /secret.txt -  (pid 176928, uid 0, in /)  kive-sample-policy';
+
+  for (const [json, words] of [
+    [undefined, ''],
+    [accessor('owner', 'nginx-pod'), ''],
+    [accessor('host'), ', by the host'],
+    [accessor('unknown'), ', by an unknown container'],
+    [accessor('container', 'debug'), ', by shop/debug/sh'],
+  ] as const) {
+    test(`accessed by ${json ?? 'nobody known'}`, () =>
+      assert.equal(shown(encoder.encode(access, json)), base + words));
+  }
+
+  test('of another day: with its date', () => {
+    const date = new Date(timeMs);
+    const two = (value: number): string => String(value).padStart(2, '0');
+    const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+    assert.equal(shown(encoder.encode(access), timeMs + 2 * 86_400_000), `${day} ${base}`);
+  });
+
+  test('nothing of it reaches the terminal raw', () => {
+    const evil = '\u001b[2Jx\ny';
+    const line = new AlertEncoder({
+      ...context,
+      policyName: evil,
+      path: evil,
+      pod: { ...context.pod, name: evil, namespace: evil, container: { id: evil, name: evil } },
+    }).encode(
+      { ...access, executable: evil, arguments: evil, cwd: evil, comm: evil },
+      accessor('container', evil),
+    );
+    // oxlint-disable-next-line no-control-regex -- control characters are what must not be there
+    assert.doesNotMatch(shown(line), /[\u0000-\u001f]/);
+  });
+
+  test('of a file of no pod, by rampart watch', () => {
+    const pod = { name: '', namespace: '', ip: '', container: { id: '', name: '' } };
+    const line = new AlertEncoder({ ...context, policyName: '', policyNamespace: '', pod }).encode(access);
+    assert.match(shown(line), / read {10}\/secret\.txt .*\(pid 176928, uid 0, in \/\)$/);
+  });
+});
+
+test('other lines of an agent are no alerts', () => {
+  const whole = new AlertEncoder(context).encode(access);
+  for (const line of [
+    '',
+    'rampart: guarding node n1',
+    '{"level":30,"time":1,"msg":"x"}',
+    '{"kive-alert-version":"v1"}',
+    '{"kive-alert-version":"v1","metadata":null}',
+    whole.slice(0, -2),
+    ` ${whole}`,
+  ]) {
+    assert.equal(parseAlert(line), undefined, line);
+  }
+  assert.ok(parseAlert(whole));
+});
+
+test('times of alerts and of logs, to the nanosecond', () => {
+  for (const [text, expected] of [
+    ['2026-11-21T10:00:00.123456789Z', access.timeNs],
+    ['2026-11-21T11:00:00.123456789+01:00', access.timeNs],
+    ['2026-11-21T10:00:00Z', access.timeNs - 123_456_789n],
+    ['2026-11-21T10:00:00.1Z', access.timeNs - 23_456_789n],
+    ['rampart:', undefined],
+    ['2026', undefined],
+    ['', undefined],
+  ] as const) {
+    assert.equal(alertTimeNs(text), expected, text);
+  }
+});

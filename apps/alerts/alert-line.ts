@@ -1,0 +1,111 @@
+/**
+ * A line that may be an alert, and an alert as a line for a person.
+ *
+ * @module
+ */
+import { printable } from '../../shared/observe/printable.ts';
+import { paint } from '../../shared/observe/table.ts';
+import { type AlertAccessor, formatPretty, type KiveAlert } from '../../systems/file-access/alert.ts';
+
+const start = '{"kive-alert-version":';
+
+/** The alert in a line of an agent's output; undefined for its other lines. */
+export function parseAlert(line: string): KiveAlert | undefined {
+  if (!line.startsWith(start)) return undefined;
+  try {
+    const alert = JSON.parse(line) as Partial<KiveAlert>;
+    // What a cut line or another program's may lack.
+    if (alert.metadata && alert.pod?.container && alert.process && alert.timestamp) return alert as KiveAlert;
+  } catch {
+    // No alert then.
+  }
+  return undefined;
+}
+
+/** Nanoseconds since 1970 of a time in RFC 3339, e.g. an alert's; undefined for what is none. */
+export function alertTimeNs(text: string): bigint | undefined {
+  const [, seconds, fraction = '', zone] =
+    /^([^.Z+]+?)(?:\.(\d{1,9})\d*)?(Z|[+-]\d\d:\d\d)$/.exec(text) ?? [];
+  if (seconds === undefined || zone === undefined) return undefined;
+  const ms = Date.parse(`${seconds}${zone}`);
+  if (Number.isNaN(ms)) return undefined;
+  return BigInt(ms) * 1_000_000n + BigInt(fraction.padEnd(9, '0'));
+}
+
+export interface PrettyAlertOptions {
+  readonly colour: boolean;
+  /** Alerts of another day than this time's are shown with their date. */
+  readonly nowMs: number;
+}
+
+/**
+ * As `formatPretty`, with the pod before the path, and after it the policy and who it was where that is not the owner.
+ *
+ * @example
+ * // 10:00:00.123   read          shop/nginx-pod/nginx:/secret.txt  /usr/bin/cat /secret.txt  (pid 41, uid 0)  secrets, by the host
+ */
+export function formatAlert(alert: KiveAlert, { colour, nowMs }: PrettyAlertOptions): string {
+  const { metadata, process: by, pod } = alert;
+  const ns = alertTimeNs(alert.timestamp) ?? 0n;
+  const place = pod.name === '' ? '' : `${pod.namespace}/${pod.name}/${pod.container.name}:`;
+  const cut = new Set<string>(by.truncated ?? []);
+  const line = formatPretty(
+    {
+      timeNs: ns,
+      inode: BigInt(Math.trunc(metadata.inode)),
+      device: metadata.device,
+      mask: metadata.mask,
+      verdict: metadata.verdict,
+      folded: metadata.folded,
+      tid: by.pid,
+      pid: by.tgid,
+      ppid: by.ppid,
+      uid: by.uid,
+      gid: by.gid,
+      comm: by.comm,
+      executable: by.binary,
+      executableTruncated: cut.has('binary'),
+      cwd: by.cwd,
+      cwdTruncated: cut.has('cwd'),
+      arguments: by.arguments,
+      argumentsTruncated: cut.has('arguments'),
+      cgroupId: 0n,
+      pidNamespace: by['pid-namespace'],
+      mountNamespace: by['mount-namespace'],
+    },
+    `${place}${metadata.path}`,
+    { color: colour, pathWidth: 40 },
+  );
+  const words = [printable(alert['kive-policy-name']), accessorWords(alert.accessor)].filter(
+    (word) => word !== '',
+  );
+  const after = words.length === 0 ? '' : `  ${paint('dim', words.join(', '), colour)}`;
+  return `${dateBefore(Number(ns / 1_000_000n), nowMs)}${line}${after}`;
+}
+
+function accessorWords(accessor: AlertAccessor | undefined): string {
+  switch (accessor?.relation) {
+    case 'container': {
+      const { pod, container } = accessor;
+      return `by ${printable(`${pod.namespace}/${pod.name}/${container.name}`)}`;
+    }
+    case 'host':
+      return 'by the host';
+    case 'unknown':
+      return 'by an unknown container';
+    case 'owner':
+    case undefined:
+      return '';
+  }
+}
+
+/** The time alone would be taken for today's. */
+function dateBefore(timeMs: number, nowMs: number): string {
+  const dateOf = (ms: number): string => {
+    const date = new Date(ms);
+    const two = (value: number): string => String(value).padStart(2, '0');
+    return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  };
+  const date = dateOf(timeMs);
+  return date === dateOf(nowMs) ? '' : `${date} `;
+}

@@ -1,0 +1,238 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+
+import { serveFeed } from '../../shared/observe/feed-server.ts';
+import { LineFeed } from '../../shared/observe/line-feed.ts';
+import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
+import { AlertEncoder } from '../../systems/file-access/alert.ts';
+import { access, context } from '../../systems/file-access/alert.fixture.ts';
+import { startLab } from '../../test/lab/lab.ts';
+import { labObstacle } from '../../test/lab/obstacle.ts';
+import { Standalone } from '../standalone/standalone.fixture.ts';
+import { Alerts } from './alerts.fixture.ts';
+import { findOrigin } from './source.ts';
+
+class Directory implements Disposable {
+  readonly path = mkdtempSync(join(tmpdir(), 'rampart-alerts-'));
+  at(name: string): string {
+    return join(this.path, name);
+  }
+  [Symbol.dispose](): void {
+    rmSync(this.path, { recursive: true, force: true });
+  }
+}
+
+function alertLine(second: number, more: Partial<typeof context> = {}): string {
+  return new AlertEncoder({ ...context, ...more }).encode({
+    ...access,
+    timeNs: access.timeNs + BigInt(second) * 1_000_000_000n,
+  });
+}
+
+suite('rampart alerts, from a socket', () => {
+  test('what is kept: the last ones, byte for byte, in the order of time', async () => {
+    using directory = new Directory();
+    const feed = new LineFeed();
+    // Two CPUs may tell theirs the other way round.
+    const lines = [0, 2, 1, 3].map((second) => alertLine(second, { path: `/${second}` }));
+    for (const line of lines) feed.push(line);
+    await using _server = await serveFeed(feed, directory.at('alerts.sock'));
+    const [first, third, second, fourth] = lines;
+    for (const [args, expected] of [
+      [
+        ['--data', directory.path],
+        [first, second, third, fourth],
+      ],
+      [
+        ['--socket', directory.at('alerts.sock'), '--tail', '2'],
+        [third, fourth],
+      ],
+      [['--data', directory.path, '--tail', '0'], []],
+      [
+        ['--data', directory.path, '--path', '/[02]'],
+        [first, third],
+      ],
+      [
+        ['--data', directory.path, '--since', '2026-11-21T10:00:02Z', '--policy', 'kivebpf-system/*'],
+        [third, fourth],
+      ],
+      [['--data', directory.path, '--pod', 'other'], []],
+    ] as const) {
+      await using alerts = new Alerts(args);
+      assert.equal(await alerts.end(), 0, alerts.stderr);
+      assert.deepEqual(alerts.lines, expected);
+      assert.equal(alerts.stderr, `rampart: alerts of this machine, from ${directory.at('alerts.sock')}\n`);
+    }
+    await using pretty = new Alerts(['--data', directory.path, '--format', 'pretty', '--tail', '1']);
+    await pretty.end();
+    assert.match(pretty.stdout, /read {10}default\/nginx-pod\/nginx:\/3 .* kive-sample-policy\n$/);
+  });
+
+  test('followed: what comes, until it is interrupted, or its reader is gone', async () => {
+    using directory = new Directory();
+    const feed = new LineFeed();
+    for (let second = 0; second < 20; second++) feed.push(alertLine(second));
+    await using server = await serveFeed(feed, directory.at('alerts.sock'));
+    await using alerts = new Alerts(['-f', '--data', directory.path]);
+    await using headed = new Alerts(['--follow', '--data', directory.path]);
+    await alerts.until(() => alerts.lines.length === 10);
+    await headed.until(() => headed.lines.length === 10);
+    const line = alertLine(20);
+    feed.push(line);
+    await alerts.until(() => alerts.lines.at(-1) === line);
+    headed.closeStdout();
+    feed.push(line);
+    feed.push(line);
+    assert.equal(await headed.end(), 0);
+    assert.equal(await alerts.end('SIGINT'), 0);
+    while (server.readers > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    assert.equal(alerts.stderr.split('\n').length, 2, alerts.stderr);
+  });
+
+  test('a reader that stops for a while is told how many it did not get, to the alert', async () => {
+    using directory = new Directory();
+    const feed = new LineFeed();
+    await using server = await serveFeed(feed, directory.at('alerts.sock'), { readerBytes: 500_000 });
+    await using alerts = new Alerts(['-f', '--data', directory.path]);
+    await alerts.untilSaid(/alerts of this machine/);
+    feed.push(alertLine(0));
+    await alerts.until(() => alerts.lines.length === 1);
+    assert.equal(server.readers, 1);
+    alerts.read(false);
+    const line = alertLine(1);
+    const count = 20_000;
+    for (let sent = 0; sent < count; sent += 100) {
+      for (let more = 0; more < 100; more++) feed.push(line);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    alerts.read(true);
+    const told = (): number =>
+      [...alerts.stderr.matchAll(/(\d+) alerts? w\w+ dropped for this reader/g)].reduce(
+        (sum, [, number]) => sum + Number(number),
+        0,
+      );
+    let lines = 0;
+    let counted = 0;
+    await alerts.until(() => {
+      // Of a text that grows to 20 MB only what is new.
+      for (
+        let at = alerts.stdout.indexOf('\n', counted);
+        at >= 0;
+        at = alerts.stdout.indexOf('\n', counted)
+      ) {
+        lines++;
+        counted = at + 1;
+      }
+      return lines + told() >= 1 + count;
+    });
+    assert.equal(lines + told(), 1 + count);
+    assert.ok(told() > 1000, `dropped ${told()}`);
+  });
+
+  test('which one: what is said counts, and one thing only; else the first that is served', async () => {
+    using directory = new Directory();
+    const [dead, served] = [directory.at('dead'), directory.at('served')];
+    await using _server = await serveFeed(new LineFeed(), served);
+    assert.deepEqual(await findOrigin({}, [dead, served]), { kind: 'socket', path: served });
+    assert.deepEqual(await findOrigin({ data: '/d' }, [served]), { kind: 'socket', path: '/d/alerts.sock' });
+    await assert.rejects(findOrigin({ data: '/d', socket: '/s' }, []), { code: 'RAMPART_INPUT' });
+    await assert.rejects(findOrigin({ data: '' }, []), { code: 'RAMPART_INPUT', message: /--data is empty/ });
+  });
+
+  for (const [what, args, code, pattern] of [
+    [
+      'nobody there',
+      ['--socket', '/no/such.sock'],
+      1,
+      /no such socket\. Is `rampart agent` or `rampart standalone` running/,
+    ],
+    ['nobody there to follow', ['-f', '--data', '/no/such'], 1, /no such socket/],
+    ['a bad time', ['--since', 'now'], 2, /"now" is no time/],
+    ['a bad glob', ['--path', '[x'], 2, /--path "\[x" cannot work/],
+    ['a bad number', ['--tail', '-1'], 2, /whole number/],
+    ['a kubeconfig that is not there', ['--kubeconfig', '/no/such'], 2, /no\/such|no Kubernetes API/],
+  ] as const) {
+    test(`refused: ${what}`, async () => {
+      await using alerts = new Alerts(args);
+      assert.equal(await alerts.end(), code, alerts.stderr);
+      assert.equal(alerts.stdout, '');
+      assert.match(alerts.stderr, pattern);
+    });
+  }
+});
+
+const policy = (name: string, path: string): string =>
+  JSON.stringify({
+    apiVersion: 'kivebpf.san7o.github.io/v1',
+    kind: 'KivePolicy',
+    metadata: { name, namespace: 'kivebpf-system' },
+    spec: { traps: [{ path, matchAny: [{ matchLabels: { 'security-level': 'high' } }] }] },
+  });
+
+suite('rampart alerts of rampart standalone with real pods', { skip: sensorSkip || labObstacle() }, () => {
+  test('shows accesses as they come, through filters, and over a restart of the agent', async () => {
+    await using lab = await startLab();
+    await using one = new Standalone();
+    one.write('shadow.json', policy('shadow', '/etc/shadow'));
+    one.write('passwd.json', policy('passwd', '/etc/passwd'));
+    const start = (): Promise<void> =>
+      one.start('--cri-socket', lab.socketPath, '-f', one.at('shadow.json'), '-f', one.at('passwd.json'));
+    await start();
+    const pod = await lab.runPod({
+      name: 'nginx-pod',
+      namespace: 'shop',
+      labels: { 'security-level': 'high' },
+    });
+    const container = pod.containers.get('nginx');
+    assert.ok(container);
+    const data = ['--data', one.at('data')];
+    await using all = new Alerts(['-f', ...data]);
+    await using passwd = new Alerts([
+      '-f',
+      ...data,
+      '--policy',
+      'passwd',
+      '--pod',
+      'shop/nginx-*',
+      '--path',
+      '/etc/**',
+    ]);
+    await using none = new Alerts(['-f', ...data, '--pod', 'default/*']);
+    for (const alerts of [all, passwd, none]) await alerts.untilSaid(/alerts of this machine/);
+    const watched = async (): Promise<void> => {
+      await one.kubectlUntil(
+        ['get', 'kivepolicies', '-A', '-o', 'jsonpath={.items[*].status.watchedFiles}'],
+        ({ stdout }) => stdout === '1 1',
+      );
+      // Until the loader has both: what is read before is not alerted.
+      await one.untilSaid(/guarding this machine by/);
+      const before = all.lines.length;
+      for (let tries = 0; all.lines.length < before + 1 && tries < 200; tries++) {
+        await lab.exec(container, ['cat', '/etc/shadow']);
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+    };
+    await watched();
+    await lab.exec(container, ['cat', '/etc/passwd']);
+    await passwd.until(() => passwd.lines.length > 0);
+    await all.until(() => all.lines.includes(passwd.lines[0] ?? ''));
+    assert.deepEqual([...new Set(passwd.alerts.map((alert) => alert.metadata.path))], ['/etc/passwd']);
+    assert.equal(passwd.alerts[0]?.['kive-policy-namespace'], 'kivebpf-system');
+
+    const before = new Set(all.lines);
+    await one.stop('SIGKILL');
+    for (const alerts of [all, passwd]) await alerts.untilSaid(/the agent has ended; waiting/);
+    await start();
+    for (const alerts of [all, passwd]) await alerts.untilSaid(/an agent is there again after [\d.]+ s/);
+    await watched();
+    await all.until(() => all.lines.some((line) => !before.has(line)));
+    // None twice.
+    assert.equal(new Set(all.lines).size, all.lines.length);
+    for (const alerts of [all, passwd, none]) assert.equal(await alerts.end('SIGINT'), 0, alerts.stderr);
+    assert.equal(none.stdout, '');
+    assert.equal(await one.stop(), 0);
+  });
+});

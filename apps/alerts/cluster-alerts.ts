@@ -1,0 +1,221 @@
+/**
+ * Alerts of a cluster, from the logs of its agents' pods.
+ *
+ * @module
+ */
+import { apiTime } from '../../shared/kube/api-time.ts';
+import { Backoff } from '../../shared/kube/backoff.ts';
+import { KubeClient } from '../../shared/kube/client.ts';
+import { isForbidden, isNotFound } from '../../shared/kube/client-errors.ts';
+import { sleep, systemClock } from '../../shared/kube/clock.ts';
+import type { ClusterAccess } from '../../shared/kube/cluster-access.ts';
+import { IndexedCache } from '../../shared/kube/indexed-cache.ts';
+import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';
+import { runReflector } from '../../shared/kube/reflector.ts';
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { kiveDataNamespace } from '../../systems/file-access/kive-data.ts';
+import { LogPosition } from './pod-log.ts';
+import type { AlertRequest } from './source.ts';
+
+/** As deploy/agent.yaml labels them. */
+const agentSelector = 'app.kubernetes.io/name=rampart-agent';
+/** As deploy/agent.yaml calls it; a pod that has no such container has one that is the agent. */
+const agentContainer = 'agent';
+/** Of each log, where nothing says since when: the agent's other lines are among them. */
+const LOG_LINES = 1000;
+/** Logs that are read at a time before following. */
+const READING = 16;
+
+interface AgentPod extends KubeObject {
+  readonly spec?: {
+    readonly nodeName?: string;
+    readonly containers?: readonly { readonly name: string }[];
+  };
+}
+
+const podType: ResourceType<AgentPod> = {
+  group: '',
+  version: 'v1',
+  plural: 'pods',
+  kind: 'Pod',
+  namespaced: true,
+};
+
+/**
+ * Hands out the last alerts of all agents and, where it is followed, what comes, also of agents that come later. Ends
+ * with the signal, quietly.
+ *
+ * @throws {KubeError} where pods may not be listed or their logs not be read; {@link RampartError} `API_UNREACHABLE` for no
+ *   answer at the beginning, `NOT_FOUND` where no agent is and none is waited for.
+ */
+export async function clusterAlerts(access: ClusterAccess, request: AlertRequest): Promise<void> {
+  const { follow, handler, signal } = request;
+  using client = new KubeClient(access);
+  try {
+    const { items } = await client.list(
+      podType,
+      { namespace: kiveDataNamespace },
+      { labelSelector: agentSelector, signal },
+    );
+    const agents = new Map(items.map((pod) => [keyOf(pod), new AgentLog(client, pod, request)]));
+    if (agents.size === 0 && !follow) throw noAgents(access);
+    handler.say(
+      agents.size === 0
+        ? `waiting for agents in ${access.server.href}, namespace ${kiveDataNamespace}: there is none`
+        : `alerts of ${agents.size} ${agents.size === 1 ? 'agent' : 'agents'} in ${access.server.href}, namespace ${kiveDataNamespace}`,
+    );
+    const waiting = [...agents.values()];
+    await Promise.all(
+      Array.from({ length: READING }, async () => {
+        for (let agent = waiting.shift(); agent !== undefined; agent = waiting.shift())
+          await agent.readLast();
+      }),
+    );
+    await handler.live();
+    if (follow) await followAll(client, agents, request);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+}
+
+/** One agent that is read. */
+class AgentLog {
+  readonly #client: KubeClient;
+  readonly #request: AlertRequest;
+  readonly #name: string;
+  readonly #node: string;
+  readonly #container: string | undefined;
+  readonly #position = new LogPosition();
+  readonly #gone = new AbortController();
+
+  constructor(client: KubeClient, { metadata, spec }: AgentPod, request: AlertRequest) {
+    this.#client = client;
+    this.#request = request;
+    this.#name = metadata.name ?? '';
+    this.#node = spec?.nodeName ?? 'no node';
+    const names = (spec?.containers ?? []).map(({ name }) => name);
+    this.#container = names.includes(agentContainer) ? agentContainer : names[0];
+  }
+
+  /** What the log has; one that cannot be read now is told, unless nobody may read it. */
+  async readLast(): Promise<void> {
+    const { sinceMs, tail, handler, signal } = this.#request;
+    const where =
+      sinceMs === undefined
+        ? { tailLines: Math.max(LOG_LINES, Math.min(tail, 1e6)) }
+        : { sinceTime: apiTime(sinceMs) };
+    try {
+      await this.#read({ ...where, signal });
+    } catch (error) {
+      signal.throwIfAborted();
+      if (isForbidden(error)) throw error;
+      handler.say(`the log of ${this.#shown} cannot be read: ${messageOf(error)}`);
+    }
+  }
+
+  /** Goes on until the pod is gone or the signal aborts. @throws {KubeError} where the log may not be read. */
+  async follow(): Promise<void> {
+    const { handler } = this.#request;
+    const signal = AbortSignal.any([this.#request.signal, this.#gone.signal]);
+    const backoff = new Backoff({ baseMs: 250, maxMs: 5000 });
+    let isTold = false;
+    while (!signal.aborted) {
+      let why = 'its container has ended';
+      try {
+        const sinceTime = this.#position.sinceTime;
+        await this.#read({ follow: true, sinceTime, signal }, () => {
+          if (isTold) handler.say(`the log of ${this.#shown} goes on`);
+          isTold = false;
+          backoff.reset();
+        });
+      } catch (error) {
+        if (signal.aborted || isNotFound(error)) return;
+        if (isForbidden(error)) throw error;
+        why = messageOf(error);
+      }
+      if (!isTold) {
+        handler.say(
+          `the log of ${this.#shown} has ended (${why}); asking again. While no agent runs there nothing is alerted`,
+        );
+        isTold = true;
+      }
+      await sleep(systemClock, backoff.nextMs(), signal).catch(() => undefined);
+    }
+  }
+
+  /** The pod is gone. */
+  end(): void {
+    this.#gone.abort();
+  }
+
+  get #shown(): string {
+    return `${this.#name} on ${this.#node}`;
+  }
+
+  async #read(
+    options: NonNullable<Parameters<KubeClient['podLog']>[1]>,
+    onLine: () => void = () => undefined,
+  ): Promise<void> {
+    const target = { namespace: kiveDataNamespace, name: this.#name };
+    const log = this.#client.podLog(target, { ...options, container: this.#container, timestamps: true });
+    for await (const line of log) {
+      const text = this.#position.take(line);
+      if (text === undefined) continue;
+      onLine();
+      await this.#request.handler.line(text);
+    }
+  }
+}
+
+/** Follows the agents that there are, and those that come. */
+async function followAll(
+  client: KubeClient,
+  agents: ReadonlyMap<string, AgentLog>,
+  request: AlertRequest,
+): Promise<void> {
+  const stop = new AbortController();
+  const signal = AbortSignal.any([request.signal, stop.signal]);
+  let failure: { readonly error: unknown } | undefined;
+  const running = new Map<string, AgentLog>();
+  const follow = (key: string, agent: AgentLog): void => {
+    running.set(key, agent);
+    agent.follow().then(
+      () => undefined,
+      (error: unknown) => {
+        failure ??= { error };
+        stop.abort();
+      },
+    );
+  };
+  for (const [key, agent] of agents) follow(key, agent);
+  const cache = new IndexedCache({ type: podType });
+  using _subscription = cache.subscribe(({ type, object }) => {
+    const key = keyOf(object);
+    if (type === 'deleted') {
+      running.get(key)?.end();
+      running.delete(key);
+    } else if (!running.has(key) && object.spec?.nodeName !== undefined) {
+      request.handler.say(`another agent: ${object.metadata.name} on ${object.spec.nodeName}`);
+      follow(key, new AgentLog(client, object, request));
+    }
+  });
+  await runReflector({ client, cache, signal, namespace: kiveDataNamespace, labelSelector: agentSelector });
+  if (failure !== undefined) throw failure.error;
+}
+
+/** A pod that is made anew under its name is another one. */
+function keyOf({ metadata }: KubeObject): string {
+  return `${metadata.name} ${metadata.uid}`;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+function noAgents({ server }: ClusterAccess): RampartError {
+  return new RampartError(errorCodes.NOT_FOUND, {
+    what: `no agent in ${server.href}`,
+    why: `namespace ${kiveDataNamespace} has no pod with the label ${agentSelector}`,
+    next: 'For rampart standalone use --data with its directory.',
+  });
+}

@@ -1,0 +1,94 @@
+/**
+ * Where alerts come from: a socket of this machine, or a cluster.
+ *
+ * @module
+ */
+import { join, resolve } from 'node:path';
+
+import type { ClusterAccess } from '../../shared/kube/cluster-access.ts';
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { probeFeed } from '../../shared/observe/feed-client.ts';
+import { agentAlertsSocket, standaloneAlertsSocket } from '../agent/alert-feed.ts';
+import { clusterAccess } from '../cluster.ts';
+
+export type AlertOrigin =
+  | { readonly kind: 'socket'; readonly path: string }
+  | { readonly kind: 'cluster'; readonly access: ClusterAccess };
+
+/** What is done with what a source tells. Where it returns a promise, the source waits. */
+export interface AlertHandler {
+  /** A line that may be an alert. */
+  line(text: string): Promise<void> | undefined;
+  /** What there was has been told; what follows is new. */
+  live(): Promise<void>;
+  /** Something that the person has to know. */
+  say(text: string): void;
+}
+
+/** What is asked of a source. */
+export interface AlertRequest {
+  readonly follow: boolean;
+  /** Nothing older is needed. Milliseconds since 1970. */
+  readonly sinceMs: number | undefined;
+  /** No more of the last alerts is needed. */
+  readonly tail: number;
+  readonly handler: AlertHandler;
+  readonly signal: AbortSignal;
+}
+
+export interface OriginOptions {
+  readonly socket?: string | undefined;
+  readonly data?: string | undefined;
+  readonly kubeconfig?: string | undefined;
+}
+
+/** Looked at in this order where nothing is said: of an agent; of standalone as its guide starts it. */
+const usualSockets: readonly string[] = [agentAlertsSocket, join('/var/lib/rampart', standaloneAlertsSocket)];
+
+/** @throws {RampartError} `INPUT` where nothing is there or too much was said, `PRIVILEGE` where only a socket is that may not be opened. */
+export async function findOrigin(
+  options: OriginOptions,
+  sockets: readonly string[] = usualSockets,
+): Promise<AlertOrigin> {
+  const { socket, data, kubeconfig } = options;
+  const given = Object.entries({ '--socket': socket, '--data': data, '--kubeconfig': kubeconfig }).filter(
+    ([, value]) => value !== undefined,
+  );
+  const [first, second] = given;
+  if (first?.[1] === '')
+    throw new RampartError(errorCodes.INPUT, { what: `${first[0]} is empty`, next: 'Give a path.' });
+  if (second !== undefined) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `${given.map(([name]) => name).join(' and ')} together`,
+      why: 'each says where the alerts come from',
+      next: 'Give one of them.',
+    });
+  }
+  if (socket !== undefined) return { kind: 'socket', path: resolve(socket) };
+  if (data !== undefined) return { kind: 'socket', path: join(resolve(data), standaloneAlertsSocket) };
+  if (kubeconfig !== undefined) return { kind: 'cluster', access: clusterAccess(kubeconfig) };
+  let refused: string | undefined;
+  for (const path of sockets) {
+    const state = await probeFeed(path);
+    if (state === 'served') return { kind: 'socket', path };
+    if (state === 'refused') refused ??= path;
+  }
+  try {
+    return { kind: 'cluster', access: clusterAccess(undefined) };
+  } catch (cause) {
+    if (refused !== undefined) {
+      throw new RampartError(errorCodes.PRIVILEGE, {
+        what: `cannot open ${refused}`,
+        why: 'the alerts of this machine are for root',
+        next: 'Use sudo, or --kubeconfig for the agents of a cluster.',
+        cause,
+      });
+    }
+    throw new RampartError(errorCodes.INPUT, {
+      what: 'there are no alerts here',
+      why: `nobody serves ${sockets.join(' or ')}, and ${cause instanceof Error ? cause.message : String(cause)}`,
+      next: 'Use --data with the directory of rampart standalone, --socket, or --kubeconfig.',
+      cause,
+    });
+  }
+}
