@@ -121,6 +121,8 @@ suite('KivePolicy', () => {
       { path: '/..data/.hidden/...' },
       { callback: 'https://[fd00::1]:8443/in?token=a@b' },
       { callback: '' },
+      { callback: 'https://sink/in', callbackSecret: 'hook' },
+      { callback: 'HTTPS://sink', callbackSecret: '0.a-b.c' },
       { metadata: {} },
     ]) {
       assertTaken('kivepolicies', policyWith(more));
@@ -161,6 +163,30 @@ suite('KivePolicy', () => {
     ['a callback over HTTP', { callback: 'ftp://sink/alerts' }, 'spec.traps[0].callback: Invalid value'],
     ['a callback with a host', { callback: 'http:///alerts' }, 'spec.traps[0].callback: Invalid value'],
     ['a callback without a user', { callback: 'http://u:p@sink/' }, 'spec.traps[0].callback: Invalid value'],
+    ['a callback for its Secret', { callbackSecret: 'hook' }, 'spec.traps[0].callbackSecret: Invalid value'],
+    [
+      'a callback for its Secret',
+      { callback: '', callbackSecret: 'hook' },
+      'spec.traps[0].callbackSecret: Invalid value',
+    ],
+    [
+      'https for a Secret',
+      { callback: 'http://sink/https:', callbackSecret: 'hook' },
+      'spec.traps[0].callbackSecret: Invalid value',
+    ],
+    ...['', 'shop/hook', '../hook', 'Hook', 'hook.', 'hook\n'].map(
+      (callbackSecret) =>
+        [
+          'the name of a Secret',
+          { callback: 'https://sink/', callbackSecret },
+          'spec.traps[0].callbackSecret: Invalid value',
+        ] as const,
+    ),
+    [
+      'a name of at most 253 characters',
+      { callback: 'https://sink/', callbackSecret: 'a'.repeat(254) },
+      'spec.traps[0].callbackSecret: Too long',
+    ],
     [
       'an item that is not empty',
       { matchAny: [{ containerName: '', matchLabels: {} }] },

@@ -72,7 +72,7 @@ const match = object(
       rule(
         "has(self.pod) || has(self.__namespace__) || (has(self.ip) && self.ip != '') || (has(self.containerName) && " +
           "self.containerName != '') || (has(self.matchLabels) && size(self.matchLabels) > 0)",
-        'At least one match item must be present: an empty block would match every container. To watch them all, ' +
+        'At least one match block with one match item must be present: an empty block would match every container. To watch them all, ' +
           'write containerName: ".*"',
         { reason: 'FieldValueRequired' },
       ),

@@ -7,7 +7,13 @@ import { compileSchema } from '../../shared/apiserver/schema/compiled-schema.ts'
 import { crdManifest } from '../../shared/kube/crd/manifest.ts';
 import { type KiveData, kiveData } from './api.ts';
 import { desiredData, diffData, wantedFiles } from './desired.ts';
-import { alertContextOf, identityOf, type NodeContainer, ourAnnotations } from './kive-data.ts';
+import {
+  alertContextOf,
+  callbackSecretOf,
+  identityOf,
+  type NodeContainer,
+  ourAnnotations,
+} from './kive-data.ts';
 import { compilePolicy, TrapIndex } from './matching.ts';
 import { anyContainers, anyPolicies, nginxPod, policyOf, trapOn } from './policy.fixture.ts';
 import { type ClusterView, staleReason } from './stale-data.ts';
@@ -177,6 +183,26 @@ suite('the difference', () => {
     ]) {
       const { create, update, remove } = diffData(next, stored, on.nodeName);
       assert.deepEqual([create.length, update.length, remove.length], [0, 1, 0]);
+    }
+  });
+
+  test('a Secret is told while there is one, and is that of the namespace of the policy', () => {
+    const withSecret = { ...trap, callback: 'https://sink/', callbackSecret: 'hook' };
+    const secretOf = (objects: readonly KiveData[]): (string | undefined)[] =>
+      objects.map((data) => data.metadata.annotations?.[ourAnnotations.callbackSecret]);
+    let now = stored;
+    for (const [next, expected] of [
+      [withSecret, 'kivebpf-system/hook'],
+      [{ ...withSecret, callbackSecret: 'other' }, 'kivebpf-system/other'],
+      [trap, undefined],
+    ] as const) {
+      const wanted = desiredOf(indexOf(policyOf('p', next)), [nginx]);
+      const { create, update, remove } = diffData(wanted, now, on.nodeName);
+      assert.deepEqual([create.length, update.length, remove.length], [0, 1, 0]);
+      now = applied(now, { create, update, remove, blocked: [] });
+      assert.deepEqual(secretOf(now), [expected]);
+      assert.equal(callbackSecretOf(now[0] as KiveData), expected ?? '');
+      assert.deepEqual(diffData(wanted, now, on.nodeName).update, []);
     }
   });
 

@@ -15,17 +15,16 @@ const anyData: fc.Arbitrary<KiveData[]> = fc.uniqueArray(
       kernelId: fc.constantFrom('k', 'k', 'other'),
       callback: fc.constantFrom('', 'http://sink/'),
       severity: fc.constantFrom('low', 'high'),
+      secret: fc.constantFrom('', 'shop/hook', 'bank/hook'),
     })
-    .map(({ name, inode, generation, kernelId, callback, severity }) =>
-      dataOf(name, inode, { generation, kernelId, callback, severity }),
-    ),
+    .map(({ name, inode, ...more }) => dataOf(name, inode, more)),
   { selector: ({ metadata }) => metadata.name, maxLength: 5 },
 );
 
 function dataOf(
   name: string,
   inode: number,
-  { generation = 0, kernelId = 'k', callback = '', severity = 'low' } = {},
+  { generation = 0, kernelId = 'k', callback = '', severity = 'low', secret = '', namespace = 'shop' } = {},
 ): KiveData {
   return {
     metadata: {
@@ -35,6 +34,8 @@ function dataOf(
         path: `/${name}`,
         'node-name': 'n',
         'kivebpf.san7o.github.io/file': `${inode}:3:${generation}`,
+        'kivebpf.san7o.github.io/policy-namespace': namespace,
+        ...(secret !== '' && { 'kivebpf.san7o.github.io/callback-secret': secret }),
       },
     },
     spec: { inodeNo: inode, devId: 3, kernelId, metadata: { severity } },
@@ -44,8 +45,9 @@ function dataOf(
 /** What is told of an access to a file, at each moment of the steps from one plan to the next. */
 function told(plan: LoaderPlan | ReadonlySet<PlannedAlert>): Map<string, string[]> {
   const files = new Map<string, string[]>();
-  for (const { identity, context } of plan.values()) {
-    files.set(fileKey(identity), [...(files.get(fileKey(identity)) ?? []), JSON.stringify(context)].sort());
+  for (const { identity, context, callbackSecret } of plan.values()) {
+    const says = JSON.stringify([context, callbackSecret]);
+    files.set(fileKey(identity), [...(files.get(fileKey(identity)) ?? []), says].sort());
   }
   return files;
 }
@@ -92,6 +94,33 @@ suite('the plan of a kernel', () => {
   test('texts and metadata that are the same are held once', () => {
     const plan = loaderPlan('k', [dataOf('a', 1), dataOf('b', 2)]);
     assert.equal(plan.get('a')?.context.customMetadata, plan.get('b')?.context.customMetadata);
+  });
+});
+
+suite('the Secret of a callback', () => {
+  const secretIn = (more: object): string | undefined =>
+    loaderPlan('k', [dataOf('a', 1, more)]).get('a')?.callbackSecret;
+
+  test('is one of the namespace of the policy', () => {
+    assert.equal(secretIn({}), '');
+    assert.equal(secretIn({ secret: 'shop/hook' }), 'shop/hook');
+    for (const secret of ['bank/hook', 'shopping/hook', 'sho/hook', 'hook', '/hook', 'x/shop/hook']) {
+      assert.equal(secretIn({ secret }), undefined, secret);
+    }
+    // Where the object does not say of which policy it is, nobody can tell.
+    assert.equal(secretIn({ secret: 'shop/hook', namespace: '' }), undefined);
+    assert.equal(secretIn({ secret: '/hook', namespace: '' }), undefined);
+  });
+
+  test('is put in place in one step', () => {
+    const before = loaderPlan('k', [dataOf('a', 1)]);
+    const after = loaderPlan('k', [dataOf('a', 1, { secret: 'shop/hook' })], before);
+    const { replace, ...others } = planChanges(before, after);
+    assert.deepEqual(
+      replace.map(({ to }) => to.callbackSecret),
+      ['shop/hook'],
+    );
+    assert.deepEqual(others, { move: [], add: [], remove: [] });
   });
 });
 

@@ -2,15 +2,23 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import type { EventRecord } from '../../shared/kube/event-object.ts';
+import type { KivePolicy } from './api.ts';
 import { policyCache } from './caches.ts';
+import type { CallbackStats } from './delivery/options.ts';
 import { compilePolicy } from './matching.ts';
 import { NodeEvents } from './node-events.ts';
 import { nginxPod, policyOf, trapOn } from './policy.fixture.ts';
 
 function start(...names: readonly string[]): { readonly events: NodeEvents; readonly told: EventRecord[] } {
+  return startWith(names.map((name) => policyOf(name, trapOn('/secret.txt'))));
+}
+
+function startWith(all: readonly KivePolicy[]): {
+  readonly events: NodeEvents;
+  readonly told: EventRecord[];
+} {
   const policies = policyCache();
-  for (const name of names) {
-    const policy = policyOf(name, trapOn('/secret.txt'));
+  for (const policy of all) {
     policies.put({ ...policy, metadata: { ...policy.metadata, resourceVersion: '1' } }, { force: true });
   }
   const told: EventRecord[] = [];
@@ -42,4 +50,58 @@ test('a loss is told once on each policy, and on not too many', () => {
   assert.equal(told.length, 20);
   assert.equal(new Set(told.map(({ regarding }) => regarding.name)).size, 20);
   assert.match(told[0]?.note ?? '', /^7 accesses to watched files were lost on n1/);
+});
+
+function failing(callback: string, secret: string, why: string): CallbackStats {
+  return {
+    callback,
+    secret,
+    name: `${new URL(callback).origin}#0123abcd`,
+    depth: 1,
+    sizeBytes: 100,
+    oldestMs: 0,
+    delivered: 0,
+    failures: 1,
+    lastError: { why, atMs: 0, aboutCredentials: true },
+  };
+}
+
+test('a callback without its credentials is told on the policies with just that Secret', () => {
+  const callback = 'https://sink/hooks/hush';
+  const trap = { ...trapOn('/secret.txt'), callback };
+  const named = (name: string, namespace: string, more: object): KivePolicy => {
+    const policy = policyOf(name, { ...trap, ...more });
+    return { ...policy, metadata: { ...policy.metadata, namespace } };
+  };
+  const { events, told } = startWith([
+    named('same', 'shop', { callbackSecret: 'hook' }),
+    named('other-namespace', 'bank', { callbackSecret: 'hook' }),
+    named('other-secret', 'shop', { callbackSecret: 'other' }),
+    named('other-callback', 'shop', { callback: 'https://sink/', callbackSecret: 'hook' }),
+    named('none', 'shop', {}),
+  ]);
+  const now = failing(callback, 'shop/hook', 'the Secret shop/hook is not there');
+  let listener: ((callback: CallbackStats) => void) | undefined;
+  using following = events.followCallbacks({
+    callbacks: () => [now, { ...now, failures: 0 }, { ...now, lastError: undefined }],
+    onCredentialsTrouble: (heard) => {
+      listener = heard;
+      return { [Symbol.dispose]: () => void (listener = undefined) };
+    },
+  }) as Disposable;
+  assert.deepEqual(
+    told.map(({ regarding, reason }) => [regarding.namespace, regarding.name, reason]),
+    [['shop', 'same', 'CallbackFailing']],
+  );
+  assert.equal(
+    told[0]?.note,
+    'alerts for https://sink#0123abcd wait on n1: the Secret shop/hook is not there',
+  );
+  listener?.(failing(callback, '', 'HTTP 401'));
+  assert.deepEqual(
+    told.slice(1).map(({ regarding }) => regarding.name),
+    ['none'],
+  );
+  following[Symbol.dispose]();
+  assert.equal(listener, undefined);
 });

@@ -166,7 +166,7 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
     await using cluster = await TestCluster.start();
     await assert.rejects(
       cluster.createPolicy('all', { path: '/secret.txt', matchAny: [{}] }),
-      /At least one match item must be present|should have at least 1 properties/,
+      /At least one match block with one match item must be present|should have at least 1 properties/,
     );
     await assert.rejects(cluster.createPolicy('none', { path: '/secret.txt', matchAny: [] }), /matchAny/);
   });

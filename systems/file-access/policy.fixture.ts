@@ -70,7 +70,8 @@ export const anyMatch: fc.Arbitrary<KiveMatch> = fc
 export const anyTrap: fc.Arbitrary<KiveTrap> = fc.record(
   {
     path: fc.constantFrom('/secret.txt', '/etc/shadow'),
-    callback: fc.constantFrom('', 'http://sink/'),
+    callback: fc.constantFrom('', 'http://sink/', 'https://sink/', 'https://sink/'),
+    callbackSecret: fc.constantFrom('hook', 'other'),
     metadata: fc.dictionary(fc.constantFrom('severity'), fc.constantFrom('low', 'high')),
     matchAny: fc.array(anyMatch, { minLength: 1, maxLength: 3 }),
   },
