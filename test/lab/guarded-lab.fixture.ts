@@ -232,7 +232,8 @@ export class GuardedLab implements AsyncDisposable {
   }
 
   async #placeMarker(): Promise<void> {
-    const { container } = await this.run({ name: 'marker', namespace: 'marker' });
+    const containers = [{ name: 'marker' }];
+    const { container } = await this.run({ name: 'marker', namespace: 'marker', containers });
     this.#marker = container;
     await this.setPolicy(markerPolicy, [
       { path: markerPath, create: true, matchAny: [{ namespace: 'marker', pod: 'marker' }] },

@@ -1,0 +1,136 @@
+// Which containers a trap is for: real pods, and the files of those that match are told and no others.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, suite, test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
+
+import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
+import type { KiveMatch } from '../../../systems/file-access/api.ts';
+import { GuardedLab, until } from '../guarded-lab.fixture.ts';
+import type { LabContainer, LabPod } from '../lab.ts';
+import { labObstacle } from '../obstacle.ts';
+import type { ContainerSpec, PodSpec } from '../pod-config.ts';
+
+const path = '/etc/shadow';
+/** They share the pod's network, where port 80 is only once. */
+const containers = (...names: string[]): { readonly containers: readonly ContainerSpec[] } => ({
+  containers: names.map((name) => ({ name, command: ['sleep', '1000'] })),
+});
+const specs: readonly PodSpec[] = [
+  { name: 'web-0', namespace: 'shop', labels: { app: 'web', tier: 'front' }, ...containers('nginx', 'log') },
+  { name: 'web-1', namespace: 'shop', labels: { app: 'web', tier: 'back' }, ...containers('nginx') },
+  { name: 'web-0', namespace: 'stage', labels: { app: 'web' }, ...containers('nginx-canary') },
+  { name: 'vault', namespace: 'stage', labels: { app: 'vault', level: '' }, ...containers('vault') },
+];
+const all = ['shop/web-0/log', 'shop/web-0/nginx', 'shop/web-1/nginx'].concat(
+  ...['stage/vault/vault', 'stage/web-0/nginx-canary'],
+);
+/** Not of the lab's marker. */
+const isMine = (name: string): boolean => !name.startsWith('marker/');
+const only = (pattern: RegExp): string[] => all.filter((name) => pattern.test(name));
+
+/** Each row differs from the one before, which it takes the place of. `ip` is the name of a pod, whose address is put there. */
+const rows: readonly (readonly [matchAny: readonly KiveMatch[], expected: readonly string[]])[] = [
+  [[{ pod: 'web-0' }], only(/web-0/)],
+  [[{ pod: 'web' }], []],
+  [[{ namespace: 'stage' }], only(/^stage/)],
+  [[{ pod: 'web-0', namespace: 'stage' }], only(/^stage.web-0/)],
+  [[{ pod: 'vault', namespace: 'shop' }], []],
+  // OR of both, one of them a part of the other.
+  [[{ pod: 'vault' }, { namespace: 'stage' }], only(/^stage/)],
+  [[{ pod: 'vault' }, { namespace: 'shop' }], only(/vault|^shop/)],
+  [[{ ip: 'shop/web-1' }], only(/web-1/)],
+  [[{ ip: 'shop/web-1', namespace: 'stage' }], []],
+  [[{ ip: 'shop/web-1' }, { ip: 'stage/vault' }], only(/web-1|vault/)],
+  [[{ matchLabels: { app: 'web' } }], only(/web/)],
+  [[{ matchLabels: { app: 'web', tier: 'front' } }], only(/^shop.web-0/)],
+  [[{ matchLabels: { app: 'web', tier: '' } }], []],
+  [[{ matchLabels: { level: '' } }], only(/vault/)],
+  // Not anchored, as in Kive.
+  [[{ containerName: 'nginx' }], only(/nginx/)],
+  [[{ containerName: '^nginx$' }], only(/nginx$/)],
+  [[{ containerName: '.*' }], all],
+  [[{ containerName: 'ngin.|^l' }], only(/nginx|log/)],
+  [[{ containerName: 'regex:^n.*x$' }], only(/nginx$/)],
+  [[{ containerName: 'glob:nginx*' }], only(/nginx/)],
+  [[{ containerName: 'glob:nginx' }], only(/nginx$/)],
+  [[{ containerName: 'glob:*g*' }], only(/nginx|log/)],
+  [[{ containerName: 'nginx', namespace: 'shop', matchLabels: { app: 'web' } }], only(/^shop.*nginx/)],
+  [[{ containerName: '', pod: 'vault' }], only(/vault/)],
+  [
+    [{ containerName: '^log$' }, { pod: 'web-1', namespace: 'shop', matchLabels: { tier: 'back' } }],
+    only(/log|web-1/),
+  ],
+];
+
+suite('a trap is for', { skip: sensorSkip || labObstacle() }, () => {
+  let guarded: GuardedLab;
+  const pods: LabPod[] = [];
+  const byName = new Map<string, LabContainer>();
+  before(async () => {
+    guarded = await GuardedLab.start();
+    for (const spec of specs) {
+      const { pod } = await guarded.run(spec);
+      pods.push(pod);
+      for (const container of pod.containers.values()) {
+        byName.set(`${pod.namespace}/${pod.name}/${container.name}`, container);
+      }
+    }
+    assert.deepEqual([...byName.keys()].sort(), all);
+  });
+  after(async () => await guarded?.[Symbol.asyncDispose]());
+
+  /** Puts the addresses in. */
+  const withIps = (matchAny: readonly KiveMatch[]): KiveMatch[] =>
+    matchAny.map(({ ip, ...match }) => {
+      const pod = pods.find(({ namespace, name }) => `${namespace}/${name}` === ip);
+      return pod === undefined ? match : { ...match, ip: pod.ip };
+    });
+
+  for (const [matchAny, expected] of rows) {
+    test(`${JSON.stringify(matchAny)}: ${expected.length === all.length ? 'all' : expected.join(', ') || 'none'}`, async () => {
+      // One policy that is edited: what the row before matched has to go.
+      await guarded.setPolicy('matching', [{ path, matchAny: withIps(matchAny) }]);
+      await until(`KiveData of ${expected.join(', ') || 'none'}`, async () => {
+        const names = (await guarded.data('matching')).map(({ metadata: { annotations = {} } }) =>
+          [annotations['namespace'], annotations['pod-name'], annotations['container-name']].join('/'),
+        );
+        return isDeepStrictEqual(names.filter(isMine).sort(), expected);
+      });
+      await guarded.dataCount('matching', (await guarded.data('matching')).length);
+      const alerts = await guarded.alertsOf(() => {
+        for (const container of byName.values()) readFileSync(guarded.pathIn(container, path));
+      });
+      assert.deepEqual(
+        alerts.map(({ pod }) => `${pod.namespace}/${pod.name}/${pod.container.name}`).sort(),
+        expected,
+      );
+    });
+  }
+
+  test('no container when a match has no item: the policy is refused', () => {
+    const sentence = /At least one match block with one match item must be present/;
+    for (const matchAny of [
+      '[{}]',
+      '[{ pod: vault }, {}]',
+      '[{ containerName: "" }]',
+      '[{ matchLabels: {} }]',
+    ]) {
+      guarded.standalone.write(
+        'policy.yaml',
+        `apiVersion: kivebpf.san7o.github.io/v1
+kind: KivePolicy
+metadata: { name: everything }
+spec: { traps: [{ path: /etc/shadow, matchAny: ${matchAny} }] }
+`,
+      );
+      const { code, stderr } = guarded.standalone.kubectl(
+        'apply',
+        '-f',
+        guarded.standalone.at('policy.yaml'),
+      );
+      assert.equal(code, 1);
+      assert.match(stderr, sentence, matchAny);
+    }
+  });
+});
