@@ -6,9 +6,17 @@
 import type { Logger } from '../shared/observe/log.ts';
 import { createMetrics, type Metrics, serveMetrics } from '../shared/observe/metrics.ts';
 
+let log: Logger | undefined;
+
+/** From now on what is said goes to the log: for processes that nobody sits in front of, whose stderr is collected as JSON. */
+export function sayInLog(logger: Logger): void {
+  log = logger;
+}
+
 /** Says something to the person. Alerts go to stdout, so this goes to stderr. */
 export function say(text: string): void {
-  process.stderr.write(`rampart: ${text}\n`);
+  if (log === undefined) process.stderr.write(`rampart: ${text}\n`);
+  else log.info(text);
 }
 
 /** Aborted by SIGINT and SIGTERM. */
@@ -36,7 +44,7 @@ export async function observe(
   if (address === undefined) return { metrics: undefined, [Symbol.asyncDispose]: async () => undefined };
   const metrics = await createMetrics();
   const server = await serveMetrics({ registry: metrics.registry, address, health });
-  say(`metrics on ${server.url}/metrics`);
+  say(`metrics on ${server.url}/metrics (also /healthz, /readyz)`);
   return { metrics, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
 }
 

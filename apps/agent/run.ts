@@ -10,7 +10,7 @@ import { parseCallbackDefaults } from '../../systems/file-access/callback-defaul
 import { shareMetrics } from '../../systems/file-access/cluster.ts';
 import type { NodeState } from '../../systems/file-access/node.ts';
 import { clusterAccess } from '../cluster.ts';
-import { observe, runParts, say, stopSignal } from '../process.ts';
+import { observe, runParts, say, sayInLog, stopSignal } from '../process.ts';
 import { agentAlertsSocket, openAlertFeed } from './alert-feed.ts';
 import { AlertOutput } from './alert-output.ts';
 import type { AgentOptions } from './command.ts';
@@ -33,6 +33,7 @@ export async function runAgent(options: AgentOptions): Promise<void> {
   const callbackSecrets = parseCallbackDefaults(options.callbackSecret);
   const access = clusterAccess(options.kubeconfig);
   const logger = createLogger();
+  sayInLog(logger);
   const stop = stopSignal();
   let state: NodeState | undefined;
   // Not ready is no reason to be killed: the API or the container runtime may be the ones that are away.

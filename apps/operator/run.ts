@@ -7,7 +7,7 @@ import { KubeClient } from '../../shared/kube/client.ts';
 import { createLogger } from '../../shared/observe/log.ts';
 import { shareMetrics } from '../../systems/file-access/cluster.ts';
 import { clusterAccess } from '../cluster.ts';
-import { observe, runParts, say, stopSignal } from '../process.ts';
+import { observe, runParts, say, sayInLog, stopSignal } from '../process.ts';
 import type { OperatorOptions } from './command.ts';
 import { runClusterGuards } from './guards.ts';
 
@@ -19,6 +19,7 @@ import { runClusterGuards } from './guards.ts';
 export async function runOperator(options: OperatorOptions): Promise<void> {
   const access = clusterAccess(options.kubeconfig);
   const logger = createLogger();
+  sayInLog(logger);
   const stop = stopSignal();
   await using observed = await observe(options.metrics, () => undefined);
   const metrics = observed.metrics && shareMetrics(observed.metrics);

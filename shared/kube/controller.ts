@@ -9,6 +9,7 @@ import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { Logger } from '../observe/log.ts';
 import { type Clock, sleep, systemClock } from './clock.ts';
 import type { ControllerMetrics } from './controller-metrics.ts';
+import { FailureLevel } from './failure-level.ts';
 import type { WorkQueue } from './workqueue.ts';
 
 /** What a reconcile came to, when it did not throw. */
@@ -163,9 +164,11 @@ class Run<K> {
     cancelled: 0,
   };
   #begun = 0;
+  readonly #level: FailureLevel;
 
   constructor(options: RunOptions<K>) {
     this.#options = options;
+    this.#level = new FailureLevel(options.clock);
   }
 
   /** One worker, until the queue is shut down. */
@@ -253,7 +256,8 @@ class Run<K> {
       return;
     }
     this.outcomes[call.timedOut ? 'timeout' : 'error']++;
+    const level = this.#level.of(error, queue.retries(key));
     queue.addRateLimited(key);
-    logger?.warn({ ...about, retries: queue.retries(key) }, 'reconcile failed; it will be tried again');
+    logger?.[level]({ ...about, retries: queue.retries(key) }, 'reconcile failed; it will be tried again');
   }
 }

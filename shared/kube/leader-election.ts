@@ -26,6 +26,7 @@ import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { Logger } from '../observe/log.ts';
 import { isAlreadyExists, isConflict } from './client-errors.ts';
 import { type Clock, sleep, systemClock } from './clock.ts';
+import { FailureLevel } from './failure-level.ts';
 import { type Held, LeaseClaim } from './lease-claim.ts';
 import type { LeaseStore } from './lease-store.ts';
 
@@ -124,12 +125,14 @@ class Election {
   readonly #identity: string;
   readonly #clock: Clock;
   readonly #claim: LeaseClaim;
+  readonly #level: FailureLevel;
 
   constructor(options: Settings) {
     const { lock, logger, onNewLeader, leaseDurationSeconds, renewDeadlineMs } = options;
     this.#options = options;
     this.#identity = options.identity ?? `${hostname()}_${randomUUID()}`;
     this.#clock = options.clock ?? systemClock;
+    this.#level = new FailureLevel(this.#clock);
     const [identity, clock] = [this.#identity, this.#clock];
     this.#claim = new LeaseClaim({
       lock,
@@ -164,7 +167,8 @@ class Election {
           signal.throwIfAborted();
           // A conflict is another candidate that was quicker.
           if (!isConflict(error) && !isAlreadyExists(error)) {
-            logger?.warn({ lock: lock.description, err: error }, 'cannot take the lease; trying again');
+            const level = this.#level.of(error, 0);
+            logger?.[level]({ lock: lock.description, err: error }, 'cannot take the lease; trying again');
           }
         }
         await sleep(this.#clock, retryPeriodMs * (1 + JITTER * random()), signal);
@@ -245,7 +249,10 @@ class Election {
       } catch (error) {
         if (over.aborted) return;
         if (!isConflict(error))
-          logger?.warn({ lock: lock.description, err: error }, 'cannot renew the lease');
+          logger?.[this.#level.of(error, 0)](
+            { lock: lock.description, err: error },
+            'cannot renew the lease',
+          );
       }
     }
   }

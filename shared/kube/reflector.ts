@@ -8,6 +8,7 @@ import { Backoff } from './backoff.ts';
 import { CallScope } from './call-scope.ts';
 import { isGone, isUnreachable, KubeError, unreachable } from './client-errors.ts';
 import { type Clock, sleep, systemClock } from './clock.ts';
+import { FailureLevel } from './failure-level.ts';
 import type { IndexedCache } from './indexed-cache.ts';
 import { loopSlice } from './loop-slice.ts';
 import { type KubeObject, objectKey } from './object.ts';
@@ -79,6 +80,7 @@ class Reflector<T extends KubeObject> {
   readonly #options: ReflectorOptions<T> & { readonly name: string };
   readonly #cache: IndexedCache<T>;
   readonly #clock: Clock;
+  readonly #level: FailureLevel;
   readonly #random: () => number;
   readonly #backoff: Backoff;
   readonly #healthyMs: number;
@@ -100,6 +102,7 @@ class Reflector<T extends KubeObject> {
     this.#options = options;
     this.#cache = options.cache;
     this.#clock = clock;
+    this.#level = new FailureLevel(clock);
     this.#random = random;
     this.#backoff = new Backoff({ random, ...(options.backoff ?? defaultBackoff) });
     this.#healthyMs = healthyMs;
@@ -315,7 +318,8 @@ class Reflector<T extends KubeObject> {
     this.#errors[reason] = (this.#errors[reason] ?? 0) + 1;
     const { name, logger } = this.#options;
     // These are everyday.
-    const level = isGone(error) || isUnreachable(error) ? 'info' : 'warn';
+    const everyday = isGone(error) || isUnreachable(error) ? 'info' : 'warn';
+    const level = this.#level.of(error, 0) === 'debug' ? 'debug' : everyday;
     logger?.[level]({ reflector: name, err: error, attempts: this.#backoff.attempts }, message);
   }
 }

@@ -41,6 +41,14 @@ suite('createLogger', { timeout: 60_000 }, () => {
     const err = lines.at(-1)?.['err'] as Record<string, unknown>;
     assert.equal(err['code'], 'RAMPART_LIMIT');
     assert.equal(err['message'], 'too many targets. Raise it.');
+    assert.equal(err['stack'], undefined);
+  });
+
+  test('what is not foreseen is told with where it came from', () => {
+    const { stderr } = run(`createLogger().error({ err: new TypeError('a fault') }, 'no');`);
+    const { err } = JSON.parse(stderr) as { readonly err: Record<string, string> };
+    assert.deepEqual([err['type'], err['message']], ['TypeError', 'a fault']);
+    assert.match(err['stack'] ?? '', /^TypeError: a fault\n +at /);
   });
 
   test('RAMPART_LOG sets the level, an option goes before it, an unknown one is refused', () => {

@@ -5,7 +5,7 @@
  */
 import { isatty } from 'node:tty';
 
-import { type Logger, pino, stdTimeFunctions } from 'pino';
+import { type Logger, pino, stdSerializers, stdTimeFunctions } from 'pino';
 
 import { errorCodes, RampartError } from './errors.ts';
 import { clockTime, printable } from './printable.ts';
@@ -49,9 +49,16 @@ export function createLogger(options: LoggerOptions = {}): Logger {
       base: null,
       timestamp: stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
+      serializers: { err: errorFields },
     },
     destination,
   );
+}
+
+/** Of what is foreseen its words are enough; of anything else where it came from is needed. */
+function errorFields(error: unknown): unknown {
+  if (error instanceof RampartError) return { type: error.name, code: error.code, message: error.message };
+  return error instanceof Error ? stdSerializers.err(error) : error;
 }
 
 function levelFromEnvironment(): LogLevel {

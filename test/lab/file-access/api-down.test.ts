@@ -57,6 +57,14 @@ class Accesses {
   }
 }
 
+/** Of a log, each a JSON object. */
+function logLines(text: string): string[] {
+  const lines = text.split('\n').filter((line) => line !== '');
+  for (const line of lines)
+    assert.equal(typeof (JSON.parse(line) as { level?: unknown }).level, 'string', line);
+  return lines;
+}
+
 /** As editors save: another file takes the place of the one before. */
 function replace(container: LabContainer): number {
   const path = pathIn(container, secret);
@@ -82,6 +90,13 @@ suite('without the API', { skip: sensorSkip || labObstacle() }, () => {
     await agent.untilLoader();
     await accesses.untilRaises(container, all);
 
+    const logs = (): string[] => [agent.stderr, cluster.operator.stderr].flatMap(logLines);
+    assert.deepEqual(
+      logs().filter((line) => /"level":"(warn|error)"/.test(line)),
+      [],
+      'something to complain of at the start',
+    );
+    const linesBefore = logs().length;
     await cluster.killApi();
     const awayUntilMs = performance.now() + AWAY_MS;
     assert.deepEqual(await accesses.raises(container), all);
@@ -108,6 +123,8 @@ suite('without the API', { skip: sensorSkip || labObstacle() }, () => {
       await delay(500);
     }
     assert.equal((await agent.http('/healthz')).status, 200);
+    const linesAway = logs().length - linesBefore;
+    assert.ok(linesAway < 40, `${linesAway} lines in the log because of one API that is away`);
     assert.equal(await agent.isLoader(), true);
 
     await cluster.startApi();
