@@ -6,6 +6,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   symlinkSync,
@@ -16,7 +17,7 @@ import { join } from 'node:path';
 import { suite, test, type TestContext } from 'node:test';
 
 /** What the script itself needs of a machine. */
-const essential = ['cat', 'dirname', 'grep', 'node', 'readlink', 'rm', 'sed', 'sh', 'tr'];
+const essential = ['cat', 'dirname', 'grep', 'mkdir', 'node', 'readlink', 'rm', 'sed', 'sh', 'tr'];
 
 /** The packages for this machine and for another one, as npm writes them. */
 const koffi = { version: '3.0.0', integrity: 'sha512-k' };
@@ -54,9 +55,11 @@ function setup(t: TestContext, level: string, { packages, uid, nodeModules, comm
     writeFileSync(join(root, 'node_modules/.package-lock.json'), JSON.stringify({ packages: nodeModules }));
   }
   const calls = join(root, 'calls');
+  const presets = join(root, 'presets');
   const standIns: Record<string, string> = {
     'dpkg-query': `case " ${packages.join(' ')} " in *" $4 "*) printf 'installed ' ;; *) exit 1 ;; esac`,
-    'apt-get': `echo "apt-get $*" >> ${calls}`,
+    // With what would keep a service off while this is installed.
+    'apt-get': `echo "apt-get $*" >> ${calls}; cat ${presets}/* >> ${calls} 2> /dev/null || true`,
     npm: `echo "npm $*" >> ${calls}`,
     id: `echo ${uid}`,
   };
@@ -71,11 +74,12 @@ function setup(t: TestContext, level: string, { packages, uid, nodeModules, comm
   const { status, stdout, stderr } = spawnSync(join(root, 'scripts/setup'), [level], {
     encoding: 'utf8',
     env: {
+      RAMPART_SETUP_PRESETS: presets,
       PATH: [join(root, 'bin'), ...(commands === undefined ? [process.env['PATH'] ?? ''] : [])].join(':'),
     },
   });
   const called = existsSync(calls) ? readFileSync(calls, 'utf8').trimEnd().split('\n') : [];
-  return { status, stdout, stderr, called };
+  return { status, stdout, stderr, called, presetsLeft: existsSync(presets) ? readdirSync(presets) : [] };
 }
 
 function whereIs(name: string): string {
@@ -121,19 +125,19 @@ suite('scripts/setup', () => {
   const forPods = 'containernetworking-plugins busybox-static iproute2 util-linux mount';
 
   test('demo: what pods need as well, and containerd is not started as a service', (t) => {
-    const machine = { packages: ['libbpf1'], uid: 0, commands: ['systemctl'] };
-    const { status, stdout, called } = setup(t, 'demo', machine);
+    const machine = { packages: ['libbpf1'], uid: 0, commands: [] };
+    const { status, stdout, called, presetsLeft } = setup(t, 'demo', machine);
     assert.equal(status, 0);
     const install = called.findIndex((line) => line.startsWith('apt-get install '));
     assert.ok(called[install]?.endsWith(` ${forPods} containerd runc kubernetes-client`), called[install]);
     assert.match(called[install] ?? '', / --no-remove /);
-    const disable = called.indexOf('systemctl --quiet disable containerd.service');
-    assert.ok(disable > install, called.join('\n'));
-    assert.match(stdout, /containerd\.service is installed and not started/);
+    assert.equal(called[install + 1], 'disable containerd.service');
+    assert.deepEqual(presetsLeft, []);
+    assert.match(stdout, /^apt: containerd is installed without starting it as a service$/m);
   });
 
   test("demo: another containerd, runc or kubectl than Debian's is left as it is", (t) => {
-    const commands = ['containerd', 'ctr', 'containerd-shim-runc-v2', 'runc', 'kubectl', 'systemctl'];
+    const commands = ['containerd', 'ctr', 'containerd-shim-runc-v2', 'runc', 'kubectl'];
     const { status, called } = setup(t, 'demo', { packages: ['libbpf1'], uid: 0, commands });
     assert.equal(status, 0);
     assert.equal(called.length, 3, called.join('\n'));
