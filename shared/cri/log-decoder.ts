@@ -1,0 +1,206 @@
+/**
+ * What runtimes write for a container, as text again. A record is a line of the file:
+ *
+ *     2016-10-06T00:17:09.669794202Z stdout P a part of a line, the next part is in a later record of the stream
+ *     2016-10-06T00:17:09.669794203Z stdout F all of a line, or its end
+ *
+ * (design-proposals-archive, node/kubelet-cri-logging.md; tags are separated by `:`, the first one counts.)
+ *
+ * @module
+ */
+
+export interface LogTextOptions {
+  /** Only lines that began then or later: nanoseconds of Unix time. */
+  readonly sinceNs?: bigint | undefined;
+  /** The time before each line, with nine digits after the second. */
+  readonly timestamps?: boolean | undefined;
+}
+
+type Stream = 'stderr' | 'stdout';
+
+const [SPACE, NEWLINE] = [0x20, 0x0a];
+const newline = Buffer.from('\n');
+const headerPattern =
+  /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) (stdout|stderr) ([^ ]*) $/;
+/** The longest time with the longer stream has 46 bytes; the rest is for tags. */
+export const MAX_HEADER_BYTES = 256;
+/** Of lines that wait for the end of a line of the other stream. */
+const MAX_WAITING_BYTES = 256 * 1024;
+
+/** The bytes before the content of a record. `undefined`: more bytes are needed; 0: this is no record. */
+export function headerLength(bytes: Uint8Array): number | undefined {
+  let at = -1;
+  for (let spaces = 0; spaces < 3; spaces++) {
+    at = bytes.indexOf(SPACE, at + 1);
+    if (at === -1 || at >= MAX_HEADER_BYTES) {
+      return bytes.length >= MAX_HEADER_BYTES || bytes.includes(NEWLINE) ? 0 : undefined;
+    }
+  }
+  const end = bytes.indexOf(NEWLINE);
+  return end !== -1 && end < at ? 0 : at + 1;
+}
+
+export interface RecordHeader {
+  readonly second: string;
+  readonly fraction: string;
+  readonly zone: string;
+  readonly stream: Stream;
+  /** Another record of the stream goes on with the line. */
+  readonly isPartial: boolean;
+}
+
+/** @param text of {@link headerLength}; `undefined` where it is none. */
+export function parseHeader(text: string): RecordHeader | undefined {
+  const match = headerPattern.exec(text);
+  if (match === null) return undefined;
+  const [, second = '', fraction = '', zone = '', stream, tags = ''] = match;
+  const isPartial = tags === 'P' || tags.startsWith('P:');
+  return { second, fraction, zone, stream: stream as Stream, isPartial };
+}
+
+/**
+ * Takes the bytes of a file in portions of any size, and gives the text of the records. Lines come whole: while one of
+ * a stream is not at its end, what the other one has waits for it. What is kept is bounded, whatever the file holds.
+ */
+export class LogDecoder {
+  readonly #sinceNs: bigint | undefined;
+  readonly #timestamps: boolean;
+  /** The beginning of a header. */
+  #begun: Buffer = Buffer.alloc(0);
+  #state: 'content' | 'header' | 'skipped' = 'header';
+  #stream: Stream = 'stdout';
+  #isPartial = false;
+  /** Of each stream: its next record goes on with a line; and whether that is one to be shown. */
+  readonly #inLine = { stdout: false, stderr: false };
+  readonly #shown = { stdout: false, stderr: false };
+  #out: Uint8Array[] = [];
+  /** Whose line has begun in the text and is not at its end. */
+  #open: Stream | undefined;
+  /** Of the other stream. */
+  #waiting: Uint8Array[] = [];
+  #waitingBytes = 0;
+  #waitingIsOpen = false;
+  /** Lines of the file that are no records, and were left out. */
+  badRecords = 0;
+
+  constructor({ sinceNs, timestamps = false }: LogTextOptions = {}) {
+    this.#sinceNs = sinceNs;
+    this.#timestamps = timestamps;
+  }
+
+  /** Whether lines wait for the end of another one. */
+  get isWaiting(): boolean {
+    return this.#waiting.length > 0;
+  }
+
+  /** The bytes are copied by `take` at the latest. */
+  push(bytes: Buffer): void {
+    for (let at = 0; at < bytes.length;) {
+      if (this.#state === 'header') {
+        at = this.#readHeader(bytes, at);
+        continue;
+      }
+      const end = bytes.indexOf(NEWLINE, at);
+      if (this.#state === 'content') this.#content(bytes, at, end);
+      if (end === -1) return;
+      this.#state = 'header';
+      at = end + 1;
+    }
+  }
+
+  /** The text since the last call. */
+  take(): Buffer {
+    const text = Buffer.concat(this.#out);
+    this.#out = [];
+    return text;
+  }
+
+  /** Waits no longer: ends the line that is open where others wait for it. */
+  settle(): void {
+    if (this.#waiting.length === 0) return;
+    this.#out.push(newline);
+    this.#release();
+  }
+
+  /** The file is at its end; another one may follow. What was cut off stays so. */
+  endFile(): void {
+    if (this.#begun.length > 0) this.badRecords++;
+    this.#begun = Buffer.alloc(0);
+    this.#state = 'header';
+    this.settle();
+  }
+
+  /** @returns where the record's content, or the next record, begins. */
+  #readHeader(bytes: Buffer, from: number): number {
+    const known = this.#begun.length;
+    const here = bytes.subarray(from, from + MAX_HEADER_BYTES - known);
+    const all = known === 0 ? here : Buffer.concat([this.#begun, here]);
+    const length = headerLength(all);
+    if (length === undefined) {
+      // Copied: the caller may use its bytes again.
+      this.#begun = Buffer.from(all);
+      return from + here.length;
+    }
+    this.#begun = Buffer.alloc(0);
+    const header = length === 0 ? undefined : parseHeader(all.toString('latin1', 0, length));
+    if (header !== undefined) {
+      this.#begin(header);
+      return from + length - known;
+    }
+    this.badRecords++;
+    this.#state = 'skipped';
+    return from;
+  }
+
+  #begin(header: RecordHeader): void {
+    const { stream, isPartial } = header;
+    this.#state = 'content';
+    this.#stream = stream;
+    this.#isPartial = isPartial;
+    if (!this.#inLine[stream]) {
+      // The first record of a line decides for all of it.
+      this.#shown[stream] = this.#sinceNs === undefined || timeNs(header) >= this.#sinceNs;
+      if (this.#timestamps && this.#shown[stream]) {
+        const { second, fraction, zone } = header;
+        this.#give(Buffer.from(`${second}.${fraction.padEnd(9, '0')}${zone} `, 'latin1'), false);
+      }
+    }
+    this.#inLine[stream] = isPartial;
+  }
+
+  /** @param end of the newline of the record, -1 where that is not here. */
+  #content(bytes: Buffer, from: number, end: number): void {
+    if (!this.#shown[this.#stream]) return;
+    const isEnd = end !== -1 && !this.#isPartial;
+    const to = end === -1 ? bytes.length : isEnd ? end + 1 : end;
+    if (to > from) this.#give(bytes.subarray(from, to), isEnd);
+  }
+
+  #give(bytes: Uint8Array, endsLine: boolean): void {
+    const stream = this.#stream;
+    if (this.#open === undefined || this.#open === stream) {
+      this.#out.push(bytes);
+      this.#open = endsLine ? undefined : stream;
+      if (endsLine && this.#waiting.length > 0) this.#release();
+      return;
+    }
+    this.#waiting.push(Buffer.from(bytes));
+    this.#waitingBytes += bytes.length;
+    this.#waitingIsOpen = !endsLine;
+    if (this.#waitingBytes > MAX_WAITING_BYTES) this.settle();
+  }
+
+  #release(): void {
+    const before = this.#open ?? this.#stream;
+    for (const bytes of this.#waiting) this.#out.push(bytes);
+    this.#waiting = [];
+    this.#waitingBytes = 0;
+    this.#open = this.#waitingIsOpen ? (before === 'stdout' ? 'stderr' : 'stdout') : undefined;
+  }
+}
+
+function timeNs({ second, fraction, zone }: RecordHeader): bigint {
+  const ms = Date.parse(`${second}${zone}`);
+  // `2016-13-40T...` has the form of a time and is none.
+  return Number.isNaN(ms) ? 0n : BigInt(ms) * 1_000_000n + BigInt(fraction.padEnd(9, '0'));
+}
