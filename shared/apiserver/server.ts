@@ -28,6 +28,7 @@ import { Registry } from './resources/registry.ts';
 import { openStore } from './store/store.ts';
 import { type UpkeepCounts, Upkeep } from './upkeep/upkeep.ts';
 import type { Admission } from './verbs/admission.ts';
+import type { PodLogs } from './verbs/pod-log.ts';
 import { Verbs } from './verbs/verbs.ts';
 
 export interface ApiServerOptions {
@@ -45,6 +46,8 @@ export interface ApiServerOptions {
   readonly version: string;
   /** Who may object to writes. */
   readonly admission?: readonly Admission[];
+  /** Where the logs of pods come from (`kubectl logs`). Without it they are refused: see `PodLogs`. */
+  readonly podLogs?: PodLogs;
   readonly limits?: Partial<Limits>;
   /** How long events are kept. Default: an hour. */
   readonly eventTtlMs?: number;
@@ -86,7 +89,12 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   for (const versions of builtinResources()) registry.add(versions);
   registry.add([customResourceDefinitions(crdStrategy, crdStatus)]);
   const verbs = stack.use(
-    new Verbs({ store, registry, ...(options.admission && { admission: options.admission }) }),
+    new Verbs({
+      store,
+      registry,
+      podLogs: options.podLogs,
+      ...(options.admission && { admission: options.admission }),
+    }),
   );
   const controllerMetrics =
     options.controllerMetrics ?? (metrics === undefined ? undefined : createControllerMetrics(metrics));

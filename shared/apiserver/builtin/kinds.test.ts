@@ -21,7 +21,7 @@ namespaces                        ns          v1                              fa
 nodes                             no          v1                              false  Node                              -    status
 persistentvolumeclaims            pvc         v1                              true   PersistentVolumeClaim             -    status
 persistentvolumes                 pv          v1                              false  PersistentVolume                  -    status
-pods                              po          v1                              true   Pod                               all  ephemeralcontainers,status
+pods                              po          v1                              true   Pod                               all  ephemeralcontainers,log,status
 replicationcontrollers            rc          v1                              true   ReplicationController             all  scale,status
 resourcequotas                    quota       v1                              true   ResourceQuota                     -    status
 secrets                           -           v1                              true   Secret

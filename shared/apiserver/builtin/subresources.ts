@@ -89,6 +89,30 @@ export function ephemeralContainersOf(
   };
 }
 
+/** `log` of pods: what a container has written. Where it comes from is the caller's of `startApiServer` to say. */
+export const log: Subresource = {
+  name: 'log',
+  verbs: new Set(['get']),
+  group: '',
+  version: 'v1',
+  kind: 'Pod',
+  read: (object) => object,
+  write: (object) => object,
+  model: undefined,
+  openApi: undefined,
+  resetFields: () => [],
+  text: [
+    { name: 'container', type: 'string', about: 'Of which container, where the pod has several.' },
+    { name: 'follow', type: 'boolean', about: 'Goes on until the container has ended.' },
+    { name: 'limitBytes', type: 'integer', about: 'Ends after so many bytes, in the midst of a line too.' },
+    { name: 'previous', type: 'boolean', about: 'Of the container before the last restart.' },
+    { name: 'sinceSeconds', type: 'integer', about: 'Only what was written in so many seconds.' },
+    { name: 'sinceTime', type: 'string', about: 'Only what was written since then, a time of RFC 3339.' },
+    { name: 'tailLines', type: 'integer', about: 'Begins so many lines before the end.' },
+    { name: 'timestamps', type: 'boolean', about: 'When it was written, before each line.' },
+  ],
+};
+
 /** `scale` as autoscaling/v1 Scale, for kinds with `spec.replicas` and `status.replicas`. */
 export const scale: Subresource = {
   name: 'scale',

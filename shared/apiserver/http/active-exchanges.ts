@@ -62,7 +62,7 @@ export class ActiveExchanges implements Disposable {
   #sweepOld(onTimeout: (exchange: Exchange) => void): void {
     const now = performance.now();
     for (const exchange of this.#exchanges) {
-      if (exchange.isWatch) {
+      if (exchange.isLong) {
         const { stalledSinceMs } = exchange;
         if (stalledSinceMs !== undefined && now - stalledSinceMs > this.#limits.stallMs) exchange.destroy();
       } else if (!exchange.isAbandoned && now - exchange.startedMs > this.#limits.requestTimeoutMs) {
@@ -78,7 +78,7 @@ export class ActiveExchanges implements Disposable {
   async close(server: Server): Promise<void> {
     const { promise: closed, resolve } = Promise.withResolvers<void>();
     server.close(() => resolve());
-    for (const exchange of this.#exchanges) if (exchange.isWatch) exchange.abort();
+    for (const exchange of this.#exchanges) if (exchange.isLong) exchange.abort();
     const deadline = performance.now() + this.#limits.stopMs;
     let quietSinceMs: number | undefined;
     const poll = setInterval(() => {

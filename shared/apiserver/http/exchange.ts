@@ -19,7 +19,8 @@ export class Exchange {
   /** For what is counted; the verb in capitals where it is a method. */
   verb: string;
   resource = '';
-  isWatch = false;
+  /** A watch, or a text that may be followed: has no time limit, and is ended when the server stops. */
+  isLong = false;
   /** Since when its client has taken nothing. */
   stalledSinceMs: number | undefined;
   /** Its time is up and its client told so: what comes now is for nobody. */

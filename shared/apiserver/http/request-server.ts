@@ -21,6 +21,7 @@ import { readResourceBody } from './resource-body.ts';
 import { MethodNotAllowedError, type ResourceRoute, routeRequest } from './route.ts';
 import { compressFromUnits, sendPieces, sendWhole } from './send.ts';
 import type { HttpServerOptions, Limits } from './server-options.ts';
+import { streamText } from './text-stream.ts';
 import { Traffic } from './traffic.ts';
 import { streamWatch } from './watch-stream.ts';
 
@@ -129,12 +130,15 @@ export class RequestServer<Format extends AnswerFormat> {
       if (route !== undefined) {
         exchange.verb = route.verb;
         exchange.resource = route.resource.storeName;
-        exchange.isWatch = route.verb === 'watch';
+        // In kube-apiserver too logs are among what runs long (BasicLongRunningRequestCheck).
+        if (route.subresource?.text !== undefined) exchange.verb = route.subresource.name;
+        exchange.isLong = route.verb === 'watch' || route.subresource?.text !== undefined;
       }
-      if (!exchange.isWatch) kind = this.#enter(route);
+      if (!exchange.isLong) kind = this.#enter(route);
       if (target.kind === 'plain') this.#sendPlain(exchange, method, target.path, query);
       else if (route !== undefined) {
-        const format = this.#negotiate(exchange, route.verb, query);
+        const isText = route.subresource?.text !== undefined;
+        const format = isText ? this.#errorFormat : this.#negotiate(exchange, route.verb, query);
         const { body, patchType } = await readResourceBody(exchange, route, {
           limitBytes: this.#limits.bodyBytes,
           traffic: this.traffic,
@@ -245,8 +249,11 @@ export class RequestServer<Format extends AnswerFormat> {
         traffic.sentBytes += await sendPieces(exchange, 200, format.contentType, pieces, compress);
         return;
       }
+      case 'stream':
+        await streamText(exchange, answer.stream, traffic);
+        return;
       case 'watch':
-        exchange.isWatch = true;
+        exchange.isLong = true;
         await streamWatch(exchange, answer.watch, {
           renderer,
           format,

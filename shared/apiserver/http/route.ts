@@ -16,6 +16,9 @@ export interface ResourceRoute {
   readonly name: string;
 }
 
+/** What a kubelet does for kube-apiserver, and nobody here. Clients show people what they are told of it. */
+const ofKubelets: ReadonlySet<string> = new Set(['attach', 'exec', 'portforward', 'proxy']);
+
 /** 405, with the methods that there are. */
 export class MethodNotAllowedError extends ApiError {
   readonly allow: string;
@@ -63,7 +66,12 @@ export function routeRequest(
   const isEverywhere = namespaced && namespace === '';
   if (isEverywhere && name !== '') throw apiErrors.noRoute();
   const subresource = path.subresource === '' ? undefined : resource.subresources.get(path.subresource);
-  if (subresource === undefined && path.subresource !== '') throw apiErrors.noRoute();
+  if (subresource === undefined && path.subresource !== '') {
+    if (resource.storeName === 'pods' && ofKubelets.has(path.subresource)) {
+      throw apiErrors.notServed(resource, path.subresource);
+    }
+    throw apiErrors.noRoute();
+  }
 
   const table = name !== '' ? itemVerbs : isEverywhere ? everywhereVerbs : collectionVerbs;
   const served: ReadonlySet<Verb> = subresource?.verbs ?? resource.verbs;

@@ -20,7 +20,7 @@ export function writeHead(exchange: Exchange, code: number, headers: string[]): 
   if (exchange.warnings.length > 0) {
     for (const value of warningHeaders(exchange.warnings)) {
       // The headers of a watch are sent without a body: see withWarnings.
-      headers.push('Warning', exchange.isWatch ? value.replaceAll(/[^ -~]+/g, '?') : value);
+      headers.push('Warning', exchange.isLong ? value.replaceAll(/[^ -~]+/g, '?') : value);
     }
   }
   exchange.response.writeHead(code, headers);

@@ -44,8 +44,8 @@ export class Traffic {
     if (known === undefined) {
       this.#requests.set(key, { labels: { verb, code: String(code), resource }, value: 1 });
     } else known.value++;
-    // How long a watch runs is what its client wanted.
-    if (verb === 'watch') return;
+    // How long a watch runs, and a log is followed, is what its client wanted.
+    if (verb === 'watch' || verb === 'log') return;
     let latency = this.#latencies.get(verb);
     if (latency === undefined) {
       latency = { counts: buckets.map(() => 0), count: 0, sumSeconds: 0 };
@@ -94,7 +94,7 @@ export function registerTraffic(metrics: Pick<Metrics, 'counter' | 'gauge'>, tra
     },
     () => traffic.requests(),
   );
-  const latency = { help: 'Time to the end of the answer, but for watches.', labelNames: ['verb'] };
+  const latency = { help: 'Time to the end of the answer, but for watches and logs.', labelNames: ['verb'] };
   metrics.gauge(
     { ...latency, name: 'rampart_apiserver_request_duration_seconds_bucket', labelNames: ['verb', 'le'] },
     () => traffic.latencyBuckets(),
@@ -108,7 +108,7 @@ export function registerTraffic(metrics: Pick<Metrics, 'counter' | 'gauge'>, tra
   metrics.gauge(
     {
       name: 'rampart_apiserver_requests_in_flight',
-      help: 'Requests being answered, but for watches.',
+      help: 'Requests being answered, but for watches and logs.',
       labelNames: ['kind'],
     },
     () => Object.entries(traffic.inFlight).map(([kind, value]) => ({ labels: { kind }, value })),

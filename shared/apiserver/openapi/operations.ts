@@ -35,6 +35,8 @@ export interface Operation {
   readonly answer: string;
   readonly codes: readonly number[];
   readonly streams: boolean;
+  /** The answer is a text and no object, and `answer` means nothing. */
+  readonly isText: boolean;
 }
 
 /** Schemas that belong to no kind. */
@@ -82,6 +84,7 @@ export function operationsOf(resource: Resource): readonly Operation[] {
       answer: openApi.name,
       codes: codesOf(action),
       streams: action === 'list',
+      isText: false,
       ...more,
     });
   };
@@ -113,7 +116,14 @@ export function operationsOf(resource: Resource): readonly Operation[] {
     const of = `${subresource.name} of a ${kind}`;
     const path = `${item}/${subresource.name}`;
     const body = (action: Action): Pick<Operation, 'body'> => ({ body: bodyOf(resource, action, model) });
-    if (subresource.verbs.has('get')) add(path, 'get', ['read', suffix], 'get', `read ${of}`, more);
+    const { text } = subresource;
+    const asText = text && {
+      isText: true,
+      parameters: [...parametersOf('get'), ...text.map((one) => ({ ...one, in: 'query' as const }))],
+    };
+    if (subresource.verbs.has('get')) {
+      add(path, 'get', ['read', suffix], 'get', `read ${of}`, { ...more, ...asText });
+    }
     if (subresource.verbs.has('update')) {
       add(path, 'put', ['replace', suffix], 'put', `replace ${of}`, { ...more, ...body('put') });
     }

@@ -27,12 +27,18 @@ export function openApiV2(resources: readonly Resource[], shared: Definitions, r
 }
 
 function operationOf(operation: Operation): JsonObject {
-  const { about, tag, id, parameters, body, answer, codes, action, kind, streams } = operation;
-  const response = { description: 'OK', schema: { $ref: definitionPrefix + answer } };
+  const { about, tag, id, parameters, body, answer, codes, action, kind, streams, isText } = operation;
+  const schema = isText ? { type: 'string' } : { $ref: definitionPrefix + answer };
+  const response = { description: 'OK', schema };
   return {
     description: about,
     consumes: body?.mediaTypes ?? ['*/*'],
-    produces: ['application/json', 'application/yaml', ...(streams ? ['application/json;stream=watch'] : [])],
+    produces: [
+      ...(isText ? ['text/plain'] : []),
+      'application/json',
+      'application/yaml',
+      ...(streams ? ['application/json;stream=watch'] : []),
+    ],
     tags: [tag],
     operationId: id,
     parameters: [

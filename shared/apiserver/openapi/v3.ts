@@ -27,13 +27,15 @@ export function openApiV3(resources: readonly Resource[], shared: Definitions, r
 }
 
 function operationOf(operation: Operation): JsonObject {
-  const { about, tag, id, parameters, body, answer, codes, action, kind, streams } = operation;
+  const { about, tag, id, parameters, body, answer, codes, action, kind, streams, isText } = operation;
   const mediaTypes = [
+    ...(isText ? ['text/plain'] : []),
     'application/json',
     'application/yaml',
     ...(streams ? ['application/json;stream=watch'] : []),
   ];
-  const response = { description: 'OK', content: contentOf(mediaTypes, answer) };
+  const content = isText ? textOf(mediaTypes) : contentOf(mediaTypes, answer);
+  const response = { description: 'OK', content };
   return {
     description: about,
     tags: [tag],
@@ -57,6 +59,10 @@ function contentOf(mediaTypes: readonly string[], schema: string): JsonObject {
   return Object.fromEntries(
     mediaTypes.map((mediaType) => [mediaType, { schema: { $ref: refPrefix + schema } }]),
   );
+}
+
+function textOf(mediaTypes: readonly string[]): JsonObject {
+  return Object.fromEntries(mediaTypes.map((mediaType) => [mediaType, { schema: { type: 'string' } }]));
 }
 
 function parameterOf({ name, in: where, type, about }: Parameter): JsonObject {

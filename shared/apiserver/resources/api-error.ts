@@ -93,6 +93,17 @@ export const apiErrors = {
       details: {},
     }),
 
+  /** A subresource that a cluster has and this server has not. */
+  notServed: (subject: Subject, subresource: string): ApiError =>
+    new ApiError({
+      code: 404,
+      reason: 'NotFound',
+      message:
+        `${groupResource(subject)}/${subresource} is not served here: there is no kubelet behind this server. ` +
+        'On the machine that runs the pod, crictl does it',
+      details: {},
+    }),
+
   notFound: (subject: Subject, name: string): ApiError =>
     new ApiError({
       code: 404,

@@ -162,6 +162,15 @@ export interface Subresource {
   /** Top fields of the object that this does not write. */
   readonly resetFields: (object: JsonObject) => readonly string[];
   readonly validate?: (object: JsonObject, old: JsonObject) => readonly Cause[];
+  /** Where GET gives a text that may go on for as long as it likes, and no object: what may be asked of it. */
+  readonly text?: readonly TextParameter[];
+}
+
+/** A query parameter of a text. */
+export interface TextParameter {
+  readonly name: string;
+  readonly type: 'boolean' | 'integer' | 'string';
+  readonly about: string;
 }
 
 /** `v1`, `apps/v1`. */

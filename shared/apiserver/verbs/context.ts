@@ -9,6 +9,7 @@ import type { Registry } from '../resources/registry.ts';
 import { apiVersionOf, type Resource } from '../resources/resource.ts';
 import type { Store } from '../store/store.ts';
 import type { Admission } from './admission.ts';
+import type { PodLogs } from './pod-log.ts';
 
 export interface VerbContext {
   readonly store: Store;
@@ -19,6 +20,7 @@ export interface VerbContext {
   readonly admission: readonly Admission[];
   readonly minWatchMs: number;
   readonly bookmarkIntervalMs: number;
+  readonly podLogs: PodLogs | undefined;
 }
 
 /** The present moment as `metadata` has it. */

@@ -84,10 +84,21 @@ export interface ItemWatch {
   readonly events: AsyncIterable<readonly WatchEvent[]>;
 }
 
+/** A text that may have no end. */
+export interface TextStream {
+  readonly contentType: string;
+  /**
+   * Read once; ends also when the signal of the request is aborted. What it throws ends the answer in the midst: who
+   * reads it then knows that it is not whole.
+   */
+  readonly chunks: AsyncIterable<Uint8Array>;
+}
+
 export type ResourceAnswer =
   | { readonly kind: 'item'; readonly code: 200 | 201 | 202; readonly item: Item }
   | { readonly kind: 'list'; readonly list: ItemList }
   | { readonly kind: 'texts'; readonly list: ItemTexts }
   | { readonly kind: 'watch'; readonly watch: ItemWatch }
+  | { readonly kind: 'stream'; readonly stream: TextStream }
   /** A Status of success, as some deletions answer. */
   | { readonly kind: 'status'; readonly code: 200 | 202; readonly body: object };

@@ -18,6 +18,7 @@ import { get } from './get.ts';
 import { list } from './list.ts';
 import { NamespaceLifecycle } from './namespaces.ts';
 import { patch } from './patch.ts';
+import { podLog, type PodLogs } from './pod-log.ts';
 import type { ResourceAnswer, ResourceRequest } from './request.ts';
 import { update } from './update.ts';
 import { watch } from './watch.ts';
@@ -33,6 +34,8 @@ export interface VerbsOptions {
   readonly minWatchMs?: number;
   /** Between bookmarks (default one minute). */
   readonly bookmarkIntervalMs?: number;
+  /** Where the logs of containers come from; without it they are refused. */
+  readonly podLogs?: PodLogs | undefined;
   /** From 0 to below 1 (default `Math.random`). */
   readonly random?: () => number;
 }
@@ -53,6 +56,7 @@ export class Verbs implements Disposable {
       admission: [this.#namespaces, ...admission],
       minWatchMs: options.minWatchMs ?? 30 * 60_000,
       bookmarkIntervalMs: options.bookmarkIntervalMs ?? 60_000,
+      podLogs: options.podLogs,
     };
   }
 
@@ -86,7 +90,7 @@ export class Verbs implements Disposable {
     const context = this.#context;
     switch (request.verb) {
       case 'get':
-        return get(context, request);
+        return request.subresource?.text === undefined ? get(context, request) : podLog(context, request);
       case 'list':
         return list(context, request);
       case 'watch':

@@ -26,7 +26,7 @@ import { prepareService, prepareServiceUpdate } from '../defaults/network.ts';
 import { preparePod, preparePodUpdate } from '../defaults/pod.ts';
 import { defaultReplicationController } from '../defaults/workloads.ts';
 import { kindOf } from '../kind.ts';
-import { ephemeralContainersOf, finalize, scale, statusOf } from '../subresources.ts';
+import { ephemeralContainersOf, finalize, log, scale, statusOf } from '../subresources.ts';
 import { namespaceCauses, nodeCauses } from '../validation/cluster.ts';
 import { configMapCauses, secretCauses } from '../validation/config.ts';
 import { endpointsCauses, serviceCauses } from '../validation/network.ts';
@@ -115,7 +115,7 @@ const pods = kindOf({
       textAt(objectsAt(pod, 'status', 'podIPs')[0], 'ip') || textAt(pod, 'status', 'podIP'),
     'status.nominatedNodeName': text('status', 'nominatedNodeName'),
   },
-  subresources: [status('Pod'), ephemeralContainersOf(ephemeralContainerCauses)],
+  subresources: [status('Pod'), ephemeralContainersOf(ephemeralContainerCauses), log],
   strategy: {
     ...withStatus,
     generation: 'all',
