@@ -34,6 +34,7 @@ import { runClusterGuards } from '../operator/guards.ts';
 import { observe, runParts, say, stopSignal } from '../process.ts';
 import { guardResourceNames, installResources } from '../resources.ts';
 import type { StandaloneOptions } from './command.ts';
+import { containerLogs } from './container-logs.ts';
 import { MachinePods } from './machine-pods.ts';
 
 const namespaces: ResourceType = {
@@ -78,6 +79,8 @@ async function run(options: StandaloneOptions, stop: AbortController): Promise<v
     () => out.dropped,
   );
 
+  const nodeName = options.nodeName ?? hostname().toLowerCase();
+  const containers = new NodeRuntime({ socketPath: options.criSocket, logger });
   const made: { mirror?: PodMirror } = {};
   const server = stack.use(
     await startApiServer({
@@ -87,6 +90,7 @@ async function run(options: StandaloneOptions, stop: AbortController): Promise<v
       hosts: options.host,
       version: manifest.version,
       admission: [mirrorReadOnly((namespace) => made.mirror?.hasPods(namespace) ?? false)],
+      podLogs: containerLogs(containers, nodeName, logger),
       logger,
       ...(metrics && { metrics: metrics.own, controllerMetrics: metrics.shared.controllers }),
     }),
@@ -99,7 +103,6 @@ async function run(options: StandaloneOptions, stop: AbortController): Promise<v
   await installResources(client, signal);
   await ensureNamespace(client, signal);
 
-  const nodeName = options.nodeName ?? hostname().toLowerCase();
   const mirror = new PodMirror({
     calls: new VerbCalls(server.verbs, mirrorUser, 'rampart-mirror'),
     registry: server.registry,
@@ -107,7 +110,6 @@ async function run(options: StandaloneOptions, stop: AbortController): Promise<v
     logger,
   });
   made.mirror = mirror;
-  const containers = new NodeRuntime({ socketPath: options.criSocket, logger });
   stack.use(new MachinePods(containers, (state) => mirror.tell(state)));
   say(`serving ${server.url ?? ''}; try: kubectl --kubeconfig ${kubeconfig} get pods -A`);
   await runParts(stop, logger, {
