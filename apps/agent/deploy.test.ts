@@ -1,23 +1,27 @@
 // deploy/ as a user applies it, and what its roles allow held against what the agent and the operator ask for.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
-import { parseAllDocuments } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 
+import { issueAuthority, issueServerCertificate } from '../../shared/apiserver/access/certificate.ts';
 import { apiErrors } from '../../shared/apiserver/resources/api-error.ts';
 import { type ApiServer, startApiServer } from '../../shared/apiserver/server.ts';
 import type { ResourceRequest } from '../../shared/apiserver/verbs/request.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { isNotFound } from '../../shared/kube/client-errors.ts';
+import { events } from '../../shared/kube/event-object.ts';
 import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';
 import { createLogger } from '../../shared/observe/log.ts';
 import { sensorSkip, testMode } from '../../shared/sensor/sensor.fixture.ts';
 import { kiveDataType, type KivePolicy, kivePolicyType } from '../../systems/file-access/api.ts';
 import type { ContainerSource, SourceContainer } from '../../systems/file-access/container-source.ts';
+import { Receiver } from '../../systems/file-access/delivery/receiver.fixture.ts';
+import { secretType } from '../../systems/file-access/secret-credentials.ts';
 import { clusterAccess } from '../cluster.ts';
 import { runClusterGuards } from '../operator/guards.ts';
 import { runNodeGuards } from './guards.ts';
@@ -81,6 +85,8 @@ class Cluster implements AsyncDisposable {
   readonly directory: string;
   readonly server: ApiServer;
   readonly used = new Map<string, Set<string>>();
+  /** Of the agent, besides what its roles allow. */
+  readonly granted = new Set<string>();
   readonly refused: string[] = [];
   readonly #stack: AsyncDisposableStack;
 
@@ -93,7 +99,9 @@ class Cluster implements AsyncDisposable {
       const allowed = rights.get(who);
       if (allowed === undefined) return handle(request);
       const wanted = wantedFor(request);
-      const right = wanted.find((one) => allowed.has(one));
+      const right = wanted.find(
+        (one) => allowed.has(one) || (who === 'rampart-agent' && this.granted.has(one)),
+      );
       if (right === undefined) {
         this.refused.push(`${who}: ${wanted.at(-1)} (${request.namespace}/${request.name})`);
         throw apiErrors.forbidden(request.resource, request.name, 'its role does not allow it');
@@ -201,6 +209,23 @@ suite('deploy/', () => {
       get: (id) => (id === container.id ? container : undefined),
       subscribe: () => ({ [Symbol.dispose]: () => undefined }),
     };
+    const validity = { now: new Date(), days: 2 };
+    const authority = issueAuthority('receivers', validity);
+    await using receiver = await Receiver.start({
+      tls: issueServerCertificate(authority, ['127.0.0.1'], validity),
+    });
+    const callback = receiver.url('/').replace('http:', 'https:');
+    const tokens = (): (string | undefined)[] =>
+      receiver.received.map(({ headers }) => headers.authorization);
+    for (const where of ['default', namespace]) {
+      const data = Object.entries({ token: `of-${where}`, 'ca.crt': authority.cert }).map(
+        ([key, text]) => [key, Buffer.from(text).toString('base64')] as const,
+      );
+      await client.create(secretType, {
+        metadata: { namespace: where, name: 'receiver' },
+        data: Object.fromEntries(data),
+      });
+    }
     const stop = new AbortController();
     const common = { signal: stop.signal, logger: createLogger({ level: 'silent' }), metrics: undefined };
     const running = Promise.all([
@@ -211,7 +236,7 @@ suite('deploy/', () => {
         nodeName: 'here',
         containers,
         spoolDirectory: join(cluster.directory, 'spool'),
-        allowCallbacks: [],
+        allowCallbacks: ['127.0.0.1'],
         sensorMode: testMode(),
         sink: () => undefined,
         onState: () => undefined,
@@ -223,20 +248,50 @@ suite('deploy/', () => {
         (await client.list(kiveDataType, { namespace })).items.length === count;
       await client.create(kivePolicyType, {
         metadata: target,
-        spec: { traps: [{ path: '/secret', matchAny: [{ pod: 'web' }] }] },
+        spec: {
+          traps: [{ path: '/secret', matchAny: [{ pod: 'web' }], callback, callbackSecret: 'receiver' }],
+        },
       });
       await until('KiveData', () => data(1));
       const isReady = ({ status: is }: KivePolicy): boolean =>
         is?.conditions?.some(({ type, status: value }) => type === 'Ready' && value === 'True') === true;
       await until('the policy to be ready', async () => isReady(await client.get(kivePolicyType, target)));
-      const events: ResourceType = {
-        group: 'events.k8s.io',
-        version: 'v1',
-        plural: 'events',
-        kind: 'Event',
-        namespaced: true,
-      };
       await until('an event', async () => (await client.list(events)).items.length > 0);
+
+      // Its own namespace has not given the agent the right to read its Secrets: alerts wait, and it is said.
+      const told = async (): Promise<boolean> => {
+        spawnSync('cat', [join(root, 'secret')]);
+        const { items } = await client.list(events);
+        return items.some(({ note = '' }) => /default\/receiver may not be read by the agent/.test(note));
+      };
+      await until('an event about the right that is missing', told);
+      assert.ok(cluster.refused.includes(withoutBinding));
+      assert.deepEqual(tokens(), []);
+      // As the guide has it.
+      const guide = readFileSync(join(deploy, 'README.md'), 'utf8');
+      const binding = parse(/```yaml\n(apiVersion: rbac[^]*?)```/.exec(guide)?.[1] ?? '') as RoleBinding;
+      assert.equal(binding.kind, 'RoleBinding');
+      assert.deepEqual(binding.subjects, [{ kind: 'ServiceAccount', name: 'rampart-agent', namespace }]);
+      await client.create(roleBindings, {
+        ...binding,
+        metadata: { ...binding.metadata, namespace: 'default' },
+      });
+      for (const right of rightsOf(binding.roleRef.name)) cluster.granted.add(`${right} in default`);
+      await until('the alerts that waited', async () => tokens().length > 0);
+      assert.ok(tokens().every((token) => token === 'Bearer of-default'));
+      // In the namespace of the agent it may.
+      const own = { namespace, name: 'own' };
+      await client.create(kivePolicyType, {
+        metadata: own,
+        spec: {
+          traps: [{ path: '/secret', matchAny: [{ pod: 'web' }], callback, callbackSecret: 'receiver' }],
+        },
+      });
+      await until('an alert with the token of the namespace of the agent', async () => {
+        spawnSync('cat', [join(root, 'secret')]);
+        return tokens().includes('Bearer of-kivebpf-system');
+      });
+      await client.delete(kivePolicyType, own);
       await client.delete(kivePolicyType, target);
       await until('the policy to go', () =>
         client.get(kivePolicyType, target).then(
@@ -251,7 +306,9 @@ suite('deploy/', () => {
     }
     // Without the right to create namespaces the operator goes on where it is there.
     assert.deepEqual(
-      cluster.refused.filter((one) => !one.startsWith('rampart-operator: create namespaces')),
+      cluster.refused.filter(
+        (one) => one !== withoutBinding && !one.startsWith('rampart-operator: create namespaces'),
+      ),
       [],
     );
     const unused = ['rampart-agent', 'rampart-operator'].flatMap((who) =>
@@ -263,6 +320,20 @@ suite('deploy/', () => {
     assert.deepEqual(surplus, []);
   });
 });
+
+const withoutBinding = 'rampart-agent: get secrets. (default/receiver)';
+
+const roleBindings: ResourceType<RoleBinding> = {
+  group: 'rbac.authorization.k8s.io',
+  version: 'v1',
+  plural: 'rolebindings',
+  kind: 'RoleBinding',
+  namespaced: true,
+};
+interface RoleBinding extends KubeObject {
+  readonly roleRef: { readonly name: string };
+  readonly subjects: readonly unknown[];
+}
 
 interface Container {
   readonly securityContext: {
