@@ -14,6 +14,7 @@ import { doctorCommand } from './doctor/command.ts';
 import { describeFailure, isBrokenPipe } from './failure.ts';
 import { operatorCommand } from './operator/command.ts';
 import { standaloneCommand } from './standalone/command.ts';
+import { statusCommand } from './status/command.ts';
 import { watchCommand } from './watch/command.ts';
 
 const program = new Command('rampart')
@@ -24,12 +25,14 @@ const program = new Command('rampart')
     '\nExamples:\n' +
       '  rampart watch /etc/shadow    tell who touches this file, until Ctrl-C\n' +
       '  rampart doctor               say what this kernel allows\n' +
+      '  rampart status               say what is guarded, and why something is not\n' +
       '  rampart alerts -f            the alerts of the agents, as they come\n' +
       '  rampart watch --help         more examples, and all options of one command\n',
   )
   .addCommand(watchCommand())
   .addCommand(doctorCommand())
   .addCommand(standaloneCommand())
+  .addCommand(statusCommand())
   .addCommand(alertsCommand())
   .addCommand(agentCommand())
   .addCommand(operatorCommand())

@@ -1,0 +1,272 @@
+/**
+ * From what the API has to what is guarded and why something is not. No I/O, no clock.
+ *
+ * @module
+ */
+import { isDeleting } from '../../shared/kube/finalizers.ts';
+import type { KivePolicy } from '../../systems/file-access/api.ts';
+import { clusterLease } from '../../systems/file-access/cluster.ts';
+import { type CompiledPolicy, compilePolicy, TrapIndex } from '../../systems/file-access/matching.ts';
+import { statusOf } from '../../systems/file-access/policy-status.ts';
+import type { PolicyNodeStatus } from '../../systems/file-access/policy-status-schema.ts';
+import { describeProblem, validatePolicy } from '../../systems/file-access/validation.ts';
+import type { HolderReport, NodeReport, PolicyProblemReport, PolicyReport, StatusReport } from './report.ts';
+import type { LeaseView, Snapshot } from './snapshot.ts';
+
+const nobody: HolderReport = { state: 'free', holder: null, renewedSecondsAgo: null };
+const unknown: HolderReport = { ...nobody, state: 'unknown' };
+
+export function examine(snapshot: Snapshot): StatusReport {
+  const kernels = kernelsOf(snapshot);
+  const loaderOf = (node: string): HolderReport => holder(snapshot, kernels.get(node));
+  const compiled = snapshot.policies.map((policy) => ({ policy, compiled: compilePolicy(policy) }));
+  const matching = matchingContainers(snapshot, compiled);
+  const policies = compiled
+    .map((one) => policyReport(one, snapshot, matching.get(one.compiled.key), loaderOf))
+    .toSorted((a, b) => compare(a.namespace, b.namespace) || compare(a.name, b.name));
+  return {
+    schema: 'rampart.dev/status/v1',
+    server: snapshot.server,
+    time: new Date(snapshot.timeMs).toISOString(),
+    guarded: policies.every(({ guarded }) => guarded),
+    policies,
+    nodes: nodeReports(snapshot, policies, [...matching.values()], kernels, loaderOf),
+    operator: holder(snapshot, clusterLease),
+    kiveData: {
+      total: snapshot.data?.length ?? null,
+      orphans: orphans(snapshot),
+    },
+    notRead: snapshot.notRead,
+  };
+}
+
+/** By policy and node: how many running containers a trap is for, as far as pods may be read. */
+function matchingContainers(
+  { pods }: Snapshot,
+  policies: readonly { readonly compiled: CompiledPolicy }[],
+): ReadonlyMap<string, ReadonlyMap<string, number>> {
+  const index = new TrapIndex();
+  for (const { compiled } of policies) index.set(compiled);
+  const found = new Map<string, Map<string, number>>();
+  for (const { view, nodeName, containers } of pods ?? []) {
+    const traps = index.forPod(view);
+    for (const container of containers) {
+      const keys = new Set(traps.for(container).map((trap) => `${trap.policyNamespace}/${trap.policyName}`));
+      for (const key of keys) {
+        const nodes = found.get(key) ?? new Map<string, number>();
+        found.set(key, nodes.set(nodeName, (nodes.get(nodeName) ?? 0) + 1));
+      }
+    }
+  }
+  return found;
+}
+
+function policyReport(
+  { policy, compiled }: { readonly policy: KivePolicy; readonly compiled: CompiledPolicy },
+  { data }: Snapshot,
+  matching: ReadonlyMap<string, number> = new Map(),
+  loaderOf: (node: string) => HolderReport,
+): PolicyReport {
+  const { namespace = '', name = '', generation = 0 } = policy.metadata;
+  const status = statusOf(policy);
+  const parts = (status.nodes ?? []).toSorted((a, b) => compare(a.name, b.name));
+  const condition = status.conditions?.find(({ type }) => type === 'Ready');
+  const ready = condition && {
+    status: condition.status,
+    reason: condition.reason,
+    message: condition.message,
+    isCurrent: (condition.observedGeneration ?? 0) >= generation,
+  };
+  const deleting = isDeleting(policy);
+  const problems = deleting ? [] : problemsOf(policy, parts, matching, loaderOf);
+  if (!deleting && problems.length === 0 && ready?.isCurrent === true && ready.status === 'False') {
+    problems.push({ kind: 'not-ready', message: `${ready.reason}: ${ready.message}` });
+  }
+  const sum = (read: (part: PolicyNodeStatus) => number): number =>
+    parts.reduce((all, part) => all + read(part), 0);
+  return {
+    namespace,
+    name,
+    guarded: problems.length === 0,
+    deleting,
+    ready: ready ?? null,
+    traps: policy.spec.traps.length,
+    containers: sum((part) => part.matchedContainers),
+    files: sum((part) => part.watchedFiles),
+    kiveData: data?.filter((one) => one.policy === compiled.key).length ?? null,
+    lastAlertTime: latest([status.lastAlertTime, ...parts.map((part) => part.lastAlertTime)]),
+    problems,
+    nodes: parts.map((part) => ({
+      name: part.name,
+      containers: part.matchedContainers,
+      files: part.watchedFiles,
+      problemCount: part.problemCount,
+      isCurrent: isCurrent(part, generation),
+      lastAlertTime: part.lastAlertTime ?? null,
+    })),
+  };
+}
+
+function problemsOf(
+  policy: KivePolicy,
+  parts: readonly PolicyNodeStatus[],
+  matching: ReadonlyMap<string, number>,
+  loaderOf: (node: string) => HolderReport,
+): PolicyProblemReport[] {
+  const problems: PolicyProblemReport[] = [];
+  const { traps } = policy.spec;
+  for (const [trap, faults] of validatePolicy(policy)) {
+    for (const fault of faults) {
+      const path = traps[trap]?.path;
+      problems.push({
+        kind: 'trap-refused',
+        message: describeProblem(fault).replace(/\.?$/, '.'),
+        trap,
+        ...(path !== undefined && { path }),
+      });
+    }
+  }
+  const generation = policy.metadata.generation ?? 0;
+  for (const part of parts) problems.push(...partProblems(part, generation));
+  const heard = new Set(parts.map(({ name }) => name));
+  for (const [node, containers] of [...matching].toSorted(([a], [b]) => compare(a, b))) {
+    if (heard.has(node)) continue;
+    const what = containers === 1 ? '1 container matches' : `${containers} containers match`;
+    problems.push({
+      kind: 'node-silent',
+      node,
+      message: `${what} there, and no agent has said a word of it.`,
+    });
+  }
+  const nodes = new Set([
+    ...parts.filter((part) => part.matchedContainers > 0).map(({ name }) => name),
+    ...matching.keys(),
+  ]);
+  for (const node of [...nodes].toSorted(compare)) {
+    const why = noLoader(loaderOf(node));
+    if (why !== undefined) problems.push({ kind: 'no-loader', node, message: why });
+  }
+  const matched = parts.reduce((all, part) => all + part.matchedContainers, 0);
+  // Where all traps are refused, none of them matches anything.
+  const works = validatePolicy(policy).size < traps.length;
+  if (matched === 0 && matching.size === 0 && works) {
+    problems.push({ kind: 'no-match', message: 'No running container matches.' });
+  }
+  return problems;
+}
+
+function partProblems(part: PolicyNodeStatus, generation: number): PolicyProblemReport[] {
+  const node = part.name;
+  const problems: PolicyProblemReport[] = (part.problems ?? []).map(({ trap, path, container, message }) => ({
+    kind: 'file-missing',
+    node,
+    container,
+    path,
+    trap,
+    message,
+  }));
+  const more = part.problemCount - problems.length;
+  if (more > 0) {
+    const files = more === 1 ? '1 more file is' : `${more} more files are`;
+    problems.push({
+      kind: 'file-missing',
+      node,
+      message: `${files} not watched; the log of its agent says which.`,
+    });
+  }
+  if (!isCurrent(part, generation)) {
+    problems.push({
+      kind: 'node-behind',
+      node,
+      message: 'What its agent says is of an older version of the policy.',
+    });
+  }
+  return problems;
+}
+
+function isCurrent(part: PolicyNodeStatus, generation: number): boolean {
+  return part.observedGeneration === undefined || part.observedGeneration >= generation;
+}
+
+function noLoader({ state, holder: who, renewedSecondsAgo }: HolderReport): string | undefined {
+  if (state === 'free') return 'No agent alerts on its kernel: nobody holds the lease.';
+  if (state !== 'stale') return undefined;
+  return (
+    `No agent alerts on its kernel, as it seems: ${who ?? ''} has not renewed the lease` +
+    `${renewedSecondsAgo === null ? '' : ` for ${Math.round(renewedSecondsAgo)} s`}.`
+  );
+}
+
+/** The kernel of each node that anything is known of. */
+function kernelsOf({ nodes, data, leases }: Snapshot): ReadonlyMap<string, string> {
+  const kernels = new Map<string, string>();
+  // Least sure first: agents call themselves by their node's name and more.
+  for (const { name, holder: who } of leases ?? []) {
+    if (name !== clusterLease && who.includes('_')) kernels.set(who.slice(0, who.lastIndexOf('_')), name);
+  }
+  for (const { nodeName, kernel } of data ?? []) if (nodeName !== '') kernels.set(nodeName, kernel);
+  for (const { name, kernel } of nodes ?? []) if (kernel !== undefined) kernels.set(name, kernel);
+  return kernels;
+}
+
+function holder({ leases, timeMs }: Snapshot, name: string | undefined): HolderReport {
+  if (leases === undefined) return unknown;
+  const lease: LeaseView | undefined = leases.find((one) => one.name === name);
+  if (lease === undefined) return nobody;
+  const renewedSecondsAgo =
+    lease.renewedMs === undefined ? null : Math.round((timeMs - lease.renewedMs) / 100) / 10;
+  if (lease.holder === '') return { ...nobody, renewedSecondsAgo };
+  return { state: lease.isRenewed ? 'held' : 'stale', holder: lease.holder, renewedSecondsAgo };
+}
+
+function nodeReports(
+  snapshot: Snapshot,
+  policies: readonly PolicyReport[],
+  matching: readonly ReadonlyMap<string, number>[],
+  kernels: ReadonlyMap<string, string>,
+  loaderOf: (node: string) => HolderReport,
+): NodeReport[] {
+  const names = new Set<string>([
+    ...policies.flatMap(({ nodes }) => nodes.map(({ name }) => name)),
+    ...matching.flatMap((nodes) => [...nodes.keys()]),
+    ...(snapshot.data ?? []).map(({ nodeName }) => nodeName),
+    ...(snapshot.agentPods ?? []).map(({ nodeName }) => nodeName),
+    ...kernels.keys(),
+  ]);
+  names.delete('');
+  return [...names].toSorted(compare).map((name) => {
+    const pod = snapshot.agentPods?.find(({ nodeName }) => nodeName === name);
+    const loader = loaderOf(name);
+    const isLoader = loader.state === 'held' && (loader.holder ?? '').startsWith(`${name}_`);
+    const parts = policies.flatMap(({ nodes }) => nodes.filter((part) => part.name === name));
+    return {
+      name,
+      kernel: kernels.get(name) ?? null,
+      agent: isLoader || pod?.ready === true ? 'running' : 'not-seen',
+      agentPod: pod === undefined ? null : { name: pod.name, ready: pod.ready },
+      loader,
+      containers: parts.reduce((all, part) => all + part.containers, 0),
+      files: parts.reduce((all, part) => all + part.files, 0),
+    };
+  });
+}
+
+function orphans({ data, policies, isAll }: Snapshot): number | null {
+  if (data === undefined || !isAll) return null;
+  const known = new Set(policies.map(({ metadata }) => `${metadata.namespace ?? ''}/${metadata.name ?? ''}`));
+  return data.filter(({ policy }) => !known.has(policy)).length;
+}
+
+/** In UTC and whole seconds, so that the later one is the greater text. */
+function latest(times: readonly (string | undefined)[]): string | null {
+  return (
+    times
+      .filter((time) => time !== undefined)
+      .toSorted(compare)
+      .at(-1) ?? null
+  );
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

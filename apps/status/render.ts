@@ -1,0 +1,191 @@
+/**
+ * The report for people.
+ *
+ * @module
+ */
+import { printable } from '../../shared/observe/printable.ts';
+import { type Cell, indentText, paint, renderTable, type Row } from '../../shared/observe/table.ts';
+import type { HolderReport, NodeReport, PolicyProblemReport, PolicyReport, StatusReport } from './report.ts';
+
+export interface RenderOptions {
+  /** Where sentences wrap. */
+  readonly widthColumns: number;
+  readonly colour: boolean;
+}
+
+const INDENT = 4;
+/** Of more nodes only those are shown that something is the matter with. */
+const MANY_NODES = 20;
+
+/** The report, ending with a newline. */
+export function renderStatus(report: StatusReport, options: RenderOptions): string {
+  const nowMs = Date.parse(report.time);
+  return `${[
+    headline(report, options),
+    policyTable(report, nowMs, options),
+    nodeTable(report, options),
+    foot(report, options),
+  ]
+    .filter((part) => part !== '')
+    .join('\n\n')}\n`;
+}
+
+function headline(
+  { policies, guarded, server }: StatusReport,
+  { widthColumns, colour }: RenderOptions,
+): string {
+  const failing = policies.filter((policy) => !policy.guarded).length;
+  const all = policies.length;
+  const text =
+    all === 0
+      ? 'There is no policy: nothing is guarded, and nothing is asked for.'
+      : failing === 0
+        ? `${all === 1 ? 'The policy guards' : `All ${all} policies guard`} what ${all === 1 ? 'it asks' : 'they ask'} for.`
+        : `${failing} of ${all} ${all === 1 ? 'policies' : 'policies'} ${failing === 1 ? 'does' : 'do'} not guard all that ${failing === 1 ? 'it asks' : 'they ask'} for.`;
+  const line = paint(all === 0 ? 'yellow' : guarded ? 'green' : 'red', text, colour);
+  // On a line of its own where both do not fit.
+  return text.length + 2 + server.length <= widthColumns
+    ? `${line}  ${paint('dim', server, colour)}`
+    : `${line}\n${paint('dim', server, colour)}`;
+}
+
+function policyTable({ policies }: StatusReport, nowMs: number, options: RenderOptions): string {
+  if (policies.length === 0) return '';
+  const rows = policies.map((policy): Row => ({
+    cells: [
+      `${policy.namespace}/${policy.name}`,
+      String(policy.traps),
+      String(policy.containers),
+      String(policy.files),
+      policy.lastAlertTime === null ? '-' : agoText(nowMs - Date.parse(policy.lastAlertTime)),
+      readiness(policy),
+    ],
+  }));
+  const head = ['POLICY', 'TRAPS', 'CONTAINERS', 'FILES', 'LAST ALERT', 'GUARDED'];
+  const [title = '', ...lines] = renderTable(rows, { head, ...options }).split('\n');
+  const out = [title];
+  lines.forEach((line, index) => {
+    out.push(line);
+    for (const problem of policies[index]?.problems ?? []) {
+      out.push(indentText(problemText(problem), INDENT, options.widthColumns));
+    }
+  });
+  return out.join('\n');
+}
+
+function readiness({ guarded, deleting, ready }: PolicyReport): Cell {
+  if (deleting) return { text: 'deleting', style: 'yellow' };
+  if (!guarded) return { text: 'no', style: 'red' };
+  // The operator has not said so yet, or not of this version.
+  if (ready?.isCurrent !== true) return { text: 'yes, unconfirmed', style: 'yellow' };
+  return { text: 'yes', style: 'green' };
+}
+
+function problemText({ kind, message, node, container, path }: PolicyProblemReport): string {
+  const where = node === undefined ? '' : `node ${node}: `;
+  if (kind === 'file-missing' && path !== undefined) {
+    return printable(`${where}${path} in ${container ?? ''}: ${message}`);
+  }
+  return printable(`${where}${message}`);
+}
+
+function nodeTable({ nodes, policies }: StatusReport, options: RenderOptions): string {
+  if (nodes.length === 0) return '';
+  const named = new Set(policies.flatMap(({ problems }) => problems.map(({ node }) => node)));
+  const shown =
+    nodes.length <= MANY_NODES ? nodes : nodes.filter((node) => named.has(node.name) || isDoubtful(node));
+  const hidden = nodes.length - shown.length;
+  const rest =
+    hidden === 0
+      ? ''
+      : `${shown.length > 0 ? '\n' : ''}${hidden} ${shown.length > 0 ? 'more ' : ''}nodes: nothing is the matter with them`;
+  if (shown.length === 0) return rest;
+  const rows = shown.map((node): Row => ({
+    cells: [
+      node.name,
+      agentCell(node),
+      loaderCell(node),
+      node.kernel?.slice(0, 8) ?? '-',
+      String(node.containers),
+      String(node.files),
+    ],
+  }));
+  return (
+    renderTable(rows, {
+      head: ['NODE', 'AGENT', 'ALERTED BY', 'KERNEL', 'CONTAINERS', 'FILES'],
+      ...options,
+    }) + rest
+  );
+}
+
+function isDoubtful({ agent, loader }: NodeReport): boolean {
+  return agent !== 'running' || loader.state === 'stale' || loader.state === 'free';
+}
+
+function agentCell({ agent, agentPod }: NodeReport): Cell {
+  if (agent === 'running') return { text: 'running', style: 'green' };
+  if (agentPod !== null) return { text: 'not ready', style: 'red' };
+  return { text: 'not seen', style: 'yellow' };
+}
+
+/** Who alerts there: mostly the agent of the node itself. */
+function loaderCell({ name, loader }: NodeReport): Cell {
+  const renewed = loader.renewedSecondsAgo === null ? '' : `, ${agoText(loader.renewedSecondsAgo * 1000)}`;
+  if (loader.state === 'unknown') return 'not known';
+  if (loader.state === 'free') return { text: 'nobody', style: 'red' };
+  const who = nodeOfHolder(loader.holder ?? '');
+  const text = `${who === name ? 'itself' : who}${renewed}`;
+  return loader.state === 'held' ? text : { text: `nobody? ${text}`, style: 'red' };
+}
+
+function foot({ operator, kiveData, notRead }: StatusReport, options: RenderOptions): string {
+  const { widthColumns, colour } = options;
+  const lines = [`Operator: ${operatorText(operator)}`];
+  if (kiveData.total !== null) {
+    const of =
+      kiveData.orphans === null || kiveData.orphans === 0
+        ? ''
+        : `, ${kiveData.orphans} of policies that are gone`;
+    lines.push(`KiveData: ${kiveData.total}${of}`);
+  }
+  for (const { resource, why } of notRead) lines.push(`Not read: ${resource}. ${printable(why)}`);
+  return lines
+    .map((line, index) => {
+      const [first = '', ...more] = indentText(line, 0, widthColumns).split('\n');
+      const doubtful =
+        index === 0 ? operator.state !== 'held' && operator.state !== 'unknown' : line.startsWith('Not read');
+      const text = [first, ...more.map((one) => ' '.repeat(INDENT) + one)].join('\n');
+      return doubtful ? paint('yellow', text, colour) : text;
+    })
+    .join('\n');
+}
+
+function operatorText({ state, holder, renewedSecondsAgo }: HolderReport): string {
+  const renewed = renewedSecondsAgo === null ? '' : `, ${agoText(renewedSecondsAgo * 1000)}`;
+  const still = 'What is guarded stays so; conditions and the clean-up after pods stand still.';
+  switch (state) {
+    case 'held':
+      return `${nodeOfHolder(holder ?? '')}${renewed}`;
+    case 'stale':
+      return `none, as it seems: ${nodeOfHolder(holder ?? '')} has not renewed its lease${renewed.replace(/^, (.*) ago$/, ' for $1')}. ${still}`;
+    case 'free':
+      return `none. ${still}`;
+    case 'unknown':
+      return 'not known';
+  }
+}
+
+/** Holders are a node's or host's name and a random part, which tells nobody anything. */
+function nodeOfHolder(holder: string): string {
+  return printable(holder.replace(/_[0-9a-f-]{36}$/, ''));
+}
+
+/** `3 s ago`, `5 min ago`, `2 h ago`, `4 d ago`. */
+export function agoText(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  if (seconds < 120) return `${seconds} s ago`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 120) return `${minutes} min ago`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h ago` : `${Math.floor(hours / 24)} d ago`;
+}

@@ -1,0 +1,118 @@
+/**
+ * What `rampart status` says, as one object: `--format json`.
+ *
+ * Within `rampart.dev/status/v1` fields keep their names and meanings; new ones, and new kinds of problems, may come.
+ *
+ * @module
+ */
+
+/** All of it. Times are RFC 3339 in UTC. */
+export interface StatusReport {
+  readonly schema: 'rampart.dev/status/v1';
+  /** The API server that was asked. */
+  readonly server: string;
+  /** When. */
+  readonly time: string;
+  /** Whether all policies are: the exit code is 0 then. */
+  readonly guarded: boolean;
+  /** By namespace and name. */
+  readonly policies: readonly PolicyReport[];
+  /** Those with an agent, with a part in a policy, or with containers that match; by name. */
+  readonly nodes: readonly NodeReport[];
+  /** Who looks after all that a cluster needs once. Without it nothing that is guarded is lost, but status and clean-up stand still. */
+  readonly operator: HolderReport;
+  /** `null` where it may not be read. */
+  readonly kiveData: {
+    readonly total: number | null;
+    /** Of policies that are not there any more; `null` also where one namespace was asked for. */
+    readonly orphans: number | null;
+  };
+  /** What this user may not read; what depends on it is `null` or unknown. */
+  readonly notRead: readonly { readonly resource: string; readonly why: string }[];
+}
+
+export interface PolicyReport {
+  readonly namespace: string;
+  readonly name: string;
+  /** No problem is known, and a container matches. */
+  readonly guarded: boolean;
+  /** It is being deleted: nothing is asked for any more. */
+  readonly deleting: boolean;
+  /** The condition of that type; `null` before the operator has looked at it. */
+  readonly ready: {
+    readonly status: string;
+    readonly reason: string;
+    readonly message: string;
+    /** Whether it is about the policy as it is now. */
+    readonly isCurrent: boolean;
+  } | null;
+  readonly traps: number;
+  /** Running containers that a trap is for. */
+  readonly containers: number;
+  readonly files: number;
+  readonly kiveData: number | null;
+  readonly lastAlertTime: string | null;
+  readonly problems: readonly PolicyProblemReport[];
+  readonly nodes: readonly PolicyNodeReport[];
+}
+
+/** What the agent of a node says of a policy. */
+export interface PolicyNodeReport {
+  readonly name: string;
+  readonly containers: number;
+  readonly files: number;
+  readonly problemCount: number;
+  /** Whether it is about the policy as it is now. */
+  readonly isCurrent: boolean;
+  readonly lastAlertTime: string | null;
+}
+
+/**
+ * Why a policy does not guard all that it asks for:
+ *
+ * - `trap-refused`: a trap cannot work; the others do.
+ * - `file-missing`: a file in a container is not watched.
+ * - `no-match`: no running container matches.
+ * - `node-silent`: containers match on a node whose agent has said nothing of the policy.
+ * - `node-behind`: what the agent of a node says is of an older version of the policy.
+ * - `no-loader`: on the node's kernel nobody alerts.
+ * - `not-ready`: the operator says so for another reason.
+ */
+export type ProblemKind =
+  'trap-refused' | 'file-missing' | 'no-match' | 'node-silent' | 'node-behind' | 'no-loader' | 'not-ready';
+
+export interface PolicyProblemReport {
+  readonly kind: ProblemKind;
+  /** A sentence. */
+  readonly message: string;
+  readonly node?: string;
+  /** `namespace/pod/container`. */
+  readonly container?: string;
+  readonly path?: string;
+  /** Which of `spec.traps`. */
+  readonly trap?: number;
+}
+
+export interface NodeReport {
+  readonly name: string;
+  /** Its boot id; `null` where nobody tells. */
+  readonly kernel: string | null;
+  /** `running`: it renews the lease of its kernel, or its pod is ready. `not-seen`: neither is known. */
+  readonly agent: 'running' | 'not-seen';
+  /** As deploy/ labels it; `null` where there is none. */
+  readonly agentPod: { readonly name: string; readonly ready: boolean } | null;
+  /** Who alerts on its kernel. */
+  readonly loader: HolderReport;
+  /** Running containers in which files are watched or asked for, over all policies shown. */
+  readonly containers: number;
+  readonly files: number;
+}
+
+/** Who holds a lease. */
+export interface HolderReport {
+  /** `held`; `stale`: its holder has not renewed it in time; `free`: nobody's; `unknown`: it may not be read. */
+  readonly state: 'held' | 'stale' | 'free' | 'unknown';
+  readonly holder: string | null;
+  /** By this machine's clock; negative where the holder's is ahead. */
+  readonly renewedSecondsAgo: number | null;
+}

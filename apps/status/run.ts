@@ -1,0 +1,77 @@
+/**
+ * `rampart status` at work.
+ *
+ * @module
+ */
+import { join, resolve } from 'node:path';
+
+import { KubeClient } from '../../shared/kube/client.ts';
+import { isNotFound } from '../../shared/kube/client-errors.ts';
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { wantsColour } from '../../shared/observe/table.ts';
+import { clusterAccess } from '../cluster.ts';
+import { describeFailure } from '../failure.ts';
+import { stopSignal } from '../process.ts';
+import type { StatusOptions } from './command.ts';
+import { examine } from './examine.ts';
+import { renderStatus } from './render.ts';
+import type { StatusReport } from './report.ts';
+import { takeSnapshot } from './snapshot.ts';
+
+const DEFAULT_WIDTH = 80;
+const GREATEST_WIDTH = 120;
+
+/** @returns the exit code: 0 all is guarded, 1 something is not, 2 cannot tell, which is said on stderr. */
+export async function runStatus(options: StatusOptions): Promise<0 | 1 | 2> {
+  let report: StatusReport;
+  try {
+    report = await ask(options);
+  } catch (error) {
+    // Also an API that is away: a script has to tell it from what is not guarded.
+    process.stderr.write(describeFailure(error).text);
+    return 2;
+  }
+  const { stdout } = process;
+  stdout.write(
+    options.format === 'json'
+      ? `${JSON.stringify(report)}\n`
+      : renderStatus(report, {
+          widthColumns: Math.min(stdout.columns || DEFAULT_WIDTH, GREATEST_WIDTH),
+          colour: wantsColour(stdout),
+        }),
+  );
+  return report.guarded ? 0 : 1;
+}
+
+async function ask({ kubeconfig, data, namespace }: StatusOptions): Promise<StatusReport> {
+  for (const [name, value] of Object.entries({
+    '--kubeconfig': kubeconfig,
+    '--data': data,
+    '--namespace': namespace,
+  })) {
+    if (value === '')
+      throw new RampartError(errorCodes.INPUT, { what: `${name} is empty`, next: 'Give a value.' });
+  }
+  if (kubeconfig !== undefined && data !== undefined) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: '--kubeconfig and --data together',
+      why: 'each says which API to ask',
+      next: 'Give one of them.',
+    });
+  }
+  const access = clusterAccess(data === undefined ? kubeconfig : join(resolve(data), 'kubeconfig'));
+  using client = new KubeClient(access);
+  const { signal } = stopSignal();
+  const server = access.server.href.replace(/\/$/, '');
+  try {
+    return examine(await takeSnapshot({ client, server, namespace, signal }));
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+    throw new RampartError(errorCodes.NOT_FOUND, {
+      what: `${server} knows no KivePolicy`,
+      why: 'Rampart is not installed there',
+      next: 'kubectl apply -k deploy/ does it, and rampart standalone for itself.',
+      cause: error,
+    });
+  }
+}
