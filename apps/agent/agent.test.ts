@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { suite, test } from 'node:test';
 
+import { issueAuthority, issueServerCertificate } from '../../shared/apiserver/access/certificate.ts';
 import { sensorSkip, testMode } from '../../shared/sensor/sensor.fixture.ts';
 import type { KiveAlert } from '../../systems/file-access/alert.ts';
 import { startLab } from '../../test/lab/lab.ts';
@@ -25,6 +26,11 @@ suite('rampart agent and rampart operator', () => {
   for (const [what, args, pattern] of [
     ['an agent without a node', ['agent'], /name of this node is not known\. Set NODE_NAME/],
     ['an agent without a cluster', ['agent', '--node-name', 'n'], /no Kubernetes API server is named/],
+    [
+      'a Secret for callbacks that is none',
+      ['agent', '--node-name', 'n', '--callback-secret', 'http://a=b/c'],
+      /does not begin with an origin of https/,
+    ],
     ['an operator without a cluster', ['operator'], /no Kubernetes API server is named/],
     [
       'a kubeconfig that is not there',
@@ -49,14 +55,21 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
   test('alerts reach stdout and the callback, with what deploy/ installs and nothing else', async () => {
     using directory = new TemporaryDirectory();
     const posted: KiveAlert[] = [];
-    const receiver = createServer((request, response) => {
-      let body = '';
-      request.setEncoding('utf8').on('data', (part: string) => (body += part));
-      request.on('end', () => {
-        posted.push(JSON.parse(body) as KiveAlert);
-        response.writeHead(202).end();
-      });
-    }).listen(0, '127.0.0.1');
+    const tokens = new Set<string | undefined>();
+    const validity = { now: new Date(), days: 2 };
+    const authority = issueAuthority('receivers', validity);
+    const receiver = createServer(
+      issueServerCertificate(authority, ['127.0.0.1'], validity),
+      (request, response) => {
+        tokens.add(request.headers.authorization);
+        let body = '';
+        request.setEncoding('utf8').on('data', (part: string) => (body += part));
+        request.on('end', () => {
+          posted.push(JSON.parse(body) as KiveAlert);
+          response.writeHead(202).end();
+        });
+      },
+    ).listen(0, '127.0.0.1');
     await once(receiver, 'listening');
     await using stack = new AsyncDisposableStack();
     stack.defer(() => void receiver.close());
@@ -75,6 +88,8 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
       return stdout.trim();
     };
     kubectl(['apply', '-k', deploy]);
+    const secret = ['create', 'secret', 'generic', 'receiver', '--namespace', 'kivebpf-system'];
+    kubectl([...secret, '--from-literal=token=of-the-agent', `--from-literal=ca.crt=${authority.cert}`]);
     const lab = stack.use(await startLab());
     const pod = await lab.runPod({ name: 'nginx-pod', labels: { 'security-level': 'high' } });
     const container = pod.containers.get('nginx');
@@ -108,6 +123,7 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
       [
         ...['agent', '--node-name', 'n1', '--cri-socket', lab.socketPath, '--spool', directory.at('spool')],
         ...['--mode', testMode(), '--metrics', '0', '--allow-callback', '127.0.0.1'],
+        ...['--callback-secret', `https://127.0.0.1:${port}=kivebpf-system/receiver`],
         ...['--alerts-socket', directory.at('alerts.sock')],
       ],
       { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, KUBECONFIG: kubeconfig } },
@@ -123,7 +139,7 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
 
     const trap = {
       path: '/etc/shadow',
-      callback: `http://127.0.0.1:${port}/`,
+      callback: `https://127.0.0.1:${port}/`,
       matchAny: [{ matchLabels: { 'security-level': 'high' } }],
     };
     const policy = { metadata: { name: 'p' }, spec: { traps: [trap] } };
@@ -142,6 +158,7 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
       .slice(0, -1)
       .map((line) => JSON.parse(line) as KiveAlert);
     assert.equal(posted[0]?.node.name, 'n1');
+    assert.deepEqual([...tokens], ['Bearer of-the-agent']);
     assert.equal(posted[0]?.pod.container.id, `containerd://${container.id}`);
     assert.deepEqual(lines[0], posted[0]);
     const url = /metrics on (\S+)\/metrics/.exec(stderr)?.[1] ?? '';

@@ -83,6 +83,11 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
     ['an empty path', ['-f', ''], /--file is empty/],
     ['an empty directory', ['--data', ''], /--data is empty/],
     ['a bad address', ['--listen', 'here'], /"here" is not an address/],
+    [
+      'a Secret for callbacks without a name',
+      ['--callback-secret', 'shop'],
+      /"shop" is not the name of a Secret/,
+    ],
   ] as const) {
     test(`refuses ${what}`, () => {
       const { status, stdout, stderr } = spawnSync(rampart, ['standalone', ...noRuntime, ...args], {
