@@ -107,7 +107,19 @@ export function readErrno(path: TrackedPath, number: number, missing: string, tr
   if (number === constants.errno.ENOENT) return { state: { kind: 'absent', missing }, transient };
   const where = path.root === '/' ? path.path : `${path.path} under ${path.root}`;
   return {
-    state: { kind: 'unusable', error: new SystemCallError(`cannot follow ${where}`, number) },
+    state: {
+      kind: 'unusable',
+      error: new SystemCallError(`cannot follow ${where}`, number, advice.get(number)),
+    },
     transient,
   };
 }
+
+/** Where the words of the errno do not say what it is here. */
+const advice: ReadonlyMap<number, string> = new Map([
+  [
+    constants.errno.ELOOP,
+    'Links that lead to each other are not followed, nor those of procfs to what a process has (/proc/PID/root)',
+  ],
+  [constants.errno.EISDIR, 'Name a file in it'],
+]);
