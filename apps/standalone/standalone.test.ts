@@ -3,7 +3,9 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, rmSync } from 'node:fs';
 import { suite, test } from 'node:test';
 
+import { issueAuthority, issueServerCertificate } from '../../shared/apiserver/access/certificate.ts';
 import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
+import { Receiver } from '../../systems/file-access/delivery/receiver.fixture.ts';
 import { labObstacle } from '../../test/lab/obstacle.ts';
 import { startLab } from '../../test/lab/lab.ts';
 import { rampart, Standalone } from './standalone.fixture.ts';
@@ -104,8 +106,19 @@ suite('rampart standalone with real pods', { skip: sensorSkip || labObstacle() }
   test('mirrors them read-only, and alerts what a policy asks for', async () => {
     await using lab = await startLab();
     await using one = new Standalone();
-    one.write('policy.yaml', policy('secrets', '/etc/shadow'));
-    await one.start('--cri-socket', lab.socketPath, '-f', one.at('policy.yaml'));
+    const validity = { now: new Date(), days: 2 };
+    const authority = issueAuthority('receivers', validity);
+    await using receiver = await Receiver.start({
+      tls: issueServerCertificate(authority, ['127.0.0.1'], validity),
+    });
+    const trap = `/etc/shadow\n      callback: ${receiver.url().replace('http:', 'https:')}\n      callbackSecret: receiver`;
+    const stringData = { token: 'of-a-manifest', 'ca.crt': authority.cert };
+    const secret = { apiVersion: 'v1', kind: 'Secret', metadata: { name: 'receiver' }, stringData };
+    one.write('policy.yaml', `${policy('secrets', trap)}---\n${JSON.stringify(secret)}\n`);
+    await one.start(
+      ...['--cri-socket', lab.socketPath, '-f', one.at('policy.yaml')],
+      ...['--allow-callback', '127.0.0.1'],
+    );
     const pod = await lab.runPod({
       name: 'nginx-pod',
       namespace: 'shop',
@@ -148,6 +161,12 @@ suite('rampart standalone with real pods', { skip: sensorSkip || labObstacle() }
     assert.equal(alert?.pod.name, 'nginx-pod');
     assert.equal(alert?.pod.ip, pod.ip);
     assert.equal(alert?.pod.container.id, `containerd://${container.id}`);
+    for (let tries = 0; receiver.taken.length === 0 && tries < 500; tries++) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    assert.equal(receiver.received[0]?.headers.authorization, 'Bearer of-a-manifest');
+    assert.deepEqual(JSON.parse(receiver.received[0]?.line ?? ''), alert);
+    assert.ok(!one.stderr.includes('of-a-manifest'));
     await lab.removePod(pod);
     await one.kubectlUntil(['get', 'pods', '-A', '-o', 'name'], ({ stdout }) => stdout === '');
     await one.kubectlUntil(['get', 'kivedata', '-A', '-o', 'name'], ({ stdout }) => stdout === '');
