@@ -105,7 +105,7 @@ export async function setUp(
   stack.defer(() => traces.addProcess(standalone.pid, 'rampart'));
   const ready = standalone.saysMode(/ guarding this machine by /);
   await screen.during('rampart loads its programs', ready);
-  screen.answer(standalone.said.filter((line) => line.startsWith('rampart: ')).join('\n'));
+  screen.answer(standalone.said.filter((line) => /^rampart: (kubeconfig|guarding) /.test(line)).join('\n'));
 
   const kubeconfig = join(directory, 'data/kubeconfig');
   screen.command(`export KUBECONFIG=${kubeconfig}`);
