@@ -3,16 +3,12 @@
  *
  * @module
  */
-import {
-  Agent as HttpAgent,
-  type ClientRequest,
-  type IncomingMessage,
-  request as httpRequest,
-} from 'node:http';
+import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { createSecureContext } from 'node:tls';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';
+import { Agent as HttpAgent, request as httpRequest } from '../observe/node-http.ts';
 import type { ClusterAccess } from './cluster-access.ts';
 import type { Credential } from './credentials.ts';
 
@@ -43,7 +39,7 @@ const agentOptions = {
 
 interface Pool {
   readonly certificate: Credential['certificate'];
-  readonly agent: HttpAgent;
+  readonly agent: Agent;
 }
 
 /** Sends requests to one server. The owner disposes it: all connections are closed then. */
@@ -51,7 +47,7 @@ export class Transport implements Disposable {
   readonly #access: ClusterAccess;
   readonly #secure: boolean;
   #pool: Pool | undefined;
-  readonly #retired = new Set<HttpAgent>();
+  readonly #retired = new Set<Agent>();
   #disposed = false;
 
   constructor(access: ClusterAccess) {
@@ -118,7 +114,7 @@ export class Transport implements Disposable {
   }
 
   /** The connections for a client certificate. With a new certificate come new ones. */
-  #agent({ certificate }: Credential): HttpAgent {
+  #agent({ certificate }: Credential): Agent {
     const known = this.#pool;
     if (
       known !== undefined &&
@@ -154,7 +150,7 @@ export class Transport implements Disposable {
   }
 
   /** Closes what is unused; what is in use is closed when its request ends. */
-  #retire(agent: HttpAgent): void {
+  #retire(agent: Agent): void {
     agent.maxFreeSockets = 0;
     for (const sockets of Object.values(agent.freeSockets))
       for (const socket of sockets ?? []) socket.destroy();

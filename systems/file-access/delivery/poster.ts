@@ -3,16 +3,12 @@
  *
  * @module
  */
-import {
-  Agent as HttpAgent,
-  type ClientRequest,
-  type IncomingMessage,
-  request as httpRequest,
-} from 'node:http';
+import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { createSecureContext } from 'node:tls';
 
 import { RampartError } from '../../../shared/observe/errors.ts';
+import { Agent as HttpAgent, request as httpRequest } from '../../../shared/observe/node-http.ts';
 import type { Clock } from '../../../shared/kube/clock.ts';
 import { type AddressRules, withoutBrackets } from './address-rules.ts';
 import { isPrivateWay, parseCallback } from './callback-url.ts';
@@ -82,7 +78,7 @@ export class Poster implements Disposable {
   readonly #callback: string;
   readonly #secret: string;
   readonly #options: PosterOptions;
-  #agent: HttpAgent | undefined;
+  #agent: Agent | undefined;
   #material: Material = {};
 
   /** @param secret As for {@link CredentialsFor}. */
@@ -219,7 +215,7 @@ export class Poster implements Disposable {
   }
 
   /** The connection for these certificates. With new ones comes a new one. */
-  #agentFor(secure: boolean, { ca, cert, key }: Material): HttpAgent {
+  #agentFor(secure: boolean, { ca, cert, key }: Material): Agent {
     const known = this.#material;
     if (this.#agent !== undefined && same(known.ca, ca) && same(known.cert, cert) && same(known.key, key)) {
       return this.#agent;
