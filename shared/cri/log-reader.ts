@@ -4,9 +4,11 @@
  * @module
  */
 import type { FileHandle } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';
+import { FileChanges } from './file-changes.ts';
 import { LogDecoder, type LogTextOptions } from './log-decoder.ts';
 import { openLogFile, successorOf, tailStart } from './log-file.ts';
 
@@ -28,7 +30,8 @@ export interface LogSource {
 }
 
 const READ_BYTES = 64 * 1024;
-const POLL_MS = 100;
+/** A runtime that is in the midst of a rotation. */
+const ROTATION_MS = 100;
 const ASK_MS = 1_000;
 /** How long a line that does not end may hold up the other stream. */
 const SETTLE_MS = 1_000;
@@ -84,21 +87,22 @@ async function* texts(
   // What is written from now on is no part of it: a container that writes without a pause would have no end.
   const endBytes = follow ? Number.POSITIVE_INFINITY : sizeBytes;
   const buffer = Buffer.allocUnsafe(READ_BYTES);
-  let [hasEnded, askedMs, quietMs] = [false, Number.NEGATIVE_INFINITY, 0];
+  using changes = follow ? new FileChanges(dirname(source.path)) : undefined;
+  let [hasEnded, askedMs, quietSinceMs] = [false, Number.NEGATIVE_INFINITY, performance.now()];
   try {
     for (;;) {
       signal.throwIfAborted();
       const bytes = await file.read(buffer, endBytes);
       if (bytes.length > 0) {
-        quietMs = 0;
         decoder.push(bytes);
         const text = decoder.take();
         if (text.length > 0) yield text;
+        quietSinceMs = performance.now();
         continue;
       }
       if (follow && (await file.toNext(decoder))) continue;
-      if (!follow || hasEnded) break;
-      if (decoder.isWaiting && quietMs >= SETTLE_MS) {
+      if (changes === undefined || hasEnded) break;
+      if (decoder.isWaiting && performance.now() - quietSinceMs >= SETTLE_MS) {
         decoder.settle();
         yield decoder.take();
       }
@@ -108,8 +112,7 @@ async function* texts(
         // What it wrote at last is read before the end.
         if (hasEnded) continue;
       }
-      await delay(POLL_MS, undefined, { signal });
-      quietMs += POLL_MS;
+      await changes.next(ASK_MS, signal);
     }
     decoder.endFile();
     const rest = decoder.take();
@@ -162,7 +165,7 @@ class FollowedFile {
     if (this.#next?.path !== next.path) {
       // The runtime makes the new file before it leaves the old one: what it has written there meanwhile comes first.
       this.#next = next;
-      await delay(POLL_MS);
+      await delay(ROTATION_MS);
       return true;
     }
     const file = await openLogFile(next.path).catch((error: unknown) => {

@@ -1,0 +1,68 @@
+/**
+ * Waiting until something happens to a file.
+ *
+ * @module
+ */
+import { type FSWatcher, watch } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** Between two changes that are told: what is written without a pause is read in portions. */
+const PACE_MS = 20;
+const BLIND_POLL_MS = 100;
+
+/**
+ * Tells of changes in the directory of a file by inotify(7). Where the kernel has no more watches to give it is as if
+ * something happened ten times a second.
+ */
+export class FileChanges implements Disposable {
+  readonly #watcher: FSWatcher | undefined;
+  #isBlind = false;
+  #hasChanged = false;
+  #toldMs = Number.NEGATIVE_INFINITY;
+  #wake: (() => void) | undefined;
+
+  constructor(directory: string) {
+    try {
+      this.#watcher = watch(directory, { persistent: false }, () => this.#changed());
+      this.#watcher.on('error', () => {
+        this.#isBlind = true;
+        this.#changed();
+      });
+    } catch {
+      this.#isBlind = true;
+    }
+  }
+
+  /** Until the next change, or one since the last call, but no longer than this. Rejects when it is aborted. */
+  async next(timeoutMs: number, signal: AbortSignal): Promise<void> {
+    if (this.#isBlind) {
+      await delay(Math.min(timeoutMs, BLIND_POLL_MS), undefined, { signal });
+      return;
+    }
+    if (!this.#hasChanged) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#wake = resolve;
+      const timer = setTimeout(resolve, timeoutMs);
+      const onAbort = (): void => resolve();
+      signal.addEventListener('abort', onAbort);
+      if (!signal.aborted) await promise;
+      signal.removeEventListener('abort', onAbort);
+      clearTimeout(timer);
+      this.#wake = undefined;
+    }
+    signal.throwIfAborted();
+    const restMs = this.#toldMs + PACE_MS - performance.now();
+    if (restMs > 0) await delay(restMs, undefined, { signal });
+    this.#toldMs = performance.now();
+    this.#hasChanged = false;
+  }
+
+  [Symbol.dispose](): void {
+    this.#watcher?.close();
+  }
+
+  #changed(): void {
+    this.#hasChanged = true;
+    this.#wake?.();
+  }
+}
