@@ -10,27 +10,37 @@ import { type CompiledPolicy, compilePolicy, TrapIndex } from '../../systems/fil
 import { statusOf } from '../../systems/file-access/policy-status.ts';
 import type { PolicyNodeStatus } from '../../systems/file-access/policy-status-schema.ts';
 import { describeProblem, validatePolicy } from '../../systems/file-access/validation.ts';
-import type { HolderReport, NodeReport, PolicyProblemReport, PolicyReport, StatusReport } from './report.ts';
-import type { LeaseView, Snapshot } from './snapshot.ts';
-
-const nobody: HolderReport = { state: 'free', holder: null, renewedSecondsAgo: null };
-const unknown: HolderReport = { ...nobody, state: 'unknown' };
+import { holder, holderName, kernelsOf, nodeReports } from './nodes.ts';
+import type { HolderReport, PolicyProblemReport, PolicyReport, StatusReport } from './report.ts';
+import type { Snapshot } from './snapshot.ts';
 
 export function examine(snapshot: Snapshot): StatusReport {
   const kernels = kernelsOf(snapshot);
   const loaderOf = (node: string): HolderReport => holder(snapshot, kernels.get(node));
   const compiled = snapshot.policies.map((policy) => ({ policy, compiled: compilePolicy(policy) }));
   const matching = matchingContainers(snapshot, compiled);
+  const dataCounts = countBy(snapshot.data, ({ policy }) => policy);
   const policies = compiled
-    .map((one) => policyReport(one, snapshot, matching.get(one.compiled.key), loaderOf))
+    .map((one) =>
+      policyReport(one, {
+        data: dataCounts && (dataCounts.get(one.compiled.key) ?? 0),
+        matching: matching.get(one.compiled.key) ?? new Map(),
+        loaderOf,
+      }),
+    )
     .toSorted((a, b) => compare(a.namespace, b.namespace) || compare(a.name, b.name));
+  const nodeNames = [
+    ...policies.flatMap(({ nodes }) => nodes.map(({ name }) => name)),
+    ...[...matching.values()].flatMap((nodes) => [...nodes.keys()]),
+  ];
   return {
     schema: 'rampart.dev/status/v1',
     server: snapshot.server,
     time: new Date(snapshot.timeMs).toISOString(),
+    namespace: snapshot.namespace ?? null,
     guarded: policies.every(({ guarded }) => guarded),
     policies,
-    nodes: nodeReports(snapshot, policies, [...matching.values()], kernels, loaderOf),
+    nodes: nodeReports(snapshot, nodeNames, kernels),
     operator: holder(snapshot, clusterLease),
     kiveData: {
       total: snapshot.data?.length ?? null,
@@ -61,11 +71,17 @@ function matchingContainers(
   return found;
 }
 
+/** What is known of a policy besides its object. */
+interface Surroundings {
+  readonly data: number | undefined;
+  /** By node: running containers that a trap is for. */
+  readonly matching: ReadonlyMap<string, number>;
+  readonly loaderOf: (node: string) => HolderReport;
+}
+
 function policyReport(
-  { policy, compiled }: { readonly policy: KivePolicy; readonly compiled: CompiledPolicy },
-  { data }: Snapshot,
-  matching: ReadonlyMap<string, number> = new Map(),
-  loaderOf: (node: string) => HolderReport,
+  { policy }: { readonly policy: KivePolicy },
+  { data, matching, loaderOf }: Surroundings,
 ): PolicyReport {
   const { namespace = '', name = '', generation = 0 } = policy.metadata;
   const status = statusOf(policy);
@@ -93,7 +109,7 @@ function policyReport(
     traps: policy.spec.traps.length,
     containers: sum((part) => part.matchedContainers),
     files: sum((part) => part.watchedFiles),
-    kiveData: data?.filter((one) => one.policy === compiled.key).length ?? null,
+    kiveData: data ?? null,
     lastAlertTime: latest([status.lastAlertTime, ...parts.map((part) => part.lastAlertTime)]),
     problems,
     nodes: parts.map((part) => ({
@@ -188,73 +204,27 @@ function isCurrent(part: PolicyNodeStatus, generation: number): boolean {
   return part.observedGeneration === undefined || part.observedGeneration >= generation;
 }
 
-function noLoader({ state, holder: who, renewedSecondsAgo }: HolderReport): string | undefined {
+function noLoader(loader: HolderReport): string | undefined {
+  const { state, renewedSecondsAgo } = loader;
   if (state === 'free') return 'No agent alerts on its kernel: nobody holds the lease.';
   if (state !== 'stale') return undefined;
   return (
-    `No agent alerts on its kernel, as it seems: ${who ?? ''} has not renewed the lease` +
+    `No agent alerts on its kernel, as it seems: the one of ${holderName(loader)} has not renewed the lease` +
     `${renewedSecondsAgo === null ? '' : ` for ${Math.round(renewedSecondsAgo)} s`}.`
   );
 }
 
-/** The kernel of each node that anything is known of. */
-function kernelsOf({ nodes, data, leases }: Snapshot): ReadonlyMap<string, string> {
-  const kernels = new Map<string, string>();
-  // Least sure first: agents call themselves by their node's name and more.
-  for (const { name, holder: who } of leases ?? []) {
-    if (name !== clusterLease && who.includes('_')) kernels.set(who.slice(0, who.lastIndexOf('_')), name);
-  }
-  for (const { nodeName, kernel } of data ?? []) if (nodeName !== '') kernels.set(nodeName, kernel);
-  for (const { name, kernel } of nodes ?? []) if (kernel !== undefined) kernels.set(name, kernel);
-  return kernels;
-}
-
-function holder({ leases, timeMs }: Snapshot, name: string | undefined): HolderReport {
-  if (leases === undefined) return unknown;
-  const lease: LeaseView | undefined = leases.find((one) => one.name === name);
-  if (lease === undefined) return nobody;
-  const renewedSecondsAgo =
-    lease.renewedMs === undefined ? null : Math.round((timeMs - lease.renewedMs) / 100) / 10;
-  if (lease.holder === '') return { ...nobody, renewedSecondsAgo };
-  return { state: lease.isRenewed ? 'held' : 'stale', holder: lease.holder, renewedSecondsAgo };
-}
-
-function nodeReports(
-  snapshot: Snapshot,
-  policies: readonly PolicyReport[],
-  matching: readonly ReadonlyMap<string, number>[],
-  kernels: ReadonlyMap<string, string>,
-  loaderOf: (node: string) => HolderReport,
-): NodeReport[] {
-  const names = new Set<string>([
-    ...policies.flatMap(({ nodes }) => nodes.map(({ name }) => name)),
-    ...matching.flatMap((nodes) => [...nodes.keys()]),
-    ...(snapshot.data ?? []).map(({ nodeName }) => nodeName),
-    ...(snapshot.agentPods ?? []).map(({ nodeName }) => nodeName),
-    ...kernels.keys(),
-  ]);
-  names.delete('');
-  return [...names].toSorted(compare).map((name) => {
-    const pod = snapshot.agentPods?.find(({ nodeName }) => nodeName === name);
-    const loader = loaderOf(name);
-    const isLoader = loader.state === 'held' && (loader.holder ?? '').startsWith(`${name}_`);
-    const parts = policies.flatMap(({ nodes }) => nodes.filter((part) => part.name === name));
-    return {
-      name,
-      kernel: kernels.get(name) ?? null,
-      agent: isLoader || pod?.ready === true ? 'running' : 'not-seen',
-      agentPod: pod === undefined ? null : { name: pod.name, ready: pod.ready },
-      loader,
-      containers: parts.reduce((all, part) => all + part.containers, 0),
-      files: parts.reduce((all, part) => all + part.files, 0),
-    };
-  });
-}
-
-function orphans({ data, policies, isAll }: Snapshot): number | null {
-  if (data === undefined || !isAll) return null;
+function orphans({ data, policies, namespace }: Snapshot): number | null {
+  if (data === undefined || namespace !== undefined) return null;
   const known = new Set(policies.map(({ metadata }) => `${metadata.namespace ?? ''}/${metadata.name ?? ''}`));
   return data.filter(({ policy }) => !known.has(policy)).length;
+}
+
+function countBy<T>(all: readonly T[] | undefined, key: (one: T) => string): Map<string, number> | undefined {
+  if (all === undefined) return undefined;
+  const counts = new Map<string, number>();
+  for (const one of all) counts.set(key(one), (counts.get(key(one)) ?? 0) + 1);
+  return counts;
 }
 
 /** In UTC and whole seconds, so that the later one is the greater text. */

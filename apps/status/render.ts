@@ -4,7 +4,8 @@
  * @module
  */
 import { printable } from '../../shared/observe/printable.ts';
-import { type Cell, indentText, paint, renderTable, type Row } from '../../shared/observe/table.ts';
+import { type Cell, indentText, paint, renderTable, type Row, wrapText } from '../../shared/observe/table.ts';
+import { holderName } from './nodes.ts';
 import type { HolderReport, NodeReport, PolicyProblemReport, PolicyReport, StatusReport } from './report.ts';
 
 export interface RenderOptions {
@@ -31,17 +32,17 @@ export function renderStatus(report: StatusReport, options: RenderOptions): stri
 }
 
 function headline(
-  { policies, guarded, server }: StatusReport,
+  { policies, guarded, server, namespace }: StatusReport,
   { widthColumns, colour }: RenderOptions,
 ): string {
   const failing = policies.filter((policy) => !policy.guarded).length;
   const all = policies.length;
-  const text =
-    all === 0
-      ? 'There is no policy: nothing is guarded, and nothing is asked for.'
-      : failing === 0
-        ? `${all === 1 ? 'The policy guards' : `All ${all} policies guard`} what ${all === 1 ? 'it asks' : 'they ask'} for.`
-        : `${failing} of ${all} ${all === 1 ? 'policies' : 'policies'} ${failing === 1 ? 'does' : 'do'} not guard all that ${failing === 1 ? 'it asks' : 'they ask'} for.`;
+  const where = namespace === null ? '' : ` in namespace ${namespace}`;
+  let text = `There is no policy${where}: nothing is asked for.`;
+  if (failing > 0) {
+    text = `${failing} of ${all} ${all === 1 ? 'policy' : 'policies'}${where} ${failing === 1 ? 'does' : 'do'} not guard all that is asked for.`;
+  } else if (all === 1) text = `The policy${where} guards all that it asks for.`;
+  else if (all > 1) text = `All ${all} policies${where} guard what they ask for.`;
   const line = paint(all === 0 ? 'yellow' : guarded ? 'green' : 'red', text, colour);
   // On a line of its own where both do not fit.
   return text.length + 2 + server.length <= widthColumns
@@ -66,11 +67,27 @@ function policyTable({ policies }: StatusReport, nowMs: number, options: RenderO
   const out = [title];
   lines.forEach((line, index) => {
     out.push(line);
-    for (const problem of policies[index]?.problems ?? []) {
-      out.push(indentText(problemText(problem), INDENT, options.widthColumns));
-    }
+    const policy = policies[index];
+    if (policy === undefined) return;
+    const texts = [...partTexts(policy, nowMs), ...policy.problems.map(problemText)];
+    out.push(...texts.map((text) => indentText(text, INDENT, options.widthColumns)));
   });
   return out.join('\n');
+}
+
+/** What each node has of it, where there are several. */
+function partTexts({ nodes }: PolicyReport, nowMs: number): string[] {
+  if (nodes.length < 2) return [];
+  const texts = nodes.slice(0, MANY_NODES).map(({ name, containers, files, lastAlertTime }) => {
+    const alert = lastAlertTime === null ? '' : `, last alert ${agoText(nowMs - Date.parse(lastAlertTime))}`;
+    return `node ${name}: ${count(files, 'file')} in ${count(containers, 'container')}${alert}`;
+  });
+  const more = nodes.length - texts.length;
+  return more === 0 ? texts : [...texts, `and ${count(more, 'more node')}`];
+}
+
+function count(number: number, one: string): string {
+  return `${number} ${one}${number === 1 ? '' : 's'}`;
 }
 
 function readiness({ guarded, deleting, ready }: PolicyReport): Cell {
@@ -106,8 +123,8 @@ function nodeTable({ nodes, policies }: StatusReport, options: RenderOptions): s
       agentCell(node),
       loaderCell(node),
       node.kernel?.slice(0, 8) ?? '-',
-      String(node.containers),
-      String(node.files),
+      String(node.containers ?? '-'),
+      String(node.files ?? '-'),
     ],
   }));
   return (
@@ -133,7 +150,7 @@ function loaderCell({ name, loader }: NodeReport): Cell {
   const renewed = loader.renewedSecondsAgo === null ? '' : `, ${agoText(loader.renewedSecondsAgo * 1000)}`;
   if (loader.state === 'unknown') return 'not known';
   if (loader.state === 'free') return { text: 'nobody', style: 'red' };
-  const who = nodeOfHolder(loader.holder ?? '');
+  const who = printable(holderName(loader));
   const text = `${who === name ? 'itself' : who}${renewed}`;
   return loader.state === 'held' ? text : { text: `nobody? ${text}`, style: 'red' };
 }
@@ -151,7 +168,7 @@ function foot({ operator, kiveData, notRead }: StatusReport, options: RenderOpti
   for (const { resource, why } of notRead) lines.push(`Not read: ${resource}. ${printable(why)}`);
   return lines
     .map((line, index) => {
-      const [first = '', ...more] = indentText(line, 0, widthColumns).split('\n');
+      const [first = '', ...more] = wrapText(line, widthColumns - INDENT);
       const doubtful =
         index === 0 ? operator.state !== 'held' && operator.state !== 'unknown' : line.startsWith('Not read');
       const text = [first, ...more.map((one) => ' '.repeat(INDENT) + one)].join('\n');
@@ -160,24 +177,20 @@ function foot({ operator, kiveData, notRead }: StatusReport, options: RenderOpti
     .join('\n');
 }
 
-function operatorText({ state, holder, renewedSecondsAgo }: HolderReport): string {
+function operatorText(report: HolderReport): string {
+  const { state, renewedSecondsAgo } = report;
   const renewed = renewedSecondsAgo === null ? '' : `, ${agoText(renewedSecondsAgo * 1000)}`;
   const still = 'What is guarded stays so; conditions and the clean-up after pods stand still.';
   switch (state) {
     case 'held':
-      return `${nodeOfHolder(holder ?? '')}${renewed}`;
+      return `${printable(holderName(report))}${renewed}`;
     case 'stale':
-      return `none, as it seems: ${nodeOfHolder(holder ?? '')} has not renewed its lease${renewed.replace(/^, (.*) ago$/, ' for $1')}. ${still}`;
+      return `none, as it seems: ${printable(holderName(report))} has not renewed its lease${renewed.replace(/^, (.*) ago$/, ' for $1')}. ${still}`;
     case 'free':
       return `none. ${still}`;
     case 'unknown':
       return 'not known';
   }
-}
-
-/** Holders are a node's or host's name and a random part, which tells nobody anything. */
-function nodeOfHolder(holder: string): string {
-  return printable(holder.replace(/_[0-9a-f-]{36}$/, ''));
 }
 
 /** `3 s ago`, `5 min ago`, `2 h ago`, `4 d ago`. */

@@ -13,11 +13,13 @@ export interface StatusReport {
   readonly server: string;
   /** When. */
   readonly time: string;
+  /** The namespace whose policies these are; `null`: of all. */
+  readonly namespace: string | null;
   /** Whether all policies are: the exit code is 0 then. */
   readonly guarded: boolean;
   /** By namespace and name. */
   readonly policies: readonly PolicyReport[];
-  /** Those with an agent, with a part in a policy, or with containers that match; by name. */
+  /** All that are known; by name. */
   readonly nodes: readonly NodeReport[];
   /** Who looks after all that a cluster needs once. Without it nothing that is guarded is lost, but status and clean-up stand still. */
   readonly operator: HolderReport;
@@ -103,9 +105,9 @@ export interface NodeReport {
   readonly agentPod: { readonly name: string; readonly ready: boolean } | null;
   /** Who alerts on its kernel. */
   readonly loader: HolderReport;
-  /** Running containers in which files are watched or asked for, over all policies shown. */
-  readonly containers: number;
-  readonly files: number;
+  /** Containers with watched files, and these files, of policies of any namespace; `null` where KiveData may not be read. */
+  readonly containers: number | null;
+  readonly files: number | null;
 }
 
 /** Who holds a lease. */

@@ -13,7 +13,7 @@ import {
   type KivePolicy,
   kivePolicyType,
 } from '../../systems/file-access/api.ts';
-import { type Node, nodeType, policyKeyOf } from '../../systems/file-access/caches.ts';
+import { containerIdOf, type Node, nodeType, policyKeyOf } from '../../systems/file-access/caches.ts';
 import { kernelOf, kiveDataNamespace, nodeOf } from '../../systems/file-access/kive-data.ts';
 import type { PodView } from '../../systems/file-access/matching.ts';
 
@@ -44,8 +44,8 @@ export interface LeaseView {
 export interface Snapshot {
   readonly server: string;
   readonly timeMs: number;
-  /** Whether all namespaces were asked for. */
-  readonly isAll: boolean;
+  /** Whose policies these are; `undefined`: all. */
+  readonly namespace: string | undefined;
   readonly policies: readonly KivePolicy[];
   readonly data: readonly DataView[] | undefined;
   readonly leases: readonly LeaseView[] | undefined;
@@ -61,6 +61,8 @@ export interface DataView {
   readonly policy: string;
   readonly nodeName: string;
   readonly kernel: string;
+  /** With its runtime. */
+  readonly container: string;
 }
 
 export interface SnapshotOptions {
@@ -169,7 +171,7 @@ export async function takeSnapshot({
   return {
     server,
     timeMs: Date.now(),
-    isAll: namespace === undefined,
+    namespace,
     policies,
     data,
     leases: leaseViews,
@@ -215,7 +217,12 @@ function leaseView({ metadata, spec }: Lease, isRenewed: boolean): LeaseView {
 }
 
 function dataView(data: KiveData): DataView {
-  return { policy: policyKeyOf(data), nodeName: nodeOf(data), kernel: kernelOf(data) };
+  return {
+    policy: policyKeyOf(data),
+    nodeName: nodeOf(data),
+    kernel: kernelOf(data),
+    container: containerIdOf(data),
+  };
 }
 
 function nodeView({ metadata, status }: Node): { name: string; kernel: string | undefined } {
