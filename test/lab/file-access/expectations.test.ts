@@ -6,10 +6,10 @@ import { after, before, suite, test } from 'node:test';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
 import type { KiveAlert } from '../../../systems/file-access/alert.ts';
 import { kivePolicyType } from '../../../systems/file-access/api.ts';
+import { Receiver } from '../../../systems/file-access/delivery/receiver.fixture.ts';
 import { GuardedLab, summary, until } from '../guarded-lab.fixture.ts';
 import type { LabContainer } from '../lab.ts';
 import { labObstacle } from '../obstacle.ts';
-import { Receiver } from './receiver.fixture.ts';
 
 /** What they wait at most: from a policy and a running pod to KiveData, from an access to its alert. */
 const DATA_MS = 3000;
@@ -218,7 +218,7 @@ suite('what users of Kive expect', { skip: sensorSkip || labObstacle() }, () => 
         traps: [
           {
             path,
-            callback: receiver.url,
+            callback: receiver.url('/handlers/kive?token=of-the-receiver'),
             metadata: { 'koney-deception-policy-name': 'decoys' },
             matchAny: [
               { containerName: 'nginx', matchLabels: { 'demo.koney/honeytoken': 'true' } },
@@ -234,13 +234,11 @@ suite('what users of Kive expect', { skip: sensorSkip || labObstacle() }, () => 
     await guarded.dataCount('koney-tracing-policy-1', 1, DATA_MS);
     const alerts = await guarded.alertsOf(async () => await guarded.sh(container, `cat ${path}`));
     assert.equal(alerts.length, 1);
-    const [body] = await receiver.untilTaken(1, ALERT_MS);
+    await until('the forwarder to answer', () => receiver.taken.length > 0, ALERT_MS);
     const line = guarded.standalone.stdout.split('\n').find((text) => text.includes('koney-demo'));
-    assert.equal(body, line);
-    const [post] = receiver.posts;
     assert.deepEqual(
-      [receiver.posts.length, post?.method, post?.url, post?.headers['content-type'], post?.status],
-      [1, 'POST', '/handlers/kive?token=of-the-receiver', 'application/json', 202],
+      receiver.received.map(({ line: body, path: url, headers }) => [body, url, headers['content-type']]),
+      [[line, '/handlers/kive?token=of-the-receiver', 'application/json']],
     );
     // All that it indexes.
     const { 'custom-metadata': custom, metadata, pod, node, process, timestamp } = alerts[0] as KiveAlert;
