@@ -168,12 +168,10 @@ describe('npm run demo', () => {
     [/^\$ cat secret$/m, 0],
     [/^2\. Pods$/m, 0],
     [/^2\. Pods$/m, 150],
-    [/^2\. Pods$/m, 400],
     [/^\$ rampart standalone/m, 300],
     [/^\$ kubectl apply/m, 0],
     [/^nginx-pod # cat /m, 0],
     [/^\$ kubectl delete/m, 100],
-    [/^ {2}No resources found$/m, 0],
     [/found\nnginx-pod # .*\n {2}no alert$/m, 0],
   ];
   describe(
@@ -229,7 +227,8 @@ describe('npm run demo', () => {
       stderr,
       'rampart: cannot watch files: loading eBPF programs needs root. Run it as root, e.g. with sudo\n',
     );
-    assert.equal(stdout, '');
+    // On a busy machine it takes more than a second to say no.
+    assert.match(stdout, /^( {2}\.\.\. rampart watch loads its programs\n)?$/);
     assert.equal(exitCode, 2);
     const pods = await demo(['--only', 'pods'], asNobody);
     assert.equal(pods.exitCode, 2);

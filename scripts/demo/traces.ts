@@ -32,6 +32,9 @@ export class Traces {
   readonly #labs = new Set<string>();
   readonly #processes = new Map<string, NamedProcess>();
   readonly #namespaces = new Set<string>();
+  /** Who is in them, of ours or not. The kernel uses the number of a namespace again, so the numbers alone tell nothing later. */
+  readonly #residents = new Map<string, NamedProcess & { readonly namespace: string }>();
+  readonly #mounts = new Set<string>();
   readonly #objects = new Map<string, readonly [ObjectKind, number]>();
 
   addDirectory(directory: string): void {
@@ -61,12 +64,30 @@ export class Traces {
     }
   }
 
-  /** Every process that is in a lab now. */
+  /** Looks at every process of the labs, and at all that is in the same namespaces: what is there now is to be gone later. */
   look(): void {
     for (const cgroup of this.#cgroups()) {
       for (const file of globSync(join(cgroup, '**/cgroup.procs'))) {
         for (const pid of readText(file).split('\n').filter(Boolean)) this.addProcess(Number(pid));
       }
+    }
+    this.#lookIntoNamespaces();
+  }
+
+  #lookIntoNamespaces(): void {
+    for (const pid of readdirSync('/proc')
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number)) {
+      for (const kind of namespaceKinds) {
+        const namespace = readLink(`/proc/${pid}/ns/${kind}`);
+        const identity = this.#namespaces.has(namespace) ? processIdentity(pid) : undefined;
+        if (identity === undefined) continue;
+        const name = readText(`/proc/${pid}/comm`).trim();
+        this.#residents.set(`${pid} ${namespace}`, { ...identity, name, namespace });
+      }
+    }
+    for (const line of mountLines()) {
+      if ([...this.#namespaces].some((namespace) => line.includes(namespace))) this.#mounts.add(line);
     }
   }
 
@@ -81,8 +102,8 @@ export class Traces {
   }
 
   /** What is left, in words; nothing is the rule. Waits a little for what the kernel frees later. */
-  async remains(): Promise<readonly string[]> {
-    const endsAtMs = performance.now() + PATIENCE_MS;
+  async remains(patienceMs = PATIENCE_MS): Promise<readonly string[]> {
+    const endsAtMs = performance.now() + patienceMs;
     for (;;) {
       const left = this.#remainsNow();
       if (left.length === 0 || performance.now() > endsAtMs) return left;
@@ -92,9 +113,9 @@ export class Traces {
 
   #remainsNow(): string[] {
     const processes = [...this.#processes.values()].filter((process) => isSameProcess(process));
-    const mounts = readText('/proc/self/mountinfo')
-      .split('\n')
-      .filter((line) => [...this.#directories].some((directory) => line.includes(directory)));
+    const mounts = mountLines().filter((line) =>
+      [...this.#directories].some((directory) => line.includes(directory)),
+    );
     return [
       ...processes.map(({ pid, name }) => `process ${pid} (${name})`),
       ...this.#cgroups(),
@@ -113,22 +134,21 @@ export class Traces {
 
   /** A namespace lasts as long as a process in it, or a mount of it. */
   #namespacesInUse(): string[] {
-    if (this.#namespaces.size === 0) return [];
-    const inUse = new Map<string, string>();
-    for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
-      for (const kind of namespaceKinds) {
-        const namespace = readLink(`/proc/${pid}/ns/${kind}`);
-        // One that has ended and waits for its parent to ask how holds nothing.
-        if (!this.#namespaces.has(namespace) || processIdentity(Number(pid)) === undefined) continue;
-        inUse.set(namespace, `${namespace} of process ${pid} (${readText(`/proc/${pid}/comm`).trim()})`);
-      }
-    }
-    const mounts = readText('/proc/self/mountinfo');
-    for (const namespace of this.#namespaces) {
-      if (mounts.includes(namespace)) inUse.set(namespace, `${namespace}, mounted`);
-    }
-    return [...inUse.values()];
+    const residents = [...this.#residents.values()].filter((resident) => {
+      const kind = resident.namespace.split(':')[0] ?? '';
+      return isSameProcess(resident) && readLink(`/proc/${resident.pid}/ns/${kind}`) === resident.namespace;
+    });
+    return [
+      ...residents.map(({ pid, name, namespace }) => `${namespace} of process ${pid} (${name})`),
+      ...mountLines()
+        .filter((line) => this.#mounts.has(line))
+        .map((line) => `mount ${line.split(' ')[4]}`),
+    ];
   }
+}
+
+function mountLines(): string[] {
+  return readText('/proc/self/mountinfo').split('\n').filter(Boolean);
 }
 
 /** Asks the kernel for the object itself: it may be held without any process, by a pin. */
