@@ -52,4 +52,4 @@ export function metricsOption(served = 'Prometheus metrics'): Option {
 }
 
 /** What the processes serve that guard: see `observe` in process.ts. */
-export const metricsAndHealth = 'Prometheus metrics and /healthz';
+export const metricsAndHealth = 'Prometheus metrics, /healthz and /readyz';

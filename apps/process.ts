@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Health } from '../shared/observe/health.ts';
 import type { Logger } from '../shared/observe/log.ts';
 import { createMetrics, type Metrics, serveMetrics } from '../shared/observe/metrics.ts';
 
@@ -32,15 +33,11 @@ export interface Observed extends AsyncDisposable {
 }
 
 /**
- * Serves /metrics and /healthz at `address`, or nothing without one.
+ * Serves /metrics, /healthz and /readyz at `address`, or nothing without one.
  *
- * @param health why the process is not well, or undefined when it is.
  * @throws {RampartError} `INPUT` for a bad address, `SYSTEM` when it cannot be listened on.
  */
-export async function observe(
-  address: string | undefined,
-  health: () => string | undefined,
-): Promise<Observed> {
+export async function observe(address: string | undefined, health: Health): Promise<Observed> {
   if (address === undefined) return { metrics: undefined, [Symbol.asyncDispose]: async () => undefined };
   const metrics = await createMetrics();
   const server = await serveMetrics({ registry: metrics.registry, address, health });

@@ -162,7 +162,15 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
     assert.equal(posted[0]?.pod.container.id, `containerd://${container.id}`);
     assert.deepEqual(lines[0], posted[0]);
     const url = /metrics on (\S+)\/metrics/.exec(stderr)?.[1] ?? '';
-    assert.equal(await (await fetch(`${url}/healthz`)).text(), 'ok\n');
+    assert.equal(await (await fetch(`${url}/healthz`)).text(), '[+] file-access-node-sensor\nok\n');
+    const readyz = await fetch(`${url}/readyz`);
+    assert.equal(readyz.status, 200);
+    assert.equal(
+      await readyz.text(),
+      '[+] file-access-node\n[+] container-runtime\n[+] file-access-node-kivepolicies\n[+] file-access-node-pods\n' +
+        '[+] file-access-node-kivedata\n[+] file-access-node-containers\n[+] file-access-node-files\n' +
+        '[+] file-access-node-loader\nready\n',
+    );
     assert.match(await (await fetch(`${url}/metrics`)).text(), /^rampart_agent_ready 1$/m);
 
     kubectl(['delete', 'kivepolicy', 'p', '--timeout=60s']);

@@ -6,6 +6,7 @@
 import { join } from 'node:path';
 
 import type { KubeClient } from '../../shared/kube/client.ts';
+import type { Health } from '../../shared/observe/health.ts';
 import type { Logger } from '../../shared/observe/log.ts';
 import type { Metrics } from '../../shared/observe/metrics.ts';
 import type { SensorModeName } from '../../shared/sensor/modes.ts';
@@ -33,6 +34,7 @@ export interface NodeGuardsOptions {
   readonly signal: AbortSignal;
   readonly logger: Logger;
   readonly metrics: { readonly own: Metrics; readonly shared: SharedMetrics } | undefined;
+  readonly health?: Health;
   readonly onState: (state: NodeState) => void;
 }
 
@@ -59,6 +61,7 @@ export async function runNodeGuards(options: NodeGuardsOptions): Promise<void> {
     signal,
     logger,
     onState,
+    ...(options.health && { health: options.health }),
     ...(metrics && { metrics: metrics.shared }),
   });
 }

@@ -76,6 +76,12 @@ export class NodeRuntime implements ContainerSource {
     return { containers: watch.containers.values(), cri, ...this.#runtime };
   }
 
+  /** Why nothing is known of containers, if so. */
+  get problem(): string | undefined {
+    const { state } = this;
+    return 'unavailable' in state ? state.unavailable : undefined;
+  }
+
   /** Calls `listener` after each change of `state`. */
   onState(listener: () => void): Disposable {
     this.#stateListeners.add(listener);

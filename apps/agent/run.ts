@@ -5,6 +5,7 @@
  */
 import { KubeClient } from '../../shared/kube/client.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { Health } from '../../shared/observe/health.ts';
 import { createLogger } from '../../shared/observe/log.ts';
 import { parseCallbackDefaults } from '../../systems/file-access/callback-defaults.ts';
 import { shareMetrics } from '../../systems/file-access/cluster.ts';
@@ -36,8 +37,9 @@ export async function runAgent(options: AgentOptions): Promise<void> {
   sayInLog(logger);
   const stop = stopSignal();
   let state: NodeState | undefined;
-  // Not ready is no reason to be killed: the API or the container runtime may be the ones that are away.
-  await using observed = await observe(options.metrics, () => undefined);
+  const health = new Health();
+  health.ready('file-access-node', () => (state?.ready === true ? undefined : 'it has not begun yet'));
+  await using observed = await observe(options.metrics, health);
   const own = observed.metrics;
   const metrics = own && { own, shared: shareMetrics(own) };
   own?.gauge({ name: 'rampart_agent_ready', help: '1 when what is on the node is known.' }, () =>
@@ -52,6 +54,7 @@ export async function runAgent(options: AgentOptions): Promise<void> {
   await using feed = await openAlertFeed(alertsSocket ?? agentAlertsSocket, alertsSocket !== undefined);
   using client = new KubeClient(access);
   const containers = new NodeRuntime({ socketPath: options.criSocket, logger });
+  health.ready('container-runtime', () => containers.problem);
   const { signal } = stop;
   say(`guarding node ${nodeName} of ${access.server.href}`);
   await runParts(stop, logger, {
@@ -71,6 +74,7 @@ export async function runAgent(options: AgentOptions): Promise<void> {
       signal,
       logger,
       metrics,
+      health,
       onState: (now) => {
         state = now;
       },

@@ -4,6 +4,7 @@
  * @module
  */
 import type { KubeClient } from '../../shared/kube/client.ts';
+import type { Health } from '../../shared/observe/health.ts';
 import type { Logger } from '../../shared/observe/log.ts';
 import { runFileAccessCluster, type SharedMetrics } from '../../systems/file-access/cluster.ts';
 
@@ -12,6 +13,7 @@ export interface ClusterGuardsOptions {
   readonly signal: AbortSignal;
   readonly logger: Logger;
   readonly metrics: SharedMetrics | undefined;
+  readonly health?: Health;
 }
 
 /** Runs until the signal aborts. Of several processes one works at a time. */

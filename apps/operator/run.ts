@@ -4,6 +4,7 @@
  * @module
  */
 import { KubeClient } from '../../shared/kube/client.ts';
+import { Health } from '../../shared/observe/health.ts';
 import { createLogger } from '../../shared/observe/log.ts';
 import { shareMetrics } from '../../systems/file-access/cluster.ts';
 import { clusterAccess } from '../cluster.ts';
@@ -21,12 +22,13 @@ export async function runOperator(options: OperatorOptions): Promise<void> {
   const logger = createLogger();
   sayInLog(logger);
   const stop = stopSignal();
-  await using observed = await observe(options.metrics, () => undefined);
+  const health = new Health();
+  await using observed = await observe(options.metrics, health);
   const metrics = observed.metrics && shareMetrics(observed.metrics);
   using client = new KubeClient(access);
   say(`looking after ${access.server.href}`);
   await runParts(stop, logger, {
-    'what the cluster needs': runClusterGuards({ client, signal: stop.signal, logger, metrics }),
+    'what the cluster needs': runClusterGuards({ client, signal: stop.signal, logger, metrics, health }),
   });
   say('stopping');
 }

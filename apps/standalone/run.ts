@@ -20,10 +20,12 @@ import { nodeFacts } from '../../shared/mirror/node-object.ts';
 import { PodMirror } from '../../shared/mirror/pod-mirror.ts';
 import { mirrorReadOnly } from '../../shared/mirror/read-only.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { Health } from '../../shared/observe/health.ts';
 import { createLogger } from '../../shared/observe/log.ts';
 import { parseCallbackDefaults } from '../../systems/file-access/callback-defaults.ts';
 import { shareMetrics } from '../../systems/file-access/cluster.ts';
 import { kiveDataNamespace } from '../../systems/file-access/kive-data.ts';
+import type { NodeState } from '../../systems/file-access/node.ts';
 import { openAlertFeed, standaloneAlertsSocket } from '../agent/alert-feed.ts';
 import { AlertOutput } from '../agent/alert-output.ts';
 import { runNodeGuards } from '../agent/guards.ts';
@@ -70,7 +72,10 @@ async function run(options: StandaloneOptions, stop: AbortController): Promise<v
   const { signal } = stop;
   await using stack = new AsyncDisposableStack();
   const directory = options.data === undefined ? temporaryDirectory(stack) : resolve(options.data);
-  const observed = stack.use(await observe(options.metrics, () => undefined));
+  let nodeState: NodeState | undefined;
+  const health = new Health();
+  health.ready('file-access-node', () => (nodeState?.ready === true ? undefined : 'it has not begun yet'));
+  const observed = stack.use(await observe(options.metrics, health));
   const own = observed.metrics;
   const metrics = own && { own, shared: shareMetrics(own) };
   const out = stack.use(new AlertOutput(() => stop.abort()));
@@ -81,6 +86,7 @@ async function run(options: StandaloneOptions, stop: AbortController): Promise<v
 
   const nodeName = options.nodeName ?? hostname().toLowerCase();
   const containers = new NodeRuntime({ socketPath: options.criSocket, logger });
+  health.ready('container-runtime', () => containers.problem);
   const made: { mirror?: PodMirror } = {};
   const server = stack.use(
     await startApiServer({
@@ -119,7 +125,7 @@ async function run(options: StandaloneOptions, stop: AbortController): Promise<v
       roots.length === 0
         ? aborted(signal)
         : followManifests({ client, roots, reserved: guardResourceNames(), say, signal }),
-    'what the cluster needs': runClusterGuards({ client, signal, logger, metrics: metrics?.shared }),
+    'what the cluster needs': runClusterGuards({ client, signal, logger, metrics: metrics?.shared, health }),
     'the guard of files': runNodeGuards({
       client,
       nodeName,
@@ -135,7 +141,10 @@ async function run(options: StandaloneOptions, stop: AbortController): Promise<v
       signal,
       logger,
       metrics,
-      onState: ({ ready, isLoader, sensorMode }) => {
+      health,
+      onState: (now) => {
+        nodeState = now;
+        const { ready, isLoader, sensorMode } = now;
         if (ready && isLoader) say(`guarding this machine by ${sensorMode}`);
       },
     }),

@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { connect } from 'node:net';
 import { suite, test } from 'node:test';
 
+import { Health } from './health.ts';
 import { createMetrics, serveMetrics } from './metrics.ts';
 
 suite('createMetrics', () => {
@@ -19,7 +20,7 @@ suite('createMetrics', () => {
     );
     gauge({ name: 'rampart_sensor_targets', help: 'Targets.' }, () => 7);
 
-    const first = await registry.metrics();
+    const first = registry.metrics();
     assert.match(first, /^# TYPE rampart_sensor_records_total counter$/m);
     assert.match(first, /^rampart_sensor_records_total 10$/m);
     assert.match(first, /^rampart_sensor_lost_total\{reason="full"\} 2$/m);
@@ -28,15 +29,34 @@ suite('createMetrics', () => {
 
     records = 12n;
     lost.delete('busy');
-    const second = await registry.metrics();
+    const second = registry.metrics();
     assert.match(second, /^rampart_sensor_records_total 12$/m);
     assert.doesNotMatch(second, /busy/);
+  });
+
+  test('a histogram is what Prometheus reads as one', async () => {
+    const { registry, histogram } = await createMetrics();
+    const reading = { bounds: [0.01, 0.5], counts: [3, 0, 2], sum: 7.25 };
+    histogram({ name: 'rampart_x_seconds', help: 'How long.' }, () => reading);
+    const text = (): string => registry.metrics();
+    assert.equal(
+      text(),
+      '# HELP rampart_x_seconds How long.\n# TYPE rampart_x_seconds histogram\n' +
+        'rampart_x_seconds_bucket{le="0.01"} 3\nrampart_x_seconds_bucket{le="0.5"} 3\n' +
+        'rampart_x_seconds_bucket{le="+Inf"} 5\nrampart_x_seconds_sum 7.25\nrampart_x_seconds_count 5\n',
+    );
+    reading.counts[1] = 1;
+    assert.match(text(), /le="0.5"} 4\n.*le="\+Inf"} 6\n/);
+    assert.throws(() => histogram({ name: 'rampart_x_seconds', help: '' }, () => reading));
+    assert.throws(() => histogram({ name: 'rampart_x_total', help: '' }, () => reading), {
+      code: 'RAMPART_INPUT',
+    });
   });
 
   test('two registries do not know of each other', async () => {
     const [a, b] = [await createMetrics(), await createMetrics()];
     for (const metrics of [a, b]) metrics.gauge({ name: 'rampart_x', help: 'x' }, () => 1);
-    assert.equal((await a.registry.getMetricsAsJSON()).length, 1);
+    assert.equal(a.registry.metrics(), '# HELP rampart_x x\n# TYPE rampart_x gauge\nrampart_x 1\n');
   });
 
   test('a name outside the style is refused', async () => {
@@ -49,19 +69,21 @@ suite('createMetrics', () => {
     });
   });
 
-  test('importing the file loads neither prom-client nor an HTTP server', () => {
+  test('importing the file loads no HTTP server, and nobody loads fetch', () => {
     const program = `
-      await import(${JSON.stringify(import.meta.resolve('./metrics.ts'))});
-      const { createRequire } = await import('node:module');
-      const loaded = Object.keys(createRequire(${JSON.stringify(import.meta.filename)}).cache);
-      console.log(loaded.length, process.moduleLoadList.includes('NativeModule http'));`;
+      const loaded = (name) => process.moduleLoadList.includes('NativeModule ' + name);
+      const { createMetrics, serveMetrics } = await import(${JSON.stringify(import.meta.resolve('./metrics.ts'))});
+      const before = loaded('http');
+      const server = await serveMetrics({ registry: (await createMetrics()).registry, address: 0 });
+      console.log(before, loaded('http'), loaded('internal/deps/undici/undici'));
+      await server[Symbol.asyncDispose]();`;
     const args = ['--input-type=module-typescript', '--no-warnings', '-e', program];
-    assert.equal(spawnSync(process.execPath, args, { encoding: 'utf8' }).stdout, '0 false\n');
+    assert.equal(spawnSync(process.execPath, args, { encoding: 'utf8' }).stdout, 'false true false\n');
   });
 });
 
 suite('serveMetrics', { timeout: 60_000 }, () => {
-  test('/metrics, /healthz, and nothing else; GET and HEAD, and nothing else', async () => {
+  test('/metrics, /healthz, /readyz, and nothing else; GET and HEAD, and nothing else', async () => {
     const { registry, counter } = await createMetrics();
     counter({ name: 'rampart_x_total', help: 'x' }, () => 5);
     await using server = await serveMetrics({ registry, address: 0 });
@@ -80,6 +102,8 @@ suite('serveMetrics', { timeout: 60_000 }, () => {
 
     const healthz = await fetch(`${server.url}/healthz`);
     assert.deepEqual([healthz.status, await healthz.text()], [200, 'ok\n']);
+    const readyz = await fetch(`${server.url}/readyz`);
+    assert.deepEqual([readyz.status, await readyz.text()], [200, 'ready\n']);
     for (const path of ['/', '/metrics/', '/metrics/../etc/passwd', '/healthz2']) {
       assert.equal((await fetch(server.url + path)).status, 404, path);
     }
@@ -97,9 +121,16 @@ suite('serveMetrics', { timeout: 60_000 }, () => {
       return 1;
     });
     let reason: string | undefined = 'no sensor';
-    await using server = await serveMetrics({ registry, address: '127.0.0.1:0', health: () => reason });
+    const health = new Health();
+    health.alive('sensor', () => reason);
+    await using server = await serveMetrics({ registry, address: '127.0.0.1:0', health });
     const healthz = await fetch(`${server.url}/healthz`);
-    assert.deepEqual([healthz.status, await healthz.text()], [503, 'no sensor\n']);
+    assert.deepEqual([healthz.status, await healthz.text()], [503, '[-] sensor: no sensor\nnot alive\n']);
+    assert.equal((await fetch(`${server.url}/readyz`)).status, 200);
+    using part = health.ready('pods', () => 'not listed yet');
+    const readyz = await fetch(`${server.url}/readyz`);
+    assert.deepEqual([readyz.status, await readyz.text()], [503, '[-] pods: not listed yet\nnot ready\n']);
+    part[Symbol.dispose]();
     const metrics = await fetch(`${server.url}/metrics`);
     assert.deepEqual([metrics.status, await metrics.text()], [500, 'map is gone\n']);
     reason = undefined;

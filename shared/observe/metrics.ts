@@ -1,18 +1,18 @@
 /**
  * Metrics for Prometheus: numbers that the product counts anyway, read when somebody asks.
  *
- * prom-client and node:http together cost some 20 MiB of memory, so both are loaded by the calls that
- * need them and not by importing this file.
+ * Nothing but the text of the exposition format is needed, so no library stands behind it. node:http takes memory, so
+ * it is loaded by the call that needs it and not by importing this file.
  *
  * @module
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-import type { Registry } from 'prom-client';
-
 import { type Address, parseAddress } from './address.ts';
 import { errorCodes, RampartError } from './errors.ts';
+import { type Metric, Registry, type Sample } from './exposition.ts';
+import { Health } from './health.ts';
 
 export interface MetricDefinition {
   /** In Prometheus style with our prefix; a counter ends in `_total`: `rampart_sensor_records_total`. */
@@ -27,6 +27,16 @@ export type Reading =
   | bigint
   | Iterable<{ readonly labels: Readonly<Record<string, string>>; readonly value: number | bigint }>;
 
+/** What a histogram reads as: how many there were of each size since the start. */
+export interface HistogramReading {
+  /** Upper bounds of the buckets, rising. What is equal to one is in its bucket. */
+  readonly bounds: readonly number[];
+  /** How many are in each bucket and not in the one before; at the end those above all bounds. */
+  readonly counts: readonly number[];
+  /** Of all sizes. */
+  readonly sum: number;
+}
+
 /** A registry, and the ways to put something in it. */
 export interface Metrics {
   readonly registry: Registry;
@@ -38,6 +48,8 @@ export interface Metrics {
   counter(definition: MetricDefinition, read: () => Reading): void;
   /** A number that goes up and down; otherwise as `counter`. */
   gauge(definition: MetricDefinition, read: () => Reading): void;
+  /** Sizes by bucket, without labels; its name ends in its unit, as `_seconds`. Otherwise as `counter`. */
+  histogram(definition: Omit<MetricDefinition, 'labelNames'>, read: () => HistogramReading): void;
 }
 
 /**
@@ -48,35 +60,27 @@ export interface Metrics {
  * metrics.counter({ name: 'rampart_alerts_dropped_total', help: 'Alert lines dropped.' }, () => out.dropped);
  */
 export async function createMetrics(): Promise<Metrics> {
-  const { Counter, Gauge, Registry: RegistryClass } = await import('prom-client');
-  const registry = new RegistryClass();
-  const base = ({ name, help, labelNames = [] }: MetricDefinition) => ({
-    name,
-    help,
-    labelNames: [...labelNames],
-    registers: [registry],
-  });
+  const registry = new Registry();
+  const register = (
+    { name, help, labelNames = [] }: MetricDefinition,
+    type: Metric['type'],
+    pattern: RegExp,
+    read: () => Reading,
+  ): void => {
+    checkName(name, pattern);
+    registry.register({ name, help, type, labelNames, read: () => samples(read()) });
+  };
   return {
     registry,
     counter(definition, read) {
-      checkName(definition.name, /^rampart(_[a-z0-9]+)+_total$/);
-      new Counter({
-        ...base(definition),
-        collect() {
-          this.reset();
-          for (const { labels, value } of samples(read())) this.inc(labels, Number(value));
-        },
-      });
+      register(definition, 'counter', /^rampart(_[a-z0-9]+)+_total$/, read);
     },
     gauge(definition, read) {
-      checkName(definition.name, /^rampart(_[a-z0-9]+)+(?<!_total)$/);
-      new Gauge({
-        ...base(definition),
-        collect() {
-          this.reset();
-          for (const { labels, value } of samples(read())) this.set(labels, Number(value));
-        },
-      });
+      register(definition, 'gauge', /^rampart(_[a-z0-9]+)+(?<!_total)$/, read);
+    },
+    histogram({ name, help }, read) {
+      checkName(name, /^rampart(_[a-z0-9]+)+(?<!_total)$/);
+      registry.register({ name, help, type: 'histogram', labelNames: ['le'], read: () => buckets(read()) });
     },
   };
 }
@@ -89,7 +93,22 @@ function checkName(name: string, pattern: RegExp): void {
   });
 }
 
-function samples(reading: Reading) {
+/** As Prometheus has them: each bucket with all that are smaller (prometheus.io, "Exposition formats"). */
+function buckets({ bounds, counts, sum }: HistogramReading): Sample[] {
+  let count = 0;
+  const values = [...bounds.map(String), '+Inf'].map((le, at) => ({
+    suffix: '_bucket',
+    labels: { le },
+    value: (count += counts[at] ?? 0),
+  }));
+  return [
+    ...values,
+    { suffix: '_sum', labels: {}, value: sum },
+    { suffix: '_count', labels: {}, value: count },
+  ];
+}
+
+function samples(reading: Reading): Iterable<Sample> {
   return typeof reading === 'object' ? reading : [{ labels: {}, value: reading }];
 }
 
@@ -97,8 +116,8 @@ export interface MetricsServerOptions {
   readonly registry: Registry;
   /** `host:port` (`[::1]:9090` for IPv6), or a port on 127.0.0.1. Port 0 takes any free one. */
   readonly address: string | number;
-  /** Why the process is not well, or undefined when it is. Default: well as long as it answers. */
-  readonly health?: () => string | undefined;
+  /** What /healthz and /readyz say. Default: all is well as long as it answers. */
+  readonly health?: Health;
   /** Closes the server. */
   readonly signal?: AbortSignal;
 }
@@ -111,16 +130,16 @@ export interface MetricsServer extends AsyncDisposable {
 }
 
 /**
- * Serves `/metrics` and `/healthz` and nothing else, until it is disposed or `signal` aborts. The
+ * Serves `/metrics`, `/healthz` and `/readyz` and nothing else, until it is disposed or `signal` aborts. The
  * caller disposes it; open connections are closed then.
  *
  * @throws {RampartError} `INPUT` for an address of another form; `SYSTEM` when it cannot be listened on.
  */
 export async function serveMetrics(options: MetricsServerOptions): Promise<MetricsServer> {
-  const { registry, signal, health = () => undefined } = options;
+  const { registry, signal, health = new Health() } = options;
   const { host, port } = metricsAddress(options.address);
   signal?.throwIfAborted();
-  const { createServer } = await import('node:http');
+  const { createServer } = await import('./node-http.ts');
   const server = createServer((request, response) => {
     void answer(request, response, registry, health);
   });
@@ -183,7 +202,7 @@ async function answer(
   request: IncomingMessage,
   response: ServerResponse,
   registry: Registry,
-  health: () => string | undefined,
+  health: Health,
 ): Promise<void> {
   const send = (status: number, body: string, headers: Readonly<Record<string, string>> = {}): void => {
     response.writeHead(status, {
@@ -197,15 +216,15 @@ async function answer(
   request.resume();
   const path = request.url?.split('?', 1)[0];
   try {
-    if (path !== '/metrics' && path !== '/healthz') {
-      send(404, 'Here are /metrics and /healthz.\n');
+    if (path !== '/metrics' && path !== '/healthz' && path !== '/readyz') {
+      send(404, 'Here are /metrics, /healthz and /readyz.\n');
     } else if (request.method !== 'GET' && request.method !== 'HEAD') {
       send(405, 'Use GET.\n', { allow: 'GET, HEAD' });
-    } else if (path === '/healthz') {
-      const reason = health();
-      send(reason === undefined ? 200 : 503, `${reason ?? 'ok'}\n`);
+    } else if (path !== '/metrics') {
+      const { ok, text } = path === '/healthz' ? health.liveness() : health.readiness();
+      send(ok ? 200 : 503, text);
     } else {
-      send(200, await registry.metrics(), { 'content-type': registry.contentType });
+      send(200, registry.metrics(), { 'content-type': registry.contentType });
     }
   } catch (error) {
     send(500, `${error instanceof Error ? error.message : String(error)}\n`);

@@ -17,6 +17,7 @@ import { leaseStore } from '../../shared/kube/lease-store.ts';
 import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';
 import { createReflectorMetrics, type ReflectorMetrics } from '../../shared/kube/reflector-metrics.ts';
+import type { Health } from '../../shared/observe/health.ts';
 import type { Logger } from '../../shared/observe/log.ts';
 import type { Metrics } from '../../shared/observe/metrics.ts';
 import { dataCache, nodeCache, podCache, policyCache, slimNode, slimPod } from './caches.ts';
@@ -26,13 +27,13 @@ import { runPolicyController } from './policy-controller.ts';
 
 /** Metrics that a process has once, whichever guards it runs. */
 export interface SharedMetrics {
-  readonly metrics: Pick<Metrics, 'counter' | 'gauge'>;
+  readonly metrics: Pick<Metrics, 'counter' | 'gauge' | 'histogram'>;
   readonly controllers: ControllerMetrics;
   readonly reflectors: ReflectorMetrics;
 }
 
 /** Registers what all guards share. @throws when the registry has them already. */
-export function shareMetrics(metrics: Pick<Metrics, 'counter' | 'gauge'>): SharedMetrics {
+export function shareMetrics(metrics: Pick<Metrics, 'counter' | 'gauge' | 'histogram'>): SharedMetrics {
   return {
     metrics,
     controllers: createControllerMetrics(metrics),
@@ -46,6 +47,7 @@ export interface FileAccessClusterOptions {
   readonly signal: AbortSignal;
   readonly logger: Logger;
   readonly metrics?: SharedMetrics;
+  readonly health?: Health;
   /** In the lease and in events. Default: the host's name and a random part. */
   readonly identity?: string;
   /** See PodControllerOptions. */
@@ -76,6 +78,11 @@ const STOP_MS = 2000;
  */
 export async function runFileAccessCluster(options: FileAccessClusterOptions): Promise<void> {
   const { client, signal, logger, identity = `${hostname()}_${randomUUID()}` } = options;
+  let leader = '';
+  // Also of one that does not lead: it is ready to.
+  using _part = options.health?.ready('file-access-lease', () =>
+    leader === '' ? 'nobody is known to hold it yet' : undefined,
+  );
   await ensureNamespace(options);
   if (signal.aborted) return;
   await runElection({
@@ -83,6 +90,7 @@ export async function runFileAccessCluster(options: FileAccessClusterOptions): P
     identity,
     signal,
     logger,
+    onNewLeader: (seen) => void (leader = seen),
     lead: (term) => work(options, identity, term),
     ...(options.clock && { clock: options.clock }),
   });
@@ -132,6 +140,11 @@ async function work(options: FileAccessClusterOptions, identity: string, term: A
   });
   const data = dataCache(['policy', 'node', 'pod'], logger);
   const [policies, pods, nodes] = [policyCache(logger), podCache(logger), nodeCache(logger)];
+  using parts = new DisposableStack();
+  for (const cache of [policies, data, pods, nodes]) {
+    const ask = (): string | undefined => (cache.isSynced ? undefined : 'not listed yet');
+    parts.use(options.health?.ready(`file-access-${cache.type.plural}`, ask));
+  }
   const reflect = <T extends KubeObject>(
     cache: IndexedCache<T>,
     more: { readonly transform?: (object: T) => T; readonly namespace?: string } = {},

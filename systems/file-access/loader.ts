@@ -180,6 +180,8 @@ export interface LoaderElectionOptions {
   /** Must be no other process's. */
   readonly identity: string;
   readonly loader: Pick<Loader, 'setActive'>;
+  /** Called with the identity of each holder that is seen, this process too. */
+  readonly onHolder?: (identity: string) => void;
   readonly signal: AbortSignal;
   readonly logger: Logger;
 }
@@ -209,6 +211,7 @@ export async function runLoaderElection(options: LoaderElectionOptions): Promise
       logger,
       onNewLeader: (seen) => {
         holder = seen;
+        options.onHolder?.(seen);
         if (seen === identity) return;
         logger.info({ kernel: kernelId, holder: seen }, 'another agent is the loader of this kernel');
         loader.setActive(false);

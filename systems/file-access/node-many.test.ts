@@ -51,7 +51,10 @@ suite('many containers', { skip: sensorSkip }, () => {
     const text = await scrape();
     const alerts = Number(/^rampart_file_access_alerts_total (\d+)$/m.exec(text)?.[1]);
     assert.equal(alerts, node.lines.length);
-    assert.match(text, new RegExp(`^rampart_file_access_latency_total\\{le="\\+Inf"\\} ${alerts}$`, 'm'));
+    assert.match(
+      text,
+      new RegExp(`^rampart_file_access_latency_seconds_bucket\\{le="\\+Inf"\\} ${alerts}$`, 'm'),
+    );
     assert.match(text, /^rampart_file_access_lost_total\{reason="ring_full"\} 0$/m);
     assert.match(text, /^rampart_file_access_loader 1$/m);
     assert.match(text, /^rampart_file_access_containers 200$/m);

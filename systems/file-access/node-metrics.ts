@@ -3,12 +3,11 @@
  *
  * @module
  */
-import type { Metrics } from '../../shared/observe/metrics.ts';
+import type { HistogramReading, Metrics } from '../../shared/observe/metrics.ts';
 import type { SensorStats } from '../../shared/sensor/options.ts';
 
 /** Upper bounds of the latency's buckets, in seconds. */
-const bounds = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5] as const;
-const labels = [...bounds.map(String), '+Inf'];
+const bounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
 
 /** Counts since the start of the process. */
 export class NodeCounts {
@@ -17,22 +16,20 @@ export class NodeCounts {
   /** Given to the queues of callbacks, and refused by them. */
   callbacks = 0;
   callbacksRefused = 0;
-  /** From the access to the line. */
-  latencySeconds = 0;
-  readonly #latencies: number[] = labels.map(() => 0);
+  #latencySeconds = 0;
+  readonly #latencies: number[] = Array.from({ length: bounds.length + 1 }, () => 0);
 
+  /** From the access to the line. */
   addLatency(ms: number): void {
     const seconds = Math.max(0, ms / 1000);
-    this.latencySeconds += seconds;
-    let at = bounds.length;
-    while (at > 0 && seconds <= (bounds[at - 1] as number)) at--;
-    this.#latencies[at] = (this.#latencies[at] ?? 0) + 1;
+    this.#latencySeconds += seconds;
+    let at = 0;
+    while (at < bounds.length && seconds > (bounds[at] as number)) at++;
+    this.#latencies[at] = (this.#latencies[at] as number) + 1;
   }
 
-  /** By upper bound, each with all that were quicker, as Prometheus has it. */
-  latencies(): { readonly labels: { readonly le: string }; readonly value: number }[] {
-    let sum = 0;
-    return labels.map((le, at) => ({ labels: { le }, value: (sum += this.#latencies[at] ?? 0) }));
+  latencies(): HistogramReading {
+    return { bounds, counts: this.#latencies, sum: this.#latencySeconds };
   }
 }
 
@@ -49,7 +46,10 @@ export interface NodeReadings {
 }
 
 /** Registers `rampart_file_access_*`. @throws when the registry has them already. */
-export function registerNodeMetrics(metrics: Pick<Metrics, 'counter' | 'gauge'>, of: NodeReadings): void {
+export function registerNodeMetrics(
+  metrics: Pick<Metrics, 'counter' | 'gauge' | 'histogram'>,
+  of: NodeReadings,
+): void {
   const { counts } = of;
   const counter = (name: string, help: string, read: () => number): void =>
     metrics.counter({ name: `rampart_file_access_${name}_total`, help }, read);
@@ -70,13 +70,19 @@ export function registerNodeMetrics(metrics: Pick<Metrics, 'counter' | 'gauge'>,
       ];
     },
   );
-  counter('latency_seconds', 'From access to line, summed.', () => counts.latencySeconds);
-  metrics.counter(
-    {
-      name: 'rampart_file_access_latency_total',
-      help: 'Alerts by the time from access to line: at most this many seconds.',
-      labelNames: ['le'],
-    },
+  counter(
+    'recycled',
+    'Accesses to another file that got the inode number of a watched one.',
+    () => of.sensor().recycled,
+  );
+  counter('verdict_unknown', 'Accesses without a verdict.', () => of.sensor().verdictUnknown);
+  counter(
+    'hook_misses',
+    'Times the kernel skipped a program that was running already.',
+    () => of.sensor().hookMisses,
+  );
+  metrics.histogram(
+    { name: 'rampart_file_access_latency_seconds', help: 'From the access to its line on stdout.' },
     () => counts.latencies(),
   );
   gauge('watched', 'Traps on files of containers that are watched.', of.watched);

@@ -15,6 +15,7 @@ import type { KubeObject } from '../../shared/kube/object.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';
 import type { WorkQueue } from '../../shared/kube/workqueue.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import type { Health } from '../../shared/observe/health.ts';
 import type { Logger } from '../../shared/observe/log.ts';
 import type { SensorModeName } from '../../shared/sensor/modes.ts';
 import { dataCache, keyQueue, podCache, policyCache, policyKeyOf, slimPod } from './caches.ts';
@@ -28,6 +29,7 @@ import type { PlanChanges, PlannedAlert } from './loader-plan.ts';
 import { LocalSensor } from './local-sensor.ts';
 import { NodeAccessors } from './node-accessors.ts';
 import { type CallbackTroubles, NodeEvents } from './node-events.ts';
+import { registerNodeHealth } from './node-health.ts';
 import { NodeCounts, registerNodeMetrics } from './node-metrics.ts';
 import { NodeReporter } from './node-reporter.ts';
 import { TrapFiles } from './trap-files.ts';
@@ -53,6 +55,7 @@ export interface FileAccessNodeOptions {
   readonly signal: AbortSignal;
   readonly logger: Logger;
   readonly metrics?: SharedMetrics;
+  readonly health?: Health;
   /** In the lease. Default: the node's name and a random part. */
   readonly identity?: string;
   /** Called once when what there is has been looked at, and each time it becomes the loader of its kernel or not. */
@@ -196,6 +199,18 @@ export async function runFileAccessNode(options: FileAccessNodeOptions): Promise
     });
   }
 
+  let holder = '';
+  if (options.health !== undefined) {
+    const parts = {
+      caches: [policies, pods, data],
+      containers,
+      sensor: () => sensor.stats(),
+      looked: () => ready,
+      hasLoader: () => loader?.active === true || holder !== '',
+    };
+    cleanup.use(registerNodeHealth(options.health, parts));
+  }
+
   const reflect = <T extends KubeObject>(
     cache: IndexedCache<T>,
     more: {
@@ -277,7 +292,15 @@ export async function runFileAccessNode(options: FileAccessNodeOptions): Promise
       control('discover', containerQueue, found.reconcile).then(ignore),
       control('loader', deletionQueue, planner.reconcile).then(ignore),
       control('report', reportQueue, reporter.reconcile).then(ignore),
-      runLoaderElection({ client, kernelId, identity, loader: planner, signal, logger }),
+      runLoaderElection({
+        client,
+        kernelId,
+        identity,
+        loader: planner,
+        signal,
+        logger,
+        onHolder: (seen) => void (holder = seen),
+      }),
     ]);
   };
 

@@ -1,0 +1,143 @@
+// What the processes say of themselves while what they need is away, and that deploy/ asks for it.
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { suite, test } from 'node:test';
+
+import { parse } from 'yaml';
+
+import { sensorSkip, testMode } from '../../shared/sensor/sensor.fixture.ts';
+import { RampartProcess, TemporaryDirectory } from '../apiserver/rampart-process.fixture.ts';
+
+interface Probe {
+  readonly httpGet: { readonly path: string; readonly port: string };
+}
+interface Container {
+  readonly args: readonly string[];
+  readonly ports: readonly { readonly name: string; readonly containerPort: number }[];
+  readonly livenessProbe: Probe;
+  readonly readinessProbe: Probe;
+}
+interface Workload {
+  readonly spec: { readonly template: { readonly spec: { readonly containers: readonly [Container] } } };
+}
+
+interface Health {
+  readonly status: number;
+  readonly lines: readonly string[];
+}
+
+/** Asks until it answers. */
+async function ask(running: RampartProcess, path: string): Promise<Health> {
+  const patience = AbortSignal.timeout(60_000);
+  for (;;) {
+    const url = /metrics on (\S+)\/metrics/.exec(running.stderr)?.[1];
+    if (url !== undefined) {
+      const answer = await fetch(`${url}${path}`);
+      return { status: answer.status, lines: (await answer.text()).trimEnd().split('\n') };
+    }
+    assert.ok(!patience.aborted, running.stderr);
+    await delay(20);
+  }
+}
+
+async function askUntil(
+  running: RampartProcess,
+  path: string,
+  holds: (health: Health) => boolean,
+): Promise<Health> {
+  const patience = AbortSignal.timeout(60_000);
+  for (;;) {
+    const health = await ask(running, path);
+    if (holds(health)) return health;
+    assert.ok(!patience.aborted, `${health.lines.join('\n')}\n${running.stderr}`);
+    await delay(50);
+  }
+}
+
+/** A kubeconfig of a server that is not there. */
+const nowhere = (port: number): string =>
+  JSON.stringify({
+    apiVersion: 'v1',
+    kind: 'Config',
+    'current-context': 'c',
+    contexts: [{ name: 'c', context: { cluster: 'c', user: 'u' } }],
+    clusters: [{ name: 'c', cluster: { server: `http://127.0.0.1:${port}` } }],
+    users: [{ name: 'u', user: {} }],
+  });
+
+suite('probes', () => {
+  for (const name of ['agent', 'operator']) {
+    test(`deploy/${name}.yaml asks what the process serves`, () => {
+      const text = readFileSync(new URL(`../../deploy/${name}.yaml`, import.meta.url), 'utf8');
+      const [container] = (parse(text) as Workload).spec.template.spec.containers;
+      const { args, ports, livenessProbe, readinessProbe } = container;
+      const port = ports.find((one) => one.name === 'metrics')?.containerPort;
+      // kubelet asks at the address of the pod, not at its loopback.
+      assert.ok(args.includes(`--metrics=0.0.0.0:${port}`));
+      assert.deepEqual(livenessProbe.httpGet, { path: '/healthz', port: 'metrics' });
+      assert.deepEqual(readinessProbe.httpGet, { path: '/readyz', port: 'metrics' });
+    });
+  }
+
+  test('an operator without its cluster is alive and not ready; ready once it knows who leads', async () => {
+    using directory = new TemporaryDirectory();
+    await using server = await RampartProcess.apiServer(
+      '--data',
+      directory.at('data'),
+      '--listen',
+      '127.0.0.1:0',
+    );
+    const kubeconfig = await server.ready;
+    server.signal('SIGSTOP');
+    const args = ['operator', '--kubeconfig', kubeconfig, '--metrics', '0'];
+    await using operator = new RampartProcess(args);
+    assert.deepEqual(await ask(operator, '/readyz'), {
+      status: 503,
+      lines: ['[-] file-access-lease: nobody is known to hold it yet', 'not ready'],
+    });
+    assert.deepEqual(await ask(operator, '/healthz'), { status: 200, lines: ['ok'] });
+    server.signal('SIGCONT');
+    // It leads, and what it looks after is not there: no custom resources are installed.
+    const { lines } = await askUntil(operator, '/readyz', (now) =>
+      now.lines.includes('[+] file-access-nodes'),
+    );
+    assert.ok(lines.includes('[+] file-access-lease'));
+    assert.ok(lines.includes('[-] file-access-kivepolicies: not listed yet'));
+    // One that waits for its turn is ready to have it.
+    await using other = new RampartProcess(args);
+    await askUntil(other, '/readyz', ({ status }) => status === 200);
+  });
+
+  test('an agent without API and container runtime says so, and is alive', { skip: sensorSkip }, async () => {
+    using directory = new TemporaryDirectory();
+    writeFileSync(directory.at('kubeconfig'), nowhere(9));
+    await using agent = new RampartProcess([
+      ...['agent', '--node-name', 'n1', '--kubeconfig', directory.at('kubeconfig'), '--metrics', '0'],
+      ...['--cri-socket', directory.at('none.sock'), '--spool', directory.at('spool'), '--mode', testMode()],
+      ...['--alerts-socket', directory.at('alerts.sock')],
+    ]);
+    const { status, lines } = await askUntil(agent, '/readyz', (now) =>
+      now.lines.some((line) => line.includes('file-access-node-loader')),
+    );
+    assert.equal(status, 503);
+    assert.match(lines.find((line) => line.includes('container-runtime')) ?? '', /none\.sock/);
+    assert.deepEqual(
+      lines.filter((line) => !line.includes('container-runtime')),
+      [
+        '[-] file-access-node: it has not begun yet',
+        '[-] file-access-node-kivepolicies: not listed yet',
+        '[-] file-access-node-pods: not listed yet',
+        '[-] file-access-node-kivedata: not listed yet',
+        '[-] file-access-node-containers: the container runtime has not told of them yet',
+        '[-] file-access-node-files: not looked at yet',
+        '[-] file-access-node-loader: no agent is known to watch the files of this kernel yet',
+        'not ready',
+      ],
+    );
+    assert.deepEqual(await ask(agent, '/healthz'), {
+      status: 200,
+      lines: ['[+] file-access-node-sensor', 'ok'],
+    });
+  });
+});

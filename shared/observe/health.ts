@@ -1,0 +1,77 @@
+/**
+ * What a process can say of itself: whether it works at all, and whether it does already what it is there for.
+ *
+ * @module
+ */
+
+/** Why a part is not well, or undefined when it is. Asked at each request: it has to be quick. */
+export type Ask = () => string | undefined;
+
+export interface HealthAnswer {
+  readonly ok: boolean;
+  /** A line for each part, the last one for all. */
+  readonly text: string;
+}
+
+/**
+ * The parts of a process, each asked when somebody wants to know. Two questions are told apart, as kubelet does
+ * (kubernetes.io, "Liveness, Readiness, and Startup Probes"): alive, where a no means that only a new process helps; and
+ * ready, where a no means that something is waited for.
+ *
+ * @example
+ * const health = new Health();
+ * using part = health.ready('pods', () => (pods.isSynced ? undefined : 'not listed yet'));
+ * health.readiness(); // { ok: false, text: '[-] pods: not listed yet\nnot ready\n' }
+ */
+export class Health {
+  readonly #alive = new Map<string, Ask>();
+  readonly #ready = new Map<string, Ask>();
+
+  /** A part that only a new process mends. Dispose what is returned when it is over. */
+  alive(part: string, ask: Ask): Disposable {
+    return add(this.#alive, part, ask);
+  }
+
+  /** A part that has to be there for the process to do its work. */
+  ready(part: string, ask: Ask): Disposable {
+    return add(this.#ready, part, ask);
+  }
+
+  liveness(): HealthAnswer {
+    return answer(this.#alive, 'ok', 'not alive');
+  }
+
+  readiness(): HealthAnswer {
+    return answer(this.#ready, 'ready', 'not ready');
+  }
+}
+
+function add(parts: Map<string, Ask>, part: string, ask: Ask): Disposable {
+  parts.set(part, ask);
+  return {
+    [Symbol.dispose]: () => {
+      // Another of the same name may have taken its place.
+      if (parts.get(part) === ask) parts.delete(part);
+    },
+  };
+}
+
+function answer(parts: ReadonlyMap<string, Ask>, yes: string, no: string): HealthAnswer {
+  let ok = true;
+  let text = '';
+  for (const [part, ask] of parts) {
+    const problem = problemOf(ask);
+    if (problem !== undefined) ok = false;
+    // A reason from outside may have several lines.
+    text += problem === undefined ? `[+] ${part}\n` : `[-] ${part}: ${problem.replace(/\s*\n\s*/g, ' ')}\n`;
+  }
+  return { ok, text: `${text}${ok ? yes : no}\n` };
+}
+
+function problemOf(ask: Ask): string | undefined {
+  try {
+    return ask();
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}

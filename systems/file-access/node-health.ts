@@ -1,0 +1,69 @@
+/**
+ * What an agent says of this guard when it is asked how it is.
+ *
+ * @module
+ */
+import { type Clock, systemClock } from '../../shared/kube/clock.ts';
+import type { Health } from '../../shared/observe/health.ts';
+import type { SensorStats } from '../../shared/sensor/options.ts';
+
+/** The sensor looks into its ring each second; what waits longer than this waits for ever. */
+const STUCK_MS = 30_000;
+
+export interface NodeParts {
+  readonly caches: readonly { readonly isSynced: boolean; readonly type: { readonly plural: string } }[];
+  readonly containers: { readonly synced: Promise<void> };
+  readonly sensor: () => SensorStats;
+  /** What there is was looked at. */
+  readonly looked: () => boolean;
+  /** Somebody is known to be the loader of this kernel. */
+  readonly hasLoader: () => boolean;
+}
+
+/** Registers the parts of the guard on a node; dispose what is returned when it ends. */
+export function registerNodeHealth(health: Health, parts: NodeParts, clock: Clock = systemClock): Disposable {
+  const stack = new DisposableStack();
+  const ready = (name: string, is: () => boolean, why: string): void =>
+    void stack.use(health.ready(`file-access-node-${name}`, () => (is() ? undefined : why)));
+  for (const cache of parts.caches) ready(cache.type.plural, () => cache.isSynced, 'not listed yet');
+  let containersKnown = false;
+  void parts.containers.synced.then(
+    () => (containersKnown = true),
+    () => undefined,
+  );
+  ready('containers', () => containersKnown, 'the container runtime has not told of them yet');
+  ready('files', parts.looked, 'not looked at yet');
+  ready('loader', parts.hasLoader, 'no agent is known to watch the files of this kernel yet');
+  const ring = new RingWatch(parts.sensor, clock);
+  stack.use(health.alive('file-access-node-sensor', () => ring.problem()));
+  return stack;
+}
+
+/** Notices a ring that nobody reads any more. */
+export class RingWatch {
+  readonly #stats: () => SensorStats;
+  readonly #clock: Clock;
+  #received = -1;
+  #sinceMs = 0;
+
+  constructor(stats: () => SensorStats, clock: Clock) {
+    this.#stats = stats;
+    this.#clock = clock;
+  }
+
+  /** To be asked now and then. */
+  problem(): string | undefined {
+    const { produced, received, folded, lost } = this.#stats();
+    const waiting = produced - received - folded - lost.ringFull - lost.noReturn - lost.consumer;
+    const nowMs = this.#clock.monotonicMs();
+    if (waiting <= 0 || received !== this.#received) {
+      this.#received = received;
+      this.#sinceMs = nowMs;
+      return undefined;
+    }
+    const seconds = Math.floor((nowMs - this.#sinceMs) / 1000);
+    return nowMs - this.#sinceMs < STUCK_MS
+      ? undefined
+      : `${waiting} accesses wait in the ring, and none was taken out for ${seconds} s`;
+  }
+}
