@@ -42,13 +42,14 @@ export function renderParties(
   screen: Pick<Screen, 'widthColumns' | 'colour'>,
 ): string {
   const rows = alerts.map((alert) => {
-    const { path, access } = alert.metadata;
     const { name, namespace, container } = alert.pod;
-    const file = `${path} of ${container.name} in ${namespace}/${name}`;
+    const file = `${container.name} in ${namespace}/${name}`;
     const { tgid, comm, uid } = alert.process;
-    return { cells: [access.join(), file, accessorWords(alert), `${comm} (pid ${tgid}, uid ${uid})`] };
+    return {
+      cells: [alert.metadata.access.join(), file, accessorWords(alert), `${comm} (pid ${tgid}, uid ${uid})`],
+    };
   });
-  return renderTable(rows, { ...screen, head: ['ACCESS', 'FILE', 'ACCESSED BY', 'PROCESS'] });
+  return renderTable(rows, { ...screen, head: ['ACCESS', 'FILE OF', 'ACCESSED BY', 'PROCESS'] });
 }
 
 /** What came at the receiver; `lines` are the alerts as they were at stdout. */

@@ -121,7 +121,7 @@ async function readFile(stage: Stage, waitMs: number): Promise<readonly Heard[]>
   const [permissions = '', , owner = ''] = listed.split(/\s+/);
   checks.add(`${path} in the pod`, '-r--r--r-- root', `${permissions} ${owner}`);
   await inPod(stage, 'cat', path);
-  await hear('alert for the read in the pod', 'read by owner');
+  await hear('read in the pod', 'read by owner');
 
   const command = ['cat', `/proc/${nginx.pid}/root${path}`];
   screen.command(command.join(' '), 'host #');
@@ -131,7 +131,7 @@ async function readFile(stage: Stage, waitMs: number): Promise<readonly Heard[]>
     signal.throwIfAborted();
     screen.answer(error instanceof Error ? error.message : String(error));
   }
-  await hear('alert for the read on the host', 'read by host');
+  await hear('read on the host', 'read by host');
   return heard;
 }
 
@@ -155,10 +155,10 @@ async function compare(stage: Stage, heard: readonly Heard[]): Promise<void> {
     screen.answer(breakJson(last.line, screen.widthColumns - 2));
   }
   const owner = `${wanted.container} in ${wanted.namespace}/${wanted.pod}, ${wanted.ip}, severity critical`;
-  checks.add('owner of the file, in the alerts', owner, [...new Set(alerts.map(ownerWords))].join(' and '));
+  checks.add('owner in the alerts', owner, [...new Set(alerts.map(ownerWords))].join(' and '));
   const shortId = (id: string): string => id.slice(0, 'containerd://'.length + 12);
   const containers = new Set(alerts.map(({ pod }) => shortId(pod.container.id)));
-  checks.add('id of its container', shortId(`containerd://${nginx.id}`), [...containers].join(' and '));
+  checks.add('its container', shortId(`containerd://${nginx.id}`), [...containers].join(' and '));
 
   const requests: Received[] = [];
   const patience = AbortSignal.any([signal, AbortSignal.timeout(ALERT_MS)]);
@@ -192,15 +192,15 @@ async function deletePolicy(stage: Stage, alertsBefore: number): Promise<void> {
   screen.step('The policy is deleted, and with it what it had watched:');
   await kubectl(stage, 'delete', ...policyFile);
   const data = await kubectl(stage, 'get', 'kivedata', '-A');
-  checks.add('KiveData after the deletion', '0', String(rowsOf(data)));
+  checks.add('KiveData after deletion', '0', String(rowsOf(data)));
   await inPod(stage, 'cat', path);
   traces.addProcess(standalone.pid, 'rampart');
   const exitCode = await screen.during('rampart ends', standalone.stop());
   const unheard = standalone.unheard();
   screen.answer(unheard.map(({ alert }) => accessLine(alert, screen)).join('\n') || 'no alert');
   const more = unheard.length + receiver.count - alertsBefore;
-  checks.add('alerts after the deletion', '0', String(more));
-  checks.add('end of rampart standalone', 'exit code 0', `exit code ${exitCode}`);
+  checks.add('alerts after deletion', '0', String(more));
+  checks.add('end of rampart', 'exit code 0', `exit code ${exitCode}`);
 }
 
 /** Of a table that kubectl prints. */
