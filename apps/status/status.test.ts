@@ -1,0 +1,215 @@
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { suite, test } from 'node:test';
+
+import { sensorSkip, testMode } from '../../shared/sensor/sensor.fixture.ts';
+import { startLab } from '../../test/lab/lab.ts';
+import { labObstacle } from '../../test/lab/obstacle.ts';
+import { RampartProcess, TemporaryDirectory } from '../apiserver/rampart-process.fixture.ts';
+import { rampart, Standalone } from '../standalone/standalone.fixture.ts';
+import type { StatusReport } from './report.ts';
+
+interface Ran {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+function status(...args: readonly string[]): Ran {
+  const {
+    status: code,
+    stdout,
+    stderr,
+  } = spawnSync(rampart, ['status', ...args], {
+    encoding: 'utf8',
+    timeout: 60_000,
+    env: { PATH: process.env['PATH'], HOME: '/nonexistent' },
+  });
+  return { code, stdout, stderr };
+}
+
+/** Asks until it is so: what the agent and the operator say takes a moment. */
+async function until(
+  args: readonly string[],
+  holds: (report: StatusReport) => boolean,
+): Promise<StatusReport> {
+  const patience = AbortSignal.timeout(60_000);
+  for (;;) {
+    const { code, stdout, stderr } = status(...args, '--format', 'json');
+    assert.notEqual(code, 2, stderr);
+    const report = JSON.parse(stdout) as StatusReport;
+    assert.equal(code, report.guarded ? 0 : 1);
+    if (holds(report)) return report;
+    assert.ok(!patience.aborted, stdout);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+const kinds = ({ policies }: StatusReport): string[] =>
+  policies.flatMap(({ name, problems }) => problems.map(({ kind }) => `${name} ${kind}`));
+
+const policy = (name: string, ...traps: readonly object[]): string =>
+  JSON.stringify({
+    apiVersion: 'kivebpf.san7o.github.io/v1',
+    kind: 'KivePolicy',
+    metadata: { name, namespace: 'kivebpf-system' },
+    spec: { traps },
+  });
+const high = [{ matchLabels: { 'security-level': 'high' } }];
+
+suite('rampart status', () => {
+  for (const [what, args, pattern] of [
+    ['a kubeconfig that is not there', ['--kubeconfig', '/no/such'], /no\/such|no Kubernetes API/],
+    ['a directory that is none', ['--data', '/no/such'], /no\/such|no Kubernetes API/],
+    ['two places to ask', ['--data', '/d', '--kubeconfig', '/k'], /together/],
+    ['nothing to ask', [], /no Kubernetes API server is named/],
+    ['an empty namespace', ['-n', ''], /--namespace is empty/],
+    ['a format that is none', ['--format', 'yaml'], /Allowed choices are table, json/],
+  ] as const) {
+    test(`cannot tell: ${what}`, () => {
+      const { code, stdout, stderr } = status(...args);
+      assert.deepEqual({ code, stdout }, { code: 2, stdout: '' }, stderr);
+      assert.match(stderr, pattern);
+    });
+  }
+});
+
+suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), concurrency: true }, () => {
+  test('of rampart standalone: all guarded, and what is not', async () => {
+    await using lab = await startLab();
+    await using one = new Standalone();
+    const data = ['--data', one.at('data')];
+    await one.start('--cri-socket', lab.socketPath);
+    assert.match(status(...data).stdout, /^There is no policy: nothing is asked for\./);
+    await lab.runPod({ name: 'nginx-pod', namespace: 'shop', labels: { 'security-level': 'high' } });
+    const apply = (name: string, ...traps: readonly object[]): void => {
+      one.write(`${name}.json`, policy(name, ...traps));
+      const { code, stderr } = one.kubectl('apply', '-f', one.at(`${name}.json`));
+      assert.equal(code, 0, stderr);
+    };
+    apply('secrets', { path: '/etc/shadow', matchAny: high });
+    const well = await until(
+      data,
+      ({ policies, guarded, operator }) =>
+        guarded && policies[0]?.ready?.status === 'True' && operator.state === 'held',
+    );
+    assert.equal(well.schema, 'rampart.dev/status/v1');
+    assert.deepEqual(
+      well.policies.map(({ name, containers, files, kiveData }) => [name, containers, files, kiveData]),
+      [['secrets', 1, 1, 1]],
+    );
+    assert.deepEqual(
+      well.nodes.map(({ agent, agentPod, loader, containers, files }) => [
+        agent,
+        agentPod,
+        loader.state,
+        containers,
+        files,
+      ]),
+      [['running', null, 'held', 1, 1]],
+    );
+    const { code, stdout, stderr } = status(...data);
+    assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
+    assert.match(stdout, /^The policy guards all that it asks for\./);
+    assert.match(stdout, /^kivebpf-system\/secrets {2}1 {6}1 {11}1 {6}- {11}yes$/m);
+    assert.match(stdout, /^\S+ +running +itself, \d s ago +[0-9a-f]{8} +1 +1$/m);
+
+    apply('missing', { path: '/etc/shadow', matchAny: high }, { path: '/no/such', matchAny: high });
+    apply('nobody', { path: '/etc/shadow', matchAny: [{ pod: 'vault-0' }] });
+    apply(
+      'refused',
+      { path: '/etc/passwd', matchAny: high },
+      { path: '/x', matchAny: [{ ip: '300.1.1.1' }] },
+    );
+    const broken = await until(
+      data,
+      (report) =>
+        kinds(report).join() === 'missing file-missing,nobody no-match,refused trap-refused' &&
+        report.policies.every(({ ready }) => ready?.isCurrent === true),
+    );
+    assert.deepEqual(
+      broken.policies.map(({ ready }) => ready?.reason),
+      ['FilesMissing', 'NoMatch', 'TrapsRefused', 'Watching'],
+    );
+    const text = status(...data);
+    assert.equal(text.code, 1);
+    assert.match(text.stdout, /^3 of 4 policies do not guard all that is asked for\./);
+    assert.match(text.stdout, /^ {4}node \S+: \/no\/such in shop\/nginx-pod\/nginx: \/no does not exist/m);
+    assert.equal(status(...data, '-n', 'shop').code, 0);
+
+    await one.stop('SIGKILL');
+    const away = status(...data);
+    assert.deepEqual({ code: away.code, stdout: away.stdout }, { code: 2, stdout: '' });
+    assert.match(away.stderr, /^rampart: cannot list kivepolicies: no answer from 127\.0\.0\.1:\d+: .*\n$/);
+  });
+
+  test('of a cluster: a node without an agent, one that is guarded, one whose agent was killed', async () => {
+    using directory = new TemporaryDirectory();
+    await using stack = new AsyncDisposableStack();
+    const server = stack.use(
+      await RampartProcess.apiServer('--data', directory.at('data'), '--listen', '127.0.0.1:0'),
+    );
+    const kubeconfig = await server.ready;
+    const kubectl = (args: readonly string[], input = ''): void => {
+      const ran = spawnSync('kubectl', ['--kubeconfig', kubeconfig, ...args], {
+        input,
+        encoding: 'utf8',
+        env: { PATH: process.env['PATH'], HOME: directory.path },
+      });
+      assert.equal(ran.status, 0, ran.stderr);
+    };
+    const notThere = status('--kubeconfig', kubeconfig);
+    assert.equal(notThere.code, 2);
+    assert.match(notThere.stderr, /knows no KivePolicy: Rampart is not installed there/);
+
+    kubectl(['apply', '-k', new URL('../../deploy', import.meta.url).pathname]);
+    const lab = stack.use(await startLab());
+    const pod = await lab.runPod({ name: 'nginx-pod', labels: { 'security-level': 'high' } });
+    const metadata = {
+      name: 'nginx-pod',
+      namespace: 'default',
+      labels: { 'security-level': 'high' },
+      // As a kubelet mirrors what it has not from the API.
+      annotations: { 'kubernetes.io/config.hash': pod.uid },
+    };
+    const spec = { nodeName: 'n1', containers: [{ name: 'nginx', image: 'lab' }] };
+    kubectl(['create', '-f', '-'], JSON.stringify({ apiVersion: 'v1', kind: 'Pod', metadata, spec }));
+    const running = JSON.stringify({ status: { phase: 'Running', podIP: pod.ip } });
+    kubectl(['patch', 'pod', 'nginx-pod', '--subresource=status', '--type=merge', '-p', running]);
+    kubectl(['apply', '-f', '-'], policy('secrets', { path: '/etc/shadow', matchAny: high }));
+    const cluster = ['--kubeconfig', kubeconfig];
+    const silent = await until(cluster, () => true);
+    assert.deepEqual(kinds(silent), ['secrets node-silent']);
+    assert.deepEqual(silent.operator, { state: 'free', holder: null, renewedSecondsAgo: null });
+    assert.match(
+      status(...cluster).stdout,
+      /node n1: 1 container matches there, and no agent has said a word of it\./,
+    );
+
+    const agent = spawn(
+      rampart,
+      [
+        ...['agent', '--node-name', 'n1', '--cri-socket', lab.socketPath, '--spool', directory.at('spool')],
+        ...['--mode', testMode(), '--alerts-socket', directory.at('alerts.sock'), '--kubeconfig', kubeconfig],
+      ],
+      { stdio: 'ignore' },
+    );
+    const ended = once(agent, 'close');
+    stack.defer(async () => {
+      agent.kill('SIGKILL');
+      await ended;
+    });
+    const guarded = await until(cluster, (report) => report.guarded);
+    assert.equal(guarded.policies[0]?.ready, null);
+    // Nobody has made the sums; the agent's part is enough to tell.
+    assert.match(status(...cluster).stdout, /^kivebpf-system\/secrets .* yes, unconfirmed$/m);
+
+    agent.kill('SIGKILL');
+    await ended;
+    const killed = await until(cluster, (report) => !report.guarded);
+    assert.deepEqual(kinds(killed), ['secrets no-loader']);
+    assert.equal(killed.nodes[0]?.agent, 'not-seen');
+    assert.equal(killed.nodes[0]?.loader.state, 'stale');
+  });
+});
