@@ -8,8 +8,11 @@ import type { ResourceType } from '../../../shared/kube/object.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
 import type { KiveAlert } from '../../../systems/file-access/alert.ts';
 import type { KiveData } from '../../../systems/file-access/api.ts';
+import { type Pod, podType } from '../../../systems/file-access/caches.ts';
 import { GuardedLab, until } from '../guarded-lab.fixture.ts';
+import type { LabPod } from '../lab.ts';
 import { labObstacle } from '../obstacle.ts';
+import { LabCluster, pathIn } from './lab-cluster.fixture.ts';
 
 const sleeps = ['sleep', '1000000'];
 const nodes: ResourceType = {
@@ -243,5 +246,53 @@ suite('containers, pods and policies come and go', { skip: sensorSkip || labObst
     );
     await guarded.deletePolicy('on-host');
     await lab.removePod(pod);
+  });
+});
+
+suite('an address that is told late', { skip: sensorSkip || labObstacle() }, () => {
+  test('the runtime’s until the API has one; without either there is none, and then there is', async () => {
+    await using cluster = await LabCluster.start();
+    const node = await cluster.addNode('n1');
+    const containers = [{ name: 'c', command: sleeps }];
+    const [early, late] = [
+      await node.lab.runPod({ name: 'early', containers }),
+      // The runtime has no address for it.
+      await node.lab.runPod({ name: 'late', hostNetwork: true, containers }),
+    ];
+    const lateIp = '192.0.2.7';
+    await cluster.setPolicy('named', [{ path: '/etc/shadow', matchAny: [{ pod: 'late' }] }]);
+    await cluster.setPolicy('by-ip', [{ path: '/etc/shadow', matchAny: [{ ip: early.ip }, { ip: lateIp }] }]);
+    for (const pod of [early, late]) {
+      const { name, namespace, uid } = pod;
+      // As kubelet makes it: what it runs is told by a status, later.
+      await cluster.client.create(podType, {
+        metadata: { name, namespace, annotations: { 'kubernetes.io/config.hash': uid } },
+        spec: { nodeName: 'n1', containers: [{ name: 'c', image: 'lab' }] },
+      } as Pod);
+    }
+    const raised = async (pod: LabPod): Promise<string[]> => {
+      const from = await node.mark();
+      readFileSync(pathIn(pod.containers.get('c') ?? assert.fail(), '/etc/shadow'));
+      const to = await node.mark();
+      return node.agent.told
+        .slice(from + 1, to)
+        .map(({ alert }) => `${alert['kive-policy-name']} ${owner(alert)} ${alert.pod.ip}`)
+        .sort();
+    };
+    await cluster.dataCount('named', 1);
+    await cluster.dataCount('by-ip', 1);
+    await node.markUntilTold();
+    assert.deepEqual(await raised(early), [`by-ip early/c ${early.ip}`]);
+    assert.deepEqual(await raised(late), ['named late/c ']);
+    const place = { namespace: 'default', name: 'late', subresource: 'status' };
+    const body = { status: { phase: 'Running', podIP: lateIp } };
+    await cluster.client.patch(podType, place, { type: 'merge', body });
+    await cluster.dataCount('by-ip', 2);
+    await until('the address in both', async () =>
+      [...(await cluster.data('named')), ...(await cluster.data('by-ip'))]
+        .filter((data) => annotation(data, 'pod-name') === 'late')
+        .every((data) => annotation(data, 'pod-ip') === lateIp),
+    );
+    assert.deepEqual(await raised(late), [`by-ip late/c ${lateIp}`, `named late/c ${lateIp}`]);
   });
 });
