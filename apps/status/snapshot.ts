@@ -212,7 +212,7 @@ function leaseView({ metadata, spec }: Lease, isRenewed: boolean): LeaseView {
     holder: spec?.holderIdentity ?? '',
     durationMs: (spec?.leaseDurationSeconds ?? 15) * 1000,
     renewedMs: Number.isNaN(renewedMs) ? undefined : renewedMs,
-    isRenewed,
+    isRenewed: isRenewed && Boolean(spec?.holderIdentity),
   };
 }
 
