@@ -10,8 +10,14 @@ import { join } from 'node:path';
 
 import { format, resolveConfig } from 'prettier';
 
+import { registerProcessMetrics } from '../apps/agent/process-metrics.ts';
+import type { MetricDefinition, Metrics } from '../shared/observe/metrics.ts';
 import { describeMask } from '../shared/sensor/access.ts';
 import { operations, sensorModeNames } from '../shared/sensor/modes.ts';
+import { shareMetrics } from '../systems/file-access/cluster.ts';
+import { addDeliveryMetrics } from '../systems/file-access/delivery/delivery-metrics.ts';
+import type { Delivery } from '../systems/file-access/delivery/delivery.ts';
+import { type NodeReadings, registerNodeMetrics } from '../systems/file-access/node-metrics.ts';
 
 const top = join(import.meta.dirname, '..');
 
@@ -20,10 +26,11 @@ const parts: Readonly<Record<string, () => string>> = {
   operations: operationsTable,
   'watch help': () => commandHelp('watch'),
   'doctor help': () => commandHelp('doctor'),
+  'agent metrics': agentMetricsTable,
 };
 
 /** The files that have such parts, by their path from the top of the repository. */
-export const generatedFiles: readonly string[] = ['docs/sensor.md', 'docs/watch.md'];
+export const generatedFiles: readonly string[] = ['docs/file-access.md', 'docs/sensor.md', 'docs/watch.md'];
 
 /** What the modes see: shared/sensor/modes.ts as a Markdown table. */
 export function operationsTable(): string {
@@ -37,6 +44,28 @@ export function operationsTable(): string {
     return [`\`${name}\``, what, ...cells, everywhere ? '' : (unseenBecause ?? '')];
   });
   return [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
+}
+
+/** What an agent serves at /metrics, as a Markdown table: it registers here what it registers there. */
+function agentMetricsTable(): string {
+  const rows: string[][] = [];
+  const add =
+    (kind: string) =>
+    ({ name, help, labelNames = [] }: MetricDefinition): void =>
+      void rows.push([`\`${name}\``, kind, labelNames.map((label) => `\`${label}\``).join(', '), help]);
+  // Nothing is read of what is given to them.
+  const metrics = {
+    counter: add('counter'),
+    gauge: add('gauge'),
+    histogram: add('histogram'),
+  } as Partial<Metrics> as Metrics;
+  registerProcessMetrics(metrics, { isReady: () => false, linesDropped: () => 0 });
+  shareMetrics(metrics);
+  registerNodeMetrics(metrics, {} as NodeReadings);
+  addDeliveryMetrics(metrics, {} as Delivery);
+  const head = ['metric', 'kind', 'labels', 'what'];
+  const byName = rows.toSorted(([one = ''], [other = '']) => (one < other ? -1 : 1));
+  return [head, head.map(() => '---'), ...byName].map((row) => `| ${row.join(' | ')} |`).join('\n');
 }
 
 function commandHelp(command: string): string {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { suite, test } from 'node:test';
@@ -171,7 +172,14 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
         '[+] file-access-node-kivedata\n[+] file-access-node-containers\n[+] file-access-node-files\n' +
         '[+] file-access-node-loader\nready\n',
     );
-    assert.match(await (await fetch(`${url}/metrics`)).text(), /^rampart_agent_ready 1$/m);
+    const metrics = await (await fetch(`${url}/metrics`)).text();
+    assert.match(metrics, /^rampart_agent_ready 1$/m);
+    assert.match(metrics, /^rampart_file_access_latency_seconds_bucket\{le="\+Inf"\} [1-9]\d*$/m);
+    const documented = readFileSync(new URL('../../docs/file-access.md', import.meta.url), 'utf8');
+    assert.deepEqual(
+      new Set([...metrics.matchAll(/^# HELP (\S+)/gm)].map(([, name]) => name)),
+      new Set([...documented.matchAll(/^\| `(rampart_\w+)` /gm)].map(([, name]) => name)),
+    );
 
     kubectl(['delete', 'kivepolicy', 'p', '--timeout=60s']);
     await until('no KiveData', () => kubectl(['get', 'kivedata', '-A', '-o', 'name']) === '');

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { returnMemoryWhenIdle } from '../../shared/ebpf/idle-memory.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { Health } from '../../shared/observe/health.ts';
@@ -17,6 +18,7 @@ import { AlertOutput } from './alert-output.ts';
 import type { AgentOptions } from './command.ts';
 import { runNodeGuards } from './guards.ts';
 import { NodeRuntime } from './node-runtime.ts';
+import { registerProcessMetrics } from './process-metrics.ts';
 
 /**
  * Runs until SIGINT, SIGTERM or the reader of stdout is gone.
@@ -42,16 +44,11 @@ export async function runAgent(options: AgentOptions): Promise<void> {
   await using observed = await observe(options.metrics, health);
   const own = observed.metrics;
   const metrics = own && { own, shared: shareMetrics(own) };
-  own?.gauge({ name: 'rampart_agent_ready', help: '1 when what is on the node is known.' }, () =>
-    state?.ready === true ? 1 : 0,
-  );
   await using out = new AlertOutput(() => stop.abort());
-  own?.counter(
-    { name: 'rampart_alert_lines_dropped_total', help: 'Lines that stdout did not take.' },
-    () => out.dropped,
-  );
+  registerProcessMetrics(own, { isReady: () => state?.ready === true, linesDropped: () => out.dropped });
   const { alertsSocket } = options;
   await using feed = await openAlertFeed(alertsSocket ?? agentAlertsSocket, alertsSocket !== undefined);
+  using _memory = returnMemoryWhenIdle();
   using client = new KubeClient(access);
   const containers = new NodeRuntime({ socketPath: options.criSocket, logger });
   health.ready('container-runtime', () => containers.problem);

@@ -30,6 +30,7 @@ import { openAlertFeed, standaloneAlertsSocket } from '../agent/alert-feed.ts';
 import { AlertOutput } from '../agent/alert-output.ts';
 import { runNodeGuards } from '../agent/guards.ts';
 import { NodeRuntime } from '../agent/node-runtime.ts';
+import { registerProcessMetrics } from '../agent/process-metrics.ts';
 import { listenAddress } from '../apiserver/listen-address.ts';
 import { clusterAccess } from '../cluster.ts';
 import { runClusterGuards } from '../operator/guards.ts';
@@ -79,10 +80,10 @@ async function run(options: StandaloneOptions, stop: AbortController): Promise<v
   const own = observed.metrics;
   const metrics = own && { own, shared: shareMetrics(own) };
   const out = stack.use(new AlertOutput(() => stop.abort()));
-  own?.counter(
-    { name: 'rampart_alert_lines_dropped_total', help: 'Lines that stdout did not take.' },
-    () => out.dropped,
-  );
+  registerProcessMetrics(own, {
+    isReady: () => nodeState?.ready === true,
+    linesDropped: () => out.dropped,
+  });
 
   const nodeName = options.nodeName ?? hostname().toLowerCase();
   const containers = new NodeRuntime({ socketPath: options.criSocket, logger });

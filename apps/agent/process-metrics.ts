@@ -1,0 +1,27 @@
+/**
+ * What an agent counts beside what its guards do; the same in `rampart standalone`.
+ *
+ * @module
+ */
+import type { Metrics } from '../../shared/observe/metrics.ts';
+
+/** Read at a scrape. */
+export interface ProcessReadings {
+  readonly isReady: () => boolean;
+  /** Lines that stdout did not take. */
+  readonly linesDropped: () => number;
+}
+
+/** @throws when the registry has them already. */
+export function registerProcessMetrics(
+  metrics: Pick<Metrics, 'counter' | 'gauge'> | undefined,
+  { isReady, linesDropped }: ProcessReadings,
+): void {
+  metrics?.gauge({ name: 'rampart_agent_ready', help: '1 when what is on the node is known.' }, () =>
+    isReady() ? 1 : 0,
+  );
+  metrics?.counter(
+    { name: 'rampart_alert_lines_dropped_total', help: 'Lines that stdout did not take.' },
+    linesDropped,
+  );
+}
