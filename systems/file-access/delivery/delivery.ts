@@ -282,7 +282,9 @@ class DiskDelivery implements Delivery {
     this.#refusalLoggedMs.set(refusal, nowMs);
     const soFar = this.#counts.refused[refusal];
     const name = displayName(callback, secret);
-    log.warn({ callback: name, reason: refusal, soFar }, 'an alert is not queued for its callback');
+    const url = refusal === 'callback' ? parseCallback(callback, this.#rules) : undefined;
+    const why = typeof url === 'string' ? { why: url } : {};
+    log.warn({ callback: name, reason: refusal, ...why, soFar }, 'an alert is not queued for its callback');
   }
 
   async #close(): Promise<void> {

@@ -93,7 +93,9 @@ suite('10: a receiver that', { skip: sensorSkip || labObstacle() }, () => {
     await guarded.dataCount('refused', 1);
     const [line] = await linesOf(1);
     assert.ok(line?.includes(callback));
-    await until('the refusal to be told', () => guarded.standalone.stderr.includes('http://169.254.169.254'));
+    await until('the refusal to be told', () =>
+      guarded.standalone.stderr.includes('"why":"169.254.169.254 is link-local'),
+    );
     assert.equal(await guarded.metric('file_access_callbacks_refused_total'), 1);
     await guarded.deletePolicy('refused');
   });

@@ -5,6 +5,7 @@ import { statSync, writeFileSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
+import { kivePolicyType } from '../../../systems/file-access/api.ts';
 import { GuardedLab, summary, until } from '../guarded-lab.fixture.ts';
 import { labObstacle } from '../obstacle.ts';
 
@@ -56,15 +57,10 @@ suite('faults of Kive', { skip: sensorSkip || labObstacle() }, () => {
     assert.deepEqual(guarded.alerts(), []);
     assert.equal(await stat(), first);
     // What YAML makes of it is another number.
-    guarded.standalone.write(
-      'octal.yaml',
-      `apiVersion: kivebpf.san7o.github.io/v1
-kind: KivePolicy
-metadata: { name: octal }
-spec: { traps: [{ path: /x, create: true, mode: 0444, matchAny: [{ pod: x }] }] }
-`,
+    const { code, stderr } = guarded.standalone.kubectl(
+      ...['patch', 'kivepolicy', 'create', '--type=merge', '-p'],
+      'spec: { traps: [{ path: /x, create: true, mode: 0444, matchAny: [{ pod: x }] }] }',
     );
-    const { code, stderr } = guarded.standalone.kubectl('apply', '-f', guarded.standalone.at('octal.yaml'));
     assert.equal(code, 1);
     assert.match(stderr, /mode.*the digits are octal.*write 444 or "0444"/s);
     await guarded.deletePolicy('create');
@@ -95,6 +91,7 @@ spec: { traps: [{ path: /x, create: true, mode: 0444, matchAny: [{ pod: x }] }] 
       try {
         await guarded.sh(container, `cd /usr/share/nginx && exec -a cat ${binary} -u ${path}`);
         await guarded.sh(container, `rm ${binary}`);
+        await guarded.sh(container, `chmod 644 ${path}; su -s /bin/sh nginx -c '/bin/cat ${path}'`);
       } finally {
         process.kill(guarded.standalone.pid, 'SIGCONT');
       }
@@ -107,6 +104,10 @@ spec: { traps: [{ path: /x, create: true, mode: 0444, matchAny: [{ pod: x }] }] 
         {
           ...{ ip: pod.ip, comm: 'a-name-of-more-', whole: binary },
           ...{ cwd: '/usr/share/nginx', args: `-u ${path}`, uid: 0, gid: 0 },
+        },
+        {
+          ...{ ip: pod.ip, comm: 'cat', whole: busybox },
+          ...{ cwd: '/', args: path, uid: 101, gid: 101 },
         },
       ],
     );
@@ -143,6 +144,14 @@ spec: { traps: [{ path: /x, create: true, mode: 0444, matchAny: [{ pod: x }] }] 
     await guarded.dataCount('traps-1', 1);
     assert.deepEqual(await told(), ['traps-1 low', 'traps-2 low']);
     await guarded.deletePolicy('traps-1');
+    assert.deepEqual(await told(), ['traps-2 low']);
+    // Another policy of the same name.
+    const key = { name: 'traps-2', namespace: 'kivebpf-system' };
+    await guarded.client.create(kivePolicyType, { metadata: key, spec: { traps: [trap('high')] } });
+    await guarded.dataCount('traps-2', 2);
+    assert.deepEqual(await told(), ['traps-2 high', 'traps-2 low']);
+    await guarded.client.delete(kivePolicyType, key);
+    await guarded.dataCount('traps-2', 1);
     assert.deepEqual(await told(), ['traps-2 low']);
     await guarded.deletePolicy('traps-2');
     assert.deepEqual(await told(), []);

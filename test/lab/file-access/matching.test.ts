@@ -6,6 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
 import type { KiveMatch } from '../../../systems/file-access/api.ts';
+import { podType } from '../../../systems/file-access/caches.ts';
 import { GuardedLab, until } from '../guarded-lab.fixture.ts';
 import type { LabContainer, LabPod } from '../lab.ts';
 import { labObstacle } from '../obstacle.ts';
@@ -107,6 +108,44 @@ suite('a trap is for', { skip: sensorSkip || labObstacle() }, () => {
       );
     });
   }
+
+  test('a pod in the network of its node by the address of that', async () => {
+    const { container } = await guarded.run({ name: 'host', hostNetwork: true, ...containers('main') });
+    const { status } = await until('the pod in the API', () =>
+      guarded.client.get(podType, { namespace: 'default', name: 'host' }),
+    );
+    const { podIP: ip = '' } = status ?? {};
+    assert.match(ip, /^[0-9.]+$|:/);
+    await guarded.setPolicy('host', [{ path, matchAny: [{ ip }] }]);
+    await guarded.dataCount('host', 1);
+    const alerts = await guarded.alertsOf(() => readFileSync(guarded.pathIn(container, path)));
+    assert.deepEqual(
+      alerts.map(({ pod, accessor }) => [pod.name, pod.ip, accessor?.relation]),
+      [['host', ip, 'host']],
+    );
+    await guarded.deletePolicy('host');
+  });
+
+  test('a file whatever it is called', async () => {
+    const { container } = await guarded.run({ name: 'odd', ...containers('main') });
+    const paths = ['a b"c\\d', 'ümläut-日本', 'line\nbreak', '..hidden', '/double', '%20y;$(id)*', '-n'].map(
+      (name) => `/root/${name}`,
+    );
+    const matchAny = [{ pod: 'odd' }];
+    await guarded.setPolicy(
+      'odd',
+      paths.map((odd) => ({ path: odd, create: true, matchAny })),
+    );
+    await guarded.dataCount('odd', paths.length);
+    const alerts = await guarded.alertsOf(async () => {
+      for (const odd of paths) await guarded.lab.exec(container, ['cat', odd]);
+    });
+    assert.deepEqual(
+      alerts.map(({ metadata, process }) => [metadata.path, process.arguments]),
+      paths.map((odd) => [odd, odd]),
+    );
+    await guarded.deletePolicy('odd');
+  });
 
   test('no container when a match has no item: the policy is refused', () => {
     const sentence = /At least one match block with one match item must be present/;
