@@ -204,6 +204,19 @@ suite('the difference', () => {
       assert.equal(callbackSecretOf(now[0] as KiveData), expected ?? '');
       assert.deepEqual(diffData(wanted, now, on.nodeName).update, []);
     }
+    // One that somebody else has written into it goes, too.
+    const [first] = stored;
+    assert.ok(first);
+    const annotations = {
+      ...first.metadata.annotations,
+      [ourAnnotations.callbackSecret]: 'kivebpf-system/hook',
+    };
+    const { update } = diffData(
+      desired,
+      [{ ...first, metadata: { ...first.metadata, annotations } }],
+      on.nodeName,
+    );
+    assert.deepEqual(secretOf(update), [undefined]);
   });
 
   test('a relabelled pod, a gone trap, a restarted container and an earlier boot leave nothing', () => {
