@@ -13,7 +13,7 @@ import { installResources } from '../../../apps/resources.ts';
 import { findClusterAccess } from '../../../shared/kube/cluster-access.ts';
 import { KubeClient } from '../../../shared/kube/client.ts';
 import { isNotFound } from '../../../shared/kube/client-errors.ts';
-import { leases } from '../../../shared/kube/object.ts';
+import { type Lease, leases } from '../../../shared/kube/object.ts';
 import type { KiveAlert } from '../../../systems/file-access/alert.ts';
 import {
   type KiveData,
@@ -283,10 +283,14 @@ export class LabCluster implements AsyncDisposable {
     });
   }
 
-  /** Who holds the lease of this kernel. */
-  async holder(): Promise<string> {
+  /** Of the loader of this kernel. */
+  async lease(): Promise<NonNullable<Lease['spec']>> {
     const lease = await this.client.get(leases, { namespace: kiveDataNamespace, name: this.kernelId });
-    return lease.spec?.holderIdentity ?? '';
+    return lease.spec ?? {};
+  }
+
+  async holder(): Promise<string> {
+    return (await this.lease()).holderIdentity ?? '';
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

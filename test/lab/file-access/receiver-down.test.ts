@@ -124,6 +124,7 @@ suite('receivers that are down', { skip: sensorSkip || labObstacle() }, () => {
     await node.mark();
     await until('the first', () => receivers.every((one) => one.taken().length === 20));
 
+    const leaseBefore = await cluster.lease();
     for (const one of receivers) await one.begin();
     const endMs = performance.now() + outageMs;
     /** Accesses that some process must have told: it told a marker before and one after. */
@@ -154,6 +155,12 @@ suite('receivers that are down', { skip: sensorSkip || labObstacle() }, () => {
       await node.markUntilTold();
       blindMs = Math.max(blindMs, performance.now() - killedMs);
     }
+    // An agent that was killed goes on with its own lease, and does not wait for its end.
+    const lease = await cluster.lease();
+    assert.deepEqual(
+      [lease.holderIdentity, lease.leaseTransitions],
+      [leaseBefore.holderIdentity, leaseBefore.leaseTransitions],
+    );
     const waiting = await agent.metric('callback_queue_alerts');
     for (const one of receivers) await one.end();
     const upMs = performance.now();
