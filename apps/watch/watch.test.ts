@@ -48,6 +48,7 @@ suite('rampart watch', { skip }, () => {
       {
         'kive-alert-version': 'v1',
         'kive-policy-name': '',
+        'kive-policy-namespace': '',
         timestamp: '',
         metadata: {
           path: files.file,
