@@ -8,6 +8,7 @@ import { parse } from 'yaml';
 
 import { sensorSkip, testMode } from '../../shared/sensor/sensor.fixture.ts';
 import { RampartProcess, TemporaryDirectory } from '../apiserver/rampart-process.fixture.ts';
+import { Standalone } from '../standalone/standalone.fixture.ts';
 
 interface Probe {
   readonly httpGet: { readonly path: string; readonly port: string };
@@ -28,7 +29,7 @@ interface Health {
 }
 
 /** Asks until it answers. */
-async function ask(running: RampartProcess, path: string): Promise<Health> {
+async function ask(running: { readonly stderr: string }, path: string): Promise<Health> {
   const patience = AbortSignal.timeout(60_000);
   for (;;) {
     const url = /metrics on (\S+)\/metrics/.exec(running.stderr)?.[1];
@@ -42,7 +43,7 @@ async function ask(running: RampartProcess, path: string): Promise<Health> {
 }
 
 async function askUntil(
-  running: RampartProcess,
+  running: { readonly stderr: string },
   path: string,
   holds: (health: Health) => boolean,
 ): Promise<Health> {
@@ -139,5 +140,17 @@ suite('probes', () => {
       status: 200,
       lines: ['[+] file-access-node-sensor', 'ok'],
     });
+  });
+
+  test('rampart standalone tells of all its parts', { skip: sensorSkip }, async () => {
+    await using standalone = new Standalone();
+    await standalone.start('--cri-socket', standalone.at('none.sock'), '--metrics', '127.0.0.1:0');
+    const { status, lines } = await askUntil(standalone, '/readyz', (now) =>
+      ['[+] file-access-kivedata', '[+] file-access-node-kivedata'].every((line) => now.lines.includes(line)),
+    );
+    assert.equal(status, 503);
+    assert.match(lines.find((line) => line.includes('container-runtime')) ?? '', /^\[-\] .*none\.sock/);
+    assert.ok(lines.some((line) => line.startsWith('[-] file-access-node-containers: ')));
+    assert.equal((await ask(standalone, '/healthz')).status, 200);
   });
 });

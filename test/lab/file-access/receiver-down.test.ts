@@ -20,7 +20,7 @@ import { accessOf, LabCluster, pathIn, readNumbered } from './lab-cluster.fixtur
 
 const outageMs = Number(process.env['RAMPART_TEST_OUTAGE_S'] ?? 20) * 1000;
 /** Between two kills of the agent. */
-const KILL_MS = Math.max(5000, outageMs / 40);
+const KILL_MS = Math.max(3000, outageMs / 40);
 /** Between two accesses: in a long outage fewer, so that what waits is thousands and not a hundred thousand. */
 const ACCESS_MS = Math.max(20, outageMs / 6000);
 /** The longest pause of a delivery between two tries, then what has waited, on a machine with other work. */
@@ -202,8 +202,8 @@ suite('receivers that are down', { skip: sensorSkip || labObstacle() }, () => {
       assert.deepEqual(missing, [], `${trouble}: accesses that nobody was told of`);
       for (const [id, lines] of bodies) assert.equal(lines.size, 1, `${trouble}: ${id} with two bodies`);
     }
-    assert.ok(kills >= 3);
-    assert.ok(proven.size > 100);
+    assert.ok(kills >= 2);
+    assert.ok(proven.size > 50);
     assert.doesNotMatch(agent.stderr, /secret-of-/);
     t.diagnostic(
       `${made} accesses, ${kills} kills of the agent, blind after one for at most ${Math.round(blindMs)} ms; ${proven.size} ` +
