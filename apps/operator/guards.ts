@@ -14,6 +14,8 @@ export interface ClusterGuardsOptions {
   readonly logger: Logger;
   readonly metrics: SharedMetrics | undefined;
   readonly health?: Health;
+  /** Its name in the lease: the same after a restart where no other process can have it. Default: a new one. */
+  readonly identity?: string;
 }
 
 /** Runs until the signal aborts. Of several processes one works at a time. */

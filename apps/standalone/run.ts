@@ -29,6 +29,7 @@ import type { NodeState } from '../../systems/file-access/node.ts';
 import { openAlertFeed, standaloneAlertsSocket } from '../agent/alert-feed.ts';
 import { AlertOutput } from '../agent/alert-output.ts';
 import { runNodeGuards } from '../agent/guards.ts';
+import { agentIdentity } from '../agent/identity.ts';
 import { NodeRuntime } from '../agent/node-runtime.ts';
 import { registerProcessMetrics } from '../agent/process-metrics.ts';
 import { listenAddress } from '../apiserver/listen-address.ts';
@@ -126,7 +127,15 @@ async function run(options: StandaloneOptions, stop: AbortController): Promise<v
       roots.length === 0
         ? aborted(signal)
         : followManifests({ client, roots, reserved: guardResourceNames(), say, signal }),
-    'what the cluster needs': runClusterGuards({ client, signal, logger, metrics: metrics?.shared, health }),
+    'what the cluster needs': runClusterGuards({
+      client,
+      signal,
+      logger,
+      metrics: metrics?.shared,
+      health,
+      // No other process has this directory: after a kill the lease need not end first.
+      identity: agentIdentity(directory, nodeName),
+    }),
     'the guard of files': runNodeGuards({
       client,
       nodeName,

@@ -106,9 +106,19 @@ suite('10: a receiver that', { skip: sensorSkip || labObstacle() }, () => {
     await guarded.dataCount('down', 1);
     await receiver[Symbol.asyncDispose]();
     const lines = await linesOf(3);
+    const holders = (): string =>
+      guarded.standalone.kubectl(
+        ...['get', 'leases', '-n', 'kivebpf-system', '-o', 'jsonpath={.items[*].spec.holderIdentity}'],
+      ).stdout;
+    const known = holders();
     await guarded.standalone.stop('SIGKILL');
     receiver = await until('the port', () => Receiver.start({ port }));
     await guarded.startRampart();
     await untilTaken(lines);
+    await guarded.dataCount('down', 1);
+    await guarded.deletePolicy('down');
+    // It goes on with its own leases: nobody has to wait for their end.
+    assert.equal(holders(), known);
+    assert.match(known, /^\S+ \S+$/);
   });
 });
