@@ -26,14 +26,16 @@ const DIRECTORY = { flags: openFlags.PATH | openFlags.DIRECTORY };
 
 /** The whole text behind a descriptor; unlike opening its path again it works when the process is gone. */
 function readFromStart(fd: Fd): string {
-  const chunk = Buffer.allocUnsafe(64 * 1024);
   let text = '';
   for (let length = -1; length !== 0;) {
-    length = readSync(fd.number, chunk, 0, chunk.byteLength, text.length);
-    text += chunk.toString('latin1', 0, length);
+    length = readSync(fd.number, textChunk, 0, textChunk.byteLength, text.length);
+    text += textChunk.toString('latin1', 0, length);
   }
   return text;
 }
+
+/** Of one read at a time. */
+const textChunk = Buffer.allocUnsafeSlow(64 * 1024);
 
 /**
  * Calls `onChange` after each change of a mount namespace: a /proc/PID/mountinfo descriptor has
@@ -54,13 +56,16 @@ export function watchMounts(mountinfo: Fd, onChange: () => void): Disposable {
   try {
     const epoll = stack.use(epollCreate());
     epollAdd(epoll, mountinfo.number, epollEvents.PRI);
-    const before = readFromStart(mountinfo);
+    // Some kB for each container: not to be kept any longer than it is needed.
+    let before: string | undefined = readFromStart(mountinfo);
     stack.use(pollReadable(epoll.number, onChange));
     let check: NodeJS.Immediate;
     // The second turn: the first may end without a look, when this runs in its poll phase already.
     check = setImmediate(() => {
       check = setImmediate(() => {
-        if (readFromStart(mountinfo) !== before) onChange();
+        const same = readFromStart(mountinfo) === before;
+        before = undefined;
+        if (!same) onChange();
       });
     });
     stack.defer(() => clearImmediate(check));

@@ -1,0 +1,31 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { suite, test } from 'node:test';
+
+const module = JSON.stringify(import.meta.resolve('./idle-memory.ts'));
+
+/** Takes 64 MiB, lets go of them, waits; prints the resident MiB with them and when they are gone, at most a minute later. */
+const program = `
+  import { setTimeout as sleep } from 'node:timers/promises';
+  const { returnMemoryWhenIdle } = await import(${module});
+  let held = Array.from({ length: 64 * 16 }, (_, i) => Array.from({ length: 8192 }, () => i + 0.5));
+  const mib = () => process.memoryUsage.rss() / 2 ** 20;
+  const before = mib();
+  if (held.length > 0) held = undefined;
+  using _ = returnMemoryWhenIdle({ checkMs: 200 });
+  for (let i = 0; i < 300 && mib() > before - 40; i++) await sleep(200);
+  console.log(JSON.stringify([before, mib()]));`;
+
+suite('memory of a process that has nothing to do', () => {
+  test('what a busy time has left goes back to the kernel, and the timer holds no process', () => {
+    const args = ['--expose-gc', '--input-type=module-typescript', '--no-warnings', '-e', program];
+    const { stdout, stderr, status } = spawnSync(process.execPath, args, {
+      encoding: 'utf8',
+      timeout: 120_000,
+      cwd: import.meta.dirname,
+    });
+    assert.equal(status, 0, stderr);
+    const [before = 0, after = 0] = JSON.parse(stdout) as number[];
+    assert.ok(after < before - 40, `${before} MiB, then ${after}`);
+  });
+});
