@@ -14,7 +14,7 @@ import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { kiveDataNamespace } from '../../systems/file-access/kive-data.ts';
-import { LogPosition } from './pod-log.ts';
+import { LogPosition } from './log-position.ts';
 import type { AlertRequest } from './source.ts';
 
 /** As deploy/agent.yaml labels them. */

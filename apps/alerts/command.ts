@@ -60,7 +60,7 @@ export function alertsCommand(): Command {
         'a path without / is the name of the file. Filters of different kinds all have to fit.\n' +
         '\nExamples:\n' +
         '  rampart alerts -f\n' +
-        '  rampart alerts -f --data /var/lib/rampart --pod shop/nginx-*\n' +
+        "  rampart alerts -f --data /var/lib/rampart --pod 'shop/nginx-*'\n" +
         "  rampart alerts --since 1h --policy secrets --path '/etc/**' --format json | jq -r .process.binary\n" +
         '\nExit codes: 0 done, or stopped by Ctrl-C or SIGTERM, 1 failed, 2 nothing was done: bad input or missing rights.\n',
     )

@@ -16,7 +16,13 @@ import type { Snapshot } from './snapshot.ts';
 
 export function examine(snapshot: Snapshot): StatusReport {
   const kernels = kernelsOf(snapshot);
-  const loaderOf = (node: string): HolderReport => holder(snapshot, kernels.get(node));
+  const loaders = new Map<string, HolderReport>();
+  // Once for each node: of a thousand policies each may ask for a thousand nodes.
+  const loaderOf = (node: string): HolderReport => {
+    let loader = loaders.get(node);
+    if (loader === undefined) loaders.set(node, (loader = holder(snapshot, kernels.get(node))));
+    return loader;
+  };
   const compiled = snapshot.policies.map((policy) => ({ policy, compiled: compilePolicy(policy) }));
   const matching = matchingContainers(snapshot, compiled);
   const dataCounts = countBy(snapshot.data, ({ policy }) => policy);

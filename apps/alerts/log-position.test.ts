@@ -3,7 +3,7 @@ import { test } from 'node:test';
 
 import fc from 'fast-check';
 
-import { LogPosition } from './pod-log.ts';
+import { LogPosition } from './log-position.ts';
 
 const startMs = Date.UTC(2026, 10, 21, 10);
 
