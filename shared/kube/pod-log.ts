@@ -7,7 +7,7 @@ import { RampartError } from '../observe/errors.ts';
 import { CallScope } from './call-scope.ts';
 import { unreachable } from './client-errors.ts';
 import { type Connection, searchParams } from './connection.ts';
-import { type KubeObject, resourcePath, type ResourceType } from './object.ts';
+import { resourcePath, type ResourceType } from './object.ts';
 
 export interface PodLogOptions {
   readonly signal?: AbortSignal | undefined;
@@ -25,7 +25,7 @@ export interface PodLogOptions {
   readonly timeoutMs?: number;
 }
 
-const pods: ResourceType<KubeObject> = {
+const pods: ResourceType = {
   group: '',
   version: 'v1',
   plural: 'pods',
