@@ -71,7 +71,8 @@ class Turmoil {
   async accesses(): Promise<void> {
     while (!this.isOver) {
       this.access(this.#random.pick(this.lasting), this.#random.pick(paths));
-      await delay(this.#random.below(20));
+      // The others are for what must not be told.
+      await delay(this.#random.below(this.isGuarded ? 20 : 150));
     }
   }
 
@@ -158,6 +159,8 @@ suite('the agent is killed again and again', { skip: sensorSkip || labObstacle()
         turmoil.isGuarded = false;
         await agent.kill();
       }
+    } catch (error) {
+      throw new Error(`run ${agent.run}: ${agent.stderr}`, { cause: error });
     } finally {
       turmoil.isOver = true;
       await going;
