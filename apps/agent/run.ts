@@ -20,6 +20,9 @@ import { runNodeGuards } from './guards.ts';
 import { NodeRuntime } from './node-runtime.ts';
 import { registerProcessMetrics } from './process-metrics.ts';
 
+/** A policy for all containers of a node is some hundred writes at once; API servers say themselves when it is too much. */
+const agentRate = { perSecond: 200, burst: 400 } as const;
+
 /**
  * Runs until SIGINT, SIGTERM or the reader of stdout is gone.
  *
@@ -49,7 +52,7 @@ export async function runAgent(options: AgentOptions): Promise<void> {
   const { alertsSocket } = options;
   await using feed = await openAlertFeed(alertsSocket ?? agentAlertsSocket, alertsSocket !== undefined);
   using _memory = returnMemoryWhenIdle();
-  using client = new KubeClient(access);
+  using client = new KubeClient(access, agentRate);
   const containers = new NodeRuntime({ socketPath: options.criSocket, logger });
   health.ready('container-runtime', () => containers.problem);
   const { signal } = stop;

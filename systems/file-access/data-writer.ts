@@ -24,8 +24,8 @@ export interface WriteTarget {
   readonly signal: AbortSignal;
 }
 
-/** Writes of one container at a time: it has its turn of the connection, and no more. */
-const AT_A_TIME = 8;
+/** Writes of one container at a time: others have their turn too, and each that is under way has a TLS connection of its own. */
+const AT_A_TIME = 2;
 
 /**
  * Does all of it that can be done, also when something fails.

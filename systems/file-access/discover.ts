@@ -18,13 +18,21 @@ import type { WorkQueue } from '../../shared/kube/workqueue.ts';
 import type { Logger } from '../../shared/observe/log.ts';
 import type { KiveData, KivePolicy } from './api.ts';
 import { containerIdOf, isPod, placeOf, type Pod } from './caches.ts';
-import type { FileState } from './container-files.ts';
 import type { ContainerSource, SourceContainer } from './container-source.ts';
 import { type WrittenEvent, writeChanges } from './data-writer.ts';
 import { desiredData, diffData, isOver } from './desired.ts';
 import { type FoundFile, type FoundOn, kiveDataOf, type NodeContainer, nodeOf } from './kive-data.ts';
-import { type CompiledTrap, compilePolicy, TrapIndex } from './matching.ts';
-import { kiveDataName } from './trap-id.ts';
+import {
+  changedNames,
+  changedPolicies,
+  keyOf,
+  lookAgain,
+  type Looked,
+  type MatchedTrap,
+  nothing,
+  samePod,
+} from './looked.ts';
+import { type CompiledPolicy, type CompiledTrap, compilePolicy, TrapIndex } from './matching.ts';
 import { TouchedKeys } from './touched-keys.ts';
 import type { TrapFiles } from './trap-files.ts';
 
@@ -52,22 +60,9 @@ export interface DiscoveryOptions {
   ) => void;
 }
 
-/** A trap that is for a container. */
-export interface MatchedTrap {
-  readonly trap: CompiledTrap;
-  readonly container: NodeContainer;
-  readonly state: FileState;
-}
-
-/** What was seen of a container when it was last looked at. */
-interface Looked {
-  readonly matched: readonly MatchedTrap[];
-  /** By the name of the KiveData. */
-  readonly files: ReadonlyMap<string, FoundFile>;
-}
-
-const nothing: Looked = { matched: [], files: new Map() };
 const BLOCKED_MS = 1000;
+/** Writing waits for looking, but not for longer than this. */
+const WRITE_MS = 1000;
 
 /** Looks and writes; disposing it ends the looking. */
 export class Discovery implements Disposable {
@@ -81,6 +76,9 @@ export class Discovery implements Disposable {
   readonly #idsOfPod = new Map<string, Set<string>>();
   readonly #podOfId = new Map<string, string>();
   readonly #touched: TouchedKeys;
+  /** Looked at, and not yet given to the queue. */
+  readonly #toWrite = new Set<string>();
+  #toWriteSinceMs = 0;
   readonly #stack = new DisposableStack();
 
   /** The caches and the source have to be synced. */
@@ -90,6 +88,7 @@ export class Discovery implements Disposable {
     this.#touched = this.#stack.use(
       new TouchedKeys({
         each: (id) => this.#look(id),
+        onSliceEnd: () => this.#letWrite(),
         onProblem: (err, id) => logger.error({ err, container: id }, 'cannot look at a container'),
       }),
     );
@@ -155,7 +154,7 @@ export class Discovery implements Disposable {
   }
 
   #look(id: string): void {
-    const { containers, files, onFound, onPolicies, queue } = this.#options;
+    const { containers, files, onFound, onPolicies } = this.#options;
     const source = containers.get(id);
     const container = source && this.#nodeContainer(source);
     if (source === undefined) this.#forgetPodOf(id);
@@ -166,57 +165,41 @@ export class Discovery implements Disposable {
     if (source === undefined || traps.length === 0) files.forget(id);
     else files.follow(source, traps);
     const before = this.#looked.get(id) ?? nothing;
-    const now = container === undefined ? nothing : this.#read(container, traps);
-    if (now === nothing || now.matched.length === 0) this.#looked.delete(id);
+    const now =
+      container === undefined
+        ? nothing
+        : lookAgain(before, container, traps, (trap) => files.stateOf(id, trap));
+    if (now.matched.length === 0) this.#looked.delete(id);
     else this.#looked.set(id, now);
 
-    const names = new Set<string>();
-    for (const name of before.files.keys()) {
-      if (now.files.has(name)) continue;
-      this.#found.delete(name);
-      names.add(name);
+    const names = [...changedNames(before, now)];
+    for (const name of names) {
+      const file = now.files.get(name);
+      if (file === undefined) this.#found.delete(name);
+      else this.#found.set(name, file);
     }
-    for (const [name, file] of now.files) {
-      this.#found.set(name, file);
-      names.add(name);
-    }
-    if (names.size > 0) onFound(names);
+    if (names.length > 0) onFound(names);
     this.#tellMissing(before, now);
-    const keys = new Set<string>();
-    for (const { trap } of before.matched) keys.add(keyOf(trap));
-    for (const key of keys) this.#containersOf.get(key)?.delete(id);
-    for (const { trap } of now.matched) {
-      const key = keyOf(trap);
-      keys.add(key);
-      const ids = this.#containersOf.get(key);
-      if (ids === undefined) this.#containersOf.set(key, new Set([id]));
-      else ids.add(id);
-    }
-    for (const key of keys) if (this.#containersOf.get(key)?.size === 0) this.#containersOf.delete(key);
+    const keys = changedPolicies(before, now);
+    const nowKeys = new Set(now.matched.map(({ trap }) => keyOf(trap)));
+    for (const key of keys) this.#setContainerOf(key, id, nowKeys.has(key));
     if (keys.size > 0) onPolicies(keys);
-    queue.add(id);
+    if (this.#toWrite.size === 0) this.#toWriteSinceMs = performance.now();
+    this.#toWrite.add(id);
   }
 
-  #read(container: NodeContainer, traps: readonly CompiledTrap[]): Looked {
-    const { name: podName = '', namespace: podNamespace = '' } = container.pod.metadata;
-    const matched: MatchedTrap[] = [];
-    const files = new Map<string, FoundFile>();
-    for (const trap of traps) {
-      const state = this.#options.files.stateOf(container.id, trap);
-      matched.push({ trap, container, state });
-      if (state.kind !== 'watched') continue;
-      const { policyNamespace, policyName, slot } = trap;
-      const name = kiveDataName({
-        policyNamespace,
-        policyName,
-        slot,
-        containerId: container.id,
-        podName,
-        podNamespace,
-      });
-      files.set(name, { trap, container, identity: state.identity });
-    }
-    return { matched, files };
+  #setContainerOf(policyKey: string, id: string, has: boolean): void {
+    const ids = this.#containersOf.get(policyKey);
+    if (has && ids === undefined) this.#containersOf.set(policyKey, new Set([id]));
+    else if (has) ids?.add(id);
+    else if (ids?.delete(id) && ids.size === 0) this.#containersOf.delete(policyKey);
+  }
+
+  /** Writing takes time of the same thread: first all is looked at, and watched. */
+  #letWrite(): void {
+    if (this.#touched.size > 0 && performance.now() - this.#toWriteSinceMs < WRITE_MS) return;
+    for (const id of this.#toWrite) this.#options.queue.add(id);
+    this.#toWrite.clear();
   }
 
   #tellMissing(before: Looked, now: Looked): void {
@@ -264,33 +247,44 @@ export class Discovery implements Disposable {
   }
 
   #podChanged({ key, type, object, previous }: CacheChange<Pod>): void {
-    if (type === 'modified' && sameForTraps(object, previous)) return;
+    if (type === 'modified' && previous !== undefined && samePod(object, previous)) return;
     for (const id of this.#idsOfPod.get(key) ?? []) this.touch(id);
   }
 
   #policyChanged({ key, type, object, previous }: CacheChange<KivePolicy>): void {
     // The status is changed far more often than what is asked for.
     if (type === 'modified' && sameGeneration(object, previous)) return;
+    const concerned = new TrapIndex();
     if (type === 'deleted') this.#index.delete(key);
-    else this.#setPolicy(object);
+    else {
+      const compiled = this.#setPolicy(object);
+      if (!isDeleting(object)) concerned.set(compiled);
+    }
     this.#options.onPolicies([key]);
-    for (const { id } of this.#options.containers.list()) this.touch(id);
+    const before = this.#containersOf.get(key);
+    for (const source of this.#options.containers.list()) {
+      if (before?.has(source.id) || this.#trapsFor(source, concerned).length > 0) this.touch(source.id);
+    }
   }
 
-  #setPolicy(policy: KivePolicy): void {
+  #trapsFor(source: SourceContainer, index: TrapIndex): CompiledTrap[] {
+    const container = this.#nodeContainer(source);
+    return container === undefined || isOver(container.pod)
+      ? []
+      : index.forPod(container.pod).for(container.name);
+  }
+
+  #setPolicy(policy: KivePolicy): CompiledPolicy {
     const compiled = compilePolicy(policy);
     if (isDeleting(policy)) this.#index.delete(compiled.key);
     else this.#index.set(compiled);
+    return compiled;
   }
 
   #dataChanged(data: KiveData): void {
     if (nodeOf(data) !== this.#options.on.nodeName) return;
     this.#options.queue.add(containerIdOf(data));
   }
-}
-
-function keyOf({ policyNamespace, policyName }: CompiledTrap): string {
-  return `${policyNamespace}/${policyName}`;
 }
 
 function sameGeneration(now: KivePolicy, before: KivePolicy | undefined): boolean {
@@ -300,16 +294,4 @@ function sameGeneration(now: KivePolicy, before: KivePolicy | undefined): boolea
     now.metadata.generation === before.metadata.generation &&
     isDeleting(now) === isDeleting(before)
   );
-}
-
-function sameForTraps(now: Pod, before: Pod | undefined): boolean {
-  const facts = ({ metadata, status }: Pod): string =>
-    JSON.stringify([
-      metadata.uid,
-      metadata.labels,
-      isOver({ metadata, status }),
-      status?.podIP,
-      status?.podIPs,
-    ]);
-  return before !== undefined && facts(now) === facts(before);
 }

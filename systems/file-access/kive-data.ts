@@ -41,6 +41,8 @@ export interface FoundFile {
   readonly trap: CompiledTrap;
   readonly container: NodeContainer;
   readonly identity: FileIdentity;
+  /** Of its KiveData (kiveDataName), where that is known already. */
+  readonly name?: string;
 }
 
 /** Where it was found. */
@@ -52,7 +54,7 @@ export interface FoundOn {
 
 /** The KiveData for a found file, as it is to be stored. */
 export function kiveDataOf(
-  { trap, container, identity }: FoundFile,
+  { trap, container, identity, name }: FoundFile,
   { kernelId, nodeName }: FoundOn,
 ): KiveData {
   const { metadata: pod, status } = container.pod;
@@ -62,14 +64,16 @@ export function kiveDataOf(
     apiVersion: 'kivebpf.san7o.github.io/v1',
     kind: 'KiveData',
     metadata: {
-      name: kiveDataName({
-        policyNamespace,
-        policyName,
-        slot,
-        containerId: container.id,
-        podName,
-        podNamespace,
-      }),
+      name:
+        name ??
+        kiveDataName({
+          policyNamespace,
+          policyName,
+          slot,
+          containerId: container.id,
+          podName,
+          podNamespace,
+        }),
       namespace: kiveDataNamespace,
       labels: { [trapIdLabel]: trap.id },
       annotations: {

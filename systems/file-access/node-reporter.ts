@@ -11,7 +11,7 @@ import { isDeleting } from '../../shared/kube/finalizers.ts';
 import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import type { WorkQueue } from '../../shared/kube/workqueue.ts';
 import { type KivePolicy, kivePolicyType } from './api.ts';
-import type { MatchedTrap } from './discover.ts';
+import type { MatchedTrap } from './looked.ts';
 import { nodeStatus, statusOf } from './policy-status.ts';
 
 export interface NodeReporterOptions {

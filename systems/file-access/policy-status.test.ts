@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 
 import type { KivePolicy } from './api.ts';
 import type { FileState } from './container-files.ts';
-import type { MatchedTrap } from './discover.ts';
+import type { MatchedTrap } from './looked.ts';
 import { compilePolicy } from './matching.ts';
 import { nginxPod, policyOf, trapOn } from './policy.fixture.ts';
 import { clusterStatus, nodeStatus } from './policy-status.ts';
@@ -27,6 +27,7 @@ function matched(containers: number, state: FileState): MatchedTrap[] {
     Array.from({ length: containers }, (_, number) => ({
       trap,
       container: { id: `containerd://${number}`, name: 'nginx', pod: nginxPod },
+      name: `kive-data-${number}`,
       state,
     })),
   );

@@ -6,7 +6,7 @@
 import { apiTime } from '../../shared/kube/api-time.ts';
 import { type Condition, setCondition } from '../../shared/kube/conditions.ts';
 import type { KivePolicy } from './api.ts';
-import type { MatchedTrap } from './discover.ts';
+import type { MatchedTrap } from './looked.ts';
 import { compilePolicy } from './matching.ts';
 import type { PolicyNodeStatus, PolicyStatus } from './policy-status-schema.ts';
 import { describeProblem } from './validation.ts';
