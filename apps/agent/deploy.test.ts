@@ -23,6 +23,7 @@ import type { ContainerSource, SourceContainer } from '../../systems/file-access
 import { Receiver } from '../../systems/file-access/delivery/receiver.fixture.ts';
 import { secretType } from '../../systems/file-access/secret-credentials.ts';
 import { clusterAccess } from '../cluster.ts';
+import { takeSnapshot } from '../status/snapshot.ts';
 import { runClusterGuards } from '../operator/guards.ts';
 import { runNodeGuards } from './guards.ts';
 
@@ -92,7 +93,9 @@ class Cluster implements AsyncDisposable {
 
   private constructor(directory: string, server: ApiServer, stack: AsyncDisposableStack) {
     [this.directory, this.server, this.#stack] = [directory, server, stack];
-    const rights = new Map(['rampart-agent', 'rampart-operator'].map((name) => [name, rightsOf(name)]));
+    const rights = new Map(
+      ['rampart-agent', 'rampart-operator', 'rampart-viewer'].map((name) => [name, rightsOf(name)]),
+    );
     const handle = server.verbs.handle.bind(server.verbs);
     server.verbs.handle = (request) => {
       const who = request.userAgent ?? '';
@@ -173,6 +176,19 @@ suite('deploy/', () => {
         assert.deepEqual(capabilities.drop, ['ALL']);
       }
     }
+  });
+
+  test('lets a viewer have all of rampart status', async () => {
+    await using cluster = await Cluster.start();
+    await cluster.apply();
+    const { notRead } = await takeSnapshot({
+      client: cluster.client('rampart-viewer'),
+      server: '',
+      namespace: undefined,
+      signal: AbortSignal.timeout(60_000),
+    });
+    assert.deepEqual(notRead, []);
+    assert.deepEqual(cluster.refused, []);
   });
 
   test('allows what is asked for and no more', { skip: sensorSkip }, async () => {
