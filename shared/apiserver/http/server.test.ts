@@ -482,7 +482,7 @@ test('what is counted', async () => {
     body: '{"a":1}',
   });
   await call(server, '/no/such/path');
-  const text = await metrics.registry.metrics();
+  const text = metrics.registry.metrics();
   for (const line of [
     'rampart_apiserver_requests_total{verb="get",code="404",resource="pods"} 1',
     'rampart_apiserver_requests_total{verb="delete",code="200",resource="pods"} 1',
