@@ -168,7 +168,7 @@ suite('the status of a policy', () => {
     assert.equal(both.status?.lastAlertTime, '2026-11-21T10:00:00Z');
     assert.equal(
       both.status?.conditions?.[0]?.message,
-      '2 files in 3 containers are watched, 1 are not. /secret.txt in default/a/main: it is a FIFO.',
+      '2 files in 3 containers are watched, 1 is not. /secret.txt in default/a/main: it is a FIFO.',
     );
     await client.delete(nodeType, { name: 'n2' });
     const one = await until('one', async () => {

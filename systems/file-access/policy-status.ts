@@ -103,7 +103,8 @@ function readiness(
 ): Pick<Condition, 'status' | 'reason' | 'message'> {
   const { traps, problems } = compilePolicy(policy);
   if (problems.length > 0) {
-    const working = traps.length > 0 ? ` The other ${traps.length} work.` : '';
+    const working =
+      traps.length > 0 ? ` The other ${traps.length} ${traps.length === 1 ? 'works' : 'work'}.` : '';
     return {
       status: 'False',
       reason: 'TrapsRefused',
@@ -113,7 +114,7 @@ function readiness(
   if (matchedContainers === 0) {
     return { status: 'False', reason: 'NoMatch', message: 'No running container matches.' };
   }
-  const watched = `${watchedFiles} files in ${matchedContainers} containers are watched`;
+  const watched = `${counted(watchedFiles, 'file')} in ${counted(matchedContainers, 'container')} ${are(watchedFiles)} watched`;
   const missing = nodes.reduce((total, node) => total + node.problemCount, 0);
   if (missing === 0) return { status: 'True', reason: 'Watching', message: `${watched}.` };
   const shown = nodes
@@ -124,6 +125,14 @@ function readiness(
   return {
     status: 'False',
     reason: 'FilesMissing',
-    message: `${watched}, ${missing} are not. ${shown.join('; ')}.${more}`,
+    message: `${watched}, ${missing} ${are(missing)} not. ${shown.join('; ')}.${more}`,
   };
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
+}
+
+function are(count: number): string {
+  return count === 1 ? 'is' : 'are';
 }
