@@ -1,0 +1,61 @@
+/**
+ * Why a baseline cannot be used. None of these may be taken for "everything was added" or for "nothing has changed".
+ *
+ * @module
+ */
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import type { ErrorCode } from '../../../shared/observe/errors.ts';
+
+const kinds = {
+  /** There is no such file. */
+  missing: {
+    code: errorCodes.NOT_FOUND,
+    next: 'Make a baseline first: initialize the node again once it is known to be as it should be.',
+  },
+  /** It is something else. */
+  foreign: { code: errorCodes.CORRUPT, next: 'Give the path of a baseline, or import an AIDE database.' },
+  /** It ends too early. */
+  truncated: {
+    code: errorCodes.CORRUPT,
+    next: 'Put a backup in its place, or initialize again once the node is known to be as it should be.',
+  },
+  /** Its bytes are not those that were written. */
+  damaged: {
+    code: errorCodes.CORRUPT,
+    next: 'Check the disk, and put a backup in its place, or initialize again once the node is known to be as it should be.',
+  },
+  /** It has no signature. */
+  unsigned: {
+    code: errorCodes.CORRUPT,
+    next: 'Only a signed baseline is used. Find out who replaced it; then put a backup in its place, or initialize again.',
+  },
+  /** It is whole, and not signed with the key that was given. */
+  'wrong signature': {
+    code: errorCodes.CORRUPT,
+    next: 'If the key was not changed, somebody has changed the baseline: look into that before you initialize again.',
+  },
+  /** A later Rampart wrote it. */
+  newer: {
+    code: errorCodes.UNSUPPORTED,
+    next: 'Use that version of Rampart, or initialize again with this one.',
+  },
+} as const satisfies Readonly<Record<string, { readonly code: ErrorCode; readonly next: string }>>;
+
+export type BaselineFault = keyof typeof kinds;
+
+/** A baseline that cannot be used; nothing can be said of what was changed. */
+export class BaselineError extends RampartError {
+  readonly fault: BaselineFault;
+
+  constructor(fault: BaselineFault, path: string, why: string, cause?: unknown) {
+    const { code, next } = kinds[fault];
+    super(code, {
+      what: `the baseline ${path} cannot be used`,
+      why,
+      next,
+      ...(cause !== undefined && { cause }),
+    });
+    this.name = 'BaselineError';
+    this.fault = fault;
+  }
+}

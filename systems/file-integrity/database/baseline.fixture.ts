@@ -1,0 +1,113 @@
+/** Entries, keys and temporary directories for the tests of this room. */
+import { generateKeyPairSync } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { attributes } from '../attributes.ts';
+import { fileTypes } from '../entry.ts';
+import type { Entry } from '../entry.ts';
+import { keepsField } from './entry-codec.ts';
+import type { SigningKey } from './signature.ts';
+
+export const secretKey: SigningKey = { scheme: 'hmac-sha256', secret: Buffer.alloc(32, 7) };
+export const pairKey: SigningKey = { scheme: 'ed25519', ...generateKeyPairSync('ed25519') };
+export const header = { rampartVersion: '0.1.0', madeAtMs: 1_700_000_000_000, configDigest: 'abc' };
+
+/** A directory of its own for a test, removed with it. */
+export function temporaryDirectory(): { path: string } & Disposable {
+  const path = mkdtempSync(join(tmpdir(), 'rampart-baseline-'));
+  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
+}
+
+const empty: Entry = {
+  ...{ path: '/', type: 'f', attributes: 0, permissions: 0, uid: 0, gid: 0, linkCount: 0, inode: 0n },
+  ...{ sizeBytes: 0, blockCount: 0, accessTimeS: 0, modifyTimeS: 0, changeTimeS: 0, linkTarget: '' },
+  ...{ acl: '', defaultAcl: '', selinux: '', xattrs: [], e2fsAttributes: 0, capabilities: '' },
+  ...{ sha256: new Uint8Array(0), sha512: new Uint8Array(0) },
+};
+
+/** An entry of which only this is told. */
+export function entryOf(parts: Partial<Entry> & { readonly path: string }): Entry {
+  return { ...empty, ...parts };
+}
+
+/** What a database gives back of an entry: only what its attributes ask for. */
+export function kept(entry: Entry): Entry {
+  const set = entry.attributes;
+  const result: Record<string, unknown> = { ...empty, path: entry.path, type: entry.type, attributes: set };
+  const fields = [
+    'permissions',
+    'uid',
+    'gid',
+    'linkCount',
+    'inode',
+    'blockCount',
+    'linkTarget',
+    'acl',
+    'selinux',
+  ] as const;
+  for (const field of fields) if (keepsField(field, set)) result[field] = entry[field];
+  if (keepsField('size', set)) result['sizeBytes'] = entry.sizeBytes;
+  if (keepsField('accessTime', set)) result['accessTimeS'] = entry.accessTimeS;
+  if (keepsField('modifyTime', set)) result['modifyTimeS'] = entry.modifyTimeS;
+  if (keepsField('changeTime', set)) result['changeTimeS'] = entry.changeTimeS;
+  if (keepsField('acl', set)) result['defaultAcl'] = entry.defaultAcl;
+  if (keepsField('xattrs', set)) result['xattrs'] = entry.xattrs;
+  if (keepsField('e2fsAttributes', set)) result['e2fsAttributes'] = entry.e2fsAttributes;
+  if (keepsField('capabilities', set)) result['capabilities'] = entry.capabilities;
+  if (keepsField('sha256', set)) result['sha256'] = entry.sha256;
+  if (keepsField('sha512', set)) result['sha512'] = entry.sha512;
+  return result as unknown as Entry;
+}
+
+/** Comparable by value, whatever kind of bytes it has. */
+export function plain(entry: Entry): unknown {
+  const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+  return {
+    ...entry,
+    sha256: hex(entry.sha256),
+    sha512: hex(entry.sha512),
+    xattrs: entry.xattrs.map(([name, value]) => [name, hex(value)]),
+  };
+}
+
+const byteString = (maxLength: number): fc.Arbitrary<string> =>
+  fc
+    .uint8Array({ minLength: 1, maxLength })
+    .map((bytes) => Buffer.from(bytes.map((byte) => byte || 1)).toString('latin1'));
+const name = byteString(12).map((text) => text.replaceAll('/', '_'));
+const path = fc.array(name, { maxLength: 5 }).map((names) => `/${names.join('/')}`);
+const time = fc.integer({ min: -1_000_000, max: 2 ** 40 });
+const sha = (length: number): fc.Arbitrary<Uint8Array> =>
+  fc.oneof(fc.constant(new Uint8Array(0)), fc.uint8Array({ minLength: length, maxLength: length }));
+
+export const anyEntry: fc.Arbitrary<Entry> = fc.record({
+  path,
+  type: fc.constantFrom(...fileTypes),
+  attributes: fc.integer({ min: 0, max: 2 ** attributes.length - 1 }),
+  permissions: fc.integer({ min: 0, max: 0o7777 }),
+  uid: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
+  gid: fc.constantFrom(0, 1000),
+  linkCount: fc.integer({ min: 0, max: 70_000 }),
+  inode: fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }),
+  sizeBytes: fc.maxSafeNat(),
+  blockCount: fc.nat(),
+  accessTimeS: time,
+  modifyTimeS: time,
+  changeTimeS: time,
+  linkTarget: byteString(100),
+  acl: fc.constantFrom('', 'user::rw-\ngroup::r--\nother::r--\n'),
+  defaultAcl: fc.constantFrom('', 'user::rwx\n'),
+  selinux: fc.constantFrom('', 'system_u:object_r:etc_t:s0'),
+  xattrs: fc.array(fc.tuple(byteString(20), fc.uint8Array({ maxLength: 300 })), { maxLength: 3 }),
+  e2fsAttributes: fc.integer({ min: 0, max: 2 ** 32 - 1 }),
+  capabilities: fc.constantFrom('', 'cap_net_raw=ep'),
+  sha256: sha(32),
+  sha512: sha(64),
+});
+
+/** Sorted, no path twice. */
+export const anyEntries: fc.Arbitrary<Entry[]> = fc
+  .uniqueArray(anyEntry, { selector: (entry) => entry.path, maxLength: 30 })
+  .map((entries) => entries.toSorted((a, b) => (a.path < b.path ? -1 : 1)));

@@ -1,0 +1,196 @@
+/**
+ * Numbers and byte strings in as few bytes as they need (LEB128: seven bits a byte, the low ones first).
+ *
+ * @module
+ */
+
+/** Bytes that end before what was to be read from them does, or say what cannot be. */
+export class MalformedBytes extends Error {}
+
+/** A growing buffer. */
+export class ByteWriter {
+  #bytes: Buffer;
+  length = 0;
+
+  constructor(capacityBytes = 1024) {
+    this.#bytes = Buffer.allocUnsafeSlow(capacityBytes);
+  }
+
+  /** What was written, valid until the next write. */
+  get bytes(): Buffer {
+    return this.#bytes.subarray(0, this.length);
+  }
+
+  clear(): void {
+    this.length = 0;
+  }
+
+  byte(value: number): void {
+    this.#reserve(1);
+    this.#bytes[this.length++] = value;
+  }
+
+  /** An integer from 0 to 2 ** 53 - 1. */
+  unsigned(value: number): void {
+    this.#reserve(10);
+    const bytes = this.#bytes;
+    let at = this.length;
+    let rest = value;
+    while (rest >= 0x80000000) {
+      bytes[at++] = (rest % 128) | 0x80;
+      rest = Math.floor(rest / 128);
+    }
+    while (rest >= 0x80) {
+      bytes[at++] = (rest & 0x7f) | 0x80;
+      rest >>>= 7;
+    }
+    bytes[at++] = rest;
+    this.length = at;
+  }
+
+  /** An integer from -(2 ** 52) to 2 ** 52 - 1. */
+  signed(value: number): void {
+    this.unsigned(value < 0 ? -value * 2 - 1 : value * 2);
+  }
+
+  /** An integer from 0 to 2 ** 64 - 1. */
+  unsigned64(value: bigint): void {
+    if (value <= Number.MAX_SAFE_INTEGER) return this.unsigned(Number(value));
+    this.#reserve(10);
+    let rest = value;
+    while (rest >= 0x80n) {
+      this.#bytes[this.length++] = Number(rest & 0x7fn) | 0x80;
+      rest >>= 7n;
+    }
+    this.#bytes[this.length++] = Number(rest);
+  }
+
+  raw(value: Uint8Array): void {
+    this.#reserve(value.length);
+    this.#bytes.set(value, this.length);
+    this.length += value.length;
+  }
+
+  /** Its length, then its bytes. */
+  block(value: Uint8Array): void {
+    this.unsigned(value.length);
+    this.raw(value);
+  }
+
+  /** Its length, then its characters from `start` on, one byte each. */
+  latin1(value: string, start = 0): void {
+    const length = value.length - start;
+    this.unsigned(length);
+    this.#reserve(length);
+    const bytes = this.#bytes;
+    let at = this.length;
+    for (let i = start; i < value.length; i++) bytes[at++] = value.charCodeAt(i);
+    this.length = at;
+  }
+
+  /** Its length in UTF-8, then that. */
+  text(value: string): void {
+    this.block(Buffer.from(value, 'utf8'));
+  }
+
+  #reserve(more: number): void {
+    if (this.length + more <= this.#bytes.length) return;
+    const grown = Buffer.allocUnsafeSlow(Math.max(this.#bytes.length * 2, this.length + more));
+    this.#bytes.copy(grown, 0, 0, this.length);
+    this.#bytes = grown;
+  }
+}
+
+/** @throws MalformedBytes from every method, where there is not what it reads. */
+export class ByteReader {
+  readonly #bytes: Buffer;
+  at = 0;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+  }
+
+  get ended(): boolean {
+    return this.at >= this.#bytes.length;
+  }
+
+  byte(): number {
+    const value = this.#bytes[this.at++];
+    if (value === undefined) throw new MalformedBytes('it ends in the middle of an entry');
+    return value;
+  }
+
+  unsigned(): number {
+    let byte = this.byte();
+    if (byte < 0x80) return byte;
+    let value = byte & 0x7f;
+    let factor = 128;
+    do {
+      byte = this.byte();
+      value += (byte & 0x7f) * factor;
+      factor *= 128;
+    } while (byte >= 0x80 && factor < 2 ** 56);
+    if (byte >= 0x80 || value > Number.MAX_SAFE_INTEGER) throw new MalformedBytes('a number is too large');
+    return value;
+  }
+
+  signed(): number {
+    const value = this.unsigned();
+    return value % 2 === 0 ? value / 2 : -(value + 1) / 2;
+  }
+
+  unsigned64(): bigint {
+    let low = 0;
+    let factor = 1;
+    for (let i = 0; i < 7; i++) {
+      const byte = this.byte();
+      low += (byte & 0x7f) * factor;
+      if (byte < 0x80) return BigInt(low);
+      factor *= 128;
+    }
+    let value = BigInt(low);
+    for (let shift = 49n; shift < 70n; shift += 7n) {
+      const byte = this.byte();
+      value |= BigInt(byte & 0x7f) << shift;
+      if (byte < 0x80) {
+        if (value >= 1n << 64n) break;
+        return value;
+      }
+    }
+    throw new MalformedBytes('a number is too large');
+  }
+
+  /** A view of these bytes: it keeps the whole buffer in memory. */
+  raw(length: number): Buffer {
+    const end = this.at + length;
+    if (end > this.#bytes.length) throw new MalformedBytes('it ends in the middle of an entry');
+    const value = this.#bytes.subarray(this.at, end);
+    this.at = end;
+    return value;
+  }
+
+  block(): Buffer {
+    return this.raw(this.unsigned());
+  }
+
+  latin1(): string {
+    const length = this.unsigned();
+    const end = this.at + length;
+    if (end > this.#bytes.length) throw new MalformedBytes('it ends in the middle of an entry');
+    const value = this.#bytes.toString('latin1', this.at, end);
+    this.at = end;
+    return value;
+  }
+
+  /** Copies the bytes of a block to `target`. */
+  into(target: Buffer, targetAt: number, length: number): void {
+    const end = this.at + length;
+    if (end > this.#bytes.length) throw new MalformedBytes('it ends in the middle of an entry');
+    this.#bytes.copy(target, targetAt, this.at, end);
+    this.at = end;
+  }
+
+  text(): string {
+    return this.block().toString('utf8');
+  }
+}

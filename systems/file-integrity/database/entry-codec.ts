@@ -1,0 +1,248 @@
+/**
+ * Entries as bytes, about 50 for one with a sha256. A block of entries can be read by itself: what repeats in it (the start
+ * of the path, type with mode and owner, ACLs, labels, names of extended attributes) is told once in it.
+ *
+ * Of an entry only what its attributes ask for is kept; the rest comes back with its default.
+ *
+ * @module
+ */
+import { aideMaskOf, setOfAideMask } from '../aide-mask.ts';
+import { setOf } from '../attributes.ts';
+import type { AttributeSet } from '../attributes.ts';
+import { fileTypes } from '../entry.ts';
+import type { Entry } from '../entry.ts';
+import { ByteReader, ByteWriter, MalformedBytes } from './bytes.ts';
+
+const has = {
+  permissions: setOf('p'),
+  uid: setOf('u'),
+  gid: setOf('g'),
+  linkCount: setOf('n'),
+  // How to compare needs them too: the inode finds a file that was moved, the size tells one that grew.
+  inode: setOf('i', 'I'),
+  size: setOf('s', 'S', 'growing'),
+  blockCount: setOf('b'),
+  accessTime: setOf('a'),
+  modifyTime: setOf('m'),
+  changeTime: setOf('c'),
+  linkTarget: setOf('l'),
+  acl: setOf('acl'),
+  selinux: setOf('selinux'),
+  xattrs: setOf('xattrs'),
+  e2fsAttributes: setOf('e2fsattrs'),
+  capabilities: setOf('caps'),
+  sha256: setOf('sha256'),
+  sha512: setOf('sha512'),
+};
+
+/** Of an entry with these attributes; the value that is left out is the default. */
+export function keepsField(field: keyof typeof has, set: AttributeSet): boolean {
+  return (has[field] & set) !== 0;
+}
+
+const noBytes = new Uint8Array(0);
+const noXattrs: Entry['xattrs'] = [];
+
+/** What most entries share with another one. */
+interface EntryClass {
+  readonly type: Entry['type'];
+  readonly attributes: AttributeSet;
+  readonly permissions: number;
+  readonly uid: number;
+  readonly gid: number;
+  readonly sha256Bytes: number;
+  readonly sha512Bytes: number;
+}
+
+const longestPathBytes = 1 << 20;
+
+export class EntryEncoder {
+  readonly #writer = new ByteWriter(128 * 1024);
+  readonly #classes = new Map<string, number>();
+  readonly #texts = new Map<string, number>();
+  #path = '';
+  #modifyTimeS = 0;
+  count = 0;
+
+  /** Bytes of the block so far. */
+  get sizeBytes(): number {
+    return this.#writer.length;
+  }
+
+  add(entry: Entry): void {
+    const writer = this.#writer;
+    const { path, attributes: set } = entry;
+    const shared = sharedLength(this.#path, path);
+    writer.unsigned(shared);
+    writer.latin1(path, shared);
+    this.#path = path;
+    this.#class(entry);
+    if (set & has.linkCount) writer.unsigned(entry.linkCount);
+    if (set & has.inode) writer.unsigned64(entry.inode);
+    if (set & has.size) writer.unsigned(entry.sizeBytes);
+    if (set & has.blockCount) writer.unsigned(entry.blockCount);
+    // Files of one package are of one time, and a time is close to the others of its file.
+    if (set & has.modifyTime) {
+      writer.signed(entry.modifyTimeS - this.#modifyTimeS);
+      this.#modifyTimeS = entry.modifyTimeS;
+    }
+    if (set & has.changeTime) writer.signed(entry.changeTimeS - this.#modifyTimeS);
+    if (set & has.accessTime) writer.signed(entry.accessTimeS - this.#modifyTimeS);
+    if (set & has.linkTarget) writer.latin1(entry.linkTarget);
+    if (set & has.acl) {
+      this.#text(entry.acl);
+      this.#text(entry.defaultAcl);
+    }
+    if (set & has.selinux) this.#text(entry.selinux);
+    if (set & has.xattrs) {
+      writer.unsigned(entry.xattrs.length);
+      for (const [name, value] of entry.xattrs) {
+        this.#text(name);
+        writer.block(value);
+      }
+    }
+    if (set & has.e2fsAttributes) writer.unsigned(entry.e2fsAttributes);
+    if (set & has.capabilities) this.#text(entry.capabilities);
+    if (set & has.sha256) writer.raw(entry.sha256);
+    if (set & has.sha512) writer.raw(entry.sha512);
+    this.count++;
+  }
+
+  /** The block, valid until the next {@link add}, and starts another one. */
+  take(): Buffer {
+    const { bytes } = this.#writer;
+    this.#writer.clear();
+    this.#classes.clear();
+    this.#texts.clear();
+    this.#path = '';
+    this.#modifyTimeS = 0;
+    this.count = 0;
+    return bytes;
+  }
+
+  #class(entry: Entry): void {
+    const { type, attributes: set } = entry;
+    const permissions = set & has.permissions ? entry.permissions : 0;
+    const uid = set & has.uid ? entry.uid : 0;
+    const gid = set & has.gid ? entry.gid : 0;
+    const sha256Bytes = set & has.sha256 ? entry.sha256.length : 0;
+    const sha512Bytes = set & has.sha512 ? entry.sha512.length : 0;
+    const key = `${type}${set},${permissions},${uid},${gid},${sha256Bytes},${sha512Bytes}`;
+    const known = this.#classes.get(key);
+    const writer = this.#writer;
+    writer.unsigned(known ?? this.#classes.size);
+    if (known !== undefined) return;
+    this.#classes.set(key, this.#classes.size);
+    writer.byte(fileTypes.indexOf(type));
+    writer.unsigned(aideMaskOf(set));
+    writer.unsigned(permissions);
+    writer.unsigned(uid);
+    writer.unsigned(gid);
+    writer.unsigned(sha256Bytes);
+    writer.unsigned(sha512Bytes);
+  }
+
+  #text(text: string): void {
+    const known = this.#texts.get(text);
+    this.#writer.unsigned(known ?? this.#texts.size);
+    if (known !== undefined) return;
+    this.#texts.set(text, this.#texts.size);
+    this.#writer.text(text);
+  }
+}
+
+/**
+ * The entries of a block as {@link EntryEncoder} made it. Checksums and values are views of `block`.
+ *
+ * @throws MalformedBytes
+ */
+export function decodeEntries(block: Buffer): Entry[] {
+  const reader = new ByteReader(block);
+  const classes: EntryClass[] = [];
+  const texts: string[] = [];
+  const entries: Entry[] = [];
+  let path = Buffer.allocUnsafe(4096);
+  let pathBytes = 0;
+  let lastTimeS = 0;
+
+  const readText = (): string => {
+    const at = reader.unsigned();
+    if (at === texts.length) texts.push(reader.text());
+    const text = texts[at];
+    if (text === undefined) throw new MalformedBytes('it refers to a text that is not there');
+    return text;
+  };
+
+  while (!reader.ended) {
+    const shared = reader.unsigned();
+    const own = reader.unsigned();
+    if (shared > pathBytes || shared + own > longestPathBytes) throw new MalformedBytes('a path is too long');
+    if (shared + own > path.length) path = Buffer.concat([path], 2 * (shared + own));
+    reader.into(path, shared, own);
+    pathBytes = shared + own;
+    const classAt = reader.unsigned();
+    if (classAt === classes.length) classes.push(readClass(reader));
+    const kind = classes[classAt];
+    if (kind === undefined) throw new MalformedBytes('it refers to a class that is not there');
+    const set = kind.attributes;
+    const linkCount = set & has.linkCount ? reader.unsigned() : 0;
+    const inode = set & has.inode ? reader.unsigned64() : 0n;
+    const sizeBytes = set & has.size ? reader.unsigned() : 0;
+    const blockCount = set & has.blockCount ? reader.unsigned() : 0;
+    if (set & has.modifyTime) lastTimeS += reader.signed();
+    entries.push({
+      path: path.toString('latin1', 0, pathBytes),
+      type: kind.type,
+      attributes: set,
+      permissions: kind.permissions,
+      uid: kind.uid,
+      gid: kind.gid,
+      linkCount,
+      inode,
+      sizeBytes,
+      blockCount,
+      modifyTimeS: set & has.modifyTime ? lastTimeS : 0,
+      // In the order in which they were written.
+      changeTimeS: set & has.changeTime ? lastTimeS + reader.signed() : 0,
+      accessTimeS: set & has.accessTime ? lastTimeS + reader.signed() : 0,
+      linkTarget: set & has.linkTarget ? reader.latin1() : '',
+      acl: set & has.acl ? readText() : '',
+      defaultAcl: set & has.acl ? readText() : '',
+      selinux: set & has.selinux ? readText() : '',
+      xattrs: set & has.xattrs ? readXattrs(reader, readText) : noXattrs,
+      e2fsAttributes: set & has.e2fsAttributes ? reader.unsigned() : 0,
+      capabilities: set & has.capabilities ? readText() : '',
+      sha256: kind.sha256Bytes > 0 ? reader.raw(kind.sha256Bytes) : noBytes,
+      sha512: kind.sha512Bytes > 0 ? reader.raw(kind.sha512Bytes) : noBytes,
+    });
+  }
+  return entries;
+}
+
+function readClass(reader: ByteReader): EntryClass {
+  const type = fileTypes[reader.byte()];
+  if (type === undefined) throw new MalformedBytes('it has an unknown type of file');
+  return {
+    type,
+    attributes: setOfAideMask(reader.unsigned()).set,
+    permissions: reader.unsigned(),
+    uid: reader.unsigned(),
+    gid: reader.unsigned(),
+    sha256Bytes: reader.unsigned(),
+    sha512Bytes: reader.unsigned(),
+  };
+}
+
+function readXattrs(reader: ByteReader, readText: () => string): Entry['xattrs'] {
+  const count = reader.unsigned();
+  const xattrs: [string, Uint8Array][] = [];
+  for (let i = 0; i < count; i++) xattrs.push([readText(), reader.block()]);
+  return count === 0 ? noXattrs : xattrs;
+}
+
+function sharedLength(one: string, other: string): number {
+  const most = Math.min(one.length, other.length);
+  let at = 0;
+  while (at < most && one.charCodeAt(at) === other.charCodeAt(at)) at++;
+  return at;
+}

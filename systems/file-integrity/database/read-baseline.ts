@@ -1,0 +1,341 @@
+/**
+ * Reads a baseline. The whole file is verified before its first entry is given out, and each block once more when it is read
+ * again: nothing comes out of it that is not what was signed, also when somebody writes to it meanwhile.
+ *
+ * @module
+ */
+import { createHash } from 'node:crypto';
+import { open } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { setOfAideMask } from '../aide-mask.ts';
+import type { Entry } from '../entry.ts';
+import { BaselineError } from './baseline-error.ts';
+import { MalformedBytes } from './bytes.ts';
+import { decodeEntries } from './entry-codec.ts';
+import {
+  digestOf,
+  formatVersion,
+  frameHeadBytes,
+  frameKinds,
+  frameTailBytes,
+  hasCrc,
+  longestPayloadBytes,
+  magic,
+  preamble,
+  preambleBytes,
+} from './format.ts';
+import type { BaselineCounts, BaselineHeader } from './format.ts';
+import { keyId, verifyDigest } from './signature.ts';
+import type { VerifyingKey } from './signature.ts';
+
+/** A block of entries in the file, and what its bytes have to be. */
+interface Block {
+  readonly at: number;
+  readonly bytes: number;
+  readonly digest: Buffer;
+}
+
+interface Contents {
+  readonly header: BaselineHeader;
+  readonly counts: BaselineCounts;
+  readonly digest: string;
+  readonly blocks: readonly Block[];
+}
+
+/** An open, verified baseline. Whoever opened it disposes of it. */
+export class Baseline implements AsyncDisposable {
+  readonly path: string;
+  readonly header: BaselineHeader;
+  readonly counts: BaselineCounts;
+  readonly sizeBytes: number;
+  /** Hexadecimal, as `writeBaseline` gave it. */
+  readonly digest: string;
+  readonly #file: FileHandle;
+  readonly #blocks: readonly Block[];
+
+  constructor(path: string, file: FileHandle, sizeBytes: number, contents: Contents) {
+    this.path = path;
+    this.#file = file;
+    this.sizeBytes = sizeBytes;
+    this.header = contents.header;
+    this.counts = contents.counts;
+    this.digest = contents.digest;
+    this.#blocks = contents.blocks;
+  }
+
+  /**
+   * All entries in the order of their paths' bytes, a block at a time. May be called any number of times.
+   *
+   * @throws BaselineError where the file is written to meanwhile; the reason of `signal`
+   */
+  async *entries(signal?: AbortSignal): AsyncGenerator<readonly Entry[], void, undefined> {
+    for (const { at, bytes, digest } of this.#blocks) {
+      signal?.throwIfAborted();
+      const frame = Buffer.allocUnsafeSlow(bytes);
+      const read = await readAt(this.path, this.#file, frame, at);
+      if (read < bytes || !digestOf(frame).equals(digest)) {
+        throw new BaselineError(
+          'damaged',
+          this.path,
+          `bytes ${at} to ${at + bytes} changed while it was read`,
+        );
+      }
+      yield decode(this.path, frame, at);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#file.close();
+  }
+}
+
+/**
+ * Opens a baseline and verifies all of it.
+ *
+ * @throws BaselineError where it cannot be used; RampartError SYSTEM where it cannot be read, INPUT where the key is none
+ */
+export async function openBaseline(path: string, key: VerifyingKey): Promise<Baseline> {
+  const expectedKeyId = keyId(key);
+  const file = await openFile(path);
+  try {
+    const { size } = await file.stat();
+    const contents = await verify(path, file, size, key, expectedKeyId);
+    return new Baseline(path, file, size, contents);
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+async function openFile(path: string): Promise<FileHandle> {
+  try {
+    return await open(path, 'r');
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    if (code === 'ENOENT' || code === 'ENOTDIR')
+      throw new BaselineError('missing', path, 'it does not exist', error);
+    throw unreadable(path, error);
+  }
+}
+
+async function verify(
+  path: string,
+  file: FileHandle,
+  sizeBytes: number,
+  key: VerifyingKey,
+  expectedKeyId: string,
+): Promise<Contents> {
+  const window = new Window(path, file);
+  checkPreamble(path, await window.take(Math.min(preambleBytes, sizeBytes)));
+  const digest = createHash('sha256').update(preamble());
+  const blocks: Block[] = [];
+  let header: unknown;
+  let footer: unknown;
+  let signature: Buffer | undefined;
+  let at = preambleBytes;
+
+  for (let index = 0; at < sizeBytes; index++) {
+    const frame = await takeFrame(path, window, at, sizeBytes, index);
+    const kind = frame[0];
+    const payload = frame.subarray(frameHeadBytes, frame.length - frameTailBytes);
+    if (kind === frameKinds.signature && footer !== undefined) {
+      signature = Buffer.from(payload);
+      at += frame.length;
+      break;
+    }
+    const frameDigest = digestOf(frame);
+    digest.update(frameDigest);
+    if (kind === frameKinds.header && index === 0) header = parse(path, payload);
+    else if (kind === frameKinds.entries && header !== undefined && footer === undefined) {
+      blocks.push({ at, bytes: frame.length, digest: frameDigest });
+    } else if (kind === frameKinds.footer && header !== undefined && footer === undefined)
+      footer = parse(path, payload);
+    else
+      throw new BaselineError('damaged', path, `at byte ${at} there is a block that does not belong there`);
+    at += frame.length;
+  }
+  if (header === undefined || footer === undefined)
+    throw new BaselineError('truncated', path, `it ends after ${at} bytes`);
+  if (signature === undefined || signature.length === 0) {
+    throw new BaselineError('unsigned', path, 'it has no signature');
+  }
+  if (at < sizeBytes) {
+    throw new BaselineError('damaged', path, `it goes on after its signature, at byte ${at}`);
+  }
+  const sum = digest.digest();
+  const checked = checkHeader(path, header);
+  checkKeys(path, checked, key, expectedKeyId);
+  if (!verifyDigest(sum, signature, key)) {
+    throw new BaselineError('wrong signature', path, 'its signature does not fit its content');
+  }
+  return { header: checked, counts: checkFooter(path, footer), digest: sum.toString('hex'), blocks };
+}
+
+/** The frame at `at`, checked by its CRC; a view, valid until the next one is taken. */
+async function takeFrame(
+  path: string,
+  window: Window,
+  at: number,
+  sizeBytes: number,
+  index: number,
+): Promise<Buffer> {
+  const left = sizeBytes - at;
+  const ends = (): BaselineError =>
+    new BaselineError('truncated', path, `it ends after ${sizeBytes} bytes, in the middle of block ${index}`);
+  if (left < frameHeadBytes + frameTailBytes) throw ends();
+  const length = (await window.peek(frameHeadBytes)).readUInt32LE(1);
+  const damaged = (): BaselineError =>
+    new BaselineError('damaged', path, `block ${index}, at byte ${at}, is not what was written`);
+  if (length > longestPayloadBytes) throw damaged();
+  const bytes = frameHeadBytes + length + frameTailBytes;
+  if (bytes > left) throw ends();
+  const frame = await window.take(bytes);
+  if (!hasCrc(frame, index)) throw damaged();
+  return frame;
+}
+
+function checkPreamble(path: string, start: Buffer): void {
+  if (start.length === 0) throw new BaselineError('truncated', path, 'it is empty');
+  if (!start.subarray(0, magic.length).equals(magic.subarray(0, start.length))) {
+    throw new BaselineError('foreign', path, 'it is no baseline of Rampart');
+  }
+  if (start.length < preambleBytes)
+    throw new BaselineError('truncated', path, `it ends after ${start.length} bytes`);
+  const version = start[magic.length];
+  if (version !== formatVersion) {
+    throw new BaselineError(
+      'newer',
+      path,
+      `it has format ${version}, and this Rampart knows format ${formatVersion}`,
+    );
+  }
+}
+
+function checkKeys(path: string, header: BaselineHeader, key: VerifyingKey, expectedKeyId: string): void {
+  if (header.scheme !== key.scheme) {
+    throw new BaselineError(
+      'wrong signature',
+      path,
+      `it is signed with ${header.scheme}, and ${key.scheme} is expected`,
+    );
+  }
+  if (header.keyId !== expectedKeyId) {
+    throw new BaselineError(
+      'wrong signature',
+      path,
+      `it is signed with key ${header.keyId}, and ${expectedKeyId} is expected`,
+    );
+  }
+}
+
+function checkHeader(path: string, value: unknown): BaselineHeader {
+  const header = value as Partial<BaselineHeader> | null;
+  if (
+    typeof header?.rampartVersion === 'string' &&
+    typeof header.madeAtMs === 'number' &&
+    typeof header.configDigest === 'string' &&
+    typeof header.about === 'object' &&
+    typeof header.scheme === 'string' &&
+    typeof header.keyId === 'string'
+  ) {
+    return header as BaselineHeader;
+  }
+  throw new BaselineError('damaged', path, 'its header lacks something');
+}
+
+function checkFooter(path: string, value: unknown): BaselineCounts {
+  const footer = value as { entries?: unknown; attributes?: unknown } | null;
+  if (typeof footer?.entries === 'number' && typeof footer.attributes === 'number') {
+    return { entries: footer.entries, attributes: setOfAideMask(footer.attributes).set };
+  }
+  throw new BaselineError('damaged', path, 'its footer lacks something');
+}
+
+function parse(path: string, payload: Buffer): unknown {
+  try {
+    return JSON.parse(payload.toString('utf8'));
+  } catch (error) {
+    throw new BaselineError('damaged', path, 'its header or footer is no JSON', error);
+  }
+}
+
+function decode(path: string, frame: Buffer, at: number): Entry[] {
+  try {
+    return decodeEntries(frame.subarray(frameHeadBytes, frame.length - frameTailBytes));
+  } catch (error) {
+    if (!(error instanceof MalformedBytes)) throw error;
+    throw new BaselineError(
+      'damaged',
+      path,
+      `the block at byte ${at} cannot be read: ${error.message}`,
+      error,
+    );
+  }
+}
+
+/** Reads a file from its start to its end, in pieces large enough for any frame. */
+class Window {
+  readonly #path: string;
+  readonly #file: FileHandle;
+  #bytes = Buffer.allocUnsafeSlow(256 * 1024);
+  #start = 0;
+  #end = 0;
+  #fileAt = 0;
+
+  constructor(path: string, file: FileHandle) {
+    this.#path = path;
+    this.#file = file;
+  }
+
+  /** These many bytes, still there afterwards. The caller knows that the file has them. */
+  async peek(length: number): Promise<Buffer> {
+    while (this.#end - this.#start < length) {
+      if (this.#start > 0) {
+        this.#bytes.copyWithin(0, this.#start, this.#end);
+        this.#end -= this.#start;
+        this.#start = 0;
+      }
+      if (length > this.#bytes.length) {
+        const larger = Buffer.allocUnsafeSlow(length);
+        this.#bytes.copy(larger, 0, 0, this.#end);
+        this.#bytes = larger;
+      }
+      const read = await readAt(this.#path, this.#file, this.#bytes.subarray(this.#end), this.#fileAt);
+      if (read === 0) throw new BaselineError('truncated', this.#path, 'it became shorter while it was read');
+      this.#end += read;
+      this.#fileAt += read;
+    }
+    return this.#bytes.subarray(this.#start, this.#start + length);
+  }
+
+  async take(length: number): Promise<Buffer> {
+    const bytes = await this.peek(length);
+    this.#start += length;
+    return bytes;
+  }
+}
+
+/** Fills `target` as far as the file goes. */
+async function readAt(path: string, file: FileHandle, target: Buffer, at: number): Promise<number> {
+  let done = 0;
+  try {
+    while (done < target.length) {
+      const { bytesRead } = await file.read(target, done, target.length - done, at + done);
+      if (bytesRead === 0) break;
+      done += bytesRead;
+    }
+  } catch (error) {
+    throw unreadable(path, error);
+  }
+  return done;
+}
+
+function unreadable(path: string, error: unknown): RampartError {
+  return new RampartError(errorCodes.SYSTEM, {
+    what: `the baseline ${path} cannot be read`,
+    why: error instanceof Error ? error.message : String(error),
+    next: 'Nothing can be said of what was changed until it can be read.',
+    cause: error,
+  });
+}

@@ -1,0 +1,132 @@
+/**
+ * Writes a baseline as its entries come, with the memory of a few blocks.
+ *
+ * @module
+ */
+import type { FileHandle } from 'node:fs/promises';
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { aideMaskOf } from '../aide-mask.ts';
+import type { Batches } from '../batches.ts';
+import type { Entry } from '../entry.ts';
+import { EntryEncoder } from './entry-codec.ts';
+import { blockBytes, frameKinds, FrameWriter, preamble } from './format.ts';
+import type { BaselineHeader } from './format.ts';
+import { replaceFile } from './replace-file.ts';
+import { keyId, signDigest } from './signature.ts';
+import type { SigningKey } from './signature.ts';
+
+export interface WriteBaselineOptions {
+  /** Its directory exists; what is there is replaced. */
+  readonly path: string;
+  readonly key: SigningKey;
+  readonly header: Pick<BaselineHeader, 'rampartVersion' | 'madeAtMs' | 'configDigest'> & {
+    readonly about?: Readonly<Record<string, string>>;
+  };
+  /** Sorted by the bytes of their paths, none twice. */
+  readonly entries: Batches<Entry>;
+  readonly signal?: AbortSignal;
+}
+
+export interface WrittenBaseline {
+  readonly entries: number;
+  readonly sizeBytes: number;
+  /** Hexadecimal. Who keeps it elsewhere can tell this baseline from an older one, which is signed as well. */
+  readonly digest: string;
+}
+
+/** Bytes are handed to the kernel in pieces of this size. */
+const writeBytes = 512 * 1024;
+
+/**
+ * @throws RampartError FULL, SYSTEM (what was there is unchanged); INPUT where the entries are not sorted or the key is none;
+ * the reason of `signal`; what `entries` throws
+ */
+export async function writeBaseline(options: WriteBaselineOptions): Promise<WrittenBaseline> {
+  const { path, key, header, signal } = options;
+  const frames = new FrameWriter();
+  // Before anything is written: a key that is none is known at once.
+  const full: BaselineHeader = { about: {}, ...header, scheme: key.scheme, keyId: keyId(key) };
+  signDigest(frames.digest(), key);
+
+  let result: WrittenBaseline | undefined;
+  await replaceFile(path, async (file) => {
+    const output = new Output(file);
+    output.add(preamble());
+    output.add(frames.frame(frameKinds.header, json(full)));
+    const { entries, attributes } = await writeEntries(options, frames, output);
+    output.add(frames.frame(frameKinds.footer, json({ entries, attributes: aideMaskOf(attributes) })));
+    const digest = frames.digest();
+    output.add(frames.frame(frameKinds.signature, signDigest(digest, key)));
+    await output.flush();
+    signal?.throwIfAborted();
+    result = { entries, sizeBytes: output.sizeBytes, digest: digest.toString('hex') };
+  });
+  if (result === undefined) throw new Error('unreachable');
+  return result;
+}
+
+async function writeEntries(
+  { entries, path, signal }: WriteBaselineOptions,
+  frames: FrameWriter,
+  output: Output,
+): Promise<{ entries: number; attributes: number }> {
+  const encoder = new EntryEncoder();
+  let count = 0;
+  let attributes = 0;
+  let last: string | undefined;
+  for await (const batch of entries) {
+    signal?.throwIfAborted();
+    for (const entry of batch) {
+      if (last !== undefined && !(last < entry.path)) throw unsorted(path, last, entry.path);
+      last = entry.path;
+      encoder.add(entry);
+      attributes |= entry.attributes;
+      count++;
+      if (encoder.sizeBytes >= blockBytes) output.add(frames.frame(frameKinds.entries, encoder.take()));
+      if (output.waiting >= writeBytes) await output.flush();
+    }
+  }
+  if (encoder.count > 0) output.add(frames.frame(frameKinds.entries, encoder.take()));
+  return { entries: count, attributes };
+}
+
+class Output {
+  readonly #file: FileHandle;
+  #parts: Buffer[] = [];
+  waiting = 0;
+  sizeBytes = 0;
+
+  constructor(file: FileHandle) {
+    this.#file = file;
+  }
+
+  add(part: Buffer): void {
+    this.#parts.push(part);
+    this.waiting += part.length;
+    this.sizeBytes += part.length;
+  }
+
+  async flush(): Promise<void> {
+    const parts = this.#parts;
+    let rest = Buffer.concat(parts);
+    this.#parts = [];
+    this.waiting = 0;
+    // A disk that fills up may take a part of it, and only then say so.
+    while (rest.length > 0) {
+      const { bytesWritten } = await this.#file.write(rest);
+      rest = rest.subarray(bytesWritten);
+    }
+  }
+}
+
+function json(value: unknown): Buffer {
+  return Buffer.from(JSON.stringify(value));
+}
+
+function unsorted(path: string, before: string, after: string): RampartError {
+  return new RampartError(errorCodes.INPUT, {
+    what: `cannot write the baseline ${path}`,
+    why: `its entries are not sorted: ${JSON.stringify(after)} comes after ${JSON.stringify(before)}`,
+    next: 'This is a fault of Rampart: please report it.',
+  });
+}
