@@ -187,7 +187,7 @@ suite('the status of a policy', () => {
       const policy = await cluster.getPolicy('p');
       return policy?.status?.conditions?.[0]?.reason === 'TrapsRefused' && policy;
     });
-    assert.match(refused.status?.conditions?.[0]?.message ?? '', /spec\.traps\[1\].*The other 1 work\./);
+    assert.match(refused.status?.conditions?.[0]?.message ?? '', /spec\.traps\[1\].*The other 1 works\./);
     await until('an event', async () =>
       (await cluster.events()).some(({ reason }) => reason === 'TrapRefused'),
     );

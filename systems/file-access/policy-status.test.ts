@@ -99,6 +99,6 @@ suite('what the operator says of a policy', () => {
     const refused = policyOf('p', trapOn('not-absolute'), trapOn('/etc/shadow'));
     const { conditions } = clusterStatus(refused, all);
     assert.equal(conditions?.[0]?.reason, 'TrapsRefused');
-    assert.match(conditions?.[0]?.message ?? '', /spec\.traps\[0\].*The other 1 work\.$/);
+    assert.match(conditions?.[0]?.message ?? '', /spec\.traps\[0\].*The other 1 works\.$/);
   });
 });

@@ -27,7 +27,7 @@ export interface PolicyProblem {
 
 /** A problem as one sentence for a condition, an event or a log line. */
 export function describeProblem({ field, what, why, next }: PolicyProblem): string {
-  return `${field}: ${what} cannot work: ${why}. ${next}`;
+  return `${field}: ${what} cannot work: ${why}. ${next}${next.endsWith('.') ? '' : '.'}`;
 }
 
 /** Faults of a trap, without the field's beginning (`path`, `matchAny[1].ip`). */
