@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { BpfObject } from '../ebpf/object.ts';
+import type { BpfObject, BpfProgram } from '../ebpf/object.ts';
 import { probeFeatures } from '../ebpf/features/features.ts';
 import type { BpfLink } from '../ebpf/link.ts';
 import type { MappedMemory } from '../ebpf/map.ts';
@@ -53,6 +53,9 @@ export class Sensor<W extends Watcher> implements Disposable {
   readonly #memory: MappedMemory;
   readonly #counters: DataView;
   readonly #identity: DataView;
+  /** Found by its name once: it is run for each path that is followed, again and again. */
+  readonly #identifyProgram: BpfProgram;
+  readonly #identifyArguments = new BigUint64Array(2);
   readonly #ring: RingBuffer;
   readonly #clock = new WallClock();
   readonly #record = new AccessRecord(this.#clock);
@@ -75,6 +78,7 @@ export class Sensor<W extends Watcher> implements Disposable {
     const state = loaded.memory.view;
     this.#counters = new DataView(state.buffer, stateAt.counters, counterAt.sizeBytes);
     this.#identity = new DataView(state.buffer, stateAt.identity, identityAt.sizeBytes);
+    this.#identifyProgram = loaded.object.program('identify');
     // Any descriptor tells the kernel's number of this process; its own accesses are left out from here on.
     this.#runIdentify(0);
     state.setUint32(stateAt.agentPid, this.#identity.getUint32(identityAt.pid, true), true);
@@ -196,8 +200,8 @@ export class Sensor<W extends Watcher> implements Disposable {
   }
 
   #runIdentify(fd: number): void {
-    const context = new BigUint64Array([BigInt(fd), 0n]);
-    this.#object.program('identify').testRun(new Uint8Array(context.buffer));
+    this.#identifyArguments[0] = BigInt(fd);
+    this.#identifyProgram.testRun(new Uint8Array(this.#identifyArguments.buffer));
   }
 
   #deliver(batch: RingBatch): void {
