@@ -130,14 +130,14 @@ export class Loader implements Disposable {
       if (planned !== undefined) before.set(name, planned);
     }
     // Of these names only: of very many files one that changes costs as little as of few.
-    const after = this.#active
-      ? loaderPlan(on.kernelId, this.#dataOf(names), before)
-      : new Map<string, never>();
+    const data = new Map<string, KiveData>();
+    if (this.#active) for (const one of this.#dataOf(names)) data.set(one.metadata.name ?? '', one);
+    const after = loaderPlan(on.kernelId, data.values(), before);
     for (const name of before.keys()) if (!after.has(name)) this.#plan.delete(name);
     for (const [name, planned] of after) {
       if (before.get(name) === planned) continue;
       this.#plan.set(name, planned);
-      const [of] = this.#dataOf([name]);
+      const of = data.get(name);
       if (of !== undefined) this.#options.onPlanned(planned, of);
     }
     try {
