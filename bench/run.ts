@@ -24,6 +24,12 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => Promise<Part>
     watches: async () => (await import('./apiserver/watches.ts')).watches,
     reflector: async () => (await import('./apiserver/reflector.ts')).reflector,
   },
+  'file-access': {
+    watched: async () => (await import('./file-access/watched.ts')).watched,
+    'new-pod': async () => (await import('./file-access/new-pod.ts')).newPod,
+    rest: async () => (await import('./file-access/rest.ts')).rest,
+    alerts: async () => (await import('./file-access/alerts.ts')).alerts,
+  },
 };
 const modes = ['auto', 'fentry', 'kprobe', 'raw_tracepoint'] as const;
 

@@ -30,6 +30,8 @@ export class ServerProcess implements AsyncDisposable {
   readonly #directory = mkdtempSync(join(tmpdir(), 'rampart-bench-'));
   #child: ChildProcessByStdio<null, Readable, null> | undefined;
   #endpoint: Endpoint | undefined;
+  /** The file that clients find the server by; empty before the start. */
+  kubeconfig = '';
 
   get pid(): number {
     return this.#child?.pid ?? 0;
@@ -64,6 +66,7 @@ export class ServerProcess implements AsyncDisposable {
     const [path] = (await Promise.race([once(lines, 'line', { signal }), ended])) as [string];
     ended.catch(() => undefined);
     const startMs = performance.now() - beganMs;
+    this.kubeconfig = path;
     const config = parse(readFileSync(path, 'utf8')) as Kubeconfig;
     const { server, 'certificate-authority-data': ca } = config.clusters[0].cluster;
     const { hostname: host, port } = new URL(server);
