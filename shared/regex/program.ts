@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { CharSet } from './charset.ts';
+import { word, type CharSet } from './charset.ts';
 import type { Assertion, RegexNode } from './parse.ts';
 import { RegexSyntaxError } from './scanner.ts';
 
@@ -84,5 +84,26 @@ function compileOptions(node: RegexNode & { kind: 'repeat' }, program: Instructi
   for (const split of splits) {
     if (node.greedy) split.second = program.length;
     else split.first = program.length;
+  }
+}
+
+/** In place of a character where there is none. */
+export const endOfText = -1;
+
+/** Whether an assertion holds between two characters, or {@link endOfText}. */
+export function holds(assertion: Assertion, before: number, after: number): boolean {
+  switch (assertion) {
+    case 'beginText':
+      return before === endOfText;
+    case 'endText':
+      return after === endOfText;
+    case 'beginLine':
+      return before === endOfText || before === 0x0a;
+    case 'endLine':
+      return after === endOfText || after === 0x0a;
+    case 'wordBoundary':
+      return word(before) !== word(after);
+    case 'noWordBoundary':
+      return word(before) === word(after);
   }
 }

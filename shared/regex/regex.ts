@@ -6,8 +6,8 @@
  * @module
  */
 import { word } from './charset.ts';
-import { parseRegex, type Assertion } from './parse.ts';
-import { programOf, type Instruction } from './program.ts';
+import { parseRegex } from './parse.ts';
+import { endOfText, holds, programOf, type Instruction } from './program.ts';
 
 /** Pattern and text need more steps than one match may take. */
 export class RegexBudgetError extends Error {
@@ -21,25 +21,6 @@ export class RegexBudgetError extends Error {
 const maxCachedMembers = 200_000;
 /** Visits of a state of the pattern in one match that are not answered by the automaton. */
 const maxStepsPerMatch = 20_000_000;
-
-const endOfText = -1;
-
-function holds(assertion: Assertion, before: number, after: number): boolean {
-  switch (assertion) {
-    case 'beginText':
-      return before === endOfText;
-    case 'endText':
-      return after === endOfText;
-    case 'beginLine':
-      return before === endOfText || before === 0x0a;
-    case 'endLine':
-      return after === endOfText || after === 0x0a;
-    case 'wordBoundary':
-      return word(before) !== word(after);
-    case 'noWordBoundary':
-      return word(before) === word(after);
-  }
-}
 
 /** What an assertion may ask of the character before: nothing, a newline, a letter, or another one. */
 function contextOf(codePoint: number): number {

@@ -1,0 +1,211 @@
+/**
+ * Many expressions at once, anchored at the start of a text of bytes: one automaton answers which of them match and
+ * which could still come to match if the text went on (PCRE2's partial match). A text is walked once, whatever the
+ * number of expressions, and a walk can be continued from the middle: the files of a directory share its part.
+ *
+ * @module
+ */
+import { word, type CharSet } from './charset.ts';
+import type { RegexNode } from './parse.ts';
+import { endOfText, holds, programOf, type Instruction } from './program.ts';
+import { RegexSyntaxError } from './scanner.ts';
+
+/** Instructions of all expressions together. */
+const maxInstructions = 200_000;
+/** States kept for reuse; what comes on top is forgotten with the rest and built again. */
+const maxStates = 20_000;
+
+const none: readonly number[] = [];
+
+/** A place in the walk over a text. Valid for as long as it is held. */
+export interface WalkState {
+  /** Expressions that match what was read, whatever follows; ascending. */
+  readonly matched: readonly number[];
+  readonly members: readonly number[];
+  /** The character before: nothing, a newline, a letter or another one; only where an expression asks for it. */
+  readonly before: number;
+  readonly next: (WalkState | undefined)[];
+  ended: readonly number[] | undefined;
+  alive: readonly number[] | undefined;
+}
+
+/** Holds only memory; nothing has to be disposed. */
+export class PatternSet {
+  readonly #program: readonly Instruction[];
+  /** The expression that an instruction belongs to. */
+  readonly #owner: Uint32Array;
+  readonly #classOf = new Uint8Array(256);
+  #classes = 0;
+  readonly #asksBefore: boolean;
+  readonly #visited: Uint32Array;
+  #visit = 0;
+  #states = new Map<string, WalkState>();
+  /** Before the first character. */
+  readonly start: WalkState;
+
+  /** @throws {RegexSyntaxError} when the expressions are too large together. */
+  constructor(trees: readonly RegexNode[]) {
+    const program: Instruction[] = [];
+    const owners: number[] = [];
+    const starts: number[] = [];
+    for (const [index, tree] of trees.entries()) {
+      const offset = program.length;
+      starts.push(offset);
+      for (const instruction of programOf(tree)) {
+        program.push(moved(instruction, offset));
+        owners.push(index);
+      }
+      if (program.length > maxInstructions) throw new RegexSyntaxError('expressions too large together', '');
+    }
+    this.#program = program;
+    this.#owner = Uint32Array.from(owners);
+    this.#visited = new Uint32Array(program.length);
+    this.#asksBefore = program.some(
+      (each) =>
+        each.op === 'assert' && ['wordBoundary', 'noWordBoundary', 'beginLine'].includes(each.assertion),
+    );
+    this.#sortBytes();
+    this.start = this.#stateFor(starts, endOfText, none);
+  }
+
+  /** Bytes that no expression tells apart are one class: fewer and smaller states. */
+  #sortBytes(): void {
+    const sets = new Set<CharSet>();
+    for (const instruction of this.#program) if (instruction.op === 'char') sets.add(instruction.set);
+    const signatures = Array.from({ length: 256 }, (_, byte) =>
+      this.#asksBefore ? `${word(byte) ? 'w' : ''}${byte === 0x0a ? 'n' : ''}` : '',
+    );
+    let at = 0;
+    for (const set of sets) {
+      for (let byte = 0; byte < 256; byte++) if (set(byte)) signatures[byte] += `,${at}`;
+      at++;
+    }
+    const classes = new Map<string, number>();
+    for (const [byte, signature] of signatures.entries()) {
+      let known = classes.get(signature);
+      if (known === undefined) classes.set(signature, (known = classes.size));
+      this.#classOf[byte] = known;
+    }
+    this.#classes = classes.size;
+  }
+
+  /** Reads `text` from `from` on; one character a byte. */
+  walk(state: WalkState, text: string, from = 0): WalkState {
+    const classOf = this.#classOf;
+    let at = state;
+    for (let index = from; index < text.length; index++) {
+      const byte = text.charCodeAt(index);
+      at = at.next[classOf[byte] ?? 0] ?? this.#step(at, byte);
+    }
+    return at;
+  }
+
+  /** The expressions that match when the text ends here; ascending. */
+  matches(state: WalkState): readonly number[] {
+    return (state.ended ??= this.#closure(state, endOfText).matched);
+  }
+
+  /** The expressions that do not match yet and could if more followed; ascending. */
+  alive(state: WalkState): readonly number[] {
+    if (state.alive !== undefined) return state.alive;
+    const matched = this.matches(state);
+    const found = new Set<number>();
+    for (const at of this.#closure(state, undefined).places) {
+      const owner = this.#owner[at] ?? 0;
+      if (!matched.includes(owner)) found.add(owner);
+    }
+    state.alive = [...found].sort((a, b) => a - b);
+    return state.alive;
+  }
+
+  #stateFor(members: number[], before: number, matched: readonly number[]): WalkState {
+    members.sort((a, b) => a - b);
+    const key = `${before}:${matched.join(',')}:${members.join(',')}`;
+    const known = this.#states.get(key);
+    if (known !== undefined) return known;
+    if (this.#states.size >= maxStates) this.#forget();
+    const state: WalkState = {
+      matched,
+      members,
+      before,
+      next: Array.from<WalkState | undefined>({ length: this.#classes }),
+      ended: undefined,
+      alive: undefined,
+    };
+    this.#states.set(key, state);
+    return state;
+  }
+
+  /** States that somebody holds stay right; they lead to new ones. */
+  #forget(): void {
+    for (const state of this.#states.values()) state.next.fill(undefined);
+    this.#states = new Map();
+  }
+
+  #step(state: WalkState, byte: number): WalkState {
+    const { matched, places } = this.#closure(state, byte);
+    const members: number[] = [];
+    for (const at of places) {
+      const instruction = this.#program[at];
+      if (instruction?.op === 'char' && instruction.set(byte) && !matched.includes(this.#owner[at] ?? 0)) {
+        members.push(at + 1);
+      }
+    }
+    const next = this.#stateFor(members, this.#asksBefore ? contextOf(byte) : 0x20, matched);
+    state.next[this.#classOf[byte] ?? 0] = next;
+    return next;
+  }
+
+  /**
+   * The character instructions that are reached without taking a character, and all that matches by then. Without `after`
+   * anything may follow, so what an assertion asks of it holds.
+   */
+  #closure(state: WalkState, after: number | undefined): { matched: readonly number[]; places: number[] } {
+    const places: number[] = [];
+    const stack = [...state.members];
+    let matched: number[] | undefined;
+    this.#visit++;
+    for (let at = stack.pop(); at !== undefined; at = stack.pop()) {
+      if (this.#visited[at] === this.#visit) continue;
+      this.#visited[at] = this.#visit;
+      const instruction = this.#program[at];
+      if (instruction === undefined) continue;
+      switch (instruction.op) {
+        case 'match':
+          matched ??= [...state.matched];
+          matched.push(this.#owner[at] ?? 0);
+          break;
+        case 'char':
+          places.push(at);
+          break;
+        case 'jump':
+          stack.push(instruction.to);
+          break;
+        case 'split':
+          stack.push(instruction.first, instruction.second);
+          break;
+        case 'assert':
+          if (
+            after === undefined
+              ? instruction.assertion !== 'beginText' || state.before === endOfText
+              : holds(instruction.assertion, state.before, after)
+          ) {
+            stack.push(at + 1);
+          }
+          break;
+      }
+    }
+    return { matched: matched?.sort((a, b) => a - b) ?? state.matched, places };
+  }
+}
+
+function contextOf(byte: number): number {
+  if (byte === 0x0a) return byte;
+  return word(byte) ? 0x61 : 0x20;
+}
+
+function moved(instruction: Instruction, offset: number): Instruction {
+  if (instruction.op === 'jump') return { op: 'jump', to: instruction.to + offset };
+  if (instruction.op !== 'split') return instruction;
+  return { op: 'split', first: instruction.first + offset, second: instruction.second + offset };
+}

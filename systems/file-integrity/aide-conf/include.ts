@@ -1,0 +1,125 @@
+/**
+ * `@@include` and `@@x_include`: one file, or those of a directory whose names match.
+ *
+ * @module
+ */
+import { PatternSet } from '../../../shared/regex/pattern-set.ts';
+import type { ByteString } from '../entry.ts';
+import type { Evaluation } from './evaluate.ts';
+import { bytesOf } from './bytes.ts';
+import { regexOf } from './rule.ts';
+import { sourceOf } from './source.ts';
+import type { IncludeStatement } from './syntax.ts';
+
+/** As in AIDE. */
+const maxDepth = 16;
+/** Reads of files, of one configuration. AIDE has no limit: a directory that includes itself keeps it busy for years. */
+const maxFiles = 10_000;
+
+export function include(
+  statement: IncludeStatement,
+  prefix: ByteString,
+  depth: number,
+  evaluation: Evaluation,
+): void {
+  const { problems, environment } = evaluation;
+  const { at, path, pattern, executes } = statement;
+  if (depth > maxDepth) {
+    problems.error(
+      at,
+      `more than ${maxDepth} includes inside of each other`,
+      'Look whether a file includes itself',
+    );
+    return;
+  }
+  if (executes && environment.execute === undefined) {
+    problems.error(
+      at,
+      '@@x_include runs programs as root, which is not allowed here',
+      'Write what they would print into the configuration, or use @@include',
+    );
+    return;
+  }
+  const place = evaluation.text(path);
+  if (pattern === undefined) {
+    readOne(place, statement, prefix, depth, evaluation);
+    return;
+  }
+  let inner = prefix;
+  if (statement.prefix !== undefined) {
+    const own = evaluation.bytes(statement.prefix).replace(/\/$/, '');
+    if (own !== '' && !own.startsWith('/')) {
+      problems.error(
+        statement.prefix.at,
+        `the prefix '${own}' does not start with /`,
+        'Write a path, as in /mnt',
+      );
+      return;
+    }
+    inner += own;
+  }
+  const regex = regexOf(evaluation.bytes(pattern), pattern.at, problems, 'the pattern');
+  if (regex === undefined) return;
+  const anything = {
+    kind: 'repeat',
+    node: { kind: 'char', set: () => true },
+    min: 0,
+    max: Infinity,
+    greedy: true,
+  } as const;
+  const names = new PatternSet([{ kind: 'concat', nodes: [anything, regex] }]);
+  let files: readonly string[];
+  try {
+    files = environment.readDirectory(place);
+  } catch (error) {
+    problems.error(
+      path.at,
+      `cannot read the directory ${place}: ${messageOf(error)}`,
+      'Create it, or take the line out',
+    );
+    return;
+  }
+  const matching = files.filter((name) => names.matches(names.walk(names.start, bytesOf(name))).length > 0);
+  // In the order of their bytes, as in the C locale.
+  const sorted = matching
+    .map((name) => [bytesOf(name), name] as const)
+    .sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
+  for (const [, name] of sorted) {
+    if (problems.isFull || evaluation.filesRead > maxFiles) return;
+    readOne(`${place}/${name}`, statement, inner, depth, evaluation);
+  }
+}
+
+function readOne(
+  file: string,
+  statement: IncludeStatement,
+  prefix: ByteString,
+  depth: number,
+  evaluation: Evaluation,
+): void {
+  const { environment, problems } = evaluation;
+  if (++evaluation.filesRead > maxFiles) {
+    const next = 'Look whether a directory includes itself';
+    problems.error(statement.path.at, `more than ${maxFiles} files are included`, next);
+    return;
+  }
+  let content: string | Uint8Array;
+  try {
+    content =
+      statement.executes && environment.execute !== undefined
+        ? environment.execute(file, evaluation.executionEnvironment)
+        : environment.readFile(file);
+  } catch (error) {
+    problems.error(
+      statement.path.at,
+      `cannot read ${file}: ${messageOf(error)}`,
+      'Create it, or take the line out',
+    );
+    return;
+  }
+  evaluation.read(sourceOf(file, content), prefix, depth);
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

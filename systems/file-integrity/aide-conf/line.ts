@@ -1,0 +1,186 @@
+/**
+ * Reading one line of aide.conf piece by piece.
+ *
+ * @module
+ */
+import type { Position, Source } from './source.ts';
+import type { Expression, Restriction, Term, Text } from './syntax.ts';
+
+/** What is wrong with a line, and where: caught by the parser, which tells it and goes on with the next line. */
+export class LineError extends Error {
+  readonly at: Position;
+  readonly next: string;
+  constructor(at: Position, what: string, next: string) {
+    super(what);
+    this.name = 'LineError';
+    this.at = at;
+    this.next = next;
+  }
+}
+
+const isBlank = (character: string | undefined): boolean =>
+  character === ' ' || character === '\t' || character === '\r';
+
+export class Line {
+  readonly source: Source;
+  readonly number: number;
+  readonly start: number;
+  /** Without the blanks at the end. */
+  readonly end: number;
+  /** Offset in the text of the source. */
+  at: number;
+
+  constructor(source: Source, number: number, start: number, end: number) {
+    this.source = source;
+    this.number = number;
+    this.start = start;
+    let last = end;
+    // A blank that is escaped belongs to the text before it.
+    while (last > start && isBlank(source.text[last - 1]) && source.text[last - 2] !== '\\') last--;
+    this.end = last;
+    this.at = start;
+    this.skipBlanks();
+  }
+
+  get rest(): string {
+    return this.source.text.slice(this.at, this.end);
+  }
+
+  get isAtEnd(): boolean {
+    return this.at >= this.end;
+  }
+
+  position(from = this.at, end = this.end): Position {
+    return { source: this.source, line: this.number, column: from - this.start + 1, offset: from, end };
+  }
+
+  /** Whether there were any. */
+  skipBlanks(): boolean {
+    const from = this.at;
+    while (this.at < this.end && isBlank(this.source.text[this.at])) this.at++;
+    return this.at > from;
+  }
+
+  /** What `pattern` matches here, or `undefined`; it has to start with `^`. */
+  take(pattern: RegExp): string | undefined {
+    const match = pattern.exec(this.rest)?.[0];
+    if (match !== undefined) this.at += match.length;
+    return match;
+  }
+
+  /** @throws {LineError} when something follows */
+  expectEnd(next: string): void {
+    this.skipBlanks();
+    if (!this.isAtEnd) throw new LineError(this.position(), `'${this.rest}' is too much here`, next);
+  }
+
+  /** A path, a value: up to a blank that is not escaped; `undefined` at the end of the line. */
+  text(): Text | undefined {
+    const { text } = this.source;
+    const from = this.at;
+    const parts: ({ literal: string } | { variable: string })[] = [];
+    let literal = '';
+    while (this.at < this.end) {
+      const character = text[this.at] ?? '';
+      const next = text[this.at + 1] ?? '';
+      if (isBlank(character)) break;
+      if (character === '\0') {
+        throw new LineError(this.position(), 'there is a zero byte', 'Take it out: no path has one');
+      }
+      if (character === '\\' && (next === ' ' || next === '@' || next === '\\')) {
+        literal += next;
+        this.at += 2;
+        continue;
+      }
+      const variable = character === '@' ? this.take(/^@@\{[A-Za-z0-9_]+\}/) : undefined;
+      if (variable === undefined) {
+        literal += character;
+        this.at++;
+        continue;
+      }
+      if (literal !== '') parts.push({ literal });
+      literal = '';
+      parts.push({ variable: variable.slice(3, -1) });
+    }
+    if (this.at === from) return undefined;
+    if (literal !== '') parts.push({ literal });
+    return { at: this.position(from, this.at), parts };
+  }
+
+  /** @throws {LineError} at the end of the line */
+  needText(what: string, next: string): Text {
+    this.skipBlanks();
+    const text = this.text();
+    if (text === undefined) throw new LineError(this.position(), `${what} is missing`, next);
+    return text;
+  }
+
+  /** The name of an attribute, of a group, of a file type. */
+  #name(what: string): { at: Position; name: string } {
+    this.skipBlanks();
+    const from = this.at;
+    const name = this.take(/^[A-Za-z0-9_%>]+/);
+    if (name !== undefined) return { at: this.position(from, this.at), name };
+    const found = this.isAtEnd ? 'the line ends' : `there is '${this.rest}'`;
+    const isComment = this.rest.startsWith('#');
+    throw new LineError(
+      this.position(),
+      `${found} where ${what} is expected`,
+      isComment
+        ? 'Put the comment on a line of its own'
+        : 'Write attributes and groups with + and - between them, as in p+u+g',
+    );
+  }
+
+  /** `p+u-G`; everything up to the end of the line. */
+  expression(first = this.#name('an attribute or a group')): Expression {
+    const terms: Term[] = [{ ...first, operator: '+' }];
+    this.skipBlanks();
+    while (!this.isAtEnd) {
+      const operator = this.take(/^[+-]/);
+      if (operator !== '+' && operator !== '-') {
+        throw new LineError(
+          this.position(),
+          `there is '${this.rest}' where + or - is expected`,
+          this.rest.startsWith('#')
+            ? 'Put the comment on a line of its own'
+            : 'Write attributes and groups with + and - between them, as in p+u+g',
+        );
+      }
+      terms.push({ ...this.#name('an attribute or a group'), operator });
+      this.skipBlanks();
+    }
+    const last = terms.at(-1)?.at ?? first.at;
+    return { at: { ...first.at, end: last.end }, terms };
+  }
+
+  /** What follows the path of a rule: `[f,d[=tmpfs]] p+u`, for a negative rule only the types. */
+  afterPath(isNegative: boolean): {
+    restriction: Restriction | undefined;
+    expression: Expression | undefined;
+  } {
+    this.skipBlanks();
+    if (this.isAtEnd && isNegative) return { restriction: undefined, expression: undefined };
+    const from = this.at;
+    const types: { at: Position; name: string }[] = [];
+    if (!this.rest.startsWith('=')) {
+      types.push(this.#name(isNegative ? 'a file type' : 'a file type, an attribute or a group'));
+      this.skipBlanks();
+      while (this.take(/^,/) !== undefined) {
+        types.push(this.#name('a file type'));
+        this.skipBlanks();
+      }
+    }
+    const fileSystem = this.take(/^=[A-Za-z0-9_.-]*/)?.slice(1);
+    const end = this.at;
+    this.skipBlanks();
+    const [first] = types;
+    const isExpression =
+      types.length === 1 && fileSystem === undefined && (this.isAtEnd || /^[+-]/.test(this.rest));
+    if (!isNegative && isExpression) return { restriction: undefined, expression: this.expression(first) };
+    const restriction: Restriction = { at: this.position(from, end), types, fileSystem };
+    if (!isNegative) return { restriction, expression: this.expression() };
+    this.expectEnd('A negative rule has no attributes: leave them out');
+    return { restriction, expression: undefined };
+  }
+}

@@ -1,0 +1,134 @@
+/**
+ * The options of aide.conf(5), 0.18 and 0.19, and what their values may be.
+ *
+ * @module
+ */
+
+export type OptionType =
+  | 'inputUrl'
+  | 'outputUrl'
+  | 'reportUrl'
+  | 'bool'
+  | 'attributes'
+  | 'checksums'
+  | 'text'
+  | 'path'
+  | 'workers'
+  | 'e2fsAttributes'
+  | readonly string[];
+
+export interface Option {
+  readonly type: OptionType;
+  /** AIDE takes the first line that sets it, and `last` the last one. */
+  readonly wins: 'first' | 'last' | 'all';
+}
+
+const logLevels = [
+  ...['error', 'warning', 'notice', 'info', 'rule', 'compare', 'config', 'debug', 'thread', 'trace'],
+  // Of 0.19.
+  'limit',
+];
+const reportLevels = [
+  ...['minimal', 'summary', 'database_attributes', 'list_entries', 'changed_attributes'],
+  ...['added_removed_attributes', 'added_removed_entries'],
+];
+
+const of = (type: OptionType, wins: Option['wins'] = 'last'): Option => ({ type, wins });
+
+export const options: ReadonlyMap<string, Option> = new Map([
+  ['database_in', of('inputUrl', 'first')],
+  ['database_out', of('outputUrl', 'first')],
+  ['database_new', of('inputUrl', 'first')],
+  ['database_attrs', of('checksums')],
+  ['database_add_metadata', of('bool')],
+  ['log_level', of(logLevels, 'first')],
+  ['gzip_dbout', of('bool')],
+  ['root_prefix', of('path', 'first')],
+  ['acl_no_symlink_follow', of('bool')],
+  ['warn_dead_symlinks', of('bool')],
+  ['config_version', of('text')],
+  ['config_check_warn_unrestricted_rules', of('bool')],
+  ['num_workers', of('workers', 'first')],
+  ['report_url', of('reportUrl', 'all')],
+  ['report_level', of(reportLevels)],
+  ['report_format', of(['plain', 'json'])],
+  ['report_base16', of('bool')],
+  ['report_detailed_init', of('bool')],
+  ['report_quiet', of('bool')],
+  ['report_append', of('bool')],
+  ['report_grouped', of('bool')],
+  ['report_summarize_changes', of('bool')],
+  ['report_ignore_added_attrs', of('attributes')],
+  ['report_ignore_removed_attrs', of('attributes')],
+  ['report_ignore_changed_attrs', of('attributes')],
+  ['report_force_attrs', of('attributes')],
+  ['report_ignore_e2fsattrs', of('e2fsAttributes')],
+]);
+
+/** Names of before 0.17: warned of by 0.18, refused by 0.19. */
+export const oldNames: ReadonlyMap<string, string> = new Map([
+  ['database', 'database_in'],
+  ['grouped', 'report_grouped'],
+  ['summarize_changes', 'report_summarize_changes'],
+]);
+
+/** Refused by 0.17 and later; what to write now. */
+export const removedOptions: ReadonlyMap<string, string> = new Map([
+  ['verbose', "Write 'log_level' and 'report_level' instead"],
+  [
+    'ignore_list',
+    "Write 'report_ignore_added_attrs', 'report_ignore_removed_attrs' and 'report_ignore_changed_attrs' instead",
+  ],
+  ['report_attributes', "Write 'report_force_attrs' instead"],
+  ['recstop', 'Leave it out: it never did anything'],
+]);
+
+export function isAttributeType(type: OptionType): boolean {
+  return type === 'attributes' || type === 'checksums';
+}
+
+/**
+ * What is wrong with the value, or `undefined`. `hostname` is that of the node, which may stand in a file URL.
+ */
+export function wrongValue(type: OptionType, value: string, hostname: string): string | undefined {
+  switch (type) {
+    case 'bool':
+      return ['yes', 'true', 'no', 'false'].includes(value)
+        ? undefined
+        : `'${value}' is no truth value: yes, true, no or false`;
+    case 'workers':
+      return /^\d{1,9}$/.test(value) || /^(?:100|[1-9]?\d)%$/.test(value)
+        ? undefined
+        : `'${value}' is no number of workers: a whole number, or a share of the processors as in '50%'`;
+    case 'inputUrl':
+      return wrongUrl(value, ['stdin', 'file', 'fd'], hostname);
+    case 'outputUrl':
+      return wrongUrl(value, ['stdout', 'stderr', 'file', 'fd'], hostname);
+    case 'reportUrl':
+      return wrongUrl(value, ['stdout', 'stderr', 'file', 'fd', 'syslog'], hostname);
+    case 'text':
+    case 'path':
+    case 'e2fsAttributes':
+    case 'attributes':
+    case 'checksums':
+      return undefined;
+    default:
+      return type.includes(value) ? undefined : `'${value}' is not one of ${type.join(', ')}`;
+  }
+}
+
+function wrongUrl(value: string, allowed: readonly string[], hostname: string): string | undefined {
+  const scheme = value.split(':', 1)[0] ?? '';
+  if (!['stdin', 'stdout', 'stderr', 'file', 'fd', 'syslog', 'http', 'https', 'ftp'].includes(scheme)) {
+    return `'${value}' is no URL that AIDE knows`;
+  }
+  if (!allowed.includes(scheme)) return `'${scheme}' cannot be used here, only ${allowed.join(', ')}`;
+  const host = /^file:\/\/([^/]*)(\/?)/.exec(value);
+  if (host !== null) {
+    if (host[2] === '') return `'${value}' has no path`;
+    if (host[1] !== '' && host[1] !== 'localhost' && host[1] !== hostname) {
+      return `'${value}' is a file of another host`;
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,313 @@
+/**
+ * aide.conf as statements with their places. Nothing is evaluated and nothing is read; a line that is wrong is told, and
+ * the next one is looked at.
+ *
+ * @module
+ */
+import { Line, LineError } from './line.ts';
+import { isAttributeType, oldNames, options, removedOptions } from './options.ts';
+import { maxErrors, type Position, type ProblemList, type Source } from './source.ts';
+import type { Condition, IfStatement, RuleKind, Statement, Text } from './syntax.ts';
+
+/** Longer than any path; what is no aide.conf at all often is one line. */
+const maxLineLength = 65_536;
+/** More than anybody writes; each level is a call when it is evaluated. */
+const maxConditionDepth = 64;
+
+const sigils: Readonly<Record<string, RuleKind>> = {
+  '=': 'equals',
+  '!': 'negative',
+  '-': 'prune',
+  '/': 'regular',
+};
+
+/** Problems are added to `problems`; statements that are wrong are left out. */
+export function parseAideConf(source: Source, problems: ProblemList): readonly Statement[] {
+  return new Parser(source, problems).parse();
+}
+
+interface OpenIf {
+  readonly at: Position;
+  readonly word: string;
+  readonly condition: Condition;
+  readonly branch: Statement[];
+  otherwise: Statement[] | undefined;
+}
+
+class Parser {
+  readonly #source: Source;
+  readonly #problems: ProblemList;
+  readonly #top: Statement[] = [];
+  readonly #open: OpenIf[] = [];
+
+  constructor(source: Source, problems: ProblemList) {
+    this.#source = source;
+    this.#problems = problems;
+  }
+
+  parse(): readonly Statement[] {
+    const { text } = this.#source;
+    let number = 0;
+    let start = 0;
+    while (start < text.length && !this.#problems.isFull) {
+      const newline = text.indexOf('\n', start);
+      const end = newline === -1 ? text.length : newline;
+      const line = new Line(this.#source, ++number, start, Math.min(end, start + maxLineLength));
+      try {
+        if (end - start > maxLineLength) {
+          throw new LineError(line.position(), `longer than ${maxLineLength} characters`, 'Make it shorter');
+        }
+        this.#line(line);
+      } catch (error) {
+        if (!(error instanceof LineError)) throw error;
+        this.#problems.error(error.at, error.message, error.next);
+      }
+      start = end + 1;
+    }
+    for (const { at, word } of this.#open.splice(0)) {
+      if (this.#problems.errorCount < maxErrors) {
+        this.#problems.error(
+          at,
+          `${word} has no @@endif`,
+          'Write @@endif on a line of its own where it is to end',
+        );
+      }
+    }
+    return this.#top;
+  }
+
+  get #statements(): Statement[] {
+    const open = this.#open.at(-1);
+    return open === undefined ? this.#top : (open.otherwise ?? open.branch);
+  }
+
+  #line(line: Line): void {
+    const at = line.position();
+    if (line.isAtEnd || line.rest.startsWith('#')) this.#statements.push({ kind: 'blank', at });
+    else if (line.rest.startsWith('@@')) this.#macro(line, at);
+    else if (/^[=!-]?\//.test(line.rest)) this.#rule(line, at);
+    else this.#assignment(line, at);
+  }
+
+  #rule(line: Line, at: Position): void {
+    const type = sigils[line.rest[0] ?? ''] ?? 'regular';
+    if (type !== 'regular') line.at++;
+    const path = line.needText('the path', 'Write a regular expression that starts with /');
+    const isNegative = type === 'negative' || type === 'prune';
+    this.#statements.push({ kind: 'rule', at, type, path, ...line.afterPath(isNegative) });
+  }
+
+  #assignment(line: Line, at: Position): void {
+    const from = line.at;
+    const name = line.take(/^[A-Za-z0-9_%]+/);
+    if (name === undefined) {
+      throw new LineError(
+        at,
+        `there is '${line.rest}' where an option, a group, a rule or a macro is expected`,
+        /^[=!-]\s/.test(line.rest)
+          ? 'Leave out the blank before the /'
+          : 'A rule starts with / (=/, !/, -/), a macro with @@',
+      );
+    }
+    const nameAt = line.position(from, line.at);
+    line.skipBlanks();
+    const known = oldNames.get(name) ?? name;
+    const option = options.get(known);
+    if (option === undefined && !isGroupName(name)) throw unknownOption(nameAt, name);
+    if (line.take(/^=/) === undefined) {
+      throw new LineError(
+        nameAt,
+        `'${name}' has no =`,
+        `Write ${name}=... for an option or a group; a rule starts with /`,
+      );
+    }
+    line.skipBlanks();
+    if (option === undefined) {
+      this.#statements.push({ kind: 'group', at, name, nameAt, expression: line.expression() });
+      return;
+    }
+    const value = isAttributeType(option.type)
+      ? line.expression()
+      : line.needText('the value', `Write ${name}=..., or leave the line out`);
+    if (!isAttributeType(option.type))
+      line.expectEnd('A value ends at a blank; write \\ before a blank that belongs to it');
+    this.#statements.push({ kind: 'option', at, name, nameAt, value });
+  }
+
+  #macro(line: Line, at: Position): void {
+    const word = line.take(/^@@[a-z_]*/) ?? '';
+    const hasBlank = line.skipBlanks();
+    if (!hasBlank && !line.isAtEnd) throw unknownMacro(at, word + line.rest);
+    switch (word) {
+      case '@@define': {
+        const name = this.#variable(line);
+        line.skipBlanks();
+        const value = line.text();
+        line.expectEnd('A value ends at a blank; write \\ before a blank that belongs to it');
+        this.#statements.push({ kind: 'define', at, name, value });
+        return;
+      }
+      case '@@undef': {
+        const name = this.#variable(line);
+        line.expectEnd('Write @@undef and one name');
+        this.#statements.push({ kind: 'undef', at, name });
+        return;
+      }
+      case '@@include':
+      case '@@x_include': {
+        const next = `Write ${word} FILE, or ${word} DIRECTORY REGEX [PREFIX]`;
+        const path = line.needText('the file', next);
+        const [pattern, prefix] = [this.#optional(line), this.#optional(line)];
+        line.expectEnd(next);
+        this.#statements.push({
+          kind: 'include',
+          at,
+          executes: word === '@@x_include',
+          path,
+          pattern,
+          prefix,
+        });
+        return;
+      }
+      case '@@x_include_setenv': {
+        const name = line.take(/^[A-Za-z_][A-Za-z0-9_]*(?=[ \t])/);
+        const next = 'Write @@x_include_setenv NAME VALUE; a name has letters, digits and _';
+        if (name === undefined)
+          throw new LineError(line.position(), 'the name of the variable is missing or wrong', next);
+        const value = line.needText('the value', next);
+        line.expectEnd(next);
+        this.#statements.push({ kind: 'setenv', at, name, value });
+        return;
+      }
+      default:
+        this.#condition(line, at, word);
+    }
+  }
+
+  #optional(line: Line): Text | undefined {
+    line.skipBlanks();
+    return line.text();
+  }
+
+  #variable(line: Line): string {
+    const name = line.take(/^[A-Za-z0-9_]+(?=[ \t]|$)/);
+    if (name !== undefined) return name;
+    throw new LineError(
+      line.position(),
+      line.isAtEnd
+        ? 'the name of the variable is missing'
+        : `'${line.rest}' does not start with the name of a variable`,
+      'A name has letters, digits and _',
+    );
+  }
+
+  #condition(line: Line, at: Position, word: string): void {
+    const open = this.#open.at(-1);
+    switch (word) {
+      case '@@else':
+      case '@@endif':
+        line.expectEnd(`Write ${word} alone on its line`);
+        if (open === undefined) {
+          throw new LineError(
+            at,
+            `${word} without @@if`,
+            `Take it out, or write the @@if that it belongs to`,
+          );
+        }
+        if (word === '@@endif') this.#close(open);
+        else if (open.otherwise === undefined) open.otherwise = [];
+        else throw new LineError(at, 'a second @@else', 'Leave one of them out');
+        return;
+      case '@@if':
+      case '@@ifdef':
+      case '@@ifndef':
+      case '@@ifhost':
+      case '@@ifnhost': {
+        if (this.#open.length >= maxConditionDepth) {
+          throw new LineError(
+            at,
+            `more than ${maxConditionDepth} conditions inside of each other`,
+            'Use fewer',
+          );
+        }
+        const opened: OpenIf = { at, word, condition: always, branch: [], otherwise: undefined };
+        this.#open.push(opened);
+        // An error in the condition must not make an orphan of its @@endif.
+        const condition = word === '@@if' ? this.#test(line) : this.#oldTest(line, word);
+        line.expectEnd('A condition ends at the end of its line');
+        this.#open[this.#open.length - 1] = { ...opened, condition };
+        return;
+      }
+      default:
+        throw unknownMacro(at, word);
+    }
+  }
+
+  #close(open: OpenIf): void {
+    this.#open.pop();
+    const { at, word, condition, branch, otherwise } = open;
+    const statement: IfStatement = { kind: 'if', at, word, condition, branch, otherwise };
+    this.#statements.push(statement);
+    for (const part of [branch, otherwise]) {
+      if (part?.every(({ kind }) => kind === 'blank') === true) {
+        this.#problems.warn(
+          at,
+          `a branch of ${word} is empty`,
+          'AIDE itself refuses it: leave out the branch',
+        );
+      }
+    }
+  }
+
+  #oldTest(line: Line, word: string): Condition {
+    const what = word.endsWith('host') ? 'the name of a host' : 'the name of a variable';
+    const text = line.needText(what, `Write ${word} and one name`);
+    const condition: Condition = { test: word.endsWith('host') ? 'hostname' : 'defined', text };
+    return word.startsWith('@@ifn') ? { test: 'not', condition } : condition;
+  }
+
+  #test(line: Line): Condition {
+    line.skipBlanks();
+    const next = 'Write not, defined NAME, hostname NAME, exists PATH or VERSION version_ge VERSION';
+    const word = line.take(/^(?:not|defined|hostname|exists)(?=[ \t]|$)/);
+    if (word === 'not') return { test: 'not', condition: this.#test(line) };
+    if (word === 'defined' || word === 'hostname' || word === 'exists') {
+      return { test: word, text: line.needText(`what ${word} asks for`, next) };
+    }
+    const left = line.needText('the condition', next);
+    line.skipBlanks();
+    if (line.take(/^version_ge(?=[ \t])/) === undefined)
+      throw new LineError(left.at, 'this is no condition', next);
+    return { test: 'version_ge', left, right: line.needText('the version', next) };
+  }
+}
+
+const always: Condition = { test: 'not', condition: { test: 'defined', text: { at: nowhere(), parts: [] } } };
+
+function nowhere(): Position {
+  return { source: { file: '', text: '', isBytes: false }, line: 0, column: 0, offset: 0, end: 0 };
+}
+
+/** AIDE takes what has only small letters and _ for an option. */
+export function isGroupName(name: string): boolean {
+  return !/^[a-z_]+$/.test(name);
+}
+
+function unknownOption(at: Position, name: string): LineError {
+  const next = removedOptions.get(name);
+  return next === undefined
+    ? new LineError(
+        at,
+        `unknown option '${name}'`,
+        'See aide.conf(5) for the options; the name of a group needs a capital letter or a digit',
+      )
+    : new LineError(at, `AIDE has no option '${name}' any more`, next);
+}
+
+function unknownMacro(at: Position, word: string): LineError {
+  return new LineError(
+    at,
+    `unknown macro '${word.split(/[ \t]/)[0] ?? ''}'`,
+    'Write @@define, @@undef, @@if, @@else, @@endif, @@include, @@x_include or @@x_include_setenv',
+  );
+}

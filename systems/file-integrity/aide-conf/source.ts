@@ -1,0 +1,140 @@
+/**
+ * Where something stands in a configuration, and what is wrong with it.
+ *
+ * @module
+ */
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+
+/** Of AIDE: 0.18 and 0.19 read some lines in another way (see README.md). */
+export const dialects = ['0.18', '0.19'] as const;
+export type Dialect = (typeof dialects)[number];
+
+/** One file of a configuration. */
+export interface Source {
+  /** As in messages. */
+  readonly file: string;
+  readonly text: string;
+  /** `text` has one character a byte: it came as bytes that are no UTF-8. */
+  readonly isBytes: boolean;
+}
+
+/** The file's bytes as text: as UTF-8 where they are that, else one character a byte. */
+export function sourceOf(file: string, content: string | Uint8Array): Source {
+  if (typeof content === 'string') return { file, text: content, isBytes: false };
+  try {
+    return {
+      file,
+      text: new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(content),
+      isBytes: false,
+    };
+  } catch {
+    return { file, text: Buffer.from(content).toString('latin1'), isBytes: true };
+  }
+}
+
+/** Line and column count from 1, the column in characters; the offsets are into the text of the source. */
+export interface Position {
+  readonly source: Source;
+  readonly line: number;
+  readonly column: number;
+  readonly offset: number;
+  readonly end: number;
+}
+
+export interface ConfProblem {
+  readonly severity: 'error' | 'warning';
+  readonly at: Position;
+  /** What is wrong: `unknown option 'verbosity'`. */
+  readonly what: string;
+  /** What to do, as a sentence without its full stop. */
+  readonly next: string;
+}
+
+/** As many errors are told; a file of another format would give one a line. */
+export const maxErrors = 20;
+const maxWarnings = 100;
+
+/** Collects problems; the same one at the same place counts once. */
+export class ProblemList {
+  readonly #problems: ConfProblem[] = [];
+  readonly #seen = new Set<string>();
+  #errors = 0;
+  #warnings = 0;
+
+  error(at: Position, what: string, next: string): void {
+    if (this.#isNew(at, what) && ++this.#errors <= maxErrors) {
+      this.#problems.push({ severity: 'error', at, what, next });
+    }
+  }
+
+  warn(at: Position, what: string, next: string): void {
+    if (this.#isNew(at, what) && ++this.#warnings <= maxWarnings) {
+      this.#problems.push({ severity: 'warning', at, what, next });
+    }
+  }
+
+  #isNew(at: Position, what: string): boolean {
+    const key = `${at.source.file}:${at.offset}:${what}`;
+    if (this.#seen.has(key)) return false;
+    this.#seen.add(key);
+    return true;
+  }
+
+  addAll(other: ProblemList): void {
+    for (const { severity, at, what, next } of other.#problems) {
+      if (severity === 'error') this.error(at, what, next);
+      else this.warn(at, what, next);
+    }
+    this.#errors = Math.max(this.#errors, other.#errors);
+  }
+
+  /** Also those past {@link maxErrors}. */
+  get errorCount(): number {
+    return this.#errors;
+  }
+
+  get isFull(): boolean {
+    return this.#errors >= maxErrors;
+  }
+
+  /** In the order of the files that they were found in. */
+  get problems(): readonly ConfProblem[] {
+    return this.#problems;
+  }
+
+  /** @throws {RampartError} INPUT with all errors, when there is one. */
+  throwErrors(what: string): void {
+    const errors = this.#problems.filter(({ severity }) => severity === 'error');
+    const [first] = errors;
+    if (first === undefined) return;
+    const more = this.#errors - errors.length;
+    const rest = errors.slice(1).map(describeProblem);
+    if (more > 0) rest.push(`... and ${more} more`);
+    throw new RampartError(errorCodes.INPUT, {
+      what,
+      why: `${placeOf(first.at)}: ${first.what} (line '${lineOf(first.at)}')`,
+      next: `${first.next}.`,
+      ...(rest.length === 0 ? {} : { detail: rest.join('\n') }),
+    });
+  }
+}
+
+/** `aide.conf:3:7`. */
+export function placeOf({ source, line, column }: Position): string {
+  return `${source.file}:${line}:${column}`;
+}
+
+const maxLineShown = 120;
+
+/** The line as it is written, without blanks around it; cut where it is long. */
+export function lineOf({ source, offset }: Position): string {
+  const start = source.text.lastIndexOf('\n', offset - 1) + 1;
+  const end = source.text.indexOf('\n', offset);
+  const line = source.text.slice(start, end === -1 ? undefined : end).trim();
+  return line.length > maxLineShown ? `${line.slice(0, maxLineShown)}...` : line;
+}
+
+/** `aide.conf:3:7: unknown option 'verbosity' (line 'verbosity=5'). What to do.` */
+export function describeProblem(problem: ConfProblem): string {
+  return `${placeOf(problem.at)}: ${problem.what} (line '${lineOf(problem.at)}'). ${problem.next}.`;
+}

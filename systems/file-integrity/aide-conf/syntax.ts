@@ -1,0 +1,121 @@
+/**
+ * What aide.conf consists of, before it is evaluated. Every part knows where it stands, so that it can be told and edited.
+ *
+ * Facts: aide.conf(5) of 0.18.3 and 0.19.2, and what 0.18.3 does.
+ *
+ * @module
+ */
+import type { Position } from './source.ts';
+
+/** `a@@{B}c`; escapes are resolved. */
+export interface Text {
+  readonly at: Position;
+  readonly parts: readonly ({ readonly literal: string } | { readonly variable: string })[];
+}
+
+export interface Term {
+  readonly at: Position;
+  readonly operator: '+' | '-';
+  readonly name: string;
+}
+
+/** `p+u-G`, from left to right. */
+export interface Expression {
+  readonly at: Position;
+  readonly terms: readonly Term[];
+}
+
+/** `f,d=tmpfs`. */
+export interface Restriction {
+  readonly at: Position;
+  readonly types: readonly { readonly at: Position; readonly name: string }[];
+  /** Of 0.19: the type of the file system. */
+  readonly fileSystem: string | undefined;
+}
+
+/**
+ * `regular`: /x; `equals`: =/x; `negative`: !/x; `prune`: -/x, which 0.19 has in place of the `!` of 0.18.
+ */
+export type RuleKind = 'regular' | 'equals' | 'negative' | 'prune';
+
+export type Condition =
+  | { readonly test: 'not'; readonly condition: Condition }
+  | { readonly test: 'defined' | 'hostname' | 'exists'; readonly text: Text }
+  | { readonly test: 'version_ge'; readonly left: Text; readonly right: Text };
+
+interface At {
+  /** The whole line, without blanks around it. */
+  readonly at: Position;
+}
+
+export type OptionStatement = At & {
+  readonly kind: 'option';
+  readonly name: string;
+  readonly nameAt: Position;
+  readonly value: Text | Expression;
+};
+export type GroupStatement = At & {
+  readonly kind: 'group';
+  readonly name: string;
+  readonly nameAt: Position;
+  readonly expression: Expression;
+};
+export type RuleStatement = At & {
+  readonly kind: 'rule';
+  readonly type: RuleKind;
+  readonly path: Text;
+  readonly restriction: Restriction | undefined;
+  /** Negative rules have none. */
+  readonly expression: Expression | undefined;
+};
+export type DefineStatement = At & {
+  readonly kind: 'define';
+  readonly name: string;
+  readonly value: Text | undefined;
+};
+export type UndefineStatement = At & { readonly kind: 'undef'; readonly name: string };
+export type IfStatement = At & {
+  readonly kind: 'if';
+  /** `@@if`, `@@ifdef`, ... as written. */
+  readonly word: string;
+  /** From the word to the end of the line. */
+  readonly condition: Condition;
+  readonly branch: readonly Statement[];
+  readonly otherwise: readonly Statement[] | undefined;
+};
+export type IncludeStatement = At & {
+  readonly kind: 'include';
+  readonly executes: boolean;
+  readonly path: Text;
+  /** With it, `path` is a directory. */
+  readonly pattern: Text | undefined;
+  readonly prefix: Text | undefined;
+};
+export type SetenvStatement = At & {
+  readonly kind: 'setenv';
+  readonly name: string;
+  readonly value: Text;
+};
+/** Nothing, or a comment. */
+export type BlankStatement = At & { readonly kind: 'blank' };
+
+export type Statement =
+  | OptionStatement
+  | GroupStatement
+  | RuleStatement
+  | DefineStatement
+  | UndefineStatement
+  | IfStatement
+  | IncludeStatement
+  | SetenvStatement
+  | BlankStatement;
+
+/** Every statement, those inside of conditions too. */
+export function* allStatements(statements: readonly Statement[]): Generator<Statement> {
+  for (const statement of statements) {
+    yield statement;
+    if (statement.kind !== 'if') continue;
+    yield* allStatements(statement.branch);
+    if (statement.otherwise !== undefined) yield* allStatements(statement.otherwise);
+  }
+}

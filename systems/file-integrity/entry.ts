@@ -1,0 +1,63 @@
+/**
+ * A file as it was seen: what goes into a baseline, and what is compared with one.
+ *
+ * @module
+ */
+import type { AttributeSet } from './attributes.ts';
+
+/**
+ * As in AIDE's restrictions: regular file, directory, symbolic link, character and block device, FIFO, socket.
+ */
+export const fileTypes = ['f', 'd', 'l', 'c', 'b', 'p', 's'] as const;
+export type FileType = (typeof fileTypes)[number];
+
+/**
+ * A path or a link's target as the kernel has it, which is bytes: one character a byte (latin1), so that names which are no
+ * UTF-8 stay what they are, and a name takes one byte of memory for each of its own.
+ */
+export type ByteString = string;
+
+/** Only what `attributes` asks for means anything; the rest has its default (0, 0n, an empty text, no bytes). */
+export interface Entry {
+  /** Absolute, from the root that was scanned: `/etc/passwd`. */
+  readonly path: ByteString;
+  readonly type: FileType;
+  /** What was asked for and is known. */
+  readonly attributes: AttributeSet;
+  /** Permissions with setuid, setgid and sticky: `st_mode & 0o7777`. */
+  readonly permissions: number;
+  readonly uid: number;
+  readonly gid: number;
+  readonly linkCount: number;
+  readonly inode: bigint;
+  readonly sizeBytes: number;
+  /** Of 512 bytes each. */
+  readonly blockCount: number;
+  /** Whole seconds since 1970, as AIDE keeps them. */
+  readonly accessTimeS: number;
+  readonly modifyTimeS: number;
+  readonly changeTimeS: number;
+  readonly linkTarget: ByteString;
+  /** acl(5) in its long text form, without a comment: `user::rwx\n...`; the default ACL of a directory apart. */
+  readonly acl: string;
+  readonly defaultAcl: string;
+  /** `system_u:object_r:etc_t:s0`; empty where the file has none. */
+  readonly selinux: string;
+  /** Name and value, sorted by name; without those that another attribute tells (ACL, SELinux). */
+  readonly xattrs: readonly (readonly [name: ByteString, value: Uint8Array])[];
+  /** The bits of chattr(1), FS_IOC_GETFLAGS. */
+  readonly e2fsAttributes: number;
+  /** As cap_to_text(3) writes them; empty for none. */
+  readonly capabilities: string;
+  /** Empty where the file is none with a content. */
+  readonly sha256: Uint8Array;
+  readonly sha512: Uint8Array;
+}
+
+/** Something that could not be looked at, or not wholly. Counted and told; never taken for a file that is gone. */
+export interface ScanProblem {
+  readonly path: ByteString;
+  /** `EACCES`, `EIO`, ...; or `CHANGED`: it was written to while it was read, three times in a row. */
+  readonly code: string;
+  readonly message: string;
+}

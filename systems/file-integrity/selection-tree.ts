@@ -1,0 +1,64 @@
+/**
+ * The rules by the directory that they are kept with, as AIDE keeps them: of all rules that match a file, those of the
+ * deepest directory come first.
+ *
+ * @module
+ */
+import type { Rule } from './aide-conf/conf.ts';
+import { literalPath } from './aide-conf/rule.ts';
+import type { ByteString } from './entry.ts';
+
+export interface RuleNode {
+  readonly path: ByteString;
+  readonly parent: RuleNode | undefined;
+  readonly depth: number;
+  /** Of the rules here, by their place in the configuration. */
+  readonly equals: number[];
+  readonly regular: number[];
+  readonly negative: number[];
+}
+
+/** The rules of a configuration in a tree of directories. */
+export class RuleTree {
+  readonly root: RuleNode = nodeOf('/', undefined);
+  readonly #nodes = new Map<ByteString, RuleNode>([['/', this.root]]);
+
+  constructor(rules: readonly Rule[]) {
+    for (const [index, rule] of rules.entries()) {
+      const node = this.#create(literalPath(rule.pattern));
+      if (rule.kind === 'equals') node.equals.push(index);
+      else if (rule.kind === 'regular') node.regular.push(index);
+      else node.negative.push(index);
+    }
+  }
+
+  /** Also for directories that only lead to one with rules. */
+  get(path: ByteString): RuleNode | undefined {
+    return this.#nodes.get(path);
+  }
+
+  /** The deepest one that leads to `directory`, or is its own. */
+  nearest(directory: ByteString): RuleNode {
+    for (let path = directory; ;) {
+      const node = this.#nodes.get(path);
+      if (node !== undefined) return node;
+      const slash = path.lastIndexOf('/');
+      if (slash <= 0) return this.root;
+      path = path.slice(0, slash);
+    }
+  }
+
+  #create(path: ByteString): RuleNode {
+    const known = this.#nodes.get(path);
+    if (known !== undefined) return known;
+    const slash = path.lastIndexOf('/');
+    const node = nodeOf(path, slash <= 0 ? this.root : this.#create(path.slice(0, slash)));
+    this.#nodes.set(path, node);
+    return node;
+  }
+}
+
+function nodeOf(path: ByteString, parent: RuleNode | undefined): RuleNode {
+  const depth = parent === undefined ? 0 : parent.depth + 1;
+  return { path, parent, depth, equals: [], regular: [], negative: [] };
+}

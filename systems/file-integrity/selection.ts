@@ -1,0 +1,214 @@
+/**
+ * Which files a configuration selects, with which attributes: the decisions of AIDE 0.18 and 0.19.
+ *
+ * The automaton of all rules is walked once for each path; of a directory's files only their names. What rules of the
+ * directories on the way say is kept for as long as files of the same directories are asked for.
+ *
+ * Facts: AIDE, src/seltree.c (check_seltree, check_node_for_match) and src/db_disk.c (scan_dir), and what 0.18.3 does.
+ *
+ * @module
+ */
+import { PatternSet, type WalkState } from '../../shared/regex/pattern-set.ts';
+import type { AideConf, Rule } from './aide-conf/conf.ts';
+import { literalPath } from './aide-conf/rule.ts';
+import type { Dialect } from './aide-conf/source.ts';
+import type { AttributeSet } from './attributes.ts';
+import type { ByteString, FileType } from './entry.ts';
+import { RuleTree, type RuleNode } from './selection-tree.ts';
+
+/** A file is selected. */
+export interface Decision {
+  readonly attributes: AttributeSet;
+  /** The rule that says so. */
+  readonly rule: Rule;
+}
+
+/** `partial`: not selected, but something below could be; `pruned`: nothing below is, whatever rules say. */
+type Outcome = Decision | 'partial' | 'none' | 'pruned';
+
+/** What all files of a directory have in common. */
+interface Directory {
+  readonly path: ByteString;
+  /** After the directory and its slash. */
+  readonly state: WalkState;
+  /** With rules, from the directory itself up to the root. */
+  readonly nodes: readonly RuleNode[];
+  /** The node of the directory itself. */
+  readonly own: RuleNode | undefined;
+  /** The nodes of which a negative rule matches a directory on the way that lies below the node. */
+  readonly excluding: ReadonlySet<RuleNode>;
+  /** Whether a scan comes here. */
+  readonly isReached: boolean;
+}
+
+/** Directories that are remembered; forgotten all at once. */
+const maxDirectories = 8_192;
+
+/** Paths are absolute, without a slash at the end (but `/`), as AIDE has them after `root_prefix`. Holds only memory. */
+export class Selection {
+  readonly #rules: readonly Rule[];
+  readonly #dialect: Dialect;
+  readonly #tree: RuleTree;
+  readonly #patterns: PatternSet;
+  readonly #decisions: readonly Decision[];
+  readonly #nodeOf: readonly RuleNode[];
+  readonly #directories = new Map<ByteString, Directory>();
+  #last: Directory | undefined;
+
+  /** @throws {RegexSyntaxError} when the rules are too large together: 200,000 states */
+  constructor(conf: Pick<AideConf, 'rules' | 'dialect'>) {
+    this.#rules = conf.rules;
+    this.#dialect = conf.dialect;
+    this.#tree = new RuleTree(conf.rules);
+    this.#patterns = new PatternSet(conf.rules.map(({ regex }) => regex));
+    this.#nodeOf = conf.rules.map(({ pattern }) => this.#tree.nearest(literalPath(pattern)));
+    this.#decisions = conf.rules.map((rule) => ({ attributes: rule.attributes, rule }));
+  }
+
+  /** What the rules say of a file, as `aide --path-check` does; in 0.18 that does not ask whether a scan comes there. */
+  decide(path: ByteString, type: FileType): Decision | undefined {
+    const directory = this.#directory(directoryOf(path));
+    if (this.#dialect === '0.19' && !directory.isReached && path !== '/') return undefined;
+    const outcome = this.#outcome(directory, this.#stateOf(directory, path), path, type);
+    return typeof outcome === 'string' ? undefined : outcome;
+  }
+
+  /** What a scan says of a file: {@link decide}, unless it does not come there. */
+  select(path: ByteString, type: FileType): Decision | undefined {
+    return path !== '/' && !this.#directory(directoryOf(path)).isReached
+      ? undefined
+      : this.decide(path, type);
+  }
+
+  /**
+   * Whether a scan that is in the directory above has to look what is in this one. If not, nothing below is selected;
+   * that is less than AIDE looks at, and the same that it selects.
+   */
+  descend(path: ByteString): boolean {
+    const directory = this.#directory(directoryOf(path));
+    return path === '/'
+      ? directory.isReached
+      : this.#leadsOn(directory, this.#stateOf(directory, path), path);
+  }
+
+  #leadsOn(directory: Directory, here: WalkState, path: ByteString): boolean {
+    const outcome = this.#outcome(directory, here, path, 'd');
+    if (!this.#goesOn(path, outcome)) return false;
+    const inside = path === '/' ? here : this.#patterns.walk(here, '/');
+    const isPositive = (index: number): boolean => this.#listOf(index) !== 'negative';
+    return this.#patterns.matches(inside).some(isPositive) || this.#patterns.alive(inside).some(isPositive);
+  }
+
+  #listOf(index: number): keyof Pick<RuleNode, 'equals' | 'regular' | 'negative'> {
+    const kind = this.#rules[index]?.kind;
+    return kind === 'equals' || kind === 'regular' ? kind : 'negative';
+  }
+
+  /** Where AIDE itself goes on. */
+  #goesOn(path: ByteString, outcome: Outcome): boolean {
+    if (path === '/' && this.#dialect === '0.18') return true;
+    if (outcome === 'pruned') return false;
+    if (this.#dialect === '0.19') return outcome !== 'none';
+    return outcome !== 'none' || this.#tree.get(path) !== undefined;
+  }
+
+  /** After the whole path. */
+  #stateOf(directory: Directory, path: ByteString): WalkState {
+    return this.#patterns.walk(directory.state, path, directory.path === '/' ? 1 : directory.path.length + 1);
+  }
+
+  #outcome(directory: Directory, state: WalkState, path: ByteString, type: FileType): Outcome {
+    const matched = this.#patterns.matches(state);
+    // Only for a directory it makes a difference whether a rule could match below it.
+    const isDirectory = type === 'd';
+    const isNew = this.#dialect === '0.19';
+    let isPartial = isDirectory && isNew && this.#tree.get(path) !== undefined;
+    let decision: Decision | undefined;
+    const { own, nodes } = directory;
+    if (own !== undefined && own.equals.length > 0) {
+      decision = this.#decisions[this.#first(own, 'equals', matched, type)];
+      if (decision === undefined && isDirectory) isPartial ||= this.#couldMatch(own.equals, state);
+    }
+    for (let at = 0; decision === undefined && at < nodes.length; at++) {
+      const node = nodes[at];
+      if (node === undefined || node.regular.length === 0) continue;
+      decision = this.#decisions[this.#first(node, 'regular', matched, type)];
+      if (decision === undefined && isDirectory) isPartial ||= this.#couldMatch(node.regular, state);
+    }
+    if (decision === undefined && !(isNew && isPartial)) return isPartial ? 'partial' : 'none';
+    for (let at = nodes.length - 1; at >= 0; at--) {
+      const node = nodes[at];
+      if (node === undefined || node.negative.length === 0) continue;
+      if (!isNew && directory.excluding.has(node)) return 'pruned';
+      const index = this.#first(node, 'negative', matched, type);
+      if (index === -1) continue;
+      const rule = this.#rules[index];
+      if (!isNew) return rule?.types === undefined ? 'pruned' : 'partial';
+      if (rule?.kind === 'prune') return 'pruned';
+      if (decision !== undefined) return 'partial';
+    }
+    return decision ?? 'partial';
+  }
+
+  /** The first rule of a node that matches and is for this type of file, or -1. */
+  #first(
+    node: RuleNode,
+    list: 'equals' | 'regular' | 'negative',
+    matched: readonly number[],
+    type: FileType,
+  ): number {
+    // Few rules match a path, and many may be in a node.
+    for (const index of matched) {
+      if (this.#nodeOf[index] !== node || this.#listOf(index) !== list) continue;
+      const types = this.#rules[index]?.types;
+      if (types === undefined || types.has(type)) return index;
+    }
+    return -1;
+  }
+
+  /** For a path that no rule of the list selects. */
+  #couldMatch(list: readonly number[], state: WalkState): boolean {
+    const [matched, alive] = [this.#patterns.matches(state), this.#patterns.alive(state)];
+    return list.some((index) => matched.includes(index) || alive.includes(index));
+  }
+
+  #directory(path: ByteString): Directory {
+    if (this.#last?.path === path) return this.#last;
+    const known = this.#directories.get(path);
+    if (known !== undefined) return (this.#last = known);
+    const made = this.#newDirectory(path);
+    if (this.#directories.size >= maxDirectories) this.#directories.clear();
+    this.#directories.set(path, made);
+    return (this.#last = made);
+  }
+
+  #newDirectory(path: ByteString): Directory {
+    const nodes: RuleNode[] = [];
+    for (let node: RuleNode | undefined = this.#tree.nearest(path); node !== undefined; node = node.parent) {
+      if (node.equals.length + node.regular.length + node.negative.length > 0) nodes.push(node);
+    }
+    const own = this.#tree.get(path);
+    if (path === '/') {
+      const state = this.#patterns.walk(this.#patterns.start, '/');
+      const root = { path, state, nodes, own, excluding: new Set<RuleNode>(), isReached: true };
+      return { ...root, isReached: this.#leadsOn(root, state, '/') };
+    }
+    const parent = this.#directory(directoryOf(path));
+    const here = this.#stateOf(parent, path);
+    let { excluding } = parent;
+    const matched = this.#patterns.matches(here);
+    for (const index of matched) {
+      const [rule, node] = [this.#rules[index], this.#nodeOf[index]];
+      if (rule?.kind !== 'negative' || rule.types !== undefined || node === undefined) continue;
+      if (parent.nodes.includes(node)) excluding = new Set([...excluding, node]);
+    }
+    const isReached = parent.isReached && this.#leadsOn(parent, here, path);
+    return { path, state: this.#patterns.walk(here, '/'), nodes, own, excluding, isReached };
+  }
+}
+
+/** The directory that a path lies in; the root lies in itself. */
+export function directoryOf(path: ByteString): ByteString {
+  const slash = path.lastIndexOf('/');
+  return slash <= 0 ? '/' : path.slice(0, slash);
+}
