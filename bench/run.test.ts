@@ -18,15 +18,15 @@ interface Printed {
 }
 
 /** A run that is too short to mean anything, of one part. */
-function bench(...args: readonly string[]) {
-  return spawnSync(process.execPath, [RUN, 'sensor', ...args, '--shrink', '1000', '--rounds', '1'], {
+function bench(guard: string, ...args: readonly string[]) {
+  return spawnSync(process.execPath, [RUN, guard, ...args, '--shrink', '1000', '--rounds', '1'], {
     encoding: 'utf8',
     timeout: 120_000,
   });
 }
 
-function rowsOf(part: string): Printed['reports'][number]['rows'] {
-  const { status, stdout, stderr } = bench(part, '--json');
+function rowsOf(part: string, guard = 'sensor'): Printed['reports'][number]['rows'] {
+  const { status, stdout, stderr } = bench(guard, part, '--json');
   assert.equal(status, 0, stderr);
   const { machine, reports } = JSON.parse(stdout) as Printed;
   assert.match(machine, /Linux/);
@@ -87,8 +87,23 @@ suite('npm run bench -- sensor', () => {
   });
 
   test('an unknown part is a usage error', () => {
-    const { status, stderr } = bench('nothing');
+    const { status, stderr } = bench('sensor', 'nothing');
     assert.equal(status, 2);
     assert.match(stderr, /^usage: /);
+  });
+});
+
+suite('npm run bench -- file-access', () => {
+  test('alerts: records and lines', { skip: missing('taskset') }, () => {
+    assert.deepEqual(
+      rowsOf('alerts', 'file-access').map((row) => row.label),
+      ['records taken from the ring, watcher found', 'alert lines to /dev/null'],
+    );
+  });
+
+  test('new-pod: three kinds of traps', { skip: missing() }, () => {
+    const rows = rowsOf('new-pod', 'file-access');
+    assert.equal(rows.length, 3);
+    for (const { label, values } of rows) assert.ok(Number(values['files']) > 0, label);
   });
 });

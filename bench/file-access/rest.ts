@@ -58,8 +58,8 @@ export async function rest(options: PartOptions): Promise<Report> {
     // CPU time is that of what images run; the other is for its memory.
     const forMs = built === isBuilt ? restMs : 0;
     progress(`rest: ${what}: ${(SETTLE_MS + forMs) / 1000} seconds of nothing`);
-    // The first one from the sources fills the compile cache.
-    if (!built) await usageAtRest(scene, { ...options, built, traps, settleMs: 0, restMs: 0 });
+    // The first start writes the KiveData, and from the sources it fills the compile cache: nodes rest after later ones too.
+    await usageAtRest(scene, { ...options, built, traps, settleMs: 0, restMs: 0 });
     const { early, late } = await usageAtRest(scene, {
       ...options,
       built,

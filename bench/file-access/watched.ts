@@ -15,7 +15,7 @@ import { Scene } from './scene.ts';
 
 const PODS = 50;
 const CONTAINERS_PER_POD = 4;
-const POLICIES = 6;
+const POLICIES = 5;
 const TARGET_MS = 500;
 const REST_MS = 500;
 const DIRECTORY = '/srv';
