@@ -21,7 +21,7 @@ export interface IdleMemoryOptions {
  */
 export function returnMemory(): void {
   // 'last-resort' also lets go of the pages that V8 keeps for later, and of compiled code that is not in use.
-  void globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' });
+  globalThis.gc?.({ type: 'major', execution: 'sync', flavor: 'last-resort' });
   libc.mallocTrim(0);
 }
 
