@@ -109,11 +109,10 @@ export class PatternSet {
   alive(state: WalkState): readonly number[] {
     if (state.alive !== undefined) return state.alive;
     const matched = this.matches(state);
-    const found = new Set<number>();
-    for (const at of this.#closure(state, undefined).places) {
-      const owner = this.#owner[at] ?? 0;
-      if (!matched.includes(owner)) found.add(owner);
-    }
+    const next = this.#closure(state, undefined);
+    const found = new Set(next.matched);
+    for (const at of next.places) found.add(this.#owner[at] ?? 0);
+    for (const owner of matched) found.delete(owner);
     state.alive = [...found].sort((a, b) => a - b);
     return state.alive;
   }

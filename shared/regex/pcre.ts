@@ -234,7 +234,7 @@ class PcreParser {
       const flags = /^\(\?([a-zA-Z]*)(?:-([a-zA-Z]*))?([:)])/.exec(rest);
       if (name !== null) this.#at += name[0].length;
       else if (rest.startsWith('(?|')) this.#at += 3;
-      else if (flags === null) throw this.#refusedGroup(rest);
+      else if (flags === null || rest.startsWith('(?R)')) throw this.#refusedGroup(rest);
       else {
         this.#setFlags(flags[1] ?? '', true);
         this.#setFlags(flags[2] ?? '', false);

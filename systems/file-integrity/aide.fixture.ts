@@ -35,7 +35,10 @@ export interface Verdict {
 /** `aide --dry-init` of `root`; the configuration gets the lines that AIDE needs at its end. */
 export function askAide(directory: string, root: string, conf: string, args = ['--dry-init']): Verdict {
   const file = join(directory, 'aide.conf');
-  writeFileSync(file, `${conf}\nroot_prefix=${root}\ndatabase_out=file:${join(directory, 'db')}\n`);
+  writeFileSync(
+    file,
+    `${conf}${root === '' ? '' : `\nroot_prefix=${root}`}\ndatabase_out=file:${join(directory, 'db')}\n`,
+  );
   const run = spawnSync('aide', ['-c', file, ...args], { encoding: 'latin1', maxBuffer: 64 << 20 });
   const selected = new Map<string, Selected>();
   for (const line of run.stdout.split('\n')) {

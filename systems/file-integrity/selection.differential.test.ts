@@ -17,7 +17,7 @@ import type { FileType } from './entry.ts';
 import { Selection } from './selection.ts';
 
 const names = ['a', 'b', 'ab', 'a.b', 'axb', 'c d', 'lib', 'lib64', 'x+y', 'é', 'A', 'f@g', 'z\\w'];
-const configurations = 400;
+const configurations = 250;
 
 const temporary = mkdtempSync(join(tmpdir(), 'aide-selection-'));
 after(() => rmSync(temporary, { recursive: true, force: true }));

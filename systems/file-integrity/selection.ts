@@ -95,8 +95,17 @@ export class Selection {
     const outcome = this.#outcome(directory, here, path, 'd');
     if (!this.#goesOn(path, outcome)) return false;
     const inside = path === '/' ? here : this.#patterns.walk(here, '/');
-    const isPositive = (index: number): boolean => this.#listOf(index) !== 'negative';
-    return this.#patterns.matches(inside).some(isPositive) || this.#patterns.alive(inside).some(isPositive);
+    const leads = (index: number): boolean => this.#decidesBelow(index, path);
+    return this.#patterns.matches(inside).some(leads) || this.#patterns.alive(inside).some(leads);
+  }
+
+  /** Whether a rule that matches can select something below a directory: that depends on the directory it is kept with. */
+  #decidesBelow(index: number, path: ByteString): boolean {
+    const node = this.#nodeOf[index];
+    const list = this.#listOf(index);
+    if (node === undefined || list === 'negative') return false;
+    if (node.path === path || node.path.startsWith(withSlash(path))) return true;
+    return list === 'regular' && path.startsWith(withSlash(node.path));
   }
 
   #listOf(index: number): keyof Pick<RuleNode, 'equals' | 'regular' | 'negative'> {
@@ -211,4 +220,8 @@ export class Selection {
 export function directoryOf(path: ByteString): ByteString {
   const slash = path.lastIndexOf('/');
   return slash <= 0 ? '/' : path.slice(0, slash);
+}
+
+function withSlash(path: ByteString): ByteString {
+  return path === '/' ? path : `${path}/`;
 }

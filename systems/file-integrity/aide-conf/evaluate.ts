@@ -9,7 +9,7 @@ import { bytesOf } from './bytes.ts';
 import type { AideConf, ConfEnvironment, OptionValue, Rule } from './conf.ts';
 import { Groups, settled, type Value } from './expression.ts';
 import { include } from './include.ts';
-import { isAttributeType, oldNames, options, wrongValue } from './options.ts';
+import { oldNames, options, wrongValue } from './options.ts';
 import { isGroupName, parseAideConf } from './parse.ts';
 import { ruleOf, warnOfAttributes } from './rule.ts';
 import { ProblemList, sourceOf, type Dialect, type Source } from './source.ts';
@@ -250,7 +250,8 @@ export class Evaluation {
       if (option.type === 'checksums' && (set.set & ~checksums) !== 0) {
         this.problems.error(value.at, `'${name}' takes checksums only`, 'Leave the other attributes out');
       }
-      this.#attributeOptions.set(name, isAttributeType(option.type) ? settled(set) : set.set);
+      // What a report leaves out must not become sha256.
+      this.#attributeOptions.set(name, option.type === 'checksums' ? settled(set) : set.set);
       return;
     }
     const text = this.text(value);

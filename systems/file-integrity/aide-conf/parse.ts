@@ -4,8 +4,9 @@
  *
  * @module
  */
+import { parseCondition, parseOldCondition, unread } from './condition.ts';
 import { Line, LineError } from './line.ts';
-import { isAttributeType, oldNames, options, removedOptions } from './options.ts';
+import { isAttributeType, oldNames, options, removedOptions, type Option } from './options.ts';
 import { maxErrors, type Position, type ProblemList, type Source } from './source.ts';
 import type { Condition, IfStatement, RuleKind, Statement, Text } from './syntax.ts';
 
@@ -22,9 +23,20 @@ const sigils: Readonly<Record<string, RuleKind>> = {
 };
 
 /** Problems are added to `problems`; statements that are wrong are left out. */
-export function parseAideConf(source: Source, problems: ProblemList): readonly Statement[] {
-  return new Parser(source, problems).parse();
+export function parseAideConf(
+  source: Source,
+  problems: ProblemList,
+  { kept = noOptions }: ParseOptions = {},
+): readonly Statement[] {
+  return new Parser(source, problems, kept).parse();
 }
+
+export interface ParseOptions {
+  /** Options that AIDE has no more and that are to be read all the same, with their type. */
+  readonly kept?: ReadonlyMap<string, Option>;
+}
+
+const noOptions: ReadonlyMap<string, Option> = new Map();
 
 interface OpenIf {
   readonly at: Position;
@@ -37,10 +49,12 @@ interface OpenIf {
 class Parser {
   readonly #source: Source;
   readonly #problems: ProblemList;
+  readonly #kept: ReadonlyMap<string, Option>;
   readonly #top: Statement[] = [];
   readonly #open: OpenIf[] = [];
 
-  constructor(source: Source, problems: ProblemList) {
+  constructor(source: Source, problems: ProblemList, kept: ReadonlyMap<string, Option>) {
+    this.#kept = kept;
     this.#source = source;
     this.#problems = problems;
   }
@@ -112,7 +126,7 @@ class Parser {
     const nameAt = line.position(from, line.at);
     line.skipBlanks();
     const known = oldNames.get(name) ?? name;
-    const option = options.get(known);
+    const option = options.get(known) ?? this.#kept.get(name);
     if (option === undefined && !isGroupName(name)) throw unknownOption(nameAt, name);
     if (line.take(/^=/) === undefined) {
       throw new LineError(
@@ -230,10 +244,10 @@ class Parser {
             'Use fewer',
           );
         }
-        const opened: OpenIf = { at, word, condition: always, branch: [], otherwise: undefined };
+        const opened: OpenIf = { at, word, condition: unread, branch: [], otherwise: undefined };
         this.#open.push(opened);
         // An error in the condition must not make an orphan of its @@endif.
-        const condition = word === '@@if' ? this.#test(line) : this.#oldTest(line, word);
+        const condition = word === '@@if' ? parseCondition(line) : parseOldCondition(line, word);
         line.expectEnd('A condition ends at the end of its line');
         this.#open[this.#open.length - 1] = { ...opened, condition };
         return;
@@ -258,34 +272,6 @@ class Parser {
       }
     }
   }
-
-  #oldTest(line: Line, word: string): Condition {
-    const what = word.endsWith('host') ? 'the name of a host' : 'the name of a variable';
-    const text = line.needText(what, `Write ${word} and one name`);
-    const condition: Condition = { test: word.endsWith('host') ? 'hostname' : 'defined', text };
-    return word.startsWith('@@ifn') ? { test: 'not', condition } : condition;
-  }
-
-  #test(line: Line): Condition {
-    line.skipBlanks();
-    const next = 'Write not, defined NAME, hostname NAME, exists PATH or VERSION version_ge VERSION';
-    const word = line.take(/^(?:not|defined|hostname|exists)(?=[ \t]|$)/);
-    if (word === 'not') return { test: 'not', condition: this.#test(line) };
-    if (word === 'defined' || word === 'hostname' || word === 'exists') {
-      return { test: word, text: line.needText(`what ${word} asks for`, next) };
-    }
-    const left = line.needText('the condition', next);
-    line.skipBlanks();
-    if (line.take(/^version_ge(?=[ \t])/) === undefined)
-      throw new LineError(left.at, 'this is no condition', next);
-    return { test: 'version_ge', left, right: line.needText('the version', next) };
-  }
-}
-
-const always: Condition = { test: 'not', condition: { test: 'defined', text: { at: nowhere(), parts: [] } } };
-
-function nowhere(): Position {
-  return { source: { file: '', text: '', isBytes: false }, line: 0, column: 0, offset: 0, end: 0 };
 }
 
 /** AIDE takes what has only small letters and _ for an option. */

@@ -1,0 +1,42 @@
+/**
+ * The conditions of `@@if` and of its older forms.
+ *
+ * @module
+ */
+import { LineError, type Line } from './line.ts';
+import type { Position } from './source.ts';
+import type { Condition } from './syntax.ts';
+
+/** What follows `@@ifdef` and the like. */
+export function parseOldCondition(line: Line, word: string): Condition {
+  const what = word.endsWith('host') ? 'the name of a host' : 'the name of a variable';
+  const text = line.needText(what, `Write ${word} and one name`);
+  const condition: Condition = { test: word.endsWith('host') ? 'hostname' : 'defined', text };
+  return word.startsWith('@@ifn') ? { test: 'not', condition } : condition;
+}
+
+/** What follows `@@if`. */
+export function parseCondition(line: Line): Condition {
+  line.skipBlanks();
+  const next = 'Write not, defined NAME, hostname NAME, exists PATH or VERSION version_ge VERSION';
+  const word = line.take(/^(?:not|defined|hostname|exists)(?=[ \t]|$)/);
+  if (word === 'not') return { test: 'not', condition: parseCondition(line) };
+  if (word === 'defined' || word === 'hostname' || word === 'exists') {
+    return { test: word, text: line.needText(`what ${word} asks for`, next) };
+  }
+  const left = line.needText('the condition', next);
+  line.skipBlanks();
+  if (line.take(/^version_ge(?=[ \t])/) === undefined)
+    throw new LineError(left.at, 'this is no condition', next);
+  return { test: 'version_ge', left, right: line.needText('the version', next) };
+}
+
+/** In place of a condition that could not be read. */
+export const unread: Condition = {
+  test: 'not',
+  condition: { test: 'defined', text: { at: nowhere(), parts: [] } },
+};
+
+function nowhere(): Position {
+  return { source: { file: '', text: '', isBytes: false }, line: 0, column: 0, offset: 0, end: 0 };
+}

@@ -1,0 +1,75 @@
+/**
+ * Paths, regular expressions for paths, and includes, moved into the directory where the host's root is mounted.
+ *
+ * @module
+ */
+import type { Position, ProblemList } from './source.ts';
+import type { IncludeStatement, Text } from './syntax.ts';
+
+/** Whether a path, or an expression for one, lies in the root already. */
+export function isInside(written: string, root: string): boolean {
+  return [root, escaped(root)].some(
+    (start) =>
+      written.startsWith(start) &&
+      (written.length === start.length || '/$('.includes(written[start.length] ?? '')),
+  );
+}
+
+/** The expression `/etc/.*` in the root: `/hostroot/etc/.*`. Itself when it is there already. */
+export function insideRoot(written: string, root: string): string {
+  if (isInside(written, root)) return written;
+  // The root itself has no slash at its end.
+  return escaped(root) + (written === '/$' ? '$' : written);
+}
+
+/** With the backslashes that aide.conf asks for. */
+export function writtenPath(path: string): string {
+  return path.replace(/[\\@ ]/g, String.raw`\$&`);
+}
+
+/** As an expression that matches it, in aide.conf. */
+function escaped(path: string): string {
+  return writtenPath(path.replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`));
+}
+
+/**
+ * Included rules are for the host too: they get the root as their prefix, which only the form with a directory can say. So
+ * `@@include /etc/aide.d/x` becomes `@@include /hostroot/etc/aide.d ^x$ /hostroot`.
+ *
+ * @returns `undefined` when nothing has to change, or when it cannot be done, which is told
+ */
+export function convertInclude(
+  statement: IncludeStatement,
+  source: string,
+  root: string,
+  hasRootPrefix: boolean,
+  problems: ProblemList,
+): { readonly at: Position; readonly text: string } | undefined {
+  const { at, executes, path, pattern, prefix } = statement;
+  const written = ({ at: { offset, end } }: Text): string => source.slice(offset, end);
+  const place = written(path);
+  const word = executes ? '@@x_include' : '@@include';
+  if (!place.startsWith('/')) {
+    const next = 'Write the path in full, starting with /; the rules in it have to be for the host';
+    problems.error(path.at, `it is not known where '${place}' lies on the host`, next);
+    return undefined;
+  }
+  const inside = isInside(place, root) ? place : writtenPath(root) + place;
+  // With root_prefix the rules stay as they are.
+  if (hasRootPrefix) {
+    const rest = source.slice(path.at.end, at.end);
+    return { at, text: `${word} ${inside}${rest}` };
+  }
+  const before = prefix === undefined ? '' : written(prefix);
+  const rulePrefix = before === '' ? escaped(root) : insideRoot(before, root);
+  if (pattern !== undefined) return { at, text: `${word} ${inside} ${written(pattern)} ${rulePrefix}` };
+  const slash = inside.lastIndexOf('/');
+  const name = inside.slice(slash + 1);
+  if (name === '' || path.parts.some((part) => 'variable' in part)) {
+    const next = `Write '${word} DIRECTORY REGEX' for it`;
+    problems.error(path.at, `'${place}' cannot be split into a directory and a file`, next);
+    return undefined;
+  }
+  const expression = `^${escaped(name.replace(/\\([\\@ ])/g, '$1'))}$`;
+  return { at, text: `${word} ${inside.slice(0, slash)} ${expression} ${rulePrefix}` };
+}

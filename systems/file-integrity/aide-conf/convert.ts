@@ -1,0 +1,287 @@
+/**
+ * An aide.conf written for a host, for a container that has the host's root mounted: rules, databases, logs, includes and
+ * conditions lead there, lines of an older AIDE are written as today's, checksums as FIPS 140-3 approves them. Comments and
+ * formatting stay; what is converted already is not changed.
+ *
+ * @module
+ */
+import { attributeNamed, defaultGroups } from '../attributes.ts';
+import { convertExpression } from './convert-expression.ts';
+import { convertInclude, insideRoot, isInside, writtenPath } from './convert-path.ts';
+import { reportAndLogLevels } from './convert-verbose.ts';
+import { Groups } from './expression.ts';
+import { oldNames, options, type Option } from './options.ts';
+import { parseAideConf } from './parse.ts';
+import { ProblemList, sourceOf, type ConfProblem, type Position } from './source.ts';
+import {
+  allStatements,
+  type Condition,
+  type Expression,
+  type OptionStatement,
+  type RuleStatement,
+  type Statement,
+} from './syntax.ts';
+
+export interface ConversionOptions {
+  /** Where the host's root is mounted; `/hostroot` by default. */
+  readonly hostRoot?: string;
+  /** Where the database and the log are to lie; `etc/kubernetes` in the host's root by default. */
+  readonly directory?: string;
+  /** `@@x_include` runs programs as root: an error by default. */
+  readonly allowExecution?: boolean;
+}
+
+export interface Conversion {
+  readonly text: string;
+  readonly warnings: readonly ConfProblem[];
+}
+
+/** Options of before 0.17 that have a successor. */
+const convertible: ReadonlyMap<string, Option> = new Map([
+  ['verbose', { type: 'text', wins: 'last' }],
+  ['report_attributes', { type: 'attributes', wins: 'last' }],
+]);
+
+const oldConditions: ReadonlyMap<string, string> = new Map([
+  ['@@ifdef', '@@if defined'],
+  ['@@ifndef', '@@if not defined'],
+  ['@@ifhost', '@@if hostname'],
+  ['@@ifnhost', '@@if not hostname'],
+]);
+
+/**
+ * Idempotent: what comes out goes in unchanged.
+ *
+ * @throws {RampartError} INPUT with all lines that cannot be converted, and what to do about each
+ */
+export function convertAideConf(
+  file: string,
+  content: string,
+  conversion: ConversionOptions = {},
+): Conversion {
+  const problems = new ProblemList();
+  const text = new Converter(file, content, conversion, problems).convert();
+  problems.throwErrors(`cannot convert the configuration ${file}`);
+  return { text, warnings: problems.problems };
+}
+
+class Converter {
+  readonly #text: string;
+  readonly #root: string;
+  readonly #directory: string;
+  readonly #allowExecution: boolean;
+  readonly #problems: ProblemList;
+  readonly #statements: readonly Statement[];
+  readonly #edits: { from: number; to: number; text: string }[] = [];
+  readonly #meant = new Groups('0.18');
+  readonly #converted = new Groups('0.18');
+  readonly #rename: ReadonlyMap<string, string>;
+
+  constructor(file: string, content: string, conversion: ConversionOptions, problems: ProblemList) {
+    this.#text = content;
+    this.#root = (conversion.hostRoot ?? '/hostroot').replace(/\/+$/, '');
+    this.#directory = conversion.directory ?? `${this.#root}/etc/kubernetes`;
+    this.#allowExecution = conversion.allowExecution ?? false;
+    this.#problems = problems;
+    const parsed = parseAideConf(sourceOf(file, content), problems, { kept: convertible });
+    this.#statements = [...allStatements(parsed)];
+    this.#rename = this.#newNames();
+  }
+
+  convert(): string {
+    const hasRootPrefix = this.#statements.some(
+      ({ kind, ...rest }) => kind === 'option' && 'name' in rest && rest.name === 'root_prefix',
+    );
+    for (const statement of this.#statements) {
+      switch (statement.kind) {
+        case 'rule':
+          // With root_prefix the rules are of the host as they are.
+          if (!hasRootPrefix) this.#rule(statement);
+          if (statement.expression !== undefined) this.#expression(statement.expression);
+          break;
+        case 'group': {
+          const name = this.#rename.get(statement.name);
+          if (name !== undefined) this.#edit(statement.nameAt, name);
+          this.#expression(statement.expression, statement.name);
+          break;
+        }
+        case 'define':
+          if (statement.name === 'DBDIR' || statement.name === 'LOGDIR') {
+            const { at, value } = statement;
+            if (value === undefined)
+              this.#edits.push({ from: at.end, to: at.end, text: ` ${this.#directory}` });
+            else this.#edit(value.at, writtenPath(this.#directory));
+          }
+          break;
+        case 'option':
+          this.#option(statement);
+          break;
+        case 'if': {
+          const word = oldConditions.get(statement.word);
+          const { offset } = statement.at;
+          if (word !== undefined)
+            this.#edits.push({ from: offset, to: offset + statement.word.length, text: word });
+          this.#condition(statement.condition);
+          break;
+        }
+        case 'include':
+          if (statement.executes && !this.#allowExecution) {
+            const next = 'Write what they would print into the configuration, or use @@include';
+            this.#problems.error(
+              statement.at,
+              '@@x_include runs programs as root, which is not allowed here',
+              next,
+            );
+          } else {
+            const edit = convertInclude(statement, this.#text, this.#root, hasRootPrefix, this.#problems);
+            if (edit !== undefined) this.#edit(edit.at, edit.text);
+          }
+          break;
+        case 'blank':
+        case 'undef':
+        case 'setenv':
+          break;
+        default:
+          statement satisfies never;
+      }
+    }
+    return this.#edited();
+  }
+
+  #edit({ offset, end }: Position, text: string): void {
+    if (this.#text.slice(offset, end) !== text) this.#edits.push({ from: offset, to: end, text });
+  }
+
+  #edited(): string {
+    let result = '';
+    let at = 0;
+    for (const { from, to, text } of this.#edits.sort((a, b) => a.from - b.from)) {
+      result += this.#text.slice(at, from) + text;
+      at = to;
+    }
+    return result + this.#text.slice(at);
+  }
+
+  #rule({ path }: RuleStatement): void {
+    const written = this.#text.slice(path.at.offset, path.at.end);
+    const inside = insideRoot(written, this.#root);
+    if (inside === written) return;
+    this.#edit(path.at, inside);
+    if (hasTopLevelBranch(written)) {
+      const next = 'Write a rule for each of them';
+      this.#problems.warn(path.at, 'only the first of the alternatives leads to the host', next);
+    }
+  }
+
+  #expression(expression: Expression, group?: string): void {
+    const { text, meant, converted } = convertExpression(
+      expression,
+      this.#meant,
+      this.#converted,
+      this.#rename,
+    );
+    if (text !== undefined) this.#edit(expression.at, text);
+    if (group !== undefined) {
+      this.#meant.define(group, meant);
+      this.#converted.define(group, converted);
+    }
+    const isReplaced = text !== undefined && meant.foreign !== 0;
+    if (isReplaced) {
+      const next = `It is '${text}' now`;
+      this.#problems.warn(expression.at, 'FIPS 140-3 does not approve all of its checksums', next);
+    }
+  }
+
+  #option(statement: OptionStatement): void {
+    const { at, name, nameAt, value } = statement;
+    const now = name === 'report_attributes' ? 'report_force_attrs' : oldNames.get(name);
+    if (now !== undefined) this.#edit(nameAt, now);
+    if ('terms' in value) {
+      if (options.get(name)?.type === 'checksums') this.#expression(value);
+      return;
+    }
+    const written = this.#text.slice(value.at.offset, value.at.end);
+    switch (now ?? name) {
+      case 'database_in':
+        this.#edit(value.at, this.#file('DBDIR', 'aide.db.gz'));
+        break;
+      case 'database_out':
+        this.#edit(value.at, this.#file('DBDIR', 'aide.db.gz.new'));
+        break;
+      case 'report_url':
+        if (written.startsWith('file')) this.#edit(value.at, this.#file('LOGDIR', 'aide.log.new'));
+        break;
+      case 'database_new': {
+        const path = /^file:(\/.*)$/.exec(written)?.[1];
+        if (path !== undefined && !isInside(path, this.#root))
+          this.#edit(value.at, `file:${this.#root}${path}`);
+        break;
+      }
+      case 'root_prefix':
+        if (!isInside(written, this.#root)) this.#edit(value.at, this.#root + written.replace(/\/$/, ''));
+        break;
+      case 'verbose': {
+        const levels = reportAndLogLevels(written);
+        if (levels === undefined) {
+          this.#problems.error(
+            value.at,
+            `'${written}' is no number from 0 to 255`,
+            "Write 'log_level' and 'report_level' instead",
+          );
+        } else this.#edit(at, levels.join('\n'));
+        break;
+      }
+      default:
+    }
+  }
+
+  /** By the macro where the file has it, since an include may use it too. */
+  #file(macro: 'DBDIR' | 'LOGDIR', file: string): string {
+    const isDefined = this.#statements.some((each) => each.kind === 'define' && each.name === macro);
+    return `file:${isDefined ? `@@{${macro}}` : writtenPath(this.#directory)}/${file}`;
+  }
+
+  #condition(condition: Condition): void {
+    if (condition.test === 'not') this.#condition(condition.condition);
+    if (condition.test !== 'exists') return;
+    const { at } = condition.text;
+    const written = this.#text.slice(at.offset, at.end);
+    if (written.startsWith('/') && !isInside(written, this.#root))
+      this.#edit(at, writtenPath(this.#root) + written);
+  }
+
+  /** Of groups with special characters, which AIDE is going to refuse. An included file may know them by their old names. */
+  #newNames(): ReadonlyMap<string, string> {
+    const names = new Map<string, string>();
+    if (this.#statements.some(({ kind }) => kind === 'include')) return names;
+    const groups = this.#statements.filter((each) => each.kind === 'group').map(({ name }) => name);
+    const taken = new Set(groups);
+    for (const name of taken) {
+      if (!/[^A-Za-z0-9]/.test(name) || names.has(name)) continue;
+      const plain = name.replace(/[^A-Za-z0-9]/g, '');
+      let free = plain;
+      for (let number = 2; isTaken(free, taken); number++) free = `${plain}${number}`;
+      names.set(name, free);
+      taken.add(free);
+    }
+    return names;
+  }
+}
+
+function isTaken(name: string, taken: ReadonlySet<string>): boolean {
+  return (
+    taken.has(name) || attributeNamed(name) !== undefined || name in defaultGroups || !/[A-Z0-9]/.test(name)
+  );
+}
+
+/** Whether there is a `|` outside of parentheses and brackets. */
+function hasTopLevelBranch(regex: string): boolean {
+  const plain = regex.replace(/\\./g, '').replace(/\[\^?\]?[^\]]*\]/g, '');
+  let depth = 0;
+  for (const character of plain) {
+    if (character === '(') depth++;
+    else if (character === ')') depth--;
+    else if (character === '|' && depth === 0) return true;
+  }
+  return false;
+}
