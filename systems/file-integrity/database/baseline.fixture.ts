@@ -1,12 +1,15 @@
 /** Entries, keys and temporary directories for the tests of this room. */
+import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { attributes } from '../attributes.ts';
+import { attributes, setOf } from '../attributes.ts';
 import { fileTypes } from '../entry.ts';
 import type { Entry } from '../entry.ts';
+import { BaselineError } from './baseline-error.ts';
+import type { BaselineFault } from './baseline-error.ts';
 import { keepsField } from './entry-codec.ts';
 import type { SigningKey } from './signature.ts';
 
@@ -77,13 +80,13 @@ const byteString = (maxLength: number): fc.Arbitrary<string> =>
     .uint8Array({ minLength: 1, maxLength })
     .map((bytes) => Buffer.from(bytes.map((byte) => byte || 1)).toString('latin1'));
 const name = byteString(12).map((text) => text.replaceAll('/', '_'));
-const path = fc.array(name, { maxLength: 5 }).map((names) => `/${names.join('/')}`);
+const anyPath = fc.array(name, { maxLength: 5 }).map((names) => `/${names.join('/')}`);
 const time = fc.integer({ min: -1_000_000, max: 2 ** 40 });
 const sha = (length: number): fc.Arbitrary<Uint8Array> =>
   fc.oneof(fc.constant(new Uint8Array(0)), fc.uint8Array({ minLength: length, maxLength: length }));
 
 export const anyEntry: fc.Arbitrary<Entry> = fc.record({
-  path,
+  path: anyPath,
   type: fc.constantFrom(...fileTypes),
   attributes: fc.integer({ min: 0, max: 2 ** attributes.length - 1 }),
   permissions: fc.integer({ min: 0, max: 0o7777 }),
@@ -111,3 +114,24 @@ export const anyEntry: fc.Arbitrary<Entry> = fc.record({
 export const anyEntries: fc.Arbitrary<Entry[]> = fc
   .uniqueArray(anyEntry, { selector: (entry) => entry.path, maxLength: 30 })
   .map((entries) => entries.toSorted((a, b) => (a.path < b.path ? -1 : 1)));
+
+/** Four entries with checksums. */
+export const few = ['/etc', '/etc/hosts', '/etc/passwd', '/usr/bin/é\n'].map((path, i) =>
+  entryOf({
+    path: Buffer.from(path).toString('latin1'),
+    attributes: setOf('ftype', 'p', 'sha256'),
+    permissions: 0o644 + i,
+    sha256: Buffer.alloc(32, i),
+  }),
+);
+
+/** Of `assert.rejects`: a BaselineError of this kind, that says what to do. */
+export function hasFault(fault: BaselineFault, pattern?: RegExp): (error: unknown) => true {
+  return (error) => {
+    assert.ok(error instanceof BaselineError, String(error));
+    assert.equal(error.fault, fault, error.message);
+    if (pattern !== undefined) assert.match(error.message, pattern);
+    assert.ok(error.next !== undefined && error.next.length > 20);
+    return true;
+  };
+}

@@ -7,7 +7,6 @@
 import { createHash } from 'node:crypto';
 import { open } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
-import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { setOfAideMask } from '../aide-mask.ts';
 import type { Entry } from '../entry.ts';
 import { BaselineError } from './baseline-error.ts';
@@ -19,13 +18,12 @@ import {
   frameHeadBytes,
   frameKinds,
   frameTailBytes,
-  hasCrc,
-  longestPayloadBytes,
   magic,
   preamble,
   preambleBytes,
 } from './format.ts';
 import type { BaselineCounts, BaselineHeader } from './format.ts';
+import { readAt, takeFrame, unreadable, Window } from './frame-reader.ts';
 import { keyId, verifyDigest } from './signature.ts';
 import type { VerifyingKey } from './signature.ts';
 
@@ -172,29 +170,6 @@ async function verify(
   return { header: checked, counts: checkFooter(path, footer), digest: sum.toString('hex'), blocks };
 }
 
-/** The frame at `at`, checked by its CRC; a view, valid until the next one is taken. */
-async function takeFrame(
-  path: string,
-  window: Window,
-  at: number,
-  sizeBytes: number,
-  index: number,
-): Promise<Buffer> {
-  const left = sizeBytes - at;
-  const ends = (): BaselineError =>
-    new BaselineError('truncated', path, `it ends after ${sizeBytes} bytes, in the middle of block ${index}`);
-  if (left < frameHeadBytes + frameTailBytes) throw ends();
-  const length = (await window.peek(frameHeadBytes)).readUInt32LE(1);
-  const damaged = (): BaselineError =>
-    new BaselineError('damaged', path, `block ${index}, at byte ${at}, is not what was written`);
-  if (length > longestPayloadBytes) throw damaged();
-  const bytes = frameHeadBytes + length + frameTailBytes;
-  if (bytes > left) throw ends();
-  const frame = await window.take(bytes);
-  if (!hasCrc(frame, index)) throw damaged();
-  return frame;
-}
-
 function checkPreamble(path: string, start: Buffer): void {
   if (start.length === 0) throw new BaselineError('truncated', path, 'it is empty');
   if (!start.subarray(0, magic.length).equals(magic.subarray(0, start.length))) {
@@ -272,70 +247,4 @@ function decode(path: string, frame: Buffer, at: number): Entry[] {
       error,
     );
   }
-}
-
-/** Reads a file from its start to its end, in pieces large enough for any frame. */
-class Window {
-  readonly #path: string;
-  readonly #file: FileHandle;
-  #bytes = Buffer.allocUnsafeSlow(256 * 1024);
-  #start = 0;
-  #end = 0;
-  #fileAt = 0;
-
-  constructor(path: string, file: FileHandle) {
-    this.#path = path;
-    this.#file = file;
-  }
-
-  /** These many bytes, still there afterwards. The caller knows that the file has them. */
-  async peek(length: number): Promise<Buffer> {
-    while (this.#end - this.#start < length) {
-      if (this.#start > 0) {
-        this.#bytes.copyWithin(0, this.#start, this.#end);
-        this.#end -= this.#start;
-        this.#start = 0;
-      }
-      if (length > this.#bytes.length) {
-        const larger = Buffer.allocUnsafeSlow(length);
-        this.#bytes.copy(larger, 0, 0, this.#end);
-        this.#bytes = larger;
-      }
-      const read = await readAt(this.#path, this.#file, this.#bytes.subarray(this.#end), this.#fileAt);
-      if (read === 0) throw new BaselineError('truncated', this.#path, 'it became shorter while it was read');
-      this.#end += read;
-      this.#fileAt += read;
-    }
-    return this.#bytes.subarray(this.#start, this.#start + length);
-  }
-
-  async take(length: number): Promise<Buffer> {
-    const bytes = await this.peek(length);
-    this.#start += length;
-    return bytes;
-  }
-}
-
-/** Fills `target` as far as the file goes. */
-async function readAt(path: string, file: FileHandle, target: Buffer, at: number): Promise<number> {
-  let done = 0;
-  try {
-    while (done < target.length) {
-      const { bytesRead } = await file.read(target, done, target.length - done, at + done);
-      if (bytesRead === 0) break;
-      done += bytesRead;
-    }
-  } catch (error) {
-    throw unreadable(path, error);
-  }
-  return done;
-}
-
-function unreadable(path: string, error: unknown): RampartError {
-  return new RampartError(errorCodes.SYSTEM, {
-    what: `the baseline ${path} cannot be read`,
-    why: error instanceof Error ? error.message : String(error),
-    next: 'Nothing can be said of what was changed until it can be read.',
-    cause: error,
-  });
 }

@@ -1,0 +1,58 @@
+/**
+ * Attributes of chattr(1), in the order and with the letters in which AIDE tells them (linux/fs.h, ext2_fs.h).
+ *
+ * @module
+ */
+const flags: readonly (readonly [letter: string, bit: number])[] = [
+  ...([
+    ['s', 0x1],
+    ['u', 0x2],
+    ['S', 0x8],
+    ['D', 0x10000],
+    ['i', 0x10],
+    ['a', 0x20],
+    ['d', 0x40],
+  ] as const),
+  ...([
+    ['A', 0x80],
+    ['c', 0x4],
+    ['E', 0x800],
+    ['j', 0x4000],
+    ['I', 0x1000],
+    ['t', 0x8000],
+    ['T', 0x20000],
+  ] as const),
+  ...([
+    ['e', 0x80000],
+    ['C', 0x800000],
+    ['x', 0x2000000],
+    ['F', 0x40000000],
+    ['N', 0x10000000],
+  ] as const),
+  ...([
+    ['P', 0x20000000],
+    ['V', 0x100000],
+    ['m', 0x400],
+  ] as const),
+];
+
+/** A letter for each that is set, a colon for each that is ignored, a dash for the others. */
+export function describeE2fs(value: number, ignored = 0): string {
+  return flags.map(([letter, bit]) => (ignored & bit ? ':' : value & bit ? letter : '-')).join('');
+}
+
+/** The letters of those that are set. */
+export function e2fsLetters(value: number): string {
+  return flags.map(([letter, bit]) => (value & bit ? letter : '')).join('');
+}
+
+/** Of `report_ignore_e2fsattrs`; undefined where a letter is none. `0` and an empty text are none of them. */
+export function e2fsOfLetters(letters: string): number | undefined {
+  let value = 0;
+  for (const letter of letters === '0' ? '' : letters) {
+    const flag = flags.find(([its]) => its === letter);
+    if (flag === undefined) return undefined;
+    value |= flag[1];
+  }
+  return value;
+}

@@ -1,0 +1,31 @@
+/**
+ * A report as it fits into a ConfigMap, which with all its names and labels may have 1 MiB (Kubernetes, MaxSecretSize).
+ *
+ * @module
+ */
+import { gzipSync } from 'node:zlib';
+
+/** The limits of the File Integrity Operator. */
+export const logLimitBytes = 1_048_570;
+
+export interface FittedLog {
+  readonly data: string;
+  /** `data` is gzip in base64. */
+  readonly compressed: boolean;
+  /** `data` only says where the report is. */
+  readonly tooLarge: boolean;
+}
+
+/**
+ * The report as it is, in gzip and base64 where that is too long, and where that is too long too, a text that says where it
+ * is on the node.
+ */
+export function fitLog(report: string, whereOnNode: string, limitBytes: number = logLimitBytes): FittedLog {
+  const bytes = Buffer.from(report, 'utf8');
+  if (bytes.length <= limitBytes) return { data: report, compressed: false, tooLarge: false };
+  const data = gzipSync(bytes, { level: 9 }).toString('base64');
+  if (data.length <= limitBytes) return { data, compressed: true, tooLarge: false };
+  const size = `${bytes.length} bytes, ${data.length} compressed`;
+  const text = `The report is too large for a ConfigMap (${size}, and ${limitBytes} fit). It is on the node: ${whereOnNode}\n`;
+  return { data: text, compressed: false, tooLarge: true };
+}
