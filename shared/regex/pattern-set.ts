@@ -12,8 +12,8 @@ import { RegexSyntaxError } from './scanner.ts';
 
 /** Instructions of all expressions together. */
 const maxInstructions = 200_000;
-/** States kept for reuse; what comes on top is forgotten with the rest and built again. */
-const maxStates = 20_000;
+/** States kept for reuse, at half a kilobyte each; what comes on top is forgotten with the rest and built again. */
+const maxStates = 10_000;
 
 const none: readonly number[] = [];
 
@@ -109,12 +109,17 @@ export class PatternSet {
   alive(state: WalkState): readonly number[] {
     if (state.alive !== undefined) return state.alive;
     const matched = this.matches(state);
-    const next = this.#closure(state, undefined);
+    const next = this.#closure(state, undefined, true);
     const found = new Set(next.matched);
     for (const at of next.places) found.add(this.#owner[at] ?? 0);
     for (const owner of matched) found.delete(owner);
     state.alive = [...found].sort((a, b) => a - b);
     return state.alive;
+  }
+
+  /** The expressions that match whatever follows; ascending. */
+  certain(state: WalkState): readonly number[] {
+    return this.#closure(state, undefined, false).matched;
   }
 
   #stateFor(members: number[], before: number, matched: readonly number[]): WalkState {
@@ -157,9 +162,13 @@ export class PatternSet {
 
   /**
    * The character instructions that are reached without taking a character, and all that matches by then. Without `after`
-   * anything may follow, so what an assertion asks of it holds.
+   * anything may follow, and what an assertion asks of it is `assumed`.
    */
-  #closure(state: WalkState, after: number | undefined): { matched: readonly number[]; places: number[] } {
+  #closure(
+    state: WalkState,
+    after: number | undefined,
+    assumed = false,
+  ): { matched: readonly number[]; places: number[] } {
     const places: number[] = [];
     const stack = [...state.members];
     let matched: number[] | undefined;
@@ -186,7 +195,9 @@ export class PatternSet {
         case 'assert':
           if (
             after === undefined
-              ? instruction.assertion !== 'beginText' || state.before === endOfText
+              ? instruction.assertion === 'beginText'
+                ? state.before === endOfText
+                : assumed
               : holds(instruction.assertion, state.before, after)
           ) {
             stack.push(at + 1);

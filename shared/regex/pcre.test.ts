@@ -48,7 +48,7 @@ suite('what differs from RE2', () => {
     ['a{1,2}?b', ['ab', 'aab'], ['b']],
     [String.raw`\Qa.b\E+c`, ['a.bc', 'a.bbc'], ['axbc']],
     [String.raw`a\Eb`, ['ab'], ['aEb']],
-    ['(?#note)a(?<n>b)(?P<m>c)(?' + "'o'd)(?|e|f)", ['abcde', 'abcdf'], ['abcd']],
+    ["(?#note)a(?<n>b)(?P<m>c)(?'o'd)(?|e|f)", ['abcde', 'abcdf'], ['abcd']],
     [String.raw`lib\b`, ['lib', 'lib/x'], ['libx']],
     ['', ['', 'anything'], []],
     ['a|b|', ['a', 'x', ''], []],
@@ -137,6 +137,11 @@ suite('partial matches', () => {
   for (const [pattern, text, could] of cases) {
     test(`${pattern} after ${text}`, () => assert.equal(couldMatch(pattern, text), could));
   }
+});
+
+test('what matches whatever follows', () => {
+  const set = new PatternSet(['/a/', '/a/$', String.raw`/a/\b`, '/a', '/a/b'].map(parsePcre));
+  assert.deepEqual(set.certain(set.walk(set.start, '/a/')), [0, 3]);
 });
 
 const letters = fc.string({ unit: fc.constantFrom('a', 'b', '/', '.', '\n', '\xe9'), maxLength: 12 });

@@ -72,6 +72,7 @@ suite('where a scan looks', () => {
       ['/etc$ p', ['/'], ['/etc']],
       ['!/usr/src\n/usr p', ['/usr', '/usr/lib'], ['/usr/src', '/usr/src/linux']],
       ['=/etc/ p', ['/', '/etc'], ['/etc/a']],
+      ['!/usr/src/\n!/usr/tmp/ d\n!/usr/x/a$\n/usr p', ['/usr', '/usr/tmp', '/usr/x'], ['/usr/src']],
       ['', [], ['/', '/etc']],
     ];
   for (const [conf, descends, others] of cases) {

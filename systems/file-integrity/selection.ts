@@ -41,8 +41,9 @@ interface Directory {
   readonly isReached: boolean;
 }
 
-/** Directories that are remembered; forgotten all at once. */
-const maxDirectories = 8_192;
+/** Directories that are remembered, at some 300 bytes each; forgotten all at once. */
+const maxDirectories = 16_384;
+const slash = 0x2f;
 
 /** Paths are absolute, without a slash at the end (but `/`), as AIDE has them after `root_prefix`. Holds only memory. */
 export class Selection {
@@ -67,17 +68,18 @@ export class Selection {
 
   /** What the rules say of a file, as `aide --path-check` does; in 0.18 that does not ask whether a scan comes there. */
   decide(path: ByteString, type: FileType): Decision | undefined {
-    const directory = this.#directory(directoryOf(path));
-    if (this.#dialect === '0.19' && !directory.isReached && path !== '/') return undefined;
-    const outcome = this.#outcome(directory, this.#stateOf(directory, path), path, type);
-    return typeof outcome === 'string' ? undefined : outcome;
+    return this.#decide(this.#directoryFor(path), path, type, this.#dialect === '0.19');
   }
 
   /** What a scan says of a file: {@link decide}, unless it does not come there. */
   select(path: ByteString, type: FileType): Decision | undefined {
-    return path !== '/' && !this.#directory(directoryOf(path)).isReached
-      ? undefined
-      : this.decide(path, type);
+    return this.#decide(this.#directoryFor(path), path, type, true);
+  }
+
+  #decide(directory: Directory, path: ByteString, type: FileType, asScan: boolean): Decision | undefined {
+    if (asScan && !directory.isReached && path !== '/') return undefined;
+    const outcome = this.#outcome(directory, this.#stateOf(directory, path), path, type);
+    return typeof outcome === 'string' ? undefined : outcome;
   }
 
   /**
@@ -85,7 +87,7 @@ export class Selection {
    * that is less than AIDE looks at, and the same that it selects.
    */
   descend(path: ByteString): boolean {
-    const directory = this.#directory(directoryOf(path));
+    const directory = this.#directoryFor(path);
     return path === '/'
       ? directory.isReached
       : this.#leadsOn(directory, this.#stateOf(directory, path), path);
@@ -95,6 +97,7 @@ export class Selection {
     const outcome = this.#outcome(directory, here, path, 'd');
     if (!this.#goesOn(path, outcome)) return false;
     const inside = path === '/' ? here : this.#patterns.walk(here, '/');
+    if (this.#patterns.certain(inside).some((index) => this.#excludesBelow(index, path))) return false;
     const leads = (index: number): boolean => this.#decidesBelow(index, path);
     return this.#patterns.matches(inside).some(leads) || this.#patterns.alive(inside).some(leads);
   }
@@ -106,6 +109,14 @@ export class Selection {
     if (node === undefined || list === 'negative') return false;
     if (node.path === path || node.path.startsWith(withSlash(path))) return true;
     return list === 'regular' && path.startsWith(withSlash(node.path));
+  }
+
+  /** Of rules that match everything below a directory. */
+  #excludesBelow(index: number, path: ByteString): boolean {
+    const node = this.#nodeOf[index];
+    if (node === undefined || this.#listOf(index) !== 'negative' || this.#rules[index]?.types !== undefined)
+      return false;
+    return node.path === path || path.startsWith(withSlash(node.path));
   }
 
   #listOf(index: number): keyof Pick<RuleNode, 'equals' | 'regular' | 'negative'> {
@@ -181,8 +192,18 @@ export class Selection {
     return list.some((index) => matched.includes(index) || alive.includes(index));
   }
 
+  /** The directory that a path lies in. Often it is that of the path before, which is seen without making its name. */
+  #directoryFor(path: ByteString): Directory {
+    const last = this.#last;
+    if (last !== undefined && last.path !== '/') {
+      const { length } = last.path;
+      if (path.charCodeAt(length) === slash && path.lastIndexOf('/') === length && path.startsWith(last.path))
+        return last;
+    }
+    return this.#directory(directoryOf(path));
+  }
+
   #directory(path: ByteString): Directory {
-    if (this.#last?.path === path) return this.#last;
     const known = this.#directories.get(path);
     if (known !== undefined) return (this.#last = known);
     const made = this.#newDirectory(path);
@@ -218,8 +239,8 @@ export class Selection {
 
 /** The directory that a path lies in; the root lies in itself. */
 export function directoryOf(path: ByteString): ByteString {
-  const slash = path.lastIndexOf('/');
-  return slash <= 0 ? '/' : path.slice(0, slash);
+  const end = path.lastIndexOf('/');
+  return end <= 0 ? '/' : path.slice(0, end);
 }
 
 function withSlash(path: ByteString): ByteString {

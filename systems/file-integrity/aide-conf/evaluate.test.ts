@@ -194,13 +194,13 @@ suite('what is told', () => {
       (error) =>
         error instanceof RampartError &&
         error.code === 'RAMPART_INPUT' &&
-        /^cannot use the configuration c: c:1:5: group 'nosuch' is not defined/.test(error.message) &&
+        error.message.startsWith("cannot use the configuration c: c:1:5: group 'nosuch' is not defined") &&
         error.detail?.split('\n').length === 19,
     );
   });
   test('what is executed is executed when that is allowed, with its environment', () => {
-    const execute = (path: string, environment: ReadonlyMap<string, string>): string =>
-      `/${path.slice(1)}-${[...environment].join('=')} p`;
+    const execute = (path: string, variables: ReadonlyMap<string, string>): string =>
+      `/${path.slice(1)}-${[...variables].join('=')} p`;
     const conf = read('@@x_include_setenv A b\n@@x_include /prog', { ...files({}), execute });
     assert.deepEqual(rulesOf(conf), ['regular /prog-A,b p @/prog:1']);
   });
