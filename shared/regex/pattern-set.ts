@@ -12,8 +12,9 @@ import { RegexSyntaxError } from './scanner.ts';
 
 /** Instructions of all expressions together. */
 const maxInstructions = 200_000;
-/** States kept for reuse, at half a kilobyte each; what comes on top is forgotten with the rest and built again. */
+/** States kept for reuse, at half a kilobyte each, and the places in expressions that they stand for, at some 20 bytes. */
 const maxStates = 10_000;
+const maxPlaces = 1_000_000;
 
 const none: readonly number[] = [];
 
@@ -40,6 +41,8 @@ export class PatternSet {
   readonly #visited: Uint32Array;
   #visit = 0;
   #states = new Map<string, WalkState>();
+  #places = 0;
+  #generation = 0;
   /** Before the first character. */
   readonly start: WalkState;
 
@@ -127,7 +130,8 @@ export class PatternSet {
     const key = `${before}:${matched.join(',')}:${members.join(',')}`;
     const known = this.#states.get(key);
     if (known !== undefined) return known;
-    if (this.#states.size >= maxStates) this.#forget();
+    if (this.#states.size >= maxStates || this.#places >= maxPlaces) this.#forget();
+    this.#places += members.length;
     const state: WalkState = {
       matched,
       members,
@@ -144,6 +148,13 @@ export class PatternSet {
   #forget(): void {
     for (const state of this.#states.values()) state.next.fill(undefined);
     this.#states = new Map();
+    this.#places = 0;
+    this.#generation++;
+  }
+
+  /** Another number when states were forgotten: who holds many should let go of them, for the sake of memory. */
+  get generation(): number {
+    return this.#generation;
   }
 
   #step(state: WalkState, byte: number): WalkState {

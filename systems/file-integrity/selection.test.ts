@@ -140,3 +140,20 @@ test('expressions that would keep a backtracking engine busy', () => {
   const selection = selectionOf('/(a+)+$ p\n/(a|a)*b u\n/.*.*.*.*.*.*x$ g');
   assert.equal(selection.decide(`/${'a'.repeat(4_000)}!`, 'f'), undefined);
 });
+
+test('rules that make more states than are kept: bounded memory, the same answers', () => {
+  const selection = selectionOf(
+    Array.from({ length: 40 }, (_, at) => `/(.*/)?(a|b)*a(a|b){${10 + (at % 3)}}${at}$ p`).join('\n'),
+  );
+  let state = 1;
+  for (let at = 0; at < 3_000; at++) {
+    let name = '';
+    for (let bit = 0; bit < 14; bit++) {
+      state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
+      name += state >>> 31 === 0 ? 'a' : 'b';
+    }
+    const rule = state % 40;
+    const found = selection.select(`/${name}/${name}${rule}`, 'f');
+    assert.equal(found?.rule.at.line, name.at(-11 - (rule % 3)) === 'a' ? rule + 1 : undefined);
+  }
+});

@@ -55,6 +55,7 @@ export class Selection {
   readonly #nodeOf: readonly RuleNode[];
   readonly #directories = new Map<ByteString, Directory>();
   #last: Directory | undefined;
+  #generation = 0;
 
   /** @throws {RegexSyntaxError} when the rules are too large together: 200,000 states */
   constructor(conf: Pick<AideConf, 'rules' | 'dialect'>) {
@@ -207,7 +208,10 @@ export class Selection {
     const known = this.#directories.get(path);
     if (known !== undefined) return (this.#last = known);
     const made = this.#newDirectory(path);
-    if (this.#directories.size >= maxDirectories) this.#directories.clear();
+    const { generation } = this.#patterns;
+    if (this.#directories.size >= maxDirectories || generation !== this.#generation)
+      this.#directories.clear();
+    this.#generation = generation;
     this.#directories.set(path, made);
     return (this.#last = made);
   }
