@@ -220,9 +220,9 @@ test('random trees: the same differences, told in the same words', { skip: witho
         );
       },
     ),
-    { numRuns: Number(process.env['AIDE_RUNS'] ?? 100) },
+    { numRuns: Number(process.env['AIDE_RUNS'] ?? 60) },
   );
-  assert.ok(different > 10);
+  assert.ok(different > 5);
 });
 
 test('our rewriting of a database of AIDE is the same to AIDE', { skip: withoutAide }, async () => {

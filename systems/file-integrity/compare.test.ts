@@ -6,7 +6,8 @@ import type { AttributeName } from './attributes.ts';
 import { BatchCursor } from './batches.ts';
 import { Comparison } from './compare.ts';
 import type { CompareOptions, Difference } from './compare.ts';
-import { anyEntries, entryOf } from './database/baseline.fixture.ts';
+import { anyEntries } from './database/any-entry.fixture.ts';
+import { entryOf } from './database/baseline.fixture.ts';
 import type { Entry, ScanProblem } from './entry.ts';
 import { collect, inBatches } from './real-aide.fixture.ts';
 

@@ -64,9 +64,8 @@ function number(name: string, field: NumberField, ...names: AttributeName[]): Ai
   return {
     name,
     read(text, draft) {
-      const value = Number(text);
-      if (!/^\d{1,16}$/.test(text) || !Number.isSafeInteger(value)) return false;
-      draft[field] = value;
+      if (!/^\d{1,20}$/.test(text)) return false;
+      draft[field] = Number(text);
       return true;
     },
     write: (entry) => String(entry[field as keyof Entry]),

@@ -9,7 +9,8 @@ import { attributes, setOf } from '../attributes.ts';
 import type { Entry } from '../entry.ts';
 import { collect, inBatches } from '../real-aide.fixture.ts';
 import { readAideDatabase } from './aide-database.ts';
-import { anyEntries, anyEntry, entryOf, kept, plain, temporaryDirectory } from './baseline.fixture.ts';
+import { anyEntries, anyEntry } from './any-entry.fixture.ts';
+import { entryOf, kept, plain, temporaryDirectory } from './baseline.fixture.ts';
 import { sortEntries } from './sort-entries.ts';
 import { writeAideDatabase } from './write-aide-database.ts';
 

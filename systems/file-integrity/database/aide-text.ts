@@ -41,5 +41,5 @@ export function encodeTime(timeS: number): string {
 export function decodeTime(text: string): number | undefined {
   if (text === '0') return 0;
   const digits = Buffer.from(text, 'base64').toString('latin1');
-  return /^-?\d{1,15}$/.test(digits) ? Number(digits) : undefined;
+  return /^-?\d{1,20}$/.test(digits) ? Number(digits) : undefined;
 }

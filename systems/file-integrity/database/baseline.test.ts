@@ -6,8 +6,8 @@ import fc from 'fast-check';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { setOf } from '../attributes.ts';
 import type { Entry } from '../entry.ts';
+import { anyEntries } from './any-entry.fixture.ts';
 import {
-  anyEntries,
   entryOf,
   few,
   hasFault,

@@ -7,6 +7,14 @@
 /** Bytes that end before what was to be read from them does, or say what cannot be. */
 export class MalformedBytes extends Error {}
 
+/** Stands for a number that is told apart: a file may have a size of 2 ** 63 or a time as far away, if only to be a nuisance. */
+const noInteger = Number.MAX_SAFE_INTEGER;
+
+/** A time that others can be told by, see {@link ByteWriter.time}. */
+export function isUsualTime(timeS: number): boolean {
+  return Number.isInteger(timeS) && Math.abs(timeS) < 2 ** 50;
+}
+
 /** A growing buffer. */
 export class ByteWriter {
   #bytes: Buffer;
@@ -51,6 +59,26 @@ export class ByteWriter {
   /** An integer from -(2 ** 52) to 2 ** 52 - 1. */
   signed(value: number): void {
     this.unsigned(value < 0 ? -value * 2 - 1 : value * 2);
+  }
+
+  /** Any number; one that is an integer from 0 to 2 ** 53 - 2 in few bytes. */
+  number(value: number): void {
+    if (value >= 0 && value < noInteger && Number.isInteger(value)) return this.unsigned(value);
+    this.unsigned(noInteger);
+    this.#double(value);
+  }
+
+  /** Any time in seconds: what it is later than `baseS` in few bytes, where it is within 35 million years of 1970. */
+  time(value: number, baseS: number): void {
+    if (isUsualTime(value)) return this.signed(value - baseS);
+    this.unsigned(noInteger);
+    this.#double(value);
+  }
+
+  #double(value: number): void {
+    this.#reserve(8);
+    this.#bytes.writeDoubleLE(value, this.length);
+    this.length += 8;
   }
 
   /** An integer from 0 to 2 ** 64 - 1. */
@@ -134,9 +162,15 @@ export class ByteReader {
     return value;
   }
 
-  signed(): number {
+  number(): number {
     const value = this.unsigned();
-    return value % 2 === 0 ? value / 2 : -(value + 1) / 2;
+    return value === noInteger ? this.raw(8).readDoubleLE() : value;
+  }
+
+  time(baseS: number): number {
+    const value = this.unsigned();
+    if (value === noInteger) return this.raw(8).readDoubleLE();
+    return baseS + (value % 2 === 0 ? value / 2 : -(value + 1) / 2);
   }
 
   unsigned64(): bigint {

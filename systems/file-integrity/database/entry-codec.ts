@@ -11,7 +11,7 @@ import { setOf } from '../attributes.ts';
 import type { AttributeSet } from '../attributes.ts';
 import { fileTypes } from '../entry.ts';
 import type { Entry } from '../entry.ts';
-import { ByteReader, ByteWriter, MalformedBytes } from './bytes.ts';
+import { ByteReader, ByteWriter, isUsualTime, MalformedBytes } from './bytes.ts';
 
 const has = {
   permissions: setOf('p'),
@@ -77,17 +77,17 @@ export class EntryEncoder {
     writer.latin1(path, shared);
     this.#path = path;
     this.#class(entry);
-    if (set & has.linkCount) writer.unsigned(entry.linkCount);
+    if (set & has.linkCount) writer.number(entry.linkCount);
     if (set & has.inode) writer.unsigned64(entry.inode);
-    if (set & has.size) writer.unsigned(entry.sizeBytes);
-    if (set & has.blockCount) writer.unsigned(entry.blockCount);
+    if (set & has.size) writer.number(entry.sizeBytes);
+    if (set & has.blockCount) writer.number(entry.blockCount);
     // Files of one package are of one time, and a time is close to the others of its file.
     if (set & has.modifyTime) {
-      writer.signed(entry.modifyTimeS - this.#modifyTimeS);
-      this.#modifyTimeS = entry.modifyTimeS;
+      writer.time(entry.modifyTimeS, this.#modifyTimeS);
+      if (isUsualTime(entry.modifyTimeS)) this.#modifyTimeS = entry.modifyTimeS;
     }
-    if (set & has.changeTime) writer.signed(entry.changeTimeS - this.#modifyTimeS);
-    if (set & has.accessTime) writer.signed(entry.accessTimeS - this.#modifyTimeS);
+    if (set & has.changeTime) writer.time(entry.changeTimeS, this.#modifyTimeS);
+    if (set & has.accessTime) writer.time(entry.accessTimeS, this.#modifyTimeS);
     if (set & has.linkTarget) writer.latin1(entry.linkTarget);
     if (set & has.acl) {
       this.#text(entry.acl);
@@ -185,11 +185,12 @@ export function decodeEntries(block: Buffer): Entry[] {
     const kind = classes[classAt];
     if (kind === undefined) throw new MalformedBytes('it refers to a class that is not there');
     const set = kind.attributes;
-    const linkCount = set & has.linkCount ? reader.unsigned() : 0;
+    const linkCount = set & has.linkCount ? reader.number() : 0;
     const inode = set & has.inode ? reader.unsigned64() : 0n;
-    const sizeBytes = set & has.size ? reader.unsigned() : 0;
-    const blockCount = set & has.blockCount ? reader.unsigned() : 0;
-    if (set & has.modifyTime) lastTimeS += reader.signed();
+    const sizeBytes = set & has.size ? reader.number() : 0;
+    const blockCount = set & has.blockCount ? reader.number() : 0;
+    const modifyTimeS = set & has.modifyTime ? reader.time(lastTimeS) : 0;
+    if (set & has.modifyTime && isUsualTime(modifyTimeS)) lastTimeS = modifyTimeS;
     entries.push({
       path: path.toString('latin1', 0, pathBytes),
       type: kind.type,
@@ -201,10 +202,10 @@ export function decodeEntries(block: Buffer): Entry[] {
       inode,
       sizeBytes,
       blockCount,
-      modifyTimeS: set & has.modifyTime ? lastTimeS : 0,
+      modifyTimeS,
       // In the order in which they were written.
-      changeTimeS: set & has.changeTime ? lastTimeS + reader.signed() : 0,
-      accessTimeS: set & has.accessTime ? lastTimeS + reader.signed() : 0,
+      changeTimeS: set & has.changeTime ? reader.time(lastTimeS) : 0,
+      accessTimeS: set & has.accessTime ? reader.time(lastTimeS) : 0,
       linkTarget: set & has.linkTarget ? reader.latin1() : '',
       acl: set & has.acl ? readText() : '',
       defaultAcl: set & has.acl ? readText() : '',

@@ -177,6 +177,13 @@ test('a log fits into a ConfigMap as it is, packed, or as a word of where it is'
   const packed = fitLog(long, '/n');
   assert.deepEqual([packed.compressed, packed.tooLarge], [true, false]);
   assert.equal(gunzipSync(Buffer.from(packed.data, 'base64')).toString(), long);
+  // As after the update of a node: 10,000 new files with long names.
+  const names = Array.from(
+    { length: 10_000 },
+    (_, i) => `f+++++++++++++++++: /${'long'.repeat(50)}/${i * 7919}\n`,
+  ).join('');
+  assert.ok(names.length > 2 * logLimitBytes);
+  assert.deepEqual([fitLog(names, '/n').compressed, fitLog(names, '/n').tooLarge], [true, false]);
   const told = fitLog(long, '/var/log/rampart/aide.log', 100);
   assert.deepEqual([told.compressed, told.tooLarge], [false, true]);
   assert.match(told.data, /too large for a ConfigMap.*\/var\/log\/rampart\/aide\.log/);
