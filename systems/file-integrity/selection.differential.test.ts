@@ -18,6 +18,7 @@ import { Selection } from './selection.ts';
 
 const names = ['a', 'b', 'ab', 'a.b', 'axb', 'c d', 'lib', 'lib64', 'x+y', 'é', 'A', 'f@g', 'z\\w'];
 const configurations = 250;
+const singlePaths = 250;
 
 const temporary = mkdtempSync(join(tmpdir(), 'aide-selection-'));
 after(() => rmSync(temporary, { recursive: true, force: true }));
@@ -229,4 +230,26 @@ test('the same files and attributes by the same lines', { skip: withoutAide }, (
     `seed ${seed}: ${decisions} decisions, ${selected} selected, ${refused} configurations refused by both`,
   );
   assert.ok(selected > decisions / 50 && refused < configurations / 2, 'too few of the cases say something');
+});
+
+test('the same of single paths, with types that the tree has not', { skip: withoutAide }, (t) => {
+  const seed = Number(process.env['AIDE_SEED'] ?? Date.now() & 0x7fff_ffff);
+  const path = fc.array(name, { maxLength: 4 }).map((parts) => `/${parts.join('/')}`);
+  const type = fc.constantFrom<FileType>('f', 'd', 'l', 'c', 'b', 'p', 's');
+  const anyType = conf.map((text) => text.replace(/ l( |$)/gm, ' s,c$1').replace(/ p,/g, ' b,'));
+  let selected = 0;
+  fc.assert(
+    fc.property(anyType, path, type, (text, of, as) => {
+      const ours = tryAideConf('aide.conf', text, noEnvironment, new ProblemList());
+      const aide = askAide(temporary, '', text, ['-p', `${as}:${of}`]);
+      if (aide.status === 17) return;
+      const expected = aide.selected.get(`${as}:${bytes(of)}`);
+      const found = new Selection(ours).decide(bytes(of), as);
+      assert.deepEqual([found?.attributes, found?.rule.at.line], [expected?.attributes, expected?.line]);
+      if (found !== undefined) selected++;
+    }),
+    { seed, numRuns: singlePaths },
+  );
+  t.diagnostic(`seed ${seed}: ${selected} of ${singlePaths} selected`);
+  assert.ok(selected > singlePaths / 20);
 });
