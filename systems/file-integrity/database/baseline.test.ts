@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -151,7 +152,10 @@ test('what is missing, foreign or newer says so', async () => {
     assert.equal(error.code, errorCodes.UNSUPPORTED);
     return hasFault('newer', /format 2/)(error);
   });
-  await assert.rejects(openBaseline(directory.path, secretKey), RampartError);
+  await assert.rejects(openBaseline(directory.path, secretKey), hasFault('foreign', /no regular file/));
+  const fifo = join(directory.path, 'fifo');
+  execFileSync('mkfifo', [fifo]);
+  await assert.rejects(openBaseline(fifo, secretKey), hasFault('foreign', /no regular file/));
 });
 
 test('short keys, unsorted entries and an aborted write leave what was there', async () => {

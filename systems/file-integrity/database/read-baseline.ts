@@ -5,6 +5,7 @@
  * @module
  */
 import { createHash } from 'node:crypto';
+import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { setOfAideMask } from '../aide-mask.ts';
@@ -97,7 +98,9 @@ export async function openBaseline(path: string, key: VerifyingKey): Promise<Bas
   const expectedKeyId = keyId(key);
   const file = await openFile(path);
   try {
-    const { size } = await file.stat();
+    const stat = await file.stat();
+    if (!stat.isFile()) throw new BaselineError('foreign', path, 'it is no regular file');
+    const { size } = stat;
     const contents = await verify(path, file, size, key, expectedKeyId);
     return new Baseline(path, file, size, contents);
   } catch (error) {
@@ -108,7 +111,8 @@ export async function openBaseline(path: string, key: VerifyingKey): Promise<Bas
 
 async function openFile(path: string): Promise<FileHandle> {
   try {
-    return await open(path, 'r');
+    // A FIFO in its place must not be waited for.
+    return await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
     if (code === 'ENOENT' || code === 'ENOTDIR')
