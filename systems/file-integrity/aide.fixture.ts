@@ -39,7 +39,7 @@ export function askAide(directory: string, root: string, conf: string, args = ['
     file,
     `${conf}${root === '' ? '' : `\nroot_prefix=${root}`}\ndatabase_out=file:${join(directory, 'db')}\n`,
   );
-  const run = spawnSync('aide', ['-c', file, ...args], { encoding: 'latin1', maxBuffer: 64 << 20 });
+  const run = spawnSync('aide', ['-c', file, ...args], { encoding: 'latin1', maxBuffer: 512 << 20 });
   const selected = new Map<string, Selected>();
   for (const line of run.stdout.split('\n')) {
     const match = /^\[X\] (.) '(.*)': \w+ rule: '.* ([^ ]*)' \(.*?aide\.conf:(\d+): /.exec(line);
