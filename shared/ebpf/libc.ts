@@ -157,19 +157,24 @@ export function inotifyInit(): Fd {
 }
 
 /**
- * Watches the directory behind an O_PATH descriptor. It is named through /proc/self/fd, so that no
+ * Watches the directory or file behind an O_PATH descriptor. It is named through /proc/self/fd, so that no
  * path is resolved a second time: what is watched is what was opened.
  *
  * @param shown - The path for the error message.
- * @returns the watch descriptor; the same directory gives the same one.
+ * @returns the watch descriptor; the same one gives the same.
  * @throws {RampartError} `LIMIT` when fs.inotify.max_user_watches is reached.
  * @throws {SystemCallError} `SYSTEM` for anything else.
  */
-export function inotifyAddWatch(inotify: Fd, directory: Fd, mask: number, shown: string): number {
-  const watch = libc.inotifyAddWatch(inotify.number, `/proc/self/fd/${directory.number}`, mask);
+export function inotifyAddWatch(
+  inotify: Fd,
+  { number: fd }: Pick<Fd, 'number'>,
+  mask: number,
+  shown: string,
+): number {
+  const watch = libc.inotifyAddWatch(inotify.number, `/proc/self/fd/${fd}`, mask);
   if (watch >= 0) return watch;
   const number = errno();
-  const what = `cannot watch the directory ${shown}`;
+  const what = `cannot watch ${shown}`;
   // inotify_add_watch(2) says ENOSPC for the limit; a full disk cannot be meant.
   if (number === osConstants.errno.ENOSPC) throw sysctlLimit(what, 'fs.inotify.max_user_watches');
   throw new SystemCallError(what, number);

@@ -19,6 +19,8 @@ export interface AlertContext {
   readonly path: string;
   /** URL that alerts are sent to as well, or empty. */
   readonly callback: string;
+  /** The file was there, and is not any more: it was renamed, or replaced while it has another name. */
+  readonly moved?: boolean;
   readonly customMetadata: Readonly<Record<string, string>>;
   /** All fields empty when the file belongs to no pod. */
   readonly pod: {
@@ -67,6 +69,8 @@ export interface KiveAlert {
     readonly verdict: Verdict;
     /** Ours: accesses folded into this one by the rate limit. */
     readonly folded: number;
+    /** Ours, only where it is so: `path` led to this file before, and does not any more. */
+    readonly moved?: true;
   };
   readonly 'custom-metadata': Readonly<Record<string, string>>;
   readonly pod: AlertContext['pod'];
@@ -158,7 +162,7 @@ export class AlertEncoder {
     this.#afterTimestamp = `Z","metadata":{"path":${JSON.stringify(context.path)},"inode":`;
     this.#afterMask = `,"kernel-id":${JSON.stringify(context.kernelId)},"callback":${JSON.stringify(context.callback)},"device":`;
     this.#afterMetadata =
-      `},"custom-metadata":${JSON.stringify(context.customMetadata)},"pod":${podJson}` +
+      `${context.moved === true ? ',"moved":true' : ''}},"custom-metadata":${JSON.stringify(context.customMetadata)},"pod":${podJson}` +
       `,"node":${JSON.stringify({ name: context.nodeName })},"process":{"pid":`;
   }
 

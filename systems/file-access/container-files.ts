@@ -10,6 +10,7 @@ import { resolve } from 'node:path';
 
 import { RampartError } from '../../shared/observe/errors.ts';
 import type { FileIdentity } from '../../shared/sensor/access.ts';
+import { FileLives } from '../../shared/sensor/paths/file-lives.ts';
 import {
   type Identify,
   type PathState,
@@ -19,6 +20,7 @@ import {
 } from '../../shared/sensor/paths/path-tracker.ts';
 import { ContainerRoot } from './container-root.ts';
 import { FileCreation } from './file-creation.ts';
+import { andMoved, MovedFiles, sameFiles } from './moved-files.ts';
 
 /** A file that is asked for. */
 export interface FileRequest {
@@ -34,8 +36,10 @@ export interface FileRequest {
   readonly modeBits: number;
 }
 
-/** What came of a request. */
-export type FileState =
+/** What came of a request. `moved`: files that the path led to before and that are still there, see MovedFiles. */
+export type FileState = Seen & { readonly moved?: readonly FileIdentity[] };
+
+type Seen =
   | { readonly kind: 'watched'; readonly identity: FileIdentity }
   /** It is not there (yet), or could not be created. */
   | { readonly kind: 'waiting'; readonly why: string }
@@ -62,14 +66,18 @@ const unseen: FileState = { kind: 'waiting', why: 'it was not looked at yet' };
 
 class Request implements ContainerFile {
   readonly request: FileRequest;
+  readonly moved: MovedFiles;
+  seen: Seen = unseen;
   state: FileState = unseen;
   place: Place | undefined;
 
-  constructor(request: FileRequest) {
+  constructor(request: FileRequest, lives: FileLives<MovedFiles>, onMovedEnd: (asked: Request) => void) {
     this.request = request;
+    this.moved = new MovedFiles(lives, () => onMovedEnd(this));
   }
 
   [Symbol.dispose](): void {
+    this.moved[Symbol.dispose]();
     this.place?.leave(this);
     this.place = undefined;
   }
@@ -84,6 +92,7 @@ interface Root {
 /** One path in one root, for all who asked for it. */
 interface Place {
   readonly requests: Set<Request>;
+  readonly root: ContainerRoot;
   readonly creation: FileCreation;
   state: PathState | undefined;
   leave(request: Request): void;
@@ -95,45 +104,60 @@ export class ContainerFiles implements Disposable {
   readonly #tracker: PathTracker;
   readonly #roots = new Map<string, Root>();
   readonly #types = new WeakMap<FileIdentity, number>();
+  readonly #lives: FileLives<MovedFiles>;
+  /** Files that were moved and that there was no room for. */
+  droppedMoved = 0;
 
   /** @throws {RampartError} `LIMIT` when fs.inotify.max_user_instances is reached. */
   constructor(options: ContainerFilesOptions) {
     this.#options = options;
+    const { onProblem } = options;
+    this.#lives = new FileLives({ onEnd: (moved, file) => moved.ended(file), onProblem });
+    using failed = new DisposableStack();
+    failed.use(this.#lives);
     this.#tracker = trackPaths({
       identify: (fd) => {
         const identity = options.identify(fd);
-        this.#types.set(identity, fstatSync(fd).mode & fsConstants.S_IFMT);
+        const type = fstatSync(fd).mode & fsConstants.S_IFMT;
+        this.#types.set(identity, type);
+        if (type === fsConstants.S_IFREG) this.#lives.follow(fd, identity);
         return identity;
       },
       onChange: ({ root, path }, now) => {
         const place = this.#roots.get(root)?.places.get(path);
-        if (place === undefined) return;
-        place.state = now;
-        this.#settle(place);
+        if (place !== undefined) {
+          place.state = now;
+          this.#settle(place);
+        }
+        this.#lives.sweep();
       },
-      onProblem: options.onProblem,
+      onProblem,
     });
+    failed.move();
   }
 
-  get stats(): PathTrackerStats {
-    return this.#tracker.stats;
+  get stats(): PathTrackerStats & { readonly files: number } {
+    return { ...this.#tracker.stats, files: this.#lives.size };
   }
 
   /**
    * Follows a file. Several may ask for the same one; the first that wants it created says with which mode. A root that
    * another container had before is taken over: what was asked for there is refused from then on.
    *
+   * @param before - One for the same trap that this takes the place of: what was moved there stays watched.
    * @returns its state, kept current; a root that cannot be opened or is of another process is a refusal, not an error.
    * @throws {RampartError} `INPUT` for a path that is empty or has a NUL; `DISPOSED`.
    */
-  add(request: FileRequest): ContainerFile {
-    const asked = new Request(request);
+  add(request: FileRequest, before?: ContainerFile): ContainerFile {
+    const asked = new Request(request, this.#lives, (one) => this.#tell(one, one.seen));
     const root = this.#rootOf(request);
     if (root instanceof RampartError) {
       asked.state = { kind: 'refused', why: root.message };
       return asked;
     }
     let place = root.places.get(request.path);
+    if (before instanceof Request && place !== undefined && before.place === place)
+      asked.moved.inherit(before.moved);
     if (place === undefined) {
       place = this.#place(root, request.path);
       asked.place = place;
@@ -185,6 +209,7 @@ export class ContainerFiles implements Disposable {
   #place(root: Root, path: string): Place {
     const place: Place = {
       requests: new Set(),
+      root: root.root,
       state: undefined,
       creation: new FileCreation(root.root, path, () => this.#settle(place)),
       leave: (asked) => {
@@ -205,7 +230,7 @@ export class ContainerFiles implements Disposable {
   #settle(place: Place): void {
     const { state } = place;
     if (state === undefined) return;
-    let next: FileState;
+    let next: Seen;
     if (state.kind === 'file') next = this.#fileState(state.identity);
     else if (state.kind === 'unusable') next = { kind: 'refused', why: state.error.message };
     else {
@@ -214,18 +239,32 @@ export class ContainerFiles implements Disposable {
       const why = `${state.missing} does not exist`;
       next = { kind: 'waiting', why: failure === undefined ? why : `${why}; ${failure}` };
     }
-    for (const asked of [...place.requests]) this.#tell(asked, next);
+    const isOver = next.kind !== 'watched' && !place.root.alive;
+    for (const asked of [...place.requests]) {
+      // All that it had ends with the container, wherever it is.
+      if (isOver) asked.moved[Symbol.dispose]();
+      else this.droppedMoved += asked.moved.pathLeadsTo(next.kind === 'watched' ? next.identity : undefined);
+      this.#tell(asked, next);
+    }
   }
 
-  #fileState(identity: FileIdentity): FileState {
+  #fileState(identity: FileIdentity): Seen {
     const type = this.#types.get(identity);
     if (type === fsConstants.S_IFIFO) return { kind: 'refused', why: 'it is a FIFO' };
     if (type === fsConstants.S_IFSOCK) return { kind: 'refused', why: 'it is a socket' };
     return { kind: 'watched', identity };
   }
 
-  #tell(asked: Request, next: FileState): void {
+  #tell(asked: Request, seen: Seen): void {
     const before = asked.state;
+    asked.seen = seen;
+    const { list: moved } = asked.moved;
+    const next: FileState =
+      moved.length === 0
+        ? seen
+        : seen.kind === 'watched'
+          ? { ...seen, moved }
+          : { ...seen, why: andMoved(seen.why, moved), moved };
     asked.state = next;
     if (before === unseen || sameState(before, next)) return;
     this.#options.onChange(asked);
@@ -238,10 +277,12 @@ export class ContainerFiles implements Disposable {
       }
     }
     this.#tracker[Symbol.dispose]();
+    this.#lives[Symbol.dispose]();
   }
 }
 
 function sameState(a: FileState, b: FileState): boolean {
+  if (!sameFiles(a.moved ?? [], b.moved ?? [])) return false;
   if (a.kind !== 'watched' || b.kind !== 'watched')
     return a.kind === b.kind && 'why' in a && 'why' in b && a.why === b.why;
   const { identity: x } = a;

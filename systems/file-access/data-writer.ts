@@ -16,6 +16,9 @@ import { type FoundOn, kernelOf, kiveDataFinalizer, kiveDataNamespace } from './
 /** What was written, for people. */
 export type WrittenEvent = 'Watching' | 'FileReplaced';
 
+/** What happens to the file of a trap. `FileMoved`: nothing is at its path any more, but the file is somewhere. */
+export type FileEvent = WrittenEvent | 'FileMissing' | 'FileMoved';
+
 export interface WriteTarget {
   readonly client: KubeClient;
   /** Gets what was written at once: the next look must not write it again. */

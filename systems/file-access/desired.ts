@@ -112,7 +112,7 @@ function says(stored: KiveData, wanted: KiveData): boolean {
   return (
     stored.metadata.labels?.[trapIdLabel] === wanted.metadata.labels?.[trapIdLabel] &&
     holds(stored.metadata.annotations, wanted.metadata.annotations) &&
-    stored.metadata.annotations?.[secret] === wanted.metadata.annotations?.[secret] &&
+    optional.every((key) => stored.metadata.annotations?.[key] === wanted.metadata.annotations?.[key]) &&
     stored.metadata.finalizers?.includes(kiveDataFinalizer) === true &&
     stored.spec.inodeNo === wanted.spec.inodeNo &&
     stored.spec.devId === wanted.spec.devId &&
@@ -122,8 +122,8 @@ function says(stored: KiveData, wanted: KiveData): boolean {
   );
 }
 
-/** The one annotation that is there only where it says something. */
-const secret = ourAnnotations.callbackSecret;
+/** The annotations that are there only where they say something. */
+const optional = [ourAnnotations.callbackSecret, ourAnnotations.movedFiles] as const;
 
 type Texts = Readonly<Record<string, string>> | undefined;
 
@@ -136,7 +136,8 @@ function holds(all: Texts, some: Texts): boolean {
 
 function merged(stored: KiveData, wanted: KiveData): KiveData {
   const finalizers = stored.metadata.finalizers ?? [];
-  const { [secret]: _before, ...annotations } = stored.metadata.annotations ?? {};
+  const annotations = { ...stored.metadata.annotations };
+  for (const key of optional) delete annotations[key];
   return {
     ...stored,
     metadata: {

@@ -19,7 +19,7 @@ import type { Logger } from '../../shared/observe/log.ts';
 import type { KiveData, KivePolicy } from './api.ts';
 import { containerIdOf, isPod, placeOf, type Pod } from './caches.ts';
 import type { ContainerSource, SourceContainer } from './container-source.ts';
-import { type WrittenEvent, writeChanges } from './data-writer.ts';
+import { type FileEvent, writeChanges } from './data-writer.ts';
 import { desiredData, diffData, isOver } from './desired.ts';
 import { type FoundFile, type FoundOn, kiveDataOf, type NodeContainer, nodeOf } from './kive-data.ts';
 import {
@@ -53,11 +53,7 @@ export interface DiscoveryOptions {
   readonly onFound: (names: Iterable<string>) => void;
   /** The keys of policies that {@link Discovery.viewOf} may say something else of. */
   readonly onPolicies: (keys: Iterable<string>) => void;
-  readonly onFile: (
-    event: WrittenEvent | 'FileMissing',
-    trap: CompiledTrap,
-    container: NodeContainer,
-  ) => void;
+  readonly onFile: (event: FileEvent, trap: CompiledTrap, container: NodeContainer) => void;
 }
 
 const BLOCKED_MS = 1000;
@@ -210,7 +206,7 @@ export class Discovery implements Disposable {
         (one) =>
           one.state.kind === 'watched' && one.trap.slot === trap.slot && keyOf(one.trap) === keyOf(trap),
       );
-      if (was) this.#options.onFile('FileMissing', trap, container);
+      if (was) this.#options.onFile(state.moved === undefined ? 'FileMissing' : 'FileMoved', trap, container);
     }
   }
 

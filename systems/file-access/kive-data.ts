@@ -7,6 +7,7 @@ import type { FileIdentity } from '../../shared/sensor/access.ts';
 import type { AlertContext } from './alert.ts';
 import type { KiveData } from './api.ts';
 import { alertVersion, type CompiledTrap, type PodView } from './matching.ts';
+import { MAX_MOVED_FILES } from './moved-files.ts';
 import { kiveDataName } from './trap-id.ts';
 
 /** Where all KiveData are. */
@@ -22,6 +23,11 @@ export const ourAnnotations = {
    * the generation tells a recycled number apart.
    */
   file: 'kivebpf.san7o.github.io/file',
+  /**
+   * Files that the path led to before and that are still watched, each spelled as in `file`, the last one first, with
+   * commas between; not there without any. The file of the spec is one of them where the path leads to no file now.
+   */
+  movedFiles: 'kivebpf.san7o.github.io/moved-files',
   /** `namespace/name` of the Secret for the callback; not there without one. */
   callbackSecret: 'kivebpf.san7o.github.io/callback-secret',
   policyNamespace: 'kivebpf.san7o.github.io/policy-namespace',
@@ -41,6 +47,8 @@ export interface FoundFile {
   readonly trap: CompiledTrap;
   readonly container: NodeContainer;
   readonly identity: FileIdentity;
+  /** See `ourAnnotations.movedFiles`. */
+  readonly moved?: readonly FileIdentity[];
   /** Of its KiveData (kiveDataName), where that is known already. */
   readonly name?: string;
 }
@@ -54,7 +62,7 @@ export interface FoundOn {
 
 /** The KiveData for a found file, as it is to be stored. */
 export function kiveDataOf(
-  { trap, container, identity, name }: FoundFile,
+  { trap, container, identity, moved = [], name }: FoundFile,
   { kernelId, nodeName }: FoundOn,
 ): KiveData {
   const { metadata: pod, status } = container.pod;
@@ -87,7 +95,8 @@ export function kiveDataOf(
         'container-id': container.id,
         'container-name': container.name,
         'node-name': nodeName,
-        [ourAnnotations.file]: `${identity.inode}:${identity.device}:${identity.generation}`,
+        [ourAnnotations.file]: fileText(identity),
+        ...(moved.length > 0 && { [ourAnnotations.movedFiles]: moved.map(fileText).join() }),
         [ourAnnotations.policyNamespace]: policyNamespace,
         [ourAnnotations.podUid]: pod.uid ?? '',
         ...(trap.callbackSecret !== '' && { [ourAnnotations.callbackSecret]: trap.callbackSecret }),
@@ -102,6 +111,13 @@ export function kiveDataOf(
     },
   };
 }
+
+function fileText({ inode, device, generation }: FileIdentity): string {
+  return `${inode}:${device}:${generation}`;
+}
+
+/** What {@link fileText} makes. */
+const fileTexts = /^(\d{1,20}):(\d{1,10}):(\d{1,10})$/;
 
 /** An annotation; the design document of Kive spells some with `_`. */
 function annotation({ metadata }: KiveData, name: string): string {
@@ -137,13 +153,25 @@ export function identityOf(data: KiveData): FileIdentity | undefined {
   const inode = spec.inodeNo ?? spec['inode-no'];
   const device = spec.devId ?? spec['dev-id'];
   if (inode === undefined || device === undefined) return undefined;
-  const [, exact, exactDevice, generation] =
-    /^(\d{1,20}):(\d{1,10}):(\d{1,10})$/.exec(annotation(data, ourAnnotations.file)) ?? [];
+  const [, exact, exactDevice, generation] = fileTexts.exec(annotation(data, ourAnnotations.file)) ?? [];
   // The spec is what users see and may edit: the annotation only adds to it.
   if (exact !== undefined && Number(exact) === inode && Number(exactDevice) === device) {
     return { inode: BigInt(exact), device, generation: Number(generation) };
   }
   return { inode: BigInt(inode), device, generation: 0 };
+}
+
+/** The files of `ourAnnotations.movedFiles`, no more than there are to be. */
+export function movedFilesOf({ metadata }: KiveData): FileIdentity[] {
+  const text = metadata.annotations?.[ourAnnotations.movedFiles];
+  if (text === undefined) return [];
+  const files: FileIdentity[] = [];
+  for (const one of text.split(',', MAX_MOVED_FILES)) {
+    const [, inode, device, generation] = fileTexts.exec(one) ?? [];
+    if (inode === undefined) continue;
+    files.push({ inode: BigInt(inode), device: Number(device), generation: Number(generation) });
+  }
+  return files;
 }
 
 /**

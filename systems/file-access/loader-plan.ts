@@ -6,11 +6,11 @@
 import type { FileIdentity } from '../../shared/sensor/access.ts';
 import type { AlertContext } from './alert.ts';
 import type { KiveData } from './api.ts';
-import { alertContextOf, callbackSecretOf, identityOf, kernelOf } from './kive-data.ts';
+import { alertContextOf, callbackSecretOf, identityOf, kernelOf, movedFilesOf } from './kive-data.ts';
 
 /** One file to watch, and what its alerts tell: one trap on one file of one container. */
 export interface PlannedAlert {
-  /** The name of the KiveData. */
+  /** The name of the KiveData; of its moved files that of {@link movedName}. */
   readonly name: string;
   readonly identity: FileIdentity;
   readonly context: AlertContext;
@@ -18,8 +18,24 @@ export interface PlannedAlert {
   readonly callbackSecret: string | undefined;
 }
 
-/** By the name of the KiveData. Several may have the same file: each gives its own alert. */
+/** By the name. Several may have the same file: each gives its own alert. */
 export type LoaderPlan = ReadonlyMap<string, PlannedAlert>;
+
+/** One of the moved files of a KiveData, beside the file that it tells. */
+function movedName(dataName: string, file: FileIdentity): string {
+  return `${dataName}/${fileKey(file)}`;
+}
+
+/** The name of the KiveData that a planned alert is of. */
+export function dataNameOf({ name }: PlannedAlert): string {
+  const at = name.indexOf('/');
+  return at < 0 ? name : name.slice(0, at);
+}
+
+/** Whether it is of a file beside that which its KiveData tells. */
+export function isBeside({ name }: PlannedAlert): boolean {
+  return name.includes('/');
+}
 
 /**
  * The plan for a kernel.
@@ -58,9 +74,19 @@ export function loaderPlan(
     metadata.set(json, customMetadata);
     const secret = callbackSecretOf(one);
     const callbackSecret = secret && same(secret);
-    const planned = { name, identity, context: { ...context, customMetadata }, callbackSecret };
-    plan.set(name, planned);
-    if (identity.generation === 0) unknownGeneration.push(planned);
+    const moved = movedFilesOf(one);
+    const isMoved = moved.some((file) => sameFile(file, identity));
+    const put = (planned: PlannedAlert): void => {
+      plan.set(planned.name, planned);
+      if (planned.identity.generation === 0) unknownGeneration.push(planned);
+    };
+    const said = { ...context, customMetadata };
+    put({ name, identity, context: isMoved ? { ...said, moved: true } : said, callbackSecret });
+    for (const file of moved) {
+      if (sameFile(file, identity)) continue;
+      const ofMoved = { ...said, moved: true };
+      put({ name: movedName(name, file), identity: file, context: ofMoved, callbackSecret });
+    }
   }
   if (unknownGeneration.length > 0) adoptGenerations(plan, unknownGeneration);
   for (const [name, planned] of plan) {
@@ -108,26 +134,38 @@ export interface PlanStep {
 /** The difference of two plans. */
 export function planChanges(before: LoaderPlan, after: LoaderPlan): PlanChanges {
   const [replace, move]: [PlanStep[], PlanStep[]] = [[], []];
+  /** By the file. */
   const gone = new Map<string, PlannedAlert[]>();
   for (const [name, from] of before) {
     const to = after.get(name);
-    if (to === undefined) {
-      const place = fileKey(from.identity);
-      const others = gone.get(place);
-      if (others === undefined) gone.set(place, [from]);
-      else others.push(from);
-    } else if (to === from) continue;
-    else if (!sameFile(to.identity, from.identity)) move.push({ from, to });
-    else if (!saysSame(to, from)) replace.push({ from, to });
+    if (to === from) continue;
+    if (to !== undefined && sameFile(to.identity, from.identity)) {
+      if (!saysSame(to, from)) replace.push({ from, to });
+      continue;
+    }
+    const place = fileKey(from.identity);
+    const others = gone.get(place);
+    if (others === undefined) gone.set(place, [from]);
+    else others.push(from);
   }
-  const add: PlannedAlert[] = [];
+  const came: PlannedAlert[] = [];
   for (const [name, to] of after) {
-    if (before.has(name)) continue;
+    const was = before.get(name);
+    if (was !== undefined && (was === to || sameFile(was.identity, to.identity))) continue;
     const from = gone.get(fileKey(to.identity))?.pop();
-    if (from === undefined) add.push(to);
+    if (from === undefined) came.push(to);
     else replace.push({ from, to });
   }
-  return { replace, move, add, remove: [...gone.values()].flat() };
+  const left = new Map<string, PlannedAlert>();
+  for (const all of gone.values()) for (const from of all) left.set(from.name, from);
+  const add: PlannedAlert[] = [];
+  for (const to of came) {
+    const from = left.get(to.name);
+    if (from === undefined) add.push(to);
+    else move.push({ from, to });
+    left.delete(to.name);
+  }
+  return { replace, move, add, remove: [...left.values()] };
 }
 
 /** One text per file: what targets are counted by. */
@@ -150,6 +188,7 @@ function sameContext(a: AlertContext, b: AlertContext): boolean {
     a.kernelId === b.kernelId &&
     a.path === b.path &&
     a.callback === b.callback &&
+    a.moved === b.moved &&
     a.nodeName === b.nodeName &&
     a.pod.name === b.pod.name &&
     a.pod.namespace === b.pod.namespace &&

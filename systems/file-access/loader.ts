@@ -14,6 +14,8 @@ import type { Logger } from '../../shared/observe/log.ts';
 import { type KiveData, kiveDataType } from './api.ts';
 import { type FoundOn, kernelOf, kiveDataFinalizer, kiveDataNamespace, nodeOf } from './kive-data.ts';
 import {
+  dataNameOf,
+  isBeside,
   loaderPlan,
   type LoaderPlan,
   type PlanChanges,
@@ -50,6 +52,8 @@ export class Loader implements Disposable {
   readonly #options: LoaderOptions;
   readonly #plan = new Map<string, PlannedAlert>();
   readonly #touched: TouchedKeys;
+  /** Moved files: what is planned beside the file of a KiveData, by its name. */
+  readonly #beside = new Map<string, string[]>();
   readonly #names = new Set<string>();
   readonly #stack = new DisposableStack();
   #active = false;
@@ -75,7 +79,7 @@ export class Loader implements Disposable {
     return this.#active;
   }
 
-  /** What is watched now, by the name of the KiveData. */
+  /** What is watched now, see {@link LoaderPlan}. */
   get plan(): LoaderPlan {
     return this.#plan;
   }
@@ -93,7 +97,7 @@ export class Loader implements Disposable {
     const { data, local, on } = this.#options;
     this.#options.onActive();
     if (!active) {
-      for (const name of this.#plan.keys()) this.#names.add(name);
+      for (const planned of this.#plan.values()) this.#names.add(dataNameOf(planned));
       this.#settle();
       this.#names.clear();
       return;
@@ -126,8 +130,11 @@ export class Loader implements Disposable {
     this.#names.clear();
     const before = new Map<string, PlannedAlert>();
     for (const name of names) {
-      const planned = this.#plan.get(name);
-      if (planned !== undefined) before.set(name, planned);
+      for (const one of [name, ...(this.#beside.get(name) ?? [])]) {
+        const planned = this.#plan.get(one);
+        if (planned !== undefined) before.set(one, planned);
+      }
+      this.#beside.delete(name);
     }
     // Of these names only: of very many files one that changes costs as little as of few.
     const data = new Map<string, KiveData>();
@@ -135,9 +142,11 @@ export class Loader implements Disposable {
     const after = loaderPlan(on.kernelId, data.values(), before);
     for (const name of before.keys()) if (!after.has(name)) this.#plan.delete(name);
     for (const [name, planned] of after) {
+      const dataName = dataNameOf(planned);
+      if (isBeside(planned)) this.#beside.set(dataName, [...(this.#beside.get(dataName) ?? []), name]);
       if (before.get(name) === planned) continue;
       this.#plan.set(name, planned);
-      const of = data.get(name);
+      const of = data.get(dataName);
       if (of !== undefined) this.#options.onPlanned(planned, of);
     }
     try {

@@ -12,6 +12,8 @@ import { Sensor } from '../../shared/sensor/sensor.ts';
 import type { Watcher } from '../../shared/sensor/targets.ts';
 import { type AlertContext, AlertEncoder } from './alert.ts';
 import {
+  fileKey,
+  isBeside,
   type LoaderPlan,
   type PlanChanges,
   type PlannedAlert,
@@ -84,7 +86,7 @@ export interface Applied {
 /** The sensor with the plan in it. Dispose it to stop; what is in the ring is handed out before. */
 export class LocalSensor implements Disposable {
   readonly sensor: Sensor<PlanWatcher>;
-  /** What is in place, by the name of the planned alert. */
+  /** What is in place, by {@link placeOf}: names may be exchanged between files. */
   readonly #watchers = new Map<string, PlanWatcher>();
   readonly #refused = new Map<string, RefusedAlert>();
   #final: SensorStats | undefined;
@@ -109,9 +111,18 @@ export class LocalSensor implements Disposable {
     });
   }
 
-  /** How many planned alerts are in place; several may be for one file. */
+  /** How many planned alerts are in place, without those of moved files; several may be for one file. */
   get size(): number {
-    return this.#watchers.size;
+    let beside = 0;
+    for (const { planned } of this.#watchers.values()) if (isBeside(planned)) beside++;
+    return this.#watchers.size - beside;
+  }
+
+  /** How many of those in place are of files that were moved. */
+  get moved(): number {
+    let moved = 0;
+    for (const { planned } of this.#watchers.values()) if (planned.context.moved === true) moved++;
+    return moved;
   }
 
   /** What is planned but could not be watched; each call of `apply` tries it again. */
@@ -121,7 +132,7 @@ export class LocalSensor implements Disposable {
 
   /** What is in place. */
   plan(): Map<string, PlannedAlert> {
-    return new Map([...this.#watchers].map(([name, { planned }]) => [name, planned]));
+    return new Map([...this.#watchers.values()].map(({ planned }) => [planned.name, planned]));
   }
 
   /** The identity of the file behind an O_PATH descriptor, for ContainerFiles. */
@@ -142,7 +153,7 @@ export class LocalSensor implements Disposable {
   /** Puts a plan in place of the one before; see {@link LocalSensor.applyChanges}. */
   apply(next: LoaderPlan): Applied {
     const before = this.plan();
-    for (const [name, { planned }] of this.#refused) before.set(name, planned);
+    for (const { planned } of this.#refused.values()) before.set(planned.name, planned);
     return this.applyChanges(planChanges(before, next));
   }
 
@@ -152,49 +163,38 @@ export class LocalSensor implements Disposable {
    */
   applyChanges(changes: PlanChanges): Applied {
     const { targets } = this.sensor;
-    const waiting = new Map([...this.#refused].map(([name, { planned }]) => [name, planned]));
+    const waiting = new Map([...this.#refused.values()].map(({ planned }) => [placeOf(planned), planned]));
     this.#refused.clear();
     // What was accessed until here is told as it was planned then.
     if (changes.replace.length > 0) this.sensor.drain();
     for (const { from, to } of changes.replace) {
-      const watcher = this.#watchers.get(from.name);
+      const watcher = this.#watchers.get(placeOf(from));
       if (watcher === undefined) {
-        waiting.delete(from.name);
-        waiting.set(to.name, to);
+        waiting.delete(placeOf(from));
+        waiting.set(placeOf(to), to);
         continue;
       }
       watcher.become(to);
-      this.#watchers.delete(from.name);
-      this.#watchers.set(to.name, watcher);
+      this.#watchers.delete(placeOf(from));
+      this.#watchers.set(placeOf(to), watcher);
     }
-    for (const planned of changes.add) waiting.set(planned.name, planned);
-    for (const { to } of changes.move) waiting.set(to.name, to);
-    for (const planned of changes.remove) waiting.delete(planned.name);
-    for (const planned of waiting.values())
-      if (this.#put(planned) === undefined) waiting.delete(planned.name);
+    const going = [...changes.move.map(({ from }) => from), ...changes.remove];
+    for (const planned of going) waiting.delete(placeOf(planned));
+    for (const planned of changes.add) waiting.set(placeOf(planned), planned);
+    for (const { to } of changes.move) waiting.set(placeOf(to), to);
+    for (const [place, planned] of waiting) if (this.#put(planned) === undefined) waiting.delete(place);
     const gone: FileIdentity[] = [];
-    for (const { from, to } of changes.move) {
-      const watcher = this.#watchers.get(from.name);
-      if (watcher === undefined) continue;
-      if (!sameFile(from.identity, to.identity)) {
-        targets.delete(from.identity, watcher);
-        gone.push(from.identity);
-      }
-      watcher.become(to);
-    }
-    for (const planned of changes.remove) {
-      const watcher = this.#watchers.get(planned.name);
+    for (const planned of going) {
+      const watcher = this.#watchers.get(placeOf(planned));
       if (watcher === undefined) continue;
       targets.delete(planned.identity, watcher);
-      this.#watchers.delete(planned.name);
+      this.#watchers.delete(placeOf(planned));
       gone.push(planned.identity);
     }
     // Now there may be room.
     for (const planned of waiting.values()) {
       const error = this.#put(planned);
-      if (error === undefined) continue;
-      this.#refused.set(planned.name, { planned, error });
-      this.#watchers.delete(planned.name);
+      if (error !== undefined) this.#refused.set(planned.name, { planned, error });
     }
     this.#restore(gone);
     const { add, remove, replace, move } = changes;
@@ -208,14 +208,14 @@ export class LocalSensor implements Disposable {
 
   /** Why it could not be done. */
   #put(planned: PlannedAlert): RampartError | undefined {
-    const watcher = this.#watchers.get(planned.name) ?? new PlanWatcher(planned);
+    const watcher = this.#watchers.get(placeOf(planned)) ?? new PlanWatcher(planned);
     try {
       this.sensor.targets.add(planned.identity, watcher);
     } catch (error) {
       if (error instanceof RampartError) return error;
       throw error;
     }
-    this.#watchers.set(planned.name, watcher);
+    this.#watchers.set(placeOf(planned), watcher);
     return undefined;
   }
 
@@ -238,4 +238,8 @@ export class LocalSensor implements Disposable {
   [Symbol.dispose](): void {
     this.#final ??= this.sensor.close();
   }
+}
+
+function placeOf({ name, identity }: PlannedAlert): string {
+  return `${name} ${fileKey(identity)}`;
 }

@@ -10,6 +10,7 @@ import { isOver } from './desired.ts';
 import type { FoundFile, NodeContainer } from './kive-data.ts';
 import { sameFile } from './loader-plan.ts';
 import type { CompiledTrap, PodView } from './matching.ts';
+import { sameFiles, watchedFile } from './moved-files.ts';
 import { kiveDataName } from './trap-id.ts';
 
 /** A trap that is for a container. */
@@ -48,10 +49,15 @@ export function lookAgain(
     matched.push(
       was?.container === kept && was.state === state ? was : { trap, container: kept, state, name },
     );
-    if (state.kind !== 'watched') continue;
+    const watched = watchedFile(state);
+    if (watched === undefined) continue;
     const file = before.files.get(name);
-    const same = file?.trap === trap && file.container === kept && sameFile(file.identity, state.identity);
-    files.set(name, same ? file : { trap, container: kept, identity: state.identity, name });
+    const same =
+      file?.trap === trap &&
+      file.container === kept &&
+      sameFile(file.identity, watched.identity) &&
+      sameFiles(file.moved ?? [], watched.moved);
+    files.set(name, same ? file : { trap, container: kept, name, ...watched });
   }
   return { matched, files };
 }

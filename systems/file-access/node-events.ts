@@ -7,7 +7,7 @@ import { referenceTo } from '../../shared/kube/event-object.ts';
 import type { EventRecorder } from '../../shared/kube/event-recorder.ts';
 import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import { type KivePolicy, kivePolicyType } from './api.ts';
-import type { WrittenEvent } from './data-writer.ts';
+import type { FileEvent } from './data-writer.ts';
 import type { Delivery } from './delivery/delivery.ts';
 import type { CallbackStats } from './delivery/options.ts';
 import type { NodeContainer } from './kive-data.ts';
@@ -22,10 +22,11 @@ export interface NodeEventsOptions {
 /** The part of a Delivery that events are made of; without it there are none. */
 export type CallbackTroubles = Partial<Pick<Delivery, 'callbacks' | 'onCredentialsTrouble'>>;
 
-const notes: Readonly<Record<WrittenEvent | 'FileMissing', (path: string, where: string) => string>> = {
+const notes: Readonly<Record<FileEvent, (path: string, where: string) => string>> = {
   Watching: (path, where) => `${path} in ${where} is watched`,
   FileReplaced: (path, where) => `${path} in ${where} is another file now; that one is watched`,
   FileMissing: (path, where) => `${path} in ${where} is gone; it is watched as soon as it is there again`,
+  FileMoved: (path, where) => `${path} in ${where} is gone: the file was moved, and is still watched`,
 };
 /** Policies that are told of one loss, or of one callback. */
 const MAX_POLICIES = 20;
@@ -38,11 +39,11 @@ export class NodeEvents {
     this.#options = options;
   }
 
-  file(event: WrittenEvent | 'FileMissing', trap: CompiledTrap, container: NodeContainer): void {
+  file(event: FileEvent, trap: CompiledTrap, container: NodeContainer): void {
     const { namespace = '', name = '' } = container.pod.metadata;
     const where = `${namespace}/${name}/${container.name} on ${this.#options.nodeName}`;
     this.#record(`${trap.policyNamespace}/${trap.policyName}`, {
-      type: event === 'FileMissing' ? 'Warning' : 'Normal',
+      type: event === 'FileMissing' || event === 'FileMoved' ? 'Warning' : 'Normal',
       reason: event,
       note: notes[event](trap.path, where),
     });

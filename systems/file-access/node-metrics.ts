@@ -40,6 +40,9 @@ export interface NodeReadings {
   /** Planned alerts in place, and those that there is no room for. */
   readonly watched: () => number;
   readonly refused: () => number;
+  /** Of those in place, the ones of moved files; and how many there was no room for. */
+  readonly moved: () => number;
+  readonly movedDropped: () => number;
   readonly isLoader: () => boolean;
   readonly containers: () => number;
   readonly data: () => number;
@@ -84,6 +87,12 @@ export function registerNodeMetrics(
   metrics.histogram(
     { name: 'rampart_file_access_latency_seconds', help: 'From the access to its line on stdout.' },
     () => counts.latencies(),
+  );
+  gauge('moved', 'Files that traps have led to before, and that are still watched.', of.moved);
+  counter(
+    'moved_dropped',
+    'Files that were moved and are not watched any more, because their trap has too many of them.',
+    of.movedDropped,
   );
   gauge('watched', 'Traps on files of containers that are watched.', of.watched);
   gauge('refused', 'Traps on files that the sensor has no room for.', of.refused);

@@ -192,6 +192,8 @@ export async function runFileAccessNode(options: FileAccessNodeOptions): Promise
       counts,
       sensor: () => sensor.stats(),
       watched: () => sensor.size,
+      moved: () => sensor.moved,
+      movedDropped: () => files.droppedMoved,
       refused: () => sensor.refused.size,
       isLoader: () => loader?.active === true,
       containers: () => [...containers.list()].length,

@@ -56,13 +56,10 @@ export class TrapFiles implements Disposable {
         continue;
       }
       const { path, create, modeBits } = trap;
-      const file = this.#files.add({
-        root: container.root,
-        containerId: container.id,
-        path,
-        create,
-        modeBits,
-      });
+      const file = this.#files.add(
+        { root: container.root, containerId: container.id, path, create, modeBits },
+        known,
+      );
       this.#containerOf.set(file, container.id);
       now.set(key, file);
     }
@@ -81,6 +78,11 @@ export class TrapFiles implements Disposable {
   /** What a trap that is followed leads to. */
   stateOf(containerId: string, trap: CompiledTrap): FileState {
     return this.#byContainer.get(containerId)?.get(keyOf(trap))?.state ?? unknown;
+  }
+
+  /** Files that were moved and could not stay watched: more than MAX_MOVED_FILES of one trap in one container. */
+  get droppedMoved(): number {
+    return this.#files.droppedMoved;
   }
 
   [Symbol.dispose](): void {

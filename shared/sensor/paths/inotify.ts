@@ -151,7 +151,7 @@ export class DirectoryWatches implements Disposable {
    * @throws {RampartError} `LIMIT` when fs.inotify.max_user_watches is reached, `SYSTEM` otherwise.
    */
   watch(directory: Fd, shown: string): WatchedDirectory {
-    const wd = inotifyAddWatch(this.#inotify, directory, WATCHED, shown);
+    const wd = inotifyAddWatch(this.#inotify, directory, WATCHED, `the directory ${shown}`);
     let watched = this.#byWd.get(wd);
     if (watched === undefined) {
       watched = { wd, names: new Map() };
