@@ -105,6 +105,7 @@ export const anyContext: fc.Arbitrary<AlertContext> = fc.record({
   kernelId: text,
   path: text,
   callback: text,
+  moved: fc.boolean(),
   customMetadata: fc.dictionary(metadataKey, text, { maxKeys: 4 }),
   pod: fc.record({ name: text, namespace: text, ip: text, container: fc.record({ id: text, name: text }) }),
   nodeName: text,

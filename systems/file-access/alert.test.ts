@@ -40,6 +40,7 @@ function plainAlert(c: AlertContext, a: Access) {
       access: describeMask(a.mask),
       verdict: a.verdict,
       folded: a.folded,
+      ...(c.moved === true && { moved: true }),
     },
     'custom-metadata': c.customMetadata,
     pod: {

@@ -11,6 +11,7 @@ import {
   alertContextOf,
   callbackSecretOf,
   identityOf,
+  movedFilesOf,
   type NodeContainer,
   ourAnnotations,
 } from './kive-data.ts';
@@ -261,6 +262,36 @@ suite('the difference', () => {
       on.nodeName,
     );
     assert.equal(update[0]?.metadata.labels?.['mine'], '1');
+  });
+
+  test('moved files are told as long as there are any, one after the other', () => {
+    const files = wantedFiles(index, [nginx]).map((wanted) => ({ ...wanted, identity }));
+    const moved = [identity, { ...identity, inode: 9_007_199_254_740_993n }];
+    const told = applied(
+      stored,
+      diffData(
+        desiredData(
+          files.map((file) => ({ ...file, moved })),
+          on,
+        ),
+        stored,
+        'kive-worker',
+      ),
+    );
+    assert.ok(told[0]);
+    assert.equal(
+      told[0].metadata.annotations?.[ourAnnotations.movedFiles],
+      '13667586:3:7,9007199254740993:3:7',
+    );
+    assert.deepEqual(movedFilesOf(told[0]), moved);
+    assert.equal(told[0].metadata.name, stored[0]?.metadata.name);
+    const { update } = diffData(desired, told, on.nodeName);
+    assert.equal(update.length, told.length);
+    assert.ok(!Object.hasOwn(update[0]?.metadata.annotations ?? {}, ourAnnotations.movedFiles));
+    assert.deepEqual(
+      diffData(desired, applied(told, { ...diffData(desired, told, on.nodeName) }), on.nodeName).update,
+      [],
+    );
   });
 
   test('a name is taken again when the object that is being deleted is gone', () => {

@@ -16,6 +16,7 @@ const anyData: fc.Arbitrary<KiveData[]> = fc.uniqueArray(
       callback: fc.constantFrom('', 'http://sink/'),
       severity: fc.constantFrom('low', 'high'),
       secret: fc.constantFrom('', 'shop/hook', 'bank/hook'),
+      moved: fc.constantFrom('', '1:3:1', '2:3:1,3:3:1', '3:3:0,1:3:0'),
     })
     .map(({ name, inode, ...more }) => dataOf(name, inode, more)),
   { selector: ({ metadata }) => metadata.name, maxLength: 5 },
@@ -24,7 +25,15 @@ const anyData: fc.Arbitrary<KiveData[]> = fc.uniqueArray(
 function dataOf(
   name: string,
   inode: number,
-  { generation = 0, kernelId = 'k', callback = '', severity = 'low', secret = '', namespace = 'shop' } = {},
+  {
+    generation = 0,
+    kernelId = 'k',
+    callback = '',
+    severity = 'low',
+    secret = '',
+    namespace = 'shop',
+    moved = '',
+  } = {},
 ): KiveData {
   return {
     metadata: {
@@ -36,6 +45,7 @@ function dataOf(
         'kivebpf.san7o.github.io/file': `${inode}:3:${generation}`,
         'kivebpf.san7o.github.io/policy-namespace': namespace,
         ...(secret !== '' && { 'kivebpf.san7o.github.io/callback-secret': secret }),
+        ...(moved !== '' && { 'kivebpf.san7o.github.io/moved-files': moved }),
       },
     },
     spec: { inodeNo: inode, devId: 3, kernelId, metadata: { severity } },
@@ -94,6 +104,50 @@ suite('the plan of a kernel', () => {
   test('texts and metadata that are the same are held once', () => {
     const plan = loaderPlan('k', [dataOf('a', 1), dataOf('b', 2)]);
     assert.equal(plan.get('a')?.context.customMetadata, plan.get('b')?.context.customMetadata);
+  });
+});
+
+suite('moved files', () => {
+  const shown = (plan: LoaderPlan): string[] =>
+    [...plan.values()].map(
+      ({ name, identity, context }) =>
+        `${name} ${fileKey(identity)}${context.moved === true ? ' moved' : ''}`,
+    );
+
+  test('are planned beside the file, or are the file itself', () => {
+    assert.deepEqual(shown(loaderPlan('k', [dataOf('a', 1, { generation: 1, moved: '2:3:1,4:3:1' })])), [
+      'a 1:3:1',
+      'a/2:3:1 2:3:1 moved',
+      'a/4:3:1 4:3:1 moved',
+    ]);
+    assert.deepEqual(shown(loaderPlan('k', [dataOf('a', 2, { generation: 1, moved: '2:3:1,4:3:1' })])), [
+      'a 2:3:1 moved',
+      'a/4:3:1 4:3:1 moved',
+    ]);
+  });
+
+  test('what is no list of files is as if it were not there, and no more are taken than there are to be', () => {
+    for (const moved of ['x', ',', '1:2', '1:2:3:4', '-1:2:3', '[]']) {
+      assert.deepEqual(shown(loaderPlan('k', [dataOf('a', 1, { moved })])), ['a 1:3:0']);
+    }
+    const moved = Array.from({ length: 100 }, (_, number) => `${number + 5}:3:1`).join();
+    assert.equal(loaderPlan('k', [dataOf('a', 1, { moved })]).size, 5);
+  });
+
+  test('leave and come back in one step, while another file takes the path', () => {
+    const before = loaderPlan('k', [dataOf('a', 1, { generation: 1 })]);
+    const after = loaderPlan('k', [dataOf('a', 2, { generation: 1, moved: '1:3:1' })], before);
+    for (const [from, to, changes] of [
+      ['a', 'a/1:3:1', planChanges(before, after)],
+      ['a/1:3:1', 'a', planChanges(after, before)],
+    ] as const) {
+      assert.deepEqual(
+        changes.replace.map((step) => [step.from.name, step.to.name]),
+        [[from, to]],
+      );
+      assert.equal(changes.move.length, 0);
+      assert.equal(changes.add.length + changes.remove.length, 1);
+    }
   });
 });
 

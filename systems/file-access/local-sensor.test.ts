@@ -136,6 +136,40 @@ suite('planned alerts', { skip: sensorSkip }, () => {
     assert.deepEqual(sensor().cat(space.at('kept')), []);
   });
 
+  test('a file that is moved, and back: each access is told once, as the file was then', () => {
+    using space = new TemporaryDirectory();
+    writeFileSync(space.at('secret'), 'old');
+    writeFileSync(space.at('decoy'), 'new');
+    const here = sensor().planned('a', space.at('secret'));
+    const told = { ...here.context, moved: true };
+    const moved = { ...here, name: `a/${here.identity.inode}`, context: told };
+    const decoy = { ...sensor().planned('a', space.at('decoy')) };
+    sensor().plan(here);
+    sensor().take();
+    const cat = (): void => void spawnSync('cat', [space.at('secret'), space.at('decoy')]);
+    for (const plan of [[decoy, moved], [here], [{ ...here, context: told }], [decoy, moved], []]) {
+      cat();
+      sensor().plan(...plan);
+      assert.equal(sensor().local.size, plan.length === 0 ? 0 : 1);
+    }
+    cat();
+    assert.deepEqual(
+      sensor()
+        .take()
+        .map(({ alert: { metadata } }) => [Number(here.identity.inode) === metadata.inode, metadata.moved]),
+      [
+        [true, undefined],
+        [true, true],
+        [false, undefined],
+        [true, undefined],
+        [true, true],
+        [true, true],
+        [false, undefined],
+      ],
+    );
+    assert.equal(sensor().local.stats().targets, 0);
+  });
+
   test('what was accessed before a change is told as it was planned then', () => {
     using space = new TemporaryDirectory();
     writeFileSync(space.at('secret'), 'x');

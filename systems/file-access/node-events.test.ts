@@ -38,6 +38,9 @@ test('a file is told on its policy, and where it is', () => {
   assert.equal(told[0]?.regarding.name, 'p');
   assert.equal(told[0]?.type, 'Warning');
   assert.match(told[0]?.note ?? '', /^\/secret\.txt in default\/nginx-pod\/nginx on n1 is gone/);
+  events.file('FileMoved', trap, container);
+  assert.equal(told[1]?.type, 'Warning');
+  assert.match(told[1]?.note ?? '', /the file was moved, and is still watched$/);
 });
 
 test('a loss is told once on each policy, and on not too many', () => {
