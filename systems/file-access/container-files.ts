@@ -66,14 +66,14 @@ const unseen: FileState = { kind: 'waiting', why: 'it was not looked at yet' };
 
 class Request implements ContainerFile {
   readonly request: FileRequest;
-  readonly moved: MovedFiles;
+  readonly moved: MovedFiles<Request>;
   seen: Seen = unseen;
   state: FileState = unseen;
   place: Place | undefined;
 
-  constructor(request: FileRequest, lives: FileLives<MovedFiles>, onMovedEnd: (asked: Request) => void) {
+  constructor(request: FileRequest, lives: FileLives<Request>) {
     this.request = request;
-    this.moved = new MovedFiles(lives, () => onMovedEnd(this));
+    this.moved = new MovedFiles(lives, this);
   }
 
   [Symbol.dispose](): void {
@@ -104,7 +104,7 @@ export class ContainerFiles implements Disposable {
   readonly #tracker: PathTracker;
   readonly #roots = new Map<string, Root>();
   readonly #types = new WeakMap<FileIdentity, number>();
-  readonly #lives: FileLives<MovedFiles>;
+  readonly #lives: FileLives<Request>;
   /** Files that were moved and that there was no room for. */
   droppedMoved = 0;
 
@@ -112,7 +112,7 @@ export class ContainerFiles implements Disposable {
   constructor(options: ContainerFilesOptions) {
     this.#options = options;
     const { onProblem } = options;
-    this.#lives = new FileLives({ onEnd: (moved, file) => moved.ended(file), onProblem });
+    this.#lives = new FileLives({ onEnd: (asked, file) => this.#movedEnded(asked, file), onProblem });
     using failed = new DisposableStack();
     failed.use(this.#lives);
     this.#tracker = trackPaths({
@@ -149,7 +149,7 @@ export class ContainerFiles implements Disposable {
    * @throws {RampartError} `INPUT` for a path that is empty or has a NUL; `DISPOSED`.
    */
   add(request: FileRequest, before?: ContainerFile): ContainerFile {
-    const asked = new Request(request, this.#lives, (one) => this.#tell(one, one.seen));
+    const asked = new Request(request, this.#lives);
     const root = this.#rootOf(request);
     if (root instanceof RampartError) {
       asked.state = { kind: 'refused', why: root.message };
@@ -246,6 +246,10 @@ export class ContainerFiles implements Disposable {
       else this.droppedMoved += asked.moved.pathLeadsTo(next.kind === 'watched' ? next.identity : undefined);
       this.#tell(asked, next);
     }
+  }
+
+  #movedEnded(asked: Request, file: FileIdentity): void {
+    if (asked.moved.ended(file)) this.#tell(asked, asked.seen);
   }
 
   #fileState(identity: FileIdentity): Seen {

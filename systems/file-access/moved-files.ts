@@ -14,18 +14,16 @@ export const MAX_MOVED_FILES = 4;
 const none: readonly FileIdentity[] = [];
 
 /** Which file the path of one request leads to, and those it has led to before. */
-export class MovedFiles implements Disposable {
-  readonly #lives: FileLives<MovedFiles>;
-  readonly #onChange: () => void;
+export class MovedFiles<H extends object> implements Disposable {
+  readonly #lives: FileLives<H>;
+  readonly #holder: H;
   #current: FileIdentity | undefined;
   #moved = none;
-  /** Files that exist, perhaps, and had to be let go. */
-  dropped = 0;
 
-  /** @param onChange - One of them was deleted. */
-  constructor(lives: FileLives<MovedFiles>, onChange: () => void) {
+  /** @param holder - Whom `lives` tells the end of a file. */
+  constructor(lives: FileLives<H>, holder: H) {
     this.#lives = lives;
-    this.#onChange = onChange;
+    this.#holder = holder;
   }
 
   /** The one that left last comes first. The same array as long as nothing is different. */
@@ -39,7 +37,7 @@ export class MovedFiles implements Disposable {
     if (before !== undefined && now !== undefined && isSame(before, now)) return 0;
     this.#current = now;
     if (now !== undefined) {
-      this.#lives.hold(now, this);
+      this.#lives.hold(now, this.#holder);
       if (this.#moved.some((one) => isSame(one, now)))
         this.#set(this.#moved.filter((one) => !isSame(one, now)));
     }
@@ -47,7 +45,7 @@ export class MovedFiles implements Disposable {
     // What replaces a file deletes it, mostly: that is known by now.
     this.#lives.update();
     if (!this.#lives.has(before)) {
-      this.#lives.release(before, this);
+      this.#lives.release(before, this.#holder);
       return 0;
     }
     const all = [before, ...this.#moved];
@@ -58,25 +56,25 @@ export class MovedFiles implements Disposable {
     // The first stays: what was there when the trap came is what it was made for, and four more files that are pushed
     // through the path must not be enough to get rid of it.
     const [letGo] = all.splice(MAX_MOVED_FILES - 1, 1);
-    if (letGo !== undefined) this.#lives.release(letGo, this);
+    if (letGo !== undefined) this.#lives.release(letGo, this.#holder);
     this.#set(all);
     return 1;
   }
 
   /** Takes over what another one for the same path has. */
-  inherit(from: MovedFiles): void {
-    for (const one of from.#moved) this.#lives.hold(one, this);
+  inherit(from: MovedFiles<H>): void {
+    for (const one of from.#moved) this.#lives.hold(one, this.#holder);
     this.#set(from.#moved);
   }
 
-  /** It is deleted. */
-  ended(file: FileIdentity): void {
+  /** It is deleted. Returns whether it was one of them. */
+  ended(file: FileIdentity): boolean {
     const left = this.#moved.filter((one) => !isSame(one, file));
     // What the path leads to is told by the path, when it has another file.
-    if (left.length === this.#moved.length) return;
-    this.#lives.release(file, this);
+    if (left.length === this.#moved.length) return false;
+    this.#lives.release(file, this.#holder);
     this.#set(left);
-    this.#onChange();
+    return true;
   }
 
   #set(moved: readonly FileIdentity[]): void {
@@ -85,8 +83,8 @@ export class MovedFiles implements Disposable {
 
   /** Forgets all of them. */
   [Symbol.dispose](): void {
-    if (this.#current !== undefined) this.#lives.release(this.#current, this);
-    for (const one of this.#moved) this.#lives.release(one, this);
+    if (this.#current !== undefined) this.#lives.release(this.#current, this.#holder);
+    for (const one of this.#moved) this.#lives.release(one, this.#holder);
     this.#current = undefined;
     this.#moved = none;
   }

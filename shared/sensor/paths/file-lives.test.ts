@@ -9,26 +9,29 @@ import type { FileIdentity } from '../access.ts';
 import { FileLives } from './file-lives.ts';
 import { anonymousFds, identifyByStat, TemporaryDirectory } from './path-tracker.fixture.ts';
 
+const me = { name: 'me' };
+const nobody = { name: '' };
+
 /** Files followed by `me`, with what was told. */
 class Followed extends TemporaryDirectory {
   readonly ended: string[] = [];
   readonly problems: RampartError[] = [];
-  readonly lives: FileLives<string>;
+  readonly lives: FileLives<{ readonly name: string }>;
 
   constructor(budget?: number) {
     super();
     this.lives = new FileLives({
-      onEnd: (holder, { inode }) => this.ended.push(`${holder} ${inode}`),
+      onEnd: ({ name }, { inode }) => this.ended.push(`${name} ${inode}`),
       onProblem: (problem) => this.problems.push(problem),
       ...(budget !== undefined && { budget }),
     });
   }
 
-  follow(name: string, holder = 'me'): FileIdentity {
+  follow(name: string, holder = me): FileIdentity {
     using fd = openat2(AT_FDCWD, this.at(name), { flags: openFlags.PATH });
     const identity = identifyByStat(fd.number);
     this.lives.follow(fd.number, identity);
-    if (holder !== '') this.lives.hold(identity, holder);
+    if (holder !== nobody) this.lives.hold(identity, holder);
     return identity;
   }
 
@@ -73,7 +76,7 @@ test('is told without being asked, to each that holds it, and not within a call'
   using followed = new Followed();
   const path = followed.create('a');
   const { inode } = followed.follow('a');
-  followed.follow('a', 'you');
+  followed.follow('a', { name: 'you' });
   assert.equal(followed.lives.size, 1);
   rmSync(path);
   followed.lives.update();
@@ -89,14 +92,14 @@ test('is told without being asked, to each that holds it, and not within a call'
 test('what nobody holds is forgotten, and costs nothing', async () => {
   using followed = new Followed();
   const path = followed.create('a');
-  const file = followed.follow('a', '');
+  const file = followed.follow('a', nobody);
   assert.equal(followed.lives.size, 1);
   followed.lives.sweep();
   assert.equal(followed.lives.size, 0);
   followed.follow('a');
   followed.lives.sweep();
   assert.equal(followed.lives.size, 1);
-  followed.lives.release(file, 'me');
+  followed.lives.release(file, me);
   assert.equal(followed.lives.size, 0);
   rmSync(path);
   assert.deepEqual(await followed.told(), []);
@@ -109,7 +112,7 @@ test('more than the budget are not followed, until there is room', () => {
   const a = followed.follow('a');
   const b = followed.follow('b');
   assert.deepEqual([followed.lives.has(a), followed.lives.has(b)], [true, false]);
-  followed.lives.release(a, 'me');
+  followed.lives.release(a, me);
   followed.follow('b');
   assert.ok(followed.lives.has(b));
 });

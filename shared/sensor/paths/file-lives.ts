@@ -20,8 +20,8 @@ const DELETE_SELF = 0x400;
 /** Reads in one turn. */
 const READS = 16;
 
-export interface FileLivesOptions<H> {
-  /** A file that `holder` holds is deleted. Never called within a call of this class. */
+export interface FileLivesOptions<H extends object> {
+  /** A file that `holder` holds, or held a moment ago, is deleted. Never called within a call of this class. */
   readonly onEnd: (holder: H, file: FileIdentity) => void;
   /** Files whose end will not be told, because the inotify watches are used up. Once until there is room again. */
   readonly onProblem: (problem: RampartError) => void;
@@ -29,15 +29,16 @@ export interface FileLivesOptions<H> {
   readonly budget?: number;
 }
 
-interface Life<H> {
+interface Life<H extends object> {
   readonly identity: FileIdentity;
-  readonly holders: Set<H>;
+  /** A set only where there are several: nearly always it is one. */
+  holders: H | Set<H> | undefined;
   /** Undefined when it has ended, or when no watch could be had. */
   wd: number | undefined;
 }
 
 /** Files by their identity, each for as long as somebody holds it. */
-export class FileLives<H> implements Disposable {
+export class FileLives<H extends object> implements Disposable {
   readonly #options: FileLivesOptions<H>;
   readonly #budget: number;
   readonly #inotify: Fd;
@@ -74,7 +75,7 @@ export class FileLives<H> implements Disposable {
     let life = this.#lives.get(key);
     if (life?.wd !== undefined) return;
     if (life === undefined) {
-      life = { identity, holders: new Set(), wd: undefined };
+      life = { identity, holders: undefined, wd: undefined };
       this.#lives.set(key, life);
       this.#unheld.add(key);
     }
@@ -99,7 +100,7 @@ export class FileLives<H> implements Disposable {
   sweep(): void {
     for (const key of this.#unheld) {
       const life = this.#lives.get(key);
-      if (life?.holders.size === 0) this.#forget(key, life);
+      if (life !== undefined && life.holders === undefined) this.#forget(key, life);
     }
     this.#unheld.clear();
   }
@@ -107,14 +108,21 @@ export class FileLives<H> implements Disposable {
   hold(identity: FileIdentity, holder: H): void {
     const key = keyOf(identity);
     const life = this.#lives.get(key);
-    if (life === undefined) this.#lives.set(key, { identity, holders: new Set([holder]), wd: undefined });
-    else life.holders.add(holder);
+    if (life === undefined) this.#lives.set(key, { identity, holders: holder, wd: undefined });
+    else if (life.holders === undefined) life.holders = holder;
+    else if (life.holders instanceof Set) life.holders.add(holder);
+    else if (life.holders !== holder) life.holders = new Set([life.holders, holder]);
   }
 
   release(identity: FileIdentity, holder: H): void {
     const key = keyOf(identity);
     const life = this.#lives.get(key);
-    if (life?.holders.delete(holder) && life.holders.size === 0) this.#forget(key, life);
+    if (life === undefined) return;
+    if (life.holders instanceof Set) {
+      life.holders.delete(holder);
+      if (life.holders.size > 0) return;
+    } else if (life.holders !== holder) return;
+    this.#forget(key, life);
   }
 
   /** Whether it is known to exist, as of the last {@link FileLives.update}. */
@@ -161,9 +169,10 @@ export class FileLives<H> implements Disposable {
     clearImmediate(this.#telling);
     this.#telling = undefined;
     for (const { identity, holders } of this.#ended.splice(0)) {
-      for (const holder of [...holders]) {
+      if (holders === undefined) continue;
+      for (const holder of holders instanceof Set ? [...holders] : [holders]) {
         if (this.#disposed) return;
-        if (holders.has(holder)) this.#options.onEnd(holder, identity);
+        this.#options.onEnd(holder, identity);
       }
     }
   }
