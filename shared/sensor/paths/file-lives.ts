@@ -18,7 +18,7 @@ import { decodeInotify, inotifyBits } from './inotify.ts';
 
 const DELETE_SELF = 0x400;
 /** Reads in one turn. */
-const READS = 16;
+const READS = 64;
 
 export interface FileLivesOptions<H extends object> {
   /** A file that `holder` holds, or held a moment ago, is deleted. Never called within a call of this class. */
@@ -43,7 +43,7 @@ export class FileLives<H extends object> implements Disposable {
   readonly #budget: number;
   readonly #inotify: Fd;
   readonly #poll: Poll;
-  readonly #buffer = new Uint8Array(64 * 1024);
+  readonly #buffer = new Uint8Array(16 * 1024);
   readonly #lives = new Map<string, Life<H>>();
   readonly #byWd = new Map<number, Life<H>>();
   /** Followed, and not held by anybody yet. */
