@@ -138,6 +138,29 @@ suite('files that leave the path of their trap', { skip: sensorSkip || labObstac
     assert.equal(await guarded.metric('file_access_targets'), 2);
   });
 
+  test('moved as fast as the container can, a decoy in its place: every read is told once', async () => {
+    await sh('echo > /root/f');
+    await watch('/root/f');
+    const inode = inodeOf('/root/f');
+    await tells(inode, 0);
+    const times = 200;
+    const turn =
+      'mv /root/f /root/x; echo > /root/f; /bin/head -n $i /root/x; mv /root/x /root/f; /bin/tail -n $i /root/f';
+    const alerts = await guarded.alertsOf(() =>
+      sh(`i=0; while [ $i -lt ${times} ]; do ${turn}; i=$((i+1)); done`),
+    );
+    const reads = alerts
+      .filter(({ metadata, process: { binary } }) => metadata.inode === inode && binary === '/bin/busybox')
+      .map(({ process }) => `${process.comm} ${process.arguments}`)
+      .filter((line) => /^(head|tail) /.test(line));
+    const expected = Array.from({ length: times }, (_, at) => [
+      `head -n ${at} /root/x`,
+      `tail -n ${at} /root/f`,
+    ]);
+    assert.deepEqual(reads, expected.flat());
+    await tells(inode, 0);
+  });
+
   test('two traps; edited it stays, of another path or deleted it goes', async () => {
     await sh('echo > /root/f');
     const inode = inodeOf('/root/f');
