@@ -132,7 +132,8 @@ suite('files that leave the path of their trap', { skip: sensorSkip || labObstac
     assert.equal(await guarded.metric('file_access_targets'), 6);
     assert.equal(await guarded.metric('file_access_moved'), 4);
     assert.ok((await guarded.metric('file_access_moved_dropped_total')) > 0);
-    assert.deepEqual(await told('/bin/cat /root/first /root/kept99'), ['/root/f*', '/root/f*']);
+    // Of the others some were there for too short a time to be seen.
+    assert.deepEqual(await told('/bin/cat /root/first'), ['/root/f*']);
     await sh('rm /root/kept* /root/first');
     await tells(inodeOf('/root/f'), 0);
     assert.equal(await guarded.metric('file_access_targets'), 2);
