@@ -147,13 +147,13 @@ test('rules that make more states than are kept: bounded memory, the same answer
   );
   let state = 1;
   for (let at = 0; at < 3_000; at++) {
-    let name = '';
+    let letters = '';
     for (let bit = 0; bit < 14; bit++) {
       state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
-      name += state >>> 31 === 0 ? 'a' : 'b';
+      letters += state >>> 31 === 0 ? 'a' : 'b';
     }
-    const rule = state % 40;
-    const found = selection.select(`/${name}/${name}${rule}`, 'f');
-    assert.equal(found?.rule.at.line, name.at(-11 - (rule % 3)) === 'a' ? rule + 1 : undefined);
+    const number = state % 40;
+    const found = selection.select(`/${letters}/${letters}${number}`, 'f');
+    assert.equal(found?.rule.at.line, letters.at(-11 - (number % 3)) === 'a' ? number + 1 : undefined);
   }
 });
