@@ -171,8 +171,7 @@ export async function runFileAccessNode(options: FileAccessNodeOptions): Promise
     new TrapFiles({
       identify: (fd) => sensor.identify(fd),
       onChange: (id) => discovery?.touch(id),
-      onProblem: (err) =>
-        logger.warn({ err }, 'files in containers are followed by looking now and then only'),
+      onProblem: (err) => logger.warn({ err }, 'not all files in containers can be followed by events'),
     }),
   );
   let retry: NodeJS.Timeout | undefined;

@@ -112,6 +112,12 @@ test('more than the budget are not followed, until there is room', () => {
   const a = followed.follow('a');
   const b = followed.follow('b');
   assert.deepEqual([followed.lives.has(a), followed.lives.has(b)], [true, false]);
+  followed.create('c');
+  followed.follow('c');
+  assert.deepEqual(
+    followed.problems.map(({ code }) => code),
+    ['RAMPART_LIMIT'],
+  );
   followed.lives.release(a, me);
   followed.follow('b');
   assert.ok(followed.lives.has(b));

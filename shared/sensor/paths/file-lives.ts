@@ -12,7 +12,7 @@ import { readFileSync } from 'node:fs';
 
 import { type Poll, pollReadable } from '../../ebpf/ffi.ts';
 import { type Fd, inotifyAddWatch, inotifyInit, inotifyRemoveWatch, readAvailable } from '../../ebpf/libc.ts';
-import { RampartError } from '../../observe/errors.ts';
+import { errorCodes, RampartError } from '../../observe/errors.ts';
 import type { FileIdentity } from '../access.ts';
 import { decodeInotify, inotifyBits } from './inotify.ts';
 
@@ -79,7 +79,16 @@ export class FileLives<H extends object> implements Disposable {
       this.#lives.set(key, life);
       this.#unheld.add(key);
     }
-    if (this.#byWd.size >= this.#budget) return;
+    if (this.#byWd.size >= this.#budget) {
+      this.#tellOnce(
+        new RampartError(errorCodes.LIMIT, {
+          what: `the end of file ${key} cannot be followed`,
+          why: `${this.#budget} files are followed already, and what is left of fs.inotify.max_user_watches is for paths`,
+          next: 'Raise fs.inotify.max_user_watches: a file that is not followed is let go when it is renamed',
+        }),
+      );
+      return;
+    }
     try {
       const wd = inotifyAddWatch(this.#inotify, { number: fd }, DELETE_SELF, `file ${key}`);
       const other = this.#byWd.get(wd);
@@ -90,10 +99,14 @@ export class FileLives<H extends object> implements Disposable {
       this.#told = false;
     } catch (error) {
       if (!(error instanceof RampartError)) throw error;
-      if (this.#told) return;
-      this.#told = true;
-      this.#options.onProblem(error);
+      this.#tellOnce(error);
     }
+  }
+
+  #tellOnce(problem: RampartError): void {
+    if (this.#told) return;
+    this.#told = true;
+    this.#options.onProblem(problem);
   }
 
   /** Forgets what was followed and is held by nobody. */
