@@ -79,7 +79,9 @@ async function everything(): Promise<Map<string, Stored>> {
     assert.equal(status, 200, `${path}: ${text.slice(0, 500)}`);
     const { apiVersion, kind, items } = JSON.parse(text) as List;
     for (const item of items) {
-      const { namespace, name } = item.metadata;
+      const { namespace } = item.metadata;
+      // Of RBAC kinds it may have any character that a segment of a path can hold.
+      const name = encodeURIComponent(item.metadata.name);
       const slash = path.lastIndexOf('/');
       const where =
         namespace === undefined
