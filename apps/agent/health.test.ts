@@ -117,6 +117,7 @@ suite('probes', () => {
       ...['agent', '--node-name', 'n1', '--kubeconfig', directory.at('kubeconfig'), '--metrics', '0'],
       ...['--cri-socket', directory.at('none.sock'), '--spool', directory.at('spool'), '--mode', testMode()],
       ...['--alerts-socket', directory.at('alerts.sock')],
+      ...['--alerts-socket', directory.at('alerts.sock')],
     ]);
     const { status, lines } = await askUntil(agent, '/readyz', (now) =>
       now.lines.some((line) => line.includes('file-access-node-loader')),

@@ -4,13 +4,13 @@
  * @module
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 
+import { endProcess } from '../end-process.ts';
 import { nodeName, type Scene } from './scene.ts';
 
 const top = join(import.meta.dirname, '../..');
@@ -49,6 +49,7 @@ export class AgentProcess implements AsyncDisposable {
       [
         ...['agent', '--node-name', nodeName, '--kubeconfig', server.kubeconfig],
         ...['--cri-socket', lab.socketPath, '--spool', spool, '--mode', mode, '--metrics', '0'],
+        ...['--alerts-socket', join(this.#directory, 'alerts.sock')],
       ],
       { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...environment } },
     );
@@ -87,14 +88,7 @@ export class AgentProcess implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#child.exitCode === null && this.#child.signalCode === null) {
-      const ended = once(this.#child, 'close');
-      this.#child.kill('SIGTERM');
-      const timer = setTimeout(() => this.#child.kill('SIGKILL'), END_WAIT_MS);
-      this.#child.stdout.resume();
-      await ended;
-      clearTimeout(timer);
-    }
+    await endProcess(this.#child, END_WAIT_MS);
     rmSync(this.#directory, { recursive: true, force: true });
   }
 }

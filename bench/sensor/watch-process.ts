@@ -4,12 +4,13 @@
  * @module
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
+
+import { endProcess } from '../end-process.ts';
 
 const COMMAND = join(import.meta.dirname, '../../bin/rampart');
 const END_WAIT_MS = 5000;
@@ -68,14 +69,7 @@ export class WatchProcess implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#child.exitCode === null && this.#child.signalCode === null) {
-      const ended = once(this.#child, 'close');
-      this.#child.kill('SIGTERM');
-      const timer = setTimeout(() => this.#child.kill('SIGKILL'), END_WAIT_MS);
-      this.#child.stdout.resume();
-      await ended;
-      clearTimeout(timer);
-    }
+    await endProcess(this.#child, END_WAIT_MS);
     rmSync(this.#directory, { recursive: true, force: true });
   }
 }

@@ -7,7 +7,7 @@
  */
 import { word, type CharSet } from './charset.ts';
 import type { RegexNode } from './parse.ts';
-import { endOfText, holds, programOf, type Instruction } from './program.ts';
+import { contextOf, endOfText, holds, programOf, type Instruction } from './program.ts';
 import { RegexSyntaxError } from './scanner.ts';
 
 /** Instructions of all expressions together. */
@@ -218,11 +218,6 @@ export class PatternSet {
     }
     return { matched: matched?.sort((a, b) => a - b) ?? state.matched, places };
   }
-}
-
-function contextOf(byte: number): number {
-  if (byte === 0x0a) return byte;
-  return word(byte) ? 0x61 : 0x20;
 }
 
 function moved(instruction: Instruction, offset: number): Instruction {

@@ -107,3 +107,9 @@ export function holds(assertion: Assertion, before: number, after: number): bool
       return word(before) === word(after);
   }
 }
+
+/** What an assertion may ask of the character before: nothing, a newline, a letter, or another one. */
+export function contextOf(codePoint: number): number {
+  if (codePoint === endOfText || codePoint === 0x0a) return codePoint;
+  return word(codePoint) ? 0x61 : 0x20;
+}

@@ -5,9 +5,8 @@
  *
  * @module
  */
-import { word } from './charset.ts';
 import { parseRegex } from './parse.ts';
-import { endOfText, holds, programOf, type Instruction } from './program.ts';
+import { contextOf, endOfText, holds, programOf, type Instruction } from './program.ts';
 
 /** Pattern and text need more steps than one match may take. */
 export class RegexBudgetError extends Error {
@@ -21,12 +20,6 @@ export class RegexBudgetError extends Error {
 const maxCachedMembers = 200_000;
 /** Visits of a state of the pattern in one match that are not answered by the automaton. */
 const maxStepsPerMatch = 20_000_000;
-
-/** What an assertion may ask of the character before: nothing, a newline, a letter, or another one. */
-function contextOf(codePoint: number): number {
-  if (codePoint === endOfText || codePoint === 0x0a) return codePoint;
-  return word(codePoint) ? 0x61 : 0x20;
-}
 
 interface State {
   /** Where in the pattern matching continues, before what takes no character is followed. */

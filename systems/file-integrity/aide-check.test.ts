@@ -10,7 +10,8 @@ import type { CompareOptions } from './compare.ts';
 import { readAideDatabase } from './database/aide-database.ts';
 import { temporaryDirectory } from './database/baseline.fixture.ts';
 import { sortEntries } from './database/sort-entries.ts';
-import { collect, runAide, withoutAide } from './real-aide.fixture.ts';
+import { withoutAide } from './aide.fixture.ts';
+import { collect, runAide } from './real-aide.fixture.ts';
 
 const digestStart: CompareOptions['digestStart'] = ({ path }, sizeBytes) => {
   const start = fs.readFileSync(Buffer.from(path, 'latin1')).subarray(0, sizeBytes);

@@ -1,14 +1,9 @@
 /** The real AIDE, for tests: trees, databases and reports. */
 import { spawnSync } from 'node:child_process';
-import { existsSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Batches } from './batches.ts';
 import type { Entry } from './entry.ts';
-
-/** A reason to skip what needs AIDE, or false. */
-export const withoutAide = ['/usr/bin/aide', '/usr/sbin/aide'].some((path) => existsSync(path))
-  ? false
-  : 'aide is not installed';
 
 /** Runs AIDE with a configuration; database_in, _out and _new are the files `in`, `out` and `new` of the directory. */
 export function runAide(
