@@ -11,7 +11,7 @@ import manifest from '../../package.json' with { type: 'json' };
 import { type ApiServer, startApiServer } from '../../shared/apiserver/server.ts';
 import { VerbCalls } from '../../shared/apiserver/upkeep/verb-calls.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
-import type { ResourceType } from '../../shared/kube/object.ts';
+import { namespaces } from '../../shared/kube/object.ts';
 import { isAlreadyExists } from '../../shared/kube/client-errors.ts';
 import { manifestRoots } from '../../shared/manifests/files.ts';
 import { followManifests } from '../../shared/manifests/follow.ts';
@@ -40,14 +40,6 @@ import { guardResourceNames, installResources } from '../resources.ts';
 import type { StandaloneOptions } from './command.ts';
 import { containerLogs } from './container-logs.ts';
 import { MachinePods } from './machine-pods.ts';
-
-const namespaces: ResourceType = {
-  group: '',
-  version: 'v1',
-  plural: 'namespaces',
-  kind: 'Namespace',
-  namespaced: false,
-};
 
 /**
  * Runs until SIGINT, SIGTERM or the reader of stdout is gone.

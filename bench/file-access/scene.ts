@@ -12,7 +12,7 @@ import { KubeClient } from '../../shared/kube/client.ts';
 import { isAlreadyExists } from '../../shared/kube/client-errors.ts';
 import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
 import { customResourceDefinitions, established } from '../../shared/kube/crd/established.ts';
-import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';
+import { type KubeObject, namespaces } from '../../shared/kube/object.ts';
 import { kivePolicyType, type KiveTrap } from '../../systems/file-access/api.ts';
 import { type Pod, podType } from '../../systems/file-access/caches.ts';
 import { kiveDataNamespace } from '../../systems/file-access/kive-data.ts';
@@ -24,14 +24,6 @@ const CRDS = join(import.meta.dirname, '../../systems/file-access/crd');
 const CRD_WAIT_MS = 10_000;
 /** Pods that are started at a time. */
 const AT_A_TIME = 4;
-
-const namespaces: ResourceType = {
-  group: '',
-  version: 'v1',
-  plural: 'namespaces',
-  kind: 'Namespace',
-  namespaced: false,
-};
 
 export interface SceneOptions {
   readonly pods: number;

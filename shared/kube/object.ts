@@ -67,6 +67,14 @@ export const leases: ResourceType<Lease> = {
   namespaced: true,
 };
 
+export const namespaces: ResourceType = {
+  group: '',
+  version: 'v1',
+  plural: 'namespaces',
+  kind: 'Namespace',
+  namespaced: false,
+};
+
 /** `v1`, `apps/v1`. */
 export function apiVersionOf({ group, version }: Pick<ResourceType, 'group' | 'version'>): string {
   return group === '' ? version : `${group}/${version}`;

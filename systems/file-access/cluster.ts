@@ -14,7 +14,7 @@ import { EventRecorder } from '../../shared/kube/event-recorder.ts';
 import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import { runElection } from '../../shared/kube/leader-election.ts';
 import { leaseStore } from '../../shared/kube/lease-store.ts';
-import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';
+import { type KubeObject, namespaces } from '../../shared/kube/object.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';
 import { createReflectorMetrics, type ReflectorMetrics } from '../../shared/kube/reflector-metrics.ts';
 import type { Health } from '../../shared/observe/health.ts';
@@ -59,13 +59,6 @@ export interface FileAccessClusterOptions {
 /** Kive's name for the lease of its pod controller. */
 export const clusterLease = 'kive';
 
-const namespaces: ResourceType = {
-  group: '',
-  version: 'v1',
-  plural: 'namespaces',
-  kind: 'Namespace',
-  namespaced: false,
-};
 const NAMESPACE_RETRY_MS = 2000;
 const STOP_MS = 2000;
 

@@ -15,11 +15,12 @@ import { parse } from 'yaml';
 
 import { type ApiServer, startApiServer } from '../../shared/apiserver/server.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
+import { customResourceDefinitions } from '../../shared/kube/crd/established.ts';
 import { isAlreadyExists, isNotFound } from '../../shared/kube/client-errors.ts';
 import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
 import type { KubeEvent } from '../../shared/kube/event-object.ts';
 import { events } from '../../shared/kube/event-object.ts';
-import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';
+import { namespaces } from '../../shared/kube/object.ts';
 import { createLogger, type Logger } from '../../shared/observe/log.ts';
 import type { KiveAlert } from './alert.ts';
 import { type KiveData, kiveDataType, type KivePolicy, kivePolicyType, type KiveTrap } from './api.ts';
@@ -100,21 +101,6 @@ export interface TestContainer {
   readonly root: string;
 }
 
-const namespaceType: ResourceType = {
-  group: '',
-  version: 'v1',
-  plural: 'namespaces',
-  kind: 'Namespace',
-  namespaced: false,
-};
-const crdType: ResourceType = {
-  group: 'apiextensions.k8s.io',
-  version: 'v1',
-  plural: 'customresourcedefinitions',
-  kind: 'CustomResourceDefinition',
-  namespaced: false,
-};
-
 /** Disposing it stops all that was started and removes all that was made. */
 export class TestCluster implements AsyncDisposable {
   readonly directory: string;
@@ -142,13 +128,13 @@ export class TestCluster implements AsyncDisposable {
     const cluster = new TestCluster(directory, await startServer(directory, 0));
     const { client } = cluster;
     for (const name of ['default', ...(options.namespace === false ? [] : [kiveDataNamespace])]) {
-      await client.create(namespaceType, { metadata: { name } }).catch((error: unknown) => {
+      await client.create(namespaces, { metadata: { name } }).catch((error: unknown) => {
         if (!isAlreadyExists(error)) throw error;
       });
     }
     const crds = join(import.meta.dirname, 'crd');
     for (const file of readdirSync(crds)) {
-      await client.create(crdType, parse(readFileSync(join(crds, file), 'utf8')) as KubeObject);
+      await client.create(customResourceDefinitions, parse(readFileSync(join(crds, file), 'utf8')));
     }
     await until('the resources are served', async () => {
       await client.list(kivePolicyType);
