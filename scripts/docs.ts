@@ -14,7 +14,7 @@ import { registerProcessMetrics } from '../apps/agent/process-metrics.ts';
 import type { MetricDefinition, Metrics } from '../shared/observe/metrics.ts';
 import { describeMask } from '../shared/sensor/access.ts';
 import { operations, sensorModeNames } from '../shared/sensor/modes.ts';
-import { shareMetrics } from '../systems/file-access/cluster.ts';
+import { shareMetrics } from '../shared/kube/shared-metrics.ts';
 import { addDeliveryMetrics } from '../systems/file-access/delivery/delivery-metrics.ts';
 import type { Delivery } from '../systems/file-access/delivery/delivery.ts';
 import { type NodeReadings, registerNodeMetrics } from '../systems/file-access/node-metrics.ts';

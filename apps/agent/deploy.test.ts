@@ -19,7 +19,7 @@ import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';
 import { createLogger } from '../../shared/observe/log.ts';
 import { sensorSkip, testMode } from '../../shared/sensor/sensor.fixture.ts';
 import { kiveDataType, type KivePolicy, kivePolicyType } from '../../systems/file-access/api.ts';
-import type { ContainerSource, SourceContainer } from '../../systems/file-access/container-source.ts';
+import type { ContainerSource, SourceContainer } from '../../shared/cri/container-source.ts';
 import { Receiver } from '../../systems/file-access/delivery/receiver.fixture.ts';
 import { secretType } from '../../systems/file-access/secret-credentials.ts';
 import { clusterAccess } from '../cluster.ts';

@@ -10,8 +10,8 @@ import { type ContainerWatch, watchContainers } from '../../shared/cri/watch.ts'
 import { Backoff } from '../../shared/kube/backoff.ts';
 import { sleep, systemClock } from '../../shared/kube/clock.ts';
 import type { Logger } from '../../shared/observe/log.ts';
-import type { ContainerSource, SourceContainer } from '../../systems/file-access/container-source.ts';
-import { criSource } from '../../systems/file-access/cri-source.ts';
+import type { ContainerSource, SourceContainer } from '../../shared/cri/container-source.ts';
+import { criSource } from '../../shared/cri/cri-source.ts';
 
 export interface NodeRuntimeOptions {
   /** Default: the usual places. */

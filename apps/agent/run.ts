@@ -9,7 +9,7 @@ import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { Health } from '../../shared/observe/health.ts';
 import { createLogger } from '../../shared/observe/log.ts';
 import { parseCallbackDefaults } from '../../systems/file-access/callback-defaults.ts';
-import { shareMetrics } from '../../systems/file-access/cluster.ts';
+import { shareMetrics } from '../../shared/kube/shared-metrics.ts';
 import type { NodeState } from '../../systems/file-access/node.ts';
 import { clusterAccess } from '../cluster.ts';
 import { observe, runParts, say, sayInLog, stopSignal } from '../process.ts';

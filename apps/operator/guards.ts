@@ -6,7 +6,8 @@
 import type { KubeClient } from '../../shared/kube/client.ts';
 import type { Health } from '../../shared/observe/health.ts';
 import type { Logger } from '../../shared/observe/log.ts';
-import { runFileAccessCluster, type SharedMetrics } from '../../systems/file-access/cluster.ts';
+import type { SharedMetrics } from '../../shared/kube/shared-metrics.ts';
+import { runFileAccessCluster } from '../../systems/file-access/cluster.ts';
 
 export interface ClusterGuardsOptions {
   readonly client: KubeClient;

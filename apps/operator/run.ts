@@ -6,7 +6,7 @@
 import { KubeClient } from '../../shared/kube/client.ts';
 import { Health } from '../../shared/observe/health.ts';
 import { createLogger } from '../../shared/observe/log.ts';
-import { shareMetrics } from '../../systems/file-access/cluster.ts';
+import { shareMetrics } from '../../shared/kube/shared-metrics.ts';
 import { clusterAccess } from '../cluster.ts';
 import { observe, runParts, say, sayInLog, stopSignal } from '../process.ts';
 import type { OperatorOptions } from './command.ts';

@@ -23,7 +23,7 @@ import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { Health } from '../../shared/observe/health.ts';
 import { createLogger } from '../../shared/observe/log.ts';
 import { parseCallbackDefaults } from '../../systems/file-access/callback-defaults.ts';
-import { shareMetrics } from '../../systems/file-access/cluster.ts';
+import { shareMetrics } from '../../shared/kube/shared-metrics.ts';
 import { kiveDataNamespace } from '../../systems/file-access/kive-data.ts';
 import type { NodeState } from '../../systems/file-access/node.ts';
 import { openAlertFeed, standaloneAlertsSocket } from '../agent/alert-feed.ts';

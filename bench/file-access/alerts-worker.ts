@@ -11,7 +11,8 @@ import type { SensorOptions } from '../../shared/sensor/options.ts';
 import { AccessRecord } from '../../shared/sensor/record.ts';
 import { Sensor } from '../../shared/sensor/sensor.ts';
 import type { Watcher } from '../../shared/sensor/targets.ts';
-import { AccessorIndex } from '../../systems/file-access/accessor.ts';
+import { ContainerIndex } from '../../shared/cri/container-index.ts';
+import { accessorJson, accessorOf } from '../../systems/file-access/accessor.ts';
 import type { PlannedAlert } from '../../systems/file-access/loader-plan.ts';
 import { LocalSensor } from '../../systems/file-access/local-sensor.ts';
 import { NodeCounts } from '../../systems/file-access/node-metrics.ts';
@@ -71,7 +72,7 @@ const idOf = (container: number): string => `containerd://${String(container).pa
 async function main(passes: number): Promise<AlertsResult> {
   const { ring, records } = filledRing(TRAPS);
   const record = new AccessRecord(new WallClock());
-  const accessors = new AccessorIndex(1);
+  const accessors = new ContainerIndex(1, accessorOf);
   for (let container = 0; container < CONTAINERS; container++) {
     const names = { name: 'main', podName: `checkout-7c5ddbdf54-${container}`, podNamespace: 'shop' };
     accessors.set({ id: idOf(container), ...names }, { mountNamespace: 0xf0000000 + container });
@@ -84,7 +85,7 @@ async function main(passes: number): Promise<AlertsResult> {
   {
     await using out = new LineWriter(fd);
     const [sensor, captured] = localSensor({
-      accessorOf: (access, ownerId) => accessors.jsonOf(access, ownerId),
+      accessorOf: (access, ownerId) => accessorJson(accessors, access, ownerId),
       // As node.ts does.
       onAlert: (line, _callback, _id, access) => {
         out.write(line);

@@ -1,17 +1,22 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { AccessorIndex } from './accessor.ts';
+import { ContainerIndex } from '../../shared/cri/container-index.ts';
+import { accessorJson, type AccessorJson, accessorOf } from './accessor.ts';
 import { access, context } from './alert.fixture.ts';
 import { type AlertAccessor, AlertEncoder, type KiveAlert } from './alert.ts';
 
 const side = { id: 'containerd://side', name: 'side"car', podName: 'p', podNamespace: 'n' };
-const relationOf = (index: AccessorIndex, mountNamespace: number, cgroupId: bigint, owner = ''): string =>
-  (JSON.parse(index.jsonOf({ mountNamespace, cgroupId }, owner)) as AlertAccessor).relation;
+const relationOf = (
+  index: ContainerIndex<AccessorJson>,
+  mountNamespace: number,
+  cgroupId: bigint,
+  owner = '',
+): string => (JSON.parse(accessorJson(index, { mountNamespace, cgroupId }, owner)) as AlertAccessor).relation;
 
 suite('who accessed', () => {
   test('by the mount namespace, else by the cgroup', () => {
-    const index = new AccessorIndex(1);
+    const index = new ContainerIndex(1, accessorOf);
     index.set(side, { mountNamespace: 2, cgroupId: 20n });
     assert.equal(relationOf(index, 2, 99n), 'container');
     assert.equal(relationOf(index, 2, 99n, side.id), 'owner');
@@ -21,7 +26,7 @@ suite('who accessed', () => {
   });
 
   test('a number that the kernel gave to a newer container stays the newer one’s', () => {
-    const index = new AccessorIndex(1);
+    const index = new ContainerIndex(1, accessorOf);
     index.set(side, { mountNamespace: 2, cgroupId: 20n });
     index.set({ ...side, id: 'containerd://new' }, { mountNamespace: 2, cgroupId: 20n });
     index.delete(side.id);
@@ -33,11 +38,11 @@ suite('who accessed', () => {
   });
 
   test('is a key at the end of the alert, and no other changes', () => {
-    const index = new AccessorIndex(1);
+    const index = new ContainerIndex(1, accessorOf);
     index.set(side, { mountNamespace: access.mountNamespace });
     const encoder = new AlertEncoder(context);
     const without = JSON.parse(encoder.encode(access)) as KiveAlert;
-    const line = encoder.encode(access, index.jsonOf(access, context.pod.container.id));
+    const line = encoder.encode(access, accessorJson(index, access, context.pod.container.id));
     assert.deepEqual(JSON.parse(line), {
       ...without,
       accessor: {

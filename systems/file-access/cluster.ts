@@ -9,37 +9,20 @@ import { hostname } from 'node:os';
 import type { KubeClient } from '../../shared/kube/client.ts';
 import { isAlreadyExists, isForbidden } from '../../shared/kube/client-errors.ts';
 import { type Clock, sleep, systemClock } from '../../shared/kube/clock.ts';
-import { type ControllerMetrics, createControllerMetrics } from '../../shared/kube/controller-metrics.ts';
 import { EventRecorder } from '../../shared/kube/event-recorder.ts';
 import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import { runElection } from '../../shared/kube/leader-election.ts';
 import { leaseStore } from '../../shared/kube/lease-store.ts';
 import { type KubeObject, namespaces } from '../../shared/kube/object.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';
-import { createReflectorMetrics, type ReflectorMetrics } from '../../shared/kube/reflector-metrics.ts';
+import { allOrNone, whenSynced } from '../../shared/kube/run-parts.ts';
+import type { SharedMetrics } from '../../shared/kube/shared-metrics.ts';
 import type { Health } from '../../shared/observe/health.ts';
 import type { Logger } from '../../shared/observe/log.ts';
-import type { Metrics } from '../../shared/observe/metrics.ts';
 import { dataCache, nodeCache, podCache, policyCache, slimNode, slimPod } from './caches.ts';
 import { kiveDataNamespace } from './kive-data.ts';
 import { runPodController } from './pod-controller.ts';
 import { runPolicyController } from './policy-controller.ts';
-
-/** Metrics that a process has once, whichever guards it runs. */
-export interface SharedMetrics {
-  readonly metrics: Pick<Metrics, 'counter' | 'gauge' | 'histogram'>;
-  readonly controllers: ControllerMetrics;
-  readonly reflectors: ReflectorMetrics;
-}
-
-/** Registers what all guards share. @throws when the registry has them already. */
-export function shareMetrics(metrics: Pick<Metrics, 'counter' | 'gauge' | 'histogram'>): SharedMetrics {
-  return {
-    metrics,
-    controllers: createControllerMetrics(metrics),
-    reflectors: createReflectorMetrics(metrics),
-  };
-}
 
 export interface FileAccessClusterOptions {
   readonly client: KubeClient;
@@ -169,31 +152,4 @@ async function work(options: FileAccessClusterOptions, identity: string, term: A
   } finally {
     await recorder.stop(AbortSignal.timeout(STOP_MS));
   }
-}
-
-/** Runs `then` when the caches are synced, unless the signal aborts before. */
-export async function whenSynced(
-  caches: readonly { readonly synced: Promise<void> }[],
-  signal: AbortSignal,
-  then: () => Promise<void>,
-): Promise<void> {
-  const { promise: stopped, resolve } = Promise.withResolvers<void>();
-  signal.addEventListener('abort', () => resolve(), { once: true });
-  if (signal.aborted) return;
-  await Promise.race([stopped, Promise.all(caches.map(({ synced }) => synced))]);
-  if (!signal.aborted) await then();
-}
-
-/** Waits for all. When one fails, the others are stopped first. @throws what the first one threw. */
-export async function allOrNone(stop: AbortController, running: readonly Promise<void>[]): Promise<void> {
-  const failures: unknown[] = [];
-  await Promise.all(
-    running.map((one) =>
-      one.catch((error: unknown) => {
-        failures.push(error);
-        stop.abort(error);
-      }),
-    ),
-  );
-  if (failures.length > 0) throw failures[0];
 }

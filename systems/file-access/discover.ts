@@ -18,7 +18,7 @@ import type { WorkQueue } from '../../shared/kube/workqueue.ts';
 import type { Logger } from '../../shared/observe/log.ts';
 import type { KiveData, KivePolicy } from './api.ts';
 import { containerIdOf, isPod, placeOf, type Pod } from './caches.ts';
-import type { ContainerSource, SourceContainer } from './container-source.ts';
+import type { ContainerSource, SourceContainer } from '../../shared/cri/container-source.ts';
 import { type FileEvent, writeChanges } from './data-writer.ts';
 import { desiredData, diffData, isOver } from './desired.ts';
 import { type FoundFile, type FoundOn, kiveDataOf, type NodeContainer, nodeOf } from './kive-data.ts';

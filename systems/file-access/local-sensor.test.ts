@@ -8,7 +8,8 @@ import { AT_FDCWD, openat2, openFlags } from '../../shared/ebpf/libc.ts';
 import type { FileIdentity } from '../../shared/sensor/access.ts';
 import { TemporaryDirectory } from '../../shared/sensor/paths/path-tracker.fixture.ts';
 import { sensorSkip, testMode } from '../../shared/sensor/sensor.fixture.ts';
-import { AccessorIndex } from './accessor.ts';
+import { ContainerIndex } from '../../shared/cri/container-index.ts';
+import { accessorJson, type AccessorJson, accessorOf } from './accessor.ts';
 import { context } from './alert.fixture.ts';
 import type { AlertContext, KiveAlert } from './alert.ts';
 import type { PlannedAlert } from './loader-plan.ts';
@@ -26,19 +27,19 @@ const mountNamespace = (pid: number | 'self'): number =>
 /** A local sensor whose alerts are collected. */
 class TestedSensor implements Disposable {
   readonly local: LocalSensor;
-  readonly accessors: AccessorIndex;
+  readonly accessors: ContainerIndex<AccessorJson>;
   readonly problems: unknown[] = [];
   #told: Told[] = [];
 
   constructor(capacity = 1000) {
-    this.accessors = new AccessorIndex(mountNamespace('self'));
+    this.accessors = new ContainerIndex(mountNamespace('self'), accessorOf);
     this.local = new LocalSensor({
       mode: testMode(),
       capacity,
       ratePerSecond: 0,
       onAlert: (line, callback, id) =>
         this.#told.push({ alert: JSON.parse(line) as KiveAlert, callback, id }),
-      accessorOf: (access, owner) => this.accessors.jsonOf(access, owner),
+      accessorOf: (access, owner) => accessorJson(this.accessors, access, owner),
       onProblem: (problem) => this.problems.push(problem),
     });
   }

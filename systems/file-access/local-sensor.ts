@@ -41,7 +41,7 @@ export type AlertSink = (
 
 export interface LocalSensorOptions extends Omit<SensorOptions<PlanWatcher>, 'onAccess' | 'onFolded'> {
   readonly onAlert: AlertSink;
-  /** The JSON of who accessed a file of the container `ownerId` (AccessorIndex.jsonOf); without it alerts do not tell. */
+  /** The JSON of who accessed a file of the container `ownerId` (accessorJson); without it alerts do not tell. */
   readonly accessorOf?: (access: Access, ownerId: string) => string;
   /** Accesses that the rate limit folded and that no later alert will tell. */
   readonly onFolded?: (count: number, pid: number, context: AlertContext) => void;

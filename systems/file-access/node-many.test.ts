@@ -5,7 +5,7 @@ import { suite, test } from 'node:test';
 
 import { createMetrics } from '../../shared/observe/metrics.ts';
 import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
-import { shareMetrics } from './cluster.ts';
+import { shareMetrics } from '../../shared/kube/shared-metrics.ts';
 import { alertOf, TestCluster, until } from './node.fixture.ts';
 
 const PODS = 40;

@@ -7,7 +7,7 @@
 import { KubeClient } from '../../shared/kube/client.ts';
 import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
 import { createLogger } from '../../shared/observe/log.ts';
-import type { SourceContainer } from './container-source.ts';
+import type { SourceContainer } from '../../shared/cri/container-source.ts';
 import { DirectoryContainers } from './node.fixture.ts';
 import { runFileAccessNode } from './node.ts';
 

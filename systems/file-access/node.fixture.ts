@@ -26,7 +26,7 @@ import type { KiveAlert } from './alert.ts';
 import { type KiveData, kiveDataType, type KivePolicy, kivePolicyType, type KiveTrap } from './api.ts';
 import { type Node, nodeType, type Pod, podType } from './caches.ts';
 import { type FileAccessClusterOptions, runFileAccessCluster } from './cluster.ts';
-import type { ContainerSource, SourceContainer } from './container-source.ts';
+import type { ContainerSource, SourceContainer } from '../../shared/cri/container-source.ts';
 import { kiveDataNamespace } from './kive-data.ts';
 import { type FileAccessNodeOptions, type NodeState, readKernelId, runFileAccessNode } from './node.ts';
 

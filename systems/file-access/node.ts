@@ -7,27 +7,29 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
+import type { ContainerSource } from '../../shared/cri/container-source.ts';
+import { NodeContainerIndex } from '../../shared/cri/node-container-index.ts';
 import type { KubeClient } from '../../shared/kube/client.ts';
 import { runController } from '../../shared/kube/controller.ts';
 import { EventRecorder } from '../../shared/kube/event-recorder.ts';
 import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import type { KubeObject } from '../../shared/kube/object.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';
+import { allOrNone, whenSynced } from '../../shared/kube/run-parts.ts';
+import type { SharedMetrics } from '../../shared/kube/shared-metrics.ts';
 import type { WorkQueue } from '../../shared/kube/workqueue.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import type { Health } from '../../shared/observe/health.ts';
 import type { Logger } from '../../shared/observe/log.ts';
 import type { SensorModeName } from '../../shared/sensor/modes.ts';
+import { accessorJson, accessorOf } from './accessor.ts';
 import { dataCache, keyQueue, podCache, policyCache, policyKeyOf, slimPod } from './caches.ts';
-import { allOrNone, type SharedMetrics, whenSynced } from './cluster.ts';
-import type { ContainerSource } from './container-source.ts';
 import type { Delivery } from './delivery/delivery.ts';
 import { Discovery } from './discover.ts';
 import { kiveDataNamespace } from './kive-data.ts';
 import { Loader, runLoaderElection } from './loader.ts';
 import type { PlanChanges, PlannedAlert } from './loader-plan.ts';
 import { LocalSensor } from './local-sensor.ts';
-import { NodeAccessors } from './node-accessors.ts';
 import { type CallbackTroubles, NodeEvents } from './node-events.ts';
 import { registerNodeHealth } from './node-health.ts';
 import { NodeCounts, registerNodeMetrics } from './node-metrics.ts';
@@ -117,7 +119,7 @@ export async function runFileAccessNode(options: FileAccessNodeOptions): Promise
   const policies = policyCache(logger);
   const pods = podCache(logger);
   const data = dataCache(['place', 'kernel'], logger);
-  const accessors = cleanup.use(new NodeAccessors(containers));
+  const accessors = cleanup.use(new NodeContainerIndex(containers, accessorOf));
   const policyOf = new WeakMap<PlannedAlert, string>();
 
   /** Wall clock of the batch that is read: one look at it for all its alerts. */
@@ -125,7 +127,7 @@ export async function runFileAccessNode(options: FileAccessNodeOptions): Promise
   const sensor = cleanup.use(
     new LocalSensor({
       ...options.sensor,
-      accessorOf: (access, ownerId) => accessors.index.jsonOf(access, ownerId),
+      accessorOf: (access, ownerId) => accessorJson(accessors.index, access, ownerId),
       onAlert: (line, callback, id, access, planned) => {
         options.sink(line);
         counts.alerts++;

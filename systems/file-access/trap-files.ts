@@ -6,7 +6,7 @@
 import type { RampartError } from '../../shared/observe/errors.ts';
 import type { Identify } from '../../shared/sensor/paths/path-state.ts';
 import { type ContainerFile, ContainerFiles, type FileState } from './container-files.ts';
-import type { SourceContainer } from './container-source.ts';
+import type { SourceContainer } from '../../shared/cri/container-source.ts';
 import type { CompiledTrap } from './matching.ts';
 
 export interface TrapFilesOptions {

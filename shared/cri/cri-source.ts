@@ -1,10 +1,10 @@
 /**
- * The containers that the node's container runtime tells, as this guard takes them.
+ * The containers that the node's container runtime tells, as guards take them.
  *
  * @module
  */
-import type { ContainerChange, NodeContainer } from '../../shared/cri/node-container.ts';
-import type { ContainerWatch } from '../../shared/cri/watch.ts';
+import type { ContainerChange, NodeContainer } from './node-container.ts';
+import type { ContainerWatch } from './watch.ts';
 import type { ContainerSource, SourceContainer } from './container-source.ts';
 
 /** The part of ContainerWatch that is used. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import type { ContainerChange, NodeContainer } from '../../shared/cri/node-container.ts';
+import type { ContainerChange, NodeContainer } from './node-container.ts';
 import { criSource, type WatchedContainers } from './cri-source.ts';
 
 const pod = {

@@ -1,6 +1,6 @@
 /**
- * The containers of this node, as the guard needs to know them. The container runtime's watch is one source; a test
- * brings directories.
+ * The containers of this node, as guards need to know them. The container runtime's watch is one source; a test brings
+ * directories.
  *
  * @module
  */
@@ -22,7 +22,7 @@ export interface SourceContainer {
   readonly root: string;
 }
 
-/** What there is now, and what changes. The owner of the source disposes it, not the guard. */
+/** What there is now, and what changes. The owner of the source disposes it, not a guard. */
 export interface ContainerSource {
   /** Resolves when the first answer of the runtime is in. */
   readonly synced: Promise<void>;

@@ -5,24 +5,25 @@
  */
 import { readFileSync, statSync } from 'node:fs';
 
-import { AccessorIndex, type KernelPlace } from './accessor.ts';
+import { ContainerIndex, type IndexedContainer, type KernelPlace } from './container-index.ts';
 import type { ContainerSource, SourceContainer } from './container-source.ts';
 
 /** Where cgroup version 2 is mounted. */
 const CGROUPS = '/sys/fs/cgroup';
 
 /** Disposing it ends the following. */
-export class NodeAccessors implements Disposable {
-  readonly index: AccessorIndex;
+export class NodeContainerIndex<V extends object> implements Disposable {
+  readonly index: ContainerIndex<V>;
   readonly #hostMountNamespace: number;
   readonly #source: ContainerSource;
   readonly #subscription: Disposable;
 
-  constructor(source: ContainerSource) {
+  /** @param valueOf - See {@link ContainerIndex}. */
+  constructor(source: ContainerSource, valueOf: (container: IndexedContainer) => V) {
     this.#source = source;
     // A sandbox may close the first process even to root; then who runs this on the machine itself is the host.
     this.#hostMountNamespace = mountNamespace('/proc/1') ?? mountNamespace('/proc/self') ?? 0;
-    this.index = new AccessorIndex(this.#hostMountNamespace);
+    this.index = new ContainerIndex(this.#hostMountNamespace, valueOf);
     this.#subscription = source.subscribe((id) => this.#follow(id));
     for (const { id } of source.list()) this.#follow(id);
   }

@@ -1,0 +1,24 @@
+/**
+ * The metrics of controllers and reflectors, which a process has once.
+ *
+ * @module
+ */
+import type { Metrics } from '../observe/metrics.ts';
+import { type ControllerMetrics, createControllerMetrics } from './controller-metrics.ts';
+import { createReflectorMetrics, type ReflectorMetrics } from './reflector-metrics.ts';
+
+/** Metrics that a process has once, whichever guards it runs. */
+export interface SharedMetrics {
+  readonly metrics: Pick<Metrics, 'counter' | 'gauge' | 'histogram'>;
+  readonly controllers: ControllerMetrics;
+  readonly reflectors: ReflectorMetrics;
+}
+
+/** Registers what all guards share. @throws when the registry has them already. */
+export function shareMetrics(metrics: Pick<Metrics, 'counter' | 'gauge' | 'histogram'>): SharedMetrics {
+  return {
+    metrics,
+    controllers: createControllerMetrics(metrics),
+    reflectors: createReflectorMetrics(metrics),
+  };
+}
