@@ -1,0 +1,55 @@
+/**
+ * A finding as people and machines get it: one changed file of a node, and who changed it where that is known.
+ *
+ * The same in the agent's lines of JSON, in the status of the node and in PolicyReports. Keys are stable.
+ *
+ * @module
+ */
+
+/** The process that made a change, as it was at that moment. */
+export interface ChangeAuthor {
+  /** The full path of its executable, as it sees it. */
+  readonly binary: string;
+  /** argv[1..], joined by one space. */
+  readonly arguments: string;
+  readonly cwd: string;
+  readonly uid: number;
+  readonly gid: number;
+  /** In the first pid namespace. */
+  readonly pid: number;
+  readonly ppid: number;
+  /** The executable of the parent; empty where it was gone. */
+  readonly parentBinary: string;
+  /** `host`: a process of the node itself; `unknown`: a container that is not known. */
+  readonly relation: 'host' | 'container' | 'unknown';
+  /** Both only for `container`. */
+  readonly container?: { readonly id: string; readonly name: string };
+  readonly pod?: { readonly namespace: string; readonly name: string };
+}
+
+export interface Finding {
+  /** On the host, without the mount of the agent, printable: `/etc/passwd`. */
+  readonly path: string;
+  readonly change: 'added' | 'removed' | 'changed';
+  /** The names of the attributes that differ, as in AIDE's JSON report: `sha256`; empty for added and removed. */
+  readonly attributes: readonly string[];
+  /** When it was seen, ms since 1970: at once, or by the scan. */
+  readonly seenMs: number;
+  /** `event`: known when it happened; `scan`: found by a full scan. */
+  readonly seenBy: 'event' | 'scan';
+  /** Not there where nobody saw who it was. */
+  readonly author?: ChangeAuthor;
+}
+
+/** How a node learns of changes between its scans. */
+export interface Detection {
+  /** `sensor`: events with their process; `inotify`: events without; `none`: scans alone. */
+  readonly events: 'sensor' | 'inotify' | 'none';
+  /** Why it is not `sensor`; empty where it is. */
+  readonly reason: string;
+  readonly watchedDirectories: number;
+  /** Directories that scans alone look at, e.g. because fs.inotify.max_user_watches is reached. */
+  readonly unwatchedDirectories: number;
+  /** Events that the kernel dropped since the agent began; a full scan follows each time. */
+  readonly lostEvents: number;
+}

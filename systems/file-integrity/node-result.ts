@@ -1,0 +1,65 @@
+/**
+ * What an agent tells of one FileIntegrity on its node. It goes to the operator as the temporary ConfigMap
+ * `aide-<fi>-<node>` (result-config-map.ts), the operator makes status, kept logs, events and reports of it.
+ *
+ * @module
+ */
+import type { Detection, Finding } from './finding.ts';
+import type { FittedLog } from './report/log-limit.ts';
+
+export type NodeOutcome =
+  | { readonly kind: 'succeeded' }
+  | {
+      readonly kind: 'failed';
+      readonly added: number;
+      readonly changed: number;
+      readonly removed: number;
+      readonly log: FittedLog;
+    }
+  /** Nothing is known of the files: `message` says why and what to do. */
+  | { readonly kind: 'errored'; readonly message: string };
+
+export interface NodeResult {
+  readonly fileIntegrity: { readonly namespace: string; readonly name: string };
+  readonly nodeName: string;
+  /** Grows with each result of this node for this FileIntegrity, also over restarts: two of one second are told apart. */
+  readonly sequence: number;
+  /** ms since 1970. */
+  readonly atMs: number;
+  readonly outcome: NodeOutcome;
+  /** At most {@link maxFindings}, the latest first. */
+  readonly findings: readonly Finding[];
+  /** How many more there are. */
+  readonly omittedFindings: number;
+  readonly detection: Detection;
+  /** Ids of the requests (re-init, accept) that this result is made after; see {@link NodeRequest}. */
+  readonly doneRequests: readonly string[];
+}
+
+/** Findings of one result that are told one by one; the log has more. */
+export const maxFindings = 200;
+
+/**
+ * What the operator or `rampart integrity accept` asks of one node. It stands as an annotation on the
+ * FileIntegrityNodeStatus of that node, `file-integrity.openshift.io/request-<id>` with this as JSON, until a result of the
+ * node names its id; so nothing is lost while the node is away.
+ */
+export type NodeRequest =
+  | {
+      readonly kind: 're-init';
+      /** Lower case hexadecimal. */
+      readonly id: string;
+      /** `annotation`, `failure`: why, for metrics and events. */
+      readonly by: string;
+    }
+  | {
+      readonly kind: 'accept';
+      readonly id: string;
+      /** A glob over host paths, as `rampart alerts` has them; empty for all findings. */
+      readonly path: string;
+      /** Who says so, and why. */
+      readonly author: string;
+      readonly reason: string;
+    };
+
+export const requestAnnotationPrefix = 'file-integrity.openshift.io/request-';

@@ -1,0 +1,87 @@
+/**
+ * What makes baselines and compares files with them: our own engine, or the real AIDE. Both fulfil the same suite
+ * (provider.suite.fixture.ts).
+ *
+ * @module
+ */
+import type { SigningKey } from './database/signature.ts';
+import type { ByteString } from './entry.ts';
+import type { Report, ReportOptions, RunFacts } from './report/report.ts';
+
+/** Where the files of the node are. */
+export interface ScanRoot {
+  /** The directory that is scanned: `/`, the mount of the host in the agent's pod, a test's directory. */
+  readonly directory: string;
+  /**
+   * What paths begin with, in configurations, baselines and reports, in place of `directory`: `/hostroot` for converted
+   * configurations, empty for those of the machine itself. `/hostroot/etc/passwd` is the file `directory`/etc/passwd.
+   */
+  readonly prefix: ByteString;
+}
+
+/** One FileIntegrity on this node. */
+export interface IntegrityJob {
+  /** `namespace/name` */
+  readonly key: string;
+  /** The configuration; `name` as in messages: `ConfigMap openshift-file-integrity/example, aide.conf`. */
+  readonly conf: { readonly name: string; readonly text: string };
+  readonly root: ScanRoot;
+  /** Its own on the node, mode 0700: baseline, backups, the log of the last scan. It exists. */
+  readonly directory: string;
+  readonly signingKey: SigningKey;
+  /** Baselines before this one that are kept. */
+  readonly maxBackups: number;
+}
+
+export interface ScanProgress {
+  readonly files: number;
+  /** Read for checksums. */
+  readonly bytes: number;
+  /** As far as they are known from the baseline. */
+  readonly expectedFiles?: number;
+  readonly expectedBytes?: number;
+}
+
+export interface RunOptions {
+  readonly signal: AbortSignal;
+  readonly onProgress?: (progress: ScanProgress) => void;
+}
+
+export interface CheckResult {
+  readonly report: Report;
+  readonly options: ReportOptions;
+  readonly facts: RunFacts;
+}
+
+/**
+ * Every call may be made at any time, one at a time for a job. A kill at any moment leaves the old or the new baseline.
+ */
+export interface IntegrityProvider {
+  readonly name: 'native' | 'aide';
+  /** Whether there is a baseline that was made with this configuration: without one, or with another's, `init` is due. */
+  state(job: IntegrityJob): Promise<'ready' | 'none' | 'other-configuration'>;
+  /**
+   * Makes a baseline of the files as they are, in place of the one before, which becomes a backup.
+   *
+   * @throws {RampartError} FULL, SYSTEM: what was there is unchanged; the reason of the signal
+   */
+  init(job: IntegrityJob, options: RunOptions): Promise<{ readonly entries: number }>;
+  /**
+   * Compares the files with the baseline.
+   *
+   * @throws {BaselineError} for a baseline that cannot be trusted; RampartError; the reason of the signal
+   */
+  check(job: IntegrityJob, options: RunOptions): Promise<CheckResult>;
+  /**
+   * Takes these findings into the baseline: for each path what is there now, or that nothing is. Other paths stay as they were.
+   *
+   * @param paths with the prefix of the root, sorted by their bytes
+   * @param about who and why; kept with the baseline
+   */
+  accept(
+    job: IntegrityJob,
+    paths: readonly ByteString[],
+    about: { readonly author: string; readonly reason: string },
+    options: RunOptions,
+  ): Promise<void>;
+}
