@@ -34,6 +34,11 @@ const kinds = {
     code: errorCodes.CORRUPT,
     next: 'If the key was not changed, somebody has changed the baseline: look into that before you initialize again.',
   },
+  /** It is signed, and not the one that was made last. */
+  outdated: {
+    code: errorCodes.CORRUPT,
+    next: 'Somebody has put another baseline in its place: find out who. Then put the last one back, or initialize again.',
+  },
   /** A later Rampart wrote it. */
   newer: {
     code: errorCodes.UNSUPPORTED,

@@ -10,7 +10,7 @@ import { aideMaskOf, setOfAideMask } from '../aide-mask.ts';
 import { setOf } from '../attributes.ts';
 import type { AttributeSet } from '../attributes.ts';
 import { fileTypes } from '../entry.ts';
-import type { Entry } from '../entry.ts';
+import type { ByteString, Entry } from '../entry.ts';
 import { ByteReader, ByteWriter, isUsualTime, MalformedBytes } from './bytes.ts';
 
 const has = {
@@ -218,6 +218,13 @@ export function decodeEntries(block: Buffer): Entry[] {
     });
   }
   return entries;
+}
+
+/** The path of the first entry of a block, without reading the others. @throws MalformedBytes */
+export function firstPathOf(block: Buffer): ByteString {
+  const reader = new ByteReader(block);
+  if (reader.unsigned() !== 0) throw new MalformedBytes('its first path lacks its start');
+  return reader.latin1();
 }
 
 function readClass(reader: ByteReader): EntryClass {

@@ -9,10 +9,10 @@ import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { setOfAideMask } from '../aide-mask.ts';
-import type { Entry } from '../entry.ts';
+import type { ByteString, Entry } from '../entry.ts';
 import { BaselineError } from './baseline-error.ts';
 import { MalformedBytes } from './bytes.ts';
-import { decodeEntries } from './entry-codec.ts';
+import { decodeEntries, firstPathOf } from './entry-codec.ts';
 import {
   digestOf,
   formatVersion,
@@ -25,6 +25,7 @@ import {
 } from './format.ts';
 import type { BaselineCounts, BaselineHeader } from './format.ts';
 import { readAt, takeFrame, unreadable, Window } from './frame-reader.ts';
+import { lastNotAfter } from './path-search.ts';
 import { keyId, verifyDigest } from './signature.ts';
 import type { VerifyingKey } from './signature.ts';
 
@@ -33,6 +34,8 @@ interface Block {
   readonly at: number;
   readonly bytes: number;
   readonly digest: Buffer;
+  /** Of its first entry: all in it are from there up to the next block's. */
+  readonly firstPath: ByteString;
 }
 
 interface Contents {
@@ -69,19 +72,41 @@ export class Baseline implements AsyncDisposable {
    * @throws BaselineError where the file is written to meanwhile; the reason of `signal`
    */
   async *entries(signal?: AbortSignal): AsyncGenerator<readonly Entry[], void, undefined> {
-    for (const { at, bytes, digest } of this.#blocks) {
+    for (const block of this.#blocks) {
       signal?.throwIfAborted();
-      const frame = Buffer.allocUnsafeSlow(bytes);
-      const read = await readAt(this.path, this.#file, frame, at);
-      if (read < bytes || !digestOf(frame).equals(digest)) {
-        throw new BaselineError(
-          'damaged',
-          this.path,
-          `bytes ${at} to ${at + bytes} changed while it was read`,
-        );
-      }
-      yield decode(this.path, frame, at);
+      yield await this.#read(block);
     }
+  }
+
+  /**
+   * The entries of these paths, as far as it has them. One block is read for each path, and for paths of one block
+   * together, where they are sorted.
+   *
+   * @throws BaselineError where the file is written to meanwhile; the reason of `signal`
+   */
+  async find(paths: readonly ByteString[], signal?: AbortSignal): Promise<Map<ByteString, Entry>> {
+    const found = new Map<ByteString, Entry>();
+    let last: Block | undefined;
+    let entries: readonly Entry[] = [];
+    for (const path of paths) {
+      signal?.throwIfAborted();
+      const block = this.#blocks[lastNotAfter(this.#blocks, path, (one) => one.firstPath)];
+      if (block === undefined) continue;
+      if (block !== last) entries = await this.#read(block);
+      last = block;
+      const entry = entries[lastNotAfter(entries, path, (one) => one.path)];
+      if (entry?.path === path) found.set(path, entry);
+    }
+    return found;
+  }
+
+  async #read({ at, bytes, digest }: Block): Promise<Entry[]> {
+    const frame = Buffer.allocUnsafeSlow(bytes);
+    const read = await readAt(this.path, this.#file, frame, at);
+    if (read < bytes || !digestOf(frame).equals(digest)) {
+      throw new BaselineError('damaged', this.path, `bytes ${at} to ${at + bytes} changed while it was read`);
+    }
+    return decode(this.path, frame, at);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -150,7 +175,7 @@ async function verify(
     digest.update(frameDigest);
     if (kind === frameKinds.header && index === 0) header = parse(path, payload);
     else if (kind === frameKinds.entries && header !== undefined && footer === undefined) {
-      blocks.push({ at, bytes: frame.length, digest: frameDigest });
+      blocks.push({ at, bytes: frame.length, digest: frameDigest, firstPath: firstPath(path, payload, at) });
     } else if (kind === frameKinds.footer && header !== undefined && footer === undefined)
       footer = parse(path, payload);
     else
@@ -240,8 +265,18 @@ function parse(path: string, payload: Buffer): unknown {
 }
 
 function decode(path: string, frame: Buffer, at: number): Entry[] {
+  return reading(path, at, () =>
+    decodeEntries(frame.subarray(frameHeadBytes, frame.length - frameTailBytes)),
+  );
+}
+
+function firstPath(path: string, payload: Buffer, at: number): ByteString {
+  return reading(path, at, () => firstPathOf(payload));
+}
+
+function reading<T>(path: string, at: number, read: () => T): T {
   try {
-    return decodeEntries(frame.subarray(frameHeadBytes, frame.length - frameTailBytes));
+    return read();
   } catch (error) {
     if (!(error instanceof MalformedBytes)) throw error;
     throw new BaselineError(
