@@ -92,10 +92,6 @@ const interrupted = new AbortController();
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   process.on(name, () => interrupted.abort(new Error(`stopped by ${name}`)));
 }
-// A wait that was given up may be rejected when nobody awaits it any more; that is no reason to leave the clean-up.
-process.on('unhandledRejection', (reason) => {
-  if (reason !== interrupted.signal.reason) throw reason;
-});
 interrupted.signal.addEventListener('abort', () => {
   setTimeout(() => process.stderr.write('demo: cleaning up\n'), SILENT_MS).unref();
 });

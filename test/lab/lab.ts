@@ -273,7 +273,9 @@ export async function startLab(options: LabOptions = {}): Promise<Lab> {
     const paths = labPaths(directory);
     const runtime = new Runtime(namespaces, directory, programs);
     const lab = new Lab(directory, namespaces, runtime, openCri({ socketPath: paths.socket }));
-    await Promise.all([runtime.start(lab.cri, signal), writeFile(paths.image, imageArchive())]);
+    // Not side by side: where one fails, the other would go on while all is removed below.
+    await writeFile(paths.image, imageArchive());
+    await runtime.start(lab.cri, signal);
     await runtime.importImages(lab.cri, signal);
     return lab;
   } catch (error) {
