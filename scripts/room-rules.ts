@@ -15,6 +15,7 @@ const sharedBelow: Readonly<Record<string, readonly string[]>> = {
   apiserver: ['kube', 'regex', 'sqlite'],
   manifests: ['kube'],
   mirror: ['apiserver', 'kube'],
+  reports: ['kube'],
 };
 
 /** Packages with an owner: the one file that imports them. */

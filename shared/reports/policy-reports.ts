@@ -1,0 +1,103 @@
+/**
+ * PolicyReport of the policy working group (wgpolicyk8s.io/v1alpha2), as consumers such as Policy Reporter read it. The
+ * fields are those of its released definition (kubernetes-sigs/wg-policy-prototypes, policy-report/crd), with the five
+ * severities that Kyverno's and Kubewarden's copies of it have.
+ *
+ * It is installed where Rampart brings its own API, and by the component deploy/policy-reports/ in clusters that have none.
+ * The one that is there already is never touched.
+ *
+ * @module
+ */
+import { ageColumn, defineResource, type ObjectOf, resourceType } from '../kube/crd/resource.ts';
+import { boolean, integer, list, mapOf, object, oneOf, optional, string } from '../kube/crd/schema.ts';
+import { reportResults } from './report-entry.ts';
+
+const reference = object(
+  {
+    apiVersion: optional(string()),
+    kind: optional(string()),
+    name: optional(string()),
+    namespace: optional(string()),
+    uid: optional(string()),
+    resourceVersion: optional(string()),
+    fieldPath: optional(string()),
+  },
+  { atomic: true, description: 'A Kubernetes object.' },
+);
+
+const selector = object(
+  {
+    matchLabels: optional(mapOf(string())),
+    matchExpressions: optional(
+      list(object({ key: string(), operator: string(), values: optional(list(string())) })),
+    ),
+  },
+  { description: 'Objects by their labels.' },
+);
+
+const result = object({
+  source: optional(string({ description: 'Who found it.' })),
+  policy: string({ description: 'The policy that it is about.' }),
+  rule: optional(string({ description: 'The rule of the policy.' })),
+  category: optional(string({ description: 'The kind of policy.' })),
+  severity: optional(oneOf(['critical', 'high', 'medium', 'low', 'info'])),
+  result: optional(oneOf(reportResults, { description: 'What came out.' })),
+  scored: optional(boolean({ description: 'Whether it counts.' })),
+  message: optional(string({ description: 'For people.' })),
+  timestamp: optional(
+    object(
+      { seconds: integer({ format: 'int64' }), nanos: integer({ format: 'int32' }) },
+      { description: 'When it was found.' },
+    ),
+  ),
+  properties: optional(mapOf(string(), { description: 'More about it.' })),
+  resources: optional(
+    list(reference, { description: 'What it is about. Without it, the scope of the report.' }),
+  ),
+  resourceSelector: optional(selector),
+});
+
+const count = (description: string) => optional(integer({ description }));
+
+export const policyReports = defineResource({
+  group: 'wgpolicyk8s.io',
+  kind: 'PolicyReport',
+  plural: 'policyreports',
+  scope: 'Namespaced',
+  shortNames: ['polr'],
+  versions: {
+    v1alpha2: {
+      description: 'What the policies of a guard found out about an object.',
+      fields: {
+        scope: optional(reference),
+        scopeSelector: optional(selector),
+        summary: optional(
+          object(
+            {
+              pass: count('Policies that are kept.'),
+              fail: count('Policies that are not kept.'),
+              warn: count('Policies that are not kept and do not count.'),
+              error: count('Policies that could not be evaluated.'),
+              skip: count('Policies that were left out.'),
+            },
+            { description: 'How many results there are of each kind.' },
+          ),
+        ),
+        results: optional(list(result, { description: 'The results.' })),
+      },
+      columns: [
+        { name: 'Kind', type: 'string', jsonPath: '.scope.kind', priority: 1 },
+        { name: 'Name', type: 'string', jsonPath: '.scope.name', priority: 1 },
+        { name: 'Pass', type: 'integer', jsonPath: '.summary.pass' },
+        { name: 'Fail', type: 'integer', jsonPath: '.summary.fail' },
+        { name: 'Warn', type: 'integer', jsonPath: '.summary.warn' },
+        { name: 'Error', type: 'integer', jsonPath: '.summary.error' },
+        { name: 'Skip', type: 'integer', jsonPath: '.summary.skip' },
+        ageColumn,
+      ],
+    },
+  },
+});
+
+export type PolicyReport = ObjectOf<typeof policyReports>;
+export const policyReportType = resourceType(policyReports, 'v1alpha2');

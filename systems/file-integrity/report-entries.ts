@@ -1,0 +1,136 @@
+/**
+ * What a node has found, as a report: one entry for each changed file.
+ *
+ * @module
+ */
+import { hash } from 'node:crypto';
+
+import type { OwnerReference } from '../../shared/kube/object.ts';
+import { printable } from '../../shared/observe/printable.ts';
+import type { Report, ReportEntry } from '../../shared/reports/report-entry.ts';
+import type { ReportTarget } from '../../shared/reports/report-writer.ts';
+import type { ChangeAuthor, Finding } from './finding.ts';
+import type { NodeResult } from './node-result.ts';
+
+export const reportSource = 'rampart/file-integrity';
+const category = 'File integrity';
+/** Names of objects have no more characters than that. */
+const MAX_NAME = 253;
+
+export interface IntegrityReportOptions {
+  /** The FileIntegrity: the report goes with it. */
+  readonly owner?: OwnerReference;
+  /** Where the whole log is: `ConfigMap ns/aide-example-node-1-failed`. */
+  readonly completeAt?: string;
+}
+
+/** The report of a FileIntegrity on a node. */
+export function integrityReport(
+  result: NodeResult,
+  { owner, completeAt }: IntegrityReportOptions = {},
+): Report {
+  const { fileIntegrity, nodeName, omittedFindings } = result;
+  return {
+    ...integrityReportTarget(fileIntegrity, nodeName),
+    scope: { apiVersion: 'v1', kind: 'Node', name: nodeName },
+    entries: reportEntries(result),
+    ...(omittedFindings > 0 && { omitted: { fail: omittedFindings } }),
+    ...(completeAt !== undefined && { completeAt }),
+    ...(owner && { owner }),
+  };
+}
+
+/** Where it is: beside the FileIntegrity, called as its FileIntegrityNodeStatus. */
+export function integrityReportTarget(
+  { namespace, name }: NodeResult['fileIntegrity'],
+  nodeName: string,
+): ReportTarget {
+  const whole = `${name}-${nodeName}`;
+  if (whole.length <= MAX_NAME) return { namespace, name: whole };
+  return { namespace, name: `file-integrity-${hash('sha256', whole).slice(0, 40)}` };
+}
+
+/** The entries alone; at least one. */
+export function reportEntries(result: NodeResult): ReportEntry[] {
+  const { fileIntegrity, nodeName, atMs, outcome, findings } = result;
+  const common = { source: reportSource, policy: fileIntegrity.name, category, severity: 'high' } as const;
+  const whole = (kind: 'error' | 'pass' | 'fail', message: string): ReportEntry => ({
+    ...common,
+    rule: 'scan',
+    result: kind,
+    message,
+    timestampMs: atMs,
+    properties: { node: nodeName },
+  });
+  if (outcome.kind === 'errored') return [whole('error', printable(outcome.message))];
+  if (outcome.kind === 'succeeded') return [whole('pass', `No file of node ${nodeName} has changed.`)];
+  // No finding is told where all that differs is unknown, e.g. a log that could not be read: it failed nevertheless.
+  if (findings.length === 0) {
+    const { added, changed, removed } = outcome;
+    return [whole('fail', `${added} files were added, ${changed} changed, ${removed} removed.`)];
+  }
+  return findings.map((finding) => ({
+    ...common,
+    rule: `file-${finding.change}`,
+    result: 'fail',
+    message: describeFinding(finding, nodeName),
+    timestampMs: finding.seenMs,
+    properties: propertiesOf(finding, nodeName),
+  }));
+}
+
+const changes = { added: 'was added', removed: 'was removed', changed: 'has changed' } as const;
+
+function describeFinding({ path, change, attributes, author }: Finding, nodeName: string): string {
+  const what = attributes.length === 0 ? '' : ` (${attributes.join(', ')})`;
+  const who = author === undefined ? '' : `, by ${describeAuthor(author)}`;
+  return `${path} ${changes[change]}${what} on node ${nodeName}${who}.`;
+}
+
+/** `/usr/bin/vi /etc/passwd (pid 41, uid 0) in shop/web/main`. */
+export function describeAuthor({ binary, arguments: args, pid, uid, ...where }: ChangeAuthor): string {
+  const { relation, container, pod } = where;
+  const command = printable(args === '' ? binary : `${binary} ${args}`);
+  const inside =
+    pod !== undefined
+      ? ` in ${pod.namespace}/${pod.name}${container === undefined ? '' : `/${container.name}`}`
+      : relation === 'host'
+        ? ''
+        : ` in ${container === undefined ? 'an unknown container' : `container ${container.name || container.id}`}`;
+  return `${command} (pid ${pid}, uid ${uid})${inside}`;
+}
+
+function propertiesOf(finding: Finding, nodeName: string): Record<string, string> {
+  const { path, change, attributes, seenBy, author } = finding;
+  return {
+    node: nodeName,
+    path,
+    change,
+    ...(attributes.length > 0 && { attributes: attributes.join(',') }),
+    'seen-by': seenBy,
+    ...(author && authorProperties(author)),
+  };
+}
+
+function authorProperties({ pod, container, ...by }: ChangeAuthor): Record<string, string> {
+  const properties = {
+    'process-binary': by.binary,
+    'process-arguments': by.arguments,
+    'process-cwd': by.cwd,
+    'process-uid': String(by.uid),
+    'process-gid': String(by.gid),
+    'process-pid': String(by.pid),
+    'parent-pid': String(by.ppid),
+    'parent-binary': by.parentBinary,
+    'process-relation': by.relation,
+    'pod-namespace': pod?.namespace ?? '',
+    'pod-name': pod?.name ?? '',
+    'container-name': container?.name ?? '',
+    'container-id': container?.id ?? '',
+  };
+  return Object.fromEntries(
+    Object.entries(properties)
+      .filter(([, value]) => value !== '')
+      .map(([key, value]) => [key, printable(value)]),
+  );
+}
