@@ -9,9 +9,22 @@ import { crdManifest } from '../shared/kube/crd/manifest.ts';
 import type { Resource } from '../shared/kube/crd/resource.ts';
 import type { ResourceType } from '../shared/kube/object.ts';
 import { kiveData, kivePolicies } from '../systems/file-access/api.ts';
+import {
+  designFileIntegrities,
+  designNodeStatuses,
+  releasedFileIntegrities,
+  releasedNodeStatuses,
+} from '../systems/file-integrity/api.ts';
 
 /** Those of a new guard are added here; a test compares it with systems/. */
-export const guardResources: readonly Resource[] = [kivePolicies, kiveData];
+export const guardResources: readonly Resource[] = [
+  kivePolicies,
+  kiveData,
+  releasedFileIntegrities,
+  releasedNodeStatuses,
+  designFileIntegrities,
+  designNodeStatuses,
+];
 
 /** With any content: what a manifest of ours is like, its own type says. */
 const crdType: ResourceType = customResourceDefinitions;

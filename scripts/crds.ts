@@ -24,9 +24,13 @@ export async function expectedManifests(top: string): Promise<Map<string, string
   const manifests = new Map<string, string>();
   for (const source of globSync('systems/*/api.ts', { cwd: top }).toSorted()) {
     const module = (await import(pathToFileURL(join(top, source)).href)) as Readonly<Record<string, unknown>>;
-    for (const resource of Object.values(module).filter(isResource)) {
-      const path = join(dirname(source), 'crd', `${resource.plural}.yaml`);
-      if (manifests.has(path)) throw new Error(`${source} has two resources called ${resource.plural}`);
+    const resources = Object.values(module).filter(isResource);
+    for (const resource of resources) {
+      const { plural, group } = resource;
+      // The group is in the name only where it has to be: two groups may have the same resource.
+      const isAlone = resources.filter((other) => other.plural === plural).length === 1;
+      const path = join(dirname(source), 'crd', `${isAlone ? plural : `${plural}.${group}`}.yaml`);
+      if (manifests.has(path)) throw new Error(`${source} has two resources called ${plural}.${group}`);
       manifests.set(path, crdYaml(resource, source));
     }
   }

@@ -1,0 +1,127 @@
+/**
+ * Findings as JSON, read field by field: what comes from another process is not trusted to be of its type.
+ *
+ * @module
+ */
+import type { RampartError } from '../../shared/observe/errors.ts';
+import type { ChangeAuthor, Finding } from './finding.ts';
+
+const MAX_TIME_MS = Date.UTC(9999, 11, 31, 23, 59, 59);
+
+/** An object of JSON. Each read asks for a type; without a default the field has to be there. */
+export class Fields {
+  readonly #value: Readonly<Record<string, unknown>>;
+  readonly #place: string;
+  readonly #refuse: (why: string) => RampartError;
+
+  /** @throws what `refuse` makes, here and in all reads: the value is of another type */
+  constructor(value: unknown, place: string, refuse: (why: string) => RampartError) {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+      throw refuse(`${place === '' ? 'it' : place} is no object`);
+    }
+    this.#value = value as Readonly<Record<string, unknown>>;
+    this.#place = place;
+    this.#refuse = refuse;
+  }
+
+  static parse(json: string, place: string, refuse: (why: string) => RampartError): Fields {
+    let value: unknown;
+    try {
+      value = JSON.parse(json);
+    } catch {
+      throw refuse(`${place} is no JSON`);
+    }
+    return new Fields(value, place, refuse);
+  }
+
+  text(name: string, otherwise?: string): string {
+    const value = this.#get(name, otherwise);
+    return typeof value === 'string' ? value : this.#wrong(name, 'no text');
+  }
+
+  /** A whole number of at least 0 that JavaScript knows exactly. */
+  count(name: string, otherwise?: number): number {
+    const value = this.#get(name, otherwise);
+    return Number.isSafeInteger(value) && (value as number) >= 0
+      ? (value as number)
+      : this.#wrong(name, 'no whole number');
+  }
+
+  /** ms since 1970, until the year 9999: the API has no later times. */
+  time(name: string): number {
+    const ms = this.count(name);
+    return ms <= MAX_TIME_MS ? ms : this.#wrong(name, 'no time');
+  }
+
+  flag(name: string): boolean {
+    const value = this.#get(name, false);
+    return typeof value === 'boolean' ? value : this.#wrong(name, 'neither true nor false');
+  }
+
+  oneOf<Value extends string>(name: string, values: readonly Value[], otherwise?: NoInfer<Value>): Value {
+    const value = this.#get(name, otherwise);
+    return values.find((one) => one === value) ?? this.#wrong(name, `none of ${values.join(', ')}`);
+  }
+
+  texts(name: string, otherwise?: readonly string[]): string[] {
+    const value = this.#get(name, otherwise);
+    return Array.isArray(value) && value.every((one) => typeof one === 'string')
+      ? value
+      : this.#wrong(name, 'no list of texts');
+  }
+
+  object(name: string, otherwise?: object): Fields {
+    return new Fields(this.#get(name, otherwise), this.#at(name), this.#refuse);
+  }
+
+  has(name: string): boolean {
+    return Object.hasOwn(this.#value, name);
+  }
+
+  #get(name: string, otherwise: unknown): unknown {
+    return this.has(name) ? this.#value[name] : otherwise;
+  }
+
+  #wrong(name: string, how: string): never {
+    throw this.#refuse(`${this.#at(name)} is ${this.has(name) ? how : 'missing'}`);
+  }
+
+  #at(name: string): string {
+    return this.#place === '' ? name : `${this.#place}.${name}`;
+  }
+}
+
+export function decodeFinding(fields: Fields): Finding {
+  return {
+    path: fields.text('path'),
+    change: fields.oneOf('change', ['added', 'removed', 'changed']),
+    attributes: fields.texts('attributes'),
+    seenMs: fields.time('seenMs'),
+    seenBy: fields.oneOf('seenBy', ['event', 'scan']),
+    ...(fields.has('author') && { author: decodeAuthor(fields.object('author')) }),
+  };
+}
+
+function decodeAuthor(fields: Fields): ChangeAuthor {
+  return {
+    binary: fields.text('binary'),
+    arguments: fields.text('arguments'),
+    cwd: fields.text('cwd'),
+    uid: fields.count('uid'),
+    gid: fields.count('gid'),
+    pid: fields.count('pid'),
+    ppid: fields.count('ppid'),
+    parentBinary: fields.text('parentBinary'),
+    relation: fields.oneOf('relation', ['host', 'container', 'unknown']),
+    ...(fields.has('container') && { container: idAndName(fields.object('container')) }),
+    ...(fields.has('pod') && { pod: namespaceAndName(fields.object('pod')) }),
+  };
+}
+
+function idAndName(fields: Fields): { readonly id: string; readonly name: string } {
+  return { id: fields.text('id'), name: fields.text('name') };
+}
+
+function namespaceAndName(fields: Fields): { readonly namespace: string; readonly name: string } {
+  return { namespace: fields.text('namespace'), name: fields.text('name') };
+}

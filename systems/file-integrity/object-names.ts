@@ -1,0 +1,50 @@
+/**
+ * What the objects of a FileIntegrity are called. Names are those of the File Integrity Operator; where one is too long for its
+ * place, a digest of it takes the place.
+ *
+ * @module
+ */
+import { createHash } from 'node:crypto';
+
+/** FIO shortens from 64 characters on. */
+const SHORT = 64;
+const MAX_LABEL = 63;
+const MAX_NAME = 253;
+
+/** The ConfigMap in which an agent hands over a result: `aide-<fi>-<node>`. */
+export function temporaryName(fileIntegrity: string, nodeName: string): string {
+  const name = `aide-${fileIntegrity}-${nodeName}`;
+  return name.length < SHORT ? name : `aide-${sha1(name)}`;
+}
+
+/** The ConfigMap that keeps the log of the latest failed result. */
+export function keptName(fileIntegrity: string, nodeName: string): string {
+  return `${temporaryName(fileIntegrity, nodeName)}-failed`;
+}
+
+/** The FileIntegrityNodeStatus of a node: `<fi>-<node>`. */
+export function nodeStatusName(fileIntegrity: string, nodeName: string): string {
+  const name = `${fileIntegrity}-${nodeName}`;
+  return name.length <= MAX_NAME ? name : `node-${sha1(name)}`;
+}
+
+/** The ConfigMap with the configuration that agents use, under the key `aide.conf`. */
+export function activeConfigName(fileIntegrity: string): string {
+  return fileIntegrity;
+}
+
+/**
+ * The name of an object as the value of a label, which has at most 63 characters: the name itself, or its beginning and a
+ * digest.
+ */
+export function labelValue(name: string): string {
+  if (name.length <= MAX_LABEL) return name;
+  const digest = sha1(name);
+  // Ends in a digit or letter, and begins as the name does, which is one too.
+  return `${name.slice(0, MAX_LABEL - digest.length - 1)}-${digest}`;
+}
+
+/** Only to make names shorter, as FIO does. */
+function sha1(text: string): string {
+  return createHash('sha1').update(text).digest('hex');
+}
