@@ -8,6 +8,7 @@ import { customResourceDefinitions, established } from '../shared/kube/crd/estab
 import { crdManifest } from '../shared/kube/crd/manifest.ts';
 import type { Resource } from '../shared/kube/crd/resource.ts';
 import type { ResourceType } from '../shared/kube/object.ts';
+import { policyReports } from '../shared/reports/policy-reports.ts';
 import { kiveData, kivePolicies } from '../systems/file-access/api.ts';
 import {
   designFileIntegrities,
@@ -30,21 +31,28 @@ export const guardResources: readonly Resource[] = [
 const crdType: ResourceType = customResourceDefinitions;
 const ESTABLISH_MS = 30_000;
 
+/** What guards write that is defined by others: installed only where the API is our own. */
+const installed: readonly Resource[] = [...guardResources, policyReports];
+
 /** As they are called in the API: `kivepolicies.kivebpf.san7o.github.io`. */
-export function guardResourceNames(): ReadonlySet<string> {
-  return new Set(guardResources.map(({ plural, group }) => `${plural}.${group}`));
+export function installedResourceNames(): ReadonlySet<string> {
+  return namesOf(installed);
+}
+
+export function namesOf(resources: readonly Resource[]): ReadonlySet<string> {
+  return new Set(resources.map(({ plural, group }) => `${plural}.${group}`));
 }
 
 /** Applies the CustomResourceDefinitions; resolves when all are served. */
 export async function installResources(client: KubeClient, signal: AbortSignal): Promise<void> {
-  for (const resource of guardResources) {
+  for (const resource of installed) {
     await client.apply(crdType, crdManifest(resource), {
       fieldManager: 'rampart',
       force: true,
       signal,
     });
   }
-  for (const name of guardResourceNames()) {
+  for (const name of installedResourceNames()) {
     await established(client, name, { timeoutMs: ESTABLISH_MS, signal });
   }
 }

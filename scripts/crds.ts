@@ -9,7 +9,7 @@
  *
  * @module
  */
-import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
@@ -18,6 +18,8 @@ import { isResource } from '../shared/kube/crd/resource.ts';
 
 /** Where nothing else is to be. */
 const written = ['systems/*/crd/*.yaml', 'deploy/crd/*.yaml'];
+/** No guard's, and in a cluster perhaps of others: its manifest is in a kustomization of its own. */
+const reports = { source: 'shared/reports/policy-reports.ts', directory: 'deploy/policy-reports' };
 
 /** What the schemas under `top` say: the text of each manifest, by its path from there. */
 export async function expectedManifests(top: string): Promise<Map<string, string>> {
@@ -44,6 +46,13 @@ async function expectedFiles(top: string): Promise<Map<string, string>> {
     const copy = join('deploy/crd', basename(path));
     if (files.has(copy)) throw new Error(`two guards have resources called ${basename(path, '.yaml')}`);
     files.set(copy, text);
+  }
+  // The trees of tests have none.
+  if (existsSync(join(top, reports.source))) {
+    const module: object = await import(pathToFileURL(join(top, reports.source)).href);
+    for (const resource of Object.values(module).filter(isResource)) {
+      files.set(join(reports.directory, `${resource.plural}.yaml`), crdYaml(resource, reports.source));
+    }
   }
   return files;
 }

@@ -36,7 +36,7 @@ import { listenAddress } from '../apiserver/listen-address.ts';
 import { clusterAccess } from '../cluster.ts';
 import { runClusterGuards } from '../operator/guards.ts';
 import { observe, runParts, say, stopSignal } from '../process.ts';
-import { guardResourceNames, installResources } from '../resources.ts';
+import { installedResourceNames, installResources } from '../resources.ts';
 import type { StandaloneOptions } from './command.ts';
 import { containerLogs } from './container-logs.ts';
 import { MachinePods } from './machine-pods.ts';
@@ -118,7 +118,7 @@ async function run(options: StandaloneOptions, stop: AbortController): Promise<v
     'the following of manifests':
       roots.length === 0
         ? aborted(signal)
-        : followManifests({ client, roots, reserved: guardResourceNames(), say, signal }),
+        : followManifests({ client, roots, reserved: installedResourceNames(), say, signal }),
     'what the cluster needs': runClusterGuards({
       client,
       signal,

@@ -5,7 +5,7 @@ import { policyReportType } from '../../shared/reports/policy-reports.ts';
 import { reportObject } from '../../shared/reports/report-object.ts';
 import type { ChangeAuthor, Finding } from './finding.ts';
 import type { NodeOutcome, NodeResult } from './node-result.ts';
-import { describeAuthor, integrityReport, integrityReportTarget, reportEntries } from './report-entries.ts';
+import { describeAuthor, integrityReport, reportEntries } from './report-entries.ts';
 
 const author: ChangeAuthor = {
   binary: '/usr/bin/vi',
@@ -143,12 +143,5 @@ suite('findings as entries of reports', () => {
       ['ns', 'example-n1', [owner]],
     );
     assert.deepEqual(scope, { apiVersion: 'v1', kind: 'Node', name: 'n1' });
-  });
-
-  test('names that are too long are still names, and different ones', () => {
-    const nodes = ['a', 'b'].map((last) => `${'n'.repeat(252)}${last}`);
-    const names = nodes.map((node) => integrityReportTarget({ namespace: 'ns', name: 'example' }, node).name);
-    assert.equal(new Set(names).size, 2);
-    for (const name of names) assert.match(name, /^file-integrity-[0-9a-f]{40}$/);
   });
 });

@@ -3,19 +3,16 @@
  *
  * @module
  */
-import { hash } from 'node:crypto';
-
 import type { OwnerReference } from '../../shared/kube/object.ts';
 import { printable } from '../../shared/observe/printable.ts';
 import type { Report, ReportEntry } from '../../shared/reports/report-entry.ts';
 import type { ReportTarget } from '../../shared/reports/report-writer.ts';
 import type { ChangeAuthor, Finding } from './finding.ts';
 import type { NodeResult } from './node-result.ts';
+import { nodeStatusName } from './object-names.ts';
 
 export const reportSource = 'rampart/file-integrity';
 const category = 'File integrity';
-/** Names of objects have no more characters than that. */
-const MAX_NAME = 253;
 
 export interface IntegrityReportOptions {
   /** The FileIntegrity: the report goes with it. */
@@ -45,9 +42,7 @@ export function integrityReportTarget(
   { namespace, name }: NodeResult['fileIntegrity'],
   nodeName: string,
 ): ReportTarget {
-  const whole = `${name}-${nodeName}`;
-  if (whole.length <= MAX_NAME) return { namespace, name: whole };
-  return { namespace, name: `file-integrity-${hash('sha256', whole).slice(0, 40)}` };
+  return { namespace, name: nodeStatusName(name, nodeName) };
 }
 
 /** The entries alone; at least one. */
