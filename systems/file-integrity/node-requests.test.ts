@@ -1,0 +1,19 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { requestAnnotation, requestsOf } from './node-requests.ts';
+
+test('requests are read as they were written; what is none is passed over', () => {
+  const reinit = { kind: 're-init', id: 'a1', by: 'annotation' } as const;
+  const accept = { kind: 'accept', id: 'b2', path: '/etc/*', author: 'me', reason: 'an update' } as const;
+  const annotations = {
+    ...requestAnnotation(accept),
+    ...requestAnnotation(reinit),
+    'file-integrity.openshift.io/holdoff': '',
+    'file-integrity.openshift.io/request-c3': 'no JSON',
+    'file-integrity.openshift.io/request-d4': '{"kind":"explode","id":"d4"}',
+    'file-integrity.openshift.io/request-e5': '{"kind":"re-init","id":"other","by":""}',
+  };
+  assert.deepEqual(requestsOf(annotations), [reinit, accept]);
+  assert.deepEqual(requestsOf(undefined), []);
+});
