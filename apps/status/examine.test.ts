@@ -26,6 +26,7 @@ suite('what is guarded', () => {
       time: '2026-11-21T12:00:00.000Z',
       namespace: null,
       guarded: true,
+      fileIntegrities: [],
       operator: {
         state: 'held',
         holder: 'operator-1_0e8e63a6-51a7-4b04-9f1c-3c0a4f7d9a10',

@@ -11,6 +11,7 @@ import { statusOf } from '../../systems/file-access/policy-status.ts';
 import type { PolicyNodeStatus } from '../../systems/file-access/policy-status-schema.ts';
 import { describeProblem, validatePolicy } from '../../systems/file-access/validation.ts';
 import { holder, holderName, kernelsOf, nodeReports } from './nodes.ts';
+import { integrityReports } from './integrity.ts';
 import type { HolderReport, PolicyProblemReport, PolicyReport, StatusReport } from './report.ts';
 import type { Snapshot } from './snapshot.ts';
 
@@ -39,13 +40,15 @@ export function examine(snapshot: Snapshot): StatusReport {
     ...policies.flatMap(({ nodes }) => nodes.map(({ name }) => name)),
     ...[...matching.values()].flatMap((nodes) => [...nodes.keys()]),
   ];
+  const fileIntegrities = integrityReports(snapshot);
   return {
     schema: 'rampart.dev/status/v1',
     server: snapshot.server,
     time: new Date(snapshot.timeMs).toISOString(),
     namespace: snapshot.namespace ?? null,
-    guarded: policies.every(({ guarded }) => guarded),
+    guarded: [...policies, ...(fileIntegrities ?? [])].every(({ guarded }) => guarded),
     policies,
+    fileIntegrities,
     nodes: nodeReports(snapshot, nodeNames, kernels),
     operator: holder(snapshot, clusterLease),
     kiveData: {

@@ -3,8 +3,9 @@ import { suite, test } from 'node:test';
 
 import { displayWidth } from '../../shared/observe/table.ts';
 import { policyOf, trapOn } from '../../systems/file-access/policy.fixture.ts';
+import { agoText } from './ago.ts';
 import { examine } from './examine.ts';
-import { agoText, renderStatus } from './render.ts';
+import { renderStatus } from './render.ts';
 import { leaseOf, nodePart, podOn, secrets, well, withStatus } from './snapshot.fixture.ts';
 
 const broken = {

@@ -5,7 +5,9 @@
  */
 import { printable } from '../../shared/observe/printable.ts';
 import { type Cell, indentText, paint, renderTable, type Row, wrapText } from '../../shared/observe/table.ts';
+import { agoText } from './ago.ts';
 import { holderName } from './nodes.ts';
+import { integrityHeadline, integrityTable } from './render-integrity.ts';
 import type { HolderReport, NodeReport, PolicyProblemReport, PolicyReport, StatusReport } from './report.ts';
 
 export interface RenderOptions {
@@ -24,6 +26,7 @@ export function renderStatus(report: StatusReport, options: RenderOptions): stri
   return `${[
     headline(report, options),
     policyTable(report, nowMs, options),
+    integrityTable(report.fileIntegrities ?? [], nowMs, options),
     nodeTable(report, options),
     foot(report, options),
   ]
@@ -32,9 +35,11 @@ export function renderStatus(report: StatusReport, options: RenderOptions): stri
 }
 
 function headline(
-  { policies, guarded, server, namespace }: StatusReport,
+  { policies, fileIntegrities, server, namespace }: StatusReport,
   { widthColumns, colour }: RenderOptions,
 ): string {
+  const integrity = integrityHeadline(fileIntegrities ?? [], colour);
+  if (policies.length === 0 && integrity !== '') return `${integrity}\n${paint('dim', server, colour)}`;
   const failing = policies.filter((policy) => !policy.guarded).length;
   const all = policies.length;
   const where = namespace === null ? '' : ` in namespace ${namespace}`;
@@ -43,11 +48,13 @@ function headline(
     text = `${failing} of ${all} ${all === 1 ? 'policy' : 'policies'}${where} ${failing === 1 ? 'does' : 'do'} not guard all that is asked for.`;
   } else if (all === 1) text = `The policy${where} guards all that it asks for.`;
   else if (all > 1) text = `All ${all} policies${where} guard what they ask for.`;
-  const line = paint(all === 0 ? 'yellow' : guarded ? 'green' : 'red', text, colour);
+  const line = paint(all === 0 ? 'yellow' : failing === 0 ? 'green' : 'red', text, colour);
   // On a line of its own where both do not fit.
-  return text.length + 2 + server.length <= widthColumns
-    ? `${line}  ${paint('dim', server, colour)}`
-    : `${line}\n${paint('dim', server, colour)}`;
+  const first =
+    text.length + 2 + server.length <= widthColumns
+      ? `${line}  ${paint('dim', server, colour)}`
+      : `${line}\n${paint('dim', server, colour)}`;
+  return integrity === '' ? first : `${first}\n${integrity}`;
 }
 
 function policyTable({ policies }: StatusReport, nowMs: number, options: RenderOptions): string {
@@ -191,14 +198,4 @@ function operatorText(report: HolderReport): string {
     case 'unknown':
       return 'not known';
   }
-}
-
-/** `3 s ago`, `5 min ago`, `2 h ago`, `4 d ago`. */
-export function agoText(ms: number): string {
-  const seconds = Math.max(0, Math.round(ms / 1000));
-  if (seconds < 120) return `${seconds} s ago`;
-  const minutes = Math.floor(seconds / 60);
-  if (minutes < 120) return `${minutes} min ago`;
-  const hours = Math.floor(minutes / 60);
-  return hours < 48 ? `${hours} h ago` : `${Math.floor(hours / 24)} d ago`;
 }

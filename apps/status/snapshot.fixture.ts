@@ -65,6 +65,7 @@ export const well: Snapshot = {
   timeMs: nowMs,
   namespace: undefined,
   policies: [secrets],
+  integrities: [],
   data: ['n1', 'n2'].map((nodeName) => ({
     policy: 'kivebpf-system/secrets',
     nodeName,

@@ -51,10 +51,11 @@ test('policies are enough: what else may not be read is told, each once', async 
   );
   assert.equal(snapshot.policies.length, 1);
   assert.deepEqual(
-    [snapshot.data, snapshot.leases, snapshot.nodes, snapshot.agentPods, snapshot.pods],
-    Array.from({ length: 5 }, () => undefined),
+    [snapshot.integrities, snapshot.data, snapshot.leases, snapshot.nodes, snapshot.agentPods, snapshot.pods],
+    Array.from({ length: 6 }, () => undefined),
   );
   assert.deepEqual(snapshot.notRead.map(({ resource }) => resource).toSorted(), [
+    'fileintegrities',
     'kivedata in kivebpf-system',
     'leases in kivebpf-system',
     'nodes',

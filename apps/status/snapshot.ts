@@ -16,6 +16,7 @@ import {
 import { containerIdOf, type Node, nodeType, policyKeyOf } from '../../systems/file-access/caches.ts';
 import { kernelOf, kiveDataNamespace, nodeOf } from '../../systems/file-access/kive-data.ts';
 import type { PodView } from '../../systems/file-access/matching.ts';
+import { type IntegrityView, readIntegrities } from './integrity-snapshot.ts';
 
 /** As deploy/agent.yaml labels them. */
 const agentSelector = 'app.kubernetes.io/name=rampart-agent';
@@ -44,9 +45,10 @@ export interface LeaseView {
 export interface Snapshot {
   readonly server: string;
   readonly timeMs: number;
-  /** Whose policies these are; `undefined`: all. */
+  /** Whose policies and FileIntegrities these are; `undefined`: all. */
   readonly namespace: string | undefined;
   readonly policies: readonly KivePolicy[];
+  readonly integrities: readonly IntegrityView[] | undefined;
   readonly data: readonly DataView[] | undefined;
   readonly leases: readonly LeaseView[] | undefined;
   readonly nodes: readonly { readonly name: string; readonly kernel: string | undefined }[] | undefined;
@@ -141,7 +143,8 @@ export async function takeSnapshot({
   };
   await list(kivePolicyType, { namespace }, (policy) => policies.push(policy));
   const inSystem = { namespace: kiveDataNamespace };
-  const [data, leaseViews, nodes, agentPods, pods] = await Promise.all([
+  const [integrities, data, leaseViews, nodes, agentPods, pods] = await Promise.all([
+    orForbidden('fileintegrities', () => readIntegrities({ client, namespace, signal })),
     orForbidden(`kivedata in ${kiveDataNamespace}`, async () => {
       const found: DataView[] = [];
       await list(kiveDataType, inSystem, (object) => found.push(dataView(object)));
@@ -173,6 +176,7 @@ export async function takeSnapshot({
     timeMs: Date.now(),
     namespace,
     policies,
+    integrities,
     data,
     leases: leaseViews,
     nodes,

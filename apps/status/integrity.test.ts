@@ -1,0 +1,200 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import type { FileIntegrity, FileIntegrityNodeStatus } from '../../systems/file-integrity/api.ts';
+import { examine } from './examine.ts';
+import type { IntegrityNodeView, IntegrityView } from './integrity-snapshot.ts';
+import { renderStatus } from './render.ts';
+import type { StatusReport } from './report.ts';
+import { well } from './snapshot.fixture.ts';
+
+type Status = FileIntegrity['status'];
+
+function view(
+  name: string,
+  nodes: readonly IntegrityNodeView[] = [],
+  status: Status = { phase: 'Active' },
+): IntegrityView {
+  const metadata = { namespace: 'openshift-file-integrity', name };
+  const integrity = { metadata, spec: { config: {} }, status } as unknown as FileIntegrity;
+  return { group: 'fileintegrity.openshift.io', integrity, nodes };
+}
+
+const sensor = {
+  events: 'sensor',
+  reason: '',
+  watchedDirectories: 900,
+  unwatchedDirectories: 0,
+  lostEvents: 0,
+} as const;
+const inotify = { ...sensor, events: 'inotify', reason: 'this kernel refuses the sensor.' } as const;
+
+function node(
+  nodeName: string,
+  condition: 'Succeeded' | 'Failed' | 'Errored' | undefined,
+  more: Partial<FileIntegrityNodeStatus['lastResult'] & object> = {},
+  detection: IntegrityNodeView['detection'] = sensor,
+): IntegrityNodeView {
+  const lastProbeTime = '2026-11-21T11:55:00Z';
+  return {
+    nodeName,
+    lastResult: condition && { condition, lastProbeTime, ...more },
+    detection,
+    findings: [],
+    findingCount: 0,
+  };
+}
+
+const changed: IntegrityNodeView = {
+  ...node('n2', 'Failed', { filesChanged: 4, filesRemoved: 1 }, inotify),
+  findings: [
+    {
+      path: '/etc/passwd',
+      change: 'changed',
+      attributes: ['size', 'sha256'],
+      seen: '2026-11-21T11:59:50Z',
+      seenBy: 'event',
+      author: {
+        binary: '/usr/bin/vi',
+        arguments: '/etc/passwd',
+        cwd: '/',
+        uid: 0,
+        gid: 0,
+        pid: 41,
+        ppid: 1,
+        parentBinary: '',
+        relation: 'host',
+      },
+    },
+  ],
+  findingCount: 5,
+};
+
+function reportOf(...integrities: readonly IntegrityView[]): StatusReport {
+  return examine({ ...well, policies: [], integrities });
+}
+
+suite('file integrity in the status', () => {
+  test('nothing has changed; a changed file is no fault of the guard', () => {
+    const intact = reportOf(view('example', [node('n1', 'Succeeded')]));
+    assert.deepEqual([intact.guarded, intact.fileIntegrities?.[0]?.intact], [true, true]);
+    const report = reportOf(view('example', [changed, node('n1', 'Succeeded')]));
+    assert.deepEqual([report.guarded, report.fileIntegrities?.[0]?.intact], [true, false]);
+    assert.deepEqual(report.fileIntegrities?.[0]?.nodes[1], {
+      name: 'n2',
+      condition: 'Failed',
+      lastProbeTime: '2026-11-21T11:55:00Z',
+      filesAdded: 0,
+      filesChanged: 4,
+      filesRemoved: 1,
+      findingCount: 5,
+      findings: [
+        {
+          path: '/etc/passwd',
+          change: 'changed',
+          attributes: ['size', 'sha256'],
+          seen: '2026-11-21T11:59:50Z',
+          seenBy: 'event',
+          author: '/usr/bin/vi /etc/passwd (pid 41, uid 0)',
+        },
+      ],
+      detection: inotify,
+    });
+  });
+
+  for (const [what, one, problems] of [
+    ['the operator is away', view('a', [], {}), ['The operator has not looked at it yet.']],
+    ['nothing runs', view('a', [], { phase: 'Pending' }), ['Nothing runs yet.']],
+    [
+      'the configuration has an error',
+      view('a', [], {
+        phase: 'Error',
+        conditions: [
+          { type: 'Ready', status: 'False', reason: 'BadConf', message: 'line 3', lastTransitionTime: '' },
+        ],
+      }),
+      ['line 3'],
+    ],
+    [
+      'a node has an error',
+      view('a', [node('n1', 'Errored', { errorMessage: 'the baseline is damaged' })], {
+        phase: 'Error',
+        nodeStatus: [{ nodeName: 'n1', condition: 'Errored', lastProbeTime: '' }],
+      }),
+      ['n1 the baseline is damaged'],
+    ],
+  ] as const) {
+    test(`not looked after: ${what}`, () => {
+      const { guarded, fileIntegrities } = reportOf(one);
+      assert.equal(guarded, false);
+      const [report] = fileIntegrities ?? [];
+      assert.deepEqual(
+        report?.problems.map(({ node: of, message }) => (of === undefined ? message : `${of} ${message}`)),
+        problems,
+      );
+      assert.equal(report?.intact, null);
+    });
+  }
+
+  test('what may not be read is not known, and no reason to say no', () => {
+    const report = examine({ ...well, integrities: undefined });
+    assert.deepEqual([report.fileIntegrities, report.guarded], [null, true]);
+  });
+
+  test('for people', () => {
+    const error = view('broken', [], {
+      phase: 'Error',
+      conditions: [
+        {
+          type: 'Ready',
+          status: 'False',
+          reason: 'BadConf',
+          message: 'line 3\u001b',
+          lastTransitionTime: '',
+        },
+      ],
+    });
+    const text = renderStatus(reportOf(view('example', [changed, node('n1', 'Succeeded')]), error), {
+      widthColumns: 80,
+      colour: false,
+    });
+    assert.equal(
+      text.slice(0, text.indexOf('\n\nNODE')),
+      `\
+Files have changed on 1 of 2 nodes. 1 of 2 FileIntegrities is not looked after as asked for.
+https://10.0.0.1:6443
+
+FILE INTEGRITY                    PHASE   NODE  RESULT     CHECKED    CHANGES               AT ONCE
+openshift-file-integrity/broken   Error   -
+    line 3\\x1b
+openshift-file-integrity/example  Active  n1    Succeeded  5 min ago  -                     with who
+openshift-file-integrity/example  Active  n2    Failed     5 min ago  4 changed, 1 removed  without who
+    /etc/passwd changed (size, sha256) 10 s ago by /usr/bin/vi /etc/passwd (pid
+    41, uid 0)
+    and 4 more
+    node n2: Who changes files is not known: this kernel refuses the sensor.`,
+    );
+  });
+
+  test('of many nodes those that something is the matter with', () => {
+    const nodes = Array.from({ length: 30 }, (_, index) =>
+      node(`n${index}`, index === 7 ? 'Failed' : 'Succeeded', {}, index % 2 === 0 ? inotify : sensor),
+    );
+    const text = renderStatus(reportOf(view('example', nodes)), { widthColumns: 80, colour: false });
+    assert.match(text, /^Files have changed on 1 of 30 nodes\.\n/);
+    assert.equal(text.split('\n').filter((line) => line.startsWith('openshift-')).length, 1);
+    assert.match(text, /nodes n0, n10, n12 and 12 more: Who changes files is not known/);
+    assert.match(text, /29 more nodes: nothing has changed there/);
+    const all = renderStatus(
+      reportOf(
+        view(
+          'example',
+          nodes.map((one) => ({ ...one, ...node(one.nodeName, 'Succeeded') })),
+        ),
+      ),
+      { widthColumns: 80, colour: false },
+    );
+    assert.match(all, /^No file has changed on 30 nodes\.\n/);
+    assert.match(all, /Active {2}30 nodes$/m);
+  });
+});

@@ -1,0 +1,121 @@
+/**
+ * From what the API has of file integrity to what is known of which node. No I/O, no clock.
+ *
+ * @module
+ */
+import { isDeleting } from '../../shared/kube/finalizers.ts';
+import type { FileIntegrityStatus, ReportedFinding } from '../../systems/file-integrity/api.ts';
+import { describeAuthor } from '../../systems/file-integrity/report-entries.ts';
+import type { IntegrityNodeView, IntegrityView } from './integrity-snapshot.ts';
+import type { IntegrityFindingReport, IntegrityNodeReport, IntegrityReport } from './report.ts';
+
+type Problem = IntegrityReport['problems'][number];
+
+/** By namespace, name and group; `null` where they may not be read. */
+export function integrityReports({
+  integrities,
+}: {
+  readonly integrities: readonly IntegrityView[] | undefined;
+}): IntegrityReport[] | null {
+  if (integrities === undefined) return null;
+  return integrities
+    .map(integrityReport)
+    .toSorted(
+      (a, b) => compare(a.namespace, b.namespace) || compare(a.name, b.name) || compare(a.group, b.group),
+    );
+}
+
+function integrityReport({ group, integrity, nodes: views }: IntegrityView): IntegrityReport {
+  const { namespace = '', name = '' } = integrity.metadata;
+  const nodes = views.map(nodeReport).toSorted((a, b) => compare(a.name, b.name));
+  const deleting = isDeleting(integrity);
+  const problems = deleting ? [] : [...problemsOf(integrity), ...views.flatMap(nodeProblems)];
+  const isKnown = nodes.length > 0 && nodes.every(({ condition }) => isResult(condition));
+  return {
+    group,
+    namespace,
+    name,
+    guarded: problems.length === 0,
+    deleting,
+    phase: integrity.status?.phase ?? null,
+    intact: nodes.some(({ condition }) => condition === 'Failed') ? false : isKnown ? true : null,
+    problems,
+    nodes,
+  };
+}
+
+function problemsOf({ status }: IntegrityView['integrity']): Problem[] {
+  switch (status?.phase) {
+    case undefined:
+      return [{ message: 'The operator has not looked at it yet.' }];
+    case 'Pending':
+      return reasonsOf(status) ?? [{ message: 'Nothing runs yet.' }];
+    case 'Error': {
+      // Where it is one of the nodes, that says so itself.
+      const isOfNode = status.nodeStatus?.some(({ condition }) => condition === 'Errored') === true;
+      return (
+        reasonsOf(status) ??
+        (isOfNode ? [] : [{ message: 'It has an error; kubectl describe shows its events.' }])
+      );
+    }
+    case 'Initializing':
+    case 'Active':
+      return [];
+  }
+}
+
+function reasonsOf({ conditions = [] }: FileIntegrityStatus): Problem[] | undefined {
+  const reasons = conditions.filter(({ status }) => status === 'False');
+  return reasons.length === 0 ? undefined : reasons.map(({ message }) => ({ message }));
+}
+
+function nodeProblems({ nodeName: node, lastResult }: IntegrityNodeView): Problem[] {
+  if (lastResult?.condition !== 'Errored') return [];
+  return [{ node, message: lastResult.errorMessage ?? 'Nothing is known of its files.' }];
+}
+
+function isResult(condition: IntegrityNodeReport['condition']): boolean {
+  return condition === 'Succeeded' || condition === 'Failed';
+}
+
+function nodeReport({
+  nodeName,
+  lastResult,
+  detection,
+  findings,
+  findingCount,
+}: IntegrityNodeView): IntegrityNodeReport {
+  return {
+    name: nodeName,
+    condition: lastResult?.condition ?? null,
+    lastProbeTime: lastResult?.lastProbeTime ?? null,
+    filesAdded: lastResult?.filesAdded ?? 0,
+    filesChanged: lastResult?.filesChanged ?? 0,
+    filesRemoved: lastResult?.filesRemoved ?? 0,
+    findingCount,
+    findings: findings.map(findingReport),
+    detection: detection ?? null,
+  };
+}
+
+function findingReport({
+  path,
+  change,
+  attributes,
+  seen,
+  seenBy,
+  author,
+}: ReportedFinding): IntegrityFindingReport {
+  return {
+    path,
+    change,
+    attributes,
+    seen,
+    seenBy,
+    author: author === undefined ? null : describeAuthor(author),
+  };
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

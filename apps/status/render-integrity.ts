@@ -1,0 +1,203 @@
+/**
+ * File integrity in the report for people.
+ *
+ * @module
+ */
+import { printable } from '../../shared/observe/printable.ts';
+import { type Cell, indentText, paint, renderTable, type Row } from '../../shared/observe/table.ts';
+import { agoText } from './ago.ts';
+import type { RenderOptions } from './render.ts';
+import type { IntegrityFindingReport, IntegrityNodeReport, IntegrityReport } from './report.ts';
+
+const INDENT = 4;
+/** Of more nodes only those are shown that something is the matter with. */
+const MANY_NODES = 20;
+/** Nodes that a sentence names. */
+const NAMED_NODES = 3;
+
+/** One line over all; empty where there is no FileIntegrity. */
+export function integrityHeadline(reports: readonly IntegrityReport[], colour: boolean): string {
+  if (reports.length === 0) return '';
+  const failing = reports.filter(({ guarded }) => !guarded).length;
+  const nodes = new Map<string, boolean>();
+  for (const { nodes: of } of reports) {
+    for (const { name, condition } of of) nodes.set(name, nodes.get(name) === true || condition === 'Failed');
+  }
+  const changed = [...nodes.values()].filter((isChanged) => isChanged).length;
+  const sentences: string[] = [];
+  if (changed > 0) sentences.push(`Files have changed on ${changed} of ${count(nodes.size, 'node')}.`);
+  if (failing > 0) {
+    const are = failing === 1 ? 'is' : 'are';
+    sentences.push(`${failing} of ${many(reports.length)} ${are} not looked after as asked for.`);
+  }
+  if (sentences.length > 0) return paint('red', sentences.join(' '), colour);
+  const known = reports.every(({ intact }) => intact === true);
+  return known
+    ? paint('green', `No file has changed on ${count(nodes.size, 'node')}.`, colour)
+    : paint('yellow', 'Not all nodes have told yet whether files have changed.', colour);
+}
+
+function many(number: number): string {
+  return `${number} ${number === 1 ? 'FileIntegrity' : 'FileIntegrities'}`;
+}
+
+/** A row for each node; empty where there is no FileIntegrity. */
+export function integrityTable(
+  reports: readonly IntegrityReport[],
+  nowMs: number,
+  options: RenderOptions,
+): string {
+  if (reports.length === 0) return '';
+  const rows: Row[] = [];
+  const texts: string[][] = [];
+  for (const report of reports) {
+    const shown =
+      report.nodes.length <= MANY_NODES ? report.nodes : report.nodes.filter((node) => isDoubtful(node));
+    const name = `${report.namespace}/${report.name}`;
+    const hidden = report.nodes.length - shown.length;
+    if (shown.length === 0) rows.push({ cells: [name, phase(report), hidden > 0 ? `${hidden} nodes` : '-'] });
+    for (const node of shown) rows.push({ cells: nodeCells(name, report, node, nowMs) });
+    while (texts.length < rows.length) texts.push([]);
+    const lines = [
+      ...problemTexts(report),
+      ...detectionTexts(report),
+      ...(hidden > 0 && shown.length > 0 ? [`${hidden} more nodes: nothing has changed there`] : []),
+    ];
+    texts.at(-1)?.push(...lines);
+    shown.forEach((node, at) => {
+      const findings = findingTexts(node, nowMs);
+      // The lines of a node stand below it, those of the whole below the last.
+      texts[rows.length - shown.length + at]?.unshift(...findings);
+    });
+  }
+  const head = ['FILE INTEGRITY', 'PHASE', 'NODE', 'RESULT', 'CHECKED', 'CHANGES', 'AT ONCE'];
+  const [title = '', ...lines] = renderTable(rows, { head, ...options }).split('\n');
+  return [
+    title,
+    ...lines.flatMap((line, at) => [
+      line,
+      ...(texts[at] ?? []).map((text) => indentText(text, INDENT, options.widthColumns)),
+    ]),
+  ].join('\n');
+}
+
+function nodeCells(
+  name: string,
+  report: IntegrityReport,
+  node: IntegrityNodeReport,
+  nowMs: number,
+): readonly Cell[] {
+  return [
+    name,
+    phase(report),
+    node.name,
+    result(node),
+    node.lastProbeTime === null ? '-' : agoText(nowMs - Date.parse(node.lastProbeTime)),
+    changes(node),
+    atOnce(node),
+  ];
+}
+
+function phase({ phase: is, deleting }: IntegrityReport): Cell {
+  if (deleting) return 'deleting';
+  if (is === null) return { text: 'not seen', style: 'yellow' };
+  return is === 'Error' ? { text: is, style: 'red' } : is;
+}
+
+function result({ condition }: IntegrityNodeReport): Cell {
+  switch (condition) {
+    case null:
+      return { text: 'not yet', style: 'yellow' };
+    case 'Succeeded':
+      return { text: condition, style: 'green' };
+    case 'Failed':
+    case 'Errored':
+      return { text: condition, style: 'red' };
+  }
+}
+
+function changes({ filesAdded, filesChanged, filesRemoved }: IntegrityNodeReport): string {
+  const parts = [
+    [filesAdded, 'added'],
+    [filesChanged, 'changed'],
+    [filesRemoved, 'removed'],
+  ] as const;
+  return (
+    parts
+      .filter(([number]) => number > 0)
+      .map(([number, what]) => `${number} ${what}`)
+      .join(', ') || '-'
+  );
+}
+
+function atOnce({ detection }: IntegrityNodeReport): string {
+  switch (detection?.events) {
+    case 'sensor':
+      return 'with who';
+    case 'inotify':
+      return 'without who';
+    case 'none':
+      return 'no';
+    case undefined:
+      return '-';
+  }
+}
+
+function problemTexts({ problems }: IntegrityReport): string[] {
+  return problems.map(({ node, message }) =>
+    printable(`${node === undefined ? '' : `node ${node}: `}${message}`),
+  );
+}
+
+/** Why changes are not known at once, or not who made them: each reason once. */
+function detectionTexts({ nodes }: IntegrityReport): string[] {
+  const byReason = new Map<string, string[]>();
+  for (const { name, detection } of nodes) {
+    if (detection === null) continue;
+    const { events, reason, unwatchedDirectories, lostEvents } = detection;
+    const told: string[] = [];
+    if (events === 'inotify') told.push(`Who changes files is not known: ${reason}`);
+    if (events === 'none') told.push(`Changes are known by scans only: ${reason}`);
+    if (events !== 'none' && unwatchedDirectories > 0) {
+      told.push(
+        `Of ${count(unwatchedDirectories, 'directory', 'directories')} changes are known by scans only${events === 'sensor' && reason !== '' ? `: ${reason}` : '.'}`,
+      );
+    }
+    if (lostEvents > 0) {
+      told.push('Events were lost; a full scan followed.');
+    }
+    for (const text of told) byReason.set(text, [...(byReason.get(text) ?? []), name]);
+  }
+  return [...byReason].map(([text, names]) => printable(`${nodeNames(names)}: ${text}`));
+}
+
+function nodeNames(names: readonly string[]): string {
+  const more = names.length - NAMED_NODES;
+  const named = names.slice(0, NAMED_NODES).join(', ');
+  if (more > 0) return `nodes ${named} and ${more} more`;
+  return `${names.length === 1 ? 'node' : 'nodes'} ${named}`;
+}
+
+function findingTexts({ findings, findingCount }: IntegrityNodeReport, nowMs: number): string[] {
+  const texts = findings.map((finding) => findingText(finding, nowMs));
+  const more = findingCount - findings.length;
+  return more > 0 ? [...texts, `and ${more} more`] : texts;
+}
+
+function findingText(
+  { path, change, attributes, seen, author }: IntegrityFindingReport,
+  nowMs: number,
+): string {
+  const what = attributes.length === 0 ? '' : ` (${attributes.join(', ')})`;
+  const who = author === null ? '' : ` by ${author}`;
+  // A path and what describes an author are printable already.
+  return `${path} ${change}${what} ${agoText(nowMs - Date.parse(seen))}${who}`;
+}
+
+function isDoubtful({ condition }: IntegrityNodeReport): boolean {
+  return condition !== 'Succeeded';
+}
+
+function count(number: number, one: string, several = `${one}s`): string {
+  return `${number} ${number === 1 ? one : several}`;
+}
