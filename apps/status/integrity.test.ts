@@ -16,7 +16,8 @@ function view(
   status: Status = { phase: 'Active' },
 ): IntegrityView {
   const metadata = { namespace: 'openshift-file-integrity', name };
-  const integrity = { metadata, spec: { config: {} }, status } as unknown as FileIntegrity;
+  const spec = { config: {}, nodeSelector: { watched: 'yes' }, tolerations: [] };
+  const integrity = { metadata, spec, status } as unknown as FileIntegrity;
   return { group: 'fileintegrity.openshift.io', integrity, nodes };
 }
 
@@ -71,7 +72,7 @@ const changed: IntegrityNodeView = {
 };
 
 function reportOf(...integrities: readonly IntegrityView[]): StatusReport {
-  return examine({ ...well, policies: [], integrities });
+  return examine({ ...well, policies: [], nodes: undefined, integrities });
 }
 
 suite('file integrity in the status', () => {
@@ -139,6 +140,26 @@ suite('file integrity in the status', () => {
   test('what may not be read is not known, and no reason to say no', () => {
     const report = examine({ ...well, integrities: undefined });
     assert.deepEqual([report.fileIntegrities, report.guarded], [null, true]);
+  });
+
+  test('nodes that it is for and nobody tells of; not those that it is not for', () => {
+    const labels = { watched: 'yes' };
+    const taints = [{ key: 'a', effect: 'NoSchedule' }];
+    const nodes = [
+      { name: 'n1', kernel: undefined, labels },
+      { name: 'n2', kernel: undefined, labels },
+      { name: 'n3', kernel: undefined, labels: { watched: 'no' } },
+      { name: 'n4', kernel: undefined, labels, taints },
+      ...['n8', 'n7', 'n6'].map((name) => ({ name, kernel: undefined, labels })),
+    ];
+    const messages = (phase: 'Active' | 'Initializing'): readonly string[] =>
+      examine({
+        ...well,
+        nodes,
+        integrities: [view('a', [node('n1', 'Succeeded'), node('n2', undefined)], { phase })],
+      }).fileIntegrities?.flatMap(({ problems }) => problems.map(({ message }) => message)) ?? [];
+    assert.deepEqual(messages('Active'), ['No agent has told anything of nodes n2, n6, n7 and 1 more.']);
+    assert.deepEqual(messages('Initializing'), []);
   });
 
   test('for people', () => {

@@ -6,30 +6,39 @@
 import { isDeleting } from '../../shared/kube/finalizers.ts';
 import type { FileIntegrityStatus, ReportedFinding } from '../../systems/file-integrity/api.ts';
 import { describeAuthor } from '../../systems/file-integrity/report-entries.ts';
+import { isForNode } from '../../systems/file-integrity/for-node.ts';
 import type { IntegrityNodeView, IntegrityView } from './integrity-snapshot.ts';
 import type { IntegrityFindingReport, IntegrityNodeReport, IntegrityReport } from './report.ts';
+import type { NodeView, Snapshot } from './snapshot.ts';
+
+/** Nodes that a sentence names. */
+const NAMED_NODES = 3;
 
 type Problem = IntegrityReport['problems'][number];
 
 /** By namespace, name and group; `null` where they may not be read. */
 export function integrityReports({
   integrities,
-}: {
-  readonly integrities: readonly IntegrityView[] | undefined;
-}): IntegrityReport[] | null {
+  nodes,
+}: Pick<Snapshot, 'integrities' | 'nodes'>): IntegrityReport[] | null {
   if (integrities === undefined) return null;
   return integrities
-    .map(integrityReport)
+    .map((view) => integrityReport(view, nodes ?? []))
     .toSorted(
       (a, b) => compare(a.namespace, b.namespace) || compare(a.name, b.name) || compare(a.group, b.group),
     );
 }
 
-function integrityReport({ group, integrity, nodes: views }: IntegrityView): IntegrityReport {
+function integrityReport(
+  { group, integrity, nodes: views }: IntegrityView,
+  known: readonly NodeView[],
+): IntegrityReport {
   const { namespace = '', name = '' } = integrity.metadata;
   const nodes = views.map(nodeReport).toSorted((a, b) => compare(a.name, b.name));
   const deleting = isDeleting(integrity);
-  const problems = deleting ? [] : [...problemsOf(integrity), ...views.flatMap(nodeProblems)];
+  const problems = deleting
+    ? []
+    : [...problemsOf(integrity), ...silentNodes(integrity, views, known), ...views.flatMap(nodeProblems)];
   const isKnown = nodes.length > 0 && nodes.every(({ condition }) => isResult(condition));
   return {
     group,
@@ -62,6 +71,33 @@ function problemsOf({ status }: IntegrityView['integrity']): Problem[] {
     case 'Active':
       return [];
   }
+}
+
+/** Nodes that it is for, and of which nobody has told anything: mostly no agent runs there. */
+function silentNodes(
+  { spec, status }: IntegrityView['integrity'],
+  views: readonly IntegrityNodeView[],
+  known: readonly NodeView[],
+): Problem[] {
+  // While baselines are made, nobody has.
+  if (status?.phase !== 'Active') return [];
+  const told = new Set(
+    views.filter(({ lastResult }) => lastResult !== undefined).map(({ nodeName }) => nodeName),
+  );
+  const silent = known
+    .filter(({ name, labels = {}, taints = [] }) => {
+      return !told.has(name) && isForNode(spec, { metadata: { labels }, spec: { taints: [...taints] } });
+    })
+    .map(({ name }) => name)
+    .toSorted(compare);
+  if (silent.length === 0) return [];
+  const more = silent.length - NAMED_NODES;
+  const names = `${silent.slice(0, NAMED_NODES).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+  return [
+    {
+      message: `No agent has told anything of ${silent.length === 1 ? 'node' : 'nodes'} ${names}.`,
+    },
+  ];
 }
 
 function reasonsOf({ conditions = [] }: FileIntegrityStatus): Problem[] | undefined {

@@ -13,9 +13,10 @@ import {
   type KivePolicy,
   kivePolicyType,
 } from '../../systems/file-access/api.ts';
-import { containerIdOf, type Node, nodeType, policyKeyOf } from '../../systems/file-access/caches.ts';
+import { containerIdOf, policyKeyOf } from '../../systems/file-access/caches.ts';
 import { kernelOf, kiveDataNamespace, nodeOf } from '../../systems/file-access/kive-data.ts';
 import type { PodView } from '../../systems/file-access/matching.ts';
+import { type Node, nodes as nodeType } from '../../systems/file-integrity/for-node.ts';
 import { type IntegrityView, readIntegrities } from './integrity-snapshot.ts';
 
 /** As deploy/agent.yaml labels them. */
@@ -51,12 +52,20 @@ export interface Snapshot {
   readonly integrities: readonly IntegrityView[] | undefined;
   readonly data: readonly DataView[] | undefined;
   readonly leases: readonly LeaseView[] | undefined;
-  readonly nodes: readonly { readonly name: string; readonly kernel: string | undefined }[] | undefined;
+  readonly nodes: readonly NodeView[] | undefined;
   readonly agentPods:
     readonly { readonly name: string; readonly nodeName: string; readonly ready: boolean }[] | undefined;
   readonly pods: readonly RunningPod[] | undefined;
   readonly notRead: readonly { readonly resource: string; readonly why: string }[];
 }
+
+export interface NodeView {
+  readonly name: string;
+  readonly kernel: string | undefined;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly taints?: Taints;
+}
+type Taints = NonNullable<NonNullable<Node['spec']>['taints']>;
 
 export interface DataView {
   /** `namespace/name`. */
@@ -152,7 +161,7 @@ export async function takeSnapshot({
     }),
     orForbidden(`leases in ${kiveDataNamespace}`, () => readLeases(client, signal)),
     orForbidden('nodes', async () => {
-      const found: { name: string; kernel: string | undefined }[] = [];
+      const found: NodeView[] = [];
       await list(nodeType, {}, (node) => found.push(nodeView(node)));
       return found;
     }),
@@ -229,8 +238,13 @@ function dataView(data: KiveData): DataView {
   };
 }
 
-function nodeView({ metadata, status }: Node): { name: string; kernel: string | undefined } {
-  return { name: metadata.name ?? '', kernel: status?.nodeInfo?.bootID || undefined };
+function nodeView({ metadata, spec, status }: Node): NodeView {
+  return {
+    name: metadata.name ?? '',
+    kernel: status?.nodeInfo?.bootID || undefined,
+    ...(metadata.labels && { labels: metadata.labels }),
+    ...(spec?.taints && { taints: spec.taints }),
+  };
 }
 
 function agentPodView({ metadata, spec, status }: StatusPod): {
