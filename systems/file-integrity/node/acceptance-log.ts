@@ -1,0 +1,86 @@
+/**
+ * Who took what into the baseline of a job, and why: a line of JSON for each time, signed, and each with the digest of the
+ * line before it, so that none can be taken out from the middle unseen.
+ *
+ * @module
+ */
+import { createHash } from 'node:crypto';
+import { open, rename, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { signDigest, verifyDigest } from '../database/signature.ts';
+import type { SigningKey, VerifyingKey } from '../database/signature.ts';
+
+export interface AcceptanceRecord {
+  /** ms since 1970. */
+  readonly atMs: number;
+  readonly author: string;
+  readonly reason: string;
+  readonly request?: string;
+  /** Of the baseline that it was made into. A kill may have left it undone: the record is there twice then. */
+  readonly baseline: string;
+  /** How many findings; the first of them by name. */
+  readonly count: number;
+  readonly paths: readonly string[];
+}
+
+/** Paths of one record that are told by name. */
+export const maxNamedPaths = 1000;
+/** Past it the log becomes `accepted.log.1`, in the place of the one before. */
+const maxBytes = 8 * 1024 * 1024;
+const logName = 'accepted.log';
+
+/** @throws what the file system says */
+export async function appendAcceptance(
+  directory: string,
+  record: AcceptanceRecord,
+  key: SigningKey,
+): Promise<void> {
+  const path = join(directory, logName);
+  const size = await stat(path).then(
+    (found) => found.size,
+    () => 0,
+  );
+  if (size > maxBytes) await rename(path, `${path}.1`);
+  await using file = await open(path, 'a+', 0o600);
+  const text = await file.readFile('utf8');
+  const end = text.lastIndexOf('\n') + 1;
+  // What a kill has cut off is no record.
+  if (end < text.length) await file.truncate(Buffer.byteLength(text.slice(0, end)));
+  const last = text.slice(text.lastIndexOf('\n', end - 2) + 1, Math.max(0, end - 1));
+  const body = JSON.stringify({ ...record, previous: digestOf(last) });
+  const signature = signDigest(Buffer.from(digestOf(body), 'hex'), key).toString('hex');
+  await file.appendFile(`${JSON.stringify({ body, signature })}\n`);
+  await file.sync();
+}
+
+/** The records, and what is wrong with the log; the last line may be cut off by a kill, that is no fault. */
+export async function readAcceptances(
+  directory: string,
+  key: VerifyingKey,
+): Promise<{ readonly records: readonly AcceptanceRecord[]; readonly faults: readonly string[] }> {
+  const records: AcceptanceRecord[] = [];
+  const faults: string[] = [];
+  await using file = await open(join(directory, logName), 'r');
+  const lines = (await file.readFile('utf8')).split('\n');
+  lines.pop();
+  let before = '';
+  for (const [at, line] of lines.entries()) {
+    try {
+      const { body, signature } = JSON.parse(line) as { body: string; signature: string };
+      const digest = Buffer.from(digestOf(body), 'hex');
+      const { previous, ...record } = JSON.parse(body) as AcceptanceRecord & { previous: string };
+      if (!verifyDigest(digest, Buffer.from(signature, 'hex'), key))
+        faults.push(`line ${at + 1} is not signed`);
+      else if (previous !== digestOf(before)) faults.push(`before line ${at + 1} something is missing`);
+      records.push(record);
+    } catch (error) {
+      faults.push(`line ${at + 1} is no record: ${String(error)}`);
+    }
+    before = line;
+  }
+  return { records, faults };
+}
+
+function digestOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}

@@ -1,0 +1,271 @@
+/**
+ * Our own engine as a provider: scans by `scan/`, baselines by `database/`, the comparison by `compare.ts`.
+ *
+ * @module
+ */
+import { createHash } from 'node:crypto';
+import type { AideConf } from '../aide-conf/conf.ts';
+import { readAideConf } from '../aide-conf/evaluate.ts';
+import { reportOptionsOf } from '../aide-conf/report-options.ts';
+import type { Batches } from '../batches.ts';
+import { Comparison } from '../compare.ts';
+import { BaselineError } from '../database/baseline-error.ts';
+import type { Baseline } from '../database/read-baseline.ts';
+import type { ByteString, Entry, ScanProblem } from '../entry.ts';
+import type {
+  Acceptance,
+  AcceptResult,
+  CheckResult,
+  InitOptions,
+  InitResult,
+  IntegrityJob,
+  IntegrityProvider,
+  RunOptions,
+} from '../provider.ts';
+import { collectReport } from '../report/collect.ts';
+import { withAccepted } from './accepted-entries.ts';
+import { appendAcceptance, maxNamedPaths } from './acceptance-log.ts';
+import { BaselineStore } from './baseline-store.ts';
+import { nodeEnvironment } from './conf-environment.ts';
+import { Scanner } from './small-walk.ts';
+
+export interface NativeProviderOptions {
+  /** Of Rampart; in baselines and reports. */
+  readonly version: string;
+  /** Threads that read files. Default: the scanner's. */
+  readonly workers?: number;
+  /** Of all threads together. Default: as fast as it goes. */
+  readonly readBytesPerSecond?: number;
+}
+
+/** Ids that a baseline remembers; who asks again for an older one gets it done again. */
+const maxRequests = 100;
+
+/** Holds nothing between two calls. */
+export class NativeProvider implements IntegrityProvider {
+  readonly name = 'native';
+  readonly #options: NativeProviderOptions;
+
+  constructor(options: NativeProviderOptions) {
+    this.#options = options;
+  }
+
+  async state(job: IntegrityJob): Promise<'ready' | 'none' | 'other-configuration'> {
+    const baseline = await new BaselineStore(job).open();
+    if (baseline === undefined) return 'none';
+    await using _ = baseline;
+    return baseline.header.configDigest === configDigestOf(job) ? 'ready' : 'other-configuration';
+  }
+
+  async init(job: IntegrityJob, options: InitOptions): Promise<InitResult> {
+    const { signal, request } = options;
+    const store = new BaselineStore(job);
+    const before = await openIfUsable(store);
+    const requests = requestsOf(before);
+    const known = before?.counts.entries ?? 0;
+    await before?.[Symbol.asyncDispose]();
+    if (request !== undefined && requests.includes(request)) return { entries: known, unread: 0 };
+    const conf = confOf(job);
+    await using scanner = this.#scanner(job);
+    const [now] = scanner.scan([conf], scanOptions(options, known));
+    const seen = { unread: 0 };
+    const { entries } = await store.replace({
+      header: this.#header(job, { madeBy: 'init', requests: [...requests, request] }),
+      entries: entriesOf(now as Batches<Entry | ScanProblem>, () => seen.unread++),
+      signal,
+    });
+    return { entries, unread: seen.unread };
+  }
+
+  async check(job: IntegrityJob, options: RunOptions): Promise<CheckResult> {
+    const [result] = await this.checkTogether([job], options);
+    if (result?.status === 'fulfilled') return result.value;
+    throw result?.reason;
+  }
+
+  async checkTogether(
+    jobs: readonly IntegrityJob[],
+    options: RunOptions,
+  ): Promise<readonly PromiseSettledResult<CheckResult>[]> {
+    const startedMs = Date.now();
+    await using opened = new AsyncDisposableStack();
+    const parts = await Promise.allSettled(
+      jobs.map(async (job) => ({ conf: confOf(job), baseline: opened.use(await this.openBaseline(job)) })),
+    );
+    const ready = parts.filter((part) => part.status === 'fulfilled').map(({ value }) => value);
+    const [first] = jobs;
+    if (first === undefined || ready.length === 0)
+      return parts as readonly PromiseSettledResult<CheckResult>[];
+    const { directory, prefix } = first.root;
+    if (jobs.some(({ root }) => root.directory !== directory || root.prefix !== prefix)) {
+      throw new TypeError('jobs of different roots cannot be checked together');
+    }
+    const expected = ready.reduce((sum, { baseline }) => sum + baseline.counts.entries, 0);
+    const scanner = opened.use(this.#scanner(first));
+    const streams = scanner.scan(
+      ready.map(({ conf }) => conf),
+      scanOptions(options, expected),
+    );
+    const streamOf = new Map(ready.map((part, at) => [part, streams[at] ?? []]));
+    const settled = await Promise.allSettled(
+      parts.map(async (part) => {
+        if (part.status === 'rejected') throw part.reason;
+        return this.#compare(part.value, streamOf.get(part.value) ?? [], scanner, options, startedMs);
+      }),
+    );
+    options.signal.throwIfAborted();
+    return settled;
+  }
+
+  async accept(
+    job: IntegrityJob,
+    paths: readonly ByteString[],
+    about: Acceptance,
+    { signal }: RunOptions,
+  ): Promise<AcceptResult> {
+    const { author, reason, request } = about;
+    const store = new BaselineStore(job);
+    await using baseline = await this.openBaseline(job);
+    const requests = requestsOf(baseline);
+    if (request !== undefined && requests.includes(request)) return { unread: [] };
+    const conf = confOf(job);
+    await using scanner = this.#scanner(job);
+    const now = new Map<ByteString, Entry>();
+    const unread = new Set<ByteString>();
+    const looked = scanner.look(
+      conf,
+      paths.map((path) => ({ path, below: false })),
+      { signal },
+    );
+    for await (const batch of looked) {
+      for (const item of batch) {
+        if ('code' in item) unread.add(item.path);
+        else now.set(item.path, item);
+      }
+    }
+    const accepted = paths.filter((path) => !unread.has(path));
+    const header = this.#header(job, { madeBy: 'accept', requests: [...requests, request], author, reason });
+    await store.replace(
+      // The rest is as it was, the configuration that it was made with too.
+      {
+        header: { ...header, configDigest: baseline.header.configDigest },
+        entries: withAccepted(baseline.entries(signal), accepted, now),
+        signal,
+      },
+      ({ digest }) =>
+        appendAcceptance(
+          job.directory,
+          {
+            ...{ atMs: Date.now(), author, reason, baseline: digest, count: accepted.length },
+            ...(request !== undefined && { request }),
+            paths: accepted.slice(0, maxNamedPaths),
+          },
+          job.signingKey,
+        ),
+    );
+    return { unread: [...unread] };
+  }
+
+  async openBaseline(job: IntegrityJob): Promise<Baseline> {
+    const store = new BaselineStore(job);
+    const baseline = await store.open();
+    if (baseline === undefined) throw new BaselineError('missing', store.path, 'none was made yet');
+    return baseline;
+  }
+
+  async #compare(
+    { conf, baseline }: { readonly conf: AideConf; readonly baseline: Baseline },
+    now: Batches<Entry | ScanProblem>,
+    scanner: Scanner,
+    { signal }: RunOptions,
+    startedMs: number,
+  ): Promise<CheckResult> {
+    const options = reportOptionsOf(conf);
+    const comparison = new Comparison({
+      old: baseline.entries(signal),
+      now,
+      oldAttributes: baseline.counts.attributes,
+      digestStart: (entry, sizeBytes, aborted = signal) => scanner.digestStart(entry, sizeBytes, aborted),
+      signal,
+    });
+    const report = await collectReport({ differences: comparison, totals: comparison.totals, options });
+    const configVersion = conf.options.get('config_version')?.value;
+    const facts = {
+      action: 'check' as const,
+      program: `Rampart ${this.#options.version}`,
+      startedMs,
+      endedMs: Date.now(),
+      ...(configVersion !== undefined && { configVersion }),
+    };
+    return { report, options, facts };
+  }
+
+  #scanner({ root }: IntegrityJob): Scanner {
+    const { workers, readBytesPerSecond } = this.#options;
+    return new Scanner({
+      root,
+      ...(workers !== undefined && { workers }),
+      ...(readBytesPerSecond !== undefined && { readBytesPerSecond }),
+    });
+  }
+
+  #header(
+    job: IntegrityJob,
+    {
+      requests,
+      ...about
+    }: { readonly requests: readonly (string | undefined)[]; readonly [key: string]: unknown },
+  ): { rampartVersion: string; madeAtMs: number; configDigest: string; about: Record<string, string> } {
+    const done = requests.filter((id) => id !== undefined).slice(-maxRequests);
+    return {
+      rampartVersion: this.#options.version,
+      madeAtMs: Date.now(),
+      configDigest: configDigestOf(job),
+      about: { ...(about as Record<string, string>), requests: done.join(' ') },
+    };
+  }
+}
+
+/**
+ * Of the configuration as the cluster has it. Files of the node that it includes are not part of it: who changes one of these
+ * must not get a new baseline for it.
+ */
+function configDigestOf({ conf }: IntegrityJob): string {
+  return createHash('sha256').update(conf.text).digest('hex');
+}
+
+function confOf({ conf: { name, text }, root }: IntegrityJob): AideConf {
+  return readAideConf(name, text, nodeEnvironment(root));
+}
+
+/** What is there may be damaged: it is about to be replaced. */
+async function openIfUsable(store: BaselineStore): Promise<Baseline | undefined> {
+  try {
+    return await store.open();
+  } catch (error) {
+    if (error instanceof BaselineError) return undefined;
+    throw error;
+  }
+}
+
+function requestsOf(baseline: Baseline | undefined): string[] {
+  return baseline?.header.about['requests']?.split(' ').filter((id) => id !== '') ?? [];
+}
+
+async function* entriesOf(
+  items: Batches<Entry | ScanProblem>,
+  onProblem: () => void,
+): AsyncGenerator<readonly Entry[], void, undefined> {
+  for await (const batch of items) {
+    const entries: Entry[] = [];
+    for (const item of batch) {
+      if ('code' in item) onProblem();
+      else entries.push(item);
+    }
+    yield entries;
+  }
+}
+
+function scanOptions({ signal, onProgress }: RunOptions, _expectedFiles: number) {
+  return { signal, ...(onProgress && { onProgress }) };
+}
