@@ -67,7 +67,7 @@ export const counters = {
 export const identity = { inode: 0, device: 8, generation: 12, pid: 16, error: 20, sizeBytes: 24 } as const;
 
 /** `struct state`, the whole of .bss. */
-export const state = { counters: 0, identity: 64, agentPid: 88, sizeBytes: 96 } as const;
+export const state = { counters: 0, identity: 64, agentPid: 88, epoch: 92, sizeBytes: 96 } as const;
 
 /** `struct settings`, the whole of .rodata. */
 export const settings = {

@@ -138,7 +138,9 @@ export const sensorModes: readonly SensorMode[] = [
     unavailable: (features) => firstMissing(needs(features, 'raw_tracepoint')),
     attach: (object) =>
       attachAll([
-        ...inodeChangeTracepoints.map((name) => () => attachIfThere(object, 'inode_changes', name)),
+        ...[...changeTimeTracepoints, dirtyTracepoint].map(
+          (name) => () => attachIfThere(object, 'inode_changes', name),
+        ),
         () => attachIfThere(object, 'uring_complete', 'io_uring_complete'),
         () => object.program('process_exec').attach(),
         () => object.program('syscall_exit').attach(),
@@ -147,15 +149,12 @@ export const sensorModes: readonly SensorMode[] = [
 ];
 
 /**
- * Tracepoints a truncation by path passes with its inode: the change time is set (include/trace/events/timestamp.h,
- * since 6.13), or on older kernels the inode is marked dirty (include/trace/events/writeback.h).
+ * Tracepoints that whatever changes an inode passes with it, a truncation by path too: its change time is set
+ * (include/trace/events/timestamp.h, since 6.13).
  */
-const inodeChangeTracepoints = [
-  'inode_set_ctime_to_ts',
-  'ctime_ns_xchg',
-  'ctime_xchg_skip',
-  'writeback_mark_inode_dirty',
-];
+export const changeTimeTracepoints = ['inode_set_ctime_to_ts', 'ctime_ns_xchg', 'ctime_xchg_skip'] as const;
+/** On older kernels: the inode is marked dirty (include/trace/events/writeback.h). */
+export const dirtyTracepoint = 'writeback_mark_inode_dirty';
 
 /** The mode of that name. @throws {RampartError} `INPUT` for an unknown name. */
 export function sensorMode(name: string): SensorMode {
@@ -173,7 +172,7 @@ export function sensorMode(name: string): SensorMode {
 export const attachKindsOfModes = ['fexit', 'kprobe', 'kretprobe', 'raw_tracepoint'] as const;
 
 /** Types to relocate by, the hooks, the ring, and kernel memory that may be read (lockdown can forbid it). */
-function needs(
+export function needs(
   features: KernelFeatures,
   ...hooks: readonly (typeof attachKindsOfModes)[number][]
 ): readonly Feature[] {
@@ -185,14 +184,16 @@ function needs(
   ];
 }
 
-function firstMissing(features: readonly Feature[]): string | undefined {
+/** Why the first of these that is not there is not there; undefined when all are. */
+export function firstMissing(features: readonly Feature[]): string | undefined {
   for (const feature of features) {
     if (!feature.available) return `${feature.reason}: ${feature.detail}`;
   }
   return undefined;
 }
 
-function attachIfThere(object: BpfObject, program: string, tracepoint: string): BpfLink | undefined {
+/** Undefined when the kernel has no such tracepoint. @throws {RampartError} `EBPF` for anything else. */
+export function attachIfThere(object: BpfObject, program: string, tracepoint: string): BpfLink | undefined {
   try {
     return object.program(program).attachRawTracepoint(tracepoint);
   } catch (error) {
@@ -202,7 +203,8 @@ function attachIfThere(object: BpfObject, program: string, tracepoint: string): 
   }
 }
 
-function attachAll(steps: readonly (() => BpfLink | undefined)[]): BpfLink[] {
+/** All or none: what was attached before a failure is detached again. */
+export function attachAll(steps: readonly (() => BpfLink | undefined)[]): BpfLink[] {
   const links: BpfLink[] = [];
   try {
     for (const step of steps) {

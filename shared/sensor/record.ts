@@ -23,7 +23,7 @@ const REMEMBERED_TEXTS = 4096;
 const NUL = '\0';
 
 /** Components, leaf first, each ended by NUL -> "/a/b/c". A walk that was cut lacks the beginning. */
-function joinPath(components: string): string {
+export function joinPath(components: string): string {
   const names = components.split(NUL);
   names.pop(); // behind the last NUL
   return `/${names.reverse().join('/')}`;
@@ -48,14 +48,17 @@ export class AccessRecord implements Access {
   folded = 0;
   readonly #clock: WallClock;
   readonly #texts = new Map<string, Texts>();
+  readonly #remembered: number;
   #view: DataView = new DataView(new ArrayBuffer(0));
   #bytes: Buffer = Buffer.alloc(0);
   #offset = 0;
   #length = 0;
   #current: Texts | undefined;
 
-  constructor(clock: WallClock) {
+  /** @param remembered - How many different texts are kept, some 500 bytes each. */
+  constructor(clock: WallClock, remembered: number = REMEMBERED_TEXTS) {
     this.#clock = clock;
+    this.#remembered = remembered;
   }
 
   /** Points at the memory the next records lie in. */
@@ -183,7 +186,7 @@ export class AccessRecord implements Access {
     let texts = this.#texts.get(key);
     if (texts === undefined) {
       texts = this.#decodeTexts();
-      if (this.#texts.size >= REMEMBERED_TEXTS) this.#texts.clear();
+      if (this.#texts.size >= this.#remembered) this.#texts.clear();
       this.#texts.set(key, texts);
     }
     this.#current = texts;

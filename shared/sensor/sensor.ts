@@ -3,23 +3,18 @@
  *
  * @module
  */
-import type { BpfObject, BpfProgram } from '../ebpf/object.ts';
+import type { BpfObject } from '../ebpf/object.ts';
 import { probeFeatures } from '../ebpf/features/features.ts';
 import type { BpfLink } from '../ebpf/link.ts';
 import type { MappedMemory } from '../ebpf/map.ts';
 import { openRingBuffer, type RingBuffer } from '../ebpf/ring-buffer.ts';
 import type { RingBatch } from '../ebpf/ring.ts';
 import { errorCodes, RampartError } from '../observe/errors.ts';
-import { errnoName } from '../ebpf/libc.ts';
 import { may, type FileIdentity } from './access.ts';
 import { monotonicNs, WallClock } from './clock.ts';
 import { FoldLedger } from './fold-ledger.ts';
-import {
-  counters as counterAt,
-  identity as identityAt,
-  pending as pendingAt,
-  state as stateAt,
-} from './layout.ts';
+import { Identifier } from './identify.ts';
+import { counters as counterAt, pending as pendingAt, state as stateAt } from './layout.ts';
 import { loadSensor, type LoadedSensor } from './load.ts';
 import { attachKindsOfModes, sensorMode, sensorModes, type SensorModeName } from './modes.ts';
 import {
@@ -52,10 +47,7 @@ export class Sensor<W extends Watcher> implements Disposable {
   readonly #links: readonly BpfLink[];
   readonly #memory: MappedMemory;
   readonly #counters: DataView;
-  readonly #identity: DataView;
-  /** Found by its name once: it is run for each path that is followed, again and again. */
-  readonly #identifyProgram: BpfProgram;
-  readonly #identifyArguments = new BigUint64Array(2);
+  readonly #identifier: Identifier;
   readonly #ring: RingBuffer;
   readonly #clock = new WallClock();
   readonly #record = new AccessRecord(this.#clock);
@@ -77,11 +69,9 @@ export class Sensor<W extends Watcher> implements Disposable {
     this.#memory = loaded.memory;
     const state = loaded.memory.view;
     this.#counters = new DataView(state.buffer, stateAt.counters, counterAt.sizeBytes);
-    this.#identity = new DataView(state.buffer, stateAt.identity, identityAt.sizeBytes);
-    this.#identifyProgram = loaded.object.program('identify');
-    // Any descriptor tells the kernel's number of this process; its own accesses are left out from here on.
-    this.#runIdentify(0);
-    state.setUint32(stateAt.agentPid, this.#identity.getUint32(identityAt.pid, true), true);
+    this.#identifier = new Identifier(this.#object, state);
+    // Its own accesses are left out from here on.
+    state.setUint32(stateAt.agentPid, this.#identifier.ownPid(), true);
     this.targets = new Targets<W>(this.#object.map('targets'), () => this.drain());
     this.#ring = openRingBuffer({
       mapFd: this.#object.map('ring').fd,
@@ -150,20 +140,7 @@ export class Sensor<W extends Watcher> implements Disposable {
    * @throws {RampartError} `SYSTEM` when `fd` is not open.
    */
   identify(fd: number): FileIdentity {
-    this.#runIdentify(fd);
-    const found = this.#identity;
-    const error = found.getInt32(identityAt.error, true);
-    if (error !== 0) {
-      throw new RampartError(errorCodes.SYSTEM, {
-        what: `cannot identify descriptor ${fd}`,
-        why: errnoName(-error),
-      });
-    }
-    return {
-      inode: found.getBigUint64(identityAt.inode, true),
-      device: found.getUint32(identityAt.device, true),
-      generation: found.getUint32(identityAt.generation, true),
-    };
+    return this.#identifier.identify(fd);
   }
 
   /** Hands out what is in the ring now; within a callback of the sensor it does nothing. */
@@ -197,11 +174,6 @@ export class Sensor<W extends Watcher> implements Disposable {
       targets: this.targets.size,
       capacity: this.targets.capacity,
     };
-  }
-
-  #runIdentify(fd: number): void {
-    this.#identifyArguments[0] = BigInt(fd);
-    this.#identifyProgram.testRun(new Uint8Array(this.#identifyArguments.buffer));
   }
 
   #deliver(batch: RingBatch): void {

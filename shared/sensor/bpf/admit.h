@@ -3,6 +3,7 @@
 #ifndef RAMPART_ADMIT_H
 #define RAMPART_ADMIT_H
 
+#include "buckets.h"
 #include "record.h"
 
 struct {

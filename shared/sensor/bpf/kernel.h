@@ -56,11 +56,20 @@ typedef __s32 s32;
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct qstr {
+	u64 hash_len; /* the hash in the lower half */
 	const unsigned char *name;
 };
 
 struct hlist_bl_node {
 	struct hlist_bl_node **pprev;
+};
+
+struct hlist_node {
+	struct hlist_node *next;
+};
+
+struct hlist_head {
+	struct hlist_node *first;
 };
 
 struct inode;
@@ -70,6 +79,9 @@ struct dentry {
 	struct dentry *d_parent;
 	struct qstr d_name;
 	struct inode *d_inode;
+	union {
+		struct hlist_node d_alias;
+	} d_u;
 };
 
 struct super_block {
@@ -81,6 +93,7 @@ struct inode {
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	u32 i_generation;
+	struct hlist_head i_dentry; /* the names it is known by */
 };
 
 /* fs/overlayfs/ovl_entry.h; a module's type: there only once the module is loaded */

@@ -4,6 +4,7 @@
 #define RAMPART_MODE_KPROBE_H
 
 #include "admit.h"
+#include "registers.h"
 
 /*
  * The access a thread is in the middle of: put there at the entry, taken at the return. On overlay
@@ -26,11 +27,6 @@ struct {
  * by kernel version, arch/x86/kernel/rethook.c); an inner call's is lower by whole frames.
  */
 #define TRAMPOLINE_BYTES 16
-
-/* Read by helper: the verifier refuses loads from the context at an offset that CO-RE put in a register. */
-#define REGISTER(ctx, x86, arm64)                                                                            \
-	(ON_X86 ? (u64)BPF_CORE_READ((struct pt_regs___x86 *)(ctx), x86) :                                  \
-		  (u64)BPF_CORE_READ((struct pt_regs___arm64 *)(ctx), arm64))
 
 SEC("kprobe/inode_permission")
 int permission_entry(void *ctx)

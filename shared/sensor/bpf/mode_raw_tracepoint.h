@@ -4,6 +4,7 @@
 #define RAMPART_MODE_RAW_TRACEPOINT_H
 
 #include "admit.h"
+#include "registers.h"
 
 /*
  * Descriptors of targets that were opened before the watch began are reported at their first read
@@ -120,42 +121,6 @@ static __always_inline int used_file(struct file *file, u32 mask)
 static __noinline int used(u32 fd, u32 mask)
 {
 	return used_file(file_of(fd), mask);
-}
-
-/* A field of the registers, by a typed load where the kernel has them: this is every system call's path. */
-#define REGS_FIELD(type, regs, field)                                                                        \
-	(bpf_rdonly_cast ? (u64)TYPED(type, regs)->field : (u64)BPF_CORE_READ((type *)(regs), field))
-
-/* One argument of the system call that `regs` belong to; `index` is a constant. */
-#define ARGUMENT(regs, compat, x86, x86_compat, arm64)                                                       \
-	(ON_X86 ? ((compat) ? REGS_FIELD(struct pt_regs___x86, regs, x86_compat) :                          \
-			      REGS_FIELD(struct pt_regs___x86, regs, x86)) :                                \
-		  REGS_FIELD(struct pt_regs___arm64, regs, arm64))
-#define ARGUMENT_0(regs, compat) ARGUMENT(regs, compat, di, bx, orig_x0)
-#define ARGUMENT_1(regs, compat) ARGUMENT(regs, compat, si, cx, regs[1])
-#define ARGUMENT_2(regs, compat) ARGUMENT(regs, compat, dx, dx, regs[2])
-#define ARGUMENT_3(regs, compat) ARGUMENT(regs, compat, r10, si, regs[3])
-#define ARGUMENT_4(regs, compat) ARGUMENT(regs, compat, r8, di, regs[4])
-
-static __always_inline u32 syscall_number(void *regs)
-{
-	return ON_X86 ? REGS_FIELD(struct pt_regs___x86, regs, orig_ax) :
-			REGS_FIELD(struct pt_regs___arm64, regs, syscallno);
-}
-
-/* Whether the current system call uses the numbers of the 32-bit gate. */
-static __always_inline int is_compat(void)
-{
-	void *info = (void *)bpf_get_current_task(); /* the task begins with its thread_info */
-
-	if (bpf_core_field_exists(struct thread_info___x86, status)) {
-		if (bpf_rdonly_cast)
-			return !!(TYPED(struct thread_info___x86, info)->status & TS_COMPAT);
-		return !!(BPF_CORE_READ((struct thread_info___x86 *)info, status) & TS_COMPAT);
-	}
-	if (bpf_rdonly_cast)
-		return TYPED(struct thread_info, info)->flags >> TIF_32BIT & 1;
-	return BPF_CORE_READ((struct thread_info *)info, flags) >> TIF_32BIT & 1;
 }
 
 /* The system calls that touch files, after they succeeded. `result` is what they returned. */

@@ -3,7 +3,7 @@
 #ifndef RAMPART_RECORD_H
 #define RAMPART_RECORD_H
 
-#include "buckets.h"
+#include "read.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -118,30 +118,21 @@ static __always_inline u32 namespace_pid_inum(struct task_struct *task)
 	return BPF_CORE_READ(ns, ns.inum);
 }
 
-/* Takes work->access out of the kernel: ends it as emitted or lost. */
-__noinline int send(void)
+/*
+ * Fills in all but the access itself: who the current process is, its texts behind the fixed part. The record
+ * is at `base` in work->record. Returns where it ends.
+ */
+static __always_inline u32 put_process(struct work *work, u32 base)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
 	u64 ids = bpf_get_current_pid_tgid(), owner = bpf_get_current_uid_gid();
 	struct mm_struct *mm = BPF_CORE_READ(task, mm);
 	struct fs_struct *fs = BPF_CORE_READ(task, fs);
-	u32 offset = sizeof(struct record), bytes = 0;
-	struct work *work = this_work();
-	struct record *record;
+	struct record *record = (void *)(work->record + base);
+	u32 offset = base + sizeof(struct record), bytes = 0;
 	struct file *executable;
 	u8 flags = 0;
 
-	if (!work)
-		return 0;
-	record = (void *)work->record;
-	record->time_ns = work->access.time_ns;
-	record->inode = work->access.inode;
-	record->device = work->access.device;
-	record->mask = work->access.mask;
-	record->target_id = work->access.target_id;
-	record->verdict = work->access.verdict;
-	record->bucket_born_ns = work->bucket_born_ns;
-	record->folded_total = work->folded_total;
 	record->tid = (u32)ids;
 	record->pid = ids >> 32;
 	record->uid = (u32)owner;
@@ -203,7 +194,29 @@ __noinline int send(void)
 	record->argument_bytes = bytes;
 	record->flags = flags;
 
-	if (bpf_ringbuf_output(&ring, work->record, (offset + bytes) & 8191, 0))
+	return offset + bytes;
+}
+
+/* Takes work->access out of the kernel: ends it as emitted or lost. */
+__noinline int send(void)
+{
+	struct work *work = this_work();
+	struct record *record;
+	u32 end;
+
+	if (!work)
+		return 0;
+	record = (void *)work->record;
+	record->time_ns = work->access.time_ns;
+	record->inode = work->access.inode;
+	record->device = work->access.device;
+	record->mask = work->access.mask;
+	record->target_id = work->access.target_id;
+	record->verdict = work->access.verdict;
+	record->bucket_born_ns = work->bucket_born_ns;
+	record->folded_total = work->folded_total;
+	end = put_process(work, 0);
+	if (bpf_ringbuf_output(&ring, work->record, end & 8191, 0))
 		__sync_fetch_and_add(&state.counters.lost_ring_full, 1);
 	else
 		__sync_fetch_and_add(&state.counters.emitted, 1);

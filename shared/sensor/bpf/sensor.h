@@ -104,7 +104,7 @@ struct state {
 	struct counters counters;
 	struct identity identity;
 	u32 agent_pid; /* in the first pid namespace: its own accesses raise nothing */
-	u32 zero;
+	u32 epoch;     /* of changes.bpf.c: moved on by user space each time it has read all */
 };
 
 /* .rodata: set before loading. */

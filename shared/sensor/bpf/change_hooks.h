@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* Where changes are seen. */
+#ifndef RAMPART_CHANGE_HOOKS_H
+#define RAMPART_CHANGE_HOOKS_H
+
+#include "change_emit.h"
+#include "registers.h"
+
+/* include/linux/fsnotify_backend.h: modify, attributes, closed after writing, moved, created, deleted */
+#define CHANGE_EVENTS 0x3ce
+
+#define FIELD(type, pointer, field)                                                                          \
+	(bpf_rdonly_cast ? TYPED(type, pointer)->field : BPF_CORE_READ((type *)(pointer), field))
+
+/* What a thread has made and that has no name yet: put there by the inode, taken by the directory it is put into. */
+struct created {
+	u64 inode; /* where it is */
+	u64 number;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, u64);
+	__type(value, struct created);
+} created SEC(".maps");
+
+/* Devices of watched directories: pipes and their kin have inodes without names too. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u32);
+	__type(value, u32);
+} devices SEC(".maps");
+
+static __always_inline struct directory *directory_of(struct inode *inode, u32 device)
+{
+	struct target_key key = {};
+
+	key.inode = FIELD(struct inode, inode, i_ino);
+	key.device = device;
+	return bpf_map_lookup_elem(&directories, &key);
+}
+
+/* enum change_call of the system call that is running; a page fault, which is none, is a write to a mapping. */
+static __always_inline u32 current_call(void)
+{
+	s32 number;
+
+	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		return CHANGE_CALL_UNKNOWN;
+	number = syscall_number((void *)bpf_task_pt_regs((void *)bpf_get_current_task_btf()));
+	if (number == -1)
+		return CHANGE_CALL_CONTENT;
+	number &= ~0x40000000;
+	if ((u32)number >= SYSCALLS)
+		return CHANGE_CALL_UNKNOWN;
+	return is_compat() ? settings.compat_syscalls[number] : settings.native_syscalls[number];
+}
+
+static __noinline int name_changed(struct inode *inode, struct dentry *dentry, u32 device, u32 directory, u32 call)
+{
+	struct change_work *work = this_change();
+
+	if (!work)
+		return 0;
+	__builtin_memset(&work->change, 0, sizeof(work->change));
+	work->change.inode = FIELD(struct inode, inode, i_ino);
+	work->change.device = device;
+	work->change.generation = generation_of(inode);
+	work->change.directory = directory;
+	work->change.flags = CHANGE_OF_NAME;
+	work->change.call = call;
+	put_name(work, BPF_CORE_READ(dentry, d_name.name));
+	return send_change((u32)BPF_CORE_READ(dentry, d_name.hash_len));
+}
+
+/* A watched directory itself changed; most of the time because of a name in it. */
+static __noinline int directory_changed(struct inode *inode, u32 device, u32 directory, u32 call)
+{
+	struct change_work *work = this_change();
+	u64 thread = bpf_get_current_pid_tgid();
+	struct created *made;
+
+	if (!work)
+		return 0;
+	__builtin_memset(&work->change, 0, sizeof(work->change));
+	made = bpf_map_lookup_elem(&created, &thread);
+	if (made) {
+		struct inode *child = (void *)made->inode;
+		u64 number = made->number;
+
+		bpf_map_delete_elem(&created, &thread);
+		/* The number is given out before the generation is: only now both are there. */
+		if (BPF_CORE_READ(child, i_ino) == number) {
+			work->change.inode = number;
+			work->change.generation = generation_of(child);
+			work->change.flags = CHANGE_CREATED;
+		}
+	}
+	work->change.device = device;
+	work->change.directory = directory;
+	work->change.call = call;
+	return send_change(0);
+}
+
+/* The kernel sets the inode's change time, in the process that changes it. */
+static __always_inline int inode_changed(struct inode *inode, u32 call)
+{
+	unsigned long alias = bpf_core_field_offset(struct dentry, d_u.d_alias);
+	struct super_block *sb = FIELD(struct inode, inode, i_sb);
+	u32 device = FIELD(struct super_block, sb, s_dev);
+	struct directory *directory = directory_of(inode, device);
+	struct hlist_node *node = FIELD(struct inode, inode, i_dentry.first);
+
+	if (directory)
+		directory_changed(inode, device, directory->id, call);
+	else if (!node && bpf_map_lookup_elem(&devices, &device)) {
+		u64 thread = bpf_get_current_pid_tgid();
+		struct created fresh = {};
+
+		fresh.inode = (u64)inode;
+		fresh.number = FIELD(struct inode, inode, i_ino);
+		bpf_map_update_elem(&created, &thread, &fresh, BPF_ANY);
+		return 0;
+	}
+	for (int i = 0; i < NAME_ALIASES; i++) {
+		struct dentry *dentry, *parent;
+		struct inode *above;
+
+		if (!node)
+			break;
+		dentry = (void *)node - alias;
+		parent = FIELD(struct dentry, dentry, d_parent);
+		above = FIELD(struct dentry, parent, d_inode);
+		directory = parent == dentry || !above ? 0 : directory_of(above, device);
+		/* A name that was deleted is nobody's, whatever is still written to the file. */
+		if (directory && FIELD(struct dentry, dentry, d_hash.pprev))
+			name_changed(inode, dentry, device, directory->id, call);
+		node = FIELD(struct hlist_node, node, next);
+	}
+	return 0;
+}
+
+/* Attached to the tracepoints of the change time, since 6.13 (include/trace/events/timestamp.h). */
+SEC("raw_tp")
+int change_time(struct bpf_raw_tracepoint_args *ctx)
+{
+	return inode_changed((void *)ctx->args[0], current_call());
+}
+
+/*
+ * Attached to writeback_mark_inode_dirty where there are none of those. Readers dirty an inode too, by its access time:
+ * so only within system calls that are known to change files, and not to read others meanwhile.
+ */
+SEC("raw_tp")
+int inode_dirty(struct bpf_raw_tracepoint_args *ctx)
+{
+	u32 call = current_call();
+
+	return call ? inode_changed((void *)ctx->args[0], call) : 0;
+}
+
+/*
+ * inotify_handle_inode_event(mark, mask, inode, directory, name, cookie), since 5.11: runs for each event that some inotify
+ * watch asked for, in the process that made it. What it has is exactly what the reader of that watch will get.
+ */
+SEC("kprobe/inotify_handle_inode_event")
+int inotify_event(void *ctx)
+{
+	u32 mask = REGISTER(ctx, si, regs[1]);
+	struct inode *inode = (void *)REGISTER(ctx, dx, regs[2]);
+	struct inode *above = (void *)REGISTER(ctx, cx, regs[3]);
+	struct qstr *name = (void *)REGISTER(ctx, r8, regs[4]);
+	struct change_work *work = this_change();
+	struct inode *watched = above && name ? above : inode;
+	struct directory *directory;
+	u32 device;
+
+	if (!(mask & CHANGE_EVENTS) || !watched || !work)
+		return 0;
+	device = BPF_CORE_READ(watched, i_sb, s_dev);
+	directory = directory_of(watched, device);
+	if (!directory)
+		return 0;
+	__builtin_memset(&work->change, 0, sizeof(work->change));
+	work->change.device = device;
+	work->change.directory = directory->id;
+	work->change.mask = mask;
+	if (watched != above)
+		return send_change(0);
+	work->change.flags = CHANGE_OF_NAME;
+	put_name(work, BPF_CORE_READ(name, name));
+	return send_change((u32)BPF_CORE_READ(name, hash_len));
+}
+
+#endif
