@@ -1,0 +1,47 @@
+/**
+ * AIDE's failures as errors of ours.
+ *
+ * @module
+ */
+import { errorCodes, RampartError, type ErrorCode } from '../../../shared/observe/errors.ts';
+import { printable } from '../report/printable.ts';
+
+/** aide(1), exit status. */
+const codes: Readonly<Record<number, readonly [code: ErrorCode, next: string]>> = {
+  14: [errorCodes.SYSTEM, 'Look at the disk of its databases. The baseline is unchanged.'],
+  15: [errorCodes.UNSUPPORTED, 'Install AIDE 0.18 or 0.19.'],
+  17: [errorCodes.INPUT, 'Correct the configuration.'],
+  19: [errorCodes.UNSUPPORTED, 'Initialize again with this version of AIDE.'],
+  22: [errorCodes.LIMIT, 'Allow more memory, or select fewer files.'],
+};
+/** Lines of what it said that are told. */
+const maxLines = 20;
+
+/**
+ * @param run what AIDE was doing: `make a baseline`
+ * @param messages what it said on stderr, one character a byte
+ */
+export function aideFailure(
+  run: string,
+  { code, why }: { readonly code: number | undefined; readonly why: string },
+  messages: string,
+): RampartError {
+  const lines = messages
+    .split('\n')
+    .map((line) => printable(line.trim()))
+    .filter((line) => line !== '');
+  // What ended it comes last, but for a configuration with many faults, which are told one by one.
+  const errors = lines.filter((line) => line.startsWith('ERROR'));
+  const told = (errors.length > 0 ? errors : lines).slice(-maxLines);
+  const isFull = told.some((line) => /No space left on device|Disk quota exceeded/.test(line));
+  const [known, next] = (code === undefined ? undefined : codes[code]) ?? [
+    errorCodes.SYSTEM,
+    'Nothing is known of the files. The baseline is unchanged.',
+  ];
+  return new RampartError(isFull ? errorCodes.FULL : known, {
+    what: `AIDE could not ${run}`,
+    why: code === undefined ? why : `${why} (exit code ${code})`,
+    next: isFull ? 'Make space on the file system of its databases. The baseline is unchanged.' : next,
+    ...(told.length > 0 && { detail: told.join('\n') }),
+  });
+}

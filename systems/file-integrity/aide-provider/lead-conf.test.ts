@@ -1,0 +1,150 @@
+/** Configurations of jobs, led to where the files are: as text, and by what the real AIDE selects with them. */
+import assert from 'node:assert/strict';
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { convertAideConf } from '../aide-conf/convert.ts';
+import { withoutAide } from '../aide.fixture.ts';
+import { patience, TestHost } from './job.fixture.ts';
+import { leadAideConf } from './lead-conf.ts';
+import { AideProvider } from './provider.ts';
+
+function led(text: string, directory: string, prefix = '/hostroot'): string {
+  return leadAideConf('aide.conf', text, { directory, prefix }).text.replace(/\n$/, '');
+}
+
+test('rules lead to the directory, and lines stay where they are', () => {
+  const conf = [
+    '@@define DBDIR /hostroot/etc/kubernetes',
+    'database_in=file:@@{DBDIR}/aide.db.gz',
+    'report_url=stdout',
+    '@@if exists /hostroot/etc/x',
+    '=/hostroot/etc$ d p',
+    '@@endif',
+    '!/hostroot/etc/(.*/)?x$',
+    '/hostroot$ d p',
+    '/hostroot(/a|/b) p',
+    '/hostroot/ p',
+    '/hostroot/.* p',
+    '/hostroot@@{DBDIR}/x p',
+    '@@include /hostroot/etc/aide.d ^x$ /hostroot',
+  ];
+  assert.deepEqual(led(conf.join('\n'), '/hostroot').split('\n'), [conf[0], ...['#', '#'], ...conf.slice(3)]);
+  assert.deepEqual(led(conf.join('\n'), '/mnt/a.b/').split('\n'), [
+    ...[conf[0], '#', '#', '@@if exists /mnt/a.b/etc/x', '=/mnt/a\\\\.b/etc$ d p', '@@endif'],
+    ...['!/mnt/a\\\\.b/etc/(.*/)?x$', '/mnt/a\\\\.b$ d p', '/mnt/a\\\\.b(/a|/b) p', '/mnt/a\\\\.b/ p'],
+    ...['/mnt/a\\\\.b/.* p', '/mnt/a\\\\.b@@{DBDIR}/x p', '@@include /mnt/a.b/etc/aide.d ^x$ /mnt/a\\\\.b'],
+  ]);
+  assert.deepEqual(led(conf.join('\n'), '/').split('\n'), [
+    ...[conf[0], '#', '#', '@@if exists /etc/x', '=/etc$ d p', '@@endif'],
+    ...['!/etc/(.*/)?x$', '/$ d p', '/?(/a|/b) p', '/(?=.) p'],
+    ...['/(?=.).* p', '@@{DBDIR}/x p', '@@include /etc/aide.d ^x$'],
+  ]);
+});
+
+test('what would leave the host is refused', () => {
+  for (const line of [
+    '/etc p',
+    '!/hostroot2/etc',
+    '@@include /etc/aide.d',
+    '@@include /hostroot/etc/aide.d/x',
+    '@@include /hostroot/etc/aide.d ^x$',
+    '@@x_include /hostroot/etc/aide.d/x',
+    '@@if exists /etc/x\n@@endif',
+    'root_prefix=/mnt',
+  ]) {
+    assert.throws(() => led(`# one\n${line}\n`, '/hostroot'), /aide\.conf:2:/, line);
+  }
+});
+
+test('paths of AIDE and of the job', () => {
+  const conf = '/hostroot/etc p\n';
+  for (const [directory, prefix, text, aide, job] of [
+    ['/mnt/x', '/hostroot', conf, '/mnt/x/etc', '/hostroot/etc'],
+    ['/mnt/x', '/hostroot', conf, '/mnt/x', '/hostroot'],
+    ['/', '/hostroot', conf, '/etc', '/hostroot/etc'],
+    ['/', '/hostroot', conf, '/', '/hostroot'],
+    ['/hostroot', '/hostroot', conf, '/hostroot/etc', '/hostroot/etc'],
+    ['/mnt/x', '', '/etc p\n', '/etc', '/etc'],
+    ['/', '', '/etc p\n', '/', '/'],
+    ['/mnt/x', '/hostroot', 'root_prefix=/hostroot/y\n/etc p\n', '/etc', '/hostroot/y/etc'],
+    ['/mnt/x', '/hostroot', 'root_prefix=/hostroot/y\n/etc p\n', '/', '/hostroot/y'],
+  ] as const) {
+    const { toJob, toAide } = leadAideConf('aide.conf', text, { directory, prefix });
+    assert.equal(toJob(aide), job);
+    assert.equal(toAide(job), aide);
+  }
+});
+
+/** What is left of the root a configuration selects, by the provider with the real AIDE. */
+async function selected(
+  host: TestHost,
+  text: string,
+  root: { directory: string; prefix: string },
+): Promise<string[]> {
+  const job = host.job(text, { root });
+  const provider = new AideProvider();
+  await provider.init(job, patience());
+  const log = fs.readFileSync(join(job.directory, 'aide.baseline'), 'utf8').split('\n')[0] ?? '';
+  assert.ok((JSON.parse(log) as { entries: number }).entries > 0);
+  // Everything is another's now, so everything that is selected is told; but for what only has a checksum.
+  for (const path of fs.readdirSync(host.root, { recursive: true, encoding: 'utf8' }).concat('')) {
+    fs.chmodSync(host.at(path), 0o711);
+  }
+  const { report } = await provider.check(job, patience());
+  for (const path of fs.readdirSync(host.root, { recursive: true, encoding: 'utf8' }).concat('')) {
+    fs.chmodSync(host.at(path), 0o755);
+  }
+  return report.changes.map(({ path }) => path.slice(root.prefix.length));
+}
+
+test('the same files are selected wherever they are', { skip: withoutAide }, async () => {
+  using host = new TestHost();
+  for (const file of [
+    'etc/passwd',
+    'etc/x.conf',
+    'etc/sub/y',
+    'usr/bin/tool',
+    'opt/a/b/c',
+    'etc/aide.d/more',
+  ])
+    host.write(file, file === 'etc/aide.d/more' ? '/opt/a/b p\n' : 'x');
+  for (const path of fs.readdirSync(host.root, { recursive: true, encoding: 'utf8' }).concat(''))
+    fs.chmodSync(host.at(path), 0o755);
+  for (const conf of [
+    '/ p',
+    '/$ d p\n/etc p',
+    '/etc d p\n/usr/(bin|lib)/ p',
+    '!/etc/sub\n/etc p\n=/usr/ p',
+    '!/.*\\\\.conf$\n/.* p',
+    '=/etc p\n/opt/a$ p',
+    '@@if exists /etc/passwd\n/usr p\n@@else\n/opt p\n@@endif',
+    '@@include /etc/aide.d/more\n/usr/bin p',
+  ]) {
+    const converted = convertAideConf('aide.conf', conf).text;
+    const here = await selected(host, converted, { directory: host.root, prefix: '/hostroot' });
+    const bare = conf.includes('include')
+      ? here
+      : await selected(host, `${conf}\n`, { directory: host.root, prefix: '' });
+    // Only the root itself is no file below a mount.
+    assert.deepEqual(
+      here.filter((path) => path !== ''),
+      bare.filter((path) => path !== '/'),
+      conf,
+    );
+    assert.ok(here.length > 0, conf);
+    if (process.getuid?.() !== 0) continue;
+    // As in the pod: a root of its own, with the host at /hostroot.
+    const inRoot = await selected(
+      host,
+      convertAideConf('aide.conf', conf.replaceAll(/(^|[!=]|exists |include )\//gm, `$1${host.root}/`)).text,
+      { directory: '/', prefix: '/hostroot' },
+    );
+    if (!/^[!=]?\/(\$|\.| )|include/m.test(conf))
+      assert.deepEqual(
+        inRoot.map((path) => path.slice(host.root.length)),
+        here,
+        conf,
+      );
+  }
+});

@@ -1,0 +1,234 @@
+/**
+ * A job's configuration for the real AIDE: what is written for the prefix of the job leads to where the files are, and
+ * databases and reports are left to us. Its lines stay where they are, so that AIDE's errors name the right ones.
+ *
+ * Where the files are at the prefix itself, as in the agent's pod, rules stay as they are. A prefix that is empty becomes
+ * `root_prefix`.
+ *
+ * @module
+ */
+import { writtenPath } from '../aide-conf/convert-path.ts';
+import { tryAideConf } from '../aide-conf/evaluate.ts';
+import type { AideConf } from '../aide-conf/conf.ts';
+import { parseAideConf } from '../aide-conf/parse.ts';
+import { ProblemList, sourceOf, type Position } from '../aide-conf/source.ts';
+import { allStatements, type Condition, type IncludeStatement, type Text } from '../aide-conf/syntax.ts';
+import type { ByteString } from '../entry.ts';
+import { nodeEnvironment } from '../node/conf-environment.ts';
+import type { ScanRoot } from '../provider.ts';
+
+export interface LedConf {
+  readonly text: string;
+  /** Lines for `--before`: they are needed to find the files. */
+  readonly before: readonly string[];
+  /** What of the configuration's options counts for reports. */
+  readonly conf: Pick<AideConf, 'options' | 'attributeOptions'>;
+  /** Of AIDE's paths, that of the job; and back. A path that is none of the job's stays as it is. */
+  readonly toJob: (path: ByteString) => ByteString;
+  readonly toAide: (path: ByteString) => ByteString;
+}
+
+/** They are ours to say; a line of the configuration comes to nothing. */
+const ours: ReadonlySet<string> = new Set([
+  ...['database', 'database_in', 'database_out', 'database_new', 'database_attrs', 'database_add_metadata'],
+  ...['gzip_dbout', 'num_workers', 'log_level'],
+  ...['report_url', 'report_format', 'report_append', 'report_quiet', 'report_level', 'report_detailed_init'],
+  ...['report_grouped', 'grouped', 'report_summarize_changes', 'summarize_changes'],
+]);
+
+/** @throws {RampartError} INPUT with the lines that cannot be led to the files */
+export function leadAideConf(name: string, text: string, root: ScanRoot): LedConf {
+  const { directory, prefix } = root;
+  const problems = new ProblemList();
+  const real = directory.length > 1 ? directory.replace(/\/+$/, '') : '';
+  const edits = new Led(text, real, prefix, problems);
+  const led = edits.lead(name);
+  problems.throwErrors(`cannot use the configuration ${name}`);
+  // What only our own engine refuses is no matter here: AIDE tells what it cannot use.
+  const conf = tryAideConf(name, text, nodeEnvironment(root), new ProblemList());
+  const own = edits.rootPrefix;
+  const stripped = own ?? (prefix === '' ? '' : undefined);
+  return {
+    // AIDE 0.18 stumbles over what comes after a last line without its end.
+    text: led.endsWith('\n') ? led : `${led}\n`,
+    before: own === undefined && prefix === '' && real !== '' ? [`root_prefix=${writtenPath(real)}`] : [],
+    conf,
+    toJob: (path) =>
+      stripped !== undefined
+        ? joined(stripped, path)
+        : inside(path, real)
+          ? joined(prefix, path.slice(real.length))
+          : path,
+    toAide: (path) => {
+      const from = stripped ?? prefix;
+      if (!inside(path, from)) return path;
+      const rest = path.slice(from.length);
+      const at = stripped === undefined ? real + rest : rest;
+      return at === '' ? '/' : at;
+    },
+  };
+}
+
+function inside(path: string, directory: string): boolean {
+  return path.startsWith(directory) && (path.length === directory.length || path[directory.length] === '/');
+}
+
+/** The root itself has no slash at its end, unless it is all. */
+function joined(directory: string, path: string): string {
+  if (path !== '/' && path !== '') return directory + path;
+  return directory === '' ? '/' : directory;
+}
+
+class Led {
+  /** As the job has it, where the configuration sets one: paths have nothing before them then. */
+  rootPrefix: string | undefined;
+  readonly #text: string;
+  readonly #real: string;
+  readonly #prefix: string;
+  readonly #problems: ProblemList;
+  readonly #edits: { readonly from: number; readonly to: number; readonly text: string }[] = [];
+
+  constructor(text: string, real: string, prefix: string, problems: ProblemList) {
+    this.#text = text;
+    this.#real = real;
+    this.#prefix = prefix;
+    this.#problems = problems;
+  }
+
+  lead(name: string): string {
+    // Lines that cannot be understood are told by AIDE, or by tryAideConf's caller.
+    const known = new ProblemList();
+    const statements = [...allStatements(parseAideConf(sourceOf(name, this.#text), known))];
+    for (const statement of statements) {
+      if (statement.kind !== 'option' || statement.name !== 'root_prefix' || 'terms' in statement.value)
+        continue;
+      // As in AIDE, the first one counts.
+      this.rootPrefix ??= this.#written(statement.value.at).replace(/\/$/, '');
+      this.#path(statement.value.at);
+    }
+    const asIs = this.rootPrefix !== undefined || this.#prefix === '';
+    for (const statement of statements) {
+      switch (statement.kind) {
+        case 'rule':
+          if (!asIs) this.#rule(statement.path.at);
+          break;
+        case 'option':
+          // A comment, so that the lines keep their numbers.
+          if (ours.has(statement.name)) this.#edit(statement.at, '#');
+          break;
+        case 'if':
+          this.#condition(statement.condition);
+          break;
+        case 'include':
+          this.#include(statement, asIs);
+          break;
+        case 'blank':
+        case 'group':
+        case 'define':
+        case 'undef':
+        case 'setenv':
+          break;
+        default:
+          statement satisfies never;
+      }
+    }
+    return this.#edited();
+  }
+
+  #condition(condition: Condition): void {
+    if (condition.test === 'not') this.#condition(condition.condition);
+    if (condition.test === 'exists') this.#path(condition.text.at);
+  }
+
+  #include({ at, executes, path, pattern, prefix }: IncludeStatement, asIs: boolean): void {
+    if (executes) {
+      const next = 'Write what they would print into the configuration, or use @@include';
+      this.#problems.error(at, '@@x_include runs programs as root, which is not allowed here', next);
+      return;
+    }
+    this.#path(path.at);
+    if (asIs) return;
+    if (pattern === undefined || prefix === undefined) {
+      this.#problems.error(
+        at,
+        `nothing says that the rules of the file are for ${this.#prefix}`,
+        this.#convert,
+      );
+      return;
+    }
+    const rest = this.#rest(this.#written(prefix.at));
+    if (rest === undefined) this.#problems.error(prefix.at, `it is not ${this.#prefix}`, this.#convert);
+    else if (this.#real + rest === '') this.#remove(pattern, prefix);
+    else this.#edit(prefix.at, asExpression(this.#real) + rest);
+  }
+
+  get #convert(): string {
+    return 'Convert the configuration with convertAideConf first';
+  }
+
+  /** Without a rule prefix. */
+  #remove(pattern: Text, prefix: Text): void {
+    this.#edits.push({ from: pattern.at.end, to: prefix.at.end, text: '' });
+  }
+
+  /** A path that is no expression. */
+  #path(at: Position): void {
+    const written = this.#written(at);
+    if (!written.startsWith('/')) return;
+    const rest = this.#prefix === '' ? written : this.#rest(written);
+    if (rest === undefined) this.#problems.error(at, `'${written}' is not in ${this.#prefix}`, this.#convert);
+    else this.#edit(at, writtenPath(this.#real) + rest || '/');
+  }
+
+  #rule(at: Position): void {
+    const written = this.#written(at);
+    const rest = this.#rest(written);
+    if (rest === undefined) this.#problems.error(at, `'${written}' is not in ${this.#prefix}`, this.#convert);
+    else this.#edit(at, this.#real === '' ? fromRoot(rest) : asExpression(this.#real) + rest);
+  }
+
+  /** What comes after the prefix. */
+  #rest(written: string): string | undefined {
+    for (const start of [this.#prefix, asExpression(this.#prefix)]) {
+      if (!written.startsWith(start)) continue;
+      const rest = written.slice(start.length);
+      if (rest === '' || /^[/$(]/.test(rest) || rest.startsWith('@@{')) return rest;
+    }
+    return undefined;
+  }
+
+  #written({ offset, end }: Position): string {
+    return this.#text.slice(offset, end);
+  }
+
+  #edit({ offset, end }: Position, text: string): void {
+    if (this.#text.slice(offset, end) !== text) this.#edits.push({ from: offset, to: end, text });
+  }
+
+  #edited(): string {
+    let result = '';
+    let at = 0;
+    for (const { from, to, text } of this.#edits.toSorted((a, b) => a.from - b.from)) {
+      result += this.#text.slice(at, from) + text;
+      at = to;
+    }
+    return result + this.#text.slice(at);
+  }
+}
+
+/** As an expression that matches it, in aide.conf. */
+function asExpression(path: string): string {
+  return writtenPath(path.replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`));
+}
+
+/**
+ * An expression for `/` itself. `/hostroot/.*` is not for `/hostroot`, but `/.*` would be for `/`, which is asked to have
+ * something after it where an expression may match nothing.
+ */
+function fromRoot(rest: string): string {
+  if (rest === '') return '/';
+  if (rest.startsWith('$')) return `/${rest}`;
+  if (rest.startsWith('(')) return `/?${rest}`;
+  const mayBeEmpty = rest.startsWith('/') && /^\/(?:$|[$(^*?]|\[[^\]]*\][*?{]|\\?.[*?{])/.test(rest);
+  return mayBeEmpty ? `/(?=.)${rest.slice(1)}` : rest;
+}

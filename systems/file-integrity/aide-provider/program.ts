@@ -1,0 +1,72 @@
+/**
+ * The `aide` of this machine: where it is, and whether it is one that we know.
+ *
+ * @module
+ */
+import { execFile } from 'node:child_process';
+import { constants } from 'node:fs';
+import { access } from 'node:fs/promises';
+import { delimiter, join } from 'node:path';
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+
+export interface AideProgram {
+  readonly path: string;
+  /** `0.18.3` */
+  readonly version: string;
+}
+
+const known: ReadonlySet<string> = new Set(['0.18', '0.19']);
+const next =
+  "Install AIDE 0.18 or 0.19 (Debian and Ubuntu: apt-get install aide), or use the provider 'native'.";
+const patienceMs = 30_000;
+
+/** The first file of this name in PATH that may be executed. */
+export async function findProgram(
+  name: string,
+  path = process.env['PATH'] ?? '/usr/sbin:/usr/bin:/sbin:/bin',
+): Promise<string | undefined> {
+  for (const directory of path.split(delimiter)) {
+    if (!directory.startsWith('/')) continue;
+    const file = join(directory, name);
+    const usable = await access(file, constants.X_OK).then(
+      () => true,
+      () => false,
+    );
+    if (usable) return file;
+  }
+  return undefined;
+}
+
+/**
+ * @param program a path; by default `aide` in PATH
+ * @throws {RampartError} UNSUPPORTED where there is none, or one of another version
+ */
+export async function findAide(program?: string): Promise<AideProgram> {
+  const path = program ?? (await findProgram('aide'));
+  if (path === undefined)
+    throw unsupported('AIDE cannot be used', 'there is no program aide in PATH on this machine');
+  const said = await versionText(path);
+  const version = /^AIDE (\d+\.\d+(?:\.\d+)*)/m.exec(said)?.[1];
+  if (version === undefined) throw unsupported(`${path} cannot be used`, 'it does not say that it is AIDE');
+  if (!known.has(version.split('.').slice(0, 2).join('.')))
+    throw unsupported(`${path} cannot be used`, `it is AIDE ${version}, and 0.18 and 0.19 are known here`);
+  return { path, version };
+}
+
+function versionText(path: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const options = { timeout: patienceMs, killSignal: 'SIGKILL', maxBuffer: 1 << 20 } as const;
+    execFile(path, ['--version'], options, (error, stdout, stderr) => {
+      // 0.18 tells it on stderr.
+      if (error === null) resolve(`${stdout}\n${stderr}`);
+      else
+        reject(
+          unsupported(`${path} cannot be used`, `aide --version failed: ${error.message.trim()}`, error),
+        );
+    });
+  });
+}
+
+function unsupported(what: string, why: string, cause?: unknown): RampartError {
+  return new RampartError(errorCodes.UNSUPPORTED, { what, why, next, ...(cause !== undefined && { cause }) });
+}

@@ -1,0 +1,331 @@
+/**
+ * The provider `aide`: the real AIDE, driven with the job's configuration. What is kept of it is signed, since AIDE's own
+ * databases are not, and it takes a damaged one for "everything was added".
+ *
+ * @module
+ */
+import { createHash, randomBytes } from 'node:crypto';
+import { mkdtemp, rm, unlink, writeFile } from 'node:fs/promises';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { reportOptionsOf } from '../aide-conf/report-options.ts';
+import { parseAideReport } from '../aide-output.ts';
+import type { ByteString } from '../entry.ts';
+import { appendAcceptance, maxNamedPaths } from '../node/acceptance-log.ts';
+import type {
+  Acceptance,
+  AcceptResult,
+  CheckResult,
+  InitOptions,
+  InitResult,
+  IntegrityJob,
+  IntegrityProvider,
+  RunOptions,
+} from '../provider.ts';
+import { exitBits, isAtLeast, type Report, type ReportOptions } from '../report/report.ts';
+import { aideFailure } from './aide-failure.ts';
+import { closeCutReport } from './cut-report.ts';
+import { countRows, mergeRows } from './database-rows.ts';
+import { leadAideConf, type LedConf } from './lead-conf.ts';
+import { limitFor } from './limit.ts';
+import { findAide, type AideProgram } from './program.ts';
+import { runAide, type AideRun } from './run-aide.ts';
+import {
+  adoptDatabase,
+  databasePath,
+  openDatabase,
+  readFacts,
+  removeStrays,
+  runPrefix,
+  type DatabaseFacts,
+  type SignedDatabase,
+} from './signed-database.ts';
+import { unreadOf, withUnread, type Unread } from './unread.ts';
+
+export interface AideProviderOptions {
+  /** The program; by default `aide` in PATH. */
+  readonly program?: string;
+  /** AIDE's `num_workers`; by default one a processor, at most 2. */
+  readonly workers?: number;
+  /** AIDE is ended after that; no limit by default. */
+  readonly timeLimitMs?: number;
+  /** Of AIDE's address space; no limit by default. Needs prlimit(1). */
+  readonly memoryLimitBytes?: number;
+  /** Of AIDE's report that is looked at; findings beyond it are counted and not told. */
+  readonly reportLimitBytes?: number;
+}
+
+/** Requests that wait for a node are few. */
+const rememberedRequests = 64;
+const defaultReportLimit = 16 * 1024 * 1024;
+
+interface Run {
+  readonly command: readonly string[];
+  /** For errors: `make a baseline`. */
+  readonly purpose: string;
+  readonly baseline?: SignedDatabase;
+  readonly writes?: string;
+}
+
+/** Holds nothing open between its calls. */
+export class AideProvider implements IntegrityProvider {
+  readonly name = 'aide';
+  readonly #options: AideProviderOptions;
+
+  constructor(options: AideProviderOptions = {}) {
+    this.#options = options;
+  }
+
+  async state(job: IntegrityJob): Promise<'ready' | 'none' | 'other-configuration'> {
+    const facts = await readFacts(job.directory, job.signingKey);
+    if (facts === undefined) return 'none';
+    return facts.configDigest === configDigest(job) ? 'ready' : 'other-configuration';
+  }
+
+  async init(job: IntegrityJob, { signal, onProgress, request }: InitOptions): Promise<InitResult> {
+    // One that cannot be trusted was not made after any request.
+    const before = await readFacts(job.directory, job.signingKey).catch(() => undefined);
+    if (before !== undefined && request !== undefined && before.requests.includes(request))
+      return { entries: before.entries, unread: before.unread };
+    const { id, path, aide, conf } = await this.#prepare(job);
+    try {
+      const how = { command: ['--init'], purpose: 'make a baseline', writes: path };
+      const run = await this.#run(job, aide, conf, how, signal);
+      const unread = unreadOf(run.messages, conf.toJob).length;
+      const facts = { about: {}, unread, requests: requestsAfter(before, request) };
+      const entries = await this.#adopt(job, aide, id, facts, signal);
+      onProgress?.({ files: entries, bytes: 0 });
+      return { entries, unread };
+    } catch (error) {
+      await this.#giveUp(job, id);
+      throw error;
+    }
+  }
+
+  async check(job: IntegrityJob, { signal, onProgress }: RunOptions): Promise<CheckResult> {
+    // First what needs no AIDE: a bad baseline is told as such.
+    await using baseline = await openDatabase(job.directory, job.signingKey, signal);
+    const { aide, conf } = await this.#prepare(job);
+    const startedMs = Date.now();
+    const run = await this.#run(
+      job,
+      aide,
+      conf,
+      { command: ['--check'], purpose: 'check the files', baseline },
+      signal,
+    );
+    // It was read by AIDE, not by us: a change meanwhile would have misled it.
+    await baseline.verify(signal);
+    const report = readReport(run, conf);
+    onProgress?.({ files: report.counts.total, bytes: 0, expectedFiles: baseline.facts.entries });
+    const configVersion = conf.conf.options.get('config_version')?.value;
+    return {
+      report,
+      options: reportOptionsOf(conf.conf),
+      facts: {
+        action: 'check',
+        program: `AIDE ${aide.version}`,
+        startedMs,
+        endedMs: Date.now(),
+        ...(configVersion !== undefined && { configVersion }),
+      },
+    };
+  }
+
+  async accept(
+    job: IntegrityJob,
+    paths: readonly ByteString[],
+    { author, reason, request }: Acceptance,
+    { signal, onProgress }: RunOptions,
+  ): Promise<AcceptResult> {
+    const { directory, signingKey } = job;
+    await using baseline = await openDatabase(directory, signingKey, signal);
+    const { facts } = baseline;
+    if (request !== undefined && facts.requests.includes(request)) return { unread: [] };
+    const { id, path, aide, conf } = await this.#prepare(job);
+    // AIDE's --update would do for few paths; this looks at these alone, and takes nothing else of what is now.
+    const limit = limitFor(paths.map((each) => conf.toAide(each)));
+    const fresh = join(directory, `aide.db.${id}.part`);
+    try {
+      const command = ['--init', ...(limit === undefined ? [] : [`--limit=${limit}`])];
+      const how = { command, purpose: 'look at the accepted files', writes: fresh };
+      const run = await this.#run(job, aide, conf, how, signal);
+      const unread = unreadAmong(paths, unreadOf(run.messages, conf.toJob));
+      const taken = paths.filter((each) => !unread.has(each));
+      const wanted = new Set(taken.map((each) => conf.toAide(each)));
+      await mergeRows({ old: baseline.path, now: fresh, into: path, paths: wanted, signal });
+      await baseline.verify(signal);
+      const about = { ...facts.about, acceptedBy: author, acceptedBecause: reason };
+      const requests = requestsAfter(facts, request);
+      const entries = await this.#adopt(
+        job,
+        aide,
+        id,
+        { about, requests, unread: facts.unread },
+        signal,
+        async (digest) => {
+          const record = { atMs: Date.now(), author, reason, ...(request !== undefined && { request }) };
+          const named = taken.slice(0, maxNamedPaths);
+          await appendAcceptance(
+            directory,
+            { ...record, baseline: digest, count: taken.length, paths: named },
+            signingKey,
+          );
+        },
+      );
+      onProgress?.({ files: entries, bytes: 0 });
+      return { unread: [...unread] };
+    } catch (error) {
+      await this.#giveUp(job, id);
+      throw error;
+    } finally {
+      await unlink(fresh).catch(() => undefined);
+    }
+  }
+
+  async #prepare(job: IntegrityJob): Promise<{ id: string; path: string; aide: AideProgram; conf: LedConf }> {
+    const id = `${Date.now()}-${randomBytes(6).toString('hex')}`;
+    const conf = leadAideConf(job.conf.name, job.conf.text, job.root);
+    const aide = await findAide(this.#options.program);
+    await removeStrays(job.directory, job.maxBackups);
+    return { id, path: databasePath(job.directory, id), aide, conf };
+  }
+
+  async #adopt(
+    job: IntegrityJob,
+    { version }: AideProgram,
+    id: string,
+    facts: Pick<DatabaseFacts, 'about' | 'unread' | 'requests'>,
+    signal: AbortSignal,
+    onSigned: (digest: string) => Promise<void> = async () => undefined,
+  ): Promise<number> {
+    const entries = await countRows(databasePath(job.directory, id), signal).catch((cause: unknown) => {
+      // AIDE 0.18 ends with 0 where the disk was full.
+      throw cause instanceof RampartError && cause.code === errorCodes.CORRUPT
+        ? new RampartError(errorCodes.FULL, {
+            what: `AIDE could not write the baseline in ${job.directory}`,
+            why: 'what it wrote is not whole',
+            next: 'Make space on its file system. The baseline before is unchanged.',
+            cause,
+          })
+        : cause;
+    });
+    const { directory, signingKey: key, maxBackups } = job;
+    await adoptDatabase({
+      ...facts,
+      ...{ id, entries, configDigest: configDigest(job), aideVersion: version },
+      ...{ directory, key, maxBackups, signal, onSigned },
+    });
+    return entries;
+  }
+
+  /** Removes what was written and is not the baseline, which it may be when what comes after that fails. */
+  async #giveUp({ directory, signingKey }: IntegrityJob, id: string): Promise<void> {
+    const facts = await readFacts(directory, signingKey).catch(() => undefined);
+    if (facts?.id !== id) await unlink(databasePath(directory, id)).catch(() => undefined);
+  }
+
+  /** @throws {RampartError} where AIDE ended with an error */
+  async #run(
+    job: IntegrityJob,
+    aide: AideProgram,
+    conf: LedConf,
+    run: Run,
+    signal: AbortSignal,
+  ): Promise<AideRun> {
+    const { workers = Math.min(2, availableParallelism()), timeLimitMs, memoryLimitBytes } = this.#options;
+    const directory = await mkdtemp(join(job.directory, runPrefix));
+    try {
+      const file = join(directory, 'aide.conf');
+      await writeFile(file, conf.text, { mode: 0o600 });
+      const before = [
+        // AIDE asks for both; of what a command does not use only the name counts.
+        `database_in=${run.baseline === undefined ? 'file:/dev/null' : 'fd:4'}`,
+        `database_out=file:${written(run.writes ?? join(directory, 'none'))}`,
+        `num_workers=${workers}`,
+        'log_level=warning',
+        ...conf.before,
+      ];
+      const result = await runAide({
+        program: aide.path,
+        args: [
+          `--config=${file}`,
+          `--before=${before.join('\n')}`,
+          `--after=${reportLines(reportOptionsOf(conf.conf)).join('\n')}`,
+          ...run.command,
+        ],
+        ...(run.baseline !== undefined && { databaseFd: run.baseline.fd }),
+        reportLimitBytes: this.#options.reportLimitBytes ?? defaultReportLimit,
+        ...{ timeLimitMs, memoryLimitBytes, signal },
+      });
+      const { outcome } = result;
+      if (outcome.kind !== 'error') return result;
+      throw aideFailure(run.purpose, outcome, result.messages.replaceAll(file, job.conf.name));
+    } finally {
+      await rm(directory, { recursive: true, force: true });
+    }
+  }
+}
+
+/** The digest that tells whether a baseline was made with this configuration. */
+function configDigest({ conf }: IntegrityJob): string {
+  return createHash('sha256').update(conf.text).digest('hex');
+}
+
+/** Everything of a finding is asked for; what of it is told says the configuration, when the report is written. */
+function reportLines({ level }: ReportOptions): readonly string[] {
+  return [
+    'gzip_dbout=yes',
+    'database_attrs=E',
+    'report_format=json',
+    `report_level=${isAtLeast(level, 'changed_attributes') ? level : 'changed_attributes'}`,
+    ...['report_grouped=yes', 'report_summarize_changes=yes', 'report_quiet=no', 'report_append=no'],
+    'report_url=fd:3',
+  ];
+}
+
+function readReport({ outcome, report: bytes, reportIsCut, messages }: AideRun, conf: LedConf): Report {
+  let report = parseAideReport(reportIsCut ? closeCutReport(bytes) : bytes);
+  if (reportIsCut) {
+    // A change of which nothing is told is one that is not told.
+    const changes = report.changes.filter(({ kind, details }) => kind !== 'changed' || details.length > 0);
+    report = { ...report, changes, omitted: report.omitted + report.changes.length - changes.length };
+  }
+  const expected =
+    outcome.kind === 'differences' ? outcome : { added: false, removed: false, changed: false };
+  const bits = (expected.added ? 1 : 0) + (expected.removed ? 2 : 0) + (expected.changed ? 4 : 0);
+  if (exitBits(report.counts) !== bits) {
+    throw new RampartError(errorCodes.DECODE, {
+      what: 'the report of AIDE cannot be used',
+      why: `its exit code says ${bits}, and its counts say ${exitBits(report.counts)}`,
+      next: 'This is a fault of AIDE or of Rampart: please report it.',
+    });
+  }
+  const { toJob } = conf;
+  const led: Report = {
+    ...report,
+    changes: report.changes.map((change) => ({ ...change, path: toJob(change.path) })),
+    redefined: report.redefined.map((each) => ({ ...each, path: toJob(each.path) })),
+  };
+  return withUnread(led, unreadOf(messages, toJob));
+}
+
+/** Those of which, or of whose directory, nothing is known now. */
+function unreadAmong(paths: readonly ByteString[], unread: readonly Unread[]): ReadonlySet<ByteString> {
+  const known = new Set(unread.map(({ path }) => path));
+  const shut = unread.filter(({ isDirectory }) => isDirectory).map(({ path }) => `${path}/`);
+  const isUnread = (path: ByteString): boolean =>
+    known.has(path) || shut.some((directory) => path.startsWith(directory));
+  return new Set(paths.filter(isUnread));
+}
+
+function requestsAfter(before: DatabaseFacts | undefined, request: string | undefined): readonly string[] {
+  const requests = before?.requests ?? [];
+  return request === undefined ? requests : [...requests, request].slice(-rememberedRequests);
+}
+
+/** In a line of aide.conf. */
+function written(path: string): string {
+  return path.replace(/[\\@ ]/g, String.raw`\$&`);
+}

@@ -1,0 +1,142 @@
+/**
+ * One run of AIDE: started without a shell, as quiet as the machine allows, ended with us, its output bounded.
+ *
+ * @module
+ */
+import { spawn } from 'node:child_process';
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { aideOutcome, type AideOutcome } from '../aide-output.ts';
+import { findProgram } from './program.ts';
+
+export interface AideCall {
+  readonly program: string;
+  readonly args: readonly string[];
+  /** Is AIDE's descriptor 4. */
+  readonly databaseFd?: number;
+  readonly reportLimitBytes: number;
+  readonly timeLimitMs: number | undefined;
+  /** Of its address space. */
+  readonly memoryLimitBytes: number | undefined;
+  readonly signal: AbortSignal;
+}
+
+export interface AideRun {
+  readonly outcome: AideOutcome;
+  /** What it wrote to descriptor 3. */
+  readonly report: Buffer;
+  /** There was more than the limit. */
+  readonly reportIsCut: boolean;
+  /** What it said on stderr, one character a byte; the middle is left out where it is long. */
+  readonly messages: string;
+}
+
+const messagesLimit = 4 * 1024 * 1024;
+
+/**
+ * Resolves when it has ended, whatever its exit code.
+ *
+ * @throws the reason of `signal`; {RampartError} SYSTEM where it cannot be started or takes too long
+ */
+export async function runAide(call: AideCall): Promise<AideRun> {
+  const { signal, timeLimitMs } = call;
+  signal.throwIfAborted();
+  const [program = call.program, ...args] = [...(await gentle(call)), call.program, ...call.args];
+  const child = spawn(program, args, {
+    cwd: '/',
+    // No locale, and no time zone but that of our own reports.
+    env: { PATH: process.env['PATH'] ?? '/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C', TZ: 'UTC' },
+    stdio: ['ignore', 'ignore', 'pipe', 'pipe', call.databaseFd ?? 'ignore'],
+  });
+  const report = new Bounded(call.reportLimitBytes);
+  const messages = new Bounded(messagesLimit);
+  child.stdio[2]?.on('data', (chunk: Buffer) => messages.add(chunk));
+  child.stdio[3]?.on('data', (chunk: Buffer) => report.add(chunk));
+  // It ignores SIGTERM.
+  const kill = (): void => void child.kill('SIGKILL');
+  let late = false;
+  const timer =
+    timeLimitMs === undefined
+      ? undefined
+      : setTimeout(() => {
+          late = true;
+          kill();
+        }, timeLimitMs);
+  signal.addEventListener('abort', kill, { once: true });
+  try {
+    const [code, killedBy] = await new Promise<[number | null, NodeJS.Signals | null]>((resolve, reject) => {
+      child.once('error', (cause) => {
+        const why = cause.message;
+        reject(new RampartError(errorCodes.SYSTEM, { what: `cannot start ${call.program}`, why, cause }));
+      });
+      child.once('close', (...ended) => resolve(ended));
+    });
+    signal.throwIfAborted();
+    if (late) {
+      throw new RampartError(errorCodes.SYSTEM, {
+        what: 'AIDE was ended',
+        why: `it took longer than ${Math.round((timeLimitMs ?? 0) / 1000)} s`,
+        next: 'Select fewer files, or allow more time.',
+      });
+    }
+    return {
+      outcome: aideOutcome(code, killedBy),
+      report: report.bytes,
+      reportIsCut: report.isCut,
+      messages: messages.bytes.toString('latin1'),
+    };
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', kill);
+  }
+}
+
+let places: Promise<readonly (string | undefined)[]> | undefined;
+
+/**
+ * Programs that only change their own process and then become AIDE: the least of priorities, an end with ours (else it would
+ * go on without anybody who reads its report), and a limit of memory. What the machine does not have is left out.
+ */
+async function gentle({ memoryLimitBytes }: AideCall): Promise<string[]> {
+  places ??= Promise.all(['nice', 'ionice', 'setpriv', 'prlimit'].map((name) => findProgram(name)));
+  const [nice, ionice, setpriv, prlimit] = await places;
+  const before: string[] = [];
+  if (setpriv !== undefined) before.push(setpriv, '--pdeathsig', 'KILL');
+  if (nice !== undefined) before.push(nice, '-n', '19');
+  if (ionice !== undefined) before.push(ionice, '-c', '3', '-t');
+  if (memoryLimitBytes !== undefined) {
+    if (prlimit === undefined) {
+      throw new RampartError(errorCodes.UNSUPPORTED, {
+        what: 'the memory of AIDE cannot be limited',
+        why: 'there is no program prlimit in PATH',
+        next: 'Install util-linux, or leave the limit out.',
+      });
+    }
+    before.push(prlimit, `--as=${memoryLimitBytes}`);
+  }
+  return before;
+}
+
+/** Keeps the start; what comes after the limit is read and forgotten, so that the writer can end. */
+class Bounded {
+  readonly #limit: number;
+  readonly #chunks: Buffer[] = [];
+  #size = 0;
+  isCut = false;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  add(chunk: Buffer): void {
+    const room = this.#limit - this.#size;
+    if (chunk.length > room) this.isCut = true;
+    if (room <= 0) return;
+    const part = chunk.subarray(0, room);
+    this.#chunks.push(part);
+    this.#size += part.length;
+  }
+
+  get bytes(): Buffer {
+    return Buffer.concat(this.#chunks);
+  }
+}
