@@ -5,7 +5,7 @@
  */
 import type { KiveAlert } from '../../systems/file-access/alert.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
-import { nameGlob, pathGlob } from './glob.ts';
+import { nameGlob, pathGlob } from '../../shared/regex/glob.ts';
 
 /** Each a list of globs: one of them has to fit. An empty one lets everything through. */
 export interface AlertFilterOptions {

@@ -1,11 +1,11 @@
 /**
- * Globs of the filters, for names and for paths.
+ * Globs for names and for paths, as users write them.
  *
  * @module
  */
-import { Regex } from '../../shared/regex/regex.ts';
-import { RegexSyntaxError } from '../../shared/regex/scanner.ts';
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { Regex } from './regex.ts';
+import { RegexSyntaxError } from './scanner.ts';
+import { errorCodes, RampartError } from '../observe/errors.ts';
 
 /** Whether a text fits. */
 export type TextTest = (text: string) => boolean;
