@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { suite, test } from 'node:test';
 
 import { issueAuthority, issueServerCertificate } from '../../shared/apiserver/access/certificate.ts';
+import { until } from '../../shared/observe/until.fixture.ts';
 import { sensorSkip, testMode } from '../../shared/sensor/sensor.fixture.ts';
 import type { KiveAlert } from '../../systems/file-access/alert.ts';
 import { startLab } from '../../test/lab/lab.ts';
@@ -14,14 +15,6 @@ import { labObstacle } from '../../test/lab/obstacle.ts';
 import { rampart, RampartProcess, TemporaryDirectory } from '../apiserver/rampart-process.fixture.ts';
 
 const deploy = new URL('../../deploy', import.meta.url).pathname;
-
-async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
-  const patience = AbortSignal.timeout(60_000);
-  while (!(await holds())) {
-    assert.ok(!patience.aborted, `waited in vain for ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-}
 
 suite('rampart agent and rampart operator', () => {
   for (const [what, args, pattern] of [

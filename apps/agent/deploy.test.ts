@@ -20,6 +20,7 @@ import { createLogger } from '../../shared/observe/log.ts';
 import { sensorSkip, testMode } from '../../shared/sensor/sensor.fixture.ts';
 import { kiveDataType, type KivePolicy, kivePolicyType } from '../../systems/file-access/api.ts';
 import type { ContainerSource, SourceContainer } from '../../shared/cri/container-source.ts';
+import { until } from '../../shared/observe/until.fixture.ts';
 import { Receiver } from '../../systems/file-access/delivery/receiver.fixture.ts';
 import { secretType } from '../../systems/file-access/secret-credentials.ts';
 import { clusterAccess } from '../cluster.ts';
@@ -69,16 +70,6 @@ function rightsOf(name: string): Set<string> {
 function wantedFor({ verb, resource, subresource, namespace: where, name }: ResourceRequest): string[] {
   const right = `${verb} ${resource.plural}${subresource === undefined ? '' : `/${subresource.name}`}.${resource.group}`;
   return [`${right} ${name}`, ...(where === '' ? [] : [`${right} in ${where}`]), right];
-}
-
-async function until<T>(what: string, read: () => Promise<T | undefined | false>): Promise<T> {
-  const patience = AbortSignal.timeout(30_000);
-  for (;;) {
-    const value = await read();
-    if (value !== undefined && value !== false) return value;
-    assert.ok(!patience.aborted, `waited in vain for ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
 }
 
 /** A server with deploy/ in it, which allows the clients called so what their roles allow. */

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Code, ConnectError } from '@connectrpc/connect';
 import fc from 'fast-check';
 
+import { until } from '../observe/until.fixture.ts';
 import { openCri } from './cri.ts';
 import type { NodeContainer } from './node-container.ts';
 import { type Answers, answersFrom, type FakeContainer, fakeId, FakeRuntime } from './runtime.fixture.ts';
@@ -39,11 +40,6 @@ class Node implements AsyncDisposable {
     this.#cri[Symbol.dispose]();
     await this.runtime[Symbol.asyncDispose]();
   }
-}
-
-/** Resolves when it is so; the test's own timeout ends it otherwise. */
-async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await sleep(5);
 }
 
 function changesOf(watch: ContainerWatch): string[] {

@@ -3,6 +3,7 @@ import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { createMetrics } from '../observe/metrics.ts';
+import { until } from '../observe/until.fixture.ts';
 import { type Answer, json, serve, status } from './api-server.fixture.ts';
 import { KubeClient } from './client.ts';
 import { unreachable } from './client-errors.ts';
@@ -47,11 +48,6 @@ function reflect(client: ReflectorOptions<KubeObject>['client'], more: More = {}
       await running;
     },
   };
-}
-
-/** Waits for what has to come; the test's own time limit is the end of it. */
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await sleep(5);
 }
 
 const clientOf = (url: string): KubeClient =>

@@ -12,6 +12,7 @@ import fc from 'fast-check';
 import { type FeedEvent, type FeedPosition, readFeed } from './feed-client.ts';
 import { serveFeed } from './feed-server.ts';
 import { LineFeed } from './line-feed.ts';
+import { until } from './until.fixture.ts';
 
 class Directory implements Disposable {
   readonly path = mkdtempSync(join(tmpdir(), 'rampart-feed-'));
@@ -21,10 +22,6 @@ class Directory implements Disposable {
   [Symbol.dispose](): void {
     rmSync(this.path, { recursive: true, force: true });
   }
-}
-
-async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
 /** Reads until `count` lines are there or known to be missed, or what is kept has been read. */

@@ -5,12 +5,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 import { isNotFound } from '../../shared/kube/client-errors.ts';
 import { leases } from '../../shared/kube/object.ts';
+import { until } from '../../shared/observe/until.fixture.ts';
 import { type KiveData, kiveDataType, kivePolicyType } from './api.ts';
 import { nodeType, type Pod, podType } from './caches.ts';
 import { clusterLease } from './cluster.ts';
 import { kiveDataNamespace, kiveDataOf } from './kive-data.ts';
 import { compilePolicy } from './matching.ts';
-import { TestCluster, until } from './node.fixture.ts';
+import { TestCluster } from './node.fixture.ts';
 
 const trap = { path: '/secret.txt', matchAny: [{ containerName: '.*' }] };
 const quick = { graceMs: 300, releaseMs: 300 };

@@ -11,6 +11,7 @@ import { pino } from 'pino';
 import { makeCertificates, type TestCertificates } from '../../shared/kube/api-server.fixture.ts';
 import { isAlreadyExists } from '../../shared/kube/client-errors.ts';
 import { createLogger, type Logger } from '../../shared/observe/log.ts';
+import { until } from '../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
 import type { KiveAlert } from './alert.ts';
 import { type KivePolicy, kivePolicyType, type KiveTrap } from './api.ts';
@@ -19,7 +20,7 @@ import { CallbackSecrets } from './callback-secrets.ts';
 import type { Delivery } from './delivery/delivery.ts';
 import { openQuick, Receiver } from './delivery/receiver.fixture.ts';
 import { callbackSecretOf } from './kive-data.ts';
-import { readByCat, TestCluster, type TestContainer, type TestNode, until } from './node.fixture.ts';
+import { readByCat, TestCluster, type TestContainer, type TestNode } from './node.fixture.ts';
 import { type Secret, secretType } from './secret-credentials.ts';
 
 const namespace = 'kivebpf-system';

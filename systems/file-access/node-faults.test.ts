@@ -5,12 +5,13 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
+import { until } from '../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
 import type { KiveAlert } from './alert.ts';
 import { type KiveData, kiveDataType, kivePolicyType } from './api.ts';
 import { kiveDataFinalizer } from './kive-data.ts';
 import { podType } from './caches.ts';
-import { alertOf, readByCat, TestCluster, type TestContainer, until } from './node.fixture.ts';
+import { alertOf, readByCat, TestCluster, type TestContainer } from './node.fixture.ts';
 
 const files = { 'secret.txt': 'secret', 'etc/shadow': 'root' };
 const everywhere = [{ containerName: '.*' }];

@@ -9,10 +9,11 @@ import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { leases } from '../../shared/kube/object.ts';
+import { until } from '../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
 import { kiveDataNamespace } from './kive-data.ts';
 import { loaderLease } from './loader.ts';
-import { alertOf, readByCat, TestCluster, until } from './node.fixture.ts';
+import { alertOf, readByCat, TestCluster } from './node.fixture.ts';
 
 const files = { 'secret.txt': 'secret' };
 const trap = { path: '/secret.txt', matchAny: [{ containerName: '.*' }] };

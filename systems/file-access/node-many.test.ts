@@ -6,7 +6,8 @@ import { suite, test } from 'node:test';
 import { createMetrics } from '../../shared/observe/metrics.ts';
 import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
 import { shareMetrics } from '../../shared/kube/shared-metrics.ts';
-import { alertOf, TestCluster, until } from './node.fixture.ts';
+import { until } from '../../shared/observe/until.fixture.ts';
+import { alertOf, TestCluster } from './node.fixture.ts';
 
 const PODS = 40;
 const names = ['c0', 'c1', 'c2', 'c3', 'c4'];

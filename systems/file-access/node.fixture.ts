@@ -27,31 +27,9 @@ import { type KiveData, kiveDataType, type KivePolicy, kivePolicyType, type Kive
 import { type Node, nodeType, type Pod, podType } from './caches.ts';
 import { type FileAccessClusterOptions, runFileAccessCluster } from './cluster.ts';
 import type { ContainerSource, SourceContainer } from '../../shared/cri/container-source.ts';
+import { until } from '../../shared/observe/until.fixture.ts';
 import { kiveDataNamespace } from './kive-data.ts';
 import { type FileAccessNodeOptions, type NodeState, readKernelId, runFileAccessNode } from './node.ts';
-
-/** Longer than anything takes here: what is waited for longer does not come. */
-const PATIENCE_MS = 30_000;
-
-/** Calls until it returns something that is not false, empty, null or undefined. @throws what it threw last, or that it took too long. */
-export async function until<T>(
-  what: string,
-  check: () => T | Promise<T>,
-  timeoutMs = PATIENCE_MS,
-): Promise<NonNullable<Exclude<T, false | ''>>> {
-  const endMs = performance.now() + timeoutMs;
-  for (let last: unknown; ;) {
-    try {
-      const result = await check();
-      if (result !== false && result !== '' && result !== undefined && result !== null)
-        return result as NonNullable<Exclude<T, false | ''>>;
-    } catch (error) {
-      last = error;
-    }
-    if (performance.now() > endMs) throw new Error(`${what}: not within ${timeoutMs} ms`, { cause: last });
-    await delay(20);
-  }
-}
 
 /** Directories as containers. */
 export class DirectoryContainers implements ContainerSource {

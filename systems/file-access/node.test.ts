@@ -6,8 +6,9 @@ import { suite, test } from 'node:test';
 import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
 import { parse } from 'yaml';
 
+import { until } from '../../shared/observe/until.fixture.ts';
 import { type KivePolicy, kivePolicyType } from './api.ts';
-import { alertOf, TestCluster, until } from './node.fixture.ts';
+import { alertOf, TestCluster } from './node.fixture.ts';
 
 // The one of the design document of Kive, word for word but for the callback.
 const sample = `

@@ -6,8 +6,9 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { Http, RestartedServer, TemporaryDirectory } from '../../apps/apiserver/rampart-process.fixture.ts';
+import { until } from '../../shared/observe/until.fixture.ts';
 import { Random, seed } from './random.fixture.ts';
-import { served, until, widgetDefinition, widgets } from './reflected.fixture.ts';
+import { served, widgetDefinition, widgets } from './reflected.fixture.ts';
 
 const WIDGETS = 200;
 const CHANGES = 900;

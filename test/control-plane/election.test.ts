@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 
 import { Http, RestartedServer, TemporaryDirectory } from '../../apps/apiserver/rampart-process.fixture.ts';
-import { until } from './reflected.fixture.ts';
+import { until } from '../../shared/observe/until.fixture.ts';
 
 const candidateFile = new URL('./candidate.fixture.ts', import.meta.url).pathname;
 

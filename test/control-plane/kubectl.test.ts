@@ -7,8 +7,8 @@ import { createInterface } from 'node:readline';
 import { after, before, describe, test } from 'node:test';
 
 import { RampartProcess, TemporaryDirectory } from '../../apps/apiserver/rampart-process.fixture.ts';
+import { until } from '../../shared/observe/until.fixture.ts';
 import { kustomization, largeDefinition, manifests } from './operator.fixture.ts';
-import { until } from './reflected.fixture.ts';
 
 interface Run {
   readonly code: number | null;

@@ -12,6 +12,7 @@ import { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import { type KubeObject, objectKey, resourcePath, type ResourceType } from '../../shared/kube/object.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';
 import { isOlder } from '../../shared/kube/resource-version.ts';
+import { until } from '../../shared/observe/until.fixture.ts';
 import type { Random } from './random.fixture.ts';
 
 export const configMaps: ResourceType = {
@@ -60,15 +61,6 @@ export const widgetDefinition = {
 /** Waits for a kind that was defined just now. */
 export async function served(http: Http, type: ResourceType): Promise<void> {
   while ((await http.ask(resourcePath(type, {}))).status === 404) await delay(10);
-}
-
-/** Waits; what takes a minute and more is not going to happen. */
-export async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
-  const end = performance.now() + 90_000;
-  while (!(await holds())) {
-    assert.ok(performance.now() < end, `it never came to this: ${what}`);
-    await delay(20);
-  }
 }
 
 /** One change at random; whether it is done or refused is all the same here. */

@@ -5,12 +5,12 @@
  */
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 
 import { Standalone } from '../../apps/standalone/standalone.fixture.ts';
 import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { isNotFound } from '../../shared/kube/client-errors.ts';
+import { until } from '../../shared/observe/until.fixture.ts';
 import type { KiveAlert } from '../../systems/file-access/alert.ts';
 import {
   type KiveData,
@@ -27,26 +27,6 @@ import type { PodSpec } from './pod-config.ts';
 const PATIENCE_MS = 60_000;
 const markerPolicy = 'marker';
 const markerPath = '/marker';
-
-/** Asks until the answer is something. @throws with the last error that it took too long. */
-export async function until<T>(
-  what: string,
-  ask: () => T | Promise<T>,
-  patienceMs: number = PATIENCE_MS,
-): Promise<NonNullable<Exclude<T, false>>> {
-  const endMs = performance.now() + patienceMs;
-  for (let last: unknown; ; await delay(20)) {
-    try {
-      const answer = await ask();
-      if (answer !== undefined && answer !== null && answer !== false) {
-        return answer as NonNullable<Exclude<T, false>>;
-      }
-    } catch (error) {
-      last = error;
-    }
-    if (performance.now() > endMs) throw new Error(`waited in vain for ${what}`, { cause: last });
-  }
-}
 
 /** What can be told in one line of an alert: which trap, whose file, who, how. */
 export function summary({ 'kive-policy-name': policy, metadata, pod, process }: KiveAlert): string {

@@ -14,6 +14,7 @@ import { suite, test } from 'node:test';
 
 import fc from 'fast-check';
 
+import { until } from '../../../shared/observe/until.fixture.ts';
 import type { Delivery } from './delivery.ts';
 import { RECORD_HEADER_BYTES, RecordEncoder } from './record.ts';
 import { headerBytes } from './segment-header.ts';
@@ -25,7 +26,6 @@ import {
   openQuick,
   Receiver,
   TemporaryDirectory,
-  until,
 } from './receiver.fixture.ts';
 
 const COUNT = 40;

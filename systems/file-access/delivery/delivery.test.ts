@@ -7,6 +7,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { ManualClock } from '../../../shared/kube/clock.fixture.ts';
 import { createMetrics } from '../../../shared/observe/metrics.ts';
+import { until } from '../../../shared/observe/until.fixture.ts';
 import { AlertIds } from './alert-ids.ts';
 import { addDeliveryMetrics } from './delivery-metrics.ts';
 import { openDelivery } from './delivery.ts';
@@ -21,7 +22,6 @@ import {
   openQuick,
   Receiver,
   TemporaryDirectory,
-  until,
 } from './receiver.fixture.ts';
 
 const numbered = (count: number, prefix = 'a'): string[] =>

@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 
+import { until } from '../../../shared/observe/until.fixture.ts';
 import {
   balanced,
   closedPort,
@@ -12,7 +13,6 @@ import {
   openQuick,
   Receiver,
   TemporaryDirectory,
-  until,
 } from './receiver.fixture.ts';
 
 /** A small file system of its own. */

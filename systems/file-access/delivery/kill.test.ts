@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
+import { until } from '../../../shared/observe/until.fixture.ts';
 import {
   accept,
   answerWith,
@@ -16,7 +17,6 @@ import {
   openQuick,
   Receiver,
   TemporaryDirectory,
-  until,
 } from './receiver.fixture.ts';
 
 const fixture = join(import.meta.dirname, 'kill.fixture.ts');

@@ -21,11 +21,12 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 
+import { until } from '../../../shared/observe/until.fixture.ts';
 import { AlertIds } from './alert-ids.ts';
 import { openDelivery } from './delivery.ts';
 import type { DeliveryOptions } from './options.ts';
 import { RecordEncoder } from './record.ts';
-import { Receiver, until } from './receiver.fixture.ts';
+import { Receiver } from './receiver.fixture.ts';
 
 const line = JSON.stringify({ padding: 'x'.repeat(980) });
 const fdatasync = promisify(fdatasyncOf);

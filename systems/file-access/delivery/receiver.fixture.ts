@@ -10,7 +10,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 
 import { type Delivery, openDelivery } from './delivery.ts';
 import type { DeliveryOptions } from './options.ts';
@@ -128,11 +127,6 @@ export function quickOptions(directory: string, options: Partial<DeliveryOptions
 
 export function openQuick(directory: string, options: Partial<DeliveryOptions> = {}): Delivery {
   return openDelivery(quickOptions(directory, options));
-}
-
-/** Waits for something that has to come; the runner's timeout ends it otherwise. */
-export async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await delay(2);
 }
 
 /** The invariants of the counts. */

@@ -6,6 +6,7 @@ import { suite, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 
 import { ManualClock } from '../../../shared/kube/clock.fixture.ts';
+import { until } from '../../../shared/observe/until.fixture.ts';
 import { openDelivery } from './delivery.ts';
 import {
   accept,
@@ -17,7 +18,6 @@ import {
   quickOptions,
   Receiver,
   TemporaryDirectory,
-  until,
 } from './receiver.fixture.ts';
 
 const numbered = (count: number): string[] => Array.from({ length: count }, (_, index) => `a${index}`);

@@ -6,10 +6,11 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 
 import { issueAuthority, issueServerCertificate } from '../../../shared/apiserver/access/certificate.ts';
+import { until } from '../../../shared/observe/until.fixture.ts';
 import { keyOf } from './callback-log.ts';
 import { displayName } from './callback-url.ts';
 import type { CallbackStats, Credentials } from './options.ts';
-import { balanced, inBalance, openQuick, Receiver, TemporaryDirectory, until } from './receiver.fixture.ts';
+import { balanced, inBalance, openQuick, Receiver, TemporaryDirectory } from './receiver.fixture.ts';
 import { RecordEncoder } from './record.ts';
 import { encodeHeader, isSecretName } from './segment-header.ts';
 import { Segment } from './segment.ts';

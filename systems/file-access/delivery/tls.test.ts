@@ -7,9 +7,10 @@ import { inspect } from 'node:util';
 
 import { RampartError } from '../../../shared/observe/errors.ts';
 import { issueAuthority, issueServerCertificate } from '../../../shared/apiserver/access/certificate.ts';
+import { until } from '../../../shared/observe/until.fixture.ts';
 import type { Delivery } from './delivery.ts';
 import type { Credentials } from './options.ts';
-import { answerWith, openQuick, Receiver, TemporaryDirectory, until } from './receiver.fixture.ts';
+import { answerWith, openQuick, Receiver, TemporaryDirectory } from './receiver.fixture.ts';
 
 const validity = { now: new Date(), days: 30 };
 const authority = issueAuthority('receivers', validity);

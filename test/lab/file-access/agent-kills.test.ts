@@ -8,10 +8,10 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
+import { until } from '../../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
 import { statusOf } from '../../../systems/file-access/policy-status.ts';
 import { Random, seed } from '../../control-plane/random.fixture.ts';
-import { until } from '../guarded-lab.fixture.ts';
 import { labObstacle } from '../obstacle.ts';
 import {
   accessOf,

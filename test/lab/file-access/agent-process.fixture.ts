@@ -8,9 +8,9 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 
 import { rampart } from '../../../apps/apiserver/rampart-process.fixture.ts';
+import { until } from '../../../shared/observe/until.fixture.ts';
 import { testMode } from '../../../shared/sensor/sensor.fixture.ts';
 import type { KiveAlert } from '../../../systems/file-access/alert.ts';
-import { until } from '../guarded-lab.fixture.ts';
 
 export interface AgentProcessOptions {
   readonly nodeName: string;

@@ -4,9 +4,9 @@ import { renameSync, statSync, writeFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
+import { until } from '../../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
 import { statusOf } from '../../../systems/file-access/policy-status.ts';
-import { until } from '../guarded-lab.fixture.ts';
 import type { LabContainer } from '../lab.ts';
 import { labObstacle } from '../obstacle.ts';
 import { accessOf, LabCluster, type LabNode, pathIn, readNumbered } from './lab-cluster.fixture.ts';

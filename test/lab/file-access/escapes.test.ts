@@ -6,10 +6,11 @@ import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'n
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
+import { until } from '../../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
 import type { KivePolicy } from '../../../systems/file-access/api.ts';
 import { statusOf } from '../../../systems/file-access/policy-status.ts';
-import { GuardedLab, until } from '../guarded-lab.fixture.ts';
+import { GuardedLab } from '../guarded-lab.fixture.ts';
 import type { LabContainer } from '../lab.ts';
 import { labObstacle } from '../obstacle.ts';
 import { ordinary, privileged } from './escape-variants.fixture.ts';

@@ -3,8 +3,9 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { suite, test } from 'node:test';
 
+import { until } from '../../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
-import { GuardedLab, until } from '../guarded-lab.fixture.ts';
+import { GuardedLab } from '../guarded-lab.fixture.ts';
 import { labObstacle } from '../obstacle.ts';
 
 /** Many, because a process gets 1,000 alerts at once for a file and no more. */

@@ -14,6 +14,7 @@ import { findClusterAccess } from '../../../shared/kube/cluster-access.ts';
 import { KubeClient } from '../../../shared/kube/client.ts';
 import { isNotFound } from '../../../shared/kube/client-errors.ts';
 import { type Lease, leases } from '../../../shared/kube/object.ts';
+import { until } from '../../../shared/observe/until.fixture.ts';
 import type { KiveAlert } from '../../../systems/file-access/alert.ts';
 import {
   type KiveData,
@@ -25,7 +26,6 @@ import {
 import { podType } from '../../../systems/file-access/caches.ts';
 import { kiveDataNamespace } from '../../../systems/file-access/kive-data.ts';
 import { readKernelId } from '../../../systems/file-access/node.ts';
-import { until } from '../guarded-lab.fixture.ts';
 import { type Lab, type LabContainer, type LabPod, startLab } from '../lab.ts';
 import type { PodSpec } from '../pod-config.ts';
 import { AgentProcess, type ToldAlert } from './agent-process.fixture.ts';

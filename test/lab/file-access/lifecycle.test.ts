@@ -5,11 +5,12 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
 import type { ResourceType } from '../../../shared/kube/object.ts';
+import { until } from '../../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
 import type { KiveAlert } from '../../../systems/file-access/alert.ts';
 import type { KiveData } from '../../../systems/file-access/api.ts';
 import { type Pod, podType } from '../../../systems/file-access/caches.ts';
-import { GuardedLab, until } from '../guarded-lab.fixture.ts';
+import { GuardedLab } from '../guarded-lab.fixture.ts';
 import type { LabPod } from '../lab.ts';
 import { labObstacle } from '../obstacle.ts';
 import { LabCluster, pathIn } from './lab-cluster.fixture.ts';

@@ -4,10 +4,11 @@ import { readFileSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 
+import { until } from '../../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
 import type { KiveMatch } from '../../../systems/file-access/api.ts';
 import { podType } from '../../../systems/file-access/caches.ts';
-import { GuardedLab, until } from '../guarded-lab.fixture.ts';
+import { GuardedLab } from '../guarded-lab.fixture.ts';
 import type { LabContainer, LabPod } from '../lab.ts';
 import { labObstacle } from '../obstacle.ts';
 import type { ContainerSpec, PodSpec } from '../pod-config.ts';

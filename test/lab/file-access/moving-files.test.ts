@@ -16,11 +16,12 @@ import {
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
+import { until } from '../../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
 import type { KiveAlert } from '../../../systems/file-access/alert.ts';
 import type { KiveData } from '../../../systems/file-access/api.ts';
 import { ourAnnotations } from '../../../systems/file-access/kive-data.ts';
-import { GuardedLab, until } from '../guarded-lab.fixture.ts';
+import { GuardedLab } from '../guarded-lab.fixture.ts';
 import type { LabContainer } from '../lab.ts';
 import { labObstacle } from '../obstacle.ts';
 

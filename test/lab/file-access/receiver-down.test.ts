@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
+import { until } from '../../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
 import type { KiveAlert } from '../../../systems/file-access/alert.ts';
 import {
@@ -14,7 +15,6 @@ import {
   type Manners,
   Receiver,
 } from '../../../systems/file-access/delivery/receiver.fixture.ts';
-import { until } from '../guarded-lab.fixture.ts';
 import { labObstacle } from '../obstacle.ts';
 import { accessOf, LabCluster, pathIn, readNumbered } from './lab-cluster.fixture.ts';
 

@@ -1,0 +1,47 @@
+/**
+ * Waiting for what has to come.
+ *
+ * @module
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** Longer than anything takes here, also on a machine with other work: what is waited for longer does not come. */
+const PATIENCE_MS = 90_000;
+/** At first often, for what takes a moment; then seldom, for what takes seconds of a busy machine. */
+const FIRST_PAUSE_MS = 2;
+const LONGEST_PAUSE_MS = 20;
+
+type Ask<T> = () => T | Promise<T>;
+type Answer<T> = NonNullable<Exclude<T, false | ''>>;
+
+/**
+ * Asks until the answer is something: not false, empty, null or undefined. Where it throws, it is asked again.
+ *
+ * @param what - Told when it does not come. Without it the text of the question is.
+ * @throws {Error} that it was waited for in vain, with the last error as its cause.
+ */
+export async function until<T>(ask: Ask<T>): Promise<Answer<T>>;
+export async function until<T>(what: string, ask: Ask<T>, patienceMs?: number): Promise<Answer<T>>;
+export async function until<T>(
+  first: string | Ask<T>,
+  second?: Ask<T>,
+  patienceMs = PATIENCE_MS,
+): Promise<Answer<T>> {
+  const ask = typeof first === 'string' ? second : first;
+  if (ask === undefined) throw new TypeError(`nothing is asked for ${String(first)}`);
+  const endMs = performance.now() + patienceMs;
+  let pauseMs = FIRST_PAUSE_MS;
+  for (let last: unknown; ;) {
+    try {
+      const answer = await ask();
+      if (answer !== false && answer !== '' && answer !== undefined && answer !== null)
+        return answer as Answer<T>;
+      last = undefined;
+    } catch (error) {
+      last = error;
+    }
+    if (performance.now() > endMs) throw new Error(`waited in vain for ${String(first)}`, { cause: last });
+    await delay(pauseMs);
+    pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 1.5);
+  }
+}
