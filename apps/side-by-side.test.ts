@@ -12,9 +12,11 @@ const untilStopped: Guard = async (signal) => {
   signal.addEventListener('abort', () => resolve(), { once: true });
   await promise;
 };
-const failing = (error: Error): Guard => {
-  return () => Promise.reject(error);
-};
+const failing =
+  (error: Error): Guard =>
+  async () => {
+    throw error;
+  };
 
 function scene() {
   const stop = new AbortController();

@@ -111,7 +111,14 @@ suite('file integrity in the status', () => {
       view('a', [], {
         phase: 'Error',
         conditions: [
-          { type: 'Ready', status: 'False', reason: 'BadConf', message: 'line 3', lastTransitionTime: '' },
+          {
+            type: 'Configured',
+            status: 'False',
+            reason: 'BadConf',
+            message: 'line 3',
+            lastTransitionTime: '',
+          },
+          { type: 'Paused', status: 'False', reason: 'NoHoldOff', message: '', lastTransitionTime: '' },
         ],
       }),
       ['line 3'],
@@ -136,6 +143,15 @@ suite('file integrity in the status', () => {
       assert.equal(report?.intact, null);
     });
   }
+
+  test('scans that are held are no problem, and are told', () => {
+    const held = { type: 'Paused', status: 'True', reason: 'HoldOff', message: 'no', lastTransitionTime: '' };
+    const report = reportOf(
+      view('a', [node('n1', 'Succeeded')], { phase: 'Active', conditions: [held] as never }),
+    );
+    assert.deepEqual([report.guarded, report.fileIntegrities?.[0]?.paused], [true, true]);
+    assert.match(renderStatus(report, { widthColumns: 80, colour: false }), /a {15}paused {2}n1/);
+  });
 
   test('what may not be read is not known, and no reason to say no', () => {
     const report = examine({ ...well, integrities: undefined });

@@ -47,6 +47,7 @@ function integrityReport(
     guarded: problems.length === 0,
     deleting,
     phase: integrity.status?.phase ?? null,
+    paused: integrity.status?.conditions?.some(isPaused) === true,
     intact: nodes.some(({ condition }) => condition === 'Failed') ? false : isKnown ? true : null,
     problems,
     nodes,
@@ -100,8 +101,12 @@ function silentNodes(
   ];
 }
 
+function isPaused({ type, status }: { readonly type: string; readonly status: string }): boolean {
+  return type === 'Paused' && status === 'True';
+}
+
 function reasonsOf({ conditions = [] }: FileIntegrityStatus): Problem[] | undefined {
-  const reasons = conditions.filter(({ status }) => status === 'False');
+  const reasons = conditions.filter(({ type, status }) => type === 'Configured' && status === 'False');
   return reasons.length === 0 ? undefined : reasons.map(({ message }) => ({ message }));
 }
 

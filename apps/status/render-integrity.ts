@@ -98,8 +98,9 @@ function nodeCells(
   ];
 }
 
-function phase({ phase: is, deleting }: IntegrityReport): Cell {
+function phase({ phase: is, deleting, paused }: IntegrityReport): Cell {
   if (deleting) return 'deleting';
+  if (paused && is !== 'Error') return { text: 'paused', style: 'yellow' };
   if (is === null) return { text: 'not seen', style: 'yellow' };
   return is === 'Error' ? { text: is, style: 'red' } : is;
 }

@@ -107,6 +107,8 @@ export interface IntegrityReport {
   readonly deleting: boolean;
   /** `null` before the operator has looked at it. */
   readonly phase: string | null;
+  /** No scans run: it has the annotation `holdoff`. */
+  readonly paused: boolean;
   /** Whether the latest result of every node is that nothing has changed; `null` while nothing is known of one. */
   readonly intact: boolean | null;
   /** Sentences: why files are not compared, or not all. */
