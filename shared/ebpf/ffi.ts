@@ -150,6 +150,64 @@ export const libc = {
   mallocTrim: c<(padBytes: number) => number>('malloc_trim', 'int', ['size_t']),
 } as const;
 
+/**
+ * Calls for those who make hundreds of thousands of them. A pointer is a plain number here (an address in user space is below
+ * 2 ** 53), so that a call makes no object: keep the memory in a buffer that does not move, see {@link addressOf}.
+ */
+export const fileCalls = {
+  openat: c<(dirFd: number, path: number, flags: number, mode: number) => number>('openat', 'int', [
+    'int',
+    'uintptr_t',
+    'int',
+    'unsigned int',
+  ]),
+  read: c<(fd: number, buffer: number, sizeBytes: number) => number>('read', 'long', [
+    'int',
+    'uintptr_t',
+    'size_t',
+  ]),
+  /** glibc 2.28. Fills a `struct statx` of 256 bytes. */
+  statx: c<(dirFd: number, path: number, flags: number, mask: number, statx: number) => number>(
+    'statx',
+    'int',
+    ['int', 'uintptr_t', 'int', 'unsigned int', 'uintptr_t'],
+  ),
+  /** glibc 2.30. Fills the buffer with `struct linux_dirent64`. */
+  getdents64: c<(fd: number, buffer: number, sizeBytes: number) => number>('getdents64', 'long', [
+    'int',
+    'uintptr_t',
+    'size_t',
+  ]),
+  readlinkat: c<(dirFd: number, path: number, buffer: number, sizeBytes: number) => number>(
+    'readlinkat',
+    'long',
+    ['int', 'uintptr_t', 'uintptr_t', 'size_t'],
+  ),
+  flistxattr: c<(fd: number, buffer: number, sizeBytes: number) => number>('flistxattr', 'long', [
+    'int',
+    'uintptr_t',
+    'size_t',
+  ]),
+  fgetxattr: c<(fd: number, name: number, value: number, sizeBytes: number) => number>('fgetxattr', 'long', [
+    'int',
+    'uintptr_t',
+    'uintptr_t',
+    'size_t',
+  ]),
+  llistxattr: c<(path: number, buffer: number, sizeBytes: number) => number>('llistxattr', 'long', [
+    'uintptr_t',
+    'uintptr_t',
+    'size_t',
+  ]),
+  lgetxattr: c<(path: number, name: number, value: number, sizeBytes: number) => number>(
+    'lgetxattr',
+    'long',
+    ['uintptr_t', 'uintptr_t', 'uintptr_t', 'size_t'],
+  ),
+  /** Fills a `struct statfs` of 120 bytes; its first i64 is the type. */
+  fstatfs: c<(fd: number, statfs: number) => number>('fstatfs', 'int', ['int', 'uintptr_t']),
+} as const;
+
 /** errno of the last failed libc or libbpf call on this thread. */
 export function errno(): number {
   return koffi.errno();

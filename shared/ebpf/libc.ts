@@ -9,7 +9,7 @@ import { constants as osConstants } from 'node:os';
 import { getSystemErrorMap } from 'node:util';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';
-import { errno, libc, syscallNumbers } from './ffi.ts';
+import { addressOf, errno, libc, syscallNumbers } from './ffi.ts';
 
 /** Flags of open(2). The ones that differ between architectures come from Node. */
 export const openFlags = {
@@ -18,6 +18,8 @@ export const openFlags = {
   EXCL: fsConstants.O_EXCL,
   DIRECTORY: fsConstants.O_DIRECTORY,
   NOFOLLOW: fsConstants.O_NOFOLLOW,
+  NONBLOCK: fsConstants.O_NONBLOCK,
+  NOATIME: fsConstants.O_NOATIME,
   /** include/uapi/asm-generic/fcntl.h, the same on x86_64 and arm64; Node does not export these two. */
   CLOEXEC: 0o2000000,
   PATH: 0o10000000,
@@ -84,6 +86,25 @@ export class Fd implements Disposable {
     if (this.#number < 0) return;
     libc.close(this.#number);
     this.#number = -1;
+  }
+}
+
+/** Memory that does not move, for the calls of `fileCalls`. Hold it for as long as C may use the address. */
+export class FixedBuffer {
+  readonly bytes: Buffer;
+  readonly address: number;
+
+  constructor(sizeBytes: number) {
+    // Not of the pool, so that nobody else's bytes are beside it.
+    this.bytes = Buffer.allocUnsafeSlow(sizeBytes);
+    this.address = Number(addressOf(this.bytes));
+  }
+
+  /** Writes a text of one byte a character, with a NUL behind it. @throws {RangeError} where it has no room */
+  writeText(text: string, at = 0): void {
+    if (at + text.length >= this.bytes.length) throw new RangeError(`no room for ${text.length} bytes`);
+    this.bytes.write(text, at, text.length, 'latin1');
+    this.bytes[at + text.length] = 0;
   }
 }
 

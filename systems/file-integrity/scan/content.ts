@@ -1,0 +1,111 @@
+/**
+ * Reads a file for its checksums.
+ *
+ * @module
+ */
+import { createHash, hash } from 'node:crypto';
+import { constants } from 'node:os';
+
+import { errno, fileCalls } from '../../../shared/ebpf/ffi.ts';
+import { FixedBuffer } from '../../../shared/ebpf/libc.ts';
+import type { ReadRate, RunState } from './shared-state.ts';
+
+/** Larger files are read in parts of this size. */
+const bufferBytes = 512 * 1024;
+const { EINTR } = constants.errno;
+
+export interface Digests {
+  /** Empty where it was not asked for. */
+  readonly sha256: Buffer;
+  readonly sha512: Buffer;
+}
+
+export interface Wanted {
+  readonly sha256: boolean;
+  readonly sha512: boolean;
+}
+
+const none = Buffer.alloc(0);
+
+/** One for each thread: its buffers are used again. */
+export class ContentReader {
+  readonly #buffer = new FixedBuffer(bufferBytes);
+  readonly #sha256 = Buffer.alloc(32);
+  readonly #sha512 = Buffer.alloc(64);
+  readonly #rate: ReadRate;
+  readonly #mayWait: boolean;
+
+  /** @param mayWait whether the thread may be held up for the rate */
+  constructor(rate: ReadRate, mayWait: boolean) {
+    this.#rate = rate;
+    this.#mayWait = mayWait;
+  }
+
+  /**
+   * The checksums of the first `sizeBytes` bytes of an open file, in buffers that the next call uses again; the errno as a
+   * negative number where it cannot be read; undefined where it has fewer bytes.
+   *
+   * @throws StoppedError
+   */
+  digest(
+    fd: number,
+    sizeBytes: number,
+    wanted: Wanted,
+    state: RunState,
+    thread: number,
+  ): Digests | number | undefined {
+    const stopFlag = this.#mayWait ? state.stopFlag : undefined;
+    const chunkBytes = Math.min(bufferBytes, this.#rate.chunkBytes);
+    if (sizeBytes > chunkBytes) return this.#digestInParts(fd, sizeBytes, wanted, state, thread);
+    let length = 0;
+    while (length < sizeBytes) {
+      this.#rate.take(sizeBytes - length, stopFlag);
+      const read = this.#read(fd, length, sizeBytes - length);
+      if (read < 0) return read;
+      if (read === 0) return undefined;
+      length += read;
+    }
+    state.add(thread, 0, length);
+    const bytes = this.#buffer.bytes.subarray(0, length);
+    // A text costs less than a buffer of its own.
+    if (wanted.sha256) this.#sha256.write(hash('sha256', bytes, 'binary'), 'latin1');
+    if (wanted.sha512) this.#sha512.write(hash('sha512', bytes, 'binary'), 'latin1');
+    return { sha256: wanted.sha256 ? this.#sha256 : none, sha512: wanted.sha512 ? this.#sha512 : none };
+  }
+
+  #digestInParts(
+    fd: number,
+    sizeBytes: number,
+    wanted: Wanted,
+    state: RunState,
+    thread: number,
+  ): Digests | number | undefined {
+    const stopFlag = this.#mayWait ? state.stopFlag : undefined;
+    const sha256 = wanted.sha256 ? createHash('sha256') : undefined;
+    const sha512 = wanted.sha512 ? createHash('sha512') : undefined;
+    const chunkBytes = Math.min(bufferBytes, this.#rate.chunkBytes);
+    for (let rest = sizeBytes; rest > 0;) {
+      state.throwIfStopped();
+      const most = Math.min(rest, chunkBytes);
+      this.#rate.take(most, stopFlag);
+      const read = this.#read(fd, 0, most);
+      if (read < 0) return read;
+      if (read === 0) return undefined;
+      const bytes = this.#buffer.bytes.subarray(0, read);
+      sha256?.update(bytes);
+      sha512?.update(bytes);
+      state.add(thread, 0, read);
+      rest -= read;
+    }
+    return { sha256: sha256?.digest() ?? none, sha512: sha512?.digest() ?? none };
+  }
+
+  #read(fd: number, at: number, most: number): number {
+    for (;;) {
+      const read = fileCalls.read(fd, this.#buffer.address + at, most);
+      if (read >= 0) return read;
+      const number = errno();
+      if (number !== EINTR) return -number;
+    }
+  }
+}

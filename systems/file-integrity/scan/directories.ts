@@ -1,0 +1,116 @@
+/**
+ * Opens directories of the tree that is scanned, and lists them. No name on the way is followed: a directory that becomes a
+ * symbolic link leads nowhere. Names are opened one by one, so that a path may be longer than PATH_MAX.
+ *
+ * @module
+ */
+import { constants } from 'node:os';
+
+import { errno, fileCalls, libc } from '../../../shared/ebpf/ffi.ts';
+import { AT_FDCWD, FixedBuffer, openFlags } from '../../../shared/ebpf/libc.ts';
+import type { ByteString, FileType } from '../entry.ts';
+import type { OpenDirectory } from './file-look.ts';
+import { FileStat, typeOfBits } from './file-stat.ts';
+import { isMadeUp } from './file-systems.ts';
+
+const { EPERM, ENOTDIR } = constants.errno;
+const listBytes = 64 * 1024;
+/** struct linux_dirent64 (getdents64(2)). */
+const lengthAt = 16;
+const typeAt = 18;
+const nameAt = 19;
+
+export interface Directory extends OpenDirectory {
+  readonly device: number;
+}
+
+/** A name in a directory; its type where the file system tells it, which may have changed since. */
+export type OnName = (name: ByteString, type: FileType | undefined) => void;
+
+export class Directories {
+  readonly #root: string;
+  readonly #name = new FixedBuffer(8192);
+  readonly #list = new FixedBuffer(listBytes);
+  readonly #stat = new FileStat();
+
+  /** @param root the path of the directory that is scanned, one character a byte; a symbolic link is followed */
+  constructor(root: string) {
+    this.#root = root;
+  }
+
+  /** The root, to be listed. Or the errno as a negative number. */
+  openRoot(): Directory | number {
+    return this.#opened(this.#openRoot(openFlags.DIRECTORY));
+  }
+
+  /** A directory below the root, to look at names in it but not to list it; or the errno as a negative number. */
+  openPath(path: ByteString): Directory | number {
+    let fd = this.#openRoot(openFlags.DIRECTORY | openFlags.PATH);
+    for (let at = 1; fd >= 0 && at < path.length;) {
+      let end = path.indexOf('/', at);
+      if (end === -1) end = path.length;
+      this.#name.writeText(path.slice(at, end));
+      const next = this.#openAt(fd, openFlags.DIRECTORY | openFlags.NOFOLLOW | openFlags.PATH);
+      libc.close(fd);
+      fd = next;
+      at = end + 1;
+    }
+    return this.#opened(fd);
+  }
+
+  /**
+   * A directory in another, to be listed; or the errno as a negative number, 0 for one that would be mounted by being opened
+   * (autofs(5)).
+   */
+  openChild(parent: Directory, name: ByteString): Directory | number {
+    this.#name.writeText(name);
+    const number = this.#stat.readAt(parent.fd, this.#name.address);
+    if (number !== 0) return -number;
+    if (this.#stat.type !== 'd') return -ENOTDIR;
+    if (this.#stat.isAutomount) return 0;
+    const flags = openFlags.DIRECTORY | openFlags.NOFOLLOW | openFlags.NONBLOCK;
+    let fd = this.#openAt(parent.fd, flags | openFlags.NOATIME);
+    if (fd === -EPERM) fd = this.#openAt(parent.fd, flags);
+    return this.#opened(fd, parent);
+  }
+
+  /** Returns 0, or the errno as a negative number; some names may have been told then. */
+  list(directory: Directory, onName: OnName): number {
+    const { address, bytes } = this.#list;
+    for (;;) {
+      const length = fileCalls.getdents64(directory.fd, address, listBytes);
+      if (length <= 0) return length === 0 ? 0 : -errno();
+      for (let at = 0; at < length; at += bytes.readUInt16LE(at + lengthAt)) {
+        let end = at + nameAt;
+        while (bytes[end] !== 0) end++;
+        const name = bytes.toString('latin1', at + nameAt, end);
+        if (name !== '.' && name !== '..') onName(name, typeOfBits(bytes[at + typeAt] ?? 0));
+      }
+    }
+  }
+
+  close({ fd }: Directory): void {
+    libc.close(fd);
+  }
+
+  #openRoot(flags: number): number {
+    this.#name.writeText(this.#root);
+    return this.#openAt(AT_FDCWD, flags | openFlags.NONBLOCK);
+  }
+
+  #openAt(fd: number, flags: number): number {
+    const opened = fileCalls.openat(fd, this.#name.address, flags | openFlags.CLOEXEC, 0);
+    return opened >= 0 ? opened : -errno();
+  }
+
+  #opened(fd: number, parent?: Directory): Directory | number {
+    if (fd < 0) return fd;
+    const number = this.#stat.readFd(fd);
+    if (number !== 0) {
+      libc.close(fd);
+      return -number;
+    }
+    const { device } = this.#stat;
+    return { fd, device, isMadeUp: parent?.device === device ? parent.isMadeUp : isMadeUp(fd) };
+  }
+}

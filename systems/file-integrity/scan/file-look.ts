@@ -1,0 +1,291 @@
+/**
+ * Looks at one file: its stat, what it has beside that, its content. Nothing but a regular file is ever opened, and what was
+ * opened is what was seen before: names may be swapped at any moment.
+ *
+ * @module
+ */
+import { constants } from 'node:os';
+
+import { errno, fileCalls, libc } from '../../../shared/ebpf/ffi.ts';
+import { errnoName, FixedBuffer, openFlags } from '../../../shared/ebpf/libc.ts';
+import { checksums, setOf } from '../attributes.ts';
+import type { AttributeSet } from '../attributes.ts';
+import { emptyDraft, type Draft } from '../database/aide-columns.ts';
+import type { FileType } from '../entry.ts';
+import type { ContentReader } from './content.ts';
+import { extendedBits, ExtendedAttributes } from './extended-attributes.ts';
+import { FileStat } from './file-stat.ts';
+import type { RunState } from './shared-state.ts';
+
+const { ENOENT, ENOTDIR, ELOOP, EPERM, ENXIO, EISDIR } = constants.errno;
+/** The name was taken away or given to something else: it has to be looked at again. */
+const swapped: ReadonlySet<number> = new Set([ENOENT, ENOTDIR, ELOOP, ENXIO, EISDIR]);
+const tries = 3;
+/** include/uapi/linux/fs.h: _IOR('f', 1, long). */
+const FS_IOC_GETFLAGS = 0x80086601;
+const longestTarget = 65_536;
+
+const bits = {
+  linkTarget: setOf('l'),
+  acl: setOf('acl'),
+  inode: setOf('i', 'I'),
+  capabilities: setOf('caps'),
+  e2fsAttributes: setOf('e2fsattrs'),
+  sha256: setOf('sha256'),
+  sha512: setOf('sha512'),
+  growing: setOf('growing'),
+};
+/** What nothing but a file with content has. */
+const ofRegular = checksums | bits.capabilities;
+
+/** What is wanted of a file, by each configuration; -1 where it does not select it. */
+export type AskedOf = (type: FileType) => readonly AttributeSet[] | undefined;
+
+/** A directory that a file lies in. */
+export interface OpenDirectory {
+  readonly fd: number;
+  /** Its files are made up when they are read, see file-systems.ts. */
+  readonly isMadeUp: boolean;
+}
+
+export type LookOutcome =
+  /** `entry` and `asked` are of this file. */
+  | 'seen'
+  /** The same, and a problem is told. */
+  | 'problem'
+  | 'gone'
+  | 'not selected'
+  /** Not looked at: its content is more than may be read. */
+  | 'too large';
+
+/** One for each thread. What it tells is of the last file. */
+export class FileLook {
+  /** Without a path, and with all attributes that are known of it, whoever asked. */
+  readonly entry: Draft = { ...emptyDraft };
+  /** Of each configuration, without what cannot be told; -1 where it is not selected. */
+  known: AttributeSet[] = [];
+  /** Of a directory that is none, too. */
+  problem = { code: '', message: '' };
+  /** Of content that is read, at most. */
+  maxBytes = Infinity;
+  readonly #stat = new FileStat();
+  readonly #again = new FileStat();
+  readonly #name = new FixedBuffer(4096);
+  readonly #target = new FixedBuffer(longestTarget);
+  readonly #flags = new FixedBuffer(8);
+  readonly #extended = new ExtendedAttributes();
+  readonly #content: ContentReader;
+  readonly #state: RunState;
+  readonly #thread: number;
+
+  constructor(content: ContentReader, state: RunState, thread: number) {
+    this.#content = content;
+    this.#state = state;
+    this.#thread = thread;
+  }
+
+  /** @throws StoppedError */
+  look(directory: OpenDirectory, name: string, askedOf: AskedOf): LookOutcome {
+    this.#name.writeText(name);
+    for (let left = tries - 1; ; left--) {
+      const number = this.#stat.readAt(directory.fd, this.#name.address);
+      if (number !== 0) {
+        if (swapped.has(number)) return 'gone';
+        return this.#failed('cannot look at it', number, 'not selected');
+      }
+      const outcome = this.#once(directory, name, askedOf, left === 0);
+      if (outcome !== 'again') return outcome;
+      this.#state.throwIfStopped();
+    }
+  }
+
+  /** Of a directory that is open, for the root itself. */
+  lookAtRoot(fd: number, askedOf: AskedOf): LookOutcome {
+    const number = this.#stat.readFd(fd);
+    if (number !== 0) return this.#failed('cannot look at it', number, 'not selected');
+    const asked = askedOf('d');
+    if (asked === undefined) return 'not selected';
+    this.#fill(asked);
+    this.#forget(ofRegular | bits.linkTarget);
+    this.#beside(fd, '', this.known);
+    return 'seen';
+  }
+
+  /** Returns what the outcome is but for the problem. */
+  #failed(what: string, number: number, otherwise: 'seen' | 'not selected'): LookOutcome {
+    const code = errnoName(number);
+    this.problem = { code, message: `${what} (${code})` };
+    if (otherwise === 'not selected') this.known = [];
+    return 'problem';
+  }
+
+  #once(directory: OpenDirectory, name: string, askedOf: AskedOf, isLast: boolean): LookOutcome | 'again' {
+    const stat = this.#stat;
+    const { type } = stat;
+    const asked = askedOf(type);
+    if (asked === undefined) return 'not selected';
+    this.#fill(asked);
+    const union = this.#union();
+    const path = (): string => `/proc/self/fd/${directory.fd}/${name}`;
+    if (type === 'l') {
+      if ((union & bits.linkTarget) !== 0 && !this.#readLink(directory.fd)) return 'again';
+    } else this.#forget(bits.linkTarget);
+    if (type !== 'f') {
+      this.#forget(ofRegular);
+      if (type !== 'd' || directory.isMadeUp) this.#forget(bits.e2fsAttributes);
+      // AIDE keeps none of links unless acl_no_symlink_follow says to take those of their targets, which may lie anywhere.
+      if (type === 'l') this.#forget(bits.acl);
+      return this.#finish(directory.fd, -1, path, type);
+    }
+    if (directory.isMadeUp) this.#forget(checksums | bits.e2fsAttributes);
+    if ((this.#union() & (checksums | bits.e2fsAttributes)) === 0)
+      return this.#finish(directory.fd, -1, path, type);
+    if ((this.#union() & checksums) !== 0 && stat.sizeBytes > this.maxBytes) return 'too large';
+    const fd = this.#open(directory.fd, openFlags.NOFOLLOW);
+    if (fd < 0) {
+      if (swapped.has(-fd)) return isLast ? this.#changed(path) : 'again';
+      this.#forget(checksums | bits.e2fsAttributes);
+      this.#finish(directory.fd, -1, path, type);
+      return this.#failed('cannot open it', -fd, 'seen');
+    }
+    try {
+      if (this.#again.readFd(fd) !== 0 || !this.#again.isSameFile(stat)) {
+        return isLast ? this.#changed(path) : 'again';
+      }
+      this.#finish(directory.fd, fd, path, type);
+      return (this.#union() & checksums) === 0 ? 'seen' : this.#digest(fd, isLast);
+    } finally {
+      libc.close(fd);
+    }
+  }
+
+  #digest(fd: number, isLast: boolean): LookOutcome | 'again' {
+    const union = this.#union();
+    const { sizeBytes } = this.#stat;
+    const wanted = { sha256: (union & bits.sha256) !== 0, sha512: (union & bits.sha512) !== 0 };
+    const digests = this.#content.digest(fd, sizeBytes, wanted, this.#state, this.#thread);
+    if (typeof digests === 'number') {
+      if (swapped.has(-digests) && !isLast) return 'again';
+      this.#forget(checksums);
+      return this.#failed('cannot read it', -digests, 'seen');
+    }
+    if (digests !== undefined) {
+      this.entry.sha256 = digests.sha256;
+      this.entry.sha512 = digests.sha512;
+      if (this.#again.readFd(fd) === 0) {
+        if (this.#again.isUnchanged(this.#stat)) return 'seen';
+        // What was there when it was looked at is there still, and more behind it.
+        if (this.#again.sizeBytes >= sizeBytes && this.known.every(mayGrow)) return 'seen';
+      }
+    }
+    if (!isLast) return 'again';
+    const isWhole = digests !== undefined && this.#again.sizeBytes >= sizeBytes;
+    this.known = this.known.map((set) => (set !== -1 && !(isWhole && mayGrow(set)) ? set & ~checksums : set));
+    return this.#alwaysChanges();
+  }
+
+  #changed(path: () => string): LookOutcome {
+    this.#forget(checksums | bits.e2fsAttributes);
+    this.#finish(-1, -1, path, 'f');
+    return this.#alwaysChanges();
+  }
+
+  #alwaysChanges(): LookOutcome {
+    this.problem = { code: 'CHANGED', message: `it changed while it was read, ${tries} times in a row` };
+    return 'problem';
+  }
+
+  #fill(asked: readonly AttributeSet[]): void {
+    const { entry } = this;
+    const stat = this.#stat;
+    this.known = [...asked];
+    entry.type = stat.type;
+    entry.permissions = stat.mode & 0o7777;
+    entry.uid = stat.uid;
+    entry.gid = stat.gid;
+    entry.linkCount = stat.linkCount;
+    entry.sizeBytes = stat.sizeBytes;
+    entry.blockCount = stat.blockCount;
+    entry.accessTimeS = stat.accessTimeS;
+    entry.modifyTimeS = stat.modifyTimeS;
+    entry.changeTimeS = stat.changeTimeS;
+    if ((this.#union() & bits.inode) !== 0) entry.inode = stat.inode;
+  }
+
+  /** What is told beside the stat, of a file that is open or not. */
+  #finish(directoryFd: number, fd: number, path: () => string, type: FileType): 'seen' {
+    const union = this.#union();
+    if ((union & (extendedBits | bits.e2fsAttributes)) === 0) return 'seen';
+    let opened = -1;
+    // The flags of a directory are asked of it, and opening it does nothing.
+    if (type === 'd' && (union & bits.e2fsAttributes) !== 0)
+      opened = this.#open(directoryFd, openFlags.NOFOLLOW | openFlags.DIRECTORY);
+    try {
+      this.#beside(opened >= 0 ? opened : fd, path(), this.known);
+    } finally {
+      if (opened >= 0) libc.close(opened);
+    }
+    return 'seen';
+  }
+
+  #beside(fd: number, path: string, asked: readonly AttributeSet[]): void {
+    const union = unionOf(asked);
+    const stat = this.#stat;
+    if ((union & bits.e2fsAttributes) !== 0) {
+      this.#flags.bytes.fill(0);
+      if (fd >= 0 && libc.ioctl(fd, FS_IOC_GETFLAGS, this.#flags.address) === 0) {
+        this.entry.e2fsAttributes = this.#flags.bytes.readUInt32LE(0);
+      } else this.#forget(bits.e2fsAttributes);
+    }
+    const wanted = union & extendedBits;
+    if (wanted === 0) return;
+    const about = { mode: stat.mode, isDirectory: stat.type === 'd', device: stat.device };
+    this.#forget(this.#extended.read({ fd, path }, about, wanted, this.entry));
+  }
+
+  #readLink(directoryFd: number): boolean {
+    const length = fileCalls.readlinkat(directoryFd, this.#name.address, this.#target.address, longestTarget);
+    if (length < 0) {
+      if (swapped.has(errno())) return false;
+      this.#forget(bits.linkTarget);
+    } else this.entry.linkTarget = this.#target.bytes.toString('latin1', 0, length);
+    return true;
+  }
+
+  /** A descriptor, or the errno as a negative number. */
+  #open(directoryFd: number, flags: number): number {
+    const all = flags | openFlags.NONBLOCK | openFlags.CLOEXEC;
+    let fd = fileCalls.openat(directoryFd, this.#name.address, all | openFlags.NOATIME, 0);
+    if (fd >= 0) return fd;
+    let number = errno();
+    if (number !== EPERM) return -number;
+    // Who does not own a file may not ask to leave its access time alone (open(2)).
+    fd = fileCalls.openat(directoryFd, this.#name.address, all, 0);
+    if (fd >= 0) return fd;
+    number = errno();
+    return -number;
+  }
+
+  #forget(set: AttributeSet): void {
+    const { known } = this;
+    if (set === 0) return;
+    for (let at = 0; at < known.length; at++) {
+      const of = known[at] ?? -1;
+      if (of !== -1) known[at] = of & ~set;
+    }
+  }
+
+  #union(): AttributeSet {
+    return unionOf(this.known);
+  }
+}
+
+function unionOf(sets: readonly AttributeSet[]): AttributeSet {
+  let union = 0;
+  for (const set of sets) if (set !== -1) union |= set;
+  return union;
+}
+
+function mayGrow(set: AttributeSet): boolean {
+  return set === -1 || (set & checksums) === 0 || (set & bits.growing) !== 0;
+}

@@ -1,0 +1,50 @@
+/**
+ * What the scanner and its threads say to each other.
+ *
+ * @module
+ */
+import type { ByteString, Entry } from '../entry.ts';
+import type { ScanRoot } from '../provider.ts';
+import type { PlainConf, Task, TaskResult } from './tasks.ts';
+
+/** What a thread gets at its start. */
+export interface ThreadData {
+  readonly root: ScanRoot;
+  /** Its place among the threads. */
+  readonly thread: number;
+  readonly note: SharedArrayBuffer;
+  readonly rate: SharedArrayBuffer;
+  readonly bytesPerSecond: number;
+}
+
+export interface DigestStart {
+  readonly path: ByteString;
+  readonly inode: bigint;
+  readonly sizeBytes: number;
+}
+
+/** Before the first request of a run, which is a scan or less. */
+export interface Begin {
+  readonly do: 'begin';
+  readonly run: number;
+  readonly confs: readonly PlainConf[];
+  readonly state: SharedArrayBuffer;
+}
+
+/** What is answered. */
+export type Request =
+  | { readonly do: 'walk'; readonly run: number; readonly task: Task }
+  | { readonly do: 'digest'; readonly run: number; readonly start: DigestStart };
+
+export type ToThread =
+  | Begin
+  | { readonly do: 'ask'; readonly id: number; readonly request: Request }
+  | { readonly do: 'end'; readonly run: number };
+
+/** From a thread. */
+export type FromThread =
+  | { readonly id: number; readonly result: TaskResult }
+  | { readonly id: number; readonly digests: Pick<Entry, 'sha256' | 'sha512'> | undefined }
+  | { readonly id: number; readonly stopped: true }
+  /** The root cannot be opened. */
+  | { readonly id: number; readonly noRoot: string };

@@ -1,0 +1,208 @@
+/**
+ * Our own engine: looks at the files that configurations select, and gives what it saw in the order of the paths.
+ *
+ * @module
+ */
+import { availableParallelism } from 'node:os';
+
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import type { AideConf } from '../aide-conf/conf.ts';
+import type { Batches } from '../batches.ts';
+import { decodeEntries } from '../database/entry-codec.ts';
+import type { Entry, ScanProblem } from '../entry.ts';
+import type { ScanProgress, ScanRoot } from '../provider.ts';
+import { ContentReader } from './content.ts';
+import { noRoot, ScanRun } from './scan-run.ts';
+import { type PathToLookAt, tasksFor } from './scan-path.ts';
+import { Selected } from './selected.ts';
+import { ReadRate, RunState, ThreadNote } from './shared-state.ts';
+import { plainConf, type PlainConf, type Task } from './tasks.ts';
+import { ThreadPool } from './thread-pool.ts';
+import { type Budget, NoRootError, Walk } from './walk.ts';
+
+export interface ScannerOptions {
+  readonly root: ScanRoot;
+  /** Threads; by default 2, or the CPUs that there are. */
+  readonly workers?: number;
+  /** Of all scans together; by default without a limit. */
+  readonly readBytesPerSecond?: number;
+  /** The threads end after so long without anything to do; by default 5 seconds. */
+  readonly idleMs?: number;
+}
+
+export interface ScanOptions {
+  readonly signal: AbortSignal;
+  /** Called some times a second, and at the end. */
+  readonly onProgress?: (progress: ScanProgress) => void;
+  /** As far as it is known, for the progress. */
+  readonly expected?: { readonly files: number; readonly bytes: number };
+}
+
+/** What {@link Scanner.look} does at once, in this thread: starting another costs some 50 ms of CPU. */
+const inlineBudget: Budget = { entries: 256, bytes: 256 * 1024, fileBytes: 128 * 1024 };
+
+/** Dispose it to end its threads; they start with the first scan. */
+export class Scanner implements AsyncDisposable {
+  readonly #root: ScanRoot;
+  readonly #threads: number;
+  readonly #rate: ReadRate;
+  readonly #pool: ThreadPool;
+  readonly #plain = new WeakMap<AideConf, PlainConf>();
+  #inline: { readonly conf: AideConf; readonly walk: Walk } | undefined;
+  #runs = 0;
+  #isDisposed = false;
+
+  /** @throws RampartError INPUT for a number that cannot be */
+  constructor(options: ScannerOptions) {
+    const { root, workers = Math.min(2, availableParallelism()), readBytesPerSecond = Infinity } = options;
+    if (!Number.isInteger(workers) || workers < 1 || workers > 64) throw wrong('workers', workers, '1 to 64');
+    if (!(readBytesPerSecond >= 1)) throw wrong('bytes a second', readBytesPerSecond, 'at least 1');
+    this.#root = root;
+    this.#threads = workers;
+    this.#rate = new ReadRate(readBytesPerSecond);
+    this.#pool = new ThreadPool({
+      root,
+      threads: workers,
+      rate: this.#rate,
+      bytesPerSecond: readBytesPerSecond,
+      idleMs: options.idleMs ?? 5000,
+    });
+  }
+
+  /**
+   * One pass over the files for all these configurations: what several select is looked at once. One stream for each, which
+   * begin with the first that is read; read them side by side, since one that is not read holds up the others.
+   *
+   * Entries are sorted by the bytes of their paths; a problem comes after the entry of its path. What is gone when it is its
+   * turn is left out.
+   *
+   * @throws (the streams) RampartError NOT_FOUND, SYSTEM; the reason of the signal
+   */
+  scan(confs: readonly AideConf[], options: ScanOptions): readonly Batches<Entry | ScanProblem>[] {
+    const run = this.#run(confs, [{ directory: '' }], options);
+    return confs.map((_, at) => run.stream(at));
+  }
+
+  /**
+   * Only these paths, as a scan would see them. One that is gone, or not selected, is left out; of a directory with `below`
+   * also what is in it. A few small files are looked at in this thread, before the first batch.
+   *
+   * @param paths with the prefix of the root
+   * @throws (the stream) as {@link scan}
+   */
+  async *look(
+    conf: AideConf,
+    paths: readonly PathToLookAt[],
+    options: ScanOptions,
+  ): AsyncGenerator<readonly (Entry | ScanProblem)[], void, undefined> {
+    const tasks = tasksFor(paths, this.#root.prefix);
+    let at = 0;
+    let rest: readonly Task[] = [];
+    for (; at < tasks.length && at < inlineBudget.entries && rest.length === 0; at++) {
+      options.signal.throwIfAborted();
+      const result = this.#walkInline(conf, tasks[at]);
+      ({ rest } = result);
+      for (const part of result.parts[0] ?? []) {
+        yield part instanceof Uint8Array ? decodeEntries(Buffer.from(part.buffer)) : part;
+      }
+    }
+    rest = [...rest, ...tasks.slice(at)];
+    if (rest.length > 0) yield* this.#run([conf], rest, options).stream(0);
+  }
+
+  /**
+   * For {@link Comparison}: the checksums of the first bytes of a file; undefined where it is another by now, or shorter.
+   *
+   * @throws RampartError SYSTEM; the reason of the signal
+   */
+  async digestStart(
+    entry: Entry,
+    sizeBytes: number,
+    signal?: AbortSignal,
+  ): Promise<Pick<Entry, 'sha256' | 'sha512'> | undefined> {
+    signal?.throwIfAborted();
+    const run = this.#nextRun();
+    const state = new RunState(this.#threads);
+    const ended = Promise.withResolvers<never>();
+    const onAbort = (): void => ended.reject(signal?.reason);
+    signal?.addEventListener('abort', onAbort, { once: true });
+    try {
+      const answer = await Promise.race([
+        this.#pool.ask(
+          this.#pool.free() ?? 0,
+          { do: 'digest', run, start: { path: entry.path, inode: entry.inode, sizeBytes } },
+          { do: 'begin', run, confs: [], state: state.buffer },
+        ),
+        ended.promise,
+      ]);
+      return 'digests' in answer ? answer.digests : undefined;
+    } finally {
+      signal?.removeEventListener('abort', onAbort);
+      state.stop();
+      this.#pool.end(run);
+    }
+  }
+
+  /** Threads that run now. */
+  get runningThreads(): number {
+    return this.#pool.running;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isDisposed = true;
+    this.#inline = undefined;
+    await this.#pool[Symbol.asyncDispose]();
+  }
+
+  #run(confs: readonly AideConf[], tasks: readonly Task[], options: ScanOptions): ScanRun {
+    return new ScanRun({
+      run: this.#nextRun(),
+      root: this.#root,
+      pool: this.#pool,
+      threads: this.#threads,
+      confs: confs.map((conf) => this.#plainConf(conf)),
+      tasks,
+      ...options,
+    });
+  }
+
+  #nextRun(): number {
+    if (this.#isDisposed) {
+      throw new RampartError(errorCodes.DISPOSED, { what: 'a scanner was used after it was disposed' });
+    }
+    return ++this.#runs;
+  }
+
+  #plainConf(conf: AideConf): PlainConf {
+    let plain = this.#plain.get(conf);
+    if (plain === undefined) this.#plain.set(conf, (plain = plainConf(conf)));
+    return plain;
+  }
+
+  #walkInline(conf: AideConf, task: Task | undefined): ReturnType<Walk['run']> {
+    if (this.#inline?.conf !== conf) {
+      const walk = new Walk({
+        root: this.#root,
+        selected: new Selected([this.#plainConf(conf)]),
+        content: new ContentReader(this.#rate, false),
+        state: new RunState(1),
+        thread: 0,
+        note: new ThreadNote(),
+      });
+      this.#inline = { conf, walk };
+    }
+    try {
+      return this.#inline.walk.run(task ?? { directory: '' }, inlineBudget);
+    } catch (error) {
+      if (error instanceof NoRootError) throw noRoot(this.#root.directory, error.code);
+      throw error;
+    }
+  }
+}
+
+function wrong(what: string, value: number, allowed: string): RampartError {
+  return new RampartError(errorCodes.INPUT, {
+    what: `cannot scan with ${value} ${what}`,
+    next: `Give ${allowed}.`,
+  });
+}

@@ -1,0 +1,74 @@
+/**
+ * What the configurations of a scan say of a file.
+ *
+ * @module
+ */
+import type { AttributeSet } from '../attributes.ts';
+import type { ByteString, FileType } from '../entry.ts';
+import { Selection } from '../selection.ts';
+import { type PlainConf, selectable } from './tasks.ts';
+
+/** One configuration: paths are as its rules have them, without its `root_prefix`. */
+class ConfSelection {
+  readonly #selection: Selection;
+  readonly #prefix: ByteString;
+
+  constructor(conf: PlainConf) {
+    this.#selection = new Selection(selectable(conf));
+    this.#prefix = Buffer.from(conf.rootPrefix, 'utf8').toString('latin1');
+  }
+
+  /** -1 where it is not selected. */
+  attributes(path: ByteString, type: FileType): AttributeSet {
+    const within = this.#within(path);
+    return within === undefined ? -1 : (this.#selection.select(within, type)?.attributes ?? -1);
+  }
+
+  descends(path: ByteString): boolean {
+    const within = this.#within(path);
+    if (within !== undefined) return this.#selection.descend(within);
+    return path === '/' || this.#prefix.startsWith(`${path}/`);
+  }
+
+  #within(path: ByteString): ByteString | undefined {
+    const prefix = this.#prefix;
+    if (prefix === '') return path;
+    if (!path.startsWith(prefix)) return undefined;
+    if (path.length === prefix.length) return '/';
+    return path[prefix.length] === '/' ? path.slice(prefix.length) : undefined;
+  }
+}
+
+/** All configurations together. Holds only memory. */
+export class Selected {
+  readonly #confs: readonly ConfSelection[];
+
+  constructor(confs: readonly PlainConf[]) {
+    this.#confs = confs.map((conf) => new ConfSelection(conf));
+  }
+
+  get count(): number {
+    return this.#confs.length;
+  }
+
+  /** Of each configuration, -1 where it does not select the file; undefined where none does. */
+  attributes(path: ByteString, type: FileType): readonly AttributeSet[] | undefined {
+    const [only] = this.#confs;
+    if (this.#confs.length === 1 && only !== undefined) {
+      const set = only.attributes(path, type);
+      return set === -1 ? undefined : [set];
+    }
+    const sets = this.#confs.map((conf) => conf.attributes(path, type));
+    return sets.some((set) => set !== -1) ? sets : undefined;
+  }
+
+  /** Whether any has to look what is in a directory. */
+  descends(path: ByteString): boolean {
+    return this.#confs.some((conf) => conf.descends(path));
+  }
+
+  /** Whether this configuration has. */
+  descendsOf(at: number, path: ByteString): boolean {
+    return this.#confs[at]?.descends(path) ?? false;
+  }
+}

@@ -1,0 +1,122 @@
+/**
+ * What the threads of a scan share without messages: that it is over, how far it is, and how much may be read.
+ *
+ * @module
+ */
+
+/** Thrown in a thread when its scan is over; nobody waits for the answer. */
+export class StoppedError extends Error {}
+
+const stopIndex = 0;
+const countersAt = 8;
+/** Files and bytes, as doubles: one writer each, and eight aligned bytes are written at once. */
+const countersPerThread = 2;
+
+/** Of one scan. */
+export class RunState {
+  readonly buffer: SharedArrayBuffer;
+  readonly stopFlag: Int32Array;
+  readonly #counters: Float64Array;
+
+  /** @param of the number of threads, or the buffer of another thread's */
+  constructor(of: number | SharedArrayBuffer) {
+    this.buffer =
+      typeof of === 'number' ? new SharedArrayBuffer(countersAt + of * countersPerThread * 8) : of;
+    this.stopFlag = new Int32Array(this.buffer, 0, 1);
+    this.#counters = new Float64Array(this.buffer, countersAt);
+  }
+
+  stop(): void {
+    Atomics.store(this.stopFlag, stopIndex, 1);
+    Atomics.notify(this.stopFlag, stopIndex);
+  }
+
+  /** @throws StoppedError */
+  throwIfStopped(): void {
+    if (Atomics.load(this.stopFlag, stopIndex) !== 0) throw new StoppedError('the scan is over');
+  }
+
+  add(thread: number, files: number, bytes: number): void {
+    const at = thread * countersPerThread;
+    this.#counters[at] = (this.#counters[at] ?? 0) + files;
+    this.#counters[at + 1] = (this.#counters[at + 1] ?? 0) + bytes;
+  }
+
+  /** What a thread has read. */
+  bytesOf(thread: number): number {
+    return this.#counters[thread * countersPerThread + 1] ?? 0;
+  }
+
+  totals(): { readonly files: number; readonly bytes: number } {
+    let [files, bytes] = [0, 0];
+    for (let at = 0; at < this.#counters.length; at += countersPerThread) {
+      files += this.#counters[at] ?? 0;
+      bytes += this.#counters[at + 1] ?? 0;
+    }
+    return { files, bytes };
+  }
+}
+
+const nanosecondsPerSecond = 1e9;
+
+/** How much all scans of a scanner may read: each read begins when those before it have had their time. */
+export class ReadRate {
+  readonly buffer: SharedArrayBuffer;
+  readonly #next: BigInt64Array;
+  readonly #bytesPerSecond: number;
+
+  constructor(bytesPerSecond: number, buffer = new SharedArrayBuffer(8)) {
+    this.buffer = buffer;
+    this.#next = new BigInt64Array(buffer);
+    this.#bytesPerSecond = bytesPerSecond;
+  }
+
+  /** How much may be read at once, so that there are several reads a second. */
+  get chunkBytes(): number {
+    return Math.max(4096, Math.floor(this.#bytesPerSecond / 16));
+  }
+
+  /**
+   * Waits until `bytes` may be read; without a `stopFlag` they are counted, and later reads wait for them.
+   *
+   * @throws StoppedError
+   */
+  take(bytes: number, stopFlag?: Int32Array): void {
+    if (this.#bytesPerSecond === Infinity) return;
+    const cost = BigInt(Math.ceil((bytes * nanosecondsPerSecond) / this.#bytesPerSecond));
+    for (;;) {
+      const now = process.hrtime.bigint();
+      const next = Atomics.load(this.#next, 0);
+      const start = next > now ? next : now;
+      if (Atomics.compareExchange(this.#next, 0, next, start + cost) !== next) continue;
+      if (stopFlag === undefined || start === now) return;
+      const waitMs = Number(start - now) / 1e6;
+      if (Atomics.wait(stopFlag, stopIndex, 0, waitMs) === 'not-equal')
+        throw new StoppedError('the scan is over');
+      return;
+    }
+  }
+}
+
+const longestNote = 4096;
+
+/** What a thread is looking at, for the error when it dies. */
+export class ThreadNote {
+  readonly buffer: SharedArrayBuffer;
+  readonly #bytes: Buffer;
+
+  constructor(buffer = new SharedArrayBuffer(longestNote)) {
+    this.buffer = buffer;
+    this.#bytes = Buffer.from(buffer);
+  }
+
+  /** One character a byte; the end of a long text is cut off. */
+  write(text: string): void {
+    const written = this.#bytes.write(text, 4, longestNote - 4, 'latin1');
+    this.#bytes.writeUInt32LE(written, 0);
+  }
+
+  read(): string {
+    return this.#bytes.toString('utf8', 4, 4 + this.#bytes.readUInt32LE(0));
+  }
+}

@@ -1,0 +1,65 @@
+/**
+ * What threads are asked to look at, and what they answer.
+ *
+ * @module
+ */
+import type { AideConf, Rule } from '../aide-conf/conf.ts';
+import type { ByteString, FileType, ScanProblem } from '../entry.ts';
+import { parsePcre } from '../../../shared/regex/pcre.ts';
+
+/**
+ * A piece of a tree, in the order of the paths' bytes. Of a directory: its names, each with its type behind a NUL, and
+ * `name/` for what lies below a directory. So 'c' comes before 'c.b', and that before 'c/'.
+ */
+export interface Task {
+  /** From the root that is scanned: empty for the root itself, else with a slash at its start. */
+  readonly directory: ByteString;
+  /** Without these: the root, its entry first. */
+  readonly items?: readonly string[];
+  /** Of the root: its entry, and nothing in it. */
+  readonly onlyRoot?: boolean;
+}
+
+/** `?`: the type is not known; `.`: neither, and what is in it, should it be a directory, is not asked for. */
+export function entryItem(name: ByteString, type: FileType | '?' | '.'): string {
+  return `${name}\0${type}`;
+}
+
+export function belowItem(name: ByteString): string {
+  return `${name}/`;
+}
+
+/** In this order: bytes of entries as EntryEncoder writes them, and problems between them. */
+export type Part = Uint8Array<ArrayBuffer> | readonly ScanProblem[];
+
+export interface TaskResult {
+  /** Of each configuration. */
+  readonly parts: readonly (readonly Part[])[];
+  /** What is left to do, in the order of the paths; it comes after `parts`. */
+  readonly rest: readonly Task[];
+}
+
+/** A configuration as it is sent to a thread; functions cannot be. */
+export interface PlainConf {
+  readonly dialect: AideConf['dialect'];
+  readonly rootPrefix: string;
+  readonly rules: readonly Pick<Rule, 'kind' | 'pattern' | 'types' | 'attributes'>[];
+}
+
+export function plainConf({ dialect, rootPrefix, rules }: AideConf): PlainConf {
+  return {
+    dialect,
+    rootPrefix,
+    rules: rules.map(({ kind, pattern, types, attributes }) => ({ kind, pattern, types, attributes })),
+  };
+}
+
+const nowhere: Rule['at'] = {
+  source: { file: '', text: '', isBytes: false },
+  ...{ line: 0, column: 0, offset: 0, end: 0 },
+};
+
+/** What a selection needs of it. */
+export function selectable({ dialect, rules }: PlainConf): Pick<AideConf, 'rules' | 'dialect'> {
+  return { dialect, rules: rules.map((rule) => ({ ...rule, regex: parsePcre(rule.pattern), at: nowhere })) };
+}

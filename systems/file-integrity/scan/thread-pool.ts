@@ -1,0 +1,176 @@
+/**
+ * The threads of a scanner: started when they are needed, ended after a while of nothing to do.
+ *
+ * @module
+ */
+import { extname } from 'node:path';
+import { Worker } from 'node:worker_threads';
+
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import type { ScanRoot } from '../provider.ts';
+import type { Begin, FromThread, Request, ThreadData, ToThread } from './messages.ts';
+import { type ReadRate, ThreadNote } from './shared-state.ts';
+
+/** Asked of a thread before it has answered, so that it never waits for the next one. */
+const ahead = 2;
+/** A thread that was told to stop and does not is in a call that the kernel does not end: a dead network file system. */
+const stopMs = 2000;
+
+export interface ThreadPoolOptions {
+  readonly root: ScanRoot;
+  readonly threads: number;
+  readonly rate: ReadRate;
+  readonly bytesPerSecond: number;
+  readonly idleMs: number;
+}
+
+interface Waiting {
+  readonly run: number;
+  readonly resolve: (answer: FromThread) => void;
+  readonly reject: (error: Error) => void;
+}
+
+interface Thread {
+  readonly worker: Worker;
+  readonly note: ThreadNote;
+  readonly waiting: Map<number, Waiting>;
+  readonly begun: Set<number>;
+}
+
+/** Dispose it to end the threads. */
+export class ThreadPool implements AsyncDisposable {
+  readonly #options: ThreadPoolOptions;
+  readonly #threads: (Thread | undefined)[];
+  #nextId = 1;
+  #idle: NodeJS.Timeout | undefined;
+
+  constructor(options: ThreadPoolOptions) {
+    this.#options = options;
+    this.#threads = Array.from({ length: options.threads }, () => undefined);
+  }
+
+  /** The thread that has least to do, or undefined while all have enough. */
+  free(): number | undefined {
+    let best: number | undefined;
+    let least = ahead;
+    for (const [at, thread] of this.#threads.entries()) {
+      const waiting = thread?.waiting.size ?? 0;
+      if (waiting < least) [best, least] = [at, waiting];
+    }
+    return best;
+  }
+
+  /** How many threads run. */
+  get running(): number {
+    return this.#threads.filter((thread) => thread !== undefined).length;
+  }
+
+  /**
+   * Asks a thread; `begin` is told it before the first request of a run.
+   *
+   * @throws RampartError SYSTEM when the thread dies
+   */
+  ask(at: number, request: Request, begin: Begin): Promise<FromThread> {
+    clearTimeout(this.#idle);
+    const thread = (this.#threads[at] ??= this.#start(at));
+    if (!thread.begun.has(begin.run)) {
+      thread.begun.add(begin.run);
+      post(thread, begin);
+    }
+    const id = this.#nextId++;
+    return new Promise((resolve, reject) => {
+      if (thread.waiting.size === 0) thread.worker.ref();
+      thread.waiting.set(id, { run: request.run, resolve, reject });
+      post(thread, { do: 'ask', id, request });
+    });
+  }
+
+  /** A run is over; what was asked for it is not waited for. */
+  end(run: number): void {
+    for (const [at, thread] of this.#threads.entries()) {
+      if (thread?.begun.delete(run) !== true) continue;
+      post(thread, { do: 'end', run });
+      const isBusy = (): boolean => [...thread.waiting.values()].some((waiting) => waiting.run === run);
+      if (!isBusy()) continue;
+      const timer = setTimeout(() => {
+        if (isBusy()) this.#forget(at, thread, new Error('it did not stop'));
+      }, stopMs);
+      timer.unref();
+    }
+    this.#restWhenIdle();
+  }
+
+  #start(at: number): Thread {
+    const { root, rate, bytesPerSecond } = this.#options;
+    const note = new ThreadNote();
+    const data: ThreadData = { root, thread: at, note: note.buffer, rate: rate.buffer, bytesPerSecond };
+    // The same folder holds .ts in a checkout and .js in a build.
+    const file = new URL(`./scan-thread${extname(import.meta.filename)}`, import.meta.url);
+    const worker = new Worker(file, {
+      name: 'file scan',
+      workerData: data,
+      // Not those of this process, which may be of its own entry point.
+      execArgv: [],
+      // Nearly all that it makes is forgotten with the file; 2 MiB more of it cost nothing but memory.
+      resourceLimits: { maxYoungGenerationSizeMb: 4 },
+    });
+    const thread: Thread = { worker, note, waiting: new Map(), begun: new Set() };
+    worker.unref();
+    worker.on('message', (answer: FromThread) => {
+      const waiting = thread.waiting.get(answer.id);
+      thread.waiting.delete(answer.id);
+      if (thread.waiting.size === 0) worker.unref();
+      waiting?.resolve(answer);
+      this.#restWhenIdle();
+    });
+    worker.on('error', (error) => this.#forget(at, thread, error));
+    worker.on('exit', (code) => this.#forget(at, thread, new Error(`it ended with exit code ${code}`)));
+    return thread;
+  }
+
+  #forget(at: number, thread: Thread, error: unknown): void {
+    if (this.#threads[at] === thread) this.#threads[at] = undefined;
+    const said = thread.note.read();
+    for (const { reject } of thread.waiting.values()) {
+      reject(
+        new RampartError(errorCodes.SYSTEM, {
+          what: `the scan of ${this.#options.root.directory} has ended`,
+          why: `a thread of it died while it looked at ${said === '' ? '/' : said}: ${error instanceof Error ? error.message : String(error)}`,
+          next: 'Nothing is known of the files that it had not looked at; scan again.',
+          cause: error,
+        }),
+      );
+    }
+    thread.waiting.clear();
+    void thread.worker.terminate();
+  }
+
+  #restWhenIdle(): void {
+    clearTimeout(this.#idle);
+    if (this.#threads.some((thread) => (thread?.waiting.size ?? 0) > 0)) return;
+    this.#idle = setTimeout(() => void this.#endAll(), this.#options.idleMs);
+    this.#idle.unref();
+  }
+
+  async #endAll(): Promise<void> {
+    const threads = this.#threads.splice(0, this.#threads.length, ...this.#threads.map(() => undefined));
+    await Promise.all(
+      threads.map(async (thread, at) => {
+        if (thread === undefined) return;
+        this.#forget(at, thread, new Error('the scanner was disposed'));
+        await thread.worker.terminate();
+      }),
+    );
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearTimeout(this.#idle);
+    await this.#endAll();
+  }
+}
+
+function post({ worker }: Thread, message: ToThread): void {
+  // That rule is for windows; a worker has no origin.
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin
+  worker.postMessage(message);
+}

@@ -1,0 +1,324 @@
+/**
+ * Walks a piece of a tree in the order of the paths' bytes, and stops after a while: what is left goes back to the queue, where
+ * another thread may take it.
+ *
+ * @module
+ */
+import { constants } from 'node:os';
+
+import { errnoName } from '../../../shared/ebpf/libc.ts';
+import { EntryEncoder } from '../database/entry-codec.ts';
+import type { ByteString, FileType, ScanProblem } from '../entry.ts';
+import type { ScanRoot } from '../provider.ts';
+import type { ContentReader } from './content.ts';
+import { type Directory, Directories } from './directories.ts';
+import { FileLook, type LookOutcome } from './file-look.ts';
+import type { Selected } from './selected.ts';
+import type { RunState, ThreadNote } from './shared-state.ts';
+import { belowItem, entryItem, type Part, type Task, type TaskResult } from './tasks.ts';
+
+/** When a walk stops and hands back what is left. */
+export interface Budget {
+  /** Entries, and directories with them. */
+  readonly entries: number;
+  readonly bytes: number;
+  /** A file with more content than this is left for another walk. */
+  readonly fileBytes: number;
+}
+
+export const threadBudget: Budget = { entries: 512, bytes: 16 * 1024 * 1024, fileBytes: Infinity };
+
+/** Names of one directory that go back to the queue together. */
+const restItems = 1024;
+/** Directories on the way that stay open. */
+const openDirectories = 32;
+const { ENOENT, ENOTDIR, ELOOP } = constants.errno;
+const gone: ReadonlySet<number> = new Set([ENOENT, ENOTDIR, ELOOP]);
+
+interface Frame {
+  /** Of the tree, without its prefix; empty for the root. */
+  readonly path: ByteString;
+  items: string[];
+  next: number;
+  /** Undefined while so many others are open. */
+  directory: Directory | undefined;
+  /** Names of directories in it that have been listed, by their own names. */
+  listed?: Map<ByteString, string[]>;
+}
+
+/** The root cannot be opened: there is nothing to scan. */
+export class NoRootError extends Error {
+  /** As errno(3) names it. */
+  readonly code: string;
+
+  constructor(number: number) {
+    super(errnoName(number));
+    this.code = errnoName(number);
+  }
+}
+
+export interface WalkOptions {
+  readonly root: ScanRoot;
+  readonly selected: Selected;
+  readonly content: ContentReader;
+  readonly state: RunState;
+  readonly thread: number;
+  readonly note: ThreadNote;
+}
+
+/** One for each thread and scan. */
+export class Walk {
+  readonly #options: WalkOptions;
+  readonly #prefix: ByteString;
+  readonly #directories: Directories;
+  readonly #look: FileLook;
+  readonly #encoders: EntryEncoder[];
+  #parts: Part[][] = [];
+  #stack: Frame[] = [];
+
+  constructor(options: WalkOptions) {
+    this.#options = options;
+    this.#prefix = options.root.prefix;
+    this.#directories = new Directories(Buffer.from(options.root.directory, 'utf8').toString('latin1'));
+    this.#look = new FileLook(options.content, options.state, options.thread);
+    this.#encoders = Array.from({ length: options.selected.count }, () => new EntryEncoder());
+  }
+
+  /** @throws StoppedError, NoRootError */
+  run(task: Task, budget: Budget): TaskResult {
+    const { state, thread } = this.#options;
+    this.#parts = this.#encoders.map(() => []);
+    this.#stack = [];
+    for (const encoder of this.#encoders) encoder.take();
+    this.#look.maxBytes = budget.fileBytes;
+    const bytesBefore = state.bytesOf(thread);
+    try {
+      if (task.items === undefined) this.#root(task.onlyRoot === true);
+      else this.#push({ path: task.directory, items: [...task.items], next: 0, directory: undefined });
+      for (let done = 0; this.#stack.length > 0; done++) {
+        state.throwIfStopped();
+        if (done >= budget.entries || state.bytesOf(thread) - bytesBefore >= budget.bytes) break;
+        if (!this.#step()) break;
+      }
+      const rest = this.#rest();
+      for (const [at] of this.#encoders.entries()) this.#endBlock(at);
+      return { parts: this.#parts, rest };
+    } finally {
+      while (this.#stack.length > 0) this.#pop();
+    }
+  }
+
+  #root(alone: boolean): void {
+    const directory = this.#directories.openRoot();
+    if (typeof directory === 'number') throw new NoRootError(-directory);
+    const { selected } = this.#options;
+    const path = this.#prefix === '' ? '/' : this.#prefix;
+    const outcome = this.#look.lookAtRoot(directory.fd, (type) => selected.attributes(path, type));
+    this.#tell(path, outcome);
+    const frame: Frame = { path: '', items: [], next: 0, directory };
+    this.#push(frame);
+    if (!alone && selected.descends(path)) this.#list(frame, directory);
+  }
+
+  /** Returns false where the next file is not for this walk. */
+  #step(): boolean {
+    const frame = this.#stack.at(-1);
+    const item = frame?.items[frame.next];
+    if (frame === undefined || item === undefined) {
+      this.#pop();
+      return true;
+    }
+    frame.next++;
+    const directory = frame.directory ?? this.#reopen(frame);
+    if (directory === undefined) {
+      this.#pop();
+      return true;
+    }
+    if (item.endsWith('/')) {
+      this.#enter(frame, directory, item.slice(0, -1));
+      return true;
+    }
+    return this.#visit(frame, directory, item);
+  }
+
+  #visit(frame: Frame, directory: Directory, item: string): boolean {
+    const end = item.indexOf('\0');
+    const name = item.slice(0, end);
+    const listed = item.slice(end + 1) as FileType | '?' | '.';
+    const path = `${this.#prefix}${frame.path}/${name}`;
+    const { selected } = this.#options;
+    const isListed = listed !== '?' && listed !== '.';
+    const asListed = isListed ? selected.attributes(path, listed) : undefined;
+    if (isListed && asListed === undefined) return true;
+    let type: FileType | undefined;
+    const outcome = this.#look.look(directory, name, (now) => {
+      type = now;
+      return now === listed ? asListed : selected.attributes(path, now);
+    });
+    if (outcome === 'too large') {
+      frame.next--;
+      return false;
+    }
+    this.#tell(path, outcome);
+    if (type === 'd' && outcome !== 'gone') {
+      // It was something else when the directory was listed.
+      if (listed !== 'd' && listed !== '.' && selected.descends(path)) insert(frame, belowItem(name));
+      this.#listBefore(frame, directory, name);
+    }
+    return true;
+  }
+
+  /**
+   * Of directories `a` whose siblings come before what is in them (`a.b` before `a/`): whether they can be listed is told
+   * with their own entry, so it has to be known now.
+   */
+  #listBefore(frame: Frame, parent: Directory, name: string): void {
+    const below = belowItem(name);
+    let at = frame.next;
+    if (frame.items[at] === below) return;
+    while (frame.items[at] !== below && frame.items[at]?.startsWith(name) === true) at++;
+    if (frame.items[at] !== below) return;
+    const child = this.#open(frame, parent, name);
+    if (child === undefined) frame.items.splice(at, 1);
+    else {
+      (frame.listed ??= new Map()).set(name, child.items);
+      if (child.directory !== undefined) this.#directories.close(child.directory);
+    }
+  }
+
+  #enter(frame: Frame, parent: Directory, name: string): void {
+    const listed = frame.listed?.get(name);
+    frame.listed?.delete(name);
+    const path = `${frame.path}/${name}`;
+    if (listed !== undefined) this.#push({ path, items: listed, next: 0, directory: undefined });
+    else {
+      // Somebody may have asked for what is in it whom the rules give nothing.
+      const child = this.#options.selected.descends(this.#prefix + path)
+        ? this.#open(frame, parent, name)
+        : undefined;
+      if (child !== undefined) this.#push(child);
+    }
+  }
+
+  #open(frame: Frame, parent: Directory, name: string): Frame | undefined {
+    const path = `${frame.path}/${name}`;
+    this.#options.note.write(this.#prefix + path);
+    const directory = this.#directories.openChild(parent, name);
+    if (typeof directory === 'number') {
+      if (directory !== 0) this.#unreadable(path, -directory);
+      return undefined;
+    }
+    const child: Frame = { path, items: [], next: 0, directory };
+    this.#list(child, directory);
+    return child;
+  }
+
+  #list(frame: Frame, directory: Directory): void {
+    const { selected } = this.#options;
+    const items: string[] = [];
+    const above = `${this.#prefix}${frame.path}/`;
+    const number = this.#directories.list(directory, (name, type) => {
+      items.push(entryItem(name, type ?? '?'));
+      // Where the type is not known, looking at it tells it.
+      if (type === 'd' && selected.descends(above + name)) items.push(belowItem(name));
+    });
+    if (number !== 0) this.#unreadable(frame.path, -number);
+    frame.items = items.sort();
+  }
+
+  /** Of a directory: nothing is known of what is in it. */
+  #unreadable(path: ByteString, number: number): void {
+    if (gone.has(number)) return;
+    const code = errnoName(number);
+    const whole = path === '' && this.#prefix === '' ? '/' : this.#prefix + path;
+    const { selected } = this.#options;
+    this.#problem({ path: whole, code, message: `cannot list it (${code})` }, (at) =>
+      selected.descendsOf(at, whole),
+    );
+  }
+
+  /** Told to the configurations that it concerns. */
+  #problem(problem: ScanProblem, concerns: (conf: number) => boolean): void {
+    for (const [at, parts] of this.#parts.entries()) {
+      if (!concerns(at)) continue;
+      this.#endBlock(at);
+      parts.push([problem]);
+    }
+  }
+
+  #tell(path: ByteString, outcome: LookOutcome): void {
+    if (outcome === 'gone' || outcome === 'not selected' || outcome === 'too large') return;
+    const { state, thread } = this.#options;
+    const { entry, known } = this.#look;
+    entry.path = path;
+    for (const [at, set] of known.entries()) {
+      if (set === -1) continue;
+      entry.attributes = set;
+      this.#encoders[at]?.add(entry);
+    }
+    state.add(thread, 1, 0);
+    if (outcome !== 'problem') return;
+    const { code, message } = this.#look.problem;
+    // Where not even its type is known, whoever would look at a file of that name is told.
+    const asked = known.length > 0 ? known : this.#options.selected.attributes(path, 'f');
+    this.#problem({ path, code, message }, (at) => (asked?.[at] ?? -1) !== -1);
+  }
+
+  #endBlock(at: number): void {
+    const encoder = this.#encoders[at];
+    if (encoder === undefined || encoder.count === 0) return;
+    // A copy of its own: it goes to another thread.
+    this.#parts[at]?.push(Uint8Array.from(encoder.take()));
+  }
+
+  /** What has not been looked at: of the deepest directory first, since that comes first. */
+  #rest(): Task[] {
+    const rest: Task[] = [];
+    for (const { path, items, next, listed } of this.#stack.toReversed()) {
+      let waiting: string[] = [];
+      const end = (): void => {
+        if (waiting.length > 0) rest.push({ directory: path, items: waiting });
+        waiting = [];
+      };
+      for (let at = next; at < items.length; at++) {
+        const item = items[at] ?? '';
+        const below = listed?.get(item.slice(0, -1));
+        if (below !== undefined && item.endsWith('/')) {
+          end();
+          rest.push({ directory: `${path}/${item.slice(0, -1)}`, items: below });
+        } else if (waiting.push(item) >= restItems) end();
+      }
+      end();
+    }
+    return rest;
+  }
+
+  #push(frame: Frame): void {
+    const above = this.#stack.at(-openDirectories);
+    if (above?.directory !== undefined) {
+      this.#directories.close(above.directory);
+      above.directory = undefined;
+    }
+    this.#stack.push(frame);
+  }
+
+  #pop(): void {
+    const frame = this.#stack.pop();
+    if (frame?.directory !== undefined) this.#directories.close(frame.directory);
+  }
+
+  #reopen(frame: Frame): Directory | undefined {
+    this.#options.note.write(this.#prefix + frame.path);
+    const directory = this.#directories.openPath(frame.path);
+    if (typeof directory !== 'number') return (frame.directory = directory);
+    if (frame.path === '') throw new NoRootError(-directory);
+    this.#unreadable(frame.path, -directory);
+    return undefined;
+  }
+}
+
+function insert(frame: Frame, item: string): void {
+  let at = frame.next;
+  while ((frame.items[at] ?? item) < item) at++;
+  if (frame.items[at] !== item) frame.items.splice(at, 0, item);
+}
