@@ -150,7 +150,7 @@ suite('file integrity in the status', () => {
       view('a', [node('n1', 'Succeeded')], { phase: 'Active', conditions: [held] as never }),
     );
     assert.deepEqual([report.guarded, report.fileIntegrities?.[0]?.paused], [true, true]);
-    assert.match(renderStatus(report, { widthColumns: 80, colour: false }), /a {15}paused {2}n1/);
+    assert.match(renderStatus(report, { widthColumns: 80, colour: false }), /a {2}paused {2}n1/);
   });
 
   test('what may not be read is not known, and no reason to say no', () => {
@@ -183,7 +183,7 @@ suite('file integrity in the status', () => {
       phase: 'Error',
       conditions: [
         {
-          type: 'Ready',
+          type: 'Configured',
           status: 'False',
           reason: 'BadConf',
           message: 'line 3\u001b',

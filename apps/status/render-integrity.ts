@@ -146,7 +146,7 @@ function atOnce({ detection }: IntegrityNodeReport): string {
 
 function problemTexts({ problems }: IntegrityReport): string[] {
   return problems.map(({ node, message }) =>
-    printable(`${node === undefined ? '' : `node ${node}: `}${message}`),
+    printable(`${node === undefined ? '' : `node ${node}: `}${message.replace(/\s*\n\s*/g, ' ')}`),
   );
 }
 
