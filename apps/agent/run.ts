@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { returnMemoryWhenIdle } from '../../shared/ebpf/idle-memory.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { Health } from '../../shared/observe/health.ts';
@@ -17,6 +16,7 @@ import { agentAlertsSocket, openAlertFeed } from './alert-feed.ts';
 import { AlertOutput } from './alert-output.ts';
 import type { AgentOptions } from './command.ts';
 import { runNodeGuards } from './guards.ts';
+import { returnMemoryWhenIdle } from './idle-memory.ts';
 import { NodeRuntime } from './node-runtime.ts';
 import { registerProcessMetrics } from './process-metrics.ts';
 

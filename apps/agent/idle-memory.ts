@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { libc } from './ffi.ts';
+import { libc } from '../../shared/ebpf/ffi.ts';
 
 export interface IdleMemoryOptions {
   /** How often it is looked whether there is a pause. */
