@@ -54,6 +54,8 @@ export interface BaselineCounts {
   readonly entries: number;
   /** All attributes that some entry has. */
   readonly attributes: AttributeSet;
+  /** Of files with a checksum, as far as their sizes were known: what a scan is to read. */
+  readonly contentBytes: number;
 }
 
 export function preamble(): Buffer {

@@ -249,9 +249,9 @@ function checkHeader(path: string, value: unknown): BaselineHeader {
 }
 
 function checkFooter(path: string, value: unknown): BaselineCounts {
-  const footer = value as { entries?: unknown; attributes?: unknown } | null;
-  if (typeof footer?.entries === 'number' && typeof footer.attributes === 'number') {
-    return { entries: footer.entries, attributes: setOfAideMask(footer.attributes).set };
+  const { entries, attributes, contentBytes = 0 } = (value ?? {}) as Readonly<Record<string, unknown>>;
+  if (typeof entries === 'number' && typeof attributes === 'number' && typeof contentBytes === 'number') {
+    return { entries, attributes: setOfAideMask(attributes).set, contentBytes };
   }
   throw new BaselineError('damaged', path, 'its footer lacks something');
 }

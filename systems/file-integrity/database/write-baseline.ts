@@ -6,11 +6,12 @@
 import type { FileHandle } from 'node:fs/promises';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { aideMaskOf } from '../aide-mask.ts';
+import { checksums } from '../attributes.ts';
 import type { Batches } from '../batches.ts';
 import type { Entry } from '../entry.ts';
 import { EntryEncoder } from './entry-codec.ts';
 import { blockBytes, frameKinds, FrameWriter, preamble } from './format.ts';
-import type { BaselineHeader } from './format.ts';
+import type { BaselineCounts, BaselineHeader } from './format.ts';
 import { replaceFile } from './replace-file.ts';
 import { keyId, signDigest } from './signature.ts';
 import type { SigningKey } from './signature.ts';
@@ -53,8 +54,9 @@ export async function writeBaseline(options: WriteBaselineOptions): Promise<Writ
     const output = new Output(file);
     output.add(preamble());
     output.add(frames.frame(frameKinds.header, json(full)));
-    const { entries, attributes } = await writeEntries(options, frames, output);
-    output.add(frames.frame(frameKinds.footer, json({ entries, attributes: aideMaskOf(attributes) })));
+    const { entries, attributes, contentBytes } = await writeEntries(options, frames, output);
+    const footer = { entries, attributes: aideMaskOf(attributes), contentBytes };
+    output.add(frames.frame(frameKinds.footer, json(footer)));
     const digest = frames.digest();
     output.add(frames.frame(frameKinds.signature, signDigest(digest, key)));
     await output.flush();
@@ -69,10 +71,11 @@ async function writeEntries(
   { entries, path, signal }: WriteBaselineOptions,
   frames: FrameWriter,
   output: Output,
-): Promise<{ entries: number; attributes: number }> {
+): Promise<BaselineCounts> {
   const encoder = new EntryEncoder();
   let count = 0;
   let attributes = 0;
+  let contentBytes = 0;
   let last: string | undefined;
   for await (const batch of entries) {
     signal?.throwIfAborted();
@@ -81,13 +84,14 @@ async function writeEntries(
       last = entry.path;
       encoder.add(entry);
       attributes |= entry.attributes;
+      if ((entry.attributes & checksums) !== 0 && entry.type === 'f') contentBytes += entry.sizeBytes;
       count++;
       if (encoder.sizeBytes >= blockBytes) output.add(frames.frame(frameKinds.entries, encoder.take()));
       if (output.waiting >= writeBytes) await output.flush();
     }
   }
   if (encoder.count > 0) output.add(frames.frame(frameKinds.entries, encoder.take()));
-  return { entries: count, attributes };
+  return { entries: count, attributes, contentBytes };
 }
 
 class Output {

@@ -7,8 +7,8 @@
 import { createHash } from 'node:crypto';
 import { open, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { signDigest, verifyDigest } from '../database/signature.ts';
 import type { SigningKey, VerifyingKey } from '../database/signature.ts';
+import { seal, unseal } from './seal.ts';
 
 export interface AcceptanceRecord {
   /** ms since 1970. */
@@ -28,6 +28,7 @@ export const maxNamedPaths = 1000;
 /** Past it the log becomes `accepted.log.1`, in the place of the one before. */
 const maxBytes = 8 * 1024 * 1024;
 const logName = 'accepted.log';
+const purpose = 'acceptance';
 
 /** @throws what the file system says */
 export async function appendAcceptance(
@@ -48,8 +49,7 @@ export async function appendAcceptance(
   if (end < text.length) await file.truncate(Buffer.byteLength(text.slice(0, end)));
   const last = text.slice(text.lastIndexOf('\n', end - 2) + 1, Math.max(0, end - 1));
   const body = JSON.stringify({ ...record, previous: digestOf(last) });
-  const signature = signDigest(Buffer.from(digestOf(body), 'hex'), key).toString('hex');
-  await file.appendFile(`${JSON.stringify({ body, signature })}\n`);
+  await file.appendFile(`${seal(purpose, body, key)}\n`);
   await file.sync();
 }
 
@@ -65,16 +65,12 @@ export async function readAcceptances(
   lines.pop();
   let before = '';
   for (const [at, line] of lines.entries()) {
-    try {
-      const { body, signature } = JSON.parse(line) as { body: string; signature: string };
-      const digest = Buffer.from(digestOf(body), 'hex');
+    const body = unseal(purpose, line, key);
+    if (body === undefined) faults.push(`line ${at + 1} is not signed`);
+    else {
       const { previous, ...record } = JSON.parse(body) as AcceptanceRecord & { previous: string };
-      if (!verifyDigest(digest, Buffer.from(signature, 'hex'), key))
-        faults.push(`line ${at + 1} is not signed`);
-      else if (previous !== digestOf(before)) faults.push(`before line ${at + 1} something is missing`);
+      if (previous !== digestOf(before)) faults.push(`before line ${at + 1} something is missing`);
       records.push(record);
-    } catch (error) {
-      faults.push(`line ${at + 1} is no record: ${String(error)}`);
     }
     before = line;
   }

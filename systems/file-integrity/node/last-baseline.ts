@@ -8,12 +8,11 @@
  *
  * @module
  */
-import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { BaselineError } from '../database/baseline-error.ts';
 import { replaceFile } from '../database/replace-file.ts';
-import { signDigest, verifyDigest } from '../database/signature.ts';
 import type { SigningKey, VerifyingKey } from '../database/signature.ts';
+import { seal, unseal } from './seal.ts';
 
 export interface LastBaseline {
   /** Of the baseline that is there; absent before there was one. */
@@ -22,14 +21,11 @@ export interface LastBaseline {
   readonly next?: string;
 }
 
-/** Nobody writes that much into a note. */
-const longestBytes = 4096;
+const purpose = 'last baseline';
 
 /** @throws RampartError FULL, SYSTEM; the note is as it was then */
 export async function writeLastBaseline(path: string, note: LastBaseline, key: SigningKey): Promise<void> {
-  const text = textOf(note);
-  const signature = signDigest(digestOf(text), key).toString('hex');
-  await replaceFile(path, async (file) => file.writeFile(JSON.stringify({ ...note, signature })));
+  await replaceFile(path, async (file) => file.writeFile(seal(purpose, JSON.stringify(note), key)));
 }
 
 /**
@@ -38,9 +34,9 @@ export async function writeLastBaseline(path: string, note: LastBaseline, key: S
  * @throws BaselineError where it is none of ours
  */
 export async function readLastBaseline(path: string, key: VerifyingKey): Promise<LastBaseline | undefined> {
-  let bytes: Buffer;
+  let text: string;
   try {
-    bytes = await readFile(path);
+    text = await readFile(path, 'utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw new BaselineError(
@@ -50,38 +46,11 @@ export async function readLastBaseline(path: string, key: VerifyingKey): Promise
       error,
     );
   }
-  const { signature, ...note } = parse(path, bytes);
-  if (!verifyDigest(digestOf(textOf(note)), Buffer.from(signature, 'hex'), key)) {
-    throw new BaselineError(
-      'wrong signature',
-      path,
-      'the note of the last one is not signed with the key that is expected',
-    );
-  }
-  return note;
-}
-
-function parse(path: string, bytes: Buffer): LastBaseline & { readonly signature: string } {
-  const damaged = (cause?: unknown): BaselineError =>
-    new BaselineError('damaged', path, 'the note of the last one is not what was written', cause);
-  if (bytes.length > longestBytes) throw damaged();
-  let value: unknown;
-  try {
-    value = JSON.parse(bytes.toString('utf8'));
-  } catch (error) {
-    throw damaged(error);
-  }
-  const { digest, next, signature } = (value ?? {}) as Record<string, unknown>;
-  const optional = (text: unknown): text is string | undefined =>
-    text === undefined || typeof text === 'string';
-  if (!optional(digest) || !optional(next) || typeof signature !== 'string') throw damaged();
-  return { ...(digest !== undefined && { digest }), ...(next !== undefined && { next }), signature };
-}
-
-function textOf({ digest = '', next = '' }: LastBaseline): string {
-  return `last baseline\0${digest}\0${next}`;
-}
-
-function digestOf(text: string): Buffer {
-  return createHash('sha256').update(text).digest();
+  const note = unseal(purpose, text, key);
+  if (note !== undefined) return JSON.parse(note) as LastBaseline;
+  throw new BaselineError(
+    'wrong signature',
+    path,
+    'the note of the last one is not signed with the key that is expected',
+  );
 }

@@ -23,11 +23,12 @@ import type {
   RunOptions,
 } from '../provider.ts';
 import { collectReport } from '../report/collect.ts';
+import { Scanner } from '../scan/scanner.ts';
+import type { ScanOptions } from '../scan/scanner.ts';
 import { withAccepted } from './accepted-entries.ts';
 import { appendAcceptance, maxNamedPaths } from './acceptance-log.ts';
 import { BaselineStore } from './baseline-store.ts';
 import { nodeEnvironment } from './conf-environment.ts';
-import { Scanner } from './small-walk.ts';
 
 export interface NativeProviderOptions {
   /** Of Rampart; in baselines and reports. */
@@ -62,12 +63,13 @@ export class NativeProvider implements IntegrityProvider {
     const store = new BaselineStore(job);
     const before = await openIfUsable(store);
     const requests = requestsOf(before);
-    const known = before?.counts.entries ?? 0;
     await before?.[Symbol.asyncDispose]();
-    if (request !== undefined && requests.includes(request)) return { entries: known, unread: 0 };
+    if (before !== undefined && request !== undefined && requests.includes(request)) {
+      return { entries: before.counts.entries, unread: 0 };
+    }
     const conf = confOf(job);
     await using scanner = this.#scanner(job);
-    const [now] = scanner.scan([conf], scanOptions(options, known));
+    const [now] = scanner.scan([conf], scanOptions(options, before === undefined ? [] : [before]));
     const seen = { unread: 0 };
     const { entries } = await store.replace({
       header: this.#header(job, { madeBy: 'init', requests: [...requests, request] }),
@@ -100,11 +102,13 @@ export class NativeProvider implements IntegrityProvider {
     if (jobs.some(({ root }) => root.directory !== directory || root.prefix !== prefix)) {
       throw new TypeError('jobs of different roots cannot be checked together');
     }
-    const expected = ready.reduce((sum, { baseline }) => sum + baseline.counts.entries, 0);
     const scanner = opened.use(this.#scanner(first));
     const streams = scanner.scan(
       ready.map(({ conf }) => conf),
-      scanOptions(options, expected),
+      scanOptions(
+        options,
+        ready.map(({ baseline }) => baseline),
+      ),
     );
     const streamOf = new Map(ready.map((part, at) => [part, streams[at] ?? []]));
     const settled = await Promise.allSettled(
@@ -266,6 +270,13 @@ async function* entriesOf(
   }
 }
 
-function scanOptions({ signal, onProgress }: RunOptions, _expectedFiles: number) {
-  return { signal, ...(onProgress && { onProgress }) };
+/** With what is to be expected, as far as baselines say it. */
+function scanOptions({ signal, onProgress }: RunOptions, baselines: readonly Baseline[]): ScanOptions {
+  // Several may be of the same files.
+  const most = (of: (baseline: Baseline) => number): number => Math.max(0, ...baselines.map(of));
+  const expected = {
+    files: most(({ counts }) => counts.entries),
+    bytes: most(({ counts }) => counts.contentBytes),
+  };
+  return { signal, ...(onProgress && { onProgress }), ...(expected.files > 0 && { expected }) };
 }

@@ -1,0 +1,85 @@
+/**
+ * What the guard counts on a node, and its metrics.
+ *
+ * @module
+ */
+import type { Metrics } from '../../../shared/observe/metrics.ts';
+
+const bounds = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800] as const;
+
+/** Of one FileIntegrity, as it is now. */
+export interface JobReading {
+  /** `namespace/name` */
+  readonly key: string;
+  readonly findings: number;
+  readonly unread: number;
+  /** Nothing is known of its files. */
+  readonly errored: boolean;
+  /** There is a result that the API does not have. */
+  readonly pending: boolean;
+}
+
+/** Counts since the start of the process. */
+export class NodeCounts {
+  /** Checks and baselines that came to an end, by what they came to. */
+  readonly scans = { check: 0, init: 0, accept: 0, failed: 0 };
+  readonly #seconds = { counts: Array.from({ length: bounds.length + 1 }, () => 0), sum: 0 };
+  files = 0;
+  bytes = 0;
+  results = 0;
+  /** Findings that became known, by who told of them. */
+  readonly findings = { event: 0, scan: 0 };
+  /** Jobs of this node; none before the first FileIntegrity is for it. */
+  jobs: () => Iterable<JobReading> = () => [];
+
+  addScan(seconds: number): void {
+    let at = 0;
+    while (at < bounds.length && seconds > (bounds[at] as number)) at++;
+    const { counts } = this.#seconds;
+    counts[at] = (counts[at] as number) + 1;
+    this.#seconds.sum += seconds;
+  }
+
+  register(metrics: Pick<Metrics, 'counter' | 'gauge' | 'histogram'>): void {
+    const name = (rest: string): string => `rampart_file_integrity_${rest}`;
+    metrics.counter(
+      { name: name('runs_total'), help: 'Runs over the files, by what they were for.', labelNames: ['kind'] },
+      () => Object.entries(this.scans).map(([kind, value]) => ({ labels: { kind }, value })),
+    );
+    metrics.histogram(
+      { name: name('scan_seconds'), help: 'How long scans took, of one or several FileIntegrities.' },
+      () => ({
+        bounds,
+        ...this.#seconds,
+      }),
+    );
+    metrics.counter(
+      { name: name('files_total'), help: 'Files that scans have looked at.' },
+      () => this.files,
+    );
+    metrics.counter(
+      { name: name('read_bytes_total'), help: 'Bytes that scans have read for checksums.' },
+      () => this.bytes,
+    );
+    metrics.counter(
+      { name: name('results_total'), help: 'Results that the API has taken.' },
+      () => this.results,
+    );
+    metrics.counter(
+      {
+        name: name('findings_total'),
+        help: 'Findings that became known, by who told of them.',
+        labelNames: ['seen_by'],
+      },
+      () => Object.entries(this.findings).map(([by, value]) => ({ labels: { seen_by: by }, value })),
+    );
+    const gauge = (rest: string, help: string, read: (job: JobReading) => number): void =>
+      metrics.gauge({ name: name(rest), help, labelNames: ['file_integrity'] }, () =>
+        [...this.jobs()].map((job) => ({ labels: { file_integrity: job.key }, value: read(job) })),
+      );
+    gauge('findings', 'Files that differ from the baseline now.', (job) => job.findings);
+    gauge('unread', 'Paths that the last scan could not read.', (job) => job.unread);
+    gauge('errored', 'Whether nothing is known of the files.', (job) => (job.errored ? 1 : 0));
+    gauge('result_pending', 'Whether a result waits for the API.', (job) => (job.pending ? 1 : 0));
+  }
+}
