@@ -59,6 +59,14 @@ suite('createMetrics', () => {
     assert.equal(a.registry.metrics(), '# HELP rampart_x x\n# TYPE rampart_x gauge\nrampart_x 1\n');
   });
 
+  test('names of an operator whose place a guard takes are taken', async () => {
+    const metrics = await createMetrics();
+    metrics.counter({ name: 'file_integrity_operator_phase_total', help: '' }, () => 1);
+    metrics.gauge({ name: 'file_integrity_operator_node_failed', help: '' }, () => 1);
+    assert.match(metrics.registry.metrics(), /^file_integrity_operator_node_failed 1$/m);
+    assert.throws(() => metrics.gauge({ name: 'file_integrity_operator_x_total', help: '' }, () => 0));
+  });
+
   test('a name outside the style is refused', async () => {
     const metrics = await createMetrics();
     for (const name of ['records_total', 'rampart_records', 'rampart_Records_total', 'rampart__x_total']) {

@@ -15,7 +15,7 @@ import { type Metric, Registry, type Sample } from './exposition.ts';
 import { Health } from './health.ts';
 
 export interface MetricDefinition {
-  /** In Prometheus style with our prefix; a counter ends in `_total`: `rampart_sensor_records_total`. */
+  /** In Prometheus style with our prefix, or that of an operator whose place a guard takes; a counter ends in `_total`: `rampart_sensor_records_total`. */
   readonly name: string;
   readonly help: string;
   readonly labelNames?: readonly string[];
@@ -52,6 +52,10 @@ export interface Metrics {
   histogram(definition: Omit<MetricDefinition, 'labelNames'>, read: () => HistogramReading): void;
 }
 
+/** Ours, and that of an operator whose place a guard takes: people have dashboards and alerts for its metrics. */
+const counterName = /^(?:rampart|file_integrity_operator)(_[a-z0-9]+)+_total$/;
+const gaugeName = /^(?:rampart|file_integrity_operator)(_[a-z0-9]+)+(?<!_total)$/;
+
 /**
  * A new registry, empty: nothing is collected that was not asked for, and no timer runs.
  *
@@ -73,10 +77,10 @@ export async function createMetrics(): Promise<Metrics> {
   return {
     registry,
     counter(definition, read) {
-      register(definition, 'counter', /^rampart(_[a-z0-9]+)+_total$/, read);
+      register(definition, 'counter', counterName, read);
     },
     gauge(definition, read) {
-      register(definition, 'gauge', /^rampart(_[a-z0-9]+)+(?<!_total)$/, read);
+      register(definition, 'gauge', gaugeName, read);
     },
     histogram({ name, help }, read) {
       checkName(name, /^rampart(_[a-z0-9]+)+(?<!_total)$/);

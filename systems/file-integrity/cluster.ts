@@ -1,0 +1,203 @@
+/**
+ * What the operator runs for this guard, once per cluster.
+ *
+ * @module
+ */
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+
+import type { KubeClient } from '../../shared/kube/client.ts';
+import { isAlreadyExists, isForbidden } from '../../shared/kube/client-errors.ts';
+import { type Clock, sleep, systemClock } from '../../shared/kube/clock.ts';
+import { EventRecorder } from '../../shared/kube/event-recorder.ts';
+import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
+import { runElection } from '../../shared/kube/leader-election.ts';
+import { leaseStore } from '../../shared/kube/lease-store.ts';
+import { type KubeObject, namespaces } from '../../shared/kube/object.ts';
+import { runReflector } from '../../shared/kube/reflector.ts';
+import { allOrNone, whenSynced } from '../../shared/kube/run-parts.ts';
+import type { SharedMetrics } from '../../shared/kube/shared-metrics.ts';
+import type { Health } from '../../shared/observe/health.ts';
+import type { Logger } from '../../shared/observe/log.ts';
+import { names } from './api.ts';
+import { newCaches, slimNode, slimStatus, withoutData } from './cluster/caches.ts';
+import type { AgentAccount, ClusterContext, IntegrityReports } from './cluster/context.ts';
+import { runIntegrityController } from './cluster/integrity-controller.ts';
+import { ClusterMetrics } from './cluster/metrics.ts';
+import { agentRole, baselineKeySecret, runNamespaceController } from './cluster/namespace-controller.ts';
+import { runResultController } from './cluster/result-controller.ts';
+
+export interface FileIntegrityClusterOptions {
+  readonly client: KubeClient;
+  /** Stops it: the work is ended and the lease given back. */
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  readonly metrics?: SharedMetrics;
+  readonly health?: Health;
+  /** In the lease and in events. Default: the host's name and a random part. */
+  readonly identity?: string;
+  /** What the agents run as. Default: `rampart-agent` in `kivebpf-system`, as deploy/ has it. */
+  readonly agents?: AgentAccount;
+  /** Where results of nodes are reported, e.g. a ReportWriter. Default: nowhere. */
+  readonly reports?: IntegrityReports;
+  /** Where the lease is. Default: `kivebpf-system`, as deploy/ has it. */
+  readonly namespace?: string;
+  readonly clock?: Clock;
+}
+
+export const clusterLease = 'rampart-file-integrity';
+/** Where Rampart itself is deployed. */
+export const deployedNamespace = 'kivebpf-system';
+export const deployedAgents: AgentAccount = { namespace: deployedNamespace, serviceAccount: 'rampart-agent' };
+
+const NAMESPACE_RETRY_MS = 2000;
+const STOP_MS = 2000;
+
+/**
+ * Looks after FileIntegrity objects of both groups and takes the results of the agents, while this process holds the lease
+ * `rampart-file-integrity`; until `signal` aborts. Creates the namespace of the lease where it is missing.
+ *
+ * @throws what cannot be mended by trying again, e.g. `INPUT` for options that cannot work. That the API cannot be
+ *   reached is not among it.
+ */
+export async function runFileIntegrityCluster(options: FileIntegrityClusterOptions): Promise<void> {
+  const { client, signal, logger, identity = `${hostname()}_${randomUUID()}` } = options;
+  const { namespace = deployedNamespace } = options;
+  const counts = new ClusterMetrics();
+  if (options.metrics !== undefined) counts.register(options.metrics.metrics);
+  let leader = '';
+  // Also of one that does not lead: it is ready to.
+  using _part = options.health?.ready('file-integrity-lease', () =>
+    leader === '' ? 'nobody is known to hold it yet' : undefined,
+  );
+  await ensureNamespace(options, namespace);
+  if (signal.aborted) return;
+  await runElection({
+    lock: leaseStore(client, { namespace, name: clusterLease }),
+    identity,
+    signal,
+    logger,
+    onNewLeader: (seen) => void (leader = seen),
+    lead: (term) => work(options, identity, counts, term),
+    ...(options.clock && { clock: options.clock }),
+  });
+}
+
+/** Tries until it is there, or `signal` aborts. */
+async function ensureNamespace(
+  { client, signal, logger, clock = systemClock }: FileIntegrityClusterOptions,
+  name: string,
+): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      await client.create(namespaces, { metadata: { name } }, { signal });
+      logger.info({ namespace: name }, 'created the namespace');
+      return;
+    } catch (error) {
+      if (isAlreadyExists(error)) return;
+      if (signal.aborted) return;
+      // Who may create none is told so before whether it is there.
+      if (isForbidden(error) && (await isThere(client, name, signal))) return;
+      logger.warn({ err: error }, 'cannot see to the namespace of the lease; trying again');
+    }
+    await sleep(clock, NAMESPACE_RETRY_MS, signal).catch(() => undefined);
+  }
+}
+
+async function isThere(client: KubeClient, name: string, signal: AbortSignal): Promise<boolean> {
+  return await client.get(namespaces, { name }, { signal }).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** While it leads. */
+async function work(
+  options: FileIntegrityClusterOptions,
+  identity: string,
+  counts: ClusterMetrics,
+  term: AbortSignal,
+): Promise<void> {
+  const { client, logger, metrics: shared, agents = deployedAgents, reports, clock = systemClock } = options;
+  const { controllers: metrics, reflectors } = shared ?? {};
+  const stop = new AbortController();
+  const signal = AbortSignal.any([term, stop.signal]);
+  const recorder = new EventRecorder({
+    client,
+    controller: 'rampart.dev/file-integrity',
+    instance: identity.slice(0, 128),
+    logger,
+  });
+  const caches = newCaches(logger);
+  const { groups, nodes, results, active, kept, secrets, bindings } = caches;
+  const all = [nodes, results, active, kept, secrets, bindings];
+  using parts = new DisposableStack();
+  const reflect = <T extends KubeObject>(
+    part: string,
+    cache: IndexedCache<T>,
+    more: {
+      readonly transform?: (object: T) => T;
+      readonly labelSelector?: string;
+      readonly fieldSelector?: string;
+    } = {},
+  ): Promise<void> => {
+    const name = `file-integrity-${part}`;
+    parts.use(options.health?.ready(name, () => (cache.isSynced ? undefined : 'not listed yet')));
+    return runReflector({
+      client,
+      cache,
+      signal,
+      logger,
+      name,
+      ...more,
+      ...(reflectors && { metrics: reflectors }),
+    });
+  };
+  counts.forgetNodes();
+  for (const { statuses } of groups) {
+    parts.use(
+      statuses.subscribe(({ type, key, object }) =>
+        counts.node(`${statuses.type.group} ${key}`, type === 'deleted' ? undefined : object),
+      ),
+    );
+  }
+  const context: ClusterContext = {
+    client,
+    caches,
+    recorder,
+    reports,
+    agents,
+    counts,
+    signal,
+    logger,
+    metrics,
+    clock,
+  };
+  try {
+    await allOrNone(stop, [
+      ...groups.flatMap(({ types: { group }, integrities, statuses }) => [
+        reflect(`fileintegrities.${group}`, integrities),
+        reflect(`nodestatuses.${group}`, statuses, { transform: slimStatus }),
+      ]),
+      reflect('nodes', nodes, { transform: slimNode }),
+      reflect('results', results, { labelSelector: names.logLabel, transform: withoutData }),
+      reflect('active', active, { labelSelector: names.aideConfLabel }),
+      reflect('kept', kept, { labelSelector: names.resultLogLabel, transform: withoutData }),
+      reflect('secrets', secrets, {
+        fieldSelector: `metadata.name=${baselineKeySecret}`,
+        transform: withoutData,
+      }),
+      reflect('bindings', bindings, { fieldSelector: `metadata.name=${agentRole}` }),
+      whenSynced([...groups.flatMap((group) => [group.integrities, group.statuses]), ...all], signal, () =>
+        allOrNone(stop, [
+          runIntegrityController(context),
+          runResultController(context),
+          runNamespaceController(context),
+        ]),
+      ),
+    ]);
+  } finally {
+    counts.forgetNodes();
+    await recorder.stop(AbortSignal.timeout(STOP_MS));
+  }
+}

@@ -1,0 +1,159 @@
+/**
+ * Makes the configuration that agents use of what a FileIntegrity names.
+ *
+ * @module
+ */
+import { isAlreadyExists, isForbidden } from '../../../shared/kube/client-errors.ts';
+import { names } from '../api.ts';
+import { activeConfigName, labelValue } from '../object-names.ts';
+import { type ConfigMap, configMaps } from '../result-config-map.ts';
+import { type ClusterContext, fieldManager, type Found, ownerOf } from './context.ts';
+import {
+  type ConfSource,
+  confSourceOf,
+  defaultConf,
+  type EffectiveConf,
+  effectiveConf,
+  userText,
+} from './effective-conf.ts';
+import type { Configured } from './integrity-status.ts';
+import type { UserConfigs } from './user-configs.ts';
+
+/** Warnings in a condition. */
+const MAX_WARNINGS = 10;
+
+interface Converted {
+  readonly where: string;
+  readonly text: string;
+  readonly provider: string;
+  readonly conf: EffectiveConf;
+}
+
+export class ActiveConfigs {
+  readonly #context: ClusterContext;
+  readonly #users: UserConfigs;
+  /** By FileIntegrity: the last conversion. It is called for with each result of each node. */
+  readonly #converted = new Map<string, Converted>();
+
+  constructor(context: ClusterContext, users: UserConfigs) {
+    this.#context = context;
+    this.#users = users;
+  }
+
+  /** The FileIntegrity is gone. */
+  async forget(key: string, signal: AbortSignal): Promise<void> {
+    this.#converted.delete(key);
+    await this.#users.read(key, undefined, signal);
+  }
+
+  /** Writes the active ConfigMap where it differs. With a configuration that cannot be used the one before stays. */
+  async configure(key: string, found: Found, signal: AbortSignal): Promise<Configured> {
+    const source = confSourceOf(found.integrity);
+    const conf = await this.#read(key, found, source, signal);
+    const { namespace, name } = placeOf(found);
+    const before = this.#context.caches.active.get(`${namespace}/${name}`);
+    if (conf.kind === 'error') {
+      const rest = before === undefined ? '' : ' Until then the configuration from before stays in use.';
+      return { isUsable: false, reason: conf.reason, message: `${conf.message}${rest}` };
+    }
+    const taken = await this.#write(found, conf.text, before, signal);
+    if (taken !== undefined) return taken;
+    const warnings = conf.warnings.slice(0, MAX_WARNINGS);
+    const more = conf.warnings.length - warnings.length;
+    const lines = [
+      `${describe(source)} is used.`,
+      ...warnings,
+      ...(more > 0 ? [`... and ${more} more warnings`] : []),
+    ];
+    return {
+      isUsable: true,
+      reason: source === undefined ? 'Default' : 'Converted',
+      message: lines.join('\n'),
+    };
+  }
+
+  async #read(
+    key: string,
+    { integrity }: Found,
+    source: ConfSource | undefined,
+    signal: AbortSignal,
+  ): Promise<EffectiveConf> {
+    let text: ReturnType<typeof userText> = defaultConf;
+    try {
+      const configMap = await this.#users.read(key, source, signal);
+      if (source !== undefined) text = userText(integrity, source, configMap);
+    } catch (error) {
+      if (!isForbidden(error)) throw error;
+      const next = 'Give the operator the right to get, list and watch it.';
+      return { kind: 'error', reason: 'ConfigMapUnreadable', message: `${error.message}. ${next}` };
+    }
+    if (typeof text !== 'string') return text;
+    const { provider } = integrity.spec;
+    const where = describe(source);
+    const known = this.#converted.get(key);
+    if (known?.text === text && known.provider === provider && known.where === where) return known.conf;
+    const conf = effectiveConf(where, text, provider);
+    this.#converted.set(key, { where, text, provider, conf });
+    return conf;
+  }
+
+  /** @returns why it cannot be written, where somebody else has the name */
+  async #write(
+    found: Found,
+    text: string,
+    before: ConfigMap | undefined,
+    signal: AbortSignal,
+  ): Promise<Configured | undefined> {
+    const { client, counts, logger } = this.#context;
+    const place = placeOf(found);
+    const owner = ownerOf(found.group.types, found.integrity);
+    const wanted: ConfigMap = {
+      metadata: {
+        ...place,
+        labels: {
+          [names.aideConfLabel]: '',
+          [names.ownerLabel]: labelValue(found.integrity.metadata.name ?? ''),
+        },
+        ownerReferences: [owner],
+      },
+      data: { [names.confKey]: text },
+    };
+    if (before !== undefined) {
+      const owners = before.metadata.ownerReferences ?? [];
+      const isOurs = owners.length === 1 && owners[0]?.uid === owner.uid;
+      const isLabelled =
+        before.metadata.labels?.[names.ownerLabel] === wanted.metadata.labels?.[names.ownerLabel];
+      const isSame = before.data?.[names.confKey] === text;
+      if (isOurs && isLabelled && isSame) return undefined;
+      const { resourceVersion } = before.metadata;
+      const metadata = { ...wanted.metadata, ...(resourceVersion && { resourceVersion }) };
+      await client.update(configMaps, { ...wanted, metadata }, { fieldManager, signal });
+      // The agents see it by the digest, and make new baselines.
+      if (!isSame) counts.reinit('config', '');
+      logger.info({ fileIntegrity: place, isSame }, 'the active configuration was written');
+      return undefined;
+    }
+    try {
+      await client.create(configMaps, wanted, { fieldManager, signal });
+      logger.info({ fileIntegrity: place }, 'the active configuration was made');
+      return undefined;
+    } catch (error) {
+      if (!isAlreadyExists(error)) throw error;
+      const live = await client.get(configMaps, place, { signal });
+      // Ours, and the cache is behind: tried again.
+      if (live.metadata.labels?.[names.aideConfLabel] !== undefined) throw error;
+      const message = `ConfigMap ${place.namespace}/${place.name} exists and is not of this guard, which needs the name for the converted configuration. Rename it, or the FileIntegrity.`;
+      return { isUsable: false, reason: 'NameTaken', message };
+    }
+  }
+}
+
+function placeOf({ integrity: { metadata } }: Found): { readonly namespace: string; readonly name: string } {
+  return { namespace: metadata.namespace ?? '', name: activeConfigName(metadata.name ?? '') };
+}
+
+function describe(source: ConfSource | undefined): string {
+  return source === undefined
+    ? 'the default configuration'
+    : `ConfigMap ${source.namespace}/${source.name}, ${source.key}`;
+}

@@ -1,0 +1,281 @@
+/**
+ * A cluster for tests of the operator: the embedded API server, with agents that are played by writing what they write.
+ *
+ * @module
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+
+import { type ApiServer, startApiServer } from '../../../shared/apiserver/server.ts';
+import { KubeClient } from '../../../shared/kube/client.ts';
+import { isAlreadyExists, isNotFound } from '../../../shared/kube/client-errors.ts';
+import { findClusterAccess } from '../../../shared/kube/cluster-access.ts';
+import { customResourceDefinitions, established } from '../../../shared/kube/crd/established.ts';
+import { crdManifest } from '../../../shared/kube/crd/manifest.ts';
+import { events, type KubeEvent } from '../../../shared/kube/event-object.ts';
+import { namespaces, type ResourceType } from '../../../shared/kube/object.ts';
+import { createLogger, type Logger } from '../../../shared/observe/log.ts';
+import {
+  designFileIntegrities,
+  designNodeStatuses,
+  type FileIntegrity,
+  type FileIntegrityNodeStatus,
+  type IntegrityTypes,
+  names,
+  released,
+  releasedFileIntegrities,
+  releasedNodeStatuses,
+} from '../api.ts';
+import { type FileIntegrityClusterOptions, runFileIntegrityCluster } from '../cluster.ts';
+import type { Finding } from '../finding.ts';
+import { type Node, nodes } from '../for-node.ts';
+import type { NodeResult } from '../node-result.ts';
+import { keptName, nodeStatusName } from '../object-names.ts';
+import { type ConfigMap, configMaps, resultConfigMap } from '../result-config-map.ts';
+
+/** Longer than anything takes here: what is waited for longer does not come. */
+const PATIENCE_MS = 30_000;
+export const testNamespace = 'openshift-file-integrity';
+
+/** Calls until it returns something that is not false, empty, null or undefined. @throws what it threw last, or that it took too long. */
+export async function until<T>(
+  what: string,
+  check: () => T | Promise<T>,
+): Promise<NonNullable<Exclude<T, false | ''>>> {
+  const endMs = performance.now() + PATIENCE_MS;
+  for (let last: unknown; ;) {
+    try {
+      const result = await check();
+      if (result !== false && result !== '' && result !== undefined && result !== null)
+        return result as NonNullable<Exclude<T, false | ''>>;
+      last = undefined;
+    } catch (error) {
+      last = error;
+    }
+    if (performance.now() > endMs) throw new Error(`${what}: not within ${PATIENCE_MS} ms`, { cause: last });
+    await delay(20);
+  }
+}
+
+export type Outcome = NodeResult['outcome'];
+export const succeeded: Outcome = { kind: 'succeeded' };
+export function failed(added: number, changed: number, removed: number, data = 'the log'): Outcome {
+  return { kind: 'failed', added, changed, removed, log: { data, compressed: false, tooLarge: false } };
+}
+export function errored(message: string): Outcome {
+  return { kind: 'errored', message };
+}
+export const changedFile: Finding = {
+  path: '/etc/passwd',
+  change: 'changed',
+  attributes: ['sha512'],
+  seenMs: Date.UTC(2026, 0, 2),
+  seenBy: 'event',
+};
+
+/** Disposing it stops all that was started and removes all that was made. */
+export class TestCluster implements AsyncDisposable {
+  readonly client: KubeClient;
+  readonly kubeconfig: string;
+  readonly logger: Logger = createLogger({
+    level: (process.env['RAMPART_LOG'] ?? 'silent') as 'silent',
+    json: true,
+  });
+  readonly #stack: AsyncDisposableStack;
+  readonly #sequences = new Map<string, number>();
+
+  private constructor(server: ApiServer, stack: AsyncDisposableStack) {
+    this.kubeconfig = server.kubeconfig ?? '';
+    this.#stack = stack;
+    this.client = this.newClient();
+  }
+
+  static async start(): Promise<TestCluster> {
+    const stack = new AsyncDisposableStack();
+    const directory = mkdtempSync(join(tmpdir(), 'rampart-file-integrity-'));
+    stack.defer(() => rmSync(directory, { recursive: true, force: true }));
+    const server = await startApiServer({
+      dataDirectory: undefined,
+      listen: { host: '127.0.0.1', port: 0 },
+      version: '0.0.0',
+      logger: createLogger({ level: 'silent' }),
+    });
+    stack.use(server);
+    const cluster = new TestCluster(server, stack);
+    const resources = [
+      releasedFileIntegrities,
+      releasedNodeStatuses,
+      designFileIntegrities,
+      designNodeStatuses,
+    ];
+    const type: ResourceType = customResourceDefinitions;
+    for (const resource of resources) await cluster.client.create(type, crdManifest(resource));
+    for (const { plural, group } of resources) {
+      const signal = AbortSignal.timeout(PATIENCE_MS);
+      await established(cluster.client, `${plural}.${group}`, { timeoutMs: PATIENCE_MS, signal });
+    }
+    await cluster.createNamespace(testNamespace);
+    return cluster;
+  }
+
+  newClient(): KubeClient {
+    const access = findClusterAccess({ path: this.kubeconfig });
+    return this.#stack.use(new KubeClient(access, { perSecond: 1000, burst: 1000 }));
+  }
+
+  /** Returns what stops it. */
+  startOperator(options: Partial<FileIntegrityClusterOptions> = {}): () => Promise<void> {
+    const stop = new AbortController();
+    const running = runFileIntegrityCluster({
+      client: this.newClient(),
+      signal: stop.signal,
+      logger: this.logger,
+      ...options,
+    });
+    // Told by whoever ends it.
+    running.catch(() => undefined);
+    const end = async (): Promise<void> => {
+      stop.abort();
+      await running;
+    };
+    this.#stack.defer(end);
+    return end;
+  }
+
+  async createNamespace(name: string): Promise<void> {
+    await this.client.create(namespaces, { metadata: { name } }).catch((error: unknown) => {
+      if (!isAlreadyExists(error)) throw error;
+    });
+  }
+
+  createNode(name: string, labels: Record<string, string> = {}, spec: Node['spec'] = {}): Promise<Node> {
+    return this.client.create(nodes, { metadata: { name, labels }, spec });
+  }
+
+  createIntegrity(
+    name: string,
+    spec: object = {},
+    { types = released, namespace = testNamespace }: { types?: IntegrityTypes; namespace?: string } = {},
+  ): Promise<FileIntegrity> {
+    const object = { metadata: { name, namespace }, spec: { config: {}, ...spec } };
+    return this.client.create(types.integrities, object as unknown as FileIntegrity);
+  }
+
+  integrity(name: string, types: IntegrityTypes = released): Promise<FileIntegrity> {
+    return this.client.get(types.integrities, { namespace: testNamespace, name });
+  }
+
+  async annotate(name: string, annotations: Record<string, string | null>): Promise<void> {
+    const body = { metadata: { annotations } };
+    const target = { namespace: testNamespace, name };
+    await this.client.patch(released.integrities, target, { type: 'merge', body });
+  }
+
+  status(
+    integrity: string,
+    node: string,
+    types: IntegrityTypes = released,
+  ): Promise<FileIntegrityNodeStatus | undefined> {
+    const target = { namespace: testNamespace, name: nodeStatusName(integrity, node) };
+    return gone(this.client.get(types.nodeStatuses, target));
+  }
+
+  configMap(name: string, namespace: string = testNamespace): Promise<ConfigMap | undefined> {
+    return gone(this.client.get(configMaps, { namespace, name }));
+  }
+
+  kept(integrity: string, node: string): Promise<ConfigMap | undefined> {
+    return this.configMap(keptName(integrity, node));
+  }
+
+  async createConfigMap(
+    name: string,
+    data: Record<string, string>,
+    namespace = testNamespace,
+  ): Promise<void> {
+    await this.client.create(configMaps, { metadata: { name, namespace }, data });
+  }
+
+  /** What the agent of a node has to say next. */
+  result(integrity: string, nodeName: string, outcome: Outcome, more: Partial<NodeResult> = {}): NodeResult {
+    const key = `${integrity} ${nodeName}`;
+    const sequence = more.sequence ?? (this.#sequences.get(key) ?? 0) + 1;
+    this.#sequences.set(key, sequence);
+    return {
+      fileIntegrity: { namespace: testNamespace, name: integrity },
+      nodeName,
+      sequence,
+      atMs: Date.now(),
+      outcome,
+      findings: outcome.kind === 'failed' ? [changedFile] : [],
+      omittedFindings: 0,
+      detection: {
+        events: 'sensor',
+        reason: '',
+        watchedDirectories: 3,
+        unwatchedDirectories: 0,
+        lostEvents: 0,
+      },
+      doneRequests: [],
+      ...more,
+    };
+  }
+
+  /** Writes it as the agent does. */
+  async write(result: NodeResult): Promise<void> {
+    const { namespace, name } = result.fileIntegrity;
+    const owner = await gone(this.client.get(released.integrities, { namespace, name }));
+    const { uid = '' } = owner?.metadata ?? {};
+    const reference = { apiVersion: `${released.group}/v1alpha1`, kind: 'FileIntegrity', name, uid };
+    const configMap = resultConfigMap(result, owner && reference);
+    await this.client.apply(configMaps, configMap, { fieldManager: 'agent', force: true });
+  }
+
+  /** Writes it, and waits until it was taken. */
+  async report(
+    integrity: string,
+    node: string,
+    outcome: Outcome,
+    more: Partial<NodeResult> = {},
+  ): Promise<NodeResult> {
+    const result = this.result(integrity, node, outcome, more);
+    await this.write(result);
+    await until('the result is taken', async () => (await this.temporary()).length === 0);
+    return result;
+  }
+
+  async temporary(): Promise<readonly ConfigMap[]> {
+    return (await this.client.list(configMaps, {}, { labelSelector: names.logLabel })).items;
+  }
+
+  async phase(name: string, wanted: string, types: IntegrityTypes = released): Promise<FileIntegrity> {
+    return await until(`${name} is ${wanted}`, async () => {
+      const integrity = await this.integrity(name, types);
+      return integrity.status?.phase === wanted && integrity;
+    });
+  }
+
+  async events(): Promise<readonly KubeEvent[]> {
+    return (await this.client.list(events)).items;
+  }
+
+  /** The notes of events of this reason, each as often as it was told. */
+  async notes(reason: string): Promise<string[]> {
+    const all = (await this.events()).filter((event) => event.reason === reason);
+    return all.flatMap(({ note = '', series }) => Array.from({ length: series?.count ?? 1 }, () => note));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#stack.disposeAsync();
+  }
+}
+
+/** Undefined for what is not there. */
+export async function gone<T>(asked: Promise<T>): Promise<T | undefined> {
+  return await asked.catch((error: unknown) => {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  });
+}

@@ -1,0 +1,89 @@
+/**
+ * What the controllers of the operator share while it leads.
+ *
+ * @module
+ */
+import type { KubeClient } from '../../../shared/kube/client.ts';
+import type { Clock } from '../../../shared/kube/clock.ts';
+import type { ControllerMetrics } from '../../../shared/kube/controller-metrics.ts';
+import { referenceTo } from '../../../shared/kube/event-object.ts';
+import type { EventRecorder } from '../../../shared/kube/event-recorder.ts';
+import type { OwnerReference } from '../../../shared/kube/object.ts';
+import { apiVersionOf } from '../../../shared/kube/object.ts';
+import type { Logger } from '../../../shared/observe/log.ts';
+import type { Report } from '../../../shared/reports/report-entry.ts';
+import type { ReportTarget } from '../../../shared/reports/report-writer.ts';
+import type { FileIntegrity, IntegrityTypes } from '../api.ts';
+import { winnerOf } from '../same-name.ts';
+import type { ClusterCaches, GroupCaches } from './caches.ts';
+import type { ClusterMetrics } from './metrics.ts';
+import type { Note } from './taken-result.ts';
+
+/** What {@link ReportWriter} does for us. */
+export interface IntegrityReports {
+  write(report: Report, signal: AbortSignal): Promise<unknown>;
+  delete(target: ReportTarget, signal: AbortSignal): Promise<unknown>;
+}
+
+/** The ServiceAccount that agents run as. */
+export interface AgentAccount {
+  readonly namespace: string;
+  readonly serviceAccount: string;
+}
+
+export interface ClusterContext {
+  readonly client: KubeClient;
+  readonly caches: ClusterCaches;
+  readonly recorder: Pick<EventRecorder, 'record' | 'flush'>;
+  readonly reports: IntegrityReports | undefined;
+  readonly agents: AgentAccount;
+  readonly counts: ClusterMetrics;
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  readonly metrics: ControllerMetrics | undefined;
+  readonly clock: Clock;
+}
+
+/** A FileIntegrity and the group that it is in. */
+export interface Found {
+  readonly group: GroupCaches;
+  readonly integrity: FileIntegrity;
+}
+
+/** All of this name, in both groups. */
+export function foundAt({ groups }: ClusterCaches, key: string): Found[] {
+  return groups.flatMap((group) => {
+    const integrity = group.integrities.get(key);
+    return integrity === undefined ? [] : [{ group, integrity }];
+  });
+}
+
+/** The one that counts. */
+export function countingOf(found: readonly Found[]): Found | undefined {
+  const winner = winnerOf(found.map(({ integrity }) => integrity));
+  return found.find(({ integrity }) => integrity === winner);
+}
+
+export function ownerOf({ integrities: type }: IntegrityTypes, { metadata }: FileIntegrity): OwnerReference {
+  const { name = '', uid = '' } = metadata;
+  return {
+    apiVersion: apiVersionOf(type),
+    kind: type.kind,
+    name,
+    uid,
+    controller: true,
+    blockOwnerDeletion: true,
+  };
+}
+
+export function tell(
+  { recorder }: Pick<ClusterContext, 'recorder'>,
+  { group, integrity }: Found,
+  note: Note,
+  action: string,
+): void {
+  recorder.record({ regarding: referenceTo(group.types.integrities, integrity), action, ...note });
+}
+
+/** Our name in managedFields. */
+export const fieldManager = 'rampart-file-integrity';

@@ -1,0 +1,260 @@
+/**
+ * Looks after each FileIntegrity: its configuration, its nodes, what it asks of them, its status. One for both API groups.
+ *
+ * @module
+ */
+import { isNotFound } from '../../../shared/kube/client-errors.ts';
+import { done, requeueAfter, type Result, runController } from '../../../shared/kube/controller.ts';
+import { isDeleting } from '../../../shared/kube/finalizers.ts';
+import type { WorkQueue } from '../../../shared/kube/workqueue.ts';
+import { names, type FileIntegrity, type FileIntegrityNodeStatus, type FileIntegrityStatus } from '../api.ts';
+import type { NodeRequest } from '../node-result.ts';
+import { requestAnnotation } from '../node-requests.ts';
+import { labelValue, nodeStatusName } from '../object-names.ts';
+import { ActiveConfigs } from './active-config.ts';
+import { integrityKeyOf, keyQueue, labelKey } from './caches.ts';
+import {
+  type ClusterContext,
+  countingOf,
+  fieldManager,
+  foundAt,
+  type Found,
+  ownerOf,
+  tell,
+} from './context.ts';
+import {
+  type Configured,
+  hasHoldoff,
+  type IntegrityFacts,
+  isSameState,
+  isSameStatus,
+  statusOf,
+  wasPaused,
+} from './integrity-status.ts';
+import { reinitOf } from './reinit.ts';
+import { UserConfigs } from './user-configs.ts';
+import { WatchedNodes } from './watched-nodes.ts';
+
+const WORKERS = 2;
+/** Results of many nodes come one by one. */
+const GATHER_MS = 200;
+/** Between two writes of a status, and between two where only times of probes have changed. */
+const PACE_MS = 500;
+const TIMES_PACE_MS = 30_000;
+/** Something that gives no notice: a right that was missing. */
+const AGAIN_MS = 30_000;
+const REQUESTS_AT_ONCE = 16;
+
+/** Runs until `signal` aborts; the caches are synced. */
+export async function runIntegrityController(context: ClusterContext): Promise<void> {
+  const { client, caches, signal, logger, metrics } = context;
+  using queue = keyQueue();
+  await using users = new UserConfigs({ client, logger, onChange: (key) => queue.add(key) });
+  using watched = new WatchedNodes(context, () => addAll(context, queue));
+  using stack = new DisposableStack();
+  for (const { integrities, statuses } of caches.groups) {
+    stack.use(integrities.subscribe(({ key }) => queue.add(key)));
+    stack.use(statuses.subscribe(({ object }) => queue.addAfter(integrityKeyOf(object), GATHER_MS)));
+  }
+  // Somebody else has changed or deleted it: it has the name of its FileIntegrity.
+  stack.use(caches.active.subscribe(({ key }) => queue.add(key)));
+  addAll(context, queue);
+  // Of FileIntegrity objects that went while nobody looked.
+  for (const { metadata } of caches.kept.list())
+    queue.add(labelKey(metadata.namespace, metadata.labels?.[names.ownerLabel] ?? ''), { level: 1 });
+  const controller = new IntegrityController(context, new ActiveConfigs(context, users), watched);
+  await runController({
+    name: 'file-integrity',
+    queue,
+    reconcile: controller.reconcile,
+    signal,
+    workers: WORKERS,
+    logger,
+    ...(metrics && { metrics }),
+  });
+}
+
+function addAll({ caches }: ClusterContext, queue: WorkQueue): void {
+  for (const { integrities } of caches.groups)
+    for (const key of integrities.keys()) queue.add(key, { level: 1 });
+}
+
+class IntegrityController {
+  readonly #context: ClusterContext;
+  readonly #configs: ActiveConfigs;
+  readonly #watched: WatchedNodes;
+  /** By uid: when its status was last written, by the monotonic clock. */
+  readonly #writtenMs = new Map<string, number>();
+
+  constructor(context: ClusterContext, configs: ActiveConfigs, watched: WatchedNodes) {
+    this.#context = context;
+    this.#configs = configs;
+    this.#watched = watched;
+  }
+
+  readonly reconcile = async (key: string, signal: AbortSignal): Promise<Result> => {
+    const all = foundAt(this.#context.caches, key);
+    for (const { integrity } of all)
+      if (isDeleting(integrity)) this.#writtenMs.delete(integrity.metadata.uid ?? '');
+    const found = countingOf(all);
+    if (found === undefined) {
+      this.#watched.forget(key);
+      await this.#configs.forget(key, signal);
+      // FileIntegrityNodeStatuses, the active ConfigMap and reports go with their owner.
+      await this.#watched.deleteAllLogs(key, signal);
+      return done;
+    }
+    const others = all.filter((one) => one !== found && !isDeleting(one.integrity));
+    const waits: Result[] = [];
+    for (const other of others) waits.push(await this.#refuse(other, found, signal));
+    const configured = await this.#configs.configure(key, found, signal);
+    const { nodeNames, statuses } = await this.#watched.of(key, found, signal);
+    const isAsked = await this.#reinit(found, nodeNames, statuses, signal);
+    // With what was asked of the nodes the status is another: the caches tell soon.
+    if (!isAsked) waits.push(await this.#writeStatus(found, { configured, nodeNames, statuses }, signal));
+    if (configured.reason === 'ConfigMapUnreadable') waits.push(requeueAfter(AGAIN_MS));
+    const againMs = Math.min(...waits.map(({ requeueAfterMs = Infinity }) => requeueAfterMs));
+    return Number.isFinite(againMs) ? requeueAfter(againMs) : done;
+  };
+
+  async #refuse(other: Found, counting: Found, signal: AbortSignal): Promise<Result> {
+    const { namespace, name } = other.integrity.metadata;
+    const message = `A FileIntegrity ${namespace}/${name} in the group ${counting.group.types.group} is older, and their ConfigMaps would have the same names. Give this one another name, or delete the other.`;
+    const configured: Configured = { isUsable: false, reason: 'NameTaken', message };
+    return await this.#writeStatus(other, { configured, nodeNames: [], statuses: [] }, signal);
+  }
+
+  /** @returns whether something was asked */
+  async #reinit(
+    { group, integrity: cached }: Found,
+    nodeNames: readonly string[],
+    statuses: readonly FileIntegrityNodeStatus[],
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const { client, counts, logger } = this.#context;
+    if (reinitOf(cached, nodeNames, statuses) === undefined) return false;
+    const { namespace, name = '' } = cached.metadata;
+    // As it is now: the cache may still have what was done already.
+    const integrity = await client
+      .get(group.types.integrities, { namespace, name }, { signal })
+      .catch((error: unknown) => {
+        if (isNotFound(error)) return undefined;
+        throw error;
+      });
+    const reinit = integrity && reinitOf(integrity, nodeNames, statuses);
+    if (integrity === undefined || reinit === undefined) return false;
+    for (let at = 0; at < reinit.requests.length; at += REQUESTS_AT_ONCE) {
+      const some = reinit.requests.slice(at, at + REQUESTS_AT_ONCE);
+      await Promise.all(
+        some.map(({ nodeName, request }) => this.#ask({ group, integrity }, nodeName, request, signal)),
+      );
+    }
+    const { resourceVersion } = integrity.metadata;
+    await client.patch(
+      group.types.integrities,
+      { namespace, name },
+      { type: 'merge', body: { metadata: { resourceVersion, annotations: reinit.annotations } } },
+      { fieldManager, signal },
+    );
+    for (const { by, node } of reinit.counted) counts.reinit(by, node);
+    logger.info(
+      { fileIntegrity: `${namespace}/${name}`, nodes: reinit.requests.length },
+      'new baselines are asked for',
+    );
+    if (reinit.unknown.length > 0) {
+      const note = `${names.reinit} names nodes that this FileIntegrity is not for: ${reinit.unknown.join(', ')}`;
+      tell(
+        this.#context,
+        { group, integrity },
+        { type: 'Warning', reason: 'FileIntegrityStatus', note },
+        'Reinit',
+      );
+    }
+    return true;
+  }
+
+  async #ask(found: Found, nodeName: string, request: NodeRequest, signal: AbortSignal): Promise<void> {
+    const { client } = this.#context;
+    const { nodeStatuses } = found.group.types;
+    const { namespace, name: owner = '' } = found.integrity.metadata;
+    const place = { namespace, name: nodeStatusName(owner, nodeName) };
+    const annotations = requestAnnotation(request);
+    try {
+      await client.patch(
+        nodeStatuses,
+        place,
+        { type: 'merge', body: { metadata: { annotations } } },
+        { fieldManager, signal },
+      );
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+      const status: FileIntegrityNodeStatus = {
+        metadata: {
+          ...(namespace !== undefined && { namespace }),
+          name: place.name,
+          labels: { [names.ownerLabel]: labelValue(owner), [names.nodeLabel]: labelValue(nodeName) },
+          annotations,
+          ownerReferences: [ownerOf(found.group.types, found.integrity)],
+        },
+        nodeName,
+        results: [],
+      };
+      await client.create(nodeStatuses, status, { fieldManager, signal });
+    }
+  }
+
+  async #writeStatus(found: Found, facts: IntegrityFacts, signal: AbortSignal): Promise<Result> {
+    const { client, clock } = this.#context;
+    const { integrity, group } = found;
+    const before = integrity.status;
+    const status = statusOf(integrity, facts, clock);
+    if (isSameStatus(before, status)) return done;
+    const { namespace, name = '', uid = '', resourceVersion } = integrity.metadata;
+    const nowMs = clock.monotonicMs();
+    const paceMs = isSameState(before, status) ? TIMES_PACE_MS : PACE_MS;
+    const leftMs = (this.#writtenMs.get(uid) ?? -Infinity) + paceMs - nowMs;
+    if (leftMs > 0) return requeueAfter(leftMs);
+    try {
+      await client.patch(
+        group.types.integrities,
+        { namespace, name, subresource: 'status' },
+        // With the version: who is not the leader any more must not put its view in place of a later one.
+        {
+          type: 'merge',
+          body: { metadata: { resourceVersion }, status: { omittedNodeStatus: null, ...status } },
+        },
+        { fieldManager, signal },
+      );
+    } catch (error) {
+      if (isNotFound(error)) return done;
+      throw error;
+    }
+    this.#writtenMs.set(uid, nowMs);
+    this.#tellStatus(found, before, status, facts.configured);
+    return done;
+  }
+
+  /** As FIO tells it: one event of each change of the phase. */
+  #tellStatus(
+    found: Found,
+    before: FileIntegrity['status'],
+    { phase }: FileIntegrityStatus,
+    { isUsable, reason, message }: Configured,
+  ): void {
+    const { counts } = this.#context;
+    const isPaused = hasHoldoff(found.integrity);
+    if (isPaused !== (wasPaused(found.integrity) ?? false)) counts.paused(isPaused);
+    const told = before?.conditions?.find(({ type }) => type === 'Configured');
+    const isOtherError = !isUsable && (told?.status !== 'False' || told.message !== message);
+    if (phase === undefined || (phase === before?.phase && !isOtherError)) return;
+    if (phase !== before?.phase) counts.phase(phase);
+    if (isOtherError) counts.error(reason);
+    const note = isUsable ? phase : `${phase}: ${message}`;
+    tell(
+      this.#context,
+      found,
+      { type: phase === 'Error' ? 'Warning' : 'Normal', reason: 'FileIntegrityStatus', note },
+      'Reconcile',
+    );
+  }
+}

@@ -1,0 +1,139 @@
+/**
+ * The status of a FileIntegrity: its phase, what its nodes say, its conditions. No I/O.
+ *
+ * @module
+ */
+import type { Clock } from '../../../shared/kube/clock.ts';
+import { type ConditionChange, setCondition } from '../../../shared/kube/conditions.ts';
+import {
+  type FileIntegrity,
+  type FileIntegrityNodeStatus,
+  type FileIntegrityStatus,
+  names,
+  type NodeStatus,
+  type Phase,
+} from '../api.ts';
+import { requestsOf } from '../node-requests.ts';
+
+/** Results in one status: 200 bytes each, and etcd takes 1.5 MiB. */
+export const maxNodeStatus = 1000;
+
+/** What became of the configuration. */
+export interface Configured {
+  readonly isUsable: boolean;
+  /** CamelCase. */
+  readonly reason: string;
+  readonly message: string;
+}
+
+export interface IntegrityFacts {
+  readonly configured: Configured;
+  /** The nodes that it is for. */
+  readonly nodeNames: readonly string[];
+  /** Of these. */
+  readonly statuses: readonly FileIntegrityNodeStatus[];
+}
+
+/**
+ * In FIO's sense: Pending, nothing runs; Initializing, baselines are being made; Active, scans run; Error, a node has an
+ * error, or the configuration has. What is wrong comes first, so that a node which never answers does not hide it; save
+ * while new baselines are made, which is what mends it.
+ */
+export function phaseOf({ configured, nodeNames, statuses }: IntegrityFacts): Phase {
+  if (!configured.isUsable) return 'Error';
+  if (nodeNames.length === 0) return 'Pending';
+  if (statuses.some(hasReinit)) return 'Initializing';
+  if (statuses.some(({ lastResult }) => lastResult?.condition === 'Errored')) return 'Error';
+  const known = new Set(
+    statuses.filter(({ lastResult }) => lastResult !== undefined).map(({ nodeName }) => nodeName),
+  );
+  return nodeNames.every((name) => known.has(name)) ? 'Active' : 'Initializing';
+}
+
+function hasReinit({ metadata }: FileIntegrityNodeStatus): boolean {
+  return requestsOf(metadata.annotations).some(({ kind }) => kind === 're-init');
+}
+
+export function statusOf(
+  integrity: FileIntegrity,
+  facts: IntegrityFacts,
+  clock: Pick<Clock, 'wallMs'>,
+): FileIntegrityStatus {
+  const { kept, omitted } = nodeStatusOf(facts.statuses);
+  const { generation: observedGeneration } = integrity.metadata;
+  const { isUsable, reason, message } = facts.configured;
+  const isPaused = hasHoldoff(integrity);
+  const changes: ConditionChange[] = [
+    { type: 'Configured', status: isUsable ? 'True' : 'False', reason, message, observedGeneration },
+    {
+      type: 'Paused',
+      status: isPaused ? 'True' : 'False',
+      reason: isPaused ? 'HoldOff' : 'NoHoldOff',
+      message: isPaused ? `No scans run until the annotation ${names.holdoff} is removed.` : '',
+      observedGeneration,
+    },
+  ];
+  return {
+    phase: phaseOf(facts),
+    nodeStatus: kept,
+    ...(omitted > 0 && { omittedNodeStatus: omitted }),
+    conditions: changes.reduce(
+      (list, change) => setCondition(list, change, clock),
+      integrity.status?.conditions ?? [],
+    ),
+  };
+}
+
+export function hasHoldoff({ metadata }: FileIntegrity): boolean {
+  return metadata.annotations?.[names.holdoff] !== undefined;
+}
+
+/** Whether the status says so already; undefined where it says nothing. */
+export function wasPaused({ status }: FileIntegrity): boolean | undefined {
+  const found = status?.conditions?.find(({ type }) => type === 'Paused');
+  return found && found.status === 'True';
+}
+
+/** What is wrong now is kept where not all fits. */
+function nodeStatusOf(statuses: readonly FileIntegrityNodeStatus[]): {
+  readonly kept: readonly NodeStatus[];
+  readonly omitted: number;
+} {
+  const all = statuses.flatMap(({ nodeName, results, lastResult }) =>
+    results.map((result) => ({
+      entry: { nodeName, ...result },
+      rank: result.condition !== lastResult?.condition ? 2 : result.condition === 'Succeeded' ? 1 : 0,
+    })),
+  );
+  const order = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+  const kept = all
+    .toSorted((a, b) => a.rank - b.rank || order(a.entry.nodeName, b.entry.nodeName))
+    .slice(0, maxNodeStatus)
+    .map(({ entry }) => entry)
+    .toSorted((a, b) => order(a.nodeName, b.nodeName) || order(a.lastProbeTime, b.lastProbeTime));
+  return { kept, omitted: all.length - kept.length };
+}
+
+/** Whether two statuses are the same but for the times of probes, which change with every scan. */
+export function isSameState(a: FileIntegrityStatus | undefined, b: FileIntegrityStatus): boolean {
+  const timeless = (status: FileIntegrityStatus | undefined): string =>
+    JSON.stringify([
+      status?.phase,
+      status?.omittedNodeStatus ?? 0,
+      status?.conditions ?? [],
+      // The order follows from the times too.
+      (status?.nodeStatus ?? []).map((one) => JSON.stringify(sorted({ ...one, lastProbeTime: '' }))).sort(),
+    ]);
+  return timeless(a) === timeless(b);
+}
+
+export function isSameStatus(a: FileIntegrityStatus | undefined, b: FileIntegrityStatus): boolean {
+  const whole = (status: FileIntegrityStatus | undefined): string =>
+    JSON.stringify((status?.nodeStatus ?? []).map(sorted));
+  return isSameState(a, b) && whole(a) === whole(b);
+}
+
+/** With its keys in one order: those of a stored object have another. */
+function sorted(object: object): object {
+  return Object.fromEntries(Object.entries(object).toSorted(([a], [b]) => (a < b ? -1 : 1)));
+}

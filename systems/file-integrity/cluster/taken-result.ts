@@ -1,0 +1,149 @@
+/**
+ * What a result makes of a FileIntegrityNodeStatus, and what is told of it. No I/O.
+ *
+ * @module
+ */
+import { apiTime } from '../../../shared/kube/api-time.ts';
+import type { FileIntegrityNodeStatus, ReportedFinding, ScanResult } from '../api.ts';
+import type { Finding } from '../finding.ts';
+import { requestsOf } from '../node-requests.ts';
+import { type NodeRequest, type NodeResult, requestAnnotationPrefix } from '../node-result.ts';
+import { keptName } from '../object-names.ts';
+
+/** A FileIntegrityNodeStatus without its metadata. */
+export type NodeStatusFields = Omit<FileIntegrityNodeStatus, 'apiVersion' | 'kind' | 'metadata'>;
+
+export interface Note {
+  readonly type: 'Normal' | 'Warning';
+  readonly reason: string;
+  readonly note: string;
+}
+
+export interface TakenResult {
+  readonly fields: NodeStatusFields;
+  /** The requests that are done with it: their annotations go. */
+  readonly done: readonly NodeRequest[];
+  /** Whether it is another state than before: then it is told. */
+  readonly isTransition: boolean;
+  readonly notes: readonly Note[];
+}
+
+/**
+ * Whether a result is newer than what is known. The sequence says so, of results of one second too. A smaller one is
+ * newer only where its time is: the node has been set up anew, and counts from the start.
+ */
+export function isNewer(
+  result: Pick<NodeResult, 'sequence' | 'atMs'>,
+  known: Pick<FileIntegrityNodeStatus, 'sequence' | 'lastResult'> | undefined,
+): boolean {
+  const { sequence = -1, lastResult } = known ?? {};
+  if (lastResult === undefined || result.sequence > sequence) return true;
+  return (
+    result.sequence < sequence && apiTime(result.atMs) > apiTime(Date.parse(lastResult.lastProbeTime) || 0)
+  );
+}
+
+/** @param known as it is stored; undefined for the first result of a node */
+export function takeResult(result: NodeResult, known: FileIntegrityNodeStatus | undefined): TakenResult {
+  const latest = scanResultOf(result);
+  const others = (known?.results ?? []).filter(({ condition }) => condition !== latest.condition);
+  const doneIds = new Set(result.doneRequests);
+  const done = requestsOf(known?.metadata.annotations).filter(({ id }) => doneIds.has(id));
+  const findings = result.findings.map(reportedFinding);
+  const isTransition = isOtherState(known, latest, findings);
+  return {
+    fields: {
+      nodeName: result.nodeName,
+      results: [...others, latest],
+      lastResult: latest,
+      sequence: result.sequence,
+      ...(findings.length > 0 && { findings }),
+      ...(result.omittedFindings > 0 && { omittedFindings: result.omittedFindings }),
+      detection: result.detection,
+    },
+    done,
+    isTransition,
+    notes: [
+      ...(isTransition ? [noteOf(result, latest)] : []),
+      ...done.flatMap((one) => noteOfDone(one, result)),
+    ],
+  };
+}
+
+function scanResultOf({ fileIntegrity, nodeName, atMs, outcome }: NodeResult): ScanResult {
+  const lastProbeTime = apiTime(atMs);
+  switch (outcome.kind) {
+    case 'succeeded':
+      return { condition: 'Succeeded', lastProbeTime };
+    case 'errored':
+      return { condition: 'Errored', lastProbeTime, errorMessage: outcome.message };
+    case 'failed':
+      return {
+        condition: 'Failed',
+        lastProbeTime,
+        resultConfigMapName: keptName(fileIntegrity.name, nodeName),
+        resultConfigMapNamespace: fileIntegrity.namespace,
+        filesAdded: outcome.added,
+        filesChanged: outcome.changed,
+        filesRemoved: outcome.removed,
+      };
+    default:
+      return outcome satisfies never;
+  }
+}
+
+function reportedFinding({ path, change, attributes, seenMs, seenBy, author }: Finding): ReportedFinding {
+  const seen = new Date(seenMs).toISOString();
+  return { path, change, attributes, seen, seenBy, ...(author && { author }) };
+}
+
+/** As FIO: another condition, or other counts; and besides, other files or another error with the same. */
+function isOtherState(
+  known: FileIntegrityNodeStatus | undefined,
+  latest: ScanResult,
+  findings: readonly ReportedFinding[],
+): boolean {
+  const before = known?.lastResult;
+  if (before?.condition !== latest.condition) return true;
+  if (latest.condition === 'Errored') return before.errorMessage !== latest.errorMessage;
+  if (latest.condition === 'Succeeded') return false;
+  const counts = ({ filesAdded = 0, filesChanged = 0, filesRemoved = 0 }: ScanResult): string =>
+    `${filesAdded} ${filesChanged} ${filesRemoved}`;
+  const files = (list: readonly ReportedFinding[]): string =>
+    JSON.stringify(list.map(({ path, change }) => `${change} ${path}`).sort());
+  return counts(before) !== counts(latest) || files(known?.findings ?? []) !== files(findings);
+}
+
+/** In FIO's words: people have rules for them. */
+function noteOf({ nodeName, outcome }: NodeResult, latest: ScanResult): Note {
+  const reason = 'NodeIntegrityStatus';
+  switch (outcome.kind) {
+    case 'succeeded':
+      return { type: 'Normal', reason, note: `no changes to node ${nodeName}` };
+    case 'errored':
+      return { type: 'Warning', reason, note: `node ${nodeName} has an error! ${outcome.message}` };
+    case 'failed': {
+      const counts = `a:${outcome.added},c:${outcome.changed},r:${outcome.removed}`;
+      const log = `${latest.resultConfigMapNamespace}/${latest.resultConfigMapName}`;
+      return { type: 'Warning', reason, note: `node ${nodeName} has changed! ${counts} log:${log}` };
+    }
+    default:
+      return outcome satisfies never;
+  }
+}
+
+function noteOfDone(request: NodeRequest, { nodeName }: NodeResult): Note[] {
+  if (request.kind === 're-init') return [];
+  const what = request.path === '' ? 'all changes' : `the changes of ${request.path}`;
+  const note = `${request.author} accepted ${what} on node ${nodeName}: ${request.reason}`;
+  return [{ type: 'Normal', reason: 'NodeIntegrityAccepted', note }];
+}
+
+/** Annotations without those of requests that are done. */
+export function annotationsAfter(
+  annotations: Readonly<Record<string, string>> | undefined,
+  done: readonly NodeRequest[],
+): Record<string, string> {
+  const gone = new Set(done.map(({ id }) => `${requestAnnotationPrefix}${id}`));
+  return Object.fromEntries(Object.entries(annotations ?? {}).filter(([key]) => !gone.has(key)));
+}
