@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { CommanderError } from 'commander';
+import { type Command, CommanderError } from 'commander';
 
 import { errorCodes, RampartError, type ErrorCode } from '../shared/observe/errors.ts';
 
@@ -15,11 +15,21 @@ const refused: ReadonlySet<ErrorCode> = new Set([
   errorCodes.LIMIT,
 ]);
 
+/** What a usage error of these commands exits with, where it is not 2. */
+export const usageExitCode = new WeakMap<Command, number>();
+
+/** @param command - Whose arguments were wrong. */
+export function withUsageExitCode(error: CommanderError, command: Command): CommanderError {
+  const exitCode = usageExitCode.get(command);
+  if (error.exitCode === 0 || exitCode === undefined) return error;
+  return new CommanderError(exitCode, error.code, error.message);
+}
+
 export interface Failure {
   /** For stderr; empty when everything has been said already. */
   readonly text: string;
-  /** 0 for no failure (`--help`), 2 for a request that was refused before anything changed, 1 for the rest. */
-  readonly exitCode: 0 | 1 | 2;
+  /** 0 for no failure (`--help`), 2 for a request that was refused before anything changed, 1 for the rest; {@link usageExitCode}. */
+  readonly exitCode: number;
 }
 
 /** What to print and to exit with for anything that was thrown. */
@@ -30,7 +40,8 @@ export function describeFailure(error: unknown): Failure {
     return { text: `${text}\n`, exitCode: refused.has(error.code) ? 2 : 1 };
   }
   // Commander has printed its message or the help text before it throws.
-  if (error instanceof CommanderError) return { text: '', exitCode: error.exitCode === 0 ? 0 : 2 };
+  if (error instanceof CommanderError)
+    return { text: '', exitCode: error.exitCode === 1 ? 2 : error.exitCode };
   if (isBrokenPipe(error)) return { text: '', exitCode: 0 };
   const stack = error instanceof Error ? (error.stack ?? error.message) : String(error);
   return {

@@ -11,7 +11,8 @@ import { agentCommand } from './agent/command.ts';
 import { alertsCommand } from './alerts/command.ts';
 import { apiServerCommand } from './apiserver/command.ts';
 import { doctorCommand } from './doctor/command.ts';
-import { describeFailure, isBrokenPipe } from './failure.ts';
+import { describeFailure, isBrokenPipe, withUsageExitCode } from './failure.ts';
+import { integrityCommand } from './integrity/command.ts';
 import { operatorCommand } from './operator/command.ts';
 import { standaloneCommand } from './standalone/command.ts';
 import { statusCommand } from './status/command.ts';
@@ -27,6 +28,7 @@ const program = new Command('rampart')
       '  rampart doctor               say what this kernel allows\n' +
       '  rampart status               say what is guarded, and why something is not\n' +
       '  rampart alerts -f            the alerts of the agents, as they come\n' +
+      '  rampart integrity check      say which files have changed since their baseline\n' +
       '  rampart watch --help         more examples, and all options of one command\n',
   )
   .addCommand(watchCommand())
@@ -34,13 +36,17 @@ const program = new Command('rampart')
   .addCommand(standaloneCommand())
   .addCommand(statusCommand())
   .addCommand(alertsCommand())
+  .addCommand(integrityCommand())
   .addCommand(agentCommand())
   .addCommand(operatorCommand())
   .addCommand(apiServerCommand());
 
 /** Makes a usage error one line that names the next step, thrown for {@link fail} instead of ending the process. */
 function settle(command: Command, name: string): void {
-  command.exitOverride().configureOutput({
+  command.exitOverride((error) => {
+    throw withUsageExitCode(error, command);
+  });
+  command.configureOutput({
     outputError: (message, write) => {
       const sentence = message
         .replace(/^error: /, '')

@@ -1,0 +1,236 @@
+/**
+ * What `rampart integrity check` does to files and baseline: init, check, update, import.
+ *
+ * @module
+ */
+import { link, rename, unlink } from 'node:fs/promises';
+
+import manifest from '../../package.json' with { type: 'json' };
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import type { AideConf } from '../../systems/file-integrity/aide-conf/conf.ts';
+import { checksums, refusedChecksums } from '../../systems/file-integrity/attributes.ts';
+import type { Batches } from '../../systems/file-integrity/batches.ts';
+import { Comparison } from '../../systems/file-integrity/compare.ts';
+import { readAideDatabase } from '../../systems/file-integrity/database/aide-database.ts';
+import { openBaseline, type Baseline } from '../../systems/file-integrity/database/read-baseline.ts';
+import type { SigningKey, VerifyingKey } from '../../systems/file-integrity/database/signature.ts';
+import { sortEntries } from '../../systems/file-integrity/database/sort-entries.ts';
+import { writeBaseline } from '../../systems/file-integrity/database/write-baseline.ts';
+import type { Entry, ScanProblem } from '../../systems/file-integrity/entry.ts';
+import type { ScanProgress } from '../../systems/file-integrity/provider.ts';
+import { collectReport } from '../../systems/file-integrity/report/collect.ts';
+import {
+  exitBits,
+  type Report,
+  type ReportOptions,
+  type RunFacts,
+} from '../../systems/file-integrity/report/report.ts';
+import { Scanner } from '../../systems/file-integrity/scan/scanner.ts';
+import { say } from '../process.ts';
+import { aideExit } from './exit-codes.ts';
+import { ProgressBar } from './progress-bar.ts';
+import { Tee } from './tee.ts';
+import { withUnreadKept } from './unread-kept.ts';
+
+export interface CheckJob {
+  readonly conf: AideConf;
+  readonly configName: string;
+  readonly configDigest: string;
+  readonly root: string;
+  /** The baseline. Its directory exists where it is going to be written. */
+  readonly db: string;
+  readonly key: VerifyingKey;
+  /** For what writes. */
+  readonly signingKey: SigningKey | undefined;
+  readonly report: ReportOptions;
+  readonly workers: number | undefined;
+  readonly readBytesPerSecond: number | undefined;
+  readonly signal: AbortSignal;
+}
+
+export interface Done {
+  readonly report: Report;
+  readonly facts: RunFacts;
+  readonly exitCode: number;
+}
+
+/** Problems that are told one by one; the rest is counted. */
+const MOST_PROBLEMS = 10_000;
+
+/** @throws {RampartError}: the baseline is as it was */
+export async function initFiles(job: CheckJob): Promise<Done> {
+  const startedMs = Date.now();
+  using bar = new ProgressBar(process.stderr);
+  // Only to know how much there is.
+  const expected = bar.isShown ? await expectedOfOld(job) : undefined;
+  await using scanner = scannerOf(job);
+  const problems: ScanProblem[] = [];
+  let problemCount = 0;
+  async function* entries(): AsyncGenerator<readonly Entry[], void, undefined> {
+    for await (const batch of scan(scanner, job, bar, expected)) {
+      const seen: Entry[] = [];
+      for (const item of batch) {
+        if (!('code' in item)) seen.push(item);
+        else if (++problemCount <= MOST_PROBLEMS) problems.push(item);
+      }
+      yield seen;
+    }
+  }
+  const total = await write(job, entries());
+  const counts = { total, added: 0, removed: 0, changed: 0, problems: problemCount };
+  const omitted = problemCount - problems.length;
+  const report: Report = { counts, changes: [], redefined: [], problems, omitted };
+  return { report, facts: factsOf(job, 'init', startedMs), exitCode: 0 };
+}
+
+/**
+ * @throws {BaselineError} where the baseline cannot be trusted; {RampartError}: the baseline is as it was
+ */
+export async function checkFiles(job: CheckJob, mode: 'check' | 'update'): Promise<Done> {
+  const startedMs = Date.now();
+  const { signal } = job;
+  await using baseline = await openBaseline(job.db, job.key);
+  if (baseline.header.configDigest !== job.configDigest && baseline.header.about['madeBy'] !== 'import')
+    say(`warning: the baseline was made with another configuration than ${job.configName} is now`);
+  using bar = new ProgressBar(process.stderr);
+  const expected = bar.isShown ? await expectedOf(baseline, signal) : undefined;
+  await using scanner = scannerOf(job);
+  const now = scan(scanner, job, bar, expected);
+  const tee = mode === 'update' ? new Tee(now) : undefined;
+  const comparison = new Comparison({
+    old: baseline.entries(signal),
+    now: tee?.main() ?? now,
+    oldAttributes: baseline.counts.attributes,
+    digestStart: (entry, sizeBytes, aborted = signal) => scanner.digestStart(entry, sizeBytes, aborted),
+    signal,
+  });
+  const reading = collectReport({ differences: comparison, totals: comparison.totals, options: job.report });
+  const writing =
+    tee === undefined ? undefined : write(job, withUnreadKept(baseline.entries(signal), tee.copy()));
+  // Both have ended before anything is closed. What the scan says goes before what its copy lacks.
+  const [read, written] = await Promise.allSettled([reading, writing]);
+  if (read.status === 'rejected') throw read.reason;
+  if (written.status === 'rejected') throw written.reason;
+  const report = read.value;
+  const bits = exitBits(report.counts);
+  const exitCode = bits === 0 && report.counts.problems > 0 ? aideExit.io : bits;
+  return { report, facts: factsOf(job, mode, startedMs), exitCode };
+}
+
+/** Takes a database of AIDE as the baseline. @throws {RampartError}: the baseline is as it was */
+export async function importDatabase(job: CheckJob, path: string): Promise<void> {
+  let refused: readonly string[] = [];
+  let withoutChecksum = 0;
+  const onColumns = (names: readonly string[]): void => {
+    refused = names.filter((name) => refusedChecksums.has(name));
+  };
+  async function* counted(entries: Batches<Entry>): AsyncGenerator<readonly Entry[], void, undefined> {
+    for await (const batch of entries) {
+      for (const { type, attributes } of batch)
+        if (type === 'f' && (attributes & checksums) === 0) withoutChecksum++;
+      yield batch;
+    }
+  }
+  const entries = sortEntries(readAideDatabase(path, { signal: job.signal, onColumns }), job.signal);
+  const total = await write(job, counted(entries), 'import');
+  say(`${total} entries of ${path} are the baseline ${job.db} now`);
+  if (refused.length === 0) return;
+  say(
+    `warning: its checksums ${refused.join(', ')} are not used, as FIPS 140-3 does not approve them` +
+      (withoutChecksum === 0
+        ? ''
+        : `; ${withoutChecksum} files have no other, so what is in them is not compared`),
+  );
+}
+
+function scannerOf({ root, workers, readBytesPerSecond }: CheckJob): Scanner {
+  return new Scanner({
+    root: { directory: root, prefix: '' },
+    ...(workers !== undefined && { workers }),
+    ...(readBytesPerSecond !== undefined && { readBytesPerSecond }),
+  });
+}
+
+function scan(
+  scanner: Scanner,
+  { conf, signal }: CheckJob,
+  bar: ProgressBar,
+  expected: { readonly files: number; readonly bytes: number } | undefined,
+): Batches<Entry | ScanProblem> {
+  const onProgress = bar.isShown ? (progress: ScanProgress): void => bar.show(progress) : undefined;
+  const [stream] = scanner.scan([conf], {
+    signal,
+    ...(onProgress !== undefined && { onProgress }),
+    ...(expected !== undefined && { expected }),
+  });
+  if (stream === undefined) throw new Error('a scan of one configuration has no stream');
+  return stream;
+}
+
+async function write(job: CheckJob, entries: Batches<Entry>, madeBy = 'check'): Promise<number> {
+  const { db: path, signingKey: key, configDigest, signal } = job;
+  if (key === undefined)
+    throw new RampartError(errorCodes.INPUT, { what: 'there is no key to sign the baseline with' });
+  const header = { rampartVersion: manifest.version, madeAtMs: Date.now(), configDigest, about: { madeBy } };
+  async function* last(): AsyncGenerator<readonly Entry[], void, undefined> {
+    yield* entries;
+    // Everything was seen: the one before stays beside the new one.
+    await keepOld(path);
+  }
+  return (await writeBaseline({ path, key, header, entries: last(), signal })).entries;
+}
+
+/** As `<baseline>.old`, a second name, so that at no moment there is none. */
+async function keepOld(path: string): Promise<void> {
+  const old = `${path}.old`;
+  const temporary = `${old}.new.${process.pid}`;
+  try {
+    await link(path, temporary);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
+    throw new RampartError(errorCodes.SYSTEM, {
+      what: `cannot write ${old}`,
+      why: (error as Error).message,
+      next: 'The baseline is as it was.',
+      cause: error,
+    });
+  }
+  await rename(temporary, old);
+  await unlink(temporary).catch(() => undefined);
+}
+
+async function expectedOfOld({
+  db,
+  key,
+  signal,
+}: CheckJob): Promise<{ files: number; bytes: number } | undefined> {
+  try {
+    await using baseline = await openBaseline(db, key);
+    return await expectedOf(baseline, signal);
+  } catch {
+    // None, or one that is about to be replaced.
+    return undefined;
+  }
+}
+
+/** What a scan is going to read, if all is as it was. */
+async function expectedOf(
+  baseline: Baseline,
+  signal: AbortSignal,
+): Promise<{ files: number; bytes: number }> {
+  let bytes = 0;
+  for await (const batch of baseline.entries(signal)) {
+    for (const entry of batch)
+      if (entry.type === 'f' && (entry.attributes & checksums) !== 0) bytes += entry.sizeBytes;
+  }
+  return { files: baseline.counts.entries, bytes };
+}
+
+function factsOf({ conf, db }: CheckJob, action: RunFacts['action'], startedMs: number): RunFacts {
+  const configVersion = conf.options.get('config_version')?.value;
+  return {
+    ...{ action, startedMs, endedMs: Date.now(), program: `Rampart ${manifest.version}` },
+    ...(action !== 'check' && { written: db }),
+    ...(configVersion !== undefined && { configVersion }),
+  };
+}

@@ -1,0 +1,166 @@
+/**
+ * `rampart integrity check` at work.
+ *
+ * @module
+ */
+import { existsSync, mkdirSync, statSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { describeProblem } from '../../systems/file-integrity/aide-conf/source.ts';
+import { reportOptionsOf } from '../../systems/file-integrity/aide-conf/report-options.ts';
+import { reportLevels, type ReportOptions } from '../../systems/file-integrity/report/report.ts';
+import { Selection } from '../../systems/file-integrity/selection.ts';
+import { describeFailure } from '../failure.ts';
+import { say } from '../process.ts';
+import { findConf, configDigest, readConf } from './conf-source.ts';
+import { checkFiles, importDatabase, initFiles, type CheckJob } from './check-modes.ts';
+import type { CheckOptions } from './command.ts';
+import { aideExit, exitCodeOf, type Stage } from './exit-codes.ts';
+import { keyWarning, makeKeyFile, readSigningKey, readVerifyingKey } from './key-file.ts';
+import { printReport } from './report-output.ts';
+
+const DIRECTORY = '/var/lib/rampart/integrity';
+const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/** Sets the exit code. A signal ends the process as it would without us, once the old baseline is left as it was. */
+export async function runCheck(options: CheckOptions): Promise<void> {
+  const stop = new AbortController();
+  let received: NodeJS.Signals | undefined;
+  const onSignal = (signal: NodeJS.Signals): void => {
+    received = signal;
+    stop.abort();
+  };
+  for (const signal of signals) process.on(signal, onSignal);
+  const stage = { now: 'arguments' as Stage };
+  try {
+    await run(options, stop.signal, stage);
+  } catch (error) {
+    if (received === undefined || !stop.signal.aborted) {
+      process.stderr.write(describeFailure(error).text);
+      process.exitCode = exitCodeOf(error, stage.now);
+      return;
+    }
+    say('stopped; the baseline is as it was');
+  } finally {
+    for (const signal of signals) process.off(signal, onSignal);
+  }
+  if (received !== undefined) process.kill(process.pid, received);
+}
+
+type Mode = 'init' | 'check' | 'update' | 'import';
+
+async function run(options: CheckOptions, signal: AbortSignal, stage: { now: Stage }): Promise<void> {
+  const mode = modeOf(options);
+  const root = rootOf(options.root);
+  const db = resolve(options.db ?? defaultDatabase(root));
+  const keyPath = resolve(options.key ?? `${db}.key`);
+  stage.now = 'configuration';
+  const source = findConf(options.config);
+  const conf = readConf(source, options.allowExecution === true);
+  const report: ReportOptions = {
+    ...reportOptionsOf(conf),
+    ...(options.reportLevel !== undefined && { level: levelOf(options.reportLevel) }),
+  };
+  // Rules that are too large together; the scan would find it out elsewhere.
+  asConfiguration(source.name, () => new Selection(conf));
+  for (const warning of conf.warnings) say(`warning: ${describeProblem(warning)}`);
+  if (!report.quiet) say(`${source.name}, baseline ${db}`);
+  stage.now = 'key';
+  const writes = mode !== 'check';
+  if (writes) makeDirectory(dirname(db));
+  if (writes && options.key === undefined && !existsSync(keyPath)) {
+    // There is a baseline to be compared with, and a new key would not fit it.
+    if (mode === 'update') readVerifyingKey(keyPath);
+    if (makeKeyFile(keyPath)) {
+      say(
+        `made the key ${keyPath}. With it damage and changes of the baseline by others are found; root of this machine can ` +
+          'read it, and forge both. Against that keep key and baseline elsewhere: --key, --db',
+      );
+    }
+  }
+  const signingKey = writes ? readSigningKey(keyPath) : undefined;
+  const job: CheckJob = {
+    ...{ conf, root, db, signal, report, workers: options.workers, readBytesPerSecond: options.readRate },
+    key: signingKey ?? readVerifyingKey(keyPath),
+    signingKey,
+    configDigest: configDigest(source),
+    configName: source.name,
+  };
+  const warning = keyWarning(keyPath);
+  if (warning !== undefined) say(`warning: ${warning}`);
+  stage.now = 'run';
+  if (mode === 'import') return await importDatabase(job, options.importAide ?? '');
+  const done = mode === 'init' ? await initFiles(job) : await checkFiles(job, mode);
+  // Before it is printed: a reader that goes away ends the process.
+  process.exitCode = done.exitCode;
+  if (done.exitCode === aideExit.io)
+    say(`${done.report.counts.problems} paths could not be read: nothing is known of them`);
+  await printReport(done.report, report, done.facts, options.json === true);
+}
+
+function modeOf({ init, check, update, importAide }: CheckOptions): Mode {
+  const given = Object.entries({ init, check, update, 'import-aide': importAide }).filter(
+    ([, value]) => value !== undefined,
+  );
+  if (given.length > 1) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `${given.map(([name]) => `--${name}`).join(' and ')} together`,
+      why: 'each says what to do',
+      next: 'Give one of them.',
+    });
+  }
+  if (importAide === '')
+    throw new RampartError(errorCodes.INPUT, { what: '--import-aide is empty', next: 'Give a file.' });
+  return importAide !== undefined ? 'import' : init === true ? 'init' : update === true ? 'update' : 'check';
+}
+
+function levelOf(text: string): ReportOptions['level'] {
+  const level = reportLevels.find((each) => each === text);
+  if (level !== undefined) return level;
+  throw new RampartError(errorCodes.INPUT, {
+    what: `there is no report level ${text}`,
+    next: reportLevels.join(', '),
+  });
+}
+
+function rootOf(given: string): string {
+  const root = resolve(given);
+  if (statSync(root, { throwIfNoEntry: false })?.isDirectory() === true) return root;
+  throw new RampartError(errorCodes.NOT_FOUND, {
+    what: `cannot check the files of ${root}`,
+    why: 'there is no such directory',
+    next: 'Give another one with --root.',
+  });
+}
+
+/** Each root has its own. */
+function defaultDatabase(root: string): string {
+  return `${DIRECTORY}/baseline${root === '/' ? '' : encodeURIComponent(root)}`;
+}
+
+function makeDirectory(path: string): void {
+  try {
+    mkdirSync(path, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw new RampartError(errorCodes.SYSTEM, {
+      what: `cannot write ${path}`,
+      why: (error as Error).message,
+      next: 'Give another place for the baseline with --db.',
+      cause: error,
+    });
+  }
+}
+
+function asConfiguration(name: string, action: () => unknown): void {
+  try {
+    action();
+  } catch (error) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `cannot use the configuration ${name}`,
+      why: error instanceof Error ? error.message : String(error),
+      next: 'Write fewer or simpler rules.',
+      cause: error,
+    });
+  }
+}

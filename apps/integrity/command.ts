@@ -1,0 +1,156 @@
+/**
+ * `rampart integrity`: the options, and nothing else; the work is loaded when it is asked for.
+ *
+ * @module
+ */
+import { Command, InvalidArgumentError, Option } from 'commander';
+
+import { usageExitCode } from '../failure.ts';
+
+export interface CheckOptions {
+  readonly config?: string;
+  readonly root: string;
+  readonly db?: string;
+  readonly init?: true;
+  readonly check?: true;
+  readonly update?: true;
+  readonly importAide?: string;
+  readonly key?: string;
+  readonly workers?: number;
+  readonly readRate?: number;
+  readonly json?: true;
+  readonly reportLevel?: string;
+  readonly allowExecution?: true;
+}
+
+export interface AcceptOptions {
+  readonly namespace?: string;
+  readonly node: readonly string[];
+  readonly path?: string;
+  readonly reason?: string;
+  readonly kubeconfig?: string;
+  readonly data?: string;
+  readonly timeout: number;
+}
+
+/** AIDE's, for an argument that it does not know. */
+const BAD_ARGUMENT = 15;
+const units: Readonly<Record<string, number>> = { '': 1, k: 1024, m: 1024 ** 2, g: 1024 ** 3 };
+
+function bytes(text: string): number {
+  const [, digits = '', unit = ''] = /^(\d{1,12})([kmg]?)(?:i?b)?$/i.exec(text) ?? [];
+  const value = Number(digits) * (units[unit.toLowerCase()] ?? Number.NaN);
+  if (digits === '' || !(value > 0))
+    throw new InvalidArgumentError('A number of bytes is needed: 500k, 20M, 1G.');
+  return value;
+}
+
+function workers(text: string): number {
+  const value = Number(text);
+  if (!/^\d{1,2}$/.test(text) || value < 1 || value > 64)
+    throw new InvalidArgumentError('1 to 64 is needed.');
+  return value;
+}
+
+function duration(text: string): number {
+  const [, digits = '', unit = 's'] = /^(\d{1,6})([smh]?)$/.exec(text) ?? [];
+  if (digits === '') throw new InvalidArgumentError('A time is needed: 90s, 10m, 1h; 0 does not wait.');
+  return Number(digits) * { '': 1000, s: 1000, m: 60_000, h: 3_600_000 }[unit as '' | 's' | 'm' | 'h'];
+}
+
+function append(text: string, before: readonly string[]): string[] {
+  return [...before, text];
+}
+
+function checkCommand(): Command {
+  const check = new Command('check')
+    .summary('compare the files of this machine with their baseline')
+    .description(
+      'Makes a baseline of the files that an aide.conf selects, and tells what differs from it. Needs no cluster and no AIDE, ' +
+        'and reads its configuration and databases; reports and exit codes are those of AIDE.',
+    )
+    .option(
+      '-c, --config <file>',
+      'the configuration; - for stdin; default: /etc/aide/aide.conf, else one of its own',
+    )
+    .option('--root <directory>', 'where the files are: its paths begin after that', '/')
+    .option('--db <file>', 'the baseline; default: in /var/lib/rampart/integrity')
+    .option('--init', 'make a baseline in place of the one before')
+    .option('--check', 'tell what differs from the baseline (default)')
+    .option('--update', 'tell what differs, and make a baseline of what is now')
+    .option('--import-aide <file>', 'take a database of AIDE, plain or gzip, as the baseline')
+    .option(
+      '--key <file>',
+      'what the baseline is signed with: at least 32 secret bytes, plain or hexadecimal, or an Ed25519 key as PEM, of which ' +
+        'a check takes the public one too; default: the file of the baseline with .key, made by --init',
+    )
+    .option('--workers <number>', 'threads that read files; default: 2', workers)
+    .option('--read-rate <bytes>', 'read at most so much a second: 500k, 20M; default: no limit', bytes)
+    .option('--json', 'the report as JSON, as AIDE writes it')
+    .addOption(
+      new Option(
+        '--report-level <level>',
+        'how much is told; default: report_level of the configuration',
+      ).choices([
+        ...['minimal', 'summary', 'database_attributes', 'list_entries', 'changed_attributes'],
+        ...['added_removed_attributes', 'added_removed_entries'],
+      ]),
+    )
+    .option('--allow-execution', 'let @@x_include run programs, as this user')
+    .addHelpText(
+      'after',
+      '\nExamples:\n' +
+        '  rampart integrity check --init                      make a baseline\n' +
+        '  rampart integrity check                             what has changed since?\n' +
+        '  rampart integrity check -c aide.conf --root /mnt --db usb/baseline --key usb/key\n' +
+        '  rampart integrity check --json | jq .changed\n' +
+        '\nExit codes, as of AIDE: 0 no difference; the sum of 1 (added), 2 (removed) and 4 (changed); errors: 14 the baseline\n' +
+        'cannot be written, 15 bad argument, 17 bad configuration, 18 something cannot be read, or the baseline cannot be\n' +
+        'trusted, 19 the baseline is of a later version, 22 a limit. Ctrl-C leaves the baseline as it was.\n',
+    )
+    .action(async (options: CheckOptions) => {
+      const { runCheck } = await import('./check.ts');
+      await runCheck(options);
+    });
+  usageExitCode.set(check, BAD_ARGUMENT);
+  return check;
+}
+
+function acceptCommand(): Command {
+  return new Command('accept')
+    .summary('take findings of nodes into their baselines')
+    .description(
+      'Asks the agents of the nodes to take findings of a FileIntegrity into their baselines, since the changes were meant, ' +
+        'and waits until they have. Who asked, and why, is kept with the baseline and told in an event.',
+    )
+    .argument('<file-integrity>', 'its name')
+    .option(
+      '-n, --namespace <name>',
+      'its namespace; default: that of the kubeconfig, or where its name is found',
+    )
+    .option('--node <name>', 'only findings of this node; repeatable', append, [])
+    .option('--path <glob>', 'only findings of these paths, as in rampart alerts; default: all')
+    .option('--reason <text>', 'why; kept with the baseline')
+    .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
+    .option('--data <dir>', 'the directory of `rampart standalone`')
+    .option('--timeout <time>', 'how long to wait for the agents; 0 does not wait', duration, 120_000)
+    .addHelpText(
+      'after',
+      '\nExamples:\n' +
+        "  rampart integrity accept nodes -n guard --reason 'kernel update'\n" +
+        "  rampart integrity accept nodes --node worker-1 --path '/usr/lib/**' --reason TICKET-7\n" +
+        '\nExit codes: 0 all was taken, 1 not all, or not yet, 2 nothing was asked: bad input or missing rights.\n',
+    )
+    .action(async (name: string, options: AcceptOptions) => {
+      const { runAccept } = await import('./accept.ts');
+      process.exitCode = await runAccept(name, options);
+    });
+}
+
+export function integrityCommand(): Command {
+  return new Command('integrity')
+    .summary('tell which files have changed since their baseline')
+    .description('The guard of file integrity, from the command line.')
+    .addCommand(checkCommand())
+    .addCommand(acceptCommand());
+}

@@ -1,0 +1,110 @@
+/**
+ * The configuration of `rampart integrity check`: where it is, and what it may ask of the machine.
+ *
+ * @module
+ */
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync, statSync, type Stats } from 'node:fs';
+import { hostname } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import type { AideConf, ConfEnvironment } from '../../systems/file-integrity/aide-conf/conf.ts';
+import { defaultAideConf } from '../../systems/file-integrity/aide-conf/default-conf.ts';
+import { readAideConf } from '../../systems/file-integrity/aide-conf/evaluate.ts';
+
+const USUAL = '/etc/aide/aide.conf';
+/** A program of a configuration that takes longer hangs. */
+const EXECUTION_MS = 60_000;
+const MOST_OUTPUT_BYTES = 64 * 1024 * 1024;
+
+export interface ConfSource {
+  /** As in messages. */
+  readonly name: string;
+  readonly text: Buffer;
+}
+
+/**
+ * @param given as in `--config`
+ * @throws {RampartError} `NOT_FOUND`, `SYSTEM` where it cannot be read
+ */
+export function findConf(given: string | undefined): ConfSource {
+  if (given === undefined && !existsSync(USUAL))
+    return { name: 'the configuration of Rampart itself', text: Buffer.from(defaultAideConf) };
+  const name = given ?? USUAL;
+  try {
+    return { name: name === '-' ? 'stdin' : name, text: readFileSync(name === '-' ? 0 : name) };
+  } catch (error) {
+    throw new RampartError(errorCodes.SYSTEM, {
+      what: `cannot read the configuration ${name}`,
+      why: (error as Error).message,
+      next: 'Give another one with --config.',
+      cause: error,
+    });
+  }
+}
+
+/** @throws {RampartError} `INPUT` with the lines that are wrong */
+export function readConf({ name, text }: ConfSource, allowExecution: boolean): AideConf {
+  try {
+    return readAideConf(name, text, machine(allowExecution));
+  } catch (error) {
+    if (allowExecution || !(error instanceof RampartError) || !error.message.includes('@@x_include'))
+      throw error;
+    throw new RampartError(error.code, {
+      what: error.message.split('\n')[0]?.replace(/\.$/, '') ?? '',
+      next: 'With --allow-execution they are run.',
+      ...(error.detail !== undefined && { detail: error.detail }),
+      cause: error,
+    });
+  }
+}
+
+/** Tells whether a baseline was made with the same configuration. */
+export function configDigest({ text }: ConfSource): string {
+  return createHash('sha256').update(text).digest('hex');
+}
+
+/** Included files are those of this machine, also where the files to be checked are elsewhere; as for AIDE. */
+function machine(allowExecution: boolean): ConfEnvironment {
+  return {
+    hostname: hostname().split('.')[0] ?? '',
+    exists: (path) => existsSync(path),
+    readFile: (path) => readFileSync(path),
+    readDirectory: (path) =>
+      readdirSync(path).filter((name) => statSync(join(path, name), { throwIfNoEntry: false })?.isFile()),
+    ...(allowExecution && { execute }),
+  };
+}
+
+/** As AIDE does, aide.conf(5). @throws Error where it may not be run, or fails */
+function execute(path: string, environment: ReadonlyMap<string, string>): Buffer {
+  const file = resolve(path);
+  const stat = statSync(file);
+  if ((stat.mode & 0o111) === 0) return readFileSync(file);
+  for (const [place, owned] of [
+    [dirname(file), statSync(dirname(file))],
+    [file, stat],
+  ] as const) {
+    const why = unsafe(owned);
+    if (why !== undefined) throw new Error(`${place} is ${why}, so it is not run`);
+  }
+  const run = spawnSync(file, [], {
+    env: { ...process.env, ...Object.fromEntries(environment) },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    timeout: EXECUTION_MS,
+    killSignal: 'SIGKILL',
+    maxBuffer: MOST_OUTPUT_BYTES,
+  });
+  if (run.error !== undefined) throw run.error;
+  if (run.stderr.length > 0)
+    throw new Error(`it wrote to stderr: ${run.stderr.toString().trim().slice(0, 200)}`);
+  if (run.status !== 0) throw new Error(`it ended with ${run.signal ?? `exit code ${String(run.status)}`}`);
+  return run.stdout;
+}
+
+function unsafe({ mode, uid }: Stats): string | undefined {
+  if (uid !== 0 && uid !== process.geteuid?.()) return 'not owned by root or this user';
+  return (mode & 0o022) === 0 ? undefined : 'writable by its group or by all';
+}

@@ -1,0 +1,119 @@
+/**
+ * The key that baselines of this machine are signed with.
+ *
+ * @module
+ */
+import { createPrivateKey, createPublicKey, randomBytes, type KeyObject } from 'node:crypto';
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import {
+  verifyDigest,
+  type SigningKey,
+  type VerifyingKey,
+} from '../../systems/file-integrity/database/signature.ts';
+
+const SECRET_BYTES = 32;
+
+/** @throws {RampartError} `NOT_FOUND`, `SYSTEM` where it cannot be read, `INPUT` where it is none */
+export function readVerifyingKey(path: string): VerifyingKey {
+  const bytes = readKeyFile(path);
+  const text = bytes.toString('latin1').trim();
+  const key = text.startsWith('-----BEGIN') ? fromPem(path, text) : fromSecret(bytes, text);
+  try {
+    // Says whether it can be one; the answer is of no matter.
+    verifyDigest(Buffer.alloc(32), Buffer.alloc(64), key);
+  } catch (error) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `${path} is no key for baselines`,
+      why: (error as Error).message,
+      next: 'Give 32 random bytes, as of `openssl rand -hex 32`, or an Ed25519 key as PEM.',
+      cause: error,
+    });
+  }
+  return key;
+}
+
+/** @throws as {@link readVerifyingKey}; `INPUT` also for a public key */
+export function readSigningKey(path: string): SigningKey {
+  const key = readVerifyingKey(path);
+  if (key.scheme === 'hmac-sha256' || 'privateKey' in key) return key as SigningKey;
+  throw new RampartError(errorCodes.INPUT, {
+    what: `${path} cannot sign a baseline`,
+    why: 'it is a public key',
+    next: 'Give the private one; a check takes the public one.',
+  });
+}
+
+/**
+ * Makes a secret of its own where there is none yet.
+ *
+ * @returns whether it did
+ * @throws {RampartError} `SYSTEM`
+ */
+export function makeKeyFile(path: string): boolean {
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    writeFileSync(path, `${randomBytes(SECRET_BYTES).toString('hex')}\n`, {
+      mode: 0o600,
+      flag: 'wx',
+      flush: true,
+    });
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw new RampartError(errorCodes.SYSTEM, {
+      what: `cannot write ${path}`,
+      why: (error as Error).message,
+      next: 'Nothing was changed.',
+      cause: error,
+    });
+  }
+}
+
+/** Who else may read it, as a sentence; undefined where nobody may. */
+export function keyWarning(path: string): string | undefined {
+  const mode = statSync(path, { throwIfNoEntry: false })?.mode ?? 0;
+  if ((mode & 0o077) === 0) return undefined;
+  return `others may read or write the key ${path}, and who has it can forge a baseline: chmod 600 it`;
+}
+
+function readKeyFile(path: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (error) {
+    const missing = (error as NodeJS.ErrnoException).code === 'ENOENT';
+    throw new RampartError(missing ? errorCodes.NOT_FOUND : errorCodes.SYSTEM, {
+      what: `cannot read the key ${path}`,
+      why: missing ? 'it does not exist' : (error as Error).message,
+      next: missing
+        ? 'Give the one that the baseline was signed with, with --key; --init makes both.'
+        : 'Without it nothing can be said of the baseline.',
+      cause: error,
+    });
+  }
+}
+
+function fromPem(path: string, text: string): VerifyingKey {
+  let privateKey: KeyObject | undefined;
+  try {
+    if (!text.startsWith('-----BEGIN PUBLIC')) privateKey = createPrivateKey(text);
+    const publicKey = createPublicKey(text);
+    if (privateKey === undefined) return { scheme: 'ed25519', publicKey };
+    const both: SigningKey = { scheme: 'ed25519', privateKey, publicKey };
+    return both;
+  } catch (error) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `${path} is no key for baselines`,
+      why: (error as Error).message,
+      next: 'Give an Ed25519 key without a password: openssl genpkey -algorithm ed25519',
+      cause: error,
+    });
+  }
+}
+
+function fromSecret(bytes: Buffer, text: string): VerifyingKey {
+  const isHex = /^(?:[0-9a-f]{2}){32,}$/i.test(text);
+  return { scheme: 'hmac-sha256', secret: isHex ? Buffer.from(text, 'hex') : bytes };
+}
