@@ -78,9 +78,9 @@ export class AideProvider implements IntegrityProvider {
   }
 
   async state(job: IntegrityJob): Promise<'ready' | 'none' | 'other-configuration'> {
-    const facts = await readFacts(job.directory, job.signingKey);
-    if (facts === undefined) return 'none';
-    return facts.configDigest === configDigest(job) ? 'ready' : 'other-configuration';
+    if ((await readFacts(job.directory, job.signingKey)) === undefined) return 'none';
+    await using baseline = await openDatabase(job.directory, job.signingKey, new AbortController().signal);
+    return baseline.facts.configDigest === configDigest(job) ? 'ready' : 'other-configuration';
   }
 
   async init(job: IntegrityJob, { signal, onProgress, request }: InitOptions): Promise<InitResult> {
@@ -93,7 +93,8 @@ export class AideProvider implements IntegrityProvider {
       const how = { command: ['--init'], purpose: 'make a baseline', writes: path };
       const run = await this.#run(job, aide, conf, how, signal);
       const unread = unreadOf(run.messages, conf.toJob).length;
-      const facts = { about: {}, unread, requests: requestsAfter(before, request) };
+      const requests = requestsAfter(before, request);
+      const facts = { about: {}, unread, requests, configDigest: configDigest(job) };
       const entries = await this.#adopt(job, aide, id, facts, signal);
       onProgress?.({ files: entries, bytes: 0 });
       return { entries, unread };
@@ -162,7 +163,8 @@ export class AideProvider implements IntegrityProvider {
         job,
         aide,
         id,
-        { about, requests, unread: facts.unread },
+        // The rest is as it was, the configuration that it was made with too.
+        { about, requests, unread: facts.unread, configDigest: facts.configDigest },
         signal,
         async (digest) => {
           const record = { atMs: Date.now(), author, reason, ...(request !== undefined && { request }) };
@@ -196,7 +198,7 @@ export class AideProvider implements IntegrityProvider {
     job: IntegrityJob,
     { version }: AideProgram,
     id: string,
-    facts: Pick<DatabaseFacts, 'about' | 'unread' | 'requests'>,
+    facts: Pick<DatabaseFacts, 'about' | 'unread' | 'requests' | 'configDigest'>,
     signal: AbortSignal,
     onSigned: (digest: string) => Promise<void> = async () => undefined,
   ): Promise<number> {
@@ -214,7 +216,7 @@ export class AideProvider implements IntegrityProvider {
     const { directory, signingKey: key, maxBackups } = job;
     await adoptDatabase({
       ...facts,
-      ...{ id, entries, configDigest: configDigest(job), aideVersion: version },
+      ...{ id, entries, aideVersion: version },
       ...{ directory, key, maxBackups, signal, onSigned },
     });
     return entries;
