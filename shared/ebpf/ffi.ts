@@ -204,6 +204,11 @@ export const fileCalls = {
     'long',
     ['uintptr_t', 'uintptr_t', 'uintptr_t', 'size_t'],
   ),
+  lsetxattr: c<(path: number, name: number, value: number, sizeBytes: number, flags: number) => number>(
+    'lsetxattr',
+    'int',
+    ['uintptr_t', 'uintptr_t', 'uintptr_t', 'size_t', 'int'],
+  ),
   /** Fills a `struct statfs` of 120 bytes; its first i64 is the type. */
   fstatfs: c<(fd: number, statfs: number) => number>('fstatfs', 'int', ['int', 'uintptr_t']),
 } as const;

@@ -23,6 +23,8 @@ export class RuleTree {
   readonly root: RuleNode = nodeOf('/', undefined);
   readonly #nodes = new Map<ByteString, RuleNode>([['/', this.root]]);
 
+  #longest = 1;
+
   constructor(rules: readonly Rule[]) {
     for (const [index, rule] of rules.entries()) {
       const node = this.#create(literalPath(rule.pattern));
@@ -39,7 +41,10 @@ export class RuleTree {
 
   /** The deepest one that leads to `directory`, or is its own. */
   nearest(directory: ByteString): RuleNode {
-    for (let path = directory; ;) {
+    // Nothing is kept with a longer one: a directory may lie a thousand names deep.
+    let path = directory;
+    if (path.length > this.#longest) path = path.slice(0, Math.max(1, path.lastIndexOf('/', this.#longest)));
+    for (;;) {
       const node = this.#nodes.get(path);
       if (node !== undefined) return node;
       const slash = path.lastIndexOf('/');
@@ -54,6 +59,7 @@ export class RuleTree {
     const slash = path.lastIndexOf('/');
     const node = nodeOf(path, slash <= 0 ? this.root : this.#create(path.slice(0, slash)));
     this.#nodes.set(path, node);
+    this.#longest = Math.max(this.#longest, path.length);
     return node;
   }
 }

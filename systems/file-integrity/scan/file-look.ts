@@ -35,8 +35,6 @@ const bits = {
   sha512: setOf('sha512'),
   growing: setOf('growing'),
 };
-/** What nothing but a file with content has. */
-const ofRegular = checksums | bits.capabilities;
 
 /** What is wanted of a file, by each configuration; -1 where it does not select it. */
 export type AskedOf = (type: FileType) => readonly AttributeSet[] | undefined;
@@ -106,7 +104,7 @@ export class FileLook {
     const asked = askedOf('d');
     if (asked === undefined) return 'not selected';
     this.#fill(asked);
-    this.#forget(ofRegular | bits.linkTarget);
+    this.#forget(checksums | bits.linkTarget);
     this.#beside(fd, '', this.known);
     return 'seen';
   }
@@ -131,10 +129,10 @@ export class FileLook {
       if ((union & bits.linkTarget) !== 0 && !this.#readLink(directory.fd)) return 'again';
     } else this.#forget(bits.linkTarget);
     if (type !== 'f') {
-      this.#forget(ofRegular);
+      this.#forget(checksums);
       if (type !== 'd' || directory.isMadeUp) this.#forget(bits.e2fsAttributes);
-      // AIDE keeps none of links unless acl_no_symlink_follow says to take those of their targets, which may lie anywhere.
-      if (type === 'l') this.#forget(bits.acl);
+      // A link has neither; AIDE takes capabilities, and with acl_no_symlink_follow ACLs, from wherever it leads.
+      if (type === 'l') this.#forget(bits.acl | bits.capabilities);
       return this.#finish(directory.fd, -1, path, type);
     }
     if (directory.isMadeUp) this.#forget(checksums | bits.e2fsAttributes);

@@ -59,11 +59,22 @@ export class ScanRun {
     this.#first = rowOf(options.tasks);
   }
 
-  /** What a configuration selects; each may be read once. Nothing is done before the first is read. */
-  async *stream(at: number): AsyncGenerator<readonly (Entry | ScanProblem)[], void, undefined> {
-    const stream = this.#streams[at];
-    if (stream === undefined || stream.isRead) throw new Error('a scan is read once');
-    stream.isRead = true;
+  /**
+   * What a configuration selects; each may be read once: nothing read is not "nothing is there". Nothing is done before the
+   * first is read.
+   */
+  stream(at: number): AsyncIterable<readonly (Entry | ScanProblem)[]> {
+    return {
+      [Symbol.asyncIterator]: () => {
+        const stream = this.#streams[at];
+        if (stream === undefined || stream.isRead) throw new Error('a scan is read once');
+        stream.isRead = true;
+        return this.#read(stream);
+      },
+    };
+  }
+
+  async *#read(stream: Stream): AsyncGenerator<readonly (Entry | ScanProblem)[], void, undefined> {
     try {
       this.#start();
       for (;;) {

@@ -1,0 +1,141 @@
+/** How a scan ends: by its signal, by its reader, by a thread that dies; and how much it reads. */
+import assert from 'node:assert/strict';
+import * as fs from 'node:fs';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Worker } from 'node:worker_threads';
+
+import type { ScanProgress } from '../provider.ts';
+import { all, confOf, isEntry, Scene } from './scan.fixture.ts';
+import { Scanner } from './scanner.ts';
+
+function fill(scene: Scene, directories: number, files: number, bytes: number): void {
+  for (let d = 0; d < directories; d++) {
+    fs.mkdirSync(scene.path(`d${d}`));
+    for (let f = 0; f < files; f++) fs.writeFileSync(scene.path(`d${d}/f${f}`), Buffer.alloc(bytes, f));
+  }
+}
+
+async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await sleep(10);
+}
+
+test('the signal ends a scan at any moment, and the next one is whole', async () => {
+  await using scene = new Scene();
+  fill(scene, 20, 100, 2000);
+  const whole = (await scene.scan('/ sha256')).length;
+  assert.equal(whole, 2021);
+  const reason = new Error('enough');
+  for (let i = 0; i < 20; i++) {
+    const controller = new AbortController();
+    const scanning = scene.scan('/ sha256', controller.signal);
+    setTimeout(() => controller.abort(reason), i * 3);
+    await scanning.then(
+      (found) => assert.equal(found.length, whole),
+      (error: unknown) => assert.equal(error, reason),
+    );
+  }
+  await assert.rejects(scene.scan('/ sha256', AbortSignal.abort(reason)), reason);
+  assert.equal((await scene.scan('/ sha256')).length, whole);
+});
+
+test('a large file is let go of at once', async () => {
+  await using scene = new Scene();
+  fs.writeFileSync(scene.path('large'), '');
+  fs.truncateSync(scene.path('large'), 2 ** 40);
+  const controller = new AbortController();
+  const told: ScanProgress[] = [];
+  const [stream = []] = scene.scanner.scan([confOf('/ sha256')], {
+    signal: controller.signal,
+    onProgress: (progress) => {
+      told.push(progress);
+      if (progress.bytes > 0) controller.abort();
+    },
+    expected: { files: 2, bytes: 2 ** 40 },
+  });
+  await assert.rejects(all(stream), { name: 'AbortError' });
+  assert.deepEqual(
+    [told.at(-1)?.expectedFiles, told.at(-1)?.expectedBytes],
+    [2, 2 ** 40],
+    'a terabyte cannot have been read',
+  );
+  fs.rmSync(scene.path('large'));
+  assert.equal((await scene.scan('/ sha256')).length, 1);
+});
+
+test('a reader that leaves ends the scan; threads end when nobody needs them', async () => {
+  await using scene = new Scene();
+  fill(scene, 20, 100, 10);
+  const { signal } = new AbortController();
+  const [stream = []] = scene.scanner.scan([confOf('/ sha256')], { signal });
+  for await (const batch of stream) {
+    assert.ok(batch.length > 0);
+    break;
+  }
+  await assert.rejects(all(stream), /read once/);
+  await until(() => scene.scanner.runningThreads === 0);
+  assert.equal((await scene.scan('/ sha256')).length, 2021);
+});
+
+test('a thread that dies is an error that names what it looked at, and the next scan is whole', async () => {
+  await using scene = new Scene();
+  fill(scene, 5, 10, 100);
+  fs.writeFileSync(scene.path('d3/large'), '');
+  fs.truncateSync(scene.path('d3/large'), 2 ** 40);
+  const workers: Worker[] = [];
+  const onWorker = (worker: Worker): void => void workers.push(worker);
+  process.on('worker', onWorker);
+  try {
+    const { signal } = new AbortController();
+    const [stream = []] = scene.scanner.scan([confOf('/ sha256')], {
+      signal,
+      onProgress: ({ bytes }) => {
+        if (bytes > 10_000) for (const worker of workers) void worker.terminate();
+      },
+    });
+    await assert.rejects(all(stream), (error: Error & { code?: string }) => {
+      assert.equal(error.code, 'RAMPART_SYSTEM');
+      assert.match(error.message, /while it looked at \/d3: it ended with exit code/);
+      return true;
+    });
+  } finally {
+    process.off('worker', onWorker);
+  }
+  fs.rmSync(scene.path('d3/large'));
+  assert.equal((await scene.scan('/ sha256')).length, 56);
+  // Where it cannot even begin.
+  const bad = { ...confOf('/ p'), rules: confOf('/ p').rules.map((rule) => ({ ...rule, pattern: '(' })) };
+  const [broken = []] = scene.scanner.scan([bad], { signal: new AbortController().signal });
+  await assert.rejects(all(broken), { code: 'RAMPART_SYSTEM' });
+  assert.equal((await scene.scan('/ sha256')).length, 56);
+});
+
+test('no more is read in a second than may be', async () => {
+  await using scene = new Scene();
+  fill(scene, 2, 10, 100_000);
+  await using scanner = new Scanner({
+    root: { directory: scene.root, prefix: '' },
+    readBytesPerSecond: 4_000_000,
+  });
+  const { signal } = new AbortController();
+  let last: ScanProgress | undefined;
+  const startMs = performance.now();
+  const [stream = []] = scanner.scan([confOf('/ sha256')], { signal, onProgress: (one) => (last = one) });
+  const found = await all(stream);
+  const tookMs = performance.now() - startMs;
+  assert.equal(found.filter(isEntry).length, 23);
+  assert.deepEqual(last, { files: 23, bytes: 2_000_000 });
+  // Each read but the first of each thread waits for those before it.
+  assert.ok(tookMs > 1000 * (2_000_000 / 4_000_000) * 0.8, `${tookMs} ms`);
+});
+
+test('what cannot be is refused, also after the end', async () => {
+  const root = { directory: '/nowhere', prefix: '' };
+  assert.throws(() => new Scanner({ root, workers: 0 }), { code: 'RAMPART_INPUT' });
+  assert.throws(() => new Scanner({ root, readBytesPerSecond: 0 }), { code: 'RAMPART_INPUT' });
+  const scanner = new Scanner({ root });
+  await scanner[Symbol.asyncDispose]();
+  assert.throws(() => scanner.scan([confOf('/ p')], { signal: new AbortController().signal }), {
+    code: 'RAMPART_DISPOSED',
+  });
+});

@@ -1,0 +1,159 @@
+/** Against the real AIDE, for trees, configurations and changes made at random: the same entries, the same differences. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import fc from 'fast-check';
+
+import { withoutAide } from '../aide.fixture.ts';
+import { parseAideReport } from '../aide-output.ts';
+import { checksums, describeAttributes, setOf } from '../attributes.ts';
+import { Comparison } from '../compare.ts';
+import { readAideDatabase } from '../database/aide-database.ts';
+import { kept, plain } from '../database/baseline.fixture.ts';
+import { sortEntries } from '../database/sort-entries.ts';
+import type { Entry } from '../entry.ts';
+import { collect, runAide } from '../real-aide.fixture.ts';
+import { collectReport } from '../report/collect.ts';
+import { defaultReportOptions } from '../report/report.ts';
+import { type Step, step, TreeMaker } from './random-tree.fixture.ts';
+import { confOf, isEntry } from './scan.fixture.ts';
+import { Scanner } from './scanner.ts';
+
+/** `SCAN_RUNS=3000 node --test ...` for the long mode; `AIDE_SEED` repeats a run. */
+const runs = Number(process.env['SCAN_RUNS'] ?? 120);
+
+const attribute = fc.constantFrom(
+  ...[
+    'ftype',
+    'p',
+    'u',
+    'g',
+    's',
+    'b',
+    'm',
+    'c',
+    'i',
+    'n',
+    'l',
+    'acl',
+    'selinux',
+    'xattrs',
+    'e2fsattrs',
+    'caps',
+  ],
+  ...[
+    'sha256',
+    'sha512',
+    'sha256',
+    'L',
+    'R-md5',
+    'X',
+    'H-md5-sha1-rmd160-tiger-crc32-haval-gost-crc32b-whirlpool',
+    'E',
+  ],
+);
+const comparison = fc.constantFrom(
+  '',
+  '',
+  '',
+  '+S',
+  '+growing',
+  '+ANF',
+  '+ARF',
+  '+ANF+ARF',
+  '+growing+I',
+  '+I',
+);
+const attributes = fc
+  .tuple(fc.array(attribute, { minLength: 1, maxLength: 8 }), comparison)
+  .map(([list, how]) => list.join('+') + how);
+const pattern = fc.constantFrom(
+  ...['/', '/', '/', '/a', '/a$', '/b', '/a/', '/.*/b', '/a/[^/]*$', '/a\\.b', '/x+', '/b/a', '/.', '/[^a]'],
+);
+const restriction = fc.constantFrom('', '', '', ' f', ' d', ' d,f', ' l,p', ' s,c,b');
+const line = fc
+  .tuple(fc.constantFrom('', '', '', '=', '!'), pattern, restriction, attributes)
+  .map(([sigil, of, types, set]) => `${sigil}${of}${types}${sigil === '!' ? '' : ` ${set}`}`);
+const conf = fc
+  .tuple(attributes, fc.array(line, { maxLength: 4 }), fc.integer({ min: 0, max: 5 }))
+  .map(([set, lines, all]) => [...lines, ...(all > 0 ? [`/ ${set}`] : [`/a ${set}`])].join('\n'));
+
+/** What AIDE has of it as well: of a file that only grows without a checksum it has no size. */
+function comparable(entry: Entry): unknown {
+  const sizeless = (entry.attributes & (checksums | setOf('s', 'S'))) === 0;
+  const told = plain(kept(sizeless ? { ...entry, sizeBytes: 0 } : entry)) as Record<string, unknown>;
+  return { ...told, attributes: describeAttributes(entry.attributes) };
+}
+
+test('what is seen, and what differs after changes', { skip: withoutAide }, async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'scan-differential-'));
+  const maker = await TreeMaker.make(directory);
+  const scanner = new Scanner({ root: { directory: maker.root, prefix: '' } });
+  const { signal } = new AbortController();
+  const seed = Number(process.env['AIDE_SEED'] ?? Date.now() & 0x7fff_ffff);
+  let [entries, differences] = [0, 0];
+  try {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(step, { maxLength: 40, size: 'max' }),
+        conf,
+        fc.array(step, { maxLength: 12, size: 'max' }),
+        async (build, text, change) => {
+          const ours = confOf(text);
+          // Where two names have one inode, what AIDE takes for moved depends on the order in which it comes to them.
+          const follows = /\+I\b/.test(text);
+          // AIDE tells the capabilities of what a link leads to, which is not the link's.
+          const hasCapabilities = /caps|[LX]|R-/.test(text);
+          const usable = (steps: readonly Step[]): readonly Step[] =>
+            steps
+              .filter((one) => !follows || (one.do !== 'hardlink' && one.do !== 'special'))
+              .map((one) => (hasCapabilities && one.do === 'symlink' ? { ...one, to: `no/${one.to}` } : one));
+          const config = `root_prefix=${maker.root}\n${text}`;
+          maker.build(usable(build));
+          // Ours first: it leaves the access times of directories alone.
+          const [stream = []] = scanner.scan([ours], { signal });
+          const seen = await collect(stream);
+          runAide(directory, '--init', config);
+          renameSync(join(directory, 'out'), join(directory, 'in'));
+          const read = await collect(sortEntries(readAideDatabase(join(directory, 'in'))));
+          assert.deepEqual(seen.filter(isEntry).map(comparable), read.map(comparable));
+          assert.equal(seen.length, read.length, 'there is no problem');
+          entries += seen.length;
+
+          maker.change(usable(change));
+          const [now = []] = scanner.scan([ours], { signal });
+          const compared = new Comparison({
+            old: [read],
+            now,
+            oldAttributes: -1,
+            digestStart: (entry, bytes) => scanner.digestStart(entry, bytes, signal),
+          });
+          const report = await collectReport({
+            differences: compared,
+            totals: compared.totals,
+            options: defaultReportOptions,
+          });
+          const { stdout } = runAide(
+            directory,
+            '--check',
+            `report_format=json\nreport_url=stdout\n${config}`,
+          );
+          const theirs = parseAideReport(stdout);
+          assert.deepEqual(
+            report.changes.map((one) => `${one.kind} ${one.path}`),
+            theirs.changes.map((one) => `${one.kind} ${one.path}`),
+          );
+          differences += report.changes.length;
+        },
+      ),
+      { seed, numRuns: runs, verbose: 1 },
+    );
+  } finally {
+    await scanner[Symbol.asyncDispose]();
+    rmSync(directory, { recursive: true, force: true });
+  }
+  t.diagnostic(`seed ${seed}: ${runs} cases, ${entries} entries, ${differences} differences`);
+  assert.ok(entries > runs * 2 && differences > runs / 2, 'too few of the cases say something');
+});
