@@ -17,6 +17,8 @@ import { operations, sensorModeNames } from '../shared/sensor/modes.ts';
 import { shareMetrics } from '../shared/kube/shared-metrics.ts';
 import { addDeliveryMetrics } from '../systems/file-access/delivery/delivery-metrics.ts';
 import type { Delivery } from '../systems/file-access/delivery/delivery.ts';
+import { ClusterMetrics } from '../systems/file-integrity/cluster/metrics.ts';
+import { NodeCounts } from '../systems/file-integrity/node/node-counts.ts';
 import { type NodeReadings, registerNodeMetrics } from '../systems/file-access/node-metrics.ts';
 
 const top = join(import.meta.dirname, '..');
@@ -27,10 +29,17 @@ const parts: Readonly<Record<string, () => string>> = {
   'watch help': () => commandHelp('watch'),
   'doctor help': () => commandHelp('doctor'),
   'agent metrics': agentMetricsTable,
+  'operator metrics of file integrity': () =>
+    metricsTable((metrics) => new ClusterMetrics().register(metrics)),
 };
 
 /** The files that have such parts, by their path from the top of the repository. */
-export const generatedFiles: readonly string[] = ['docs/file-access.md', 'docs/sensor.md', 'docs/watch.md'];
+export const generatedFiles: readonly string[] = [
+  'docs/file-access.md',
+  'docs/file-integrity.md',
+  'docs/sensor.md',
+  'docs/watch.md',
+];
 
 /** What the modes see: shared/sensor/modes.ts as a Markdown table. */
 export function operationsTable(): string {
@@ -46,23 +55,30 @@ export function operationsTable(): string {
   return [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
 }
 
-/** What an agent serves at /metrics, as a Markdown table: it registers here what it registers there. */
+/** What an agent serves at /metrics: it registers here what it registers there. */
 function agentMetricsTable(): string {
+  return metricsTable((metrics) => {
+    // Nothing is read of what is given to them.
+    registerProcessMetrics(metrics, { isReady: () => false, linesDropped: () => 0 });
+    shareMetrics(metrics);
+    registerNodeMetrics(metrics, {} as NodeReadings);
+    addDeliveryMetrics(metrics, {} as Delivery);
+    new NodeCounts().register(metrics);
+  });
+}
+
+/** As a Markdown table, by their names. */
+function metricsTable(register: (metrics: Metrics) => void): string {
   const rows: string[][] = [];
   const add =
     (kind: string) =>
     ({ name, help, labelNames = [] }: MetricDefinition): void =>
       void rows.push([`\`${name}\``, kind, labelNames.map((label) => `\`${label}\``).join(', '), help]);
-  // Nothing is read of what is given to them.
-  const metrics = {
+  register({
     counter: add('counter'),
     gauge: add('gauge'),
     histogram: add('histogram'),
-  } as Partial<Metrics> as Metrics;
-  registerProcessMetrics(metrics, { isReady: () => false, linesDropped: () => 0 });
-  shareMetrics(metrics);
-  registerNodeMetrics(metrics, {} as NodeReadings);
-  addDeliveryMetrics(metrics, {} as Delivery);
+  } as Partial<Metrics> as Metrics);
   const head = ['metric', 'kind', 'labels', 'what'];
   const byName = rows.toSorted(([one = ''], [other = '']) => (one < other ? -1 : 1));
   return [head, head.map(() => '---'), ...byName].map((row) => `| ${row.join(' | ')} |`).join('\n');

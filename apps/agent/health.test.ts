@@ -95,7 +95,11 @@ suite('probes', () => {
     await using operator = new RampartProcess(args);
     assert.deepEqual(await ask(operator, '/readyz'), {
       status: 503,
-      lines: ['[-] file-access-lease: nobody is known to hold it yet', 'not ready'],
+      lines: [
+        '[-] file-access-lease: nobody is known to hold it yet',
+        '[-] file-integrity-lease: nobody is known to hold it yet',
+        'not ready',
+      ],
     });
     assert.deepEqual(await ask(operator, '/healthz'), { status: 200, lines: ['ok'] });
     server.signal('SIGCONT');
