@@ -1,0 +1,101 @@
+// What a user names as configuration, and what becomes of it, on the embedded API.
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import { createMetrics } from '../../../shared/observe/metrics.ts';
+import { shareMetrics } from '../../../shared/kube/shared-metrics.ts';
+import { configMaps } from '../result-config-map.ts';
+import { succeeded, TestCluster, testNamespace, until } from './cluster.fixture.ts';
+
+const good = 'database_in=file:/var/lib/aide/aide.db\nCheck = p+u+g+sha512\n/etc Check\n';
+const converted =
+  'database_in=file:/hostroot/etc/kubernetes/aide.db.gz\nCheck = p+u+g+sha512\n/hostroot/etc Check\n';
+const bad = good.replace('/etc Check', '/etc Chekc');
+
+suite('the configuration of a user', () => {
+  test('missing, bad, mended: each is seen at once, and the last good one stays in use', async () => {
+    await using cluster = await TestCluster.start();
+    await cluster.createNode('n1');
+    await cluster.createNamespace('elsewhere');
+    const metrics = await createMetrics();
+    cluster.startOperator({ metrics: shareMetrics(metrics) });
+    const config = { name: 'mine', namespace: 'elsewhere', key: 'conf' };
+    await cluster.createIntegrity('example', { config });
+    const message = async (): Promise<string> => {
+      const { status } = await cluster.integrity('example');
+      return status?.conditions?.find(({ type }) => type === 'Configured')?.message ?? '';
+    };
+    await cluster.phase('example', 'Error');
+    assert.equal(
+      await message(),
+      'ConfigMap elsewhere/mine does not exist. Create it, or correct spec.config.name and spec.config.namespace.',
+    );
+    assert.equal(await cluster.configMap('example'), undefined);
+    await cluster.createConfigMap('mine', { 'aide.conf': good }, 'elsewhere');
+    await until('the key is missing', async () => (await message()).includes('It has aide.conf'));
+    const write = (text: string): Promise<unknown> =>
+      cluster.client.patch(
+        configMaps,
+        { namespace: 'elsewhere', name: 'mine' },
+        { type: 'merge', body: { data: { conf: text } } },
+      );
+    await write(good);
+    await cluster.phase('example', 'Initializing');
+    assert.equal((await cluster.configMap('example'))?.data?.['aide.conf'], converted);
+    await cluster.report('example', 'n1', succeeded);
+    await cluster.phase('example', 'Active');
+    await write(bad);
+    await cluster.phase('example', 'Error');
+    assert.match(
+      await message(),
+      /^cannot use the configuration ConfigMap elsewhere\/mine, conf: .*:3:.*Chekc/,
+    );
+    assert.match(await message(), /the configuration from before stays in use\.$/);
+    assert.equal((await cluster.configMap('example'))?.data?.['aide.conf'], converted);
+    await until('an event', async () =>
+      (await cluster.notes('FileIntegrityStatus')).some(
+        (note) => note.startsWith('Error:') && note.includes('Chekc'),
+      ),
+    );
+    await write(good.replace('sha512', 'sha256'));
+    await cluster.phase('example', 'Active');
+    assert.equal(
+      (await cluster.configMap('example'))?.data?.['aide.conf'],
+      converted.replace('sha512', 'sha256'),
+    );
+    const text = metrics.registry.metrics();
+    assert.match(text, /^file_integrity_operator_reinit_total\{by="config",node=""\} 1$/m);
+    assert.match(text, /^file_integrity_operator_phase_total\{phase="Error"\} 2$/m);
+    assert.match(text, /^file_integrity_operator_error_total\{error="ConfigurationInvalid"\} 1$/m);
+    assert.match(text, /^file_integrity_operator_node_failed\{node="n1"\} 0$/m);
+    // Gone, and the default again.
+    await cluster.client.delete(configMaps, { namespace: 'elsewhere', name: 'mine' });
+    await until('it is missing', async () => (await message()).includes('does not exist'));
+  });
+
+  test('what is written elsewhere into the active one is put right; a name that others have is said', async () => {
+    await using cluster = await TestCluster.start();
+    await cluster.createNode('n1');
+    cluster.startOperator();
+    await cluster.createConfigMap('mine', { 'aide.conf': good });
+    await cluster.createIntegrity('example', { config: { name: 'mine', namespace: testNamespace } });
+    await until('the configuration', () => cluster.configMap('example'));
+    const target = { namespace: testNamespace, name: 'example' };
+    await cluster.client.patch(configMaps, target, { type: 'merge', body: { data: { 'aide.conf': '' } } });
+    const isRight = async (): Promise<boolean> =>
+      (await cluster.configMap('example'))?.data?.['aide.conf'] === converted;
+    await until('it is right', isRight);
+    await cluster.client.delete(configMaps, target);
+    await until('it is there', isRight);
+
+    await cluster.createIntegrity('mine', { config: { name: 'mine' } });
+    const own = await cluster.phase('mine', 'Error');
+    assert.match(own.status?.conditions?.[0]?.message ?? '', /is where the converted configuration is kept/);
+    await cluster.createConfigMap('foreign', { mine: 'x' });
+    await cluster.createIntegrity('foreign');
+    const taken = await cluster.phase('foreign', 'Error');
+    assert.equal(taken.status?.conditions?.[0]?.reason, 'NameTaken');
+    assert.deepEqual((await cluster.configMap('foreign'))?.data, { mine: 'x' });
+    await cluster.client.delete(configMaps, { namespace: testNamespace, name: 'foreign' });
+  });
+});
