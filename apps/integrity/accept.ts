@@ -1,4 +1,205 @@
+/**
+ * `rampart integrity accept` at work.
+ *
+ * @module
+ */
+import { randomBytes } from 'node:crypto';
+import { join, resolve } from 'node:path';
+
+import { KubeClient } from '../../shared/kube/client.ts';
+import { isForbidden } from '../../shared/kube/client-errors.ts';
+import { sleep, systemClock } from '../../shared/kube/clock.ts';
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { renderTable, wantsColour } from '../../shared/observe/table.ts';
+import type { FileIntegrityNodeStatus } from '../../systems/file-integrity/api.ts';
+import { requestAnnotation } from '../../systems/file-integrity/node-requests.ts';
+import { requestAnnotationPrefix } from '../../systems/file-integrity/node-result.ts';
+import { nodeStatusName } from '../../systems/file-integrity/object-names.ts';
+import { clusterAccess } from '../cluster.ts';
+import { describeFailure } from '../failure.ts';
+import { say, stopSignal } from '../process.ts';
+import { findIntegrity, type FoundIntegrity, type NodePlan, planAccept, statusesOf } from './accept-plan.ts';
+import { authorOf } from './author.ts';
 import type { AcceptOptions } from './command.ts';
-export async function runAccept(_name: string, _options: AcceptOptions): Promise<number> {
-  return 1;
+
+const LOOK_MS = 500;
+/** Findings of one node that are listed. */
+const MOST_LISTED = 50;
+const COLUMNS = 100;
+
+/** @returns the exit code: 0 all was taken, 1 not all or not yet, 2 nothing was asked, which is said on stderr. */
+export async function runAccept(name: string, options: AcceptOptions): Promise<0 | 1 | 2> {
+  const { signal } = stopSignal();
+  let asked: readonly Asked[] = [];
+  try {
+    checkOptions(name, options);
+    const { data } = options;
+    const kubeconfig = data === undefined ? options.kubeconfig : join(resolve(data), 'kubeconfig');
+    using client = new KubeClient(clusterAccess(kubeconfig));
+    const integrity = await findIntegrity(client, name, options.namespace, signal);
+    const statuses = await statusesOf(client, integrity, signal);
+    const plans = planAccept(integrity, statuses, [...new Set(options.node)], options.path);
+    const author = await authorOf(client, kubeconfig, signal);
+    process.stdout.write(`${listOf(plans)}\n`);
+    asked = await ask(client, integrity, plans, { author, options, signal });
+    const missed = plans.length - asked.length;
+    if (asked.length === 0) return 2;
+    say(`asked ${asked.map(({ plan }) => plan.nodeName).join(', ')} as ${author}`);
+    if (options.timeout === 0) return missed === 0 ? 0 : 1;
+    const isDone = await wait(client, integrity, asked, options.timeout, signal);
+    return isDone && missed === 0 ? 0 : 1;
+  } catch (error) {
+    if (signal.aborted && asked.length > 0) {
+      say('stopped to wait; what was asked stands, and is done when the agents see it');
+      return 1;
+    }
+    process.stderr.write(describeFailure(error).text);
+    return asked.length > 0 ? 1 : 2;
+  }
+}
+
+interface Asked {
+  readonly plan: NodePlan;
+  readonly id: string;
+}
+
+function checkOptions(name: string, { node, ...texts }: AcceptOptions): void {
+  const given = {
+    '--namespace': texts.namespace,
+    '--path': texts.path,
+    '--kubeconfig': texts.kubeconfig,
+    '--data': texts.data,
+  };
+  for (const [option, value] of [
+    ...Object.entries(given),
+    ...node.map((one) => ['--node', one] as const),
+    ['the name', name] as const,
+  ]) {
+    if (value === '')
+      throw new RampartError(errorCodes.INPUT, { what: `${option} is empty`, next: 'Give a value.' });
+  }
+  if (texts.kubeconfig !== undefined && texts.data !== undefined) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: '--kubeconfig and --data together',
+      why: 'each says which API to ask',
+      next: 'Give one of them.',
+    });
+  }
+}
+
+function listOf(plans: readonly NodePlan[]): string {
+  const rows = plans.flatMap(({ nodeName, findings, omitted }) => {
+    const counted = Math.max(0, findings.length - MOST_LISTED) + omitted;
+    return [
+      ...findings.slice(0, MOST_LISTED).map(({ path, change, attributes }) => ({
+        cells: [nodeName, { text: change, style: styles[change] }, visible(path), attributes.join(', ')],
+      })),
+      ...(counted > 0 ? [{ cells: [nodeName, '', `and ${counted} more, as far as they fit`] }] : []),
+    ];
+  });
+  return renderTable(rows, {
+    head: ['NODE', 'CHANGE', 'PATH', 'ATTRIBUTES'],
+    widthColumns: process.stdout.columns || COLUMNS,
+    colour: wantsColour(process.stdout),
+  });
+}
+
+const styles = { added: 'green', removed: 'red', changed: 'yellow' } as const;
+
+/** Agents write names so that they are printable; who else may write to the API may not. */
+function visible(path: string): string {
+  return path.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '?');
+}
+
+/** Those that could be asked; why others could not is said. */
+async function ask(
+  client: KubeClient,
+  { namespace, name }: FoundIntegrity,
+  plans: readonly NodePlan[],
+  { author, options, signal }: { author: string; options: AcceptOptions; signal: AbortSignal },
+): Promise<readonly Asked[]> {
+  const asked: Asked[] = [];
+  for (const plan of plans) {
+    const id = randomBytes(8).toString('hex');
+    const { path = '', reason = '' } = options;
+    const body = {
+      metadata: { annotations: requestAnnotation({ kind: 'accept', id, path, author, reason }) },
+    };
+    const target = { namespace, name: nodeStatusName(name, plan.nodeName) };
+    try {
+      await client.patch(plan.types.nodeStatuses, target, { type: 'merge', body }, { signal });
+      asked.push({ plan, id });
+    } catch (error) {
+      process.stderr.write(describeFailure(error).text);
+      // The rights are the same for all.
+      if (isForbidden(error) || signal.aborted) break;
+    }
+  }
+  return asked;
+}
+
+/** Until each request is gone, which the operator does when the agent has told that it is done. */
+async function wait(
+  client: KubeClient,
+  integrity: FoundIntegrity,
+  asked: readonly Asked[],
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const endMs = performance.now() + timeoutMs;
+  const waiting = new Set(asked);
+  let allTaken = true;
+  while (waiting.size > 0) {
+    const statuses = await statusesOf(client, integrity, signal);
+    for (const one of waiting) {
+      const found = statuses.find(
+        ({ types, status }) => types === one.plan.types && status.nodeName === one.plan.nodeName,
+      );
+      if (found?.status.metadata.annotations?.[`${requestAnnotationPrefix}${one.id}`] !== undefined) continue;
+      waiting.delete(one);
+      const { text, isTaken } = outcomeOf(one.plan, found?.status);
+      allTaken &&= isTaken;
+      process.stdout.write(`${one.plan.nodeName}: ${text}\n`);
+    }
+    if (waiting.size === 0) return allTaken;
+    if (performance.now() >= endMs) break;
+    await sleep(systemClock, LOOK_MS, signal);
+  }
+  for (const { plan } of waiting) {
+    process.stdout.write(
+      `${plan.nodeName}: not yet after ${Math.round(timeoutMs / 1000)} s; the request stands until its agent has done it\n`,
+    );
+  }
+  return false;
+}
+
+function outcomeOf(
+  plan: NodePlan,
+  status: FileIntegrityNodeStatus | undefined,
+): { readonly text: string; readonly isTaken: boolean } {
+  if (status === undefined) return { text: 'its status is gone; the node may be, too', isTaken: false };
+  const { lastResult, findings = [], omittedFindings = 0 } = status;
+  if (lastResult?.condition === 'Errored')
+    return {
+      text: `it has an error: ${visible(lastResult.errorMessage ?? 'it is not said which')}`,
+      isTaken: false,
+    };
+  const still = new Set(findings.map(({ path, change }) => `${change} ${path}`));
+  const left = plan.findings.filter(({ path, change }) => still.has(`${change} ${path}`));
+  const taken = plan.findings.length - left.length;
+  const rest = findings.length + omittedFindings;
+  const others =
+    rest === 0
+      ? 'nothing differs from its baseline now'
+      : rest === 1
+        ? '1 finding is left'
+        : `${rest} findings are left`;
+  const first = left.slice(0, 3).map(({ path }) => visible(path));
+  return {
+    text:
+      left.length === 0
+        ? `taken (${taken}${plan.omitted > 0 ? ' and what was only counted' : ''}); ${others}`
+        : `${taken} of ${plan.findings.length} taken; still different: ${first.join(', ')}${left.length > 3 ? ', ...' : ''}`,
+    isTaken: left.length === 0,
+  };
 }

@@ -6,6 +6,7 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 
 import { usageExitCode } from '../failure.ts';
+import { append } from '../options.ts';
 
 export interface CheckOptions {
   readonly config?: string;
@@ -56,10 +57,6 @@ function duration(text: string): number {
   const [, digits = '', unit = 's'] = /^(\d{1,6})([smh]?)$/.exec(text) ?? [];
   if (digits === '') throw new InvalidArgumentError('A time is needed: 90s, 10m, 1h; 0 does not wait.');
   return Number(digits) * { '': 1000, s: 1000, m: 60_000, h: 3_600_000 }[unit as '' | 's' | 'm' | 'h'];
-}
-
-function append(text: string, before: readonly string[]): string[] {
-  return [...before, text];
 }
 
 function checkCommand(): Command {

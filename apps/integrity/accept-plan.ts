@@ -1,0 +1,184 @@
+/**
+ * Which nodes `rampart integrity accept` asks, and to accept what: read from the API, decided here.
+ *
+ * @module
+ */
+import type { KubeClient } from '../../shared/kube/client.ts';
+import { isNotFound } from '../../shared/kube/client-errors.ts';
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { pathGlob } from '../../shared/regex/glob.ts';
+import {
+  bothGroups,
+  type FileIntegrityNodeStatus,
+  type IntegrityTypes,
+  type ReportedFinding,
+} from '../../systems/file-integrity/api.ts';
+import { nodeStatusName } from '../../systems/file-integrity/object-names.ts';
+
+export interface FoundIntegrity {
+  readonly namespace: string;
+  readonly name: string;
+  /** The groups that have one of this name; a FileIntegrityNodeStatus is in that of its FileIntegrity. */
+  readonly groups: readonly IntegrityTypes[];
+}
+
+/** One node that is asked. */
+export interface NodePlan {
+  readonly nodeName: string;
+  readonly types: IntegrityTypes;
+  /** Those of the status that fit. */
+  readonly findings: readonly ReportedFinding[];
+  /** Others that the status only counts; the agent knows them by name. */
+  readonly omitted: number;
+}
+
+/**
+ * @param namespace as given; otherwise that of the client, and then the one where the name is found
+ * @throws {RampartError} `NOT_FOUND`; `INPUT` where several namespaces have one
+ */
+export async function findIntegrity(
+  client: KubeClient,
+  name: string,
+  namespace: string | undefined,
+  signal: AbortSignal,
+): Promise<FoundIntegrity> {
+  const here = namespace ?? client.namespace;
+  const found = await Promise.all(
+    bothGroups.map(async (types) => ({ types, found: await exists(client, types, here, name, signal) })),
+  );
+  const groups = found.filter((one) => one.found).map(({ types }) => types);
+  if (groups.length > 0) return { namespace: here, name, groups };
+  const elsewhere =
+    namespace === undefined ? await everywhere(client, name, signal) : new Map<string, IntegrityTypes[]>();
+  const [first] = elsewhere;
+  if (first !== undefined && elsewhere.size === 1) return { namespace: first[0], name, groups: first[1] };
+  if (elsewhere.size > 1) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `there are several FileIntegrities ${name}`,
+      why: `in the namespaces ${[...elsewhere.keys()].toSorted().join(', ')}`,
+      next: 'Give the namespace with -n.',
+    });
+  }
+  throw new RampartError(errorCodes.NOT_FOUND, {
+    what: `there is no FileIntegrity ${name}${namespace === undefined ? '' : ` in namespace ${namespace}`}`,
+    next: 'kubectl get fileintegrities -A lists them.',
+  });
+}
+
+async function exists(
+  client: KubeClient,
+  types: IntegrityTypes,
+  namespace: string,
+  name: string,
+  signal: AbortSignal,
+): Promise<boolean> {
+  try {
+    await client.get(types.integrities, { namespace, name }, { signal });
+    return true;
+  } catch (error) {
+    // Also where the group is not installed.
+    if (isNotFound(error)) return false;
+    throw error;
+  }
+}
+
+async function everywhere(
+  client: KubeClient,
+  name: string,
+  signal: AbortSignal,
+): Promise<Map<string, IntegrityTypes[]>> {
+  const namespaces = new Map<string, IntegrityTypes[]>();
+  for (const types of bothGroups) {
+    const fieldSelector = `metadata.name=${name}`;
+    const { items } = await client
+      .list(types.integrities, {}, { signal, fieldSelector })
+      .catch((error: unknown) => {
+        if (isNotFound(error)) return { items: [] };
+        throw error;
+      });
+    for (const { metadata } of items) {
+      if (metadata.name !== name || metadata.namespace === undefined) continue;
+      namespaces.set(metadata.namespace, [...(namespaces.get(metadata.namespace) ?? []), types]);
+    }
+  }
+  return namespaces;
+}
+
+/** The statuses of the nodes of a FileIntegrity, by the names of the nodes. */
+export async function statusesOf(
+  client: KubeClient,
+  { namespace, name, groups }: FoundIntegrity,
+  signal: AbortSignal,
+): Promise<readonly { readonly types: IntegrityTypes; readonly status: FileIntegrityNodeStatus }[]> {
+  const found: { types: IntegrityTypes; status: FileIntegrityNodeStatus }[] = [];
+  for (const types of groups) {
+    const { items } = await client.list(types.nodeStatuses, { namespace }, { signal });
+    for (const status of items) {
+      // By its whole name: `a-b` on `c` is not `a` on `b-c`, and only one of them is called so.
+      if (status.metadata.name === nodeStatusName(name, status.nodeName)) found.push({ types, status });
+    }
+  }
+  return found.toSorted((a, b) => (a.status.nodeName < b.status.nodeName ? -1 : 1));
+}
+
+/**
+ * @param glob of paths; undefined for all
+ * @throws {RampartError} `NOT_FOUND` where there is nothing to be accepted, `INPUT` for a glob that is none
+ */
+export function planAccept(
+  integrity: FoundIntegrity,
+  statuses: readonly { readonly types: IntegrityTypes; readonly status: FileIntegrityNodeStatus }[],
+  nodes: readonly string[],
+  glob: string | undefined,
+): readonly NodePlan[] {
+  const fits = glob === undefined ? () => true : pathGlob(glob, '--path');
+  const of = `of FileIntegrity ${integrity.namespace}/${integrity.name}`;
+  const known = new Set(statuses.map(({ status }) => status.nodeName));
+  const unknown = nodes.filter((node) => !known.has(node));
+  if (unknown.length > 0) {
+    throw new RampartError(errorCodes.NOT_FOUND, {
+      what: `nothing is known ${of} on ${unknown.join(', ')}`,
+      next: known.size === 0 ? 'No node has told anything yet.' : `Known are ${some([...known])}.`,
+    });
+  }
+  const asked = statuses.filter(({ status }) => nodes.length === 0 || nodes.includes(status.nodeName));
+  const withFindings = asked.filter(
+    ({ status }) => (status.findings?.length ?? 0) + (status.omittedFindings ?? 0) > 0,
+  );
+  if (withFindings.length === 0) {
+    throw new RampartError(errorCodes.NOT_FOUND, {
+      what: `there are no findings ${of}${nodes.length === 0 ? '' : ` on ${nodes.join(', ')}`}`,
+      why:
+        asked.length === 0
+          ? 'no node has told anything yet'
+          : some(asked.map(({ status }) => conditionOf(status))),
+      next: 'There is nothing to be accepted.',
+    });
+  }
+  const plans = withFindings.map(({ types, status }): NodePlan => {
+    const findings = (status.findings ?? []).filter(({ path }) => fits(path));
+    return { nodeName: status.nodeName, types, findings, omitted: status.omittedFindings ?? 0 };
+  });
+  const meant = plans.filter(({ findings, omitted }) => findings.length + omitted > 0);
+  if (meant.length > 0) return meant;
+  const paths = new Set(
+    withFindings.flatMap(({ status }) => (status.findings ?? []).map(({ path }) => path)),
+  );
+  throw new RampartError(errorCodes.NOT_FOUND, {
+    what: `--path ${JSON.stringify(glob ?? '')} fits no finding ${of}`,
+    why: `there are ${some([...paths])}`,
+    next: '* is no /, and ** is anything; a path without / is the name of the file.',
+  });
+}
+
+function conditionOf({ nodeName, lastResult }: FileIntegrityNodeStatus): string {
+  const message = lastResult?.errorMessage;
+  return `${nodeName} is ${lastResult?.condition ?? 'not known yet'}${message === undefined ? '' : ` (${message})`}`;
+}
+
+const MOST = 5;
+
+function some(texts: readonly string[]): string {
+  const more = texts.length - MOST;
+  return texts.slice(0, MOST).join(', ') + (more > 0 ? ` and ${more} more` : '');
+}
