@@ -12,18 +12,35 @@
 #define FIELD(type, pointer, field)                                                                          \
 	(bpf_rdonly_cast ? TYPED(type, pointer)->field : BPF_CORE_READ((type *)(pointer), field))
 
-/* What a thread has made and that has no name yet: put there by the inode, taken by the directory it is put into. */
-struct created {
-	u64 inode; /* where it is */
-	u64 number;
+/*
+ * A new name is seen as two changes by one thread, of the inode and of the directory: here they meet. One that is made or
+ * linked comes before its directory, one that is renamed behind it. Two that do not belong together do no harm: both
+ * were changed by this thread.
+ */
+struct pair_key {
+	u64 thread;
+	u32 device; /* below an overlay other inodes change in between */
+	u32 zero;
 };
+
+struct pair {
+	u64 inode; /* where it is; 0: none waits */
+	u64 number;
+	u64 inode_ns;
+	u64 directory_ns;
+	u32 directory;
+	u32 flags; /* of the inode: CHANGE_MADE or CHANGE_NAMED */
+};
+
+/* Both changes are within one system call. */
+#define PAIR_NS 10000000
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);
-	__type(key, u64);
-	__type(value, struct created);
-} created SEC(".maps");
+	__type(key, struct pair_key);
+	__type(value, struct pair);
+} pairs SEC(".maps");
 
 /* Devices of watched directories: pipes and their kin have inodes without names too. */
 struct {
@@ -59,6 +76,12 @@ static __always_inline u32 current_call(void)
 	return is_compat() ? settings.compat_syscalls[number] : settings.native_syscalls[number];
 }
 
+/* Whether the call can put an inode under a name; what is not known (io_uring, bind) can. */
+static __always_inline int gives_names(u32 call)
+{
+	return call == CHANGE_CALL_NAMES || call == CHANGE_CALL_UNKNOWN;
+}
+
 static __noinline int name_changed(struct inode *inode, struct dentry *dentry, u32 device, u32 directory, u32 call)
 {
 	struct change_work *work = this_change();
@@ -76,33 +99,80 @@ static __noinline int name_changed(struct inode *inode, struct dentry *dentry, u
 	return send_change((u32)BPF_CORE_READ(dentry, d_name.hash_len));
 }
 
-/* A watched directory itself changed; most of the time because of a name in it. */
-static __noinline int directory_changed(struct inode *inode, u32 device, u32 directory, u32 call)
+static __always_inline struct pair *pair_of_thread(u32 device)
+{
+	struct pair_key key = {};
+	struct pair fresh = {}, *pair;
+
+	key.thread = bpf_get_current_pid_tgid();
+	key.device = device;
+	pair = bpf_map_lookup_elem(&pairs, &key);
+	if (pair)
+		return pair;
+	bpf_map_update_elem(&pairs, &key, &fresh, BPF_ANY);
+	return bpf_map_lookup_elem(&pairs, &key);
+}
+
+/* Sends that a directory changed, and which inode was put into it where that is known. */
+static __always_inline int send_pair(struct inode *inode, u64 number, u32 flags, u32 device, u32 directory, u32 call)
 {
 	struct change_work *work = this_change();
-	u64 thread = bpf_get_current_pid_tgid();
-	struct created *made;
 
 	if (!work)
 		return 0;
 	__builtin_memset(&work->change, 0, sizeof(work->change));
-	made = bpf_map_lookup_elem(&created, &thread);
-	if (made) {
-		struct inode *child = (void *)made->inode;
-		u64 number = made->number;
-
-		bpf_map_delete_elem(&created, &thread);
-		/* The number is given out before the generation is: only now both are there. */
-		if (BPF_CORE_READ(child, i_ino) == number) {
-			work->change.inode = number;
-			work->change.generation = generation_of(child);
-			work->change.flags = CHANGE_CREATED;
-		}
+	/* The number of a new inode is given out before the generation: only now both are there. */
+	if (inode && BPF_CORE_READ(inode, i_ino) == number) {
+		work->change.inode = number;
+		work->change.generation = generation_of(inode);
+		work->change.flags = flags;
 	}
 	work->change.device = device;
 	work->change.directory = directory;
 	work->change.call = call;
 	return send_change(0);
+}
+
+/* A watched directory itself changed; most of the time because of a name in it. */
+static __noinline int directory_changed(struct inode *inode, u32 device, u32 directory, u32 call)
+{
+	struct pair *pair = gives_names(call) ? pair_of_thread(device) : 0;
+	struct inode *child = 0;
+	u64 number = 0, now;
+	u32 flags = 0;
+
+	if (pair) {
+		now = bpf_ktime_get_ns();
+		if (pair->inode && pair->inode != (u64)inode && now - pair->inode_ns < PAIR_NS) {
+			child = (void *)pair->inode;
+			number = pair->number;
+			flags = pair->flags;
+		}
+		/* It may be the one that is renamed. */
+		if (pair->directory != directory && pair->directory && now - pair->directory_ns < PAIR_NS)
+			send_pair(inode, FIELD(struct inode, inode, i_ino), CHANGE_NAMED, device, pair->directory, call);
+		pair->inode = 0;
+		pair->directory = directory;
+		pair->directory_ns = now;
+	}
+	return send_pair(child, number, flags, device, directory, call);
+}
+
+/* An inode on a device with watched directories changed in a call that gives names. */
+static __noinline int maybe_named(struct inode *inode, u32 device, u32 made, u32 call)
+{
+	struct pair *pair = pair_of_thread(device);
+	u64 now = bpf_ktime_get_ns();
+
+	if (!pair)
+		return 0;
+	pair->inode = (u64)inode;
+	pair->number = FIELD(struct inode, inode, i_ino);
+	pair->inode_ns = now;
+	pair->flags = made ? CHANGE_MADE : CHANGE_NAMED;
+	if (made || !pair->directory || now - pair->directory_ns >= PAIR_NS)
+		return 0;
+	return send_pair(inode, pair->number, CHANGE_NAMED, device, pair->directory, call);
 }
 
 /* The kernel sets the inode's change time, in the process that changes it. */
@@ -116,15 +186,8 @@ static __always_inline int inode_changed(struct inode *inode, u32 call)
 
 	if (directory)
 		directory_changed(inode, device, directory->id, call);
-	else if (!node && bpf_map_lookup_elem(&devices, &device)) {
-		u64 thread = bpf_get_current_pid_tgid();
-		struct created fresh = {};
-
-		fresh.inode = (u64)inode;
-		fresh.number = FIELD(struct inode, inode, i_ino);
-		bpf_map_update_elem(&created, &thread, &fresh, BPF_ANY);
-		return 0;
-	}
+	else if (gives_names(call) && bpf_map_lookup_elem(&devices, &device))
+		maybe_named(inode, device, !node, call);
 	for (int i = 0; i < NAME_ALIASES; i++) {
 		struct dentry *dentry, *parent;
 		struct inode *above;

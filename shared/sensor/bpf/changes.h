@@ -28,9 +28,11 @@ struct process_record {
 	u32 zero;
 };
 
+/* Of the directory itself when there is no name. The inode is then of what was put into it, whatever its name. */
 enum change_flags {
-	CHANGE_OF_NAME = 1,	/* of the name behind it in the directory; else of the directory itself */
-	CHANGE_CREATED = 2,	/* of the directory itself, and the inode is what was made in it, whatever its name */
+	CHANGE_OF_NAME = 1,
+	CHANGE_MADE = 2,  /* the inode is new */
+	CHANGE_NAMED = 4, /* it had a name before: renamed or linked */
 };
 
 /* How the system call changes files: settings.native_syscalls holds these. 0: it is not known to change any. */

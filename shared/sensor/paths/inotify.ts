@@ -12,15 +12,22 @@ import { errorCodes, RampartError } from '../../observe/errors.ts';
 
 /** Event bits (include/uapi/linux/inotify.h). */
 export const inotifyBits = {
+  MODIFY: 0x2,
   ATTRIB: 0x4,
+  CLOSE_WRITE: 0x8,
   MOVED_FROM: 0x40,
   MOVED_TO: 0x80,
   CREATE: 0x100,
   DELETE: 0x200,
+  DELETE_SELF: 0x400,
+  MOVE_SELF: 0x800,
   UNMOUNT: 0x2000,
   Q_OVERFLOW: 0x4000,
   IGNORED: 0x8000,
   ONLYDIR: 0x01000000,
+  DONT_FOLLOW: 0x02000000,
+  EXCL_UNLINK: 0x04000000,
+  ISDIR: 0x40000000,
 } as const;
 
 /**

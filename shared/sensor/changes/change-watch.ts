@@ -1,0 +1,367 @@
+/**
+ * Watched directories in, changes of what is in them out, with the process that made them.
+ *
+ * What changed comes from inotify, on every kernel. Who did it comes from eBPF programs, where the kernel takes them
+ * (change-sensor.ts); authors.ts puts the two together. docs/sensor.md explains what is seen.
+ *
+ * @module
+ */
+import { errorCodes, RampartError } from '../../observe/errors.ts';
+import { inotifyBits, type InotifyEvent } from '../paths/inotify.ts';
+import { Authors, pathIn, type Found } from './authors.ts';
+import { kindBits, kindsOf, kindsOfMask, type ByteString, type WatchOutcome } from './change.ts';
+import { ChangeSensor, type ChangeSensorMode } from './change-sensor.ts';
+import { Directories, type WatchedDirectory } from './directories.ts';
+import { defaultPaceMs, defaultSettleMs, type ChangeWatchOptions, type ChangeWatchStats } from './options.ts';
+import { PendingChanges, type PendingChange } from './pending.ts';
+import type { SeenChange } from './records.ts';
+
+/** While events come, they are read this often: the kernel's queue has room for 16,384. */
+const READ_EVERY_MS = 10;
+/** Told in one turn of the event loop, some ms; the rest waits for the next. */
+const MOST_AT_ONCE = 1000;
+/** Directories watched in one turn, some ms. */
+const WATCHED_AT_ONCE = 64;
+/** What was seen is kept for one to two of these. */
+const ROTATE_MS = 2500;
+/** The kernel sets the change time and then tells the event: names come within one system call. */
+const EVENT_AFTER_CHANGE_MS = 20;
+/** With one of these, `changed` says nothing more. */
+const SAYS_HOW =
+  kindBits.created |
+  kindBits.deleted |
+  kindBits.movedFrom |
+  kindBits.movedTo |
+  kindBits.attributes |
+  kindBits.modified;
+const NAMES_COME_AND_GO =
+  inotifyBits.CREATE | inotifyBits.DELETE | inotifyBits.MOVED_FROM | inotifyBits.MOVED_TO;
+
+/**
+ * Opens a watch without a directory.
+ *
+ * @returns a watch the caller disposes; it keeps the process alive until then.
+ * @throws {RampartError} `LIMIT` at fs.inotify.max_user_instances, `SYSTEM` when the root cannot be opened, `UNSUPPORTED` when
+ *   a sensor mode is forced that the kernel refuses.
+ */
+export function openChangeWatch(options: ChangeWatchOptions): ChangeWatch {
+  return new ChangeWatch(options);
+}
+
+/** See {@link openChangeWatch}. */
+export class ChangeWatch implements Disposable {
+  /** Whether changes have authors. */
+  readonly mode: 'sensor' | 'inotify';
+  readonly sensorMode: ChangeSensorMode | undefined;
+  /** Why it is not `sensor`; empty where it is. */
+  readonly reason: string;
+  readonly #options: ChangeWatchOptions;
+  readonly #sensor: ChangeSensor | undefined;
+  readonly #directories: Directories;
+  readonly #pending: PendingChanges;
+  readonly #authors = new Authors();
+  /** Trees that are still to be watched: their top, and what is left of each. */
+  readonly #adoptions: { readonly top: ByteString | undefined; readonly left: ByteString[] }[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #rotation: NodeJS.Timeout | undefined;
+  #adopting: NodeJS.Immediate | undefined;
+  #overflowed = false;
+  #busy = false;
+  #disposed = false;
+  /** Wall clock: the events that are still to be read are of changes since then. */
+  #sinceMs = 0;
+  #authorsLost = 0;
+  #lossInRound = false;
+  #told = 0;
+  #withAuthor = 0;
+  #own = 0;
+
+  constructor(options: ChangeWatchOptions) {
+    this.#options = options;
+    this.#pending = new PendingChanges(options.settleMs ?? defaultSettleMs, options.paceMs ?? defaultPaceMs);
+    const { sensor, reason } = this.#openSensor(options.mode ?? 'auto');
+    this.#sensor = sensor;
+    this.mode = sensor === undefined ? 'inotify' : 'sensor';
+    this.sensorMode = sensor?.mode;
+    this.reason = reason;
+    try {
+      this.#directories = new Directories({
+        root: options.root ?? '/',
+        mostWatches: options.mostDirectories,
+        sensor,
+        onReadable: () => this.#turn(),
+        onEvent: (directory, event) => this.#onEvent(directory, event),
+        onOverflow: () => this.#onOverflow(),
+        onProblem: options.onProblem,
+      });
+    } catch (error) {
+      sensor?.[Symbol.dispose]();
+      throw error;
+    }
+    this.#directories.listening = true;
+  }
+
+  #openSensor(mode: ChangeSensorMode | 'auto' | 'inotify'): {
+    sensor: ChangeSensor | undefined;
+    reason: string;
+  } {
+    if (mode === 'inotify') return { sensor: undefined, reason: 'the sensor is turned off' };
+    try {
+      const sensor = ChangeSensor.open({
+        mode,
+        onSeen: (seen) => this.#onSeen(seen),
+        onBatchEnd: () => this.#schedule(),
+        onProblem: (problem) => this.#options.onProblem(problem),
+      });
+      return { sensor, reason: '' };
+    } catch (error) {
+      const refused =
+        error instanceof RampartError &&
+        (error.code === errorCodes.UNSUPPORTED ||
+          error.code === errorCodes.EBPF ||
+          error.code === errorCodes.SYSTEM);
+      if (mode !== 'auto' || !refused) throw error;
+      return { sensor: undefined, reason: error.message };
+    }
+  }
+
+  /**
+   * Watches one directory and the names in it, not the directories below. The last link of the path is not followed.
+   *
+   * @param path - Absolute, below the root.
+   * @throws {RampartError} `INPUT` for a path that is not absolute or has a NUL, `DISPOSED`.
+   */
+  watchDirectory(path: ByteString): WatchOutcome {
+    if (this.#disposed) throw new RampartError(errorCodes.DISPOSED, { what: 'the change watch is closed' });
+    if (!path.startsWith('/') || path.includes('\0')) {
+      throw new RampartError(errorCodes.INPUT, {
+        what: `cannot watch ${JSON.stringify(path)}`,
+        why: 'an absolute path without NUL is needed',
+      });
+    }
+    return this.#directories.watch(path);
+  }
+
+  /** Ends the watch of one directory. What is seen of it already is still told. Returns whether it was watched. */
+  unwatch(path: ByteString): boolean {
+    return this.#directories.unwatch(path);
+  }
+
+  stats(): ChangeWatchStats {
+    return {
+      directories: this.#directories.size,
+      unwatchedDirectories: this.#directories.unwatched,
+      directoriesWithoutAuthors: this.#directories.withoutAuthors,
+      events: this.#directories.events,
+      overflows: this.#directories.overflows,
+      told: this.#told,
+      withAuthor: this.#withAuthor,
+      own: this.#own,
+      sensor: this.#sensor?.stats(),
+    };
+  }
+
+  /** Reads what there is, tells what is due, and sees to it that this happens again when it has to. */
+  #turn(): void {
+    if (this.#disposed) return;
+    this.#busy = this.#drain() > 0;
+    if (this.#pending.nextDueMs <= performance.now()) this.#tellDue();
+    this.#schedule();
+  }
+
+  /** Reads the events that are there. Returns how many. */
+  #drain(): number {
+    const events = this.#directories.drain();
+    this.#sinceMs = Date.now() - EVENT_AFTER_CHANGE_MS;
+    return events;
+  }
+
+  #schedule(): void {
+    if (this.#disposed) return;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    // While much happens, the queue is read by the clock: an event each would be a wake-up each.
+    this.#directories.listening = !this.#busy;
+    const waitMs = Math.min(
+      this.#busy ? READ_EVERY_MS : Infinity,
+      this.#pending.nextDueMs - performance.now(),
+    );
+    if (waitMs !== Infinity) this.#timer = setTimeout(() => this.#turn(), Math.max(0, waitMs));
+    if (this.#rotation === undefined && !(this.#pending.empty && this.#authors.empty)) {
+      this.#rotation = setTimeout(() => this.#rotate(), ROTATE_MS);
+    }
+  }
+
+  #rotate(): void {
+    this.#rotation = undefined;
+    this.#sensor?.forget();
+    this.#authors.rotate();
+    this.#pending.rotate();
+    this.#directories.forget();
+    this.#schedule();
+  }
+
+  #onSeen(seen: SeenChange): void {
+    const directory = this.#directories.byId(seen.directory);
+    if (directory === undefined) return;
+    this.#authors.add(seen, directory.paths);
+    // An event will come for it, or has come.
+    if (seen.mask !== 0) return;
+    const bits =
+      seen.call === 'content'
+        ? kindBits.modified
+        : seen.call === 'attributes'
+          ? kindBits.attributes
+          : kindBits.changed;
+    const nowMs = performance.now();
+    for (const path of directory.paths) {
+      if (seen.name === undefined) this.#pending.add(path, kindBits.changed, nowMs, this.#sinceMs);
+      else this.#pending.add(pathIn(path, seen.name), bits, nowMs, this.#sinceMs);
+    }
+  }
+
+  #onEvent(directory: WatchedDirectory, event: InotifyEvent): void {
+    const { mask, name } = event;
+    const nowMs = performance.now();
+    const bits = mask & inotifyBits.UNMOUNT ? kindBits.changed : kindsOfMask(mask);
+    for (const path of [...directory.paths]) {
+      const changed = name === '' ? path : pathIn(path, name);
+      this.#pending.add(changed, bits, nowMs, this.#sinceMs);
+      if (name !== '' && mask & NAMES_COME_AND_GO)
+        this.#pending.add(path, kindBits.changed, nowMs, this.#sinceMs);
+      const leftItsPath =
+        mask & inotifyBits.MOVE_SELF || (mask & inotifyBits.MOVED_FROM && mask & inotifyBits.ISDIR);
+      if (leftItsPath) this.#directories.unwatchBelow(changed);
+      const appeared = mask & (inotifyBits.CREATE | inotifyBits.MOVED_TO) && mask & inotifyBits.ISDIR;
+      if (appeared && this.#wants(changed)) this.#adopt(changed, [changed]);
+    }
+  }
+
+  #wants(path: ByteString): boolean {
+    try {
+      return this.#options.wants?.(path) ?? false;
+    } catch (error) {
+      this.#options.onProblem(error);
+      return false;
+    }
+  }
+
+  #onOverflow(): void {
+    if (this.#overflowed) return;
+    this.#overflowed = true;
+    // Directories may have come, gone or been replaced unseen.
+    this.#adopt(undefined, [...this.#directories.paths()]);
+  }
+
+  #adopt(top: ByteString | undefined, left: ByteString[]): void {
+    this.#adoptions.push({ top, left });
+    if (this.#adopting === undefined) this.#adoptSome();
+  }
+
+  /** Watches a part of what is to be watched; a tree that came with a move may be of any size. */
+  #adoptSome(): void {
+    this.#adopting = undefined;
+    let some = WATCHED_AT_ONCE;
+    while (some > 0 && !this.#disposed) {
+      const adoption = this.#adoptions[0];
+      const path = adoption?.left.pop();
+      if (adoption === undefined) return;
+      if (path === undefined) {
+        this.#adoptions.shift();
+        this.#adopted(adoption.top);
+        continue;
+      }
+      some -= 1;
+      this.#directories.watch(path, (names) => {
+        for (const name of names) {
+          const below = pathIn(path, name);
+          // After an overflow those that are watched are on the list themselves.
+          if (adoption.top === undefined && this.#directories.has(below)) continue;
+          if (this.#wants(below)) adoption.left.push(below);
+        }
+      });
+    }
+    if (!this.#disposed) this.#adopting = setImmediate(() => this.#adoptSome());
+  }
+
+  #adopted(top: ByteString | undefined): void {
+    if (top !== undefined) {
+      this.#pending.add(top, 0, performance.now(), this.#sinceMs, true);
+      this.#schedule();
+      return;
+    }
+    this.#overflowed = false;
+    this.#guarded(() => this.#options.onLost({ what: 'changes' }));
+  }
+
+  #tellDue(): void {
+    // The order matters: what a process does from here on is recorded anew; what it did before is in the ring, and was
+    // there before its event was in the queue.
+    this.#sensor?.nextEpoch();
+    this.#busy = this.#drain() > 0 || this.#busy;
+    this.#sensor?.drain();
+    this.#tellLostAuthors();
+    for (const change of this.#pending.take(performance.now(), MOST_AT_ONCE, this.#authors.last)) {
+      this.#tell(change);
+    }
+    if (this.#options.onBatchEnd !== undefined) this.#guarded(this.#options.onBatchEnd);
+  }
+
+  #tell(change: PendingChange): void {
+    const { path, bits, below } = change;
+    const { author, atMs, others } = this.#authorOf(change);
+    this.#told += 1;
+    if (author !== undefined) this.#withAuthor += 1;
+    if (author?.own === true) this.#own += 1;
+    const redundant = bits & SAYS_HOW && !this.#directories.has(path);
+    this.#guarded(() =>
+      this.#options.onChange({
+        path,
+        kinds: kindsOf(redundant ? bits & ~kindBits.changed : bits),
+        atMs: atMs ?? Date.now(),
+        below,
+        ...(author !== undefined && { author }),
+        others,
+      }),
+    );
+  }
+
+  #authorOf({ path, bits, mark, sinceMs }: PendingChange): Found {
+    const found = this.#authors.of(path, mark);
+    const isNew = bits & (kindBits.created | kindBits.movedTo);
+    // In the other mode each event brings its name.
+    if (found.author !== undefined || this.sensorMode !== 'raw_tracepoint' || !isNew) return found;
+    // What was lost may be what somebody else did to the same inode.
+    if (this.#lossInRound) return found;
+    const identity = this.#directories.identify(path);
+    return identity === undefined ? found : this.#authors.ofName(identity, sinceMs);
+  }
+
+  #tellLostAuthors(): void {
+    const lost = this.#sensor?.stats().lost ?? 0;
+    const count = lost - this.#authorsLost;
+    this.#authorsLost = lost;
+    this.#lossInRound = count > 0;
+    if (count > 0) this.#guarded(() => this.#options.onLost({ what: 'authors', count }));
+  }
+
+  #guarded(call: () => void): void {
+    if (this.#disposed) return;
+    try {
+      call();
+    } catch (error) {
+      this.#options.onProblem(error);
+    }
+  }
+
+  /** Leaves no program, map, watch or timer behind. What was not told yet is not told. */
+  [Symbol.dispose](): void {
+    if (this.#disposed) return;
+    this.#disposed = true;
+    clearTimeout(this.#timer);
+    clearTimeout(this.#rotation);
+    clearImmediate(this.#adopting);
+    this.#directories[Symbol.dispose]();
+    this.#sensor?.[Symbol.dispose]();
+  }
+}

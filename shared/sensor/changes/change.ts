@@ -1,0 +1,112 @@
+/**
+ * The words of the change watch: what changed, and who did it.
+ *
+ * @module
+ */
+import { inotifyBits } from '../paths/inotify.ts';
+
+/**
+ * A path or a name as the kernel has it, which is bytes: one character a byte (latin1), as in `paths/inotify.ts`.
+ */
+export type ByteString = string;
+
+/**
+ * What happened to a path:
+ * - `created`, `deleted`, `moved-from`, `moved-to`: the name came or went, hard links included
+ * - `attributes`: permissions, owner, times, extended attributes, number of links
+ * - `modified`: the content
+ * - `closed`: a descriptor that could write was closed
+ * - `changed`: the kernel saw the inode change, how is not known; of a directory also: a name in it came or went
+ */
+export const changeKinds = [
+  'created',
+  'deleted',
+  'moved-from',
+  'moved-to',
+  'attributes',
+  'modified',
+  'closed',
+  'changed',
+] as const;
+export type ChangeKind = (typeof changeKinds)[number];
+
+/** One bit for each of {@link changeKinds}, in its order. */
+export const kindBits = {
+  created: 1,
+  deleted: 2,
+  movedFrom: 4,
+  movedTo: 8,
+  attributes: 16,
+  modified: 32,
+  closed: 64,
+  changed: 128,
+} as const;
+
+/** The words for a set of {@link kindBits}. */
+export function kindsOf(bits: number): readonly ChangeKind[] {
+  return changeKinds.filter((_, index) => bits & (1 << index));
+}
+
+/** The kinds that an inotify mask stands for, as {@link kindBits}. */
+export function kindsOfMask(mask: number): number {
+  return (
+    (mask & inotifyBits.CREATE && kindBits.created) |
+    (mask & (inotifyBits.DELETE | inotifyBits.DELETE_SELF) && kindBits.deleted) |
+    (mask & (inotifyBits.MOVED_FROM | inotifyBits.MOVE_SELF) && kindBits.movedFrom) |
+    (mask & inotifyBits.MOVED_TO && kindBits.movedTo) |
+    (mask & inotifyBits.ATTRIB && kindBits.attributes) |
+    (mask & inotifyBits.MODIFY && kindBits.modified) |
+    (mask & inotifyBits.CLOSE_WRITE && kindBits.closed)
+  );
+}
+
+/** A process that made a change, as it was at that moment. All ids are of the first namespaces. */
+export interface ChangeProcess {
+  /** Full path of the executable as the process sees it; empty for a kernel thread. */
+  readonly executable: string;
+  /** argv[1..], joined by one space. */
+  readonly arguments: string;
+  readonly cwd: string;
+  readonly comm: string;
+  readonly uid: number;
+  readonly gid: number;
+  readonly pid: number;
+  readonly ppid: number;
+  /** The executable of the parent, as the parent sees it; empty where there was none. */
+  readonly parentExecutable: string;
+  /** Inode number of the mount namespace. */
+  readonly mountNamespace: number;
+  /** Id of the cgroup in the v2 hierarchy. */
+  readonly cgroupId: bigint;
+  /** It is this process itself. */
+  readonly own: boolean;
+}
+
+/** What happened to one path since it was told last. */
+export interface Change {
+  /** As it was given to `watchDirectory`, and the name in it: `/etc/passwd`. */
+  readonly path: ByteString;
+  /** All that happened since, in the order of {@link changeKinds}. */
+  readonly kinds: readonly ChangeKind[];
+  /** Wall clock, ms since 1970: of the last change where the sensor saw it, else of now. */
+  readonly atMs: number;
+  /** A new directory that is watched from here on. What came into it before was not told: all below is to be looked at. */
+  readonly below: boolean;
+  /** Who made the last of these changes. Not there where nobody saw it. */
+  readonly author?: ChangeProcess;
+  /** How many other processes changed the same path since it was told last. */
+  readonly others: number;
+}
+
+/** Something is missing. */
+export type ChangeLoss =
+  /**
+   * The kernel's queue was full: any change may be missing. Told when all directories are watched again, so that a full look
+   * that begins now misses nothing.
+   */
+  | { readonly what: 'changes' }
+  /** Records of processes were lost: changes are told without their author. */
+  | { readonly what: 'authors'; readonly count: number };
+
+/** `watched`; `limit`: no watches left; `gone`: no directory is there; `refused`: the kernel says no, told as a problem. */
+export type WatchOutcome = 'watched' | 'limit' | 'gone' | 'refused';

@@ -1,0 +1,54 @@
+/**
+ * What the change watch is asked, and what it counts.
+ *
+ * @module
+ */
+import type { ByteString, Change, ChangeLoss } from './change.ts';
+import type { ChangeSensorMode, ChangeSensorStats } from './change-sensor.ts';
+
+export const defaultSettleMs = 50;
+export const defaultPaceMs = 500;
+
+export interface ChangeWatchOptions {
+  /** Paths are below it, links of directories on the way included. It is held open. Default `/`. */
+  readonly root?: string;
+  /** `auto`, the default: the sensor in the best mode that the kernel accepts, else `inotify`, which tells no authors. */
+  readonly mode?: ChangeSensorMode | 'auto' | 'inotify';
+  /**
+   * Whether a directory that appeared below a watched one is to be watched, asked for each directory in it too. Default: none is.
+   */
+  readonly wants?: (path: ByteString) => boolean;
+  /** One path, some time after it changed. What it throws goes to `onProblem`. */
+  readonly onChange: (change: Change) => void;
+  /** Behind each batch of changes. */
+  readonly onBatchEnd?: () => void;
+  readonly onLost: (loss: ChangeLoss) => void;
+  readonly onProblem: (problem: unknown) => void;
+  /** From the first change of a path until it is told; default {@link defaultSettleMs}. */
+  readonly settleMs?: number;
+  /** At least between two tellings of the same path; default {@link defaultPaceMs}. */
+  readonly paceMs?: number;
+  /** Most directories; default half of fs.inotify.max_user_watches. */
+  readonly mostDirectories?: number;
+}
+
+/** Counts since the watch was opened, and what there is now. */
+export interface ChangeWatchStats {
+  readonly directories: number;
+  /** Directories that were to be watched and for which there was no watch left. */
+  readonly unwatchedDirectories: number;
+  /** Watched directories whose changes have no author, for want of room. */
+  readonly directoriesWithoutAuthors: number;
+  /** Events of inotify. */
+  readonly events: number;
+  /** How often the kernel dropped events; each was told as a loss. */
+  readonly overflows: number;
+  /** Changes told. */
+  readonly told: number;
+  /** Of these, with an author. */
+  readonly withAuthor: number;
+  /** Of these, by this process itself. */
+  readonly own: number;
+  /** Undefined in mode `inotify`. */
+  readonly sensor: ChangeSensorStats | undefined;
+}
