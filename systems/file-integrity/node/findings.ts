@@ -67,6 +67,7 @@ export class CurrentFindings {
     readonly omittedOthers: number;
   } = nothing;
   #touched: Set<ByteString> | undefined;
+  #problems = 0;
   #isKnown = false;
 
   constructor({ prefix, onChange, limit = maxHeldFindings }: CurrentFindingsOptions) {
@@ -84,6 +85,11 @@ export class CurrentFindings {
     const counts = { ...this.#omitted };
     for (const { change } of this.#held.values()) counts[change.kind]++;
     return { total: this.#scanned.total, ...counts, problems: this.#problems };
+  }
+
+  /** How many are counted and not held. */
+  get omitted(): number {
+    return sum(this.#omitted);
   }
 
   get(path: ByteString): Finding | undefined {
@@ -162,7 +168,7 @@ export class CurrentFindings {
     this.#tell(changes);
   }
 
-  /** What events have led to: these paths are so now. Nothing is done before {@link isKnown}, a scan comes first. */
+  /** What events have led to: these paths are so now. */
   update(updates: readonly PathUpdate[], atMs: number): void {
     if (this.#touched !== undefined) {
       for (const { path } of updates) if (this.#touched.size < maxTouched) this.#touched.add(path);
@@ -223,8 +229,6 @@ export class CurrentFindings {
     changes.sort((a, b) => compareInTree(a.path, b.path));
     return { counts: this.counts, changes, redefined, problems, omitted: sum(this.#omitted) + omittedOthers };
   }
-
-  #problems = 0;
 
   #hold(
     change: ReportedChange,

@@ -53,12 +53,12 @@ export function stepOf(view: JobView, nowMs: number): Step {
   if (!view.hasConfiguration) return { kind: 'wait', for: 'configuration' };
   if (!view.hasKey) return { kind: 'wait', for: 'key' };
   if (nowMs < view.retryDueMs) return waitUntil(view.retryDueMs);
+  if (view.baseline === 'unknown') return { kind: 'look' };
   // Somebody has asked: that is done while scans are held, and whatever is with the baseline.
   const initRequests = view.requests.filter(({ kind }) => kind === 're-init');
   if (initRequests.length > 0) {
     return { kind: 'init', reason: 'request', requests: initRequests.map(({ id }) => id) };
   }
-  if (view.baseline === 'unknown') return { kind: 'look' };
   const accept = view.requests.find((request) => request.kind === 'accept');
   const isOfOther = view.madeBy !== undefined && view.madeBy !== view.provider;
   const isReady = view.baseline === 'ready' && !isOfOther;

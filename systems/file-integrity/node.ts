@@ -1,0 +1,224 @@
+/**
+ * What the agent runs for this guard on a node: baselines, scans and results of the FileIntegrities that are for it.
+ *
+ * @module
+ */
+import type { ContainerSource } from '../../shared/cri/container-source.ts';
+import type { KubeClient } from '../../shared/kube/client.ts';
+import { type Clock, systemClock } from '../../shared/kube/clock.ts';
+import { isDeleting } from '../../shared/kube/finalizers.ts';
+import { IndexedCache } from '../../shared/kube/indexed-cache.ts';
+import type { KubeObject } from '../../shared/kube/object.ts';
+import { runReflector } from '../../shared/kube/reflector.ts';
+import { withoutManagedFields } from '../../shared/kube/reflector-options.ts';
+import { allOrNone, whenSynced } from '../../shared/kube/run-parts.ts';
+import type { SharedMetrics } from '../../shared/kube/shared-metrics.ts';
+import type { Health } from '../../shared/observe/health.ts';
+import type { Logger } from '../../shared/observe/log.ts';
+import { bothGroups } from './api.ts';
+import { isForNode, type Node, nodes } from './for-node.ts';
+import type { NodeJobs, WantedJob } from './node/jobs.ts';
+import type { StartLive } from './node/live.ts';
+import { NodeCounts } from './node/node-counts.ts';
+import { registerNodeHealth, StepWatch } from './node/node-health.ts';
+import type { IntegrityProvider } from './provider.ts';
+
+export type ProviderName = IntegrityProvider['name'];
+
+export interface FileIntegrityNodeOptions {
+  readonly client: KubeClient;
+  /** As the Node object has it. */
+  readonly nodeName: string;
+  /** Where the root of the host is: `/hostroot` in the agent's pod, `/` on a machine by itself. */
+  readonly hostRoot: string;
+  /** On the node, for baselines, logs and what waits for the API; it is made where it is missing. */
+  readonly directory: string;
+  readonly containers: ContainerSource;
+  /** Takes each finding as one line of JSON, without a newline. It must not wait: `LineWriter.write`. */
+  readonly sink: (line: string) => unknown;
+  /** Stops it. A scan is given up, baselines stay. */
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  readonly metrics?: SharedMetrics;
+  readonly health?: Health;
+  /** Of Rampart, in baselines and reports. */
+  readonly version?: string;
+  /** Of the native provider. Default: as fast as it goes. */
+  readonly readBytesPerSecond?: number;
+  /** Threads of the native provider. Default: 2, or the CPUs that there are. */
+  readonly workers?: number;
+  /** In place of ours; made when a FileIntegrity asks for it. */
+  readonly providers?: Partial<Record<ProviderName, () => Promise<IntegrityProvider> | IntegrityProvider>>;
+  /** Watches files between the scans. */
+  readonly live?: StartLive;
+  /** Called when something is begun or has ended. */
+  readonly onState?: (state: NodeState) => void;
+  readonly clock?: Clock;
+}
+
+export interface NodeState {
+  /** FileIntegrities and the node are known. */
+  readonly ready: boolean;
+  /** FileIntegrities that are for this node. */
+  readonly jobs: number;
+  /** What is being done; undefined while nothing is. */
+  readonly step: 'look' | 'init' | 'accept' | 'check' | undefined;
+}
+
+/** What converted configurations begin their paths with. */
+const hostPrefix = '/hostroot';
+const slowStartMs = 10_000;
+
+/**
+ * Until `signal` aborts. That the API is not there ends nothing: it goes on with what it knows, and results wait on the disk.
+ * What fails for one FileIntegrity is a result of that one.
+ */
+export async function runFileIntegrityNode(options: FileIntegrityNodeOptions): Promise<void> {
+  const { client, nodeName, logger, metrics: shared, clock = systemClock, onState } = options;
+  const stop = new AbortController();
+  const signal = AbortSignal.any([options.signal, stop.signal]);
+  using cleanup = new DisposableStack();
+  const integrities = bothGroups.map((types) => ({
+    types,
+    cache: new IndexedCache({ type: types.integrities, parsedLimit: 16, logger }),
+  }));
+  const ownNode = new IndexedCache<Node>({ type: nodes, parsedLimit: 1, logger });
+  const caches = [...integrities.map(({ cache }) => cache), ownNode];
+  const counts = new NodeCounts();
+  if (shared !== undefined) counts.register(shared.metrics);
+  const steps = new StepWatch(clock, () => counts.files);
+  let isReady = false;
+  if (options.health !== undefined) {
+    cleanup.use(registerNodeHealth(options.health, { caches, looked: () => isReady, steps }));
+  }
+
+  let jobs: NodeJobs | undefined;
+  let count = 0;
+  let step: NodeState['step'];
+  const tellState = (): void => onState?.({ ready: isReady, jobs: count, step });
+
+  const wanted = (): Map<string, WantedJob> => {
+    const node = ownNode.get(nodeName);
+    const found = new Map<string, WantedJob>();
+    for (const { types, cache } of integrities) {
+      for (const key of cache.keys()) {
+        const integrity = cache.get(key);
+        if (integrity === undefined || isDeleting(integrity) || !isForNode(integrity.spec, node)) continue;
+        // Their ConfigMaps would have the same names.
+        if (!found.has(key)) found.set(key, { types, integrity });
+        else
+          logger.warn(
+            { fileIntegrity: key, group: types.group },
+            'one of that name is in the other group, and comes first',
+          );
+      }
+    }
+    return found;
+  };
+
+  const work = async (): Promise<void> => {
+    clearTimeout(slow);
+    let running: Promise<void> | undefined;
+    let changed = Promise.withResolvers<void>();
+    const touch = (): void => changed.resolve();
+    using listening = new DisposableStack();
+    for (const { cache } of integrities) listening.use(cache.subscribe(touch));
+    listening.use(ownNode.subscribe(touch));
+    signal.addEventListener('abort', touch, { once: true });
+    while (!signal.aborted) {
+      changed = Promise.withResolvers();
+      const now = wanted();
+      if (jobs === undefined && now.size > 0) {
+        const { NodeJobs } = await import('./node/jobs.ts');
+        jobs = new NodeJobs({
+          ...{ client, nodeName, clock, logger, counts, signal, metrics: shared },
+          ...{ containers: options.containers, sink: options.sink, live: options.live },
+          root: { directory: options.hostRoot, prefix: hostPrefix },
+          directory: options.directory,
+          providers: providersOf(options),
+          onStep: (kind) => {
+            step = kind === 'wait' ? undefined : kind;
+            steps.set(step);
+            tellState();
+          },
+        });
+        running = jobs.run().catch((error: unknown) => stop.abort(error));
+      }
+      if (jobs !== undefined) jobs.wanted = now;
+      count = now.size;
+      isReady = true;
+      tellState();
+      await changed.promise;
+    }
+    await running;
+    const { reason } = stop.signal;
+    if (stop.signal.aborted && !options.signal.aborted) throw reason;
+  };
+
+  const slow = setTimeout(() => {
+    const missing = caches
+      .filter(({ isSynced }) => !isSynced)
+      .map(({ type }) => `${type.plural}.${type.group}`);
+    logger.warn({ missing }, 'no file can be compared before these are known');
+  }, slowStartMs);
+  cleanup.defer(() => clearTimeout(slow));
+  const reflect = <T extends KubeObject>(
+    cache: IndexedCache<T>,
+    name: string,
+    more: { readonly fieldSelector?: string; readonly transform?: (object: T) => T },
+  ): Promise<void> =>
+    runReflector({
+      ...{ client, cache, signal, logger, name: `file-integrity-node-${name}` },
+      ...more,
+      ...(shared && { metrics: shared.reflectors }),
+    });
+  await allOrNone(stop, [
+    ...integrities.map(({ types, cache }) =>
+      reflect(cache, `${types.integrities.plural}-${types.group}`, { transform: withoutStatus }),
+    ),
+    reflect(ownNode, 'node', { fieldSelector: `metadata.name=${nodeName}`, transform: slimNode }),
+    whenSynced(caches, signal, work),
+  ]);
+}
+
+/** Each is made once, when it is needed. */
+function providersOf(options: FileIntegrityNodeOptions): (name: ProviderName) => Promise<IntegrityProvider> {
+  const { version = '0', workers, readBytesPerSecond, providers } = options;
+  const ours: Record<ProviderName, () => Promise<IntegrityProvider> | IntegrityProvider> = {
+    native: async () => {
+      const { NativeProvider } = await import('./node/native-provider.ts');
+      return new NativeProvider({
+        version,
+        ...(workers !== undefined && { workers }),
+        ...(readBytesPerSecond !== undefined && { readBytesPerSecond }),
+      });
+    },
+    aide: async () => {
+      const { AideProvider } = await import('./aide-provider/provider.ts');
+      return new AideProvider();
+    },
+    ...providers,
+  };
+  const made = new Map<ProviderName, Promise<IntegrityProvider>>();
+  return async (name) => {
+    const known = made.get(name);
+    if (known !== undefined) return known;
+    const making = Promise.resolve(ours[name]());
+    made.set(name, making);
+    // Perhaps it is installed later.
+    making.catch(() => made.delete(name));
+    return making;
+  };
+}
+
+/** What the operator writes of all nodes is nothing to this one. */
+function withoutStatus<T extends KubeObject>(object: T): T {
+  const { status: _, ...rest } = withoutManagedFields(object) as T & { status?: unknown };
+  return rest as unknown as T;
+}
+
+function slimNode({ metadata, spec }: Node): Node {
+  const { name = '', uid = '', resourceVersion = '', labels = {} } = metadata;
+  const { taints } = spec ?? {};
+  return { metadata: { name, uid, resourceVersion, labels }, spec: { ...(taints && { taints }) } };
+}

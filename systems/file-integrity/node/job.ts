@@ -1,0 +1,468 @@
+/**
+ * One FileIntegrity on this node: what is known of it, and how each step of its plan is done. The steps of all jobs of a node
+ * are done one after the other, see jobs.ts.
+ *
+ * @module
+ */
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { ContainerSource } from '../../../shared/cri/container-source.ts';
+import type { KubeClient } from '../../../shared/kube/client.ts';
+import type { Clock } from '../../../shared/kube/clock.ts';
+import type { Logger } from '../../../shared/observe/log.ts';
+import type { FileIntegrity, FileIntegrityNodeStatus, IntegrityTypes } from '../api.ts';
+import { names, scheduleOf } from '../api.ts';
+import { BaselineError } from '../database/baseline-error.ts';
+import type { SigningKey } from '../database/signature.ts';
+import type { NodeRequest } from '../node-result.ts';
+import type { CheckResult, IntegrityJob, IntegrityProvider, ScanRoot } from '../provider.ts';
+import type { ConfigMap } from '../result-config-map.ts';
+import { CurrentFindings, hostPath } from './findings.ts';
+import type { FindingChange } from './findings.ts';
+import { findingLine } from './finding-line.ts';
+import { JobLive } from './job-live.ts';
+import { JobResults, type ResultFacts } from './job-results.ts';
+import { type JobNotes, maxDoneRequests, noNotes, readJobNotes, writeJobNotes } from './job-notes.ts';
+import { followKey } from './key-follower.ts';
+import type { StartLive } from './live.ts';
+import type { JobReading, NodeCounts } from './node-counts.ts';
+import type { AcceptRequest, InitReason, JobView } from './plan.ts';
+import { pathsThatFit, requestsOf } from './requests.ts';
+
+/** What all jobs of a node have in common. */
+export interface JobContext {
+  readonly client: KubeClient;
+  readonly nodeName: string;
+  readonly root: ScanRoot;
+  /** Of all jobs; each has its own in it. */
+  readonly directory: string;
+  readonly sink: (line: string) => unknown;
+  readonly containers: ContainerSource;
+  readonly providers: (name: IntegrityProvider['name']) => Promise<IntegrityProvider>;
+  readonly live: StartLive | undefined;
+  readonly counts: NodeCounts;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Something is not as it was: there may be something to do. */
+  readonly wake: () => void;
+}
+
+/** After a failure; the FileIntegrity's own period is the longest. */
+const firstRetryMs = 5000;
+/** An agent that is started again and again does not scan each time. */
+const restartPeriodMs = 60_000;
+
+export class Job implements AsyncDisposable {
+  readonly key: string;
+  readonly uid: string;
+  readonly #context: JobContext;
+  readonly #logger: Logger;
+  readonly #directory: string;
+  readonly #startedMs: number;
+  readonly #stop = new AbortController();
+  readonly #findings: CurrentFindings;
+  readonly #results: JobResults;
+  readonly #live: JobLive;
+  #integrity: FileIntegrity;
+  #conf: string | undefined;
+  #confVersion = 0;
+  #status: FileIntegrityNodeStatus | undefined;
+  #signingKey: SigningKey | undefined;
+  #notes: JobNotes = noNotes;
+  #hasNotes = false;
+  #baseline: JobView['baseline'] = 'unknown';
+  #checkDueMs = Infinity;
+  #retryDueMs = -Infinity;
+  #failures = 0;
+  #wantsScan = false;
+  #isChecking = false;
+
+  constructor(context: JobContext, { integrities }: IntegrityTypes, integrity: FileIntegrity) {
+    const { namespace = '', name = '', uid = '' } = integrity.metadata;
+    this.key = `${namespace}/${name}`;
+    this.uid = uid;
+    this.#context = context;
+    this.#integrity = integrity;
+    this.#logger = context.logger.child({ fileIntegrity: this.key });
+    // Another FileIntegrity of this name begins anew.
+    this.#directory = join(context.directory, `${namespace}.${name}.${uid}`);
+    this.#startedMs = context.clock.monotonicMs();
+    this.#findings = new CurrentFindings({ prefix: context.root.prefix, onChange: this.#onFindings });
+    this.#results = new JobResults({
+      client: context.client,
+      clock: context.clock,
+      nodeName: context.nodeName,
+      fileIntegrity: { namespace, name },
+      owner: {
+        apiVersion: `${integrities.group}/${integrities.version}`,
+        ...{ kind: integrities.kind, name, uid },
+      },
+      directory: this.#directory,
+      logger: this.#logger,
+      signal: this.#stop.signal,
+      findings: this.#findings,
+      onSent: () => void context.counts.results++,
+    });
+    this.#live = new JobLive(
+      context.live,
+      {
+        ...{ key: this.key, nodeName: context.nodeName, containers: context.containers },
+        ...{ findings: this.#findings, logger: this.#logger, isHeld: () => this.#isHeld },
+        requestScan: (why) => {
+          this.#logger.info({ why }, 'a scan is wanted');
+          this.#wantsScan = true;
+          context.wake();
+        },
+      },
+      () => this.#reportSoon(),
+    );
+    void followKey({
+      ...{
+        client: context.client,
+        namespace,
+        clock: context.clock,
+        logger: this.#logger,
+        signal: this.#stop.signal,
+      },
+      onKey: (key) => {
+        this.#signingKey = key;
+        this.#forgetBaseline();
+        context.wake();
+      },
+      onMissing: (why) =>
+        this.#results.reportError(new Error(`There is no key to sign baselines with: ${why}`), this.#facts()),
+    });
+  }
+
+  get integrity(): FileIntegrity {
+    return this.#integrity;
+  }
+
+  /** The FileIntegrity as it is now. */
+  set integrity(integrity: FileIntegrity) {
+    const before = this.#spec;
+    const heldBefore = this.#isHeld;
+    this.#integrity = integrity;
+    const { provider } = this.#spec;
+    if (provider !== before.provider) this.#forgetBaseline();
+    // What has changed while nobody was to look.
+    if (heldBefore && !this.#isHeld) this.#wantsScan = true;
+    const nextMs = this.#context.clock.monotonicMs() + scheduleOf(this.#spec).gracePeriodS * 1000;
+    if (Number.isFinite(this.#checkDueMs)) this.#checkDueMs = Math.min(this.#checkDueMs, nextMs);
+    this.#context.wake();
+  }
+
+  /** The active configuration; undefined where there is none. */
+  set configuration(configMap: ConfigMap | undefined) {
+    const text = configMap?.data?.[names.confKey];
+    if (text === this.#conf) return;
+    this.#conf = text;
+    this.#confVersion++;
+    this.#forgetBaseline();
+    this.#context.wake();
+  }
+
+  /** What the operator knows of this node; undefined where it knows nothing. */
+  set status(status: FileIntegrityNodeStatus | undefined) {
+    const before = new Set(this.#requests.map(({ id }) => id));
+    this.#status = status;
+    // Somebody wants something: that is tried at once.
+    if (this.#requests.some(({ id }) => !before.has(id))) this.#retryDueMs = -Infinity;
+    this.#context.wake();
+  }
+
+  get view(): JobView {
+    return {
+      gracePeriodMs: scheduleOf(this.#spec).gracePeriodS * 1000,
+      provider: this.#spec.provider,
+      hasConfiguration: this.#conf !== undefined,
+      hasKey: this.#signingKey !== undefined,
+      isHeld: this.#isHeld,
+      requests: this.#requests,
+      baseline: this.#baseline,
+      madeBy: this.#notes.madeBy,
+      knowsFindings: this.#findings.isKnown,
+      checkDueMs: this.#checkDueMs,
+      wantsScan: this.#wantsScan,
+      retryDueMs: this.#retryDueMs,
+    };
+  }
+
+  get reading(): JobReading {
+    const { added, removed, changed, problems } = this.#findings.counts;
+    return {
+      key: this.key,
+      findings: added + removed + changed,
+      unread: problems,
+      errored: this.#results.isErrored,
+      pending: this.#results.isPending,
+    };
+  }
+
+  /** Changes when what a run was begun for is not so any more. */
+  stampOf(kind: 'init' | 'accept' | 'check'): string {
+    const parts = [this.#spec.provider, this.#confVersion];
+    if (kind !== 'check') return parts.join();
+    const inits = this.#requests.filter((request) => request.kind === 're-init');
+    return [...parts, this.#isHeld, ...inits.map(({ id }) => id)].join();
+  }
+
+  /** Asks the provider for the baseline. */
+  async look(): Promise<void> {
+    const { clock } = this.#context;
+    const [provider, job] = [await this.#provider(), await this.#job()];
+    if (!this.#hasNotes) {
+      this.#notes = await readJobNotes(this.#at('notes'), job.signingKey);
+      this.#hasNotes = true;
+      const waiting = await this.#results.resume(job.signingKey, this.#notes.sequence);
+      if (waiting) this.#logger.info('a result of before the restart is sent');
+    }
+    const state = await provider.state(job);
+    const { madeBy } = this.#notes;
+    if (state === 'none' && (madeBy === provider.name || (madeBy === undefined && this.#wasSeenByOperator))) {
+      throw new BaselineError('missing', job.directory, 'there was one, and nothing of it is left');
+    }
+    this.#baseline = state;
+    this.#failures = 0;
+    if (state !== 'ready') return;
+    const nowMs = clock.monotonicMs();
+    const { gracePeriodS, initialDelayS } = scheduleOf(this.#spec);
+    const sinceMs = Math.max(0, clock.wallMs() - (this.#notes.checkedMs ?? -Infinity));
+    const periodMs = Math.min(gracePeriodS * 1000, restartPeriodMs);
+    const dueMs = Math.max(
+      this.#startedMs + initialDelayS * 1000,
+      nowMs - Math.min(sinceMs, periodMs) + periodMs,
+    );
+    this.#checkDueMs = Math.min(this.#checkDueMs, dueMs);
+    await this.#startLive(job, provider);
+  }
+
+  /** Makes a baseline. */
+  async init(reason: InitReason, requests: readonly string[], signal: AbortSignal): Promise<void> {
+    const { clock, counts } = this.#context;
+    const [provider, job] = [await this.#provider(), await this.#job()];
+    await this.#readNotesLeniently(job.signingKey);
+    await this.#live.stop();
+    const request = requests.at(-1);
+    const progress = this.#progress();
+    const startedMs = clock.monotonicMs();
+    const { entries, unread } = await provider.init(job, {
+      signal,
+      onProgress: progress,
+      ...(request !== undefined && { request }),
+    });
+    counts.scans.init++;
+    counts.addScan((clock.monotonicMs() - startedMs) / 1000);
+    this.#logger.info({ reason, entries, unread }, 'a baseline was made');
+    const isFirst = reason === 'first';
+    this.#baseline = 'ready';
+    this.#wantsScan = false;
+    this.#succeeded(isFirst && scheduleOf(this.#spec).initialDelayS > 0);
+    this.#findings.reset(entries);
+    this.#done({ madeBy: provider.name, checkedMs: clock.wallMs() }, requests);
+    await this.#results.report(this.#facts());
+    await this.#writeNotes();
+    await this.#startLive(job, provider);
+  }
+
+  /** Takes findings into the baseline. */
+  async accept(request: AcceptRequest, signal: AbortSignal): Promise<void> {
+    const { prefix } = this.#context.root;
+    const [provider, job] = [await this.#provider(), await this.#job()];
+    const paths = pathsThatFit(request.path, this.#findings.paths(), prefix);
+    await this.#live.stop();
+    const { author, reason, id } = request;
+    const about = { author, reason, request: id };
+    const { unread } = await provider.accept(job, paths, about, { signal }).catch(async (error: unknown) => {
+      if (!(error instanceof BaselineError)) await this.#startLive(job, provider);
+      throw error;
+    });
+    this.#context.counts.scans.accept++;
+    const left = new Set(unread);
+    this.#findings.accept(paths.filter((path) => !left.has(path)));
+    this.#logger.info(
+      { author, reason, accepted: paths.length - left.size, unread },
+      'findings were accepted',
+    );
+    // Those that are only counted are not known by name.
+    if (this.#findings.omitted > 0) this.#wantsScan = true;
+    this.#done({}, [id]);
+    await this.#results.report(this.#facts());
+    await this.#writeNotes();
+    await this.#startLive(job, provider);
+  }
+
+  /** A scan begins. @throws what is wrong before it */
+  async beginCheck(): Promise<IntegrityJob> {
+    const job = await this.#job();
+    this.#isChecking = true;
+    this.#wantsScan = false;
+    this.#findings.beginScan();
+    return job;
+  }
+
+  async endCheck(result: CheckResult): Promise<void> {
+    const { clock, counts } = this.#context;
+    counts.scans.check++;
+    this.#isChecking = false;
+    this.#findings.endScan(result.report, clock.wallMs());
+    this.#succeeded(false);
+    const { problems } = result.report;
+    const { prefix } = this.#context.root;
+    if (problems.length > 0) {
+      const some = problems.slice(0, 3).map(({ path, code }) => `${hostPath(path, prefix)}: ${code}`);
+      this.#logger.warn({ count: result.report.counts.problems, some }, 'some files could not be read');
+    }
+    this.#done({ checkedMs: clock.wallMs() }, []);
+    await this.#results.reportScan(result, this.#facts());
+    await this.#writeNotes();
+    // After a baseline that was broken.
+    if (!this.#live.isRunning) await this.#startLive(await this.#job(), await this.#provider());
+  }
+
+  /** A step was given up, since something else is to be done. */
+  superseded(): void {
+    this.#findings.abortScan();
+    // It was begun for a reason.
+    if (this.#isChecking) this.#wantsScan = true;
+    this.#isChecking = false;
+  }
+
+  async failed(error: unknown): Promise<void> {
+    this.#findings.abortScan();
+    this.#isChecking = false;
+    this.#context.counts.scans.failed++;
+    const { gracePeriodS } = scheduleOf(this.#spec);
+    const nowMs = this.#context.clock.monotonicMs();
+    const retryMs = Math.min(firstRetryMs * 2 ** Math.min(this.#failures++, 20), gracePeriodS * 1000);
+    if (error instanceof BaselineError) {
+      await this.#live.stop();
+      this.#baseline = 'broken';
+      this.#checkDueMs = nowMs + retryMs;
+    } else this.#retryDueMs = nowMs + retryMs;
+    this.#logger.error({ err: error }, 'nothing can be said of the files');
+    await this.#results.reportError(error, this.#facts());
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort();
+    await this.#live.stop();
+    await this.#results.ended();
+  }
+
+  get #spec(): FileIntegrity['spec'] {
+    return this.#integrity.spec;
+  }
+
+  get #isHeld(): boolean {
+    return this.#integrity.metadata.annotations?.[names.holdoff] !== undefined;
+  }
+
+  /** Not done yet. */
+  get #requests(): NodeRequest[] {
+    const done = new Set(this.#notes.doneRequests);
+    return requestsOf(this.#status).filter(({ id }) => !done.has(id));
+  }
+
+  /** The operator has had results of us: there was a baseline then. */
+  get #wasSeenByOperator(): boolean {
+    const { sequence, results = [], metadata } = this.#status ?? {};
+    const owners = metadata?.ownerReferences ?? [];
+    if (owners.length > 0 && !owners.some(({ uid }) => uid === this.uid)) return false;
+    return sequence !== undefined && results.some(({ condition }) => condition !== 'Errored');
+  }
+
+  #provider(): Promise<IntegrityProvider> {
+    return this.#context.providers(this.#spec.provider);
+  }
+
+  async #job(): Promise<IntegrityJob> {
+    await mkdir(this.#directory, { recursive: true, mode: 0o700 });
+    const { namespace = '', name = '' } = this.#integrity.metadata;
+    return {
+      key: this.key,
+      conf: { name: `ConfigMap ${namespace}/${name}, ${names.confKey}`, text: this.#conf ?? '' },
+      root: this.#context.root,
+      directory: this.#directory,
+      signingKey: this.#signingKey as SigningKey,
+      maxBackups: scheduleOf(this.#spec).maxBackups,
+    };
+  }
+
+  #at(name: string): string {
+    return join(this.#directory, name);
+  }
+
+  #forgetBaseline(): void {
+    this.#baseline = 'unknown';
+    this.#retryDueMs = -Infinity;
+    this.#failures = 0;
+  }
+
+  #succeeded(isDelayed: boolean): void {
+    const { gracePeriodS, initialDelayS } = scheduleOf(this.#spec);
+    const delayS = isDelayed ? initialDelayS : gracePeriodS;
+    this.#checkDueMs = this.#context.clock.monotonicMs() + delayS * 1000;
+    this.#retryDueMs = -Infinity;
+    this.#failures = 0;
+  }
+
+  #facts(): ResultFacts {
+    return {
+      detection: this.#live.detection,
+      doneRequests: this.#notes.doneRequests,
+      key: this.#signingKey,
+      periodMs: scheduleOf(this.#spec).gracePeriodS * 1000,
+    };
+  }
+
+  /** A baseline is about to be made: notes that are not ours do not matter any more. */
+  async #readNotesLeniently(key: SigningKey): Promise<void> {
+    if (this.#hasNotes) return;
+    this.#notes = await readJobNotes(this.#at('notes'), key).catch(() => noNotes);
+    this.#hasNotes = true;
+  }
+
+  #done(more: Partial<JobNotes>, requests: readonly string[]): void {
+    const doneRequests = [...this.#notes.doneRequests, ...requests].slice(-maxDoneRequests);
+    this.#notes = { ...this.#notes, ...more, doneRequests };
+  }
+
+  /** After the result: a request whose result is lost has to be done again, which the provider knows not to do. */
+  async #writeNotes(): Promise<void> {
+    this.#notes = { ...this.#notes, sequence: this.#results.sequence };
+    try {
+      await writeJobNotes(this.#at('notes'), this.#notes, this.#signingKey as SigningKey);
+    } catch (err) {
+      this.#logger.warn({ err }, 'notes for after a restart cannot be written');
+    }
+  }
+
+  #progress(): (progress: { readonly files: number; readonly bytes: number }) => void {
+    const { counts } = this.#context;
+    let [files, bytes] = [0, 0];
+    return (progress) => {
+      counts.files += progress.files - files;
+      counts.bytes += progress.bytes - bytes;
+      ({ files, bytes } = progress);
+    };
+  }
+
+  /** What events have led to. What a step leads to it reports itself. */
+  #reportSoon(): void {
+    if (this.#live.isRunning && this.#findings.isKnown) this.#results.soon(() => this.#facts());
+  }
+
+  async #startLive(job: IntegrityJob, provider: IntegrityProvider): Promise<void> {
+    if (!this.#stop.signal.aborted) await this.#live.start(job, provider);
+  }
+
+  readonly #onFindings = (changes: readonly FindingChange[]): void => {
+    const { sink, nodeName, counts } = this.#context;
+    for (const change of changes) {
+      if (change.state === 'found') counts.findings[change.finding.seenBy]++;
+      sink(findingLine(this.key, nodeName, change));
+    }
+    this.#reportSoon();
+  };
+}

@@ -1,0 +1,68 @@
+/**
+ * What an agent says of this guard when it is asked how it is.
+ *
+ * @module
+ */
+import type { Clock } from '../../../shared/kube/clock.ts';
+import type { Health } from '../../../shared/observe/health.ts';
+
+/** A disk that answers no read for so long will not answer at all. */
+const stuckMs = 15 * 60_000;
+
+/** Notices a step that does not come to an end. */
+export class StepWatch {
+  readonly #clock: Clock;
+  readonly #files: () => number;
+  #step: string | undefined;
+  #seen = 0;
+  #sinceMs = 0;
+
+  /** @param files grows while a scan goes on */
+  constructor(clock: Clock, files: () => number) {
+    this.#clock = clock;
+    this.#files = files;
+  }
+
+  /** What is begun; undefined when it has ended. */
+  set(step: string | undefined): void {
+    this.#step = step;
+    this.#sinceMs = this.#clock.monotonicMs();
+  }
+
+  /** To be asked now and then. */
+  problem(): string | undefined {
+    const nowMs = this.#clock.monotonicMs();
+    const files = this.#files();
+    if (this.#step === undefined || files !== this.#seen) {
+      this.#seen = files;
+      this.#sinceMs = nowMs;
+      return undefined;
+    }
+    const forMs = nowMs - this.#sinceMs;
+    return forMs < stuckMs ? undefined : `"${this.#step}" has not gone on for ${Math.floor(forMs / 1000)} s`;
+  }
+}
+
+export interface NodeParts {
+  readonly caches: readonly {
+    readonly isSynced: boolean;
+    readonly type: { readonly plural: string; readonly group: string };
+  }[];
+  /** It is known which FileIntegrities are for this node. */
+  readonly looked: () => boolean;
+  readonly steps: StepWatch;
+}
+
+/** Registers the parts of the guard on a node; dispose what is returned when it ends. */
+export function registerNodeHealth(health: Health, { caches, looked, steps }: NodeParts): Disposable {
+  const stack = new DisposableStack();
+  const name = (part: string): string => `file-integrity-node-${part}`;
+  for (const cache of caches) {
+    const { plural, group } = cache.type;
+    const part = name(group === '' ? plural : `${plural}.${group}`);
+    stack.use(health.ready(part, () => (cache.isSynced ? undefined : 'not listed yet')));
+  }
+  stack.use(health.ready(name('jobs'), () => (looked() ? undefined : 'not looked at yet')));
+  stack.use(health.alive(name('scan'), () => steps.problem()));
+  return stack;
+}

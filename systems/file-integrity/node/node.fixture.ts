@@ -1,0 +1,313 @@
+/**
+ * A cluster for tests of the agent's part: the embedded API server, a directory as the host, and what the operator would do.
+ *
+ * @module
+ */
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+
+import { parse } from 'yaml';
+
+import { type ApiServer, startApiServer } from '../../../shared/apiserver/server.ts';
+import type { ContainerSource } from '../../../shared/cri/container-source.ts';
+import { KubeClient } from '../../../shared/kube/client.ts';
+import { isAlreadyExists, isNotFound } from '../../../shared/kube/client-errors.ts';
+import { findClusterAccess } from '../../../shared/kube/cluster-access.ts';
+import { customResourceDefinitions } from '../../../shared/kube/crd/established.ts';
+import { type KubeObject, namespaces, type ResourceType } from '../../../shared/kube/object.ts';
+import { createLogger, type Logger } from '../../../shared/observe/log.ts';
+import {
+  bothGroups,
+  type FileIntegrity,
+  type FileIntegrityNodeStatus,
+  type IntegrityTypes,
+  names,
+  released,
+  type WrittenFileIntegrity,
+} from '../api.ts';
+import { nodes } from '../for-node.ts';
+import { type FileIntegrityNodeOptions, type NodeState, runFileIntegrityNode } from '../node.ts';
+import { type NodeRequest, type NodeResult, requestAnnotationPrefix } from '../node-result.ts';
+import { nodeStatusName, temporaryName } from '../object-names.ts';
+import { configMaps, readResultConfigMap } from '../result-config-map.ts';
+import { hmacDataKey, keySecretName } from './signing-key.ts';
+
+/** Longer than anything takes here: what is waited for longer does not come. */
+const patienceMs = 20_000;
+export const namespace = 'openshift-file-integrity';
+export const conf = '/hostroot/etc p+u+g+n+s+ftype+sha256\n';
+
+const secrets: ResourceType<KubeObject & { data: Record<string, string> }> = {
+  ...configMaps,
+  plural: 'secrets',
+  kind: 'Secret',
+} as never;
+
+/** Calls until it returns something that is not false, null or undefined. @throws what it threw last, or that it took too long */
+export async function until<T>(
+  what: string,
+  check: () => T | Promise<T>,
+): Promise<NonNullable<Exclude<T, false>>> {
+  const endMs = performance.now() + patienceMs;
+  for (let last: unknown; ;) {
+    try {
+      const result = await check();
+      if (result !== false && result !== undefined && result !== null)
+        return result as NonNullable<Exclude<T, false>>;
+    } catch (error) {
+      last = error;
+    }
+    if (performance.now() > endMs) throw new Error(`${what}: not within ${patienceMs} ms`, { cause: last });
+    await delay(15);
+  }
+}
+
+export const noContainers: ContainerSource = {
+  synced: Promise.resolve(),
+  list: () => [],
+  get: () => undefined,
+  subscribe: () => ({ [Symbol.dispose]: () => undefined }),
+};
+
+export interface TestAgent {
+  readonly lines: string[];
+  readonly state: () => NodeState | undefined;
+  /** Ends it, as SIGTERM would. */
+  stop(): Promise<void>;
+}
+
+/** Disposing it stops all that was started and removes all that was made. */
+export class TestCluster implements AsyncDisposable {
+  readonly directory = mkdtempSync(join(tmpdir(), 'rampart-integrity-node-'));
+  readonly host = join(this.directory, 'host');
+  readonly logger: Logger = createLogger({
+    level: (process.env['RAMPART_LOG'] ?? 'silent') as 'silent',
+    json: true,
+  });
+  readonly client: KubeClient;
+  readonly kubeconfig: string;
+  #server: ApiServer | undefined;
+  readonly #port: number;
+  readonly #stack = new AsyncDisposableStack();
+
+  private constructor(start: { readonly server: ApiServer; readonly store: string }) {
+    this.#server = start.server;
+    this.#port = (start.server.address as { readonly port: number }).port;
+    this.kubeconfig = start.server.kubeconfig ?? '';
+    this.client = this.newClient();
+    this.#store = start.store;
+    for (const name of ['hosts', 'passwd', 'shadow', 'deep/er/file']) this.write(name, name);
+  }
+
+  readonly #store: string;
+
+  static async start(options: { readonly key?: boolean } = {}): Promise<TestCluster> {
+    const store = mkdtempSync(join(tmpdir(), 'rampart-integrity-api-'));
+    const cluster = new TestCluster({ server: await startServer(store, 0), store });
+    await cluster.client.create(namespaces, { metadata: { name: namespace } }).catch((error: unknown) => {
+      if (!isAlreadyExists(error)) throw error;
+    });
+    const crds = join(import.meta.dirname, '../crd');
+    for (const file of readdirSync(crds)) {
+      await cluster.client.create(customResourceDefinitions, parse(readFileSync(join(crds, file), 'utf8')));
+    }
+    await until('the resources are served', async () => {
+      for (const { integrities, nodeStatuses } of bothGroups) {
+        await cluster.client.list(integrities);
+        await cluster.client.list(nodeStatuses);
+      }
+      return true;
+    });
+    if (options.key !== false) await cluster.createKey();
+    return cluster;
+  }
+
+  newClient(): KubeClient {
+    const access = findClusterAccess({ path: this.kubeconfig });
+    return this.#stack.use(new KubeClient(access, { perSecond: 1000, burst: 1000 }));
+  }
+
+  async stopApi(): Promise<void> {
+    await this.#server?.[Symbol.asyncDispose]();
+    this.#server = undefined;
+  }
+
+  async startApi(): Promise<void> {
+    this.#server = await startServer(this.#store, this.#port);
+  }
+
+  /** A file of /etc on the host. */
+  write(name: string, content: string): void {
+    const path = this.at(name);
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, content);
+  }
+
+  at(name: string): string {
+    return join(this.host, 'etc', name);
+  }
+
+  async createKey(secret: Uint8Array = Buffer.alloc(32, 3)): Promise<void> {
+    const metadata = { namespace, name: keySecretName };
+    await this.client.create(secrets, {
+      metadata,
+      data: { [hmacDataKey]: Buffer.from(secret).toString('base64') },
+    });
+  }
+
+  createNode(name: string, labels: Record<string, string> = {}, taints: object[] = []): Promise<unknown> {
+    return this.client.create(nodes, { metadata: { name, labels }, spec: { taints } } as never);
+  }
+
+  /** A FileIntegrity, with what the operator makes of its configuration. */
+  async createIntegrity(
+    name: string,
+    options: {
+      readonly conf?: string;
+      readonly types?: IntegrityTypes;
+      readonly annotations?: Record<string, string>;
+      readonly spec?: Partial<WrittenFileIntegrity['spec']>;
+      readonly config?: Partial<WrittenFileIntegrity['spec']['config']>;
+    } = {},
+  ): Promise<FileIntegrity> {
+    const { types = released, annotations, spec, config } = options;
+    const written = {
+      metadata: { namespace, name, ...(annotations && { annotations }) },
+      spec: { config: { gracePeriod: 10, ...config }, ...spec },
+    };
+    const integrity = await this.client.create(types.integrities, written as unknown as FileIntegrity);
+    await this.setConf(name, options.conf ?? conf);
+    return integrity;
+  }
+
+  async setConf(name: string, text: string): Promise<void> {
+    const metadata = { namespace, name, labels: { [names.aideConfLabel]: '' } };
+    const data = { [names.confKey]: text };
+    await this.client.apply(configMaps, { metadata, data }, { fieldManager: 'operator', force: true });
+  }
+
+  async annotate(name: string, annotations: Record<string, string | null>, types = released): Promise<void> {
+    const body = { metadata: { annotations } };
+    await this.client.patch(types.integrities, { namespace, name }, { type: 'merge', body });
+  }
+
+  /** The result that an agent has handed over; undefined where there is none. */
+  async result(name: string, nodeName = 'n1'): Promise<NodeResult | undefined> {
+    try {
+      const target = { namespace, name: temporaryName(name, nodeName) };
+      return readResultConfigMap(await this.client.get(configMaps, target));
+    } catch (error) {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+
+  /** A result that is later than `after`, if it is as it should be. */
+  resultWhen(
+    name: string,
+    isRight: (result: NodeResult) => boolean,
+    after = 0,
+    nodeName = 'n1',
+  ): Promise<NodeResult> {
+    return until(`a result of ${name}`, async () => {
+      const result = await this.result(name, nodeName);
+      if (result === undefined || result.sequence <= after) return undefined;
+      if (!isRight(result)) throw new Error(JSON.stringify(result));
+      return result;
+    });
+  }
+
+  /** As the operator does with a result: it takes it, and keeps what it says of the node. */
+  async takeResult(name: string, nodeName = 'n1', types = released): Promise<NodeResult> {
+    const result = await until('a result to take', () => this.result(name, nodeName));
+    const { atMs, sequence, outcome } = result;
+    const condition = { succeeded: 'Succeeded', failed: 'Failed', errored: 'Errored' }[outcome.kind];
+    const seen = { condition, lastProbeTime: new Date(atMs).toISOString() };
+    await this.#applyStatus(name, nodeName, types, { nodeName, results: [seen], lastResult: seen, sequence });
+    await this.client.delete(configMaps, { namespace, name: temporaryName(name, nodeName) });
+    return result;
+  }
+
+  /** As the operator asks a node. */
+  async request(name: string, request: NodeRequest, nodeName = 'n1', types = released): Promise<void> {
+    const target = { namespace, name: nodeStatusName(name, nodeName) };
+    const existing = await this.client.get(types.nodeStatuses, target).catch(() => undefined);
+    if (existing === undefined) await this.#applyStatus(name, nodeName, types, { nodeName, results: [] });
+    const annotations = { [`${requestAnnotationPrefix}${request.id}`]: JSON.stringify(request) };
+    await this.client.patch(types.nodeStatuses, target, {
+      type: 'merge',
+      body: { metadata: { annotations } },
+    });
+  }
+
+  async #applyStatus(name: string, nodeName: string, types: IntegrityTypes, fields: object): Promise<void> {
+    const integrity = await this.client.get(types.integrities, { namespace, name });
+    const { integrities: type } = types;
+    const owner = {
+      apiVersion: `${type.group}/${type.version}`,
+      ...{ kind: type.kind, name, uid: integrity.metadata.uid ?? '' },
+    };
+    const metadata = { namespace, name: nodeStatusName(name, nodeName), ownerReferences: [owner] };
+    const status = { metadata, ...fields } as unknown as FileIntegrityNodeStatus;
+    await this.client.apply(types.nodeStatuses, status, { fieldManager: 'operator', force: true });
+  }
+
+  /** The directory of a job on a node. */
+  async jobDirectory(name: string, nodeName = 'n1', types = released): Promise<string> {
+    const { metadata } = await this.client.get(types.integrities, { namespace, name });
+    return join(this.directory, nodeName, `${namespace}.${name}.${metadata.uid}`);
+  }
+
+  /** Options of an agent; the data of a node stays where it is. */
+  agentOptions(nodeName: string): Omit<FileIntegrityNodeOptions, 'client' | 'signal' | 'sink'> {
+    return {
+      nodeName,
+      hostRoot: this.host,
+      directory: join(this.directory, nodeName),
+      containers: noContainers,
+      logger: this.logger.child({ agent: nodeName }),
+    };
+  }
+
+  async startAgent(nodeName = 'n1', options: Partial<FileIntegrityNodeOptions> = {}): Promise<TestAgent> {
+    const stop = new AbortController();
+    const lines: string[] = [];
+    let state: NodeState | undefined;
+    let failed: unknown;
+    const running = runFileIntegrityNode({
+      ...this.agentOptions(nodeName),
+      client: this.newClient(),
+      sink: (line) => lines.push(line),
+      signal: stop.signal,
+      onState: (now) => void (state = now),
+      ...options,
+    });
+    running.catch((error: unknown) => (failed = error));
+    const end = async (): Promise<void> => {
+      stop.abort();
+      await running;
+    };
+    this.#stack.defer(end);
+    await until('the agent is ready', () => failed !== undefined || state?.ready);
+    if (failed !== undefined) throw failed as Error;
+    return { lines, state: () => state, stop: end };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#stack.disposeAsync();
+    await this.stopApi();
+    rmSync(this.directory, { recursive: true, force: true });
+    rmSync(this.#store, { recursive: true, force: true });
+  }
+}
+
+function startServer(directory: string, port: number): Promise<ApiServer> {
+  return startApiServer({
+    dataDirectory: join(directory, 'api'),
+    listen: { host: '127.0.0.1', port },
+    version: '0.0.0',
+    logger: createLogger({ level: 'silent' }),
+  });
+}

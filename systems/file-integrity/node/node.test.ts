@@ -1,0 +1,271 @@
+// The agent's part with the embedded API server, real files and the native provider.
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import { design, names, released } from '../api.ts';
+import { nodes } from '../for-node.ts';
+import type { NodeResult } from '../node-result.ts';
+import { namespace, TestCluster, until } from './node.fixture.ts';
+
+const kindIs =
+  (kind: NodeResult['outcome']['kind']) =>
+  ({ outcome }: NodeResult): boolean =>
+    outcome.kind === kind;
+const isSuccess = kindIs('succeeded');
+const isFailure = kindIs('failed');
+
+function backupsIn(directory: string): string[] {
+  return readdirSync(directory).filter((name) => name.startsWith('baseline.backup-'));
+}
+
+suite('the agent of a node', { concurrency: 2, timeout: 90_000 }, () => {
+  test('a baseline at first, then what changes is told with counts, log, findings and lines', async () => {
+    await using cluster = await TestCluster.start();
+    const agent = await cluster.startAgent();
+    await cluster.createIntegrity('fi', { config: { initialDelay: 1 } });
+    const first = await cluster.resultWhen('fi', isSuccess);
+    assert.deepEqual(first.findings, []);
+    cluster.write('passwd', 'other');
+    cluster.write('new', 'new');
+    unlinkSync(cluster.at('shadow'));
+    const second = await cluster.resultWhen('fi', isFailure, first.sequence);
+    assert.ok(second.outcome.kind === 'failed');
+    const { added, changed, removed, log } = second.outcome;
+    assert.deepEqual({ added, changed, removed }, { added: 1, changed: 1, removed: 1 });
+    assert.match(log.data, /\/hostroot\/etc\/passwd/);
+    const found = second.findings.map(({ path, change, attributes, seenBy }) => [
+      change,
+      path,
+      attributes,
+      seenBy,
+    ]);
+    assert.deepEqual(found.sort(), [
+      'added /etc/new scan',
+      'changed /etc/passwd size sha256 scan',
+      'removed /etc/shadow scan',
+    ]);
+    const lines = agent.lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+    assert.deepEqual(lines.map(({ path, state }) => `${String(state)} ${String(path)}`).sort(), [
+      'found /etc/new',
+      'found /etc/passwd',
+      'found /etc/shadow',
+    ]);
+    const { kind, fileIntegrity, node } = lines[0] ?? {};
+    assert.deepEqual(
+      { kind, fileIntegrity, node },
+      { kind: 'IntegrityFinding', fileIntegrity: `${namespace}/fi`, node: 'n1' },
+    );
+    const directory = await cluster.jobDirectory('fi');
+    assert.equal(readFileSync(join(directory, 'aide.log'), 'utf8'), log.data);
+    assert.equal(statSync(directory).mode & 0o077, 0);
+  });
+
+  test('re-init as the operator asks: succeeded at once, a backup, done once, also after a restart', async () => {
+    await using cluster = await TestCluster.start();
+    const agent = await cluster.startAgent();
+    await cluster.createIntegrity('fi', { config: { maxBackups: 1 } });
+    const first = await cluster.takeResult('fi');
+    cluster.write('passwd', 'other');
+    await cluster.request('fi', { kind: 're-init', id: 'a1', by: 'annotation' });
+    const second = await cluster.resultWhen('fi', isSuccess, first.sequence);
+    assert.deepEqual(second.doneRequests, ['a1']);
+    await cluster.request('fi', { kind: 're-init', id: 'a2', by: 'failure' });
+    const third = await cluster.resultWhen(
+      'fi',
+      ({ doneRequests }) => doneRequests.includes('a2'),
+      second.sequence,
+    );
+    assert.deepEqual(third.doneRequests, ['a1', 'a2']);
+    const directory = await cluster.jobDirectory('fi');
+    assert.equal(backupsIn(directory).length, 1);
+    await agent.stop();
+    // Both requests still stand there. The file that changed since is no part of them.
+    cluster.write('hosts', 'other');
+    rmSync(join(directory, 'aide.log'), { force: true });
+    await cluster.takeResult('fi');
+    await cluster.annotate('fi', { [names.holdoff]: '' });
+    const baseline = statSync(join(directory, 'baseline')).ino;
+    const again = await cluster.startAgent();
+    await until('it has looked', () => again.state()?.jobs === 1);
+    await cluster.annotate('fi', { [names.holdoff]: null });
+    const fourth = await cluster.resultWhen('fi', isFailure, third.sequence);
+    assert.deepEqual(
+      fourth.findings.map(({ path }) => path),
+      ['/etc/hosts'],
+    );
+    assert.equal(statSync(join(directory, 'baseline')).ino, baseline);
+    assert.deepEqual(fourth.doneRequests, ['a1', 'a2']);
+  });
+
+  test('findings are accepted by path, and all of them', async () => {
+    await using cluster = await TestCluster.start();
+    const agent = await cluster.startAgent();
+    await cluster.createIntegrity('fi', { config: { initialDelay: 1 } });
+    const first = await cluster.takeResult('fi');
+    for (const name of ['passwd', 'hosts', 'deep/er/file']) cluster.write(name, 'other');
+    const second = await cluster.resultWhen('fi', isFailure, first.sequence);
+    assert.equal(second.findings.length, 3);
+    await cluster.request('fi', {
+      kind: 'accept',
+      id: 'b1',
+      path: '/etc/deep/**',
+      author: 'ann',
+      reason: 'update',
+    });
+    const third = await cluster.resultWhen(
+      'fi',
+      ({ doneRequests }) => doneRequests.includes('b1'),
+      second.sequence,
+    );
+    assert.deepEqual(third.findings.map(({ path }) => path).sort(), ['/etc/hosts', '/etc/passwd']);
+    assert.ok(third.outcome.kind === 'failed' && third.outcome.changed === 2);
+    assert.doesNotMatch(third.outcome.log.data, /er\/file/);
+    await cluster.request('fi', { kind: 'accept', id: 'b2', path: '', author: 'ann', reason: 'all of it' });
+    const fourth = await cluster.resultWhen('fi', isSuccess, third.sequence);
+    assert.deepEqual(fourth.doneRequests, ['b1', 'b2']);
+    assert.equal(agent.lines.filter((line) => line.includes('"state":"accepted"')).length, 3);
+    const accepted = readFileSync(join(await cluster.jobDirectory('fi'), 'accepted.log'), 'utf8');
+    assert.match(accepted, /ann.*update/);
+    assert.match(accepted, /all of it/);
+  });
+
+  test('holdoff: no scan; when it goes, a scan follows at once', async () => {
+    await using cluster = await TestCluster.start();
+    await cluster.startAgent();
+    await cluster.createIntegrity('fi', { config: { initialDelay: 1 } });
+    const first = await cluster.resultWhen('fi', isSuccess);
+    await cluster.annotate('fi', { [names.holdoff]: '' });
+    cluster.write('passwd', 'other');
+    // Longer than the delay of the first scan.
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    assert.equal((await cluster.result('fi'))?.sequence, first.sequence);
+    await cluster.annotate('fi', { [names.holdoff]: null });
+    await cluster.resultWhen('fi', isFailure, first.sequence);
+  });
+
+  test('another configuration: a new baseline, the one before is a backup', async () => {
+    await using cluster = await TestCluster.start();
+    await cluster.startAgent();
+    await cluster.createIntegrity('fi');
+    const first = await cluster.resultWhen('fi', isSuccess);
+    await cluster.setConf('fi', '/hostroot/etc/passwd p\n');
+    await cluster.resultWhen('fi', isSuccess, first.sequence);
+    assert.equal(backupsIn(await cluster.jobDirectory('fi')).length, 1);
+  });
+
+  test('a configuration that cannot be used is told, and mended by the next one', async () => {
+    await using cluster = await TestCluster.start();
+    await cluster.startAgent();
+    await cluster.createIntegrity('fi', { conf: '/hostroot/etc p+nonsense\n' });
+    const { outcome, sequence } = await cluster.resultWhen('fi', kindIs('errored'));
+    assert.ok(outcome.kind === 'errored');
+    assert.match(outcome.message, /nonsense/);
+    await cluster.setConf('fi', '/hostroot/etc p\n');
+    await cluster.resultWhen('fi', isSuccess, sequence);
+  });
+
+  test('without the key it waits; with it, it begins', async () => {
+    await using cluster = await TestCluster.start({ key: false });
+    await cluster.startAgent();
+    await cluster.createIntegrity('fi');
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    assert.equal(await cluster.result('fi'), undefined);
+    await cluster.createKey();
+    await cluster.resultWhen('fi', isSuccess);
+  });
+
+  test('a baseline that is damaged is an error until somebody asks for another', async () => {
+    await using cluster = await TestCluster.start();
+    const agent = await cluster.startAgent();
+    await cluster.createIntegrity('fi');
+    const first = await cluster.takeResult('fi');
+    await agent.stop();
+    const path = join(await cluster.jobDirectory('fi'), 'baseline');
+    const good = readFileSync(path);
+    writeFileSync(path, good.subarray(0, good.length - 10));
+    await cluster.startAgent();
+    const second = await cluster.resultWhen('fi', kindIs('errored'), first.sequence);
+    assert.ok(second.outcome.kind === 'errored');
+    assert.match(second.outcome.message, /ends after/);
+    await cluster.request('fi', { kind: 're-init', id: 'c1', by: 'annotation' });
+    await cluster.resultWhen('fi', isSuccess, second.sequence);
+  });
+
+  test('all that there was is gone, and the operator has seen a baseline: an error', async () => {
+    await using cluster = await TestCluster.start();
+    const agent = await cluster.startAgent();
+    await cluster.createIntegrity('fi');
+    const first = await cluster.takeResult('fi');
+    await agent.stop();
+    rmSync(await cluster.jobDirectory('fi'), { recursive: true });
+    await cluster.startAgent();
+    const second = await cluster.resultWhen('fi', kindIs('errored'), first.sequence);
+    assert.ok(second.outcome.kind === 'errored');
+    assert.match(second.outcome.message, /nothing of it is left/);
+    await cluster.request('fi', { kind: 're-init', id: 'c1', by: 'annotation' });
+    await cluster.resultWhen('fi', isSuccess, second.sequence);
+  });
+
+  test('a FileIntegrity that was made again begins anew', async () => {
+    await using cluster = await TestCluster.start();
+    await cluster.startAgent();
+    const { metadata } = await cluster.createIntegrity('fi');
+    const first = await cluster.resultWhen('fi', isSuccess);
+    const old = await cluster.jobDirectory('fi');
+    await cluster.client.delete(released.integrities, { namespace, name: 'fi' });
+    cluster.write('passwd', 'other');
+    const again = await until('it is made again', () => cluster.createIntegrity('fi'));
+    assert.notEqual(again.metadata.uid, metadata.uid);
+    await cluster.resultWhen('fi', isSuccess, first.sequence);
+    assert.ok(existsSync(old), 'what it knew before is still there');
+  });
+
+  test('which nodes: labels and taints, as they are now; both groups', async () => {
+    await using cluster = await TestCluster.start();
+    await cluster.createNode('n1', { role: 'worker' });
+    await cluster.createNode('n2', { role: 'worker' }, [{ key: 'gpu', effect: 'NoSchedule' }]);
+    const one = await cluster.startAgent('n1');
+    const two = await cluster.startAgent('n2');
+    await cluster.createIntegrity('fi', { spec: { nodeSelector: { role: 'worker' } }, types: design });
+    await cluster.createIntegrity('other', { spec: { nodeSelector: { role: 'control' } } });
+    await cluster.resultWhen('fi', isSuccess);
+    assert.equal(one.state()?.jobs, 1);
+    assert.equal(two.state()?.jobs, 0);
+    assert.equal(await cluster.result('fi', 'n2'), undefined);
+    await cluster.client.patch(nodes, { name: 'n2' }, { type: 'merge', body: { spec: { taints: [] } } });
+    await cluster.resultWhen('fi', isSuccess, 0, 'n2');
+    const labels = { role: 'control' };
+    await cluster.client.patch(nodes, { name: 'n2' }, { type: 'merge', body: { metadata: { labels } } });
+    await cluster.resultWhen('other', isSuccess, 0, 'n2');
+    assert.equal(two.state()?.jobs, 1);
+  });
+
+  test('the API is away: results wait, the newest wins, also over a restart', async () => {
+    await using cluster = await TestCluster.start();
+    const agent = await cluster.startAgent();
+    await cluster.createIntegrity('fi', { config: { initialDelay: 1 } });
+    const first = await cluster.resultWhen('fi', isSuccess);
+    await cluster.stopApi();
+    cluster.write('passwd', 'other');
+    await until('the finding', () => agent.lines.length === 1);
+    const waiting = join(
+      cluster.directory,
+      'n1',
+      readdirSync(join(cluster.directory, 'n1'))[0] ?? '',
+      'result.json',
+    );
+    await until('the result waits', () => existsSync(waiting));
+    await agent.stop();
+    assert.ok(existsSync(waiting));
+    await cluster.startApi();
+    await cluster.annotate('fi', { [names.holdoff]: '' });
+    await cluster.startAgent();
+    const second = await cluster.resultWhen('fi', isFailure, first.sequence);
+    assert.deepEqual(
+      second.findings.map(({ path }) => path),
+      ['/etc/passwd'],
+    );
+    await until('nothing waits', () => !existsSync(waiting));
+  });
+});
