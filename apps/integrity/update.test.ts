@@ -1,0 +1,156 @@
+/** What an update is made of: one scan for two readers, and entries that stay where nobody could look. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+
+import fc from 'fast-check';
+
+import type { Entry, ScanProblem } from '../../systems/file-integrity/entry.ts';
+import { entryOf } from '../../systems/file-integrity/database/baseline.fixture.ts';
+import { progressLine, ProgressBar } from './progress-bar.ts';
+import { coloured } from './report-output.ts';
+import { Tee } from './tee.ts';
+import { withUnreadKept } from './unread-kept.ts';
+
+async function all<T>(batches: AsyncIterable<readonly T[]>): Promise<T[]> {
+  const items: T[] = [];
+  for await (const batch of batches) items.push(...batch);
+  return items;
+}
+
+function* inBatches<T>(items: readonly T[], size: number): Generator<readonly T[]> {
+  for (let at = 0; at < items.length; at += size) yield items.slice(at, at + size);
+}
+
+test('both readers get everything, however slow one is', async () => {
+  const numbers = Array.from({ length: 500 }, (_, at) => at);
+  for (const slow of ['main', 'copy', 'none']) {
+    const tee = new Tee(inBatches(numbers, 7));
+    const read = async (source: AsyncIterable<readonly number[]>, isSlow: boolean): Promise<number[]> => {
+      const items: number[] = [];
+      for await (const batch of source) {
+        if (isSlow) for (let at = 0; at < 20; at++) await turn();
+        items.push(...batch);
+      }
+      return items;
+    };
+    const both = await Promise.all([read(tee.main(), slow === 'main'), read(tee.copy(), slow === 'copy')]);
+    assert.deepEqual(both, [numbers, numbers]);
+  }
+});
+
+test('who gives up does not hold up the other; a copy of half a scan is an error', async () => {
+  const numbers = Array.from({ length: 500 }, (_, at) => at);
+  const early = new Tee(inBatches(numbers, 7));
+  const copy = early.copy();
+  const main = all(early.main());
+  await copy.next();
+  await copy.return();
+  assert.deepEqual(await main, numbers);
+
+  const cut = new Tee(inBatches(numbers, 7));
+  const cutMain = cut.main();
+  const rest = all(cut.copy());
+  await cutMain.next();
+  await cutMain.return();
+  await assert.rejects(rest, /given up/);
+
+  const failing = new Tee<number>(
+    (async function* () {
+      yield [1];
+      throw new Error('the disk is gone');
+    })(),
+  );
+  const results = await Promise.allSettled([all(failing.main()), all(failing.copy())]);
+  assert.deepEqual(
+    results.map((one) => one.status === 'rejected' && String(one.reason)),
+    ['Error: the disk is gone', 'Error: the scan was given up'],
+  );
+});
+
+const names = ['/a', '/a!', '/a/b', '/a/b/c', '/a/b0', '/a0', '/b', '/b/c'].toSorted();
+
+test('an update is what is there now, and what was there where nobody could look', async () => {
+  const state = fc.record({
+    old: fc.boolean(),
+    now: fc.boolean(),
+    unread: fc.oneof(
+      { weight: 4, arbitrary: fc.constant(false) },
+      { weight: 1, arbitrary: fc.constant(true) },
+    ),
+  });
+  await fc.assert(
+    fc.asyncProperty(
+      fc.tuple(...names.map(() => state)),
+      fc.integer({ min: 1, max: 4 }),
+      async (states, size) => {
+        const old: Entry[] = [];
+        const now: (Entry | ScanProblem)[] = [];
+        const expected: string[] = [];
+        const isBelowUnread = (path: string): boolean =>
+          names.some((name, at) => states[at]?.unread === true && path.startsWith(`${name}/`));
+        for (const [at, path] of names.entries()) {
+          const one = states[at] ?? { old: false, now: false, unread: false };
+          // What is in an unreadable directory is not seen.
+          const isSeen = one.now && !isBelowUnread(path);
+          const isUnread = one.unread && !isBelowUnread(path);
+          if (one.old) old.push(entryOf({ path, uid: 1 }));
+          if (isSeen) now.push(entryOf({ path, uid: 2 }));
+          if (isUnread) now.push({ path, code: 'EACCES', message: '' });
+          const covered = isUnread || isBelowUnread(path);
+          if (covered && one.old) expected.push(`${path} 1`);
+          else if (isSeen) expected.push(`${path} 2`);
+        }
+        const kept = await all(withUnreadKept(inBatches(old, size), inBatches(now, size)));
+        assert.deepEqual(
+          kept.map(({ path, uid }) => `${path} ${uid}`),
+          expected,
+        );
+      },
+    ),
+    { numRuns: 500 },
+  );
+});
+
+test('the line of the progress says how far it is, and fits the terminal', () => {
+  const facts = { bytesPerSecond: 2_500_000, elapsedMs: 10_000, columns: 99, colour: false };
+  const half = { files: 50_000, bytes: 500 << 20, expectedFiles: 100_000, expectedBytes: 1000 << 20 };
+  assert.equal(
+    progressLine(half, facts),
+    `${'━'.repeat(12)}${'─'.repeat(12)}  50 %  50,000 files  500 MiB  2.4 MiB/s  0:10 left`,
+  );
+  assert.equal(progressLine({ files: 7, bytes: 0 }, facts), '7 files  0 B  2.4 MiB/s');
+  for (let columns = 0; columns < 90; columns++)
+    assert.ok(progressLine(half, { ...facts, columns }).length <= columns);
+  // More than the baseline had is not more than all.
+  assert.match(progressLine({ ...half, files: 1e6, bytes: 2 ** 40 }, facts), / 99 % /);
+});
+
+test('the progress is shown after a second, ten times a second at most, and on terminals only', () => {
+  let now = 0;
+  const written: string[] = [];
+  const terminal = { isTTY: true, columns: 80, write: (text: string) => written.push(text) };
+  {
+    using bar = new ProgressBar(terminal, () => now);
+    for (; now < 3000; now += 10) bar.show({ files: now, bytes: now });
+  }
+  assert.equal(written.length, 21);
+  assert.equal(written.at(-1), '\r\u001b[K');
+  written.length = 0;
+  {
+    using bar = new ProgressBar({ ...terminal, isTTY: false }, () => now);
+    for (; now < 9000; now += 10) bar.show({ files: now, bytes: now });
+    using short = new ProgressBar(terminal, () => now);
+    short.show({ files: 1, bytes: 1 });
+  }
+  assert.deepEqual(written, []);
+});
+
+test('colours are for what AIDE says, whatever files are called', () => {
+  const text = 'f+++++++++++++++++: /a\nf > ...    .H     : /b: f---\n/x: AIDE found differences\n';
+  assert.equal(coloured(text, false), text);
+  assert.equal(
+    coloured(text, true),
+    '\u001b[32mf+++++++++++++++++\u001b[39m: /a\n\u001b[33mf > ...    .H     \u001b[39m: /b: f---\n/x: AIDE found differences\n',
+  );
+});
