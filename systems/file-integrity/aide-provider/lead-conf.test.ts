@@ -133,8 +133,11 @@ test('the same files are selected wherever they are', { skip: withoutAide }, asy
       conf,
     );
     assert.ok(here.length > 0, conf);
+    // As in the pod: they are where the configuration says.
+    const mounted = convertAideConf('aide.conf', conf, { hostRoot: host.root }).text;
+    assert.deepEqual(await selected(host, mounted, { directory: host.root, prefix: host.root }), here, conf);
     if (process.getuid?.() !== 0) continue;
-    // As in the pod: a root of its own, with the host at /hostroot.
+    // As in standalone mode: the machine itself, called /hostroot.
     const inRoot = await selected(
       host,
       convertAideConf('aide.conf', conf.replaceAll(/(^|[!=]|exists |include )\//gm, `$1${host.root}/`)).text,

@@ -377,6 +377,20 @@ test('the signal ends AIDE, and so does the end of its time', { skip }, async ()
   assert.equal(await new AideProvider().state(job), 'ready');
 });
 
+test('AIDE has its own limit of memory, and is the last to get a processor', { skip }, async () => {
+  using host = smallHost();
+  const job = host.job(wholeEtc);
+  await assert.rejects(new AideProvider({ memoryLimitBytes: 4 << 20 }).init(job, patience()), RampartError);
+  await new AideProvider({ memoryLimitBytes: 4 * 2 ** 30 }).init(job, patience());
+  const niceness = host.beside('niceness');
+  const program = host.script(
+    'aide',
+    `case "$1" in --version) exec aide --version;; esac\n(nice; ionice) > ${niceness}; exec aide "$@"`,
+  );
+  await new AideProvider({ program }).check(job, patience());
+  assert.equal(fs.readFileSync(niceness, 'utf8'), '19\nidle\n');
+});
+
 function mustBeRoot(): string | false {
   return process.getuid?.() === 0 ? false : 'needs root';
 }

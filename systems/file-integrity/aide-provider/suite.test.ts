@@ -165,7 +165,7 @@ test('random trees: both providers tell the same, also after an accept', { skip:
       },
     ),
     {
-      numRuns: Number(process.env['AIDE_RUNS'] ?? 12),
+      numRuns: Number(process.env['AIDE_RUNS'] ?? 8),
       ...(process.env['AIDE_SEED'] !== undefined && { seed: Number(process.env['AIDE_SEED']) }),
     },
   );
