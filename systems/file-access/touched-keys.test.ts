@@ -47,6 +47,49 @@ test('what fails keeps no other waiting; between slices others have their turn',
   assert.deepEqual(seen, [2, 3]);
 });
 
+test('what has failed is looked at again, until it goes well', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  let fails = 2;
+  const problems: string[] = [];
+  const seen: string[] = [];
+  using keys = new TouchedKeys({
+    each: (key) => {
+      if (key === 'bad' && fails-- > 0) throw new Error('not now');
+      seen.push(key);
+    },
+    onProblem: (_error, key) => problems.push(key),
+  });
+  for (const key of ['bad', 'good']) keys.add(key);
+  for (let round = 1; round <= 3; round++) {
+    await turn();
+    assert.equal(problems.length, Math.min(round, 2));
+    assert.equal(keys.size, 0);
+    t.mock.timers.tick(5000);
+  }
+  assert.deepEqual(seen, ['good', 'bad']);
+  t.mock.timers.tick(60_000);
+  await turn();
+  assert.deepEqual([seen.length, problems], [2, ['bad', 'bad']]);
+});
+
+test('disposed, what has failed is not looked at any more', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  let tries = 0;
+  const keys = new TouchedKeys({
+    each: () => {
+      tries++;
+      throw new Error('never');
+    },
+    onProblem: () => undefined,
+  });
+  keys.add('a');
+  await turn();
+  keys[Symbol.dispose]();
+  t.mock.timers.tick(5000);
+  await turn();
+  assert.deepEqual([tries, keys.size], [1, 0]);
+});
+
 test('disposed, nothing is looked at any more', async () => {
   const keys = new TouchedKeys({ each: () => assert.fail(), onProblem: () => assert.fail() });
   keys.add('a');

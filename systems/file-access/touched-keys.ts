@@ -4,7 +4,7 @@
  * @module
  */
 export interface TouchedKeysOptions<K> {
-  /** Must be quick. What it throws goes to `onProblem`. */
+  /** Must be quick. What it throws goes to `onProblem`, and the key is looked at again after 5 s. */
   readonly each: (key: K) => void;
   readonly onProblem: (error: unknown, key: K) => void;
   /** Called behind each slice. */
@@ -12,12 +12,16 @@ export interface TouchedKeysOptions<K> {
 }
 
 const SLICE_MS = 10;
+/** What has failed may go well later, and perhaps nothing else touches it: a container would stay unwatched. */
+const FAILED_AGAIN_MS = 5000;
 
 /** Disposing it forgets what waits. */
 export class TouchedKeys<K = string> implements Disposable {
   readonly #options: TouchedKeysOptions<K>;
   readonly #keys = new Set<K>();
+  readonly #failed = new Set<K>();
   #next: NodeJS.Immediate | undefined;
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(options: TouchedKeysOptions<K>) {
     this.#options = options;
@@ -41,6 +45,8 @@ export class TouchedKeys<K = string> implements Disposable {
     clearImmediate(this.#next);
     this.#next = undefined;
     this.#keys.clear();
+    clearTimeout(this.#timer);
+    this.#failed.clear();
   }
 
   #slice(): void {
@@ -49,13 +55,23 @@ export class TouchedKeys<K = string> implements Disposable {
     if (this.#keys.size > 0) this.#next ??= setImmediate(() => this.#slice());
   }
 
+  #again(): void {
+    this.#timer = undefined;
+    const keys = [...this.#failed];
+    this.#failed.clear();
+    for (const key of keys) this.add(key);
+  }
+
   #run(untilMs: number): void {
     const { each, onProblem, onSliceEnd } = this.#options;
     for (const key of this.#keys) {
       this.#keys.delete(key);
+      this.#failed.delete(key);
       try {
         each(key);
       } catch (error) {
+        this.#failed.add(key);
+        this.#timer ??= setTimeout(() => this.#again(), FAILED_AGAIN_MS);
         onProblem(error, key);
       }
       if (performance.now() > untilMs) break;
