@@ -50,6 +50,11 @@ export const clusterLease = 'rampart-file-integrity';
 export const deployedNamespace = 'kivebpf-system';
 export const deployedAgents: AgentAccount = { namespace: deployedNamespace, serviceAccount: 'rampart-agent' };
 
+/**
+ * All nodes are told of at their FileIntegrity, so the usual 25 events about one object are not enough. What one node has to say is
+ * folded after some.
+ */
+const eventLimits = { burst: 1000, perSecond: 2, remembered: 8192 };
 const NAMESPACE_RETRY_MS = 2000;
 const STOP_MS = 2000;
 
@@ -127,6 +132,7 @@ async function work(
     controller: 'rampart.dev/file-integrity',
     instance: identity.slice(0, 128),
     logger,
+    limits: eventLimits,
   });
   const caches = newCaches(logger);
   const { groups, nodes, results, active, kept, secrets, bindings } = caches;

@@ -64,25 +64,26 @@ export function countingOf(found: readonly Found[]): Found | undefined {
   return found.find(({ integrity }) => integrity === winner);
 }
 
+/** Without `blockOwnerDeletion`: to set it takes a right on finalizers of the owner on some clusters, and nothing waits for it. */
 export function ownerOf({ integrities: type }: IntegrityTypes, { metadata }: FileIntegrity): OwnerReference {
   const { name = '', uid = '' } = metadata;
-  return {
-    apiVersion: apiVersionOf(type),
-    kind: type.kind,
-    name,
-    uid,
-    controller: true,
-    blockOwnerDeletion: true,
-  };
+  return { apiVersion: apiVersionOf(type), kind: type.kind, name, uid, controller: true };
 }
 
+/** @param nodeName the node that it is about: events of one node are folded, and those of all the others are not */
 export function tell(
   { recorder }: Pick<ClusterContext, 'recorder'>,
   { group, integrity }: Found,
   note: Note,
   action: string,
+  nodeName?: string,
 ): void {
-  recorder.record({ regarding: referenceTo(group.types.integrities, integrity), action, ...note });
+  recorder.record({
+    regarding: referenceTo(group.types.integrities, integrity),
+    ...(nodeName !== undefined && { related: { apiVersion: 'v1', kind: 'Node', name: nodeName } }),
+    action,
+    ...note,
+  });
 }
 
 /** Our name in managedFields. */

@@ -192,7 +192,13 @@ class ResultController {
       // a + b-c and a-b + c: FIO mixes them up.
       const note = `node ${read.nodeName} has an error! FileIntegrityNodeStatus ${target.name} is of node ${known.nodeName} and another FileIntegrity. Rename one of the two.`;
       this.#once(configMap, () =>
-        tell(this.#context, found, { type: 'Warning', reason: 'NodeIntegrityStatus', note }, 'Scan'),
+        tell(
+          this.#context,
+          found,
+          { type: 'Warning', reason: 'NodeIntegrityStatus', note },
+          'Scan',
+          read.nodeName,
+        ),
       );
       counts.error('NameTaken');
       return;
@@ -212,7 +218,9 @@ class ResultController {
       signal,
     );
     if (taken.notes.length > 0) {
-      this.#once(configMap, () => taken.notes.forEach((note) => tell(this.#context, found, note, 'Scan')));
+      this.#once(configMap, () =>
+        taken.notes.forEach((note) => tell(this.#context, found, note, 'Scan', result.nodeName)),
+      );
       // Not to lose them where we are killed right after; and an API that takes no events is no reason to wait.
       const soon = AbortSignal.any([signal, AbortSignal.timeout(EVENTS_MS)]);
       await recorder.flush(soon).catch(() => undefined);

@@ -135,6 +135,18 @@ suite('results', () => {
     });
   });
 
+  test('an event for each of many nodes', async () => {
+    const nodeNames = Array.from({ length: 40 }, (_, at) => `n${at}`);
+    await using cluster = await start(...nodeNames);
+    for (const name of nodeNames) await cluster.write(cluster.result('example', name, failed(1, 0, 0)));
+    cluster.startOperator();
+    await until('all are told', async () => {
+      const notes = new Set(await cluster.notes('NodeIntegrityStatus'));
+      const log = (name: string): string => `${testNamespace}/aide-example-${name}-failed`;
+      return nodeNames.every((name) => notes.has(`node ${name} has changed! a:1,c:0,r:0 log:${log(name)}`));
+    });
+  });
+
   test('without Node objects every node that answers counts', async () => {
     await using cluster = await start();
     cluster.startOperator();
