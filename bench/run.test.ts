@@ -107,3 +107,29 @@ suite('npm run bench -- file-access', () => {
     for (const { label, values } of rows) assert.ok(Number(values['files']) > 0, label);
   });
 });
+
+suite('npm run bench -- file-integrity', () => {
+  for (const part of ['tree', 'flat']) {
+    test(`${part}: both find the same`, { skip: missing('aide') }, () => {
+      const rows = rowsOf(part, 'file-integrity');
+      for (const label of [
+        'AIDE, sha256, init',
+        'ours, sha256, init',
+        'AIDE, sha256, check',
+        'ours, sha256, check',
+      ]) {
+        assert.ok(
+          rows.some((row) => row.label === label),
+          label,
+        );
+      }
+    });
+  }
+
+  test('one-file and memory: every entry is seen', { skip: missing() }, () => {
+    assert.equal(rowsOf('one-file', 'file-integrity').length, 2);
+    const counts = rowsOf('memory', 'file-integrity').map((row) => Number(row.values['entries']));
+    assert.equal(counts.length, 4);
+    for (const count of counts) assert.ok(count > 1000);
+  });
+});

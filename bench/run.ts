@@ -30,6 +30,12 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => Promise<Part>
     rest: async () => (await import('./file-access/rest.ts')).rest,
     alerts: async () => (await import('./file-access/alerts.ts')).alerts,
   },
+  'file-integrity': {
+    tree: async () => (await import('./file-integrity/scans.ts')).tree,
+    flat: async () => (await import('./file-integrity/scans.ts')).flat,
+    'one-file': async () => (await import('./file-integrity/growth.ts')).oneFile,
+    memory: async () => (await import('./file-integrity/growth.ts')).memory,
+  },
 };
 const modes = ['auto', 'fentry', 'kprobe', 'raw_tracepoint'] as const;
 
