@@ -9,7 +9,7 @@ import { until } from '../../shared/observe/until.fixture.ts';
 import { type KiveData, kiveDataType, kivePolicyType } from './api.ts';
 import { nodeType, type Pod, podType } from './caches.ts';
 import { clusterLease } from './cluster.ts';
-import { kiveDataNamespace, kiveDataOf } from './kive-data.ts';
+import { kiveDataNamespace, kiveDataOf, nameFor } from './kive-data.ts';
 import { compilePolicy } from './matching.ts';
 import { TestCluster } from './node.fixture.ts';
 
@@ -40,7 +40,8 @@ async function start(): Promise<{
     const container = { id: `containerd://${of.metadata.name}`, name: 'main', pod: of };
     const identity = { inode: 1n, device: 2, generation: 3 };
     const on = { kernelId, nodeName: of.spec?.nodeName ?? '' };
-    return await cluster.client.create(kiveDataType, kiveDataOf({ trap: compiled, container, identity }, on));
+    const found = { trap: compiled, container, identity, name: nameFor(compiled, container) };
+    return await cluster.client.create(kiveDataType, kiveDataOf(found, on));
   };
   return { cluster, pod, data };
 }

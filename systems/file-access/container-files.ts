@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { constants as fsConstants, fstatSync } from 'node:fs';
+import { constants as fsConstants } from 'node:fs';
 import { resolve } from 'node:path';
 
 import { RampartError } from '../../shared/observe/errors.ts';
@@ -20,7 +20,8 @@ import {
 } from '../../shared/sensor/paths/path-tracker.ts';
 import { ContainerRoot } from './container-root.ts';
 import { FileCreation } from './file-creation.ts';
-import { andMoved, MovedFiles, sameFiles } from './moved-files.ts';
+import { type FileState, sameState, type Seen, seenOf, unseen, withMoved } from './file-state.ts';
+import { MovedFiles } from './moved-files.ts';
 
 /** A file that is asked for. */
 export interface FileRequest {
@@ -35,16 +36,6 @@ export interface FileRequest {
   /** For a file that is created. */
   readonly modeBits: number;
 }
-
-/** What came of a request. `moved`: files that the path led to before and that are still there, see MovedFiles. */
-export type FileState = Seen & { readonly moved?: readonly FileIdentity[] };
-
-type Seen =
-  | { readonly kind: 'watched'; readonly identity: FileIdentity }
-  /** It is not there (yet), or could not be created. */
-  | { readonly kind: 'waiting'; readonly why: string }
-  /** It is nothing that is watched (a directory, a FIFO), cannot be reached, or the container is gone. */
-  | { readonly kind: 'refused'; readonly why: string };
 
 /** A request and what came of it. Dispose it to end it; nothing is told of it any more then. */
 export interface ContainerFile extends Disposable {
@@ -61,24 +52,27 @@ export interface ContainerFilesOptions {
   readonly onProblem: (problem: RampartError) => void;
 }
 
-/** The state before the first, of which nothing is told. */
-const unseen: FileState = { kind: 'waiting', why: 'it was not looked at yet' };
-
 class Request implements ContainerFile {
   readonly request: FileRequest;
   readonly moved: MovedFiles<Request>;
   seen: Seen = unseen;
   state: FileState = unseen;
   place: Place | undefined;
+  readonly #leave: (asked: Request, place: Place) => void;
 
-  constructor(request: FileRequest, lives: FileLives<Request>) {
+  constructor(
+    request: FileRequest,
+    lives: FileLives<Request>,
+    leave: (asked: Request, place: Place) => void,
+  ) {
     this.request = request;
     this.moved = new MovedFiles(lives, this);
+    this.#leave = leave;
   }
 
   [Symbol.dispose](): void {
     this.moved[Symbol.dispose]();
-    this.place?.leave(this);
+    if (this.place !== undefined) this.#leave(this, this.place);
     this.place = undefined;
   }
 }
@@ -91,11 +85,12 @@ interface Root {
 
 /** One path in one root, for all who asked for it. */
 interface Place {
+  readonly root: Root;
+  readonly path: string;
   readonly requests: Set<Request>;
-  readonly root: ContainerRoot;
-  readonly creation: FileCreation;
   state: PathState | undefined;
-  leave(request: Request): void;
+  /** Once it was asked for. */
+  creation: FileCreation | undefined;
 }
 
 /** Follows files in containers until it is disposed; keeps the process alive until then. */
@@ -103,8 +98,9 @@ export class ContainerFiles implements Disposable {
   readonly #options: ContainerFilesOptions;
   readonly #tracker: PathTracker;
   readonly #roots = new Map<string, Root>();
-  readonly #types = new WeakMap<FileIdentity, number>();
   readonly #lives: FileLives<Request>;
+  /** By their path as written: those whose process was there, as of the running {@link ContainerFiles.together}. */
+  #seen: Map<string, Root> | undefined;
   /** Files that were moved and that there was no room for. */
   droppedMoved = 0;
 
@@ -116,10 +112,8 @@ export class ContainerFiles implements Disposable {
     using failed = new DisposableStack();
     failed.use(this.#lives);
     this.#tracker = trackPaths({
-      identify: (fd) => {
-        const identity = options.identify(fd);
-        const type = fstatSync(fd).mode & fsConstants.S_IFMT;
-        this.#types.set(identity, type);
+      identify: (fd, type) => {
+        const identity = options.identify(fd, type);
         if (type === fsConstants.S_IFREG) this.#lives.follow(fd, identity);
         return identity;
       },
@@ -140,6 +134,18 @@ export class ContainerFiles implements Disposable {
     return { ...this.#tracker.stats, files: this.#lives.size };
   }
 
+  /** For many {@link ContainerFiles.add} in `action`: a root is opened once for all of them. */
+  together(action: () => void): void {
+    this.#tracker.together(() => {
+      this.#seen = new Map();
+      try {
+        action();
+      } finally {
+        this.#seen = undefined;
+      }
+    });
+  }
+
   /**
    * Follows a file. Several may ask for the same one; the first that wants it created says with which mode. A root that
    * another container had before is taken over: what was asked for there is refused from then on.
@@ -149,7 +155,7 @@ export class ContainerFiles implements Disposable {
    * @throws {RampartError} `INPUT` for a path that is empty or has a NUL; `DISPOSED`.
    */
   add(request: FileRequest, before?: ContainerFile): ContainerFile {
-    const asked = new Request(request, this.#lives);
+    const asked = new Request(request, this.#lives, this.#leave);
     const root = this.#rootOf(request);
     if (root instanceof RampartError) {
       asked.state = { kind: 'refused', why: root.message };
@@ -159,14 +165,15 @@ export class ContainerFiles implements Disposable {
     if (before instanceof Request && place !== undefined && before.place === place)
       asked.moved.inherit(before.moved);
     if (place === undefined) {
-      place = this.#place(root, request.path);
+      place = { root, path: request.path, requests: new Set(), state: undefined, creation: undefined };
       asked.place = place;
       place.requests.add(asked);
       root.places.set(request.path, place);
       try {
         this.#tracker.add({ root: root.root.path, path: request.path });
-        // While the process that is held here is there, its number is no other's: the tracker holds the same.
-        if (!root.root.alive) this.#evict(root);
+        // The first makes the tracker hold the process. While the one that is held here is there, its number is no
+        // other's: the tracker holds the same.
+        if (root.places.size === 1 && !root.root.alive) this.#evict(root);
       } catch (error) {
         asked[Symbol.dispose]();
         throw error;
@@ -180,10 +187,15 @@ export class ContainerFiles implements Disposable {
   }
 
   #rootOf({ root: asWritten, containerId }: FileRequest): Root | RampartError {
+    const seen = this.#seen?.get(asWritten);
+    if (seen?.root.containerId === containerId && this.#roots.get(seen.root.path) === seen) return seen;
     const path = resolve(asWritten);
     const known = this.#roots.get(path);
     if (known !== undefined) {
-      if (known.root.containerId === containerId && known.root.alive) return known;
+      if (known.root.containerId === containerId && known.root.alive) {
+        this.#seen?.set(asWritten, known);
+        return known;
+      }
       // The number of its process is another container's now, or soon will be.
       this.#evict(known);
     }
@@ -206,40 +218,32 @@ export class ContainerFiles implements Disposable {
     }
   }
 
-  #place(root: Root, path: string): Place {
-    const place: Place = {
-      requests: new Set(),
-      root: root.root,
-      state: undefined,
-      creation: new FileCreation(root.root, path, () => this.#settle(place)),
-      leave: (asked) => {
-        place.requests.delete(asked);
-        if (place.requests.size > 0 || root.places.get(path) !== place) return;
-        place.creation[Symbol.dispose]();
-        root.places.delete(path);
-        this.#tracker.remove({ root: root.root.path, path });
-        if (root.places.size > 0) return;
-        root.root[Symbol.dispose]();
-        if (this.#roots.get(root.root.path) === root) this.#roots.delete(root.root.path);
-      },
-    };
-    return place;
-  }
+  readonly #leave = (asked: Request, place: Place): void => {
+    const { root, path } = place;
+    place.requests.delete(asked);
+    if (place.requests.size > 0 || root.places.get(path) !== place) return;
+    place.creation?.[Symbol.dispose]();
+    root.places.delete(path);
+    this.#tracker.remove({ root: root.root.path, path });
+    if (root.places.size > 0) return;
+    root.root[Symbol.dispose]();
+    if (this.#roots.get(root.root.path) === root) this.#roots.delete(root.root.path);
+  };
 
   /** Creates the file where it is missing, and tells what is to be told. */
   #settle(place: Place): void {
     const { state } = place;
     if (state === undefined) return;
     let next: Seen;
-    if (state.kind === 'file') next = this.#fileState(state.identity);
+    if (state.kind === 'file') next = seenOf(state);
     else if (state.kind === 'unusable') next = { kind: 'refused', why: state.error.message };
     else {
       const creating = [...place.requests].find(({ request }) => request.create)?.request;
-      const failure = creating && place.creation.attempt(creating.modeBits);
+      const failure = creating && this.#create(place, creating.modeBits);
       const why = `${state.missing} does not exist`;
       next = { kind: 'waiting', why: failure === undefined ? why : `${why}; ${failure}` };
     }
-    const isOver = next.kind !== 'watched' && !place.root.alive;
+    const isOver = next.kind !== 'watched' && !place.root.root.alive;
     for (const asked of [...place.requests]) {
       // All that it had ends with the container, wherever it is.
       if (isOver) asked.moved[Symbol.dispose]();
@@ -248,27 +252,19 @@ export class ContainerFiles implements Disposable {
     }
   }
 
-  #movedEnded(asked: Request, file: FileIdentity): void {
-    if (asked.moved.ended(file)) this.#tell(asked, asked.seen);
+  #create(place: Place, modeBits: number): string | undefined {
+    place.creation ??= new FileCreation(place.root.root, place.path, () => this.#settle(place));
+    return place.creation.attempt(modeBits);
   }
 
-  #fileState(identity: FileIdentity): Seen {
-    const type = this.#types.get(identity);
-    if (type === fsConstants.S_IFIFO) return { kind: 'refused', why: 'it is a FIFO' };
-    if (type === fsConstants.S_IFSOCK) return { kind: 'refused', why: 'it is a socket' };
-    return { kind: 'watched', identity };
+  #movedEnded(asked: Request, file: FileIdentity): void {
+    if (asked.moved.ended(file)) this.#tell(asked, asked.seen);
   }
 
   #tell(asked: Request, seen: Seen): void {
     const before = asked.state;
     asked.seen = seen;
-    const { list: moved } = asked.moved;
-    const next: FileState =
-      moved.length === 0
-        ? seen
-        : seen.kind === 'watched'
-          ? { ...seen, moved }
-          : { ...seen, why: andMoved(seen.why, moved), moved };
+    const next = withMoved(seen, asked.moved.list);
     asked.state = next;
     if (before === unseen || sameState(before, next)) return;
     this.#options.onChange(asked);
@@ -283,13 +279,4 @@ export class ContainerFiles implements Disposable {
     this.#tracker[Symbol.dispose]();
     this.#lives[Symbol.dispose]();
   }
-}
-
-function sameState(a: FileState, b: FileState): boolean {
-  if (!sameFiles(a.moved ?? [], b.moved ?? [])) return false;
-  if (a.kind !== 'watched' || b.kind !== 'watched')
-    return a.kind === b.kind && 'why' in a && 'why' in b && a.why === b.why;
-  const { identity: x } = a;
-  const { identity: y } = b;
-  return x.inode === y.inode && x.device === y.device && x.generation === y.generation;
 }

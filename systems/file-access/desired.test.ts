@@ -5,6 +5,7 @@ import fc from 'fast-check';
 
 import { compileSchema } from '../../shared/apiserver/schema/compiled-schema.ts';
 import { crdManifest } from '../../shared/kube/crd/manifest.ts';
+import { alertedOfData, alertedOfFound } from './alerted-file.ts';
 import { type KiveData, kiveData } from './api.ts';
 import { desiredData, diffData, wantedFiles } from './desired.ts';
 import {
@@ -107,6 +108,23 @@ suite('the KiveData of a file', () => {
       },
       nodeName: 'kive-worker',
     });
+  });
+
+  test('says the same of alerts as what it is made from', () => {
+    fc.assert(
+      fc.property(anyPolicies, anyContainers, fc.boolean(), (policies, containers, isMoved) => {
+        for (const wanted of wantedFiles(indexOf(...policies), containers)) {
+          const found = {
+            ...wanted,
+            identity,
+            ...(isMoved && { moved: [{ ...identity, inode: 2n }, identity] }),
+          };
+          const [stored] = applied([], diffData(desiredData([found], on), [], on.nodeName));
+          assert.ok(stored);
+          assert.deepEqual(alertedOfData(stored), structuredClone(alertedOfFound(found, on)));
+        }
+      }),
+    );
   });
 
   test('keeps inode numbers that no JSON number of JavaScript holds', () => {

@@ -10,6 +10,7 @@ import {
   kiveDataFinalizer,
   kiveDataNamespace,
   kiveDataOf,
+  nameFor,
   type NodeContainer,
   nodeOf,
   ourAnnotations,
@@ -26,6 +27,8 @@ export function isOver({ status }: PodView): boolean {
 export interface WantedFile<C extends NodeContainer = NodeContainer> {
   readonly trap: CompiledTrap;
   readonly container: C;
+  /** Of its KiveData. */
+  readonly name: string;
 }
 
 /**
@@ -47,7 +50,8 @@ export function wantedFiles<C extends NodeContainer>(
     if (isOver(pod)) continue;
     const traps = index.forPod(pod);
     for (const container of ofPod) {
-      for (const trap of traps.for(container.name)) wanted.push({ trap, container });
+      for (const trap of traps.for(container.name))
+        wanted.push({ trap, container, name: nameFor(trap, container) });
     }
   }
   return wanted;
@@ -56,10 +60,7 @@ export function wantedFiles<C extends NodeContainer>(
 /** The KiveData that there are to be, by name. */
 export function desiredData(files: Iterable<FoundFile>, on: FoundOn): Map<string, KiveData> {
   const desired = new Map<string, KiveData>();
-  for (const file of files) {
-    const data = kiveDataOf(file, on);
-    desired.set(data.metadata.name ?? '', data);
-  }
+  for (const file of files) desired.set(file.name, kiveDataOf(file, on));
   return desired;
 }
 

@@ -16,16 +16,17 @@ import { isDeleting } from '../../shared/kube/finalizers.ts';
 import type { CacheChange, IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import type { WorkQueue } from '../../shared/kube/workqueue.ts';
 import type { Logger } from '../../shared/observe/log.ts';
+import { type AlertedFile, alertedOfFound } from './alerted-file.ts';
 import type { KiveData, KivePolicy } from './api.ts';
 import { containerIdOf, isPod, placeOf, type Pod } from './caches.ts';
 import type { ContainerSource, SourceContainer } from '../../shared/cri/container-source.ts';
+import type { FileState } from './file-state.ts';
 import { type FileEvent, writeChanges } from './data-writer.ts';
 import { desiredData, diffData, isOver } from './desired.ts';
-import { type FoundFile, type FoundOn, kiveDataOf, type NodeContainer, nodeOf } from './kive-data.ts';
+import { type FoundFile, type FoundOn, type NodeContainer, nodeOf } from './kive-data.ts';
 import {
   changedNames,
   changedPolicies,
-  keyOf,
   lookAgain,
   type Looked,
   type MatchedTrap,
@@ -49,7 +50,7 @@ export interface DiscoveryOptions {
   /** Of ids of containers; its reconcile is {@link Discovery.reconcile}. */
   readonly queue: WorkQueue;
   readonly logger: Logger;
-  /** The names of KiveData that {@link Discovery.found} says something else of. */
+  /** The names that {@link Discovery.found} says something else of; told before anything of it is written. */
   readonly onFound: (names: Iterable<string>) => void;
   /** The keys of policies that {@link Discovery.viewOf} may say something else of. */
   readonly onPolicies: (keys: Iterable<string>) => void;
@@ -66,6 +67,8 @@ export class Discovery implements Disposable {
   readonly #index = new TrapIndex();
   readonly #looked = new Map<string, Looked>();
   readonly #found = new Map<string, FoundFile>();
+  /** Names of `#found` that are to be told. */
+  readonly #changed = new Set<string>();
   /** By the key of the policy: the containers it has a trap for. */
   readonly #containersOf = new Map<string, Set<string>>();
   /** By `namespace/name` of the pod. */
@@ -75,6 +78,7 @@ export class Discovery implements Disposable {
   /** Looked at, and not yet given to the queue. */
   readonly #toWrite = new Set<string>();
   #toWriteSinceMs = 0;
+  #writing: NodeJS.Immediate | undefined;
   readonly #stack = new DisposableStack();
 
   /** The caches and the source have to be synced. */
@@ -84,7 +88,10 @@ export class Discovery implements Disposable {
     this.#touched = this.#stack.use(
       new TouchedKeys({
         each: (id) => this.#look(id),
-        onSliceEnd: () => this.#letWrite(),
+        onSliceEnd: () => {
+          this.#tellFound();
+          this.#letWrite();
+        },
         onProblem: (err, id) => logger.error({ err, container: id }, 'cannot look at a container'),
       }),
     );
@@ -100,9 +107,9 @@ export class Discovery implements Disposable {
   }
 
   /** The file that a KiveData of this node tells, as it is now; undefined when there is none of that name. */
-  found(name: string): KiveData | undefined {
+  found(name: string): AlertedFile | undefined {
     const file = this.#found.get(name);
-    return file === undefined ? undefined : kiveDataOf(file, this.#options.on);
+    return file && alertedOfFound(file, this.#options.on);
   }
 
   /** The names that {@link Discovery.found} has an answer for. */
@@ -118,7 +125,7 @@ export class Discovery implements Disposable {
   *viewOf(policyKey: string): Iterable<MatchedTrap> {
     for (const id of this.#containersOf.get(policyKey) ?? []) {
       for (const matched of this.#looked.get(id)?.matched ?? []) {
-        if (keyOf(matched.trap) === policyKey) yield matched;
+        if (matched.trap.policyKey === policyKey) yield matched;
       }
     }
   }
@@ -146,38 +153,33 @@ export class Discovery implements Disposable {
   };
 
   [Symbol.dispose](): void {
+    clearImmediate(this.#writing);
     this.#stack.dispose();
   }
 
   #look(id: string): void {
-    const { containers, files, onFound, onPolicies } = this.#options;
+    const { containers, files, onPolicies } = this.#options;
     const source = containers.get(id);
     const container = source && this.#nodeContainer(source);
     if (source === undefined) this.#forgetPodOf(id);
-    const traps =
-      container === undefined || isOver(container.pod)
-        ? []
-        : this.#index.forPod(container.pod).for(container.name);
+    const traps = trapsFor(container, this.#index);
+    let states: ReadonlyMap<CompiledTrap, FileState> = new Map();
     if (source === undefined || traps.length === 0) files.forget(id);
-    else files.follow(source, traps);
+    else states = files.follow(source, traps);
     const before = this.#looked.get(id) ?? nothing;
-    const now =
-      container === undefined
-        ? nothing
-        : lookAgain(before, container, traps, (trap) => files.stateOf(id, trap));
+    const now = container === undefined ? nothing : lookAgain(before, container, states);
     if (now.matched.length === 0) this.#looked.delete(id);
     else this.#looked.set(id, now);
 
-    const names = [...changedNames(before, now)];
-    for (const name of names) {
+    for (const name of changedNames(before, now)) {
       const file = now.files.get(name);
       if (file === undefined) this.#found.delete(name);
       else this.#found.set(name, file);
+      this.#changed.add(name);
     }
-    if (names.length > 0) onFound(names);
     this.#tellMissing(before, now);
     const keys = changedPolicies(before, now);
-    const nowKeys = new Set(now.matched.map(({ trap }) => keyOf(trap)));
+    const nowKeys = new Set(now.matched.map(({ trap }) => trap.policyKey));
     for (const key of keys) this.#setContainerOf(key, id, nowKeys.has(key));
     if (keys.size > 0) onPolicies(keys);
     if (this.#toWrite.size === 0) this.#toWriteSinceMs = performance.now();
@@ -191,22 +193,31 @@ export class Discovery implements Disposable {
     else if (ids?.delete(id) && ids.size === 0) this.#containersOf.delete(policyKey);
   }
 
-  /** Writing takes time of the same thread: first all is looked at, and watched. */
+  /** What is known of a container by now is watched before anything else has its turn. */
+  #tellFound(): void {
+    if (this.#changed.size === 0) return;
+    const names = [...this.#changed];
+    this.#changed.clear();
+    this.#options.onFound(names);
+  }
+
+  /** Writing takes time of the same thread: first all is looked at, and watched, and others have their turn. */
   #letWrite(): void {
     if (this.#touched.size > 0 && performance.now() - this.#toWriteSinceMs < WRITE_MS) return;
-    for (const id of this.#toWrite) this.#options.queue.add(id);
-    this.#toWrite.clear();
+    this.#writing ??= setImmediate(() => {
+      this.#writing = undefined;
+      for (const id of this.#toWrite) this.#options.queue.add(id);
+      this.#toWrite.clear();
+    });
   }
 
   #tellMissing(before: Looked, now: Looked): void {
     if (before.files.size === 0) return;
-    for (const { trap, container, state } of now.matched) {
-      if (state.kind === 'watched') continue;
-      const was = before.matched.some(
-        (one) =>
-          one.state.kind === 'watched' && one.trap.slot === trap.slot && keyOf(one.trap) === keyOf(trap),
-      );
-      if (was) this.#options.onFile(state.moved === undefined ? 'FileMissing' : 'FileMoved', trap, container);
+    const watched = new Set<string>();
+    for (const { name, state } of before.matched) if (state.kind === 'watched') watched.add(name);
+    for (const { trap, container, state, name } of now.matched) {
+      if (state.kind !== 'watched' && watched.has(name))
+        this.#options.onFile(state.moved === undefined ? 'FileMissing' : 'FileMoved', trap, container);
     }
   }
 
@@ -259,15 +270,9 @@ export class Discovery implements Disposable {
     this.#options.onPolicies([key]);
     const before = this.#containersOf.get(key);
     for (const source of this.#options.containers.list()) {
-      if (before?.has(source.id) || this.#trapsFor(source, concerned).length > 0) this.touch(source.id);
+      if (before?.has(source.id) || trapsFor(this.#nodeContainer(source), concerned).length > 0)
+        this.touch(source.id);
     }
-  }
-
-  #trapsFor(source: SourceContainer, index: TrapIndex): CompiledTrap[] {
-    const container = this.#nodeContainer(source);
-    return container === undefined || isOver(container.pod)
-      ? []
-      : index.forPod(container.pod).for(container.name);
   }
 
   #setPolicy(policy: KivePolicy): CompiledPolicy {
@@ -281,6 +286,11 @@ export class Discovery implements Disposable {
     if (nodeOf(data) !== this.#options.on.nodeName) return;
     this.#options.queue.add(containerIdOf(data));
   }
+}
+
+function trapsFor(container: NodeContainer | undefined, index: TrapIndex): CompiledTrap[] {
+  if (container === undefined || isOver(container.pod)) return [];
+  return index.forPod(container.pod).for(container.name);
 }
 
 function sameGeneration(now: KivePolicy, before: KivePolicy | undefined): boolean {

@@ -49,8 +49,8 @@ export interface FoundFile {
   readonly identity: FileIdentity;
   /** See `ourAnnotations.movedFiles`. */
   readonly moved?: readonly FileIdentity[];
-  /** Of its KiveData (kiveDataName), where that is known already. */
-  readonly name?: string;
+  /** Of its KiveData, see {@link nameFor}. */
+  readonly name: string;
 }
 
 /** Where it was found. */
@@ -60,36 +60,34 @@ export interface FoundOn {
   readonly nodeName: string;
 }
 
+/** The name of the KiveData for a trap in a container. */
+export function nameFor(
+  { policyNamespace, policyName, slot }: CompiledTrap,
+  { id, pod }: NodeContainer,
+): string {
+  const { name: podName = '', namespace: podNamespace = '' } = pod.metadata;
+  return kiveDataName({ policyNamespace, policyName, slot, containerId: id, podName, podNamespace });
+}
+
 /** The KiveData for a found file, as it is to be stored. */
 export function kiveDataOf(
   { trap, container, identity, moved = [], name }: FoundFile,
   { kernelId, nodeName }: FoundOn,
 ): KiveData {
   const { metadata: pod, status } = container.pod;
-  const { name: podName = '', namespace: podNamespace = '' } = pod;
-  const { policyNamespace, policyName, slot } = trap;
   return {
     apiVersion: 'kivebpf.san7o.github.io/v1',
     kind: 'KiveData',
     metadata: {
-      name:
-        name ??
-        kiveDataName({
-          policyNamespace,
-          policyName,
-          slot,
-          containerId: container.id,
-          podName,
-          podNamespace,
-        }),
+      name,
       namespace: kiveDataNamespace,
       labels: { [trapIdLabel]: trap.id },
       annotations: {
         'kive-alert-version': alertVersion,
-        'kive-policy-name': policyName,
+        'kive-policy-name': trap.policyName,
         callback: trap.callback,
-        'pod-name': podName,
-        namespace: podNamespace,
+        'pod-name': pod.name ?? '',
+        namespace: pod.namespace ?? '',
         'pod-ip': status?.podIP ?? '',
         path: trap.path,
         'container-id': container.id,
@@ -97,7 +95,7 @@ export function kiveDataOf(
         'node-name': nodeName,
         [ourAnnotations.file]: fileText(identity),
         ...(moved.length > 0 && { [ourAnnotations.movedFiles]: moved.map(fileText).join() }),
-        [ourAnnotations.policyNamespace]: policyNamespace,
+        [ourAnnotations.policyNamespace]: trap.policyNamespace,
         [ourAnnotations.podUid]: pod.uid ?? '',
         ...(trap.callbackSecret !== '' && { [ourAnnotations.callbackSecret]: trap.callbackSecret }),
       },
@@ -185,16 +183,13 @@ export function callbackSecretOf(data: KiveData): string | undefined {
   return namespace !== '' && secret.startsWith(`${namespace}/`) ? secret : undefined;
 }
 
-/** What alerts about the file tell. `same` may return an equal text, so that texts are held once. */
-export function alertContextOf(
-  data: KiveData,
-  same: (text: string) => string = (text) => text,
-): AlertContext {
-  const text = (name: string): string => same(annotation(data, name));
+/** What alerts about the file tell. */
+export function alertContextOf(data: KiveData): AlertContext {
+  const text = (name: string): string => annotation(data, name);
   return {
     policyName: text('kive-policy-name'),
     policyNamespace: text(ourAnnotations.policyNamespace),
-    kernelId: same(kernelOf(data)),
+    kernelId: kernelOf(data),
     path: text('path'),
     callback: text('callback'),
     customMetadata: data.spec.metadata ?? {},

@@ -3,6 +3,7 @@ import { suite, test } from 'node:test';
 
 import fc from 'fast-check';
 
+import { alertedOfData } from './alerted-file.ts';
 import type { KiveData } from './api.ts';
 import { fileKey, loaderPlan, type LoaderPlan, type PlannedAlert, planChanges } from './loader-plan.ts';
 
@@ -12,7 +13,6 @@ const anyData: fc.Arbitrary<KiveData[]> = fc.uniqueArray(
       name: fc.constantFrom('a', 'b', 'c', 'd', 'e'),
       inode: fc.integer({ min: 1, max: 3 }),
       generation: fc.constantFrom(0, 1),
-      kernelId: fc.constantFrom('k', 'k', 'other'),
       callback: fc.constantFrom('', 'http://sink/'),
       severity: fc.constantFrom('low', 'high'),
       secret: fc.constantFrom('', 'shop/hook', 'bank/hook'),
@@ -25,15 +25,7 @@ const anyData: fc.Arbitrary<KiveData[]> = fc.uniqueArray(
 function dataOf(
   name: string,
   inode: number,
-  {
-    generation = 0,
-    kernelId = 'k',
-    callback = '',
-    severity = 'low',
-    secret = '',
-    namespace = 'shop',
-    moved = '',
-  } = {},
+  { generation = 0, callback = '', severity = 'low', secret = '', namespace = 'shop', moved = '' } = {},
 ): KiveData {
   return {
     metadata: {
@@ -48,8 +40,15 @@ function dataOf(
         ...(moved !== '' && { 'kivebpf.san7o.github.io/moved-files': moved }),
       },
     },
-    spec: { inodeNo: inode, devId: 3, kernelId, metadata: { severity } },
+    spec: { inodeNo: inode, devId: 3, kernelId: 'k', metadata: { severity } },
   };
+}
+
+function planOf(data: readonly KiveData[], before?: LoaderPlan): LoaderPlan {
+  return loaderPlan(
+    data.flatMap((one) => alertedOfData(one) ?? []),
+    before,
+  );
 }
 
 /** What is told of an access to a file, at each moment of the steps from one plan to the next. */
@@ -63,47 +62,32 @@ function told(plan: LoaderPlan | ReadonlySet<PlannedAlert>): Map<string, string[
 }
 
 suite('the plan of a kernel', () => {
-  test('all its KiveData, of any node, but those that are being deleted', () => {
+  test('all its KiveData but those that are being deleted', () => {
     const gone: KiveData = { ...dataOf('x', 9), metadata: { name: 'x', deletionTimestamp: 'now' } };
-    const plan = loaderPlan('k', [
-      dataOf('a', 1),
-      dataOf('b', 1),
-      dataOf('c', 2, { kernelId: 'other' }),
-      gone,
-    ]);
+    const plan = planOf([dataOf('a', 1), dataOf('b', 1), gone]);
     assert.deepEqual([...plan.keys()], ['a', 'b']);
     assert.deepEqual(told(plan).get('1:3:0')?.length, 2);
   });
 
-  test('what this node found itself counts before what the API has', () => {
-    const plan = loaderPlan('k', [dataOf('a', 2), dataOf('a', 1)]);
-    assert.equal(plan.get('a')?.identity.inode, 2n);
-  });
-
   test('who does not know the generation of a file takes it from who does', () => {
     const data = [dataOf('a', 1), dataOf('b', 1, { generation: 7 }), dataOf('c', 2)];
-    const plan = loaderPlan('k', data);
+    const plan = planOf(data);
     assert.deepEqual(
       [...plan.values()].map(({ identity }) => fileKey(identity)),
       ['1:3:7', '1:3:7', '2:3:0'],
     );
-    assert.deepEqual(planChanges(plan, loaderPlan('k', data, plan)).move, []);
+    assert.deepEqual(planChanges(plan, planOf(data, plan)).move, []);
   });
 
   test('is the same objects where nothing changed', () => {
     fc.assert(
       fc.property(anyData, (data) => {
-        const plan = loaderPlan('k', data);
-        const again = loaderPlan('k', structuredClone(data), plan);
+        const plan = planOf(data);
+        const again = planOf(structuredClone(data), plan);
         for (const [name, planned] of plan) assert.equal(again.get(name), planned);
         assert.deepEqual(planChanges(plan, again), { replace: [], move: [], add: [], remove: [] });
       }),
     );
-  });
-
-  test('texts and metadata that are the same are held once', () => {
-    const plan = loaderPlan('k', [dataOf('a', 1), dataOf('b', 2)]);
-    assert.equal(plan.get('a')?.context.customMetadata, plan.get('b')?.context.customMetadata);
   });
 });
 
@@ -115,12 +99,12 @@ suite('moved files', () => {
     );
 
   test('are planned beside the file, or are the file itself', () => {
-    assert.deepEqual(shown(loaderPlan('k', [dataOf('a', 1, { generation: 1, moved: '2:3:1,4:3:1' })])), [
+    assert.deepEqual(shown(planOf([dataOf('a', 1, { generation: 1, moved: '2:3:1,4:3:1' })])), [
       'a 1:3:1',
       'a/2:3:1 2:3:1 moved',
       'a/4:3:1 4:3:1 moved',
     ]);
-    assert.deepEqual(shown(loaderPlan('k', [dataOf('a', 2, { generation: 1, moved: '2:3:1,4:3:1' })])), [
+    assert.deepEqual(shown(planOf([dataOf('a', 2, { generation: 1, moved: '2:3:1,4:3:1' })])), [
       'a 2:3:1 moved',
       'a/4:3:1 4:3:1 moved',
     ]);
@@ -128,15 +112,15 @@ suite('moved files', () => {
 
   test('what is no list of files is as if it were not there, and no more are taken than there are to be', () => {
     for (const moved of ['x', ',', '1:2', '1:2:3:4', '-1:2:3', '[]']) {
-      assert.deepEqual(shown(loaderPlan('k', [dataOf('a', 1, { moved })])), ['a 1:3:0']);
+      assert.deepEqual(shown(planOf([dataOf('a', 1, { moved })])), ['a 1:3:0']);
     }
     const moved = Array.from({ length: 100 }, (_, number) => `${number + 5}:3:1`).join();
-    assert.equal(loaderPlan('k', [dataOf('a', 1, { moved })]).size, 5);
+    assert.equal(planOf([dataOf('a', 1, { moved })]).size, 5);
   });
 
   test('leave and come back in one step, while another file takes the path', () => {
-    const before = loaderPlan('k', [dataOf('a', 1, { generation: 1 })]);
-    const after = loaderPlan('k', [dataOf('a', 2, { generation: 1, moved: '1:3:1' })], before);
+    const before = planOf([dataOf('a', 1, { generation: 1 })]);
+    const after = planOf([dataOf('a', 2, { generation: 1, moved: '1:3:1' })], before);
     for (const [from, to, changes] of [
       ['a', 'a/1:3:1', planChanges(before, after)],
       ['a/1:3:1', 'a', planChanges(after, before)],
@@ -153,7 +137,7 @@ suite('moved files', () => {
 
 suite('the Secret of a callback', () => {
   const secretIn = (more: object): string | undefined =>
-    loaderPlan('k', [dataOf('a', 1, more)]).get('a')?.callbackSecret;
+    planOf([dataOf('a', 1, more)]).get('a')?.callbackSecret;
 
   test('is one of the namespace of the policy', () => {
     assert.equal(secretIn({}), '');
@@ -167,8 +151,8 @@ suite('the Secret of a callback', () => {
   });
 
   test('is put in place in one step', () => {
-    const before = loaderPlan('k', [dataOf('a', 1)]);
-    const after = loaderPlan('k', [dataOf('a', 1, { secret: 'shop/hook' })], before);
+    const before = planOf([dataOf('a', 1)]);
+    const after = planOf([dataOf('a', 1, { secret: 'shop/hook' })], before);
     const { replace, ...others } = planChanges(before, after);
     assert.deepEqual(
       replace.map(({ to }) => to.callbackSecret),
@@ -182,8 +166,8 @@ suite('from one plan to the next', () => {
   test('the changes lead there, and each step tells every file at least what both plans tell', () => {
     fc.assert(
       fc.property(anyData, anyData, (first, second) => {
-        const before = loaderPlan('k', first);
-        const after = loaderPlan('k', second, before);
+        const before = planOf(first);
+        const after = planOf(second, before);
         const { replace, move, add, remove } = planChanges(before, after);
         const now = new Set(before.values());
         for (const step of [
@@ -210,8 +194,8 @@ suite('from one plan to the next', () => {
   });
 
   test('another KiveData on the same file takes over in one step', () => {
-    const before = loaderPlan('k', [dataOf('a', 1)]);
-    const after = loaderPlan('k', [dataOf('b', 1)], before);
+    const before = planOf([dataOf('a', 1)]);
+    const after = planOf([dataOf('b', 1)], before);
     const { add, remove, replace } = planChanges(before, after);
     assert.deepEqual([add, remove], [[], []]);
     assert.deepEqual(

@@ -1,12 +1,11 @@
 /**
- * What the sensor is to alert: all KiveData of one kernel, from whichever node, and what changes when they do.
+ * What the sensor is to alert: all files of one kernel, from whichever node, and what changes when they do.
  *
  * @module
  */
 import type { FileIdentity } from '../../shared/sensor/access.ts';
 import type { AlertContext } from './alert.ts';
-import type { KiveData } from './api.ts';
-import { alertContextOf, callbackSecretOf, identityOf, kernelOf, movedFilesOf } from './kive-data.ts';
+import type { AlertedFile } from './alerted-file.ts';
 
 /** One file to watch, and what its alerts tell: one trap on one file of one container. */
 export interface PlannedAlert {
@@ -38,54 +37,32 @@ export function isBeside({ name }: PlannedAlert): boolean {
 }
 
 /**
- * The plan for a kernel.
+ * The plan for these files.
  *
- * @param data - Of any kernels. Where a name comes twice the first counts: put what this node found itself before
- *   what the API has, so that a file is watched also while the API cannot be reached. Objects that are being deleted
- *   are no longer watched.
+ * @param files - One for a name.
  * @param before - The plan until now: what is the same is taken from it, so that nothing is held twice.
  */
 export function loaderPlan(
-  kernelId: string,
-  data: Iterable<KiveData>,
+  files: Iterable<AlertedFile>,
   before: LoaderPlan = new Map(),
 ): Map<string, PlannedAlert> {
   const plan = new Map<string, PlannedAlert>();
-  const texts = new Map<string, string>();
-  const metadata = new Map<string, Readonly<Record<string, string>>>();
-  const same = (text: string): string => {
-    const known = texts.get(text);
-    if (known === undefined) texts.set(text, text);
-    return known ?? text;
-  };
-  const refused = new Set<string>();
   const unknownGeneration: PlannedAlert[] = [];
-  for (const one of data) {
-    const name = one.metadata.name ?? '';
-    if (plan.has(name) || refused.has(name) || kernelOf(one) !== kernelId) continue;
-    const identity = one.metadata.deletionTimestamp === undefined ? identityOf(one) : undefined;
-    if (identity === undefined) {
-      refused.add(name);
-      continue;
-    }
-    const context = alertContextOf(one, same);
-    const json = JSON.stringify(context.customMetadata);
-    const customMetadata = metadata.get(json) ?? context.customMetadata;
-    metadata.set(json, customMetadata);
-    const secret = callbackSecretOf(one);
-    const callbackSecret = secret && same(secret);
-    const moved = movedFilesOf(one);
+  const put = (planned: PlannedAlert): void => {
+    plan.set(planned.name, planned);
+    if (planned.identity.generation === 0) unknownGeneration.push(planned);
+  };
+  for (const { name, identity, moved, context, callbackSecret } of files) {
     const isMoved = moved.some((file) => sameFile(file, identity));
-    const put = (planned: PlannedAlert): void => {
-      plan.set(planned.name, planned);
-      if (planned.identity.generation === 0) unknownGeneration.push(planned);
-    };
-    const said = { ...context, customMetadata };
-    put({ name, identity, context: isMoved ? { ...said, moved: true } : said, callbackSecret });
+    put({ name, identity, context: isMoved ? { ...context, moved: true } : context, callbackSecret });
     for (const file of moved) {
       if (sameFile(file, identity)) continue;
-      const ofMoved = { ...said, moved: true };
-      put({ name: movedName(name, file), identity: file, context: ofMoved, callbackSecret });
+      put({
+        name: movedName(name, file),
+        identity: file,
+        context: { ...context, moved: true },
+        callbackSecret,
+      });
     }
   }
   if (unknownGeneration.length > 0) adoptGenerations(plan, unknownGeneration);
@@ -152,7 +129,7 @@ export function planChanges(before: LoaderPlan, after: LoaderPlan): PlanChanges 
   for (const [name, to] of after) {
     const was = before.get(name);
     if (was !== undefined && (was === to || sameFile(was.identity, to.identity))) continue;
-    const from = gone.get(fileKey(to.identity))?.pop();
+    const from = gone.size === 0 ? undefined : gone.get(fileKey(to.identity))?.pop();
     if (from === undefined) came.push(to);
     else replace.push({ from, to });
   }

@@ -11,6 +11,7 @@ import { LeadershipLostError, runElection } from '../../shared/kube/leader-elect
 import { leaseStore } from '../../shared/kube/lease-store.ts';
 import type { WorkQueue } from '../../shared/kube/workqueue.ts';
 import type { Logger } from '../../shared/observe/log.ts';
+import { type AlertedFile, alertedOfData } from './alerted-file.ts';
 import { type KiveData, kiveDataType } from './api.ts';
 import { type FoundOn, kernelOf, kiveDataFinalizer, kiveDataNamespace, nodeOf } from './kive-data.ts';
 import {
@@ -26,7 +27,7 @@ import { TouchedKeys } from './touched-keys.ts';
 
 /** What this node found itself; see Discovery. */
 export interface LocalData {
-  found(name: string): KiveData | undefined;
+  found(name: string): AlertedFile | undefined;
   names(): Iterable<string>;
 }
 
@@ -40,8 +41,8 @@ export interface LoaderOptions {
   readonly queue: WorkQueue;
   /** Does what is to change; see LocalSensor.apply. */
   readonly apply: (changes: PlanChanges) => void;
-  /** A planned alert that was not there before, and the KiveData that it is of. */
-  readonly onPlanned: (planned: PlannedAlert, data: KiveData) => void;
+  /** A planned alert that was not there before. */
+  readonly onPlanned: (planned: PlannedAlert) => void;
   /** `active` is another one now. */
   readonly onActive: () => void;
   readonly logger: Logger;
@@ -70,7 +71,8 @@ export class Loader implements Disposable {
     );
     this.#stack.use(
       data.subscribe(({ object }) => {
-        if (kernelOf(object) === options.on.kernelId) this.touch([object.metadata.name ?? '']);
+        if (this.#active && kernelOf(object) === options.on.kernelId)
+          this.#touched.add(object.metadata.name ?? '');
       }),
     );
   }
@@ -84,10 +86,11 @@ export class Loader implements Disposable {
     return this.#plan;
   }
 
-  /** These KiveData may be others now. */
-  touch(names: Iterable<string>): void {
+  /** What this node found of these names is something else now: it is watched when this returns. */
+  found(names: Iterable<string>): void {
     if (!this.#active) return;
-    for (const name of names) this.#touched.add(name);
+    for (const name of names) this.#names.add(name);
+    this.#settle();
   }
 
   /** Begins or ends to watch. Ended, nothing of it is in the kernel's map when this returns. */
@@ -102,8 +105,8 @@ export class Loader implements Disposable {
       this.#names.clear();
       return;
     }
-    this.touch(local.names());
-    for (const key of data.keysByIndex('kernel', on.kernelId)) this.touch([nameOf(key)]);
+    for (const name of local.names()) this.#touched.add(name);
+    for (const key of data.keysByIndex('kernel', on.kernelId)) this.#touched.add(nameOf(key));
     this.#touched.flush();
   }
 
@@ -125,7 +128,7 @@ export class Loader implements Disposable {
   /** Brings the plan of the names in line; the others stay as they are. */
   #settle(): void {
     if (this.#names.size === 0) return;
-    const { on, logger } = this.#options;
+    const { logger } = this.#options;
     const names = [...this.#names];
     this.#names.clear();
     const before = new Map<string, PlannedAlert>();
@@ -137,17 +140,16 @@ export class Loader implements Disposable {
       this.#beside.delete(name);
     }
     // Of these names only: of very many files one that changes costs as little as of few.
-    const data = new Map<string, KiveData>();
-    if (this.#active) for (const one of this.#dataOf(names)) data.set(one.metadata.name ?? '', one);
-    const after = loaderPlan(on.kernelId, data.values(), before);
+    const after = loaderPlan(this.#active ? this.#filesOf(names) : [], before);
     for (const name of before.keys()) if (!after.has(name)) this.#plan.delete(name);
     for (const [name, planned] of after) {
-      const dataName = dataNameOf(planned);
-      if (isBeside(planned)) this.#beside.set(dataName, [...(this.#beside.get(dataName) ?? []), name]);
+      if (isBeside(planned)) {
+        const dataName = dataNameOf(planned);
+        this.#beside.set(dataName, [...(this.#beside.get(dataName) ?? []), name]);
+      }
       if (before.get(name) === planned) continue;
       this.#plan.set(name, planned);
-      const of = data.get(dataName);
-      if (of !== undefined) this.#options.onPlanned(planned, of);
+      this.#options.onPlanned(planned);
     }
     try {
       this.#options.apply(planChanges(before, after));
@@ -164,18 +166,20 @@ export class Loader implements Disposable {
   }
 
   /** What this node found before what the API has, which may be behind. */
-  *#dataOf(names: readonly string[]): Iterable<KiveData> {
-    const { data, local, on } = this.#options;
+  *#filesOf(names: readonly string[]): Iterable<AlertedFile> {
+    const { data, local } = this.#options;
     for (const name of names) {
-      const found = local.found(name);
-      if (found !== undefined) {
-        yield found;
-        continue;
-      }
-      const stored = data.get(`${kiveDataNamespace}/${name}`);
-      // Of this node the guard itself knows best what there is, and deletes the rest as soon as it can.
-      if (stored !== undefined && nodeOf(stored) !== on.nodeName) yield stored;
+      const file = local.found(name) ?? this.#ofOtherNode(data.get(`${kiveDataNamespace}/${name}`));
+      if (file !== undefined) yield file;
     }
+  }
+
+  /** Of this node the guard itself knows best what there is, and deletes the rest as soon as it can. */
+  #ofOtherNode(data: KiveData | undefined): AlertedFile | undefined {
+    const { kernelId, nodeName } = this.#options.on;
+    return data !== undefined && kernelOf(data) === kernelId && nodeOf(data) !== nodeName
+      ? alertedOfData(data)
+      : undefined;
   }
 }
 

@@ -89,6 +89,9 @@ export class LocalSensor implements Disposable {
   /** What is in place, by {@link placeOf}: names may be exchanged between files. */
   readonly #watchers = new Map<string, PlanWatcher>();
   readonly #refused = new Map<string, RefusedAlert>();
+  /** Of those in place: beside the file of a KiveData, and moved. Metrics ask often, and must not count. */
+  #beside = 0;
+  #moved = 0;
   #final: SensorStats | undefined;
 
   /** @throws {RampartError} see Sensor.open. */
@@ -113,16 +116,12 @@ export class LocalSensor implements Disposable {
 
   /** How many planned alerts are in place, without those of moved files; several may be for one file. */
   get size(): number {
-    let beside = 0;
-    for (const { planned } of this.#watchers.values()) if (isBeside(planned)) beside++;
-    return this.#watchers.size - beside;
+    return this.#watchers.size - this.#beside;
   }
 
   /** How many of those in place are of files that were moved. */
   get moved(): number {
-    let moved = 0;
-    for (const { planned } of this.#watchers.values()) if (planned.context.moved === true) moved++;
-    return moved;
+    return this.#moved;
   }
 
   /** What is planned but could not be watched; each call of `apply` tries it again. */
@@ -174,26 +173,27 @@ export class LocalSensor implements Disposable {
         waiting.set(placeOf(to), to);
         continue;
       }
+      this.#unset(placeOf(from), watcher);
       watcher.become(to);
-      this.#watchers.delete(placeOf(from));
-      this.#watchers.set(placeOf(to), watcher);
+      this.#set(placeOf(to), watcher);
     }
     const going = [...changes.move.map(({ from }) => from), ...changes.remove];
     for (const planned of going) waiting.delete(placeOf(planned));
     for (const planned of changes.add) waiting.set(placeOf(planned), planned);
     for (const { to } of changes.move) waiting.set(placeOf(to), to);
-    for (const [place, planned] of waiting) if (this.#put(planned) === undefined) waiting.delete(place);
+    for (const [place, planned] of waiting)
+      if (this.#put(place, planned) === undefined) waiting.delete(place);
     const gone: FileIdentity[] = [];
     for (const planned of going) {
       const watcher = this.#watchers.get(placeOf(planned));
       if (watcher === undefined) continue;
       targets.delete(planned.identity, watcher);
-      this.#watchers.delete(placeOf(planned));
+      this.#unset(placeOf(planned), watcher);
       gone.push(planned.identity);
     }
     // Now there may be room.
-    for (const planned of waiting.values()) {
-      const error = this.#put(planned);
+    for (const [place, planned] of waiting) {
+      const error = this.#put(place, planned);
       if (error !== undefined) this.#refused.set(planned.name, { planned, error });
     }
     this.#restore(gone);
@@ -207,16 +207,31 @@ export class LocalSensor implements Disposable {
   }
 
   /** Why it could not be done. */
-  #put(planned: PlannedAlert): RampartError | undefined {
-    const watcher = this.#watchers.get(placeOf(planned)) ?? new PlanWatcher(planned);
+  #put(place: string, planned: PlannedAlert): RampartError | undefined {
+    if (this.#watchers.has(place)) return undefined;
+    const watcher = new PlanWatcher(planned);
     try {
       this.sensor.targets.add(planned.identity, watcher);
     } catch (error) {
       if (error instanceof RampartError) return error;
       throw error;
     }
-    this.#watchers.set(placeOf(planned), watcher);
+    this.#set(place, watcher);
     return undefined;
+  }
+
+  #set(place: string, watcher: PlanWatcher): void {
+    this.#watchers.set(place, watcher);
+    this.#count(watcher, 1);
+  }
+
+  #unset(place: string, watcher: PlanWatcher): void {
+    if (this.#watchers.delete(place)) this.#count(watcher, -1);
+  }
+
+  #count({ planned }: PlanWatcher, by: number): void {
+    if (isBeside(planned)) this.#beside += by;
+    if (planned.context.moved === true) this.#moved += by;
   }
 
   /**

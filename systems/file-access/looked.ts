@@ -5,13 +5,12 @@
  *
  * @module
  */
-import type { FileState } from './container-files.ts';
+import { type FileState, watchedFile } from './file-state.ts';
 import { isOver } from './desired.ts';
-import type { FoundFile, NodeContainer } from './kive-data.ts';
+import { type FoundFile, nameFor, type NodeContainer } from './kive-data.ts';
 import { sameFile } from './loader-plan.ts';
 import type { CompiledTrap, PodView } from './matching.ts';
-import { sameFiles, watchedFile } from './moved-files.ts';
-import { kiveDataName } from './trap-id.ts';
+import { sameFiles } from './moved-files.ts';
 
 /** A trap that is for a container. */
 export interface MatchedTrap {
@@ -30,22 +29,24 @@ export interface Looked {
 
 export const nothing: Looked = { matched: [], files: new Map() };
 
-/** What there is now, as far as possible of what there was. */
+/**
+ * What there is now, as far as possible of what there was.
+ *
+ * @param states - Of the traps that are for the container.
+ */
 export function lookAgain(
   before: Looked,
   container: NodeContainer,
-  traps: readonly CompiledTrap[],
-  stateOf: (trap: CompiledTrap) => FileState,
+  states: ReadonlyMap<CompiledTrap, FileState>,
 ): Looked {
   const known = new Map(before.matched.map((matched) => [matched.trap, matched]));
   const [first] = before.matched;
   const kept = first !== undefined && sameContainer(first.container, container) ? first.container : container;
   const matched: MatchedTrap[] = [];
   const files = new Map<string, FoundFile>();
-  for (const trap of traps) {
+  for (const [trap, state] of states) {
     const was = known.get(trap);
-    const state = stateOf(trap);
-    const name = was?.name ?? nameOf(trap, container);
+    const name = was?.name ?? nameFor(trap, container);
     matched.push(
       was?.container === kept && was.state === state ? was : { trap, container: kept, state, name },
     );
@@ -72,18 +73,8 @@ export function* changedNames(before: Looked, now: Looked): Iterable<string> {
 export function changedPolicies(before: Looked, now: Looked): Set<string> {
   const keys = new Set<string>();
   const [was, is] = [new Set(before.matched), new Set(now.matched)];
-  for (const one of was.symmetricDifference(is)) keys.add(keyOf(one.trap));
+  for (const one of was.symmetricDifference(is)) keys.add(one.trap.policyKey);
   return keys;
-}
-
-/** Of the policy of a trap: `namespace/name`. */
-export function keyOf({ policyNamespace, policyName }: CompiledTrap): string {
-  return `${policyNamespace}/${policyName}`;
-}
-
-function nameOf({ policyNamespace, policyName, slot }: CompiledTrap, { id, pod }: NodeContainer): string {
-  const { name: podName = '', namespace: podNamespace = '' } = pod.metadata;
-  return kiveDataName({ policyNamespace, policyName, slot, containerId: id, podName, podNamespace });
 }
 
 function sameContainer(a: NodeContainer, b: NodeContainer): boolean {

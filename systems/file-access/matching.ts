@@ -32,6 +32,8 @@ export interface PodView {
 export interface CompiledTrap {
   readonly policyNamespace: string;
   readonly policyName: string;
+  /** `namespace/name` of the policy. */
+  readonly policyKey: string;
   /** Which of the policy's: `spec.traps[index]`. */
   readonly index: number;
   /** See DataSubject in trap-id.ts. */
@@ -72,6 +74,7 @@ export const alertVersion = 'v1';
 /** Compiles a policy. Never throws: what cannot work is among the problems. */
 export function compilePolicy(policy: KivePolicy): CompiledPolicy {
   const { namespace: policyNamespace = '', name: policyName = '' } = policy.metadata;
+  const policyKey = `${policyNamespace}/${policyName}`;
   const problems = validatePolicy(policy);
   const withPath = new Map<string, number>();
   const traps: CompiledTrap[] = [];
@@ -83,6 +86,7 @@ export function compilePolicy(policy: KivePolicy): CompiledPolicy {
     traps.push({
       policyNamespace,
       policyName,
+      policyKey,
       index,
       slot: `${number}:${trap.path}`,
       id: trapId(trap, alertVersion),
@@ -95,7 +99,7 @@ export function compilePolicy(policy: KivePolicy): CompiledPolicy {
       blocks: compileBlocks(trap),
     });
   });
-  return { key: `${policyNamespace}/${policyName}`, traps, problems: [...problems.values()].flat() };
+  return { key: policyKey, traps, problems: [...problems.values()].flat() };
 }
 
 function compileBlocks(trap: KiveTrap): MatchBlock[] {

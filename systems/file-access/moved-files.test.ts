@@ -4,7 +4,8 @@ import { suite, test } from 'node:test';
 
 import { FollowedFiles, inodeOf } from './container-files.fixture.ts';
 import type { ContainerFile } from './container-files.ts';
-import { MAX_MOVED_FILES, watchedFile } from './moved-files.ts';
+import { watchedFile } from './file-state.ts';
+import { MAX_MOVED_FILES } from './moved-files.ts';
 
 const inode = (path: string): bigint => statSync(path, { bigint: true }).ino;
 const movedOf = ({ state }: ContainerFile): bigint[] => (state.moved ?? []).map((file) => file.inode);

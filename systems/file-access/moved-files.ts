@@ -6,7 +6,6 @@
  */
 import type { FileIdentity } from '../../shared/sensor/access.ts';
 import type { FileLives } from '../../shared/sensor/paths/file-lives.ts';
-import type { FileState } from './container-files.ts';
 
 /** Of one trap in one container. */
 export const MAX_MOVED_FILES = 4;
@@ -88,23 +87,6 @@ export class MovedFiles<H extends object> implements Disposable {
     this.#current = undefined;
     this.#moved = none;
   }
-}
-
-/** The file that a KiveData tells, and those that were moved; the first of these where the path leads to none. */
-export function watchedFile(
-  state: FileState,
-): { readonly identity: FileIdentity; readonly moved: readonly FileIdentity[] } | undefined {
-  const { moved = none } = state;
-  const identity = state.kind === 'watched' ? state.identity : moved[0];
-  return identity && { identity, moved };
-}
-
-/** What is said of a path that leads to no file. */
-export function andMoved(why: string, moved: readonly FileIdentity[]): string {
-  if (moved.length === 0) return why;
-  return moved.length === 1
-    ? `${why}; the file that was there was moved and is still watched`
-    : `${why}; ${moved.length} files that were there were moved and are still watched`;
 }
 
 export function sameFiles(a: readonly FileIdentity[], b: readonly FileIdentity[]): boolean {

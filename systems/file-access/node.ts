@@ -23,7 +23,7 @@ import type { Health } from '../../shared/observe/health.ts';
 import type { Logger } from '../../shared/observe/log.ts';
 import type { SensorModeName } from '../../shared/sensor/modes.ts';
 import { accessorJson, accessorOf } from './accessor.ts';
-import { dataCache, keyQueue, podCache, policyCache, policyKeyOf, slimPod } from './caches.ts';
+import { dataCache, keyQueue, podCache, policyCache, slimPod } from './caches.ts';
 import type { Delivery } from './delivery/delivery.ts';
 import { Discovery } from './discover.ts';
 import { kiveDataNamespace } from './kive-data.ts';
@@ -120,7 +120,6 @@ export async function runFileAccessNode(options: FileAccessNodeOptions): Promise
   const pods = podCache(logger);
   const data = dataCache(['place', 'kernel'], logger);
   const accessors = cleanup.use(new NodeContainerIndex(containers, accessorOf));
-  const policyOf = new WeakMap<PlannedAlert, string>();
 
   /** Wall clock of the batch that is read: one look at it for all its alerts. */
   let nowMs = 0;
@@ -139,8 +138,7 @@ export async function runFileAccessNode(options: FileAccessNodeOptions): Promise
           if (secret === undefined || !options.delivery.enqueue(callback, id, line, secret))
             counts.callbacksRefused++;
         }
-        const policy = policyOf.get(planned);
-        if (policy !== undefined) reporter.alerted(policy, nowMs);
+        reporter.alerted(policyOf(planned), nowMs);
       },
       onBatchEnd: () => void (nowMs = 0),
       onLoss: (lost, stats) => {
@@ -158,7 +156,7 @@ export async function runFileAccessNode(options: FileAccessNodeOptions): Promise
   let loader: Loader | undefined;
   let ready = false;
   function* lossOf(): Iterable<string> {
-    for (const planned of loader?.plan.values() ?? []) yield policyOf.get(planned) ?? '';
+    for (const planned of loader?.plan.values() ?? []) yield policyOf(planned);
   }
   const tellState = (): void =>
     options.onState?.({ ready, isLoader: loader?.active === true, sensorMode: sensor.sensor.mode });
@@ -259,7 +257,7 @@ export async function runFileAccessNode(options: FileAccessNodeOptions): Promise
       data,
       queue: containerQueue,
       logger,
-      onFound: (names) => loader?.touch(names),
+      onFound: (names) => loader?.found(names),
       onPolicies: (keys) => reporter.touch(keys),
       onFile: (event, trap, container) => told.file(event, trap, container),
     });
@@ -274,8 +272,7 @@ export async function runFileAccessNode(options: FileAccessNodeOptions): Promise
         queue: deletionQueue,
         apply,
         logger,
-        onPlanned: (planned, of) => {
-          policyOf.set(planned, policyKeyOf(of));
+        onPlanned: (planned) => {
           if (planned.callbackSecret !== undefined) return;
           logger.error(
             { data: planned.name },
@@ -321,6 +318,11 @@ export async function runFileAccessNode(options: FileAccessNodeOptions): Promise
     reflect(pods, { transform: slimPod, fieldSelector: `spec.nodeName=${nodeName}` }),
     whenSynced([policies, pods, data, containers], signal, work),
   ]);
+}
+
+/** `namespace/name`. */
+function policyOf({ context }: PlannedAlert): string {
+  return `${context.policyNamespace}/${context.policyName}`;
 }
 
 function ignore(): void {}

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import type { KivePolicy } from './api.ts';
-import type { FileState } from './container-files.ts';
+import type { FileState } from './file-state.ts';
 import type { MatchedTrap } from './looked.ts';
 import { compilePolicy } from './matching.ts';
 import { nginxPod, policyOf, trapOn } from './policy.fixture.ts';

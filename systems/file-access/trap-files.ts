@@ -5,7 +5,8 @@
  */
 import type { RampartError } from '../../shared/observe/errors.ts';
 import type { Identify } from '../../shared/sensor/paths/path-state.ts';
-import { type ContainerFile, ContainerFiles, type FileState } from './container-files.ts';
+import { type ContainerFile, ContainerFiles } from './container-files.ts';
+import type { FileState } from './file-state.ts';
 import type { SourceContainer } from '../../shared/cri/container-source.ts';
 import type { CompiledTrap } from './matching.ts';
 
@@ -19,15 +20,12 @@ export interface TrapFilesOptions {
 /** What is refused may be a container whose process is just being replaced: it is asked for again. */
 const REFUSED_AGAIN_MS = 5000;
 
-const unknown: FileState = { kind: 'waiting', why: 'it was not looked at yet' };
-
 /** Follows until it is disposed. */
 export class TrapFiles implements Disposable {
   readonly #options: TrapFilesOptions;
   readonly #files: ContainerFiles;
   /** By container, then by trap. */
   readonly #byContainer = new Map<string, Map<string, ContainerFile>>();
-  readonly #containerOf = new WeakMap<ContainerFile, string>();
   readonly #refused = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
 
@@ -37,47 +35,43 @@ export class TrapFiles implements Disposable {
     this.#files = new ContainerFiles({
       identify: options.identify,
       onProblem: options.onProblem,
-      onChange: (file) => {
-        const id = this.#containerOf.get(file);
-        if (id !== undefined) options.onChange(id);
-      },
+      onChange: ({ request }) => options.onChange(request.containerId),
     });
   }
 
-  /** These traps and no others, from now on. What they lead to is known when it returns. */
-  follow(container: SourceContainer, traps: readonly CompiledTrap[]): void {
-    const before = this.#byContainer.get(container.id);
-    const now = new Map<string, ContainerFile>();
-    for (const trap of traps) {
-      const key = keyOf(trap);
-      const known = before?.get(key);
-      if (known !== undefined && known.state.kind !== 'refused' && isFor(known, container, trap)) {
-        now.set(key, known);
-        continue;
+  /** These traps and no others, from now on. Returns what they lead to. */
+  follow(
+    { id, root }: SourceContainer,
+    traps: readonly CompiledTrap[],
+  ): ReadonlyMap<CompiledTrap, FileState> {
+    const before = this.#byContainer.get(id);
+    const now = new Map<CompiledTrap, ContainerFile>();
+    const byKey = new Map<string, ContainerFile>();
+    this.#files.together(() => {
+      for (const trap of traps) {
+        const key = keyOf(trap);
+        let file = before?.get(key);
+        if (file === undefined || file.state.kind === 'refused' || !isFor(file, root, trap)) {
+          const { path, create, modeBits } = trap;
+          file = this.#files.add({ root, containerId: id, path, create, modeBits }, file);
+        }
+        byKey.set(key, file);
+        now.set(trap, file);
       }
-      const { path, create, modeBits } = trap;
-      const file = this.#files.add(
-        { root: container.root, containerId: container.id, path, create, modeBits },
-        known,
-      );
-      this.#containerOf.set(file, container.id);
-      now.set(key, file);
-    }
+    });
     // The new ones first: a path that both ask for is followed all the time.
-    for (const [key, file] of before ?? []) if (now.get(key) !== file) file[Symbol.dispose]();
-    this.#byContainer.set(container.id, now);
-    this.#askAgain(container.id, now);
+    for (const [key, file] of before ?? []) if (byKey.get(key) !== file) file[Symbol.dispose]();
+    this.#byContainer.set(id, byKey);
+    const states = new Map<CompiledTrap, FileState>();
+    for (const [trap, { state }] of now) states.set(trap, state);
+    this.#askAgain(id, states.values());
+    return states;
   }
 
   forget(containerId: string): void {
     for (const file of this.#byContainer.get(containerId)?.values() ?? []) file[Symbol.dispose]();
     this.#byContainer.delete(containerId);
     this.#refused.delete(containerId);
-  }
-
-  /** What a trap that is followed leads to. */
-  stateOf(containerId: string, trap: CompiledTrap): FileState {
-    return this.#byContainer.get(containerId)?.get(keyOf(trap))?.state ?? unknown;
   }
 
   /** Files that were moved and could not stay watched: more than MAX_MOVED_FILES of one trap in one container. */
@@ -91,10 +85,10 @@ export class TrapFiles implements Disposable {
     this.#byContainer.clear();
   }
 
-  #askAgain(id: string, files: ReadonlyMap<string, ContainerFile>): void {
+  #askAgain(id: string, states: Iterable<FileState>): void {
     this.#refused.delete(id);
-    for (const { state } of files.values()) {
-      if (state.kind !== 'refused') continue;
+    for (const { kind } of states) {
+      if (kind !== 'refused') continue;
       this.#refused.add(id);
       this.#timer ??= setTimeout(() => {
         this.#timer = undefined;
@@ -107,11 +101,11 @@ export class TrapFiles implements Disposable {
   }
 }
 
-function keyOf({ policyNamespace, policyName, slot }: CompiledTrap): string {
-  return `${policyNamespace}/${policyName}/${slot}`;
+function keyOf({ policyKey, slot }: CompiledTrap): string {
+  return `${policyKey}/${slot}`;
 }
 
-function isFor({ request }: ContainerFile, { root }: SourceContainer, trap: CompiledTrap): boolean {
+function isFor({ request }: ContainerFile, root: string, trap: CompiledTrap): boolean {
   return (
     request.root === root &&
     request.path === trap.path &&

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 import type { KiveTrap } from './api.ts';
 
@@ -34,11 +34,7 @@ function canonical(value: unknown): unknown {
 
 /** The label `trap-id`: the same for the same trap wherever it is written, another one when anything in it changes. */
 export function trapId(trap: KiveTrap, alertVersion: string): string {
-  return createHash('sha256')
-    .update(canonicalJson(trap))
-    .update(alertVersion)
-    .digest('hex')
-    .slice(0, ID_DIGITS);
+  return hash('sha256', canonicalJson(trap) + alertVersion).slice(0, ID_DIGITS);
 }
 
 /** What a KiveData stands for, for as long as it has its name. */
@@ -62,10 +58,8 @@ export interface DataSubject {
  */
 export function kiveDataName(subject: DataSubject): string {
   const { policyNamespace, policyName, slot, containerId, podName, podNamespace } = subject;
-  const digits = createHash('sha256')
-    .update(JSON.stringify([policyNamespace, policyName, slot, containerId]))
-    .digest('hex')
-    .slice(0, NAME_DIGITS);
+  const place = JSON.stringify([policyNamespace, policyName, slot, containerId]);
+  const digits = hash('sha256', place).slice(0, NAME_DIGITS);
   const shown = `kive-data-${podName}-${podNamespace}`.slice(0, MAX_NAME - 1 - NAME_DIGITS);
   return `${shown.replace(/[-.]+$/, '')}-${digits}`;
 }

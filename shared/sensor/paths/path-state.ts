@@ -18,16 +18,19 @@ export interface TrackedPath {
   readonly root: string;
 }
 
+/** The type bits of a file's mode: S_IFREG, S_IFSOCK, ... */
+export type FileType = number;
+
 /** What a path leads to. Anything but a directory is a `file`: also a socket, a pipe or a device. */
 export type PathState =
-  | { readonly kind: 'file'; readonly identity: FileIdentity }
+  | { readonly kind: 'file'; readonly identity: FileIdentity; readonly type: FileType }
   /** `missing` is the first path on the way, links resolved, that does not exist. */
   | { readonly kind: 'absent'; readonly missing: string }
   /** A directory, ELOOP, ENOTDIR, EACCES, a root that can't be opened, ... */
   | { readonly kind: 'unusable'; readonly error: RampartError };
 
 /** Reads the identity of the file behind an O_PATH descriptor. */
-export type Identify = (fd: number) => FileIdentity;
+export type Identify = (fd: number, type: FileType) => FileIdentity;
 
 export interface PathTrackerOptions {
   readonly paths?: Iterable<TrackedPath>;
@@ -79,16 +82,16 @@ export interface Reading {
   readonly transient: boolean;
 }
 
-/** The type bits of a descriptor's file (S_IFREG, S_IFLNK, ...). */
-export function fileType(fd: Fd): number {
+/** The type of a descriptor's file; that of a symbolic link, where it stands for one. */
+export function fileType(fd: Fd): FileType {
   return fstatSync(fd.number).mode & fsConstants.S_IFMT;
 }
 
 /** The state of a path that led to `fd` of the given type; the caller keeps `fd`. */
-export function readFile(path: TrackedPath, fd: Fd, type: number, identify: Identify): Reading {
+export function readFile(path: TrackedPath, fd: Fd, type: FileType, identify: Identify): Reading {
   if (type === fsConstants.S_IFDIR) return readErrno(path, constants.errno.EISDIR, '', false);
   try {
-    return { state: { kind: 'file', identity: identify(fd.number) }, transient: false };
+    return { state: { kind: 'file', identity: identify(fd.number, type), type }, transient: false };
   } catch (cause) {
     const error =
       cause instanceof RampartError

@@ -124,12 +124,12 @@ export class PathTracker implements Disposable {
    * @throws {RampartError} `INPUT` for a path that is empty or contains a NUL; `DISPOSED`.
    */
   add(path: TrackedPath): PathState {
-    return this.#within(() => this.#add(path));
+    return this.together(() => this.#add(path));
   }
 
-  /** {@link PathTracker.add} for many, quicker. */
+  /** {@link PathTracker.add} for many. */
   addAll(paths: Iterable<TrackedPath>): void {
-    this.#within(() => {
+    this.together(() => {
       for (const path of paths) {
         this.#add(path);
         if (this.#disposed) return; // by a callback
@@ -204,8 +204,8 @@ export class PathTracker implements Disposable {
     return root;
   }
 
-  /** Runs `action` with the roots it opens kept open until its end. */
-  #within<T>(action: () => T): T {
+  /** Runs `action` with the roots it opens kept open until its end: many {@link PathTracker.add} are quicker so. */
+  together<T>(action: () => T): T {
     this.#depth += 1;
     try {
       return action();
@@ -222,7 +222,7 @@ export class PathTracker implements Disposable {
   /** Resolves what was touched, one slice of it. */
   #run(): void {
     if (this.#disposed) return;
-    this.#within(() => {
+    this.together(() => {
       let left = SLICE;
       for (const folder of this.#dirtyFolders) {
         if (left <= 0) return;
