@@ -9,17 +9,20 @@ import {
   allowCallbackOption,
   callbackSecretOption,
   criSocketOption,
+  type IntegrityOptions,
+  integrityOptions,
   metricsAndHealth,
   metricsOption,
   type ModeChoice,
   modeOption,
 } from '../options.ts';
 
-export interface AgentOptions {
+export interface AgentOptions extends IntegrityOptions {
   readonly nodeName?: string;
   readonly kubeconfig?: string;
   readonly criSocket?: string;
   readonly spool: string;
+  readonly integrityDirectory: string;
   readonly alertsSocket?: string;
   readonly allowCallback: readonly string[];
   readonly callbackSecret: readonly string[];
@@ -28,11 +31,11 @@ export interface AgentOptions {
 }
 
 export function agentCommand(): Command {
-  return new Command('agent')
+  const command = new Command('agent')
     .summary('guard this node of a cluster')
     .description(
       'Guards the containers of this node as the resources in the cluster say, until it is stopped. Alerts go to stdout, ' +
-        'one JSON object a line, and to the callbacks that the resources name.\n' +
+        'one JSON object a line, and to the callbacks that the resources name; findings of file integrity go to stdout as well.\n' +
         'Finds the cluster as kubectl does: --kubeconfig, KUBECONFIG, ~/.kube/config, or the pod that it runs in.',
     )
     .addOption(new Option('--node-name <name>', 'the name of this node in the cluster').env('NODE_NAME'))
@@ -42,6 +45,11 @@ export function agentCommand(): Command {
     .option(
       '--alerts-socket <path>',
       'where `rampart alerts` on this machine finds the last alerts; default: /run/rampart/alerts.sock',
+    )
+    .option(
+      '--integrity-directory <dir>',
+      'where the baselines of FileIntegrity are kept',
+      '/var/lib/rampart/integrity',
     )
     .addOption(allowCallbackOption())
     .addOption(callbackSecretOption())
@@ -55,4 +63,6 @@ export function agentCommand(): Command {
       const { runAgent } = await import('./run.ts');
       await runAgent(options);
     });
+  for (const option of integrityOptions()) command.addOption(option);
+  return command;
 }

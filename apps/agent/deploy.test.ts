@@ -1,18 +1,13 @@
 // deploy/ as a user applies it, and what its roles allow held against what the agent and the operator ask for.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
-import { parse, parseAllDocuments } from 'yaml';
+import { parse } from 'yaml';
 
 import { issueAuthority, issueServerCertificate } from '../../shared/apiserver/access/certificate.ts';
-import { apiErrors } from '../../shared/apiserver/resources/api-error.ts';
-import { type ApiServer, startApiServer } from '../../shared/apiserver/server.ts';
-import type { ResourceRequest } from '../../shared/apiserver/verbs/request.ts';
-import { KubeClient } from '../../shared/kube/client.ts';
 import { isNotFound } from '../../shared/kube/client-errors.ts';
 import { events } from '../../shared/kube/event-object.ts';
 import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';
@@ -23,125 +18,12 @@ import type { ContainerSource, SourceContainer } from '../../shared/cri/containe
 import { until } from '../../shared/observe/until.fixture.ts';
 import { Receiver } from '../../systems/file-access/delivery/receiver.fixture.ts';
 import { secretType } from '../../systems/file-access/secret-credentials.ts';
-import { clusterAccess } from '../cluster.ts';
 import { takeSnapshot } from '../status/snapshot.ts';
 import { runClusterGuards } from '../operator/guards.ts';
+import { Cluster, deploy, isOfIntegrity, kustomized, rightsOf, systemNamespace } from './deploy.fixture.ts';
 import { runNodeGuards } from './guards.ts';
 
-const deploy = new URL('../../deploy', import.meta.url).pathname;
-const namespace = 'kivebpf-system';
-
-interface Rule {
-  readonly apiGroups: readonly string[];
-  readonly resources: readonly string[];
-  readonly verbs: readonly string[];
-  readonly resourceNames?: readonly string[];
-}
-interface Manifest {
-  readonly kind: string;
-  readonly metadata: { readonly name: string; readonly namespace?: string };
-  readonly rules?: readonly Rule[];
-}
-
-function kustomized(): Manifest[] {
-  const { status, stdout, stderr } = spawnSync('kubectl', ['kustomize', deploy], { encoding: 'utf8' });
-  assert.equal(status, 0, stderr);
-  return parseAllDocuments(stdout).map((document) => document.toJS() as Manifest);
-}
-
-/** Each right once: `VERB RESOURCE.GROUP`, with ` in NAMESPACE` where it is for one only. */
-function rightsOf(name: string): Set<string> {
-  const rights = new Set<string>();
-  for (const { kind, metadata, rules = [] } of kustomized()) {
-    if (metadata.name !== name || !kind.endsWith('Role')) continue;
-    const where = kind === 'Role' ? ` in ${metadata.namespace}` : '';
-    for (const { apiGroups, resources, verbs, resourceNames = [''] } of rules) {
-      for (const group of apiGroups)
-        for (const resource of resources)
-          for (const verb of verbs)
-            for (const one of resourceNames)
-              rights.add(`${verb} ${resource}.${group}${one && ` ${one}`}${where}`);
-    }
-  }
-  return rights;
-}
-
-/** What would allow a request, from the narrowest. */
-function wantedFor({ verb, resource, subresource, namespace: where, name }: ResourceRequest): string[] {
-  const right = `${verb} ${resource.plural}${subresource === undefined ? '' : `/${subresource.name}`}.${resource.group}`;
-  return [`${right} ${name}`, ...(where === '' ? [] : [`${right} in ${where}`]), right];
-}
-
-/** A server with deploy/ in it, which allows the clients called so what their roles allow. */
-class Cluster implements AsyncDisposable {
-  readonly directory: string;
-  readonly server: ApiServer;
-  readonly used = new Map<string, Set<string>>();
-  /** Of the agent, besides what its roles allow. */
-  readonly granted = new Set<string>();
-  readonly refused: string[] = [];
-  readonly #stack: AsyncDisposableStack;
-
-  private constructor(directory: string, server: ApiServer, stack: AsyncDisposableStack) {
-    [this.directory, this.server, this.#stack] = [directory, server, stack];
-    const rights = new Map(
-      ['rampart-agent', 'rampart-operator', 'rampart-viewer'].map((name) => [name, rightsOf(name)]),
-    );
-    const handle = server.verbs.handle.bind(server.verbs);
-    server.verbs.handle = (request) => {
-      const who = request.userAgent ?? '';
-      const allowed = rights.get(who);
-      if (allowed === undefined) return handle(request);
-      const wanted = wantedFor(request);
-      const right = wanted.find(
-        (one) => allowed.has(one) || (who === 'rampart-agent' && this.granted.has(one)),
-      );
-      if (right === undefined) {
-        this.refused.push(`${who}: ${wanted.at(-1)} (${request.namespace}/${request.name})`);
-        throw apiErrors.forbidden(request.resource, request.name, 'its role does not allow it');
-      }
-      const used = this.used.get(who) ?? new Set();
-      this.used.set(who, used.add(right));
-      return handle(request);
-    };
-  }
-
-  static async start(): Promise<Cluster> {
-    const stack = new AsyncDisposableStack();
-    const directory = mkdtempSync(join(tmpdir(), 'rampart-deploy-'));
-    stack.defer(() => rmSync(directory, { recursive: true, force: true }));
-    const server = await startApiServer({
-      dataDirectory: join(directory, 'data'),
-      memory: true,
-      listen: { host: '127.0.0.1', port: 0 },
-      version: '0.0.0',
-      logger: createLogger({ level: 'silent' }),
-    });
-    stack.use(server);
-    return new Cluster(directory, server, stack);
-  }
-
-  /** kubectl may take its time, and the server is in this process. */
-  async apply(): Promise<string[]> {
-    const { spawn } = await import('node:child_process');
-    const { text } = await import('node:stream/consumers');
-    const kubectl = spawn('kubectl', ['--kubeconfig', this.server.kubeconfig ?? '', 'apply', '-k', deploy], {
-      env: { PATH: process.env['PATH'], HOME: this.directory },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    const [stdout, stderr] = await Promise.all([text(kubectl.stdout), text(kubectl.stderr)]);
-    assert.equal(stderr, '');
-    return stdout.trim().split('\n');
-  }
-
-  client(userAgent = 'test'): KubeClient {
-    return this.#stack.use(new KubeClient(clusterAccess(this.server.kubeconfig), { userAgent }));
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.#stack.disposeAsync();
-  }
-}
+const namespace = systemNamespace;
 
 suite('deploy/', () => {
   test('is applied as it is, and applied again changes nothing', async () => {
@@ -245,6 +127,11 @@ suite('deploy/', () => {
         spoolDirectory: join(cluster.directory, 'spool'),
         allowCallbacks: ['127.0.0.1'],
         sensorMode: testMode(),
+        integrity: {
+          hostRoot: root,
+          directory: join(cluster.directory, 'integrity'),
+          version: '0',
+        },
         sink: () => undefined,
         onState: () => undefined,
       }),
@@ -318,12 +205,7 @@ suite('deploy/', () => {
       ),
       [],
     );
-    const unused = ['rampart-agent', 'rampart-operator'].flatMap((who) =>
-      [...rightsOf(who)]
-        .filter((right) => cluster.used.get(who)?.has(right) !== true)
-        .map((right) => `${who}: ${right}`),
-    );
-    const surplus = unused.filter((right) => !onlySometimes.has(right));
+    const surplus = cluster.unused().filter((right) => !onlySometimes.has(right) && !isOfIntegrity(right));
     assert.deepEqual(surplus, []);
   });
 });

@@ -17,6 +17,8 @@ import type { ContainerSource } from '../../shared/cri/container-source.ts';
 import { addDeliveryMetrics } from '../../systems/file-access/delivery/delivery-metrics.ts';
 import { openDelivery } from '../../systems/file-access/delivery/delivery.ts';
 import { type NodeState, runFileAccessNode } from '../../systems/file-access/node.ts';
+import { runFileIntegrityNode } from '../../systems/file-integrity/node.ts';
+import { runSideBySide } from '../side-by-side.ts';
 import { agentIdentity } from './identity.ts';
 
 export interface NodeGuardsOptions {
@@ -30,6 +32,8 @@ export interface NodeGuardsOptions {
   /** For callbacks whose trap names no Secret. */
   readonly callbackSecrets?: readonly CallbackDefault[];
   readonly sensorMode: SensorModeName | 'auto';
+  readonly integrity: NodeIntegrityOptions;
+  /** Takes each alert and each finding as one line of JSON, without a newline. */
   readonly sink: (line: string) => unknown;
   readonly signal: AbortSignal;
   readonly logger: Logger;
@@ -38,9 +42,53 @@ export interface NodeGuardsOptions {
   readonly onState: (state: NodeState) => void;
 }
 
-/** Runs until the signal aborts. @throws {RampartError} what cannot be mended by trying again. */
+/** What a user says of file integrity. */
+export interface NodeIntegrityOptions {
+  /** Where the root of the node is. */
+  readonly hostRoot: string;
+  /** For baselines. */
+  readonly directory: string;
+  /** Of Rampart, in baselines and reports. */
+  readonly version: string;
+  readonly readBytesPerSecond?: number | undefined;
+  readonly workers?: number | undefined;
+}
+
+/**
+ * Runs until the signal aborts. A guard that cannot work here takes no other with it.
+ *
+ * @throws {RampartError} what cannot be mended by trying again, when no guard is left.
+ */
 export async function runNodeGuards(options: NodeGuardsOptions): Promise<void> {
-  const { client, nodeName, containers, sink, signal, logger, metrics, onState } = options;
+  await runSideBySide(
+    {
+      'the guard of files': (signal) => guardFiles(options, signal),
+      'file integrity': (signal) => compareFiles(options, signal),
+    },
+    options,
+  );
+}
+
+async function compareFiles(options: NodeGuardsOptions, signal: AbortSignal): Promise<void> {
+  const { client, nodeName, containers, sink, logger, metrics, health } = options;
+  const { readBytesPerSecond, workers, ...integrity } = options.integrity;
+  await runFileIntegrityNode({
+    client,
+    nodeName,
+    containers,
+    sink,
+    signal,
+    logger,
+    ...integrity,
+    ...(readBytesPerSecond !== undefined && { readBytesPerSecond }),
+    ...(workers !== undefined && { workers }),
+    ...(health && { health }),
+    ...(metrics && { metrics: metrics.shared }),
+  });
+}
+
+async function guardFiles(options: NodeGuardsOptions, signal: AbortSignal): Promise<void> {
+  const { client, nodeName, containers, sink, logger, metrics, onState } = options;
   using secrets = new CallbackSecrets({ client, defaults: options.callbackSecrets ?? [], logger });
   await using delivery = openDelivery({
     directory: join(options.spoolDirectory, 'callbacks'),

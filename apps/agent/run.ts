@@ -16,6 +16,7 @@ import { agentAlertsSocket, openAlertFeed } from './alert-feed.ts';
 import { AlertOutput } from './alert-output.ts';
 import type { AgentOptions } from './command.ts';
 import { runNodeGuards } from './guards.ts';
+import { nodeIntegrityOptions } from './integrity-options.ts';
 import { returnMemoryWhenIdle } from './idle-memory.ts';
 import { NodeRuntime } from './node-runtime.ts';
 import { registerProcessMetrics } from './process-metrics.ts';
@@ -37,6 +38,7 @@ export async function runAgent(options: AgentOptions): Promise<void> {
     });
   }
   const callbackSecrets = parseCallbackDefaults(options.callbackSecret);
+  const integrity = nodeIntegrityOptions(options, options.integrityDirectory);
   const access = clusterAccess(options.kubeconfig);
   const logger = createLogger();
   sayInLog(logger);
@@ -59,7 +61,7 @@ export async function runAgent(options: AgentOptions): Promise<void> {
   say(`guarding node ${nodeName} of ${access.server.href}`);
   await runParts(stop, logger, {
     'the container runtime': containers.run(signal),
-    'the guard of files': runNodeGuards({
+    'what guards the node': runNodeGuards({
       client,
       nodeName,
       containers,
@@ -67,6 +69,7 @@ export async function runAgent(options: AgentOptions): Promise<void> {
       allowCallbacks: options.allowCallback,
       callbackSecrets,
       sensorMode: options.mode,
+      integrity,
       sink: (line) => {
         out.write(line);
         feed.push(line);

@@ -6,6 +6,7 @@
 import { printable } from '../../shared/observe/printable.ts';
 import { paint } from '../../shared/observe/table.ts';
 import { type AlertAccessor, formatPretty, type KiveAlert } from '../../systems/file-access/alert.ts';
+import { dateBefore, type PrettyAlertOptions } from './date-before.ts';
 
 const start = '{"kive-alert-version":';
 
@@ -30,12 +31,6 @@ export function alertTimeNs(text: string): bigint | undefined {
   const ms = Date.parse(`${seconds}${zone}`);
   if (Number.isNaN(ms)) return undefined;
   return BigInt(ms) * 1_000_000n + BigInt(fraction.padEnd(9, '0'));
-}
-
-export interface PrettyAlertOptions {
-  readonly colour: boolean;
-  /** Alerts of another day than this time's are shown with their date. */
-  readonly nowMs: number;
 }
 
 /**
@@ -97,15 +92,4 @@ function accessorWords(accessor: AlertAccessor | undefined): string {
     case undefined:
       return '';
   }
-}
-
-/** The time alone would be taken for today's. */
-function dateBefore(timeMs: number, nowMs: number): string {
-  const dateOf = (ms: number): string => {
-    const date = new Date(ms);
-    const two = (value: number): string => String(value).padStart(2, '0');
-    return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
-  };
-  const date = dateOf(timeMs);
-  return date === dateOf(nowMs) ? '' : `${date} `;
 }

@@ -31,12 +31,27 @@ export function alertsCommand(): Command {
     .description(
       'Shows the last alerts of the agents, and with --follow those that come, until Ctrl-C. On the machine of an agent or ' +
         'of `rampart standalone` they come from its socket, which takes root; in a cluster from the logs of the agents.\n' +
-        'On a terminal each alert is a readable line; otherwise each is the JSON object that the agent wrote.',
+        'Findings of file integrity are among them. On a terminal each is a readable line; otherwise the JSON object that the agent wrote.',
     )
     .option('-f, --follow', 'go on with the alerts that come')
-    .option('--policy <[ns/]name>', 'only those of this policy; repeatable: any of them', append, [])
-    .option('--pod <[ns/]name>', 'only those of files of this pod; repeatable', append, [])
-    .option('--path <glob>', 'only those of this path in the container; repeatable', append, [])
+    .option(
+      '--policy <[ns/]name>',
+      'only those of this policy or FileIntegrity; repeatable: any of them',
+      append,
+      [],
+    )
+    .option(
+      '--pod <[ns/]name>',
+      'only those of files of this pod, and findings that it made; repeatable',
+      append,
+      [],
+    )
+    .option(
+      '--path <glob>',
+      'only those of this path, in the container or on the node; repeatable',
+      append,
+      [],
+    )
     .option('--since <time>', 'only those since then: 90s, 10m, 2h, 1d ago, or 2026-11-21T10:00:00Z')
     .option(
       '--tail <number>',

@@ -4,10 +4,14 @@
  * @module
  */
 import type { KiveAlert } from '../../systems/file-access/alert.ts';
+import type { FindingLine } from './finding-line.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { nameGlob, pathGlob } from '../../shared/regex/glob.ts';
 
-/** Each a list of globs: one of them has to fit. An empty one lets everything through. */
+/**
+ * Each a list of globs: one of them has to fit. An empty one lets everything through. Of findings of file integrity the policy is
+ * the FileIntegrity, and the pod the one that made the change.
+ */
 export interface AlertFilterOptions {
   /** `NAME` or `NAMESPACE/NAME`. */
   readonly policy: readonly string[];
@@ -18,7 +22,7 @@ export interface AlertFilterOptions {
   readonly sinceMs?: number | undefined;
 }
 
-export type AlertFilter = (alert: KiveAlert) => boolean;
+export type AlertFilter = (alert: KiveAlert | FindingLine) => boolean;
 
 /** @throws {RampartError} `INPUT` for a glob that is none. */
 export function alertFilter(options: AlertFilterOptions): AlertFilter {
@@ -26,17 +30,49 @@ export function alertFilter(options: AlertFilterOptions): AlertFilter {
   const pods = options.pod.map((text) => placedName(text, '--pod'));
   const paths = options.path.map((text) => pathGlob(text, '--path'));
   const { sinceMs = -Infinity } = options;
-  return (alert) =>
-    fitsOne(policies, alert['kive-policy-namespace'], alert['kive-policy-name']) &&
-    fitsOne(pods, alert.pod.namespace, alert.pod.name) &&
-    (paths.length === 0 || paths.some((path) => path(alert.metadata.path))) &&
-    (sinceMs === -Infinity || Date.parse(alert.timestamp) >= sinceMs);
+  return (line) => {
+    const { policy, pod, path, timeMs } = 'kind' in line ? ofFinding(line) : ofAlert(line);
+    return (
+      fitsOne(policies, ...policy) &&
+      fitsOne(pods, ...pod) &&
+      (paths.length === 0 || paths.some((fits) => fits(path))) &&
+      (sinceMs === -Infinity || timeMs >= sinceMs)
+    );
+  };
+}
+
+type Place = readonly [namespace: string | undefined, name: string];
+
+interface Facts {
+  readonly policy: Place;
+  readonly pod: Place;
+  readonly path: string;
+  readonly timeMs: number;
+}
+
+function ofAlert(alert: KiveAlert): Facts {
+  return {
+    policy: [alert['kive-policy-namespace'], alert['kive-policy-name']],
+    pod: [alert.pod.namespace, alert.pod.name],
+    path: alert.metadata.path,
+    timeMs: Date.parse(alert.timestamp),
+  };
+}
+
+function ofFinding({ fileIntegrity, author, path, seenMs }: FindingLine): Facts {
+  const [namespace, name = ''] = fileIntegrity.split('/');
+  return {
+    policy: [namespace, name],
+    pod: [author?.pod?.namespace, author?.pod?.name ?? ''],
+    path,
+    timeMs: seenMs,
+  };
 }
 
 type PlacedName = (namespace: string, name: string) => boolean;
 
-function fitsOne(wanted: readonly PlacedName[], namespace = '', name: string): boolean {
-  return wanted.length === 0 || wanted.some((fits) => fits(namespace, name));
+function fitsOne(wanted: readonly PlacedName[], namespace: string | undefined, name: string): boolean {
+  return wanted.length === 0 || wanted.some((fits) => fits(namespace ?? '', name));
 }
 
 /** `NAME`, in any namespace, or `NAMESPACE/NAME`. */

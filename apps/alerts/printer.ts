@@ -5,7 +5,9 @@
  */
 import type { LineWriter } from '../../shared/observe/lines.ts';
 import { alertTimeNs, formatAlert, parseAlert } from './alert-line.ts';
+import type { PrettyAlertOptions } from './date-before.ts';
 import type { AlertFilter } from './filter.ts';
+import { formatFinding, parseFinding } from './finding-line.ts';
 
 export interface AlertPrinterOptions {
   readonly out: LineWriter;
@@ -34,11 +36,11 @@ export class AlertPrinter {
   /** Takes any line; what is no alert, or does not fit, is left out. Returns a promise where the reader is slow. */
   line(line: string): Promise<void> | undefined {
     const { filter, format, colour, tail } = this.#options;
-    const alert = parseAlert(line);
-    if (alert === undefined || !filter(alert)) return undefined;
-    const text = format === 'json' ? line : formatAlert(alert, { colour, nowMs: Date.now() });
+    const shown = shownLine(line, filter, { colour, nowMs: Date.now() });
+    if (shown === undefined) return undefined;
+    const text = format === 'json' ? line : shown.pretty();
     if (this.#held === undefined) return this.#write(text);
-    this.#held.push({ timeNs: alertTimeNs(alert.timestamp) ?? 0n, text });
+    this.#held.push({ timeNs: shown.timeNs, text });
     if (this.#held.length > 2 * tail + SLACK) this.#held = lastOf(this.#held, tail);
     return undefined;
   }
@@ -56,6 +58,23 @@ export class AlertPrinter {
     out.write(text);
     return out.spooledBytes > WAITING_BYTES ? out.flush(signal).catch(() => undefined) : undefined;
   }
+}
+
+/** An alert or a finding that is to be shown. */
+function shownLine(
+  line: string,
+  filter: AlertFilter,
+  options: PrettyAlertOptions,
+): { readonly timeNs: bigint; readonly pretty: () => string } | undefined {
+  const alert = parseAlert(line);
+  if (alert !== undefined) {
+    if (!filter(alert)) return undefined;
+    return { timeNs: alertTimeNs(alert.timestamp) ?? 0n, pretty: () => formatAlert(alert, options) };
+  }
+  const finding = parseFinding(line);
+  if (finding === undefined || !filter(finding)) return undefined;
+  const timeNs = BigInt(Math.trunc(finding.seenMs)) * 1_000_000n;
+  return { timeNs, pretty: () => formatFinding(finding, options) };
 }
 
 function lastOf<T extends { readonly timeNs: bigint }>(alerts: readonly T[], tail: number): T[] {

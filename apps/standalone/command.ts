@@ -10,13 +10,15 @@ import {
   append,
   callbackSecretOption,
   criSocketOption,
+  type IntegrityOptions,
+  integrityOptions,
   metricsAndHealth,
   metricsOption,
   type ModeChoice,
   modeOption,
 } from '../options.ts';
 
-export interface StandaloneOptions {
+export interface StandaloneOptions extends IntegrityOptions {
   readonly data?: string;
   readonly file: readonly string[];
   readonly listen: string;
@@ -30,7 +32,7 @@ export interface StandaloneOptions {
 }
 
 export function standaloneCommand(): Command {
-  return new Command('standalone')
+  const command = new Command('standalone')
     .summary('guard this machine, without a cluster')
     .description(
       'Runs the Kubernetes API, the operator and the agent in one process, until it is stopped. The pods of the container ' +
@@ -80,4 +82,6 @@ export function standaloneCommand(): Command {
       const { runStandalone } = await import('./run.ts');
       await runStandalone(options);
     });
+  for (const option of integrityOptions()) command.addOption(option);
+  return command;
 }

@@ -30,6 +30,7 @@ import { openAlertFeed, standaloneAlertsSocket } from '../agent/alert-feed.ts';
 import { AlertOutput } from '../agent/alert-output.ts';
 import { runNodeGuards } from '../agent/guards.ts';
 import { agentIdentity } from '../agent/identity.ts';
+import { nodeIntegrityOptions } from '../agent/integrity-options.ts';
 import { NodeRuntime } from '../agent/node-runtime.ts';
 import { registerProcessMetrics } from '../agent/process-metrics.ts';
 import { listenAddress } from '../apiserver/listen-address.ts';
@@ -66,6 +67,7 @@ async function run(options: StandaloneOptions, stop: AbortController): Promise<v
   const { signal } = stop;
   await using stack = new AsyncDisposableStack();
   const directory = options.data === undefined ? temporaryDirectory(stack) : resolve(options.data);
+  const integrity = nodeIntegrityOptions(options, join(directory, 'integrity'));
   let nodeState: NodeState | undefined;
   const health = new Health();
   health.ready('file-access-node', () => (nodeState?.ready === true ? undefined : 'it has not begun yet'));
@@ -128,7 +130,7 @@ async function run(options: StandaloneOptions, stop: AbortController): Promise<v
       // No other process has this directory: after a kill the lease need not end first.
       identity: agentIdentity(directory, nodeName),
     }),
-    'the guard of files': runNodeGuards({
+    'what guards the machine': runNodeGuards({
       client,
       nodeName,
       containers,
@@ -136,6 +138,7 @@ async function run(options: StandaloneOptions, stop: AbortController): Promise<v
       allowCallbacks: options.allowCallback,
       callbackSecrets,
       sensorMode: options.mode,
+      integrity,
       sink: (line) => {
         out.write(line);
         feed.push(line);

@@ -88,10 +88,10 @@ export function describeAuthor({ binary, arguments: args, pid, uid, ...where }: 
   const command = printable(args === '' ? binary : `${binary} ${args}`);
   const inside =
     pod !== undefined
-      ? ` in ${pod.namespace}/${pod.name}${container === undefined ? '' : `/${container.name}`}`
+      ? ` in ${printable(`${pod.namespace}/${pod.name}`)}${container === undefined ? '' : `/${printable(container.name)}`}`
       : relation === 'host'
         ? ''
-        : ` in ${container === undefined ? 'an unknown container' : `container ${container.name || container.id}`}`;
+        : ` in ${container === undefined ? 'an unknown container' : `container ${printable(container.name || container.id)}`}`;
   return `${command} (pid ${pid}, uid ${uid})${inside}`;
 }
 

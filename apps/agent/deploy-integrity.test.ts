@@ -1,0 +1,168 @@
+// What the roles of deploy/ allow held against what file integrity asks for, from the manifest to its deletion.
+import assert from 'node:assert/strict';
+import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+
+import type { ContainerSource } from '../../shared/cri/container-source.ts';
+import { isNotFound } from '../../shared/kube/client-errors.ts';
+import { type KubeObject, namespaces, type ResourceType } from '../../shared/kube/object.ts';
+import { createLogger } from '../../shared/observe/log.ts';
+import { until } from '../../shared/observe/until.fixture.ts';
+import { policyReportType } from '../../shared/reports/policy-reports.ts';
+import { testMode } from '../../shared/sensor/sensor.fixture.ts';
+import { type FileIntegrity, names, released } from '../../systems/file-integrity/api.ts';
+import { nodes } from '../../systems/file-integrity/for-node.ts';
+import { configMaps } from '../../systems/file-integrity/result-config-map.ts';
+import { runClusterGuards } from '../operator/guards.ts';
+import { Cluster, deploy, isOfIntegrity, rightsOf, systemNamespace } from './deploy.fixture.ts';
+import { runNodeGuards } from './guards.ts';
+
+const roleName = 'rampart-agent-file-integrity';
+const roleBindings: ResourceType<
+  KubeObject & { readonly roleRef: object; readonly subjects: readonly unknown[] }
+> = {
+  group: 'rbac.authorization.k8s.io',
+  version: 'v1',
+  plural: 'rolebindings',
+  kind: 'RoleBinding',
+  namespaced: true,
+};
+const noContainers: ContainerSource = {
+  synced: Promise.resolve(),
+  list: () => [],
+  get: () => undefined,
+  subscribe: () => ({ [Symbol.dispose]: () => undefined }),
+};
+
+suite('deploy/ for file integrity', () => {
+  test('allows what is asked for and no more', async () => {
+    await using cluster = await Cluster.start();
+    await cluster.apply();
+    await cluster.apply(join(deploy, 'policy-reports'));
+    const client = cluster.client();
+    const host = join(cluster.directory, 'host');
+    mkdirSync(join(host, 'etc'), { recursive: true });
+    writeFileSync(join(host, 'etc/passwd'), 'root\n');
+    for (const name of ['guard', 'elsewhere']) await client.create(namespaces, { metadata: { name } });
+    await client.create(nodes, { metadata: { name: 'here' } });
+    const conf = { namespace: 'elsewhere', name: 'conf' };
+    const data = (text: string): object => ({ data: { conf: text } });
+    await client.create(configMaps, { metadata: conf, ...data('/etc p+s+sha256\n') });
+    const target = { namespace: 'guard', name: 'machine' };
+    await client.create(released.integrities, {
+      metadata: target,
+      spec: { config: { ...conf, key: 'conf', gracePeriod: 10 } },
+    } as unknown as FileIntegrity);
+
+    const stop = new AbortController();
+    const common = { signal: stop.signal, logger: createLogger({ level: 'silent' }), metrics: undefined };
+    const running = Promise.all([
+      runClusterGuards({ ...common, client: cluster.client('rampart-operator') }),
+      runNodeGuards({
+        ...common,
+        client: cluster.client('rampart-agent'),
+        nodeName: 'here',
+        containers: noContainers,
+        spoolDirectory: join(cluster.directory, 'spool'),
+        allowCallbacks: [],
+        sensorMode: testMode(),
+        integrity: { hostRoot: host, directory: join(cluster.directory, 'integrity'), version: '0' },
+        sink: () => undefined,
+        onState: () => undefined,
+      }),
+    ]);
+    const gone = async <T extends KubeObject>(
+      type: ResourceType<T>,
+      what: { namespace: string; name: string },
+    ): Promise<boolean> =>
+      await client.get(type, what).then(
+        () => false,
+        (error: unknown) => isNotFound(error),
+      );
+    const conditionIs = async (wanted: string): Promise<boolean> => {
+      const status = await client
+        .get(released.nodeStatuses, { namespace: 'guard', name: 'machine-here' })
+        .catch(() => undefined);
+      return status?.lastResult?.condition === wanted;
+    };
+    try {
+      // As the agent has no right to ConfigMaps before the operator binds it, and the operator may bind this role alone.
+      const binding = await until('the binding', async () =>
+        client.get(roleBindings, { namespace: 'guard', name: roleName }),
+      );
+      assert.deepEqual(binding.roleRef, {
+        apiGroup: 'rbac.authorization.k8s.io',
+        kind: 'ClusterRole',
+        name: roleName,
+      });
+      assert.deepEqual(binding.subjects, [
+        { kind: 'ServiceAccount', name: 'rampart-agent', namespace: systemNamespace },
+      ]);
+      assert.ok(rightsOf('rampart-operator').has(`bind clusterroles.rbac.authorization.k8s.io ${roleName}`));
+      for (const right of rightsOf(roleName)) cluster.granted.add(`${right} in guard`);
+
+      await until('the first result', () => conditionIs('Succeeded'));
+      const report = { namespace: 'guard', name: 'machine-here' };
+      await until('a report', async () => (await client.get(policyReportType, report)).summary?.pass === 1);
+      appendFileSync(join(host, 'etc/passwd'), 'eve\n');
+      await until('the change', () => conditionIs('Failed'));
+      await until(
+        'the log',
+        async () => !(await gone(configMaps, { ...target, name: 'aide-machine-here-failed' })),
+      );
+      await until('a finding', async () => (await client.get(policyReportType, report)).summary?.fail === 1);
+      const annotate = (name: string): Promise<FileIntegrity> =>
+        client.patch(released.integrities, target, {
+          type: 'merge',
+          body: { metadata: { annotations: { [name]: '' } } },
+        });
+      await annotate(names.reinit);
+      await until('the new baseline', () => conditionIs('Succeeded'));
+      await client.patch(configMaps, conf, { type: 'merge', body: data('/etc p+s+sha512\n') });
+      await until('the other configuration', async () =>
+        (await client.get(configMaps, target)).data?.['aide.conf']?.includes('sha512'),
+      );
+      await client.delete(released.integrities, target);
+      await until('the binding to go', () => gone(roleBindings, { namespace: 'guard', name: roleName }));
+    } finally {
+      stop.abort();
+      await running;
+    }
+    // Before the binding it asks in vain, and again.
+    const early = /^rampart-agent: \w+ (configmaps|secrets)\. \(guard\//;
+    assert.deepEqual(
+      cluster.refused.filter(
+        (one) => !early.test(one) && !one.startsWith('rampart-operator: create namespaces'),
+      ),
+      [],
+    );
+    const ofAgent = [...rightsOf(roleName)].filter(
+      (right) => cluster.used.get('rampart-agent')?.has(`${right} in guard`) !== true,
+    );
+    // By server-side apply, for which a cluster asks for it where there is none yet.
+    assert.deepEqual(ofAgent, ['create configmaps.']);
+    // Both groups are looked after alike, and the FileIntegrity here is of one.
+    const unused = new Set(cluster.unused());
+    const asReleased = (right: string): string =>
+      right.replace('file-integrity.openshift.io', 'fileintegrity.openshift.io');
+    const surplus = [...unused].filter(
+      (right) =>
+        isOfIntegrity(right) && unused.has(asReleased(right)) && !onlySometimes.has(asReleased(right)),
+    );
+    assert.deepEqual(surplus, []);
+  });
+});
+
+/** What this test does not bring about, and what a cluster asks for besides. */
+const onlySometimes: ReadonlySet<string> = new Set([
+  // Of a node that goes.
+  'rampart-operator: delete fileintegritynodestatuses.fileintegrity.openshift.io',
+  'rampart-operator: get policyreports.wgpolicyk8s.io',
+  'rampart-operator: delete policyreports.wgpolicyk8s.io',
+  // Admission and authorization of a real cluster.
+  `rampart-operator: bind clusterroles.rbac.authorization.k8s.io ${roleName}`,
+  'rampart-operator: create policyreports.wgpolicyk8s.io',
+  // Where there is no PolicyReport.
+  ...['get', 'create', 'patch', 'delete'].map((verb) => `rampart-operator: ${verb} reports.openreports.io`),
+]);

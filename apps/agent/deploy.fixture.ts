@@ -1,0 +1,165 @@
+/**
+ * A server with deploy/ in it, which allows the agent, the operator and a viewer what their roles allow; for tests.
+ *
+ * @module
+ */
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+
+import { parseAllDocuments } from 'yaml';
+
+import { apiErrors } from '../../shared/apiserver/resources/api-error.ts';
+import { type ApiServer, startApiServer } from '../../shared/apiserver/server.ts';
+import type { ResourceRequest } from '../../shared/apiserver/verbs/request.ts';
+import { KubeClient } from '../../shared/kube/client.ts';
+import { createLogger } from '../../shared/observe/log.ts';
+import { clusterAccess } from '../cluster.ts';
+
+export const deploy: string = new URL('../../deploy', import.meta.url).pathname;
+export const systemNamespace = 'kivebpf-system';
+
+interface Rule {
+  readonly apiGroups: readonly string[];
+  readonly resources: readonly string[];
+  readonly verbs: readonly string[];
+  readonly resourceNames?: readonly string[];
+}
+export interface Manifest {
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+  readonly rules?: readonly Rule[];
+}
+
+export function kustomized(): Manifest[] {
+  const { status, stdout, stderr } = spawnSync('kubectl', ['kustomize', deploy], { encoding: 'utf8' });
+  assert.equal(status, 0, stderr);
+  return parseAllDocuments(stdout).map((document) => document.toJS() as Manifest);
+}
+
+/** Each right once: `VERB RESOURCE.GROUP`, with a name where it is for one object, with ` in NAMESPACE` where it is for one only. */
+export function rightsOf(name: string): Set<string> {
+  const rights = new Set<string>();
+  for (const { kind, metadata, rules = [] } of kustomized()) {
+    if (metadata.name !== name || !kind.endsWith('Role')) continue;
+    const where = kind === 'Role' ? ` in ${metadata.namespace}` : '';
+    for (const { apiGroups, resources, verbs, resourceNames = [''] } of rules) {
+      for (const group of apiGroups)
+        for (const resource of resources)
+          for (const verb of verbs)
+            for (const one of resourceNames)
+              rights.add(`${verb} ${resource}.${group}${one && ` ${one}`}${where}`);
+    }
+  }
+  return rights;
+}
+
+/** What would allow a request, from the narrowest. */
+function wantedFor({
+  verb,
+  resource,
+  subresource,
+  namespace: where,
+  name,
+  query,
+}: ResourceRequest): string[] {
+  const right = `${verb} ${resource.plural}${subresource === undefined ? '' : `/${subresource.name}`}.${resource.group}`;
+  // A collection that asks for one name is authorized for that name (Kubernetes, "Using RBAC", referring to resources).
+  const [, asked] = /^metadata\.name=([^,]+)$/.exec(query.get('fieldSelector') ?? '') ?? [];
+  const one = name || (asked ?? '');
+  const names = one === '' ? [right] : [`${right} ${one}`, right];
+  return names.flatMap((each) => (where === '' ? [each] : [`${each} in ${where}`, each]));
+}
+
+export class Cluster implements AsyncDisposable {
+  readonly directory: string;
+  readonly server: ApiServer;
+  readonly used = new Map<string, Set<string>>();
+  /** Of the agent, besides what its roles allow. */
+  readonly granted = new Set<string>();
+  readonly refused: string[] = [];
+  readonly #stack: AsyncDisposableStack;
+
+  private constructor(directory: string, server: ApiServer, stack: AsyncDisposableStack) {
+    [this.directory, this.server, this.#stack] = [directory, server, stack];
+    const rights = new Map(
+      ['rampart-agent', 'rampart-operator', 'rampart-viewer'].map((name) => [name, rightsOf(name)]),
+    );
+    const handle = server.verbs.handle.bind(server.verbs);
+    server.verbs.handle = (request) => {
+      const who = request.userAgent ?? '';
+      const allowed = rights.get(who);
+      if (allowed === undefined) return handle(request);
+      const wanted = wantedFor(request);
+      const right = wanted.find(
+        (one) => allowed.has(one) || (who === 'rampart-agent' && this.granted.has(one)),
+      );
+      if (right === undefined) {
+        this.refused.push(`${who}: ${wanted.at(-1)} (${request.namespace}/${request.name})`);
+        throw apiErrors.forbidden(request.resource, request.name, 'its role does not allow it');
+      }
+      const used = this.used.get(who) ?? new Set();
+      this.used.set(who, used.add(right));
+      return handle(request);
+    };
+  }
+
+  static async start(): Promise<Cluster> {
+    const stack = new AsyncDisposableStack();
+    const directory = mkdtempSync(join(tmpdir(), 'rampart-deploy-'));
+    stack.defer(() => rmSync(directory, { recursive: true, force: true }));
+    const server = await startApiServer({
+      dataDirectory: join(directory, 'data'),
+      memory: true,
+      listen: { host: '127.0.0.1', port: 0 },
+      version: '0.0.0',
+      logger: createLogger({ level: 'silent' }),
+    });
+    stack.use(server);
+    return new Cluster(directory, server, stack);
+  }
+
+  /** kubectl may take its time, and the server is in this process. */
+  async apply(directory = deploy): Promise<string[]> {
+    const args = ['--kubeconfig', this.server.kubeconfig ?? '', 'apply', '-k', directory];
+    const kubectl = spawn('kubectl', args, {
+      env: { PATH: process.env['PATH'], HOME: this.directory },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const [stdout, stderr] = await Promise.all([text(kubectl.stdout), text(kubectl.stderr)]);
+    assert.equal(stderr, '');
+    return stdout.trim().split('\n');
+  }
+
+  client(userAgent = 'test'): KubeClient {
+    return this.#stack.use(new KubeClient(clusterAccess(this.server.kubeconfig), { userAgent }));
+  }
+
+  /** Rights that the role has and nobody has used, for both. */
+  unused(): string[] {
+    return ['rampart-agent', 'rampart-operator'].flatMap((who) =>
+      [...rightsOf(who)]
+        .filter((right) => this.used.get(who)?.has(right) !== true)
+        .map((right) => `${who}: ${right}`),
+    );
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#stack.disposeAsync();
+  }
+}
+
+/** Whether it is for file integrity alone. */
+export function isOfIntegrity(right: string): boolean {
+  return (
+    /(fileintegrity|file-integrity)\.openshift\.io|configmaps\.|rbac\.authorization|wgpolicyk8s|openreports/.test(
+      right,
+    ) ||
+    right.includes('file-integrity-baseline-key') ||
+    right.startsWith('rampart-operator: create secrets.') ||
+    /^rampart-agent: (list|watch) nodes\./.test(right)
+  );
+}

@@ -1,0 +1,22 @@
+/**
+ * The date of what was not today.
+ *
+ * @module
+ */
+
+export interface PrettyAlertOptions {
+  readonly colour: boolean;
+  /** Alerts of another day than this time's are shown with their date. */
+  readonly nowMs: number;
+}
+
+/** The time alone would be taken for today's. */
+export function dateBefore(timeMs: number, nowMs: number): string {
+  const dateOf = (ms: number): string => {
+    const date = new Date(ms);
+    const two = (value: number): string => String(value).padStart(2, '0');
+    return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  };
+  const date = dateOf(timeMs);
+  return date === dateOf(nowMs) ? '' : `${date} `;
+}

@@ -1,0 +1,71 @@
+/**
+ * A line that may be a finding of file integrity, and a finding as a line for a person.
+ *
+ * @module
+ */
+import { clockTime, printable } from '../../shared/observe/printable.ts';
+import { paint } from '../../shared/observe/table.ts';
+import type { Finding } from '../../systems/file-integrity/finding.ts';
+import { describeAuthor } from '../../systems/file-integrity/report-entries.ts';
+import { dateBefore, type PrettyAlertOptions } from './date-before.ts';
+
+/** As an agent writes it. */
+export interface FindingLine extends Finding {
+  readonly kind: 'IntegrityFinding';
+  /** `namespace/name` */
+  readonly fileIntegrity: string;
+  readonly node: string;
+  /** `gone`: it is as in the baseline again; `accepted`: the baseline has it now. */
+  readonly state: 'found' | 'gone' | 'accepted';
+}
+
+const start = '{"kind":"IntegrityFinding",';
+const PATH_COLUMNS = 40;
+
+/** The finding in a line of an agent's output; undefined for its other lines. */
+export function parseFinding(line: string): FindingLine | undefined {
+  if (!line.startsWith(start)) return undefined;
+  try {
+    const { fileIntegrity, node, path, change, attributes, seenMs, ...rest } = JSON.parse(
+      line,
+    ) as Partial<FindingLine>;
+    // What a cut line or another program's may lack.
+    const isWhole =
+      typeof fileIntegrity === 'string' &&
+      typeof node === 'string' &&
+      typeof path === 'string' &&
+      typeof change === 'string' &&
+      Array.isArray(attributes) &&
+      Number.isFinite(seenMs);
+    if (isWhole) return { fileIntegrity, node, path, change, attributes, seenMs, ...rest } as FindingLine;
+  } catch {
+    // No finding then.
+  }
+  return undefined;
+}
+
+/**
+ * @example
+ * // 10:00:00.123   changed       n1:/etc/passwd  /usr/bin/vi /etc/passwd (pid 41, uid 0)  (size, sha512)  guard/workers
+ */
+export function formatFinding(finding: FindingLine, { colour, nowMs }: PrettyAlertOptions): string {
+  const { fileIntegrity, node, path, change, attributes, author, seenMs, seenBy, state } = finding;
+  const word = state === 'gone' ? 'as before' : state === 'accepted' ? 'accepted' : change;
+  const place = `${printable(node)}:${escaped(path)}`;
+  const subject = `  ${printable(word).padEnd(12)}  ${place.padEnd(PATH_COLUMNS)}`;
+  const who =
+    author === undefined
+      ? seenBy === 'scan'
+        ? 'found by a scan'
+        : 'nobody saw who'
+      : describeAuthor(author);
+  const what = attributes.length === 0 ? '' : `  (${printable(attributes.join(', '))})`;
+  const after = paint('dim', printable(fileIntegrity), colour);
+  const shown = state === 'found' ? paint('red', subject, colour) : subject;
+  return `${dateBefore(seenMs, nowMs)}${clockTime(seenMs)} ${shown}  ${who}${what}  ${after}`;
+}
+
+/** What the agent has escaped already stays so; a line from elsewhere is made harmless. */
+function escaped(path: string): string {
+  return path.split('\\').map(printable).join('\\');
+}
