@@ -138,12 +138,16 @@ suite('probes', () => {
         '[-] file-access-node-containers: the container runtime has not told of them yet',
         '[-] file-access-node-files: not looked at yet',
         '[-] file-access-node-loader: no agent is known to watch the files of this kernel yet',
+        '[-] file-integrity-node-fileintegrities.fileintegrity.openshift.io: not listed yet',
+        '[-] file-integrity-node-fileintegrities.file-integrity.openshift.io: not listed yet',
+        '[-] file-integrity-node-nodes: not listed yet',
+        '[-] file-integrity-node-jobs: not looked at yet',
         'not ready',
       ],
     );
     assert.deepEqual(await ask(agent, '/healthz'), {
       status: 200,
-      lines: ['[+] file-access-node-sensor', 'ok'],
+      lines: ['[+] file-access-node-sensor', '[+] file-integrity-node-scan', 'ok'],
     });
   });
 
