@@ -37,6 +37,11 @@ suite('an alert as a line for a person', () => {
       assert.equal(shown(encoder.encode(access, json)), base + words));
   }
 
+  test('of a file that is not at its path any more', () => {
+    const moved = new AlertEncoder({ ...context, moved: true }).encode(access, accessor('host'));
+    assert.equal(shown(moved), `${base}, by the host, the file was moved`);
+  });
+
   test('of another day: with its date', () => {
     const date = new Date(timeMs);
     const two = (value: number): string => String(value).padStart(2, '0');

@@ -34,7 +34,8 @@ export function alertTimeNs(text: string): bigint | undefined {
 }
 
 /**
- * As `formatPretty`, with the pod before the path, and after it the policy and who it was where that is not the owner.
+ * As `formatPretty`, with the pod before the path, and after it the policy, who it was where that is not the owner, and
+ * whether the file is no longer at that path.
  *
  * @example
  * // 10:00:00.123   read          shop/nginx-pod/nginx:/secret.txt  /usr/bin/cat /secret.txt  (pid 41, uid 0)  secrets, by the host
@@ -71,9 +72,11 @@ export function formatAlert(alert: KiveAlert, { colour, nowMs }: PrettyAlertOpti
     `${place}${metadata.path}`,
     { color: colour, pathWidth: 40 },
   );
-  const words = [printable(alert['kive-policy-name']), accessorWords(alert.accessor)].filter(
-    (word) => word !== '',
-  );
+  const words = [
+    printable(alert['kive-policy-name']),
+    accessorWords(alert.accessor),
+    metadata.moved === true ? 'the file was moved' : '',
+  ].filter((word) => word !== '');
   const after = words.length === 0 ? '' : `  ${paint('dim', words.join(', '), colour)}`;
   return `${dateBefore(Number(ns / 1_000_000n), nowMs)}${line}${after}`;
 }
