@@ -152,6 +152,7 @@ suite('planned alerts', { skip: sensorSkip }, () => {
       cat();
       sensor().plan(...plan);
       assert.equal(sensor().local.size, plan.length === 0 ? 0 : 1);
+      assert.equal(sensor().local.moved, plan.filter(({ context: { moved } }) => moved === true).length);
     }
     cat();
     assert.deepEqual(
@@ -227,6 +228,7 @@ suite('planned alerts', { skip: sensorSkip }, () => {
       const elsewhere = { ...other, identity: plans % 2 === 0 ? other.identity : third.identity };
       sensor().plan(...[here, ...(plans % 5 === 0 ? [] : [elsewhere])]);
       told.push(...sensor().take());
+      assert.equal(sensor().local.size, sensor().local.plan().size);
       await new Promise((resolve) => setImmediate(resolve));
     }
     await ended;
