@@ -21,10 +21,15 @@ export function changeTestMode(): NonNullable<ChangeWatchOptions['mode']> {
   return mode === 'fentry' ? 'auto' : mode;
 }
 
-/** Without kprobes, before 6.13 only the inodes that become dirty tell who it was: many changes have no author there. */
-export function everyChangeHasAuthor(watch: ChangeWatch): boolean {
+/** Since 6.13 the kernel tells each time it sets an inode's change time. */
+export function tellsChangeTimes(): boolean {
   const [major = 0, minor = 0] = release().split('.').map(Number);
-  return watch.sensorMode === 'kprobe' || major > 6 || (major === 6 && minor >= 13);
+  return major > 6 || (major === 6 && minor >= 13);
+}
+
+/** With neither that nor kprobes only inodes that become dirty tell who it was: many changes have no author there. */
+export function everyChangeHasAuthor(watch: ChangeWatch): boolean {
+  return watch.sensorMode === 'kprobe' || tellsChangeTimes();
 }
 
 export interface Child {
@@ -81,7 +86,10 @@ export class TestChangeWatch implements Disposable {
         this.changes.push(change);
         options.onChange?.(change);
       },
-      onLost: (loss) => this.losses.push(loss),
+      onLost: (loss) => {
+        this.losses.push(loss);
+        this.#wake?.();
+      },
       onProblem: (problem) => this.problems.push(problem),
       onBatchEnd: () => this.#wake?.(),
     });
@@ -113,6 +121,12 @@ export class TestChangeWatch implements Disposable {
       if (found !== undefined) return found;
       await this.#nextBatch(signal);
     }
+  }
+
+  /** Resolves when such a loss was told; rejects after 20 s. */
+  async untilLost(what: ChangeLoss['what']): Promise<void> {
+    const signal = AbortSignal.timeout(20_000);
+    while (!this.losses.some((loss) => loss.what === what)) await this.#nextBatch(signal);
   }
 
   async #nextBatch(signal: AbortSignal): Promise<void> {
