@@ -5,7 +5,7 @@
  * @module
  */
 import { createHash } from 'node:crypto';
-import { open, rename, stat } from 'node:fs/promises';
+import { open, readFile, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { SigningKey, VerifyingKey } from '../database/signature.ts';
 import { seal, unseal } from './seal.ts';
@@ -53,15 +53,18 @@ export async function appendAcceptance(
   await file.sync();
 }
 
-/** The records, and what is wrong with the log; the last line may be cut off by a kill, that is no fault. */
+/** The records, none where there is no log, and what is wrong with it; the last line may be cut off by a kill, that is no fault. */
 export async function readAcceptances(
   directory: string,
   key: VerifyingKey,
 ): Promise<{ readonly records: readonly AcceptanceRecord[]; readonly faults: readonly string[] }> {
   const records: AcceptanceRecord[] = [];
   const faults: string[] = [];
-  await using file = await open(join(directory, logName), 'r');
-  const lines = (await file.readFile('utf8')).split('\n');
+  const text = await readFile(join(directory, logName), 'utf8').catch((error: unknown) => {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
+    throw error;
+  });
+  const lines = text.split('\n');
   lines.pop();
   let before = '';
   for (const [at, line] of lines.entries()) {

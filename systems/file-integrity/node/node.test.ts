@@ -40,11 +40,10 @@ suite('the agent of a node', { concurrency: 2, timeout: 90_000 }, () => {
       attributes,
       seenBy,
     ]);
-    assert.deepEqual(found.sort(), [
-      'added /etc/new scan',
-      'changed /etc/passwd size sha256 scan',
-      'removed /etc/shadow scan',
-    ]);
+    assert.deepEqual(
+      found.toSorted((a, b) => (a < b ? -1 : 1)),
+      ['added /etc/new scan', 'changed /etc/passwd size sha256 scan', 'removed /etc/shadow scan'],
+    );
     const lines = agent.lines.map((line) => JSON.parse(line) as Record<string, unknown>);
     assert.deepEqual(lines.map(({ path, state }) => `${String(state)} ${String(path)}`).sort(), [
       'found /etc/new',

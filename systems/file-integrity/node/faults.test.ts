@@ -1,0 +1,188 @@
+// What goes wrong around the agent: a full disk, a kill in the middle of a scan; several FileIntegrities over the same files.
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  closeSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  writeSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import { createMetrics } from '../../../shared/observe/metrics.ts';
+import { shareMetrics } from '../../../shared/kube/shared-metrics.ts';
+import { Health } from '../../../shared/observe/health.ts';
+import type { NodeResult } from '../node-result.ts';
+import { TestCluster, until } from './node.fixture.ts';
+
+const isSuccess = ({ outcome }: NodeResult): boolean => outcome.kind === 'succeeded';
+const isFailure = ({ outcome }: NodeResult): boolean => outcome.kind === 'failed';
+
+/** A small file system. */
+class SmallDisk implements Disposable {
+  readonly path = mkdtempSync(join(tmpdir(), 'rampart-small-disk-'));
+
+  constructor(sizeKiB: number) {
+    const options = ['-t', 'tmpfs', '-o', `size=${sizeKiB}k`, 'tmpfs', this.path];
+    const { status, stderr } = spawnSync('mount', options, { encoding: 'utf8' });
+    if (status === 0) return;
+    rmSync(this.path, { recursive: true });
+    throw new Error(`cannot mount: ${stderr}`);
+  }
+
+  fill(): void {
+    const { bavail, bsize } = statfsSync(this.path);
+    writeFileSync(join(this.path, 'ballast'), Buffer.alloc(bavail * bsize));
+  }
+
+  free(): void {
+    rmSync(join(this.path, 'ballast'), { force: true });
+  }
+
+  [Symbol.dispose](): void {
+    spawnSync('umount', [this.path]);
+    rmSync(this.path, { recursive: true, force: true });
+  }
+}
+
+function mountSkip(): string | false {
+  try {
+    new SmallDisk(64)[Symbol.dispose]();
+    return false;
+  } catch (error) {
+    return String(error);
+  }
+}
+
+/** Bytes that this process has read, whatever from (proc(5), rchar). */
+function bytesRead(): number {
+  return Number(/rchar: (\d+)/.exec(readFileSync('/proc/self/io', 'utf8'))?.[1]);
+}
+
+suite('faults around the agent', { timeout: 120_000 }, () => {
+  test(
+    'a full disk: errored with the reason, the baseline stays, and it goes on by itself',
+    { skip: mountSkip() },
+    async () => {
+      using disk = new SmallDisk(512);
+      await using cluster = await TestCluster.start();
+      for (let at = 0; at < 2000; at++) cluster.write(`many/file${at}`, String(at));
+      await cluster.startAgent('n1', { directory: disk.path });
+      await cluster.createIntegrity('fi', { config: { maxBackups: 0 } });
+      const first = await cluster.resultWhen('fi', isSuccess);
+      disk.fill();
+      cluster.write('passwd', 'other');
+      await cluster.request('fi', { kind: 're-init', id: 'a1', by: 'annotation' });
+      const second = await cluster.resultWhen(
+        'fi',
+        ({ outcome }) => outcome.kind === 'errored',
+        first.sequence,
+      );
+      assert.ok(second.outcome.kind === 'errored');
+      assert.match(second.outcome.message, /no space/);
+      assert.deepEqual(second.doneRequests, []);
+      disk.free();
+      const third = await cluster.resultWhen('fi', isSuccess, second.sequence);
+      assert.deepEqual(third.doneRequests, ['a1']);
+    },
+  );
+
+  test(
+    'a scan does not need the disk: what has changed is told when it is full',
+    { skip: mountSkip() },
+    async () => {
+      using disk = new SmallDisk(256);
+      await using cluster = await TestCluster.start();
+      await cluster.startAgent('n1', { directory: disk.path });
+      await cluster.createIntegrity('fi', { config: { initialDelay: 1 } });
+      const first = await cluster.resultWhen('fi', isSuccess);
+      disk.fill();
+      cluster.write('passwd', 'other');
+      const second = await cluster.resultWhen('fi', isFailure, first.sequence);
+      assert.deepEqual(
+        second.findings.map(({ path }) => path),
+        ['/etc/passwd'],
+      );
+    },
+  );
+
+  test('two FileIntegrities over the same files: read once', async () => {
+    await using cluster = await TestCluster.start();
+    const sizeBytes = 48 * 1024 * 1024;
+    mkdirSync(join(cluster.host, 'etc/large'));
+    const file = openSync(cluster.at('large/file'), 'w');
+    const part = Buffer.alloc(1024 * 1024, 7);
+    for (let written = 0; written < sizeBytes; written += part.length) writeSync(file, part);
+    closeSync(file);
+    const metrics = await createMetrics();
+    const health = new Health();
+    const agent = await cluster.startAgent('n1', { metrics: shareMetrics(metrics), health });
+    const config = { gracePeriod: 12, initialDelay: 3 };
+    await cluster.createIntegrity('one', { conf: '/hostroot/etc f s+sha256\n', config });
+    await cluster.createIntegrity('two', { conf: '/hostroot/etc/large f s+sha256\n', config });
+    const first = await cluster.resultWhen('one', isSuccess);
+    const second = await cluster.resultWhen('two', isSuccess);
+    cluster.write('large/new', 'new');
+    const before = bytesRead();
+    await cluster.resultWhen('one', isFailure, first.sequence);
+    await cluster.resultWhen('two', isFailure, second.sequence);
+    const read = bytesRead() - before;
+    assert.ok(read > sizeBytes && read < 1.7 * sizeBytes, `${read} bytes were read for ${sizeBytes}`);
+    const text = metrics.registry.metrics();
+    assert.match(text, /^rampart_file_integrity_runs_total\{kind="check"\} 2$/m);
+    assert.match(text, /^rampart_file_integrity_scan_seconds_count 3$/m);
+    assert.match(
+      text,
+      /^rampart_file_integrity_findings\{file_integrity="openshift-file-integrity\/two"\} 1$/m,
+    );
+    assert.match(text, /^rampart_file_integrity_findings_total\{seen_by="scan"\} 2$/m);
+    assert.ok(health.readiness().ok, health.readiness().text);
+    assert.ok(health.liveness().ok, health.liveness().text);
+    assert.equal(agent.lines.length, 2);
+  });
+
+  test('an agent that is killed again and again, also in the middle of scans, tells what there is', async () => {
+    await using cluster = await TestCluster.start();
+    for (let at = 0; at < 300; at++) cluster.write(`many/file${at}`, String(at));
+    const options = {
+      kubeconfig: cluster.kubeconfig,
+      hostRoot: cluster.host,
+      directory: join(cluster.directory, 'n1'),
+    };
+    const script = join(import.meta.dirname, 'agent-process.fixture.ts');
+    await cluster.createIntegrity('fi', { config: { initialDelay: 0 } });
+    const killed = async (waitMs: number): Promise<void> => {
+      const child = spawn(process.execPath, [script, JSON.stringify(options)], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
+      const exited = once(child, 'exit');
+      await Promise.race([once(child.stdout, 'data'), exited]);
+      await new Promise((resolve) => setTimeout(resolve, waitMs));
+      child.kill('SIGKILL');
+      assert.equal((await exited)[1], 'SIGKILL');
+    };
+    for (const waitMs of [0, 60, 120, 180, 400]) await killed(waitMs);
+    const agent = await cluster.startAgent();
+    const first = await cluster.resultWhen('fi', isSuccess);
+    cluster.write('passwd', 'other');
+    await agent.stop();
+    for (const waitMs of [30, 150]) await killed(waitMs);
+    await cluster.request('fi', { kind: 're-init', id: 'a1', by: 'annotation' });
+    for (const waitMs of [20, 90]) await killed(waitMs);
+    await cluster.startAgent();
+    const second = await cluster.resultWhen(
+      'fi',
+      ({ doneRequests }) => doneRequests.includes('a1'),
+      first.sequence,
+    );
+    assert.ok(isSuccess(second));
+    await until('what waits is sent', async () => (await cluster.result('fi'))?.outcome.kind === 'succeeded');
+  });
+});

@@ -1,0 +1,98 @@
+// A provider that is killed at any moment leaves the whole baseline of before or the whole new one, and goes on with it.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { readAcceptances } from './acceptance-log.ts';
+import { killFiles, killJob, killRound } from './kill.fixture.ts';
+import { NativeProvider } from './native-provider.ts';
+
+const kills = 100;
+const lanes = 3;
+/** Most of the time of a process is its start. */
+const cache = mkdtempSync(join(tmpdir(), 'rampart-kill-cache-'));
+after(() => rmSync(cache, { recursive: true, force: true }));
+
+/** From the round that the baseline is of; undefined where there is none yet. */
+async function roundOf(directory: string): Promise<number | undefined> {
+  const provider = new NativeProvider({ version: '0.0.0' });
+  const job = killJob(directory);
+  if ((await provider.state(job)) === 'none') return undefined;
+  await using baseline = await provider.openBaseline(job);
+  const sizes = new Set<number>();
+  let count = 0;
+  for await (const batch of baseline.entries()) {
+    for (const { sizeBytes } of batch) sizes.add(sizeBytes);
+    count += batch.length;
+  }
+  assert.equal(count, killFiles.length);
+  assert.equal(sizes.size, 1, `a baseline of several rounds: ${[...sizes].join(', ')}`);
+  return [...sizes][0];
+}
+
+/** In the first or second thing that it does. */
+async function killOnce(directory: string, hasBaseline: boolean): Promise<void> {
+  const script = join(import.meta.dirname, 'kill-loop.fixture.ts');
+  const child = spawn(process.execPath, [script, directory, ...(hasBaseline ? ['has-baseline'] : [])], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, NODE_COMPILE_CACHE: cache },
+  });
+  let stderr = '';
+  child.stderr.on('data', (data: Buffer) => (stderr += data.toString()));
+  const exited = once(child, 'exit');
+  let things = Math.ceil(Math.random() * 2);
+  const begun = Promise.withResolvers<void>();
+  child.stdout.on('data', (data: Buffer) => {
+    things -= data.length;
+    if (things <= 0) begun.resolve();
+  });
+  await Promise.race([begun.promise, exited]);
+  await delay(Math.random() ** 2 * 100);
+  child.kill('SIGKILL');
+  const [code, signal] = (await exited) as [number | null, string | null];
+  assert.equal(signal, 'SIGKILL', `it ended by itself with ${code}: ${stderr}`);
+}
+
+test(
+  `killed at ${kills} random moments of baselines, checks and acceptances`,
+  { timeout: 300_000 },
+  async () => {
+    const perLane = Math.ceil(kills / lanes);
+    const rounds = new Set<number>();
+    await Promise.all(
+      Array.from({ length: lanes }, async () => {
+        const directory = mkdtempSync(join(tmpdir(), 'rampart-kill-'));
+        try {
+          mkdirSync(join(directory, 'host/etc'), { recursive: true });
+          mkdirSync(join(directory, 'data'));
+          let last: number | undefined;
+          for (let at = 0; at < perLane; at++) {
+            await killOnce(directory, last !== undefined);
+            const round = await roundOf(directory);
+            if (last !== undefined) assert.ok(round !== undefined && round >= last, `${round} after ${last}`);
+            if (round !== undefined) {
+              assert.ok(round <= killRound(directory) + 1);
+              rounds.add(round);
+            }
+            last = round;
+          }
+          const { faults, records } = await readAcceptances(
+            join(directory, 'data'),
+            killJob(directory).signingKey,
+          );
+          assert.deepEqual(faults, []);
+          assert.ok(records.length > 0);
+          const names = readdirSync(join(directory, 'data'));
+          assert.ok(names.filter((name) => name.startsWith('baseline.backup-')).length <= 4, names.join());
+        } finally {
+          rmSync(directory, { recursive: true, force: true });
+        }
+      }),
+    );
+    assert.ok(rounds.size > 10, `only ${rounds.size} rounds were seen`);
+  },
+);
