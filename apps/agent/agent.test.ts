@@ -156,14 +156,19 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
     assert.equal(posted[0]?.pod.container.id, `containerd://${container.id}`);
     assert.deepEqual(lines[0], posted[0]);
     const url = /metrics on (\S+)\/metrics/.exec(stderr)?.[1] ?? '';
-    assert.equal(await (await fetch(`${url}/healthz`)).text(), '[+] file-access-node-sensor\nok\n');
+    assert.equal(
+      await (await fetch(`${url}/healthz`)).text(),
+      '[+] file-access-node-sensor\n[+] file-integrity-node-scan\nok\n',
+    );
     const readyz = await fetch(`${url}/readyz`);
     assert.equal(readyz.status, 200);
     assert.equal(
       await readyz.text(),
       '[+] file-access-node\n[+] container-runtime\n[+] file-access-node-kivepolicies\n[+] file-access-node-pods\n' +
         '[+] file-access-node-kivedata\n[+] file-access-node-containers\n[+] file-access-node-files\n' +
-        '[+] file-access-node-loader\nready\n',
+        '[+] file-access-node-loader\n[+] file-integrity-node-fileintegrities.fileintegrity.openshift.io\n' +
+        '[+] file-integrity-node-fileintegrities.file-integrity.openshift.io\n[+] file-integrity-node-nodes\n' +
+        '[+] file-integrity-node-jobs\nready\n',
     );
     const metrics = await (await fetch(`${url}/metrics`)).text();
     assert.match(metrics, /^rampart_agent_ready 1$/m);
