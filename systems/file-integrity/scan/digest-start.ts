@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { fileCalls, libc } from '../../../shared/ebpf/ffi.ts';
+import { libc } from '../../../shared/ebpf/ffi.ts';
 import { FixedBuffer, openFlags } from '../../../shared/ebpf/libc.ts';
 import type { Entry } from '../entry.ts';
 import type { ScanRoot } from '../provider.ts';
@@ -11,6 +11,7 @@ import type { ContentReader } from './content.ts';
 import { Directories } from './directories.ts';
 import { FileStat } from './file-stat.ts';
 import type { DigestStart } from './messages.ts';
+import { openName } from './open-name.ts';
 import { withoutPrefix } from './scan-path.ts';
 import type { RunState } from './shared-state.ts';
 
@@ -38,12 +39,7 @@ export function digestStart(
     name.writeText(within.slice(slash + 1));
     if (stat.readAt(directory.fd, name.address) !== 0 || stat.type !== 'f' || directory.isMadeUp)
       return undefined;
-    fd = fileCalls.openat(
-      directory.fd,
-      name.address,
-      openFlags.NOFOLLOW | openFlags.NONBLOCK | openFlags.CLOEXEC,
-      0,
-    );
+    fd = openName(directory.fd, name, openFlags.NOFOLLOW);
     if (fd < 0 || stat.readFd(fd) !== 0 || stat.type !== 'f') return undefined;
     if (inode !== 0n && stat.inode !== inode) return undefined;
     const digests = content.digest(fd, sizeBytes, { sha256: true, sha512: true }, state, thread);

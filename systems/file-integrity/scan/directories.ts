@@ -12,8 +12,9 @@ import type { ByteString, FileType } from '../entry.ts';
 import type { OpenDirectory } from './file-look.ts';
 import { FileStat, typeOfBits } from './file-stat.ts';
 import { isMadeUp } from './file-systems.ts';
+import { openName } from './open-name.ts';
 
-const { EPERM, ENOTDIR } = constants.errno;
+const { ENOTDIR } = constants.errno;
 const listBytes = 64 * 1024;
 /** struct linux_dirent64 (getdents64(2)). */
 const lengthAt = 16;
@@ -68,10 +69,7 @@ export class Directories {
     if (number !== 0) return -number;
     if (this.#stat.type !== 'd') return -ENOTDIR;
     if (this.#stat.isAutomount) return 0;
-    const flags = openFlags.DIRECTORY | openFlags.NOFOLLOW | openFlags.NONBLOCK;
-    let fd = this.#openAt(parent.fd, flags | openFlags.NOATIME);
-    if (fd === -EPERM) fd = this.#openAt(parent.fd, flags);
-    return this.#opened(fd, parent);
+    return this.#opened(openName(parent.fd, this.#name, openFlags.DIRECTORY | openFlags.NOFOLLOW), parent);
   }
 
   /** Returns 0, or the errno as a negative number; some names may have been told then. */

@@ -12,12 +12,14 @@ import { checksums, setOf } from '../attributes.ts';
 import type { AttributeSet } from '../attributes.ts';
 import { emptyDraft, type Draft } from '../database/aide-columns.ts';
 import type { FileType } from '../entry.ts';
+import { type AskedOf, mayGrow, unionOf } from './asked.ts';
 import type { ContentReader } from './content.ts';
 import { extendedBits, ExtendedAttributes } from './extended-attributes.ts';
 import { FileStat } from './file-stat.ts';
+import { openName } from './open-name.ts';
 import type { RunState } from './shared-state.ts';
 
-const { ENOENT, ENOTDIR, ELOOP, EPERM, ENXIO, EISDIR } = constants.errno;
+const { ENOENT, ENOTDIR, ELOOP, ENXIO, EISDIR } = constants.errno;
 /** The name was taken away or given to something else: it has to be looked at again. */
 const swapped: ReadonlySet<number> = new Set([ENOENT, ENOTDIR, ELOOP, ENXIO, EISDIR]);
 const tries = 3;
@@ -33,11 +35,10 @@ const bits = {
   e2fsAttributes: setOf('e2fsattrs'),
   sha256: setOf('sha256'),
   sha512: setOf('sha512'),
-  growing: setOf('growing'),
 };
 
-/** What is wanted of a file, by each configuration; -1 where it does not select it. */
-export type AskedOf = (type: FileType) => readonly AttributeSet[] | undefined;
+/** What a regular file is opened for. */
+const needOpen = checksums | bits.e2fsAttributes;
 
 /** A directory that a file lies in. */
 export interface OpenDirectory {
@@ -82,10 +83,25 @@ export class FileLook {
     this.#thread = thread;
   }
 
-  /** @throws StoppedError */
-  look(directory: OpenDirectory, name: string, askedOf: AskedOf): LookOutcome {
+  /**
+   * @param asRegular what is asked of it when its directory was listed with a regular file of that name: then it is opened
+   * without another look at the name, which is seen to be none when it is open
+   * @throws StoppedError
+   */
+  look(
+    directory: OpenDirectory,
+    name: string,
+    askedOf: AskedOf,
+    asRegular?: readonly AttributeSet[],
+  ): LookOutcome {
     this.#name.writeText(name);
-    for (let left = tries - 1; ; left--) {
+    let left = tries - 1;
+    if (asRegular !== undefined && !directory.isMadeUp && (unionOf(asRegular) & needOpen) !== 0) {
+      const outcome = this.#openFirst(directory, name, asRegular);
+      if (outcome !== 'again') return outcome;
+      left--;
+    }
+    for (; ; left--) {
       const number = this.#stat.readAt(directory.fd, this.#name.address);
       if (number !== 0) {
         if (swapped.has(number)) return 'gone';
@@ -117,6 +133,27 @@ export class FileLook {
     return 'problem';
   }
 
+  #openFirst(directory: OpenDirectory, name: string, asked: readonly AttributeSet[]): LookOutcome | 'again' {
+    const fd = openName(directory.fd, this.#name, openFlags.NOFOLLOW);
+    // Why is told by the look at its name.
+    if (fd < 0) return 'again';
+    try {
+      if (this.#stat.readFd(fd) !== 0 || this.#stat.type !== 'f') return 'again';
+      this.#fill(asked);
+      this.#forget(bits.linkTarget);
+      return this.#ofOpen(fd, directory.fd, () => `/proc/self/fd/${directory.fd}/${name}`, false);
+    } finally {
+      libc.close(fd);
+    }
+  }
+
+  #ofOpen(fd: number, directoryFd: number, path: () => string, isLast: boolean): LookOutcome | 'again' {
+    const hasContent = (this.#union() & checksums) !== 0;
+    if (hasContent && this.#stat.sizeBytes > this.maxBytes) return 'too large';
+    this.#finish(directoryFd, fd, path, 'f');
+    return hasContent ? this.#digest(fd, isLast) : 'seen';
+  }
+
   #once(directory: OpenDirectory, name: string, askedOf: AskedOf, isLast: boolean): LookOutcome | 'again' {
     const stat = this.#stat;
     const { type } = stat;
@@ -135,14 +172,13 @@ export class FileLook {
       if (type === 'l') this.#forget(bits.acl | bits.capabilities);
       return this.#finish(directory.fd, -1, path, type);
     }
-    if (directory.isMadeUp) this.#forget(checksums | bits.e2fsAttributes);
-    if ((this.#union() & (checksums | bits.e2fsAttributes)) === 0)
-      return this.#finish(directory.fd, -1, path, type);
-    if ((this.#union() & checksums) !== 0 && stat.sizeBytes > this.maxBytes) return 'too large';
-    const fd = this.#open(directory.fd, openFlags.NOFOLLOW);
+    if (directory.isMadeUp) this.#forget(needOpen);
+    if ((this.#union() & needOpen) === 0) return this.#finish(directory.fd, -1, path, type);
+    const fd = openName(directory.fd, this.#name, openFlags.NOFOLLOW);
     if (fd < 0) {
+      if (fd === -ENOENT) return 'gone';
       if (swapped.has(-fd)) return isLast ? this.#changed(path) : 'again';
-      this.#forget(checksums | bits.e2fsAttributes);
+      this.#forget(needOpen);
       this.#finish(directory.fd, -1, path, type);
       return this.#failed('cannot open it', -fd, 'seen');
     }
@@ -150,8 +186,7 @@ export class FileLook {
       if (this.#again.readFd(fd) !== 0 || !this.#again.isSameFile(stat)) {
         return isLast ? this.#changed(path) : 'again';
       }
-      this.#finish(directory.fd, fd, path, type);
-      return (this.#union() & checksums) === 0 ? 'seen' : this.#digest(fd, isLast);
+      return this.#ofOpen(fd, directory.fd, path, isLast);
     } finally {
       libc.close(fd);
     }
@@ -183,7 +218,7 @@ export class FileLook {
   }
 
   #changed(path: () => string): LookOutcome {
-    this.#forget(checksums | bits.e2fsAttributes);
+    this.#forget(needOpen);
     this.#finish(-1, -1, path, 'f');
     return this.#alwaysChanges();
   }
@@ -217,7 +252,7 @@ export class FileLook {
     let opened = -1;
     // The flags of a directory are asked of it, and opening it does nothing.
     if (type === 'd' && (union & bits.e2fsAttributes) !== 0)
-      opened = this.#open(directoryFd, openFlags.NOFOLLOW | openFlags.DIRECTORY);
+      opened = openName(directoryFd, this.#name, openFlags.NOFOLLOW | openFlags.DIRECTORY);
     try {
       this.#beside(opened >= 0 ? opened : fd, path(), this.known);
     } finally {
@@ -250,20 +285,6 @@ export class FileLook {
     return true;
   }
 
-  /** A descriptor, or the errno as a negative number. */
-  #open(directoryFd: number, flags: number): number {
-    const all = flags | openFlags.NONBLOCK | openFlags.CLOEXEC;
-    let fd = fileCalls.openat(directoryFd, this.#name.address, all | openFlags.NOATIME, 0);
-    if (fd >= 0) return fd;
-    let number = errno();
-    if (number !== EPERM) return -number;
-    // Who does not own a file may not ask to leave its access time alone (open(2)).
-    fd = fileCalls.openat(directoryFd, this.#name.address, all, 0);
-    if (fd >= 0) return fd;
-    number = errno();
-    return -number;
-  }
-
   #forget(set: AttributeSet): void {
     const { known } = this;
     if (set === 0) return;
@@ -276,14 +297,4 @@ export class FileLook {
   #union(): AttributeSet {
     return unionOf(this.known);
   }
-}
-
-function unionOf(sets: readonly AttributeSet[]): AttributeSet {
-  let union = 0;
-  for (const set of sets) if (set !== -1) union |= set;
-  return union;
-}
-
-function mayGrow(set: AttributeSet): boolean {
-  return set === -1 || (set & checksums) === 0 || (set & bits.growing) !== 0;
 }

@@ -15,6 +15,8 @@ export interface ThreadData {
   readonly note: SharedArrayBuffer;
   readonly rate: SharedArrayBuffer;
   readonly bytesPerSecond: number;
+  /** As in nice(1): 0 is the priority of everybody, 19 the lowest. */
+  readonly niceness: number;
 }
 
 export interface DigestStart {

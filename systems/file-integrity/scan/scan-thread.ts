@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { setPriority } from 'node:os';
 import { parentPort, workerData } from 'node:worker_threads';
 
 import { ContentReader } from './content.ts';
@@ -12,7 +13,9 @@ import { Selected } from './selected.ts';
 import { ReadRate, RunState, StoppedError, ThreadNote } from './shared-state.ts';
 import { NoRootError, threadBudget, Walk } from './walk.ts';
 
-const { root, thread, note: noteBuffer, rate, bytesPerSecond } = workerData as ThreadData;
+const { root, thread, note: noteBuffer, rate, bytesPerSecond, niceness } = workerData as ThreadData;
+// On Linux it is the thread's own (setpriority(2), "C library/kernel differences").
+if (niceness !== 0) setPriority(0, niceness);
 const note = new ThreadNote(noteBuffer);
 const content = new ContentReader(new ReadRate(bytesPerSecond, rate), true);
 const runs = new Map<number, { readonly state: RunState; readonly walk: Walk }>();

@@ -26,6 +26,8 @@ export interface ScannerOptions {
   readonly workers?: number;
   /** Of all scans together; by default without a limit. */
   readonly readBytesPerSecond?: number;
+  /** Of the threads, as in nice(1): 19 is what others need last. By default 0. */
+  readonly niceness?: number;
   /** The threads end after so long without anything to do; by default 5 seconds. */
   readonly idleMs?: number;
 }
@@ -66,6 +68,7 @@ export class Scanner implements AsyncDisposable {
       rate: this.#rate,
       bytesPerSecond: readBytesPerSecond,
       idleMs: options.idleMs ?? 5000,
+      niceness: options.niceness ?? 0,
     });
   }
 

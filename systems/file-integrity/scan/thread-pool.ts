@@ -22,6 +22,7 @@ export interface ThreadPoolOptions {
   readonly rate: ReadRate;
   readonly bytesPerSecond: number;
   readonly idleMs: number;
+  readonly niceness: number;
 }
 
 interface Waiting {
@@ -101,9 +102,16 @@ export class ThreadPool implements AsyncDisposable {
   }
 
   #start(at: number): Thread {
-    const { root, rate, bytesPerSecond } = this.#options;
+    const { root, rate, bytesPerSecond, niceness } = this.#options;
     const note = new ThreadNote();
-    const data: ThreadData = { root, thread: at, note: note.buffer, rate: rate.buffer, bytesPerSecond };
+    const data: ThreadData = {
+      root,
+      thread: at,
+      note: note.buffer,
+      rate: rate.buffer,
+      bytesPerSecond,
+      niceness,
+    };
     // The same folder holds .ts in a checkout and .js in a build.
     const file = new URL(`./scan-thread${extname(import.meta.filename)}`, import.meta.url);
     const worker = new Worker(file, {

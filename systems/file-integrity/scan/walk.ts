@@ -10,9 +10,11 @@ import { errnoName } from '../../../shared/ebpf/libc.ts';
 import { EntryEncoder } from '../database/entry-codec.ts';
 import type { ByteString, FileType, ScanProblem } from '../entry.ts';
 import type { ScanRoot } from '../provider.ts';
+import type { AskedOf } from './asked.ts';
 import type { ContentReader } from './content.ts';
 import { type Directory, Directories } from './directories.ts';
 import { FileLook, type LookOutcome } from './file-look.ts';
+import { type Frame, insertItem, restOf } from './frame.ts';
 import type { Selected } from './selected.ts';
 import type { RunState, ThreadNote } from './shared-state.ts';
 import { belowItem, entryItem, type Part, type Task, type TaskResult } from './tasks.ts';
@@ -28,23 +30,10 @@ export interface Budget {
 
 export const threadBudget: Budget = { entries: 512, bytes: 16 * 1024 * 1024, fileBytes: Infinity };
 
-/** Names of one directory that go back to the queue together. */
-const restItems = 1024;
 /** Directories on the way that stay open. */
 const openDirectories = 32;
 const { ENOENT, ENOTDIR, ELOOP } = constants.errno;
 const gone: ReadonlySet<number> = new Set([ENOENT, ENOTDIR, ELOOP]);
-
-interface Frame {
-  /** Of the tree, without its prefix; empty for the root. */
-  readonly path: ByteString;
-  items: string[];
-  next: number;
-  /** Undefined while so many others are open. */
-  directory: Directory | undefined;
-  /** Names of directories in it that have been listed, by their own names. */
-  listed?: Map<ByteString, string[]>;
-}
 
 /** The root cannot be opened: there is nothing to scan. */
 export class NoRootError extends Error {
@@ -100,7 +89,7 @@ export class Walk {
         if (done >= budget.entries || state.bytesOf(thread) - bytesBefore >= budget.bytes) break;
         if (!this.#step()) break;
       }
-      const rest = this.#rest();
+      const rest = restOf(this.#stack);
       for (const [at] of this.#encoders.entries()) this.#endBlock(at);
       return { parts: this.#parts, rest };
     } finally {
@@ -151,10 +140,11 @@ export class Walk {
     const asListed = isListed ? selected.attributes(path, listed) : undefined;
     if (isListed && asListed === undefined) return true;
     let type: FileType | undefined;
-    const outcome = this.#look.look(directory, name, (now) => {
+    const askedOf = (now: FileType): ReturnType<AskedOf> => {
       type = now;
       return now === listed ? asListed : selected.attributes(path, now);
-    });
+    };
+    const outcome = this.#look.look(directory, name, askedOf, listed === 'f' ? asListed : undefined);
     if (outcome === 'too large') {
       frame.next--;
       return false;
@@ -162,7 +152,7 @@ export class Walk {
     this.#tell(path, outcome);
     if (type === 'd' && outcome !== 'gone') {
       // It was something else when the directory was listed.
-      if (listed !== 'd' && listed !== '.' && selected.descends(path)) insert(frame, belowItem(name));
+      if (listed !== 'd' && listed !== '.' && selected.descends(path)) insertItem(frame, belowItem(name));
       this.#listBefore(frame, directory, name);
     }
     return true;
@@ -271,28 +261,6 @@ export class Walk {
     this.#parts[at]?.push(Uint8Array.from(encoder.take()));
   }
 
-  /** What has not been looked at: of the deepest directory first, since that comes first. */
-  #rest(): Task[] {
-    const rest: Task[] = [];
-    for (const { path, items, next, listed } of this.#stack.toReversed()) {
-      let waiting: string[] = [];
-      const end = (): void => {
-        if (waiting.length > 0) rest.push({ directory: path, items: waiting });
-        waiting = [];
-      };
-      for (let at = next; at < items.length; at++) {
-        const item = items[at] ?? '';
-        const below = listed?.get(item.slice(0, -1));
-        if (below !== undefined && item.endsWith('/')) {
-          end();
-          rest.push({ directory: `${path}/${item.slice(0, -1)}`, items: below });
-        } else if (waiting.push(item) >= restItems) end();
-      }
-      end();
-    }
-    return rest;
-  }
-
   #push(frame: Frame): void {
     const above = this.#stack.at(-openDirectories);
     if (above?.directory !== undefined) {
@@ -315,10 +283,4 @@ export class Walk {
     this.#unreadable(frame.path, -directory);
     return undefined;
   }
-}
-
-function insert(frame: Frame, item: string): void {
-  let at = frame.next;
-  while ((frame.items[at] ?? item) < item) at++;
-  if (frame.items[at] !== item) frame.items.splice(at, 0, item);
 }

@@ -1,0 +1,51 @@
+/**
+ * A directory on the way of a walk, and what is left of all of them when the walk stops.
+ *
+ * @module
+ */
+import type { ByteString } from '../entry.ts';
+import type { Directory } from './directories.ts';
+import type { Task } from './tasks.ts';
+
+/** Names of one directory that go back to the queue together. */
+const restItems = 1024;
+
+export interface Frame {
+  /** Of the tree, without its prefix; empty for the root. */
+  readonly path: ByteString;
+  items: string[];
+  next: number;
+  /** Undefined while so many others are open. */
+  directory: Directory | undefined;
+  /** Names of directories in it that have been listed, by their own names. */
+  listed?: Map<ByteString, string[]>;
+}
+
+/** Puts an item among those that have not been looked at, where it belongs. */
+export function insertItem(frame: Frame, item: string): void {
+  let at = frame.next;
+  while ((frame.items[at] ?? item) < item) at++;
+  if (frame.items[at] !== item) frame.items.splice(at, 0, item);
+}
+
+/** What has not been looked at: of the deepest directory first, since that comes first. */
+export function restOf(stack: readonly Frame[]): Task[] {
+  const rest: Task[] = [];
+  for (const { path, items, next, listed } of stack.toReversed()) {
+    let waiting: string[] = [];
+    const end = (): void => {
+      if (waiting.length > 0) rest.push({ directory: path, items: waiting });
+      waiting = [];
+    };
+    for (let at = next; at < items.length; at++) {
+      const item = items[at] ?? '';
+      const below = item.endsWith('/') ? listed?.get(item.slice(0, -1)) : undefined;
+      if (below !== undefined) {
+        end();
+        rest.push({ directory: `${path}/${item.slice(0, -1)}`, items: below });
+      } else if (waiting.push(item) >= restItems) end();
+    }
+    end();
+  }
+  return rest;
+}
