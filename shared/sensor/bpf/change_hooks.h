@@ -182,7 +182,8 @@ static __always_inline int inode_changed(struct inode *inode, u32 call)
 	struct super_block *sb = FIELD(struct inode, inode, i_sb);
 	u32 device = FIELD(struct super_block, sb, s_dev);
 	struct directory *directory = directory_of(inode, device);
-	struct hlist_node *node = FIELD(struct inode, inode, i_dentry.first);
+	/* Not a typed load: the verifier of some kernels allows no arithmetic on what that gives. */
+	struct hlist_node *node = BPF_CORE_READ(inode, i_dentry.first);
 
 	if (directory)
 		directory_changed(inode, device, directory->id, call);
@@ -201,7 +202,7 @@ static __always_inline int inode_changed(struct inode *inode, u32 call)
 		/* A name that was deleted is nobody's, whatever is still written to the file. */
 		if (directory && FIELD(struct dentry, dentry, d_hash.pprev))
 			name_changed(inode, dentry, device, directory->id, call);
-		node = FIELD(struct hlist_node, node, next);
+		node = BPF_CORE_READ(node, next);
 	}
 	return 0;
 }

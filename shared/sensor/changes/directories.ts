@@ -181,11 +181,13 @@ export class Directories implements Disposable {
     let watched = this.#byWd.get(wd);
     if (watched === undefined) {
       const id = this.#nextId++;
-      watched = { id, wd, paths: [], identity: this.#addToSensor(fd, id) };
+      // An array that grows later has room for many.
+      watched = { id, wd, paths: [path], identity: this.#addToSensor(fd, id) };
       this.#byWd.set(wd, watched);
       if (watched.identity !== undefined) this.#byId.set(id, watched);
+    } else {
+      watched.paths.push(path);
     }
-    watched.paths.push(path);
     this.#byPath.set(path, watched);
     return 'watched';
   }
