@@ -67,6 +67,8 @@ export interface NodeState {
 
 /** What converted configurations begin their paths with. */
 const hostPrefix = '/hostroot';
+/** A scan takes the CPU that nobody else wants. */
+const scanNiceness = 19;
 const slowStartMs = 10_000;
 
 /**
@@ -189,6 +191,7 @@ function providersOf(options: FileIntegrityNodeOptions): (name: ProviderName) =>
       const { NativeProvider } = await import('./node/native-provider.ts');
       return new NativeProvider({
         version,
+        niceness: scanNiceness,
         ...(workers !== undefined && { workers }),
         ...(readBytesPerSecond !== undefined && { readBytesPerSecond }),
       });

@@ -37,6 +37,8 @@ export interface NativeProviderOptions {
   readonly workers?: number;
   /** Of all threads together. Default: as fast as it goes. */
   readonly readBytesPerSecond?: number;
+  /** Of these threads, as in nice(1). Default: 0. */
+  readonly niceness?: number;
 }
 
 /** Ids that a baseline remembers; who asks again for an older one gets it done again. */
@@ -205,9 +207,10 @@ export class NativeProvider implements IntegrityProvider {
   }
 
   #scanner({ root }: IntegrityJob): Scanner {
-    const { workers, readBytesPerSecond } = this.#options;
+    const { workers, readBytesPerSecond, niceness = 0 } = this.#options;
     return new Scanner({
       root,
+      niceness,
       ...(workers !== undefined && { workers }),
       ...(readBytesPerSecond !== undefined && { readBytesPerSecond }),
     });
