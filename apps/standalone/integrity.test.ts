@@ -1,0 +1,141 @@
+// File integrity as a user of a single machine has it. No container runtime is needed.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { appendFileSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { suite, test } from 'node:test';
+
+import { until } from '../../shared/observe/until.fixture.ts';
+import type { FindingLine } from '../alerts/finding-line.ts';
+import type { IntegrityReport, StatusReport } from '../status/report.ts';
+import { rampart, Standalone } from './standalone.fixture.ts';
+
+/** As people have it for FIO, with its shortest period. */
+const manifest = `
+apiVersion: v1
+kind: Namespace
+metadata: { name: guard }
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: { name: conf, namespace: guard }
+data:
+  aide.conf: |
+    /etc p+s+sha256
+---
+apiVersion: fileintegrity.openshift.io/v1alpha1
+kind: FileIntegrity
+metadata: { name: machine, namespace: guard }
+spec:
+  config: { name: conf, namespace: guard, key: aide.conf, gracePeriod: 10 }
+`;
+
+function ran(...args: readonly string[]): { readonly stdout: string; readonly stderr: string } {
+  const env = { PATH: process.env['PATH'], HOME: '/nonexistent' };
+  const { stdout, stderr } = spawnSync(rampart, [...args], { encoding: 'utf8', timeout: 60_000, env });
+  return { stdout, stderr };
+}
+
+function reported(one: Standalone): IntegrityReport | undefined {
+  const { stdout } = ran('status', '--data', one.at('data'), '--format', 'json');
+  return (JSON.parse(stdout) as StatusReport).fileIntegrities?.[0];
+}
+
+suite('file integrity on one machine', () => {
+  test('a change is on stdout, in rampart alerts and status, in a report; a restart keeps the baseline', async () => {
+    await using one = new Standalone();
+    mkdirSync(one.at('host/etc'), { recursive: true });
+    one.write('host/etc/passwd', 'root\n');
+    one.write('host/etc/group', 'root\n');
+    one.write('integrity.yaml', manifest);
+    const start = (): Promise<void> =>
+      one.start(
+        '-f',
+        one.at('integrity.yaml'),
+        '--host-root',
+        one.at('host'),
+        '--cri-socket',
+        one.at('none'),
+      );
+    await start();
+    const first = await until('the first result', () => {
+      const now = reported(one);
+      return now?.intact === true && now.phase === 'Active' && now;
+    });
+    assert.deepEqual([first.guarded, first.nodes.length, first.nodes[0]?.condition], [true, 1, 'Succeeded']);
+    assert.equal(readdirSync(one.at('data/integrity')).length, 1);
+
+    appendFileSync(one.at('host/etc/passwd'), 'eve\n');
+    rmSync(one.at('host/etc/group'));
+    const changed = await until('the change', () => {
+      const now = reported(one);
+      return now?.nodes[0]?.findingCount === 2 && now;
+    });
+    assert.equal(changed.intact, false);
+    const [node] = changed.nodes;
+    assert.deepEqual([node?.filesChanged, node?.filesRemoved, node?.filesAdded], [1, 1, 0]);
+    assert.deepEqual(
+      new Set(node?.findings.map(({ path, change, attributes }) => `${change} ${path} ${attributes.join()}`)),
+      new Set(['removed /etc/group ', 'changed /etc/passwd size,sha256']),
+    );
+    await one.until(() => one.alerts().length >= 2);
+    const lines = one.alerts() as unknown as FindingLine[];
+    assert.deepEqual(
+      new Set(lines.map(({ fileIntegrity, state, path }) => `${fileIntegrity} ${state} ${path}`)),
+      new Set(['guard/machine found /etc/group', 'guard/machine found /etc/passwd']),
+    );
+    const { stdout } = ran('alerts', '--data', one.at('data'), '--format', 'pretty', '--policy', 'machine');
+    assert.match(stdout, /^\S+ {3}changed {7}\S+:\/etc\/passwd .* \(size, sha256\) {2}guard\/machine$/m);
+    assert.match(stdout, /^\S+ {3}removed {7}\S+:\/etc\/group /m);
+    const report = one.kubectl(
+      'get',
+      'policyreports',
+      '-n',
+      'guard',
+      '-o',
+      'jsonpath={.items[*].summary.fail}',
+    );
+    assert.equal(report.stdout, '2', report.stderr);
+    const log = one.kubectl(
+      ...['get', 'configmaps', '-n', 'guard', '-l', 'file-integrity.openshift.io/result-log'],
+      ...['-o', 'jsonpath={.items[0].data.integritylog}'],
+    );
+    assert.match(log.stdout, /\/hostroot\/etc\/passwd/);
+
+    assert.equal(await one.stop(), 0);
+    one.write('host/etc/group', 'root\n');
+    await start();
+    // What the baseline says is what it said.
+    await until('one finding to be gone', () => reported(one)?.nodes[0]?.findingCount === 1);
+    assert.equal(reported(one)?.nodes[0]?.findings[0]?.path, '/etc/passwd');
+  });
+
+  test('a configuration with a mistake is told with its line; mended, it works', async () => {
+    await using one = new Standalone();
+    mkdirSync(one.at('host/etc'), { recursive: true });
+    one.write('integrity.yaml', manifest.replace('p+s+sha256', 'p+nonsense'));
+    await one.start(
+      '-f',
+      one.at('integrity.yaml'),
+      '--host-root',
+      one.at('host'),
+      '--cri-socket',
+      one.at('none'),
+    );
+    const wrong = await until('the error', () => {
+      const now = reported(one);
+      return now?.phase === 'Error' && now;
+    });
+    assert.equal(wrong.guarded, false);
+    assert.match(wrong.problems.map(({ message }) => message).join('\n'), /aide\.conf:1.*nonsense/s);
+    one.write('integrity.yaml', manifest);
+    await until('a result', () => reported(one)?.intact === true);
+  });
+
+  for (const [what, args, pattern] of [
+    ['a root that is none', ['--host-root', '/no/such'], /--host-root "\/no\/such" is no directory/],
+    ['a rate that is none', ['--integrity-read-rate', 'fast'], /number of bytes is needed/],
+    ['no threads', ['--integrity-workers', '0'], /1 to 64 is needed/],
+  ] as const) {
+    test(`refused: ${what}`, () => assert.match(ran('standalone', ...args).stderr, pattern));
+  }
+});
