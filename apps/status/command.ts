@@ -16,13 +16,14 @@ export function statusCommand(): Command {
   return new Command('status')
     .summary('say what is guarded, and why something is not')
     .description(
-      'Asks the Kubernetes API what each policy guards on which node, what it does not and why, and whether agents and ' +
-        'operator are there. Changes nothing, and needs to read only: what may not be read is said.\n' +
+      'Asks the Kubernetes API what each policy guards on which node, what it does not and why, which files of the nodes ' +
+        'have changed, and whether agents and operator are there. Changes nothing, and needs to read only: what may not be ' +
+        'read is said.\n' +
         'Finds the cluster as kubectl does: --kubeconfig, KUBECONFIG, ~/.kube/config, or the pod that it runs in.',
     )
     .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
     .option('--data <dir>', 'the directory of `rampart standalone`')
-    .option('-n, --namespace <name>', 'only the policies of this namespace')
+    .option('-n, --namespace <name>', 'only the policies and FileIntegrities of this namespace')
     .addOption(new Option('--format <format>', 'output').choices(['table', 'json']).default('table'))
     .addHelpText(
       'after',
@@ -30,7 +31,7 @@ export function statusCommand(): Command {
         '  rampart status\n' +
         '  rampart status --data /var/lib/rampart\n' +
         "  rampart status --format json | jq '.policies[] | select(.guarded | not) | .problems'\n" +
-        '\nExit codes: 0 all that policies ask for is guarded, 1 something is not, 2 cannot tell: bad input, or the API does not answer.\n',
+        '\nExit codes: 0 all that is asked for is guarded (files may have changed), 1 something is not, 2 cannot tell: bad input, or the API does not answer.\n',
     )
     .action(async (options: StatusOptions) => {
       const { runStatus } = await import('./run.ts');
