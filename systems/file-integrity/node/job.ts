@@ -14,6 +14,7 @@ import type { FileIntegrity, FileIntegrityNodeStatus, IntegrityTypes } from '../
 import { names, scheduleOf } from '../api.ts';
 import { BaselineError } from '../database/baseline-error.ts';
 import type { SigningKey } from '../database/signature.ts';
+import { requestsOf } from '../node-requests.ts';
 import type { NodeRequest } from '../node-result.ts';
 import type { CheckResult, IntegrityJob, IntegrityProvider, ScanRoot } from '../provider.ts';
 import type { ConfigMap } from '../result-config-map.ts';
@@ -26,8 +27,9 @@ import { type JobNotes, maxDoneRequests, noNotes, readJobNotes, writeJobNotes } 
 import { followKey } from './key-follower.ts';
 import type { StartLive } from './live.ts';
 import type { JobReading, NodeCounts } from './node-counts.ts';
+import { jobDirectoryName } from './old-jobs.ts';
 import type { AcceptRequest, InitReason, JobView } from './plan.ts';
-import { pathsThatFit, requestsOf } from './requests.ts';
+import { pathsThatFit } from './accepted-paths.ts';
 
 /** What all jobs of a node have in common. */
 export interface JobContext {
@@ -85,7 +87,7 @@ export class Job implements AsyncDisposable {
     this.#integrity = integrity;
     this.#logger = context.logger.child({ fileIntegrity: this.key });
     // Another FileIntegrity of this name begins anew.
-    this.#directory = join(context.directory, `${namespace}.${name}.${uid}`);
+    this.#directory = join(context.directory, jobDirectoryName(namespace, name, uid));
     this.#startedMs = context.clock.monotonicMs();
     this.#findings = new CurrentFindings({ prefix: context.root.prefix, onChange: this.#onFindings });
     this.#results = new JobResults({
@@ -361,7 +363,7 @@ export class Job implements AsyncDisposable {
   /** Not done yet. */
   get #requests(): NodeRequest[] {
     const done = new Set(this.#notes.doneRequests);
-    return requestsOf(this.#status).filter(({ id }) => !done.has(id));
+    return requestsOf(this.#status?.metadata.annotations).filter(({ id }) => !done.has(id));
   }
 
   /** The operator has had results of us: there was a baseline then. */

@@ -14,6 +14,7 @@ import type { CheckResult, IntegrityProvider } from '../provider.ts';
 import { type ConfigMap, configMaps } from '../result-config-map.ts';
 import { followOne, slimConfigMap, slimStatus } from './follow-one.ts';
 import { Job, type JobContext } from './job.ts';
+import { removeOldJobs } from './old-jobs.ts';
 import { checkedTogether, firstOf, type Step, stepOf, wakeAtMs } from './plan.ts';
 
 export interface WantedJob {
@@ -47,6 +48,9 @@ interface Running {
   readonly stop: AbortController;
 }
 
+const firstRemovalMs = 60 * 60_000;
+const removalMs = 24 * 60 * 60_000;
+
 /** Of one node. */
 export class NodeJobs {
   readonly #options: NodeJobsOptions;
@@ -54,6 +58,7 @@ export class NodeJobs {
   /** Those that are gone and have not ended yet. */
   readonly #ending = new Set<Promise<void>>();
   #running: Running | undefined;
+  #cancelRemoval: (() => void) | undefined;
   #woken = Promise.withResolvers<void>();
 
   constructor(options: NodeJobsOptions) {
@@ -80,6 +85,7 @@ export class NodeJobs {
   /** Does what is due until the signal aborts; then it ends all jobs. */
   async run(): Promise<void> {
     const { signal, clock } = this.#options;
+    this.#removeOldSoon(firstRemovalMs);
     signal.addEventListener('abort', this.#wake, { once: true });
     while (!signal.aborted) {
       this.#woken = Promise.withResolvers();
@@ -95,8 +101,24 @@ export class NodeJobs {
       await this.#woken.promise;
       cancel?.();
     }
+    this.#cancelRemoval?.();
     for (const key of [...this.#followed.keys()]) this.#end(key);
     await Promise.all(this.#ending);
+  }
+
+  #removeOldSoon(delayMs: number): void {
+    const { clock, directory, logger } = this.#options;
+    this.#cancelRemoval = clock.schedule(delayMs, () => {
+      const uids = new Set([...this.#followed.values()].map(({ job }) => job.uid));
+      removeOldJobs(directory, uids, clock.wallMs()).then(
+        (removed) =>
+          removed.length > 0 &&
+          logger.info({ removed }, 'baselines of FileIntegrities that are gone were removed'),
+        (err: unknown) =>
+          logger.warn({ err }, 'baselines of FileIntegrities that are gone cannot be removed'),
+      );
+      this.#removeOldSoon(removalMs);
+    });
   }
 
   readonly #wake = (): void => {

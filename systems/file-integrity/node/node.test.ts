@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { design, names, released } from '../api.ts';
 import { nodes } from '../for-node.ts';
 import type { NodeResult } from '../node-result.ts';
@@ -238,6 +239,20 @@ suite('the agent of a node', { concurrency: 2, timeout: 90_000 }, () => {
     await cluster.client.patch(nodes, { name: 'n2' }, { type: 'merge', body: { metadata: { labels } } });
     await cluster.resultWhen('other', isSuccess, 0, 'n2');
     assert.equal(two.state()?.jobs, 1);
+  });
+
+  test('one name in both groups: the older counts, also where it is not for this node', async () => {
+    await using cluster = await TestCluster.start();
+    await cluster.createNode('n1', { role: 'worker' });
+    await cluster.createIntegrity('fi', { spec: { nodeSelector: { role: 'control' } }, types: design });
+    // Ages are in whole seconds.
+    await sleep(1100);
+    await cluster.createIntegrity('fi');
+    await cluster.createIntegrity('other');
+    const agent = await cluster.startAgent('n1');
+    await cluster.resultWhen('other', isSuccess);
+    assert.equal(agent.state()?.jobs, 1);
+    assert.equal(await cluster.result('fi', 'n1'), undefined);
   });
 
   test('the API is away: results wait, the newest wins, also over a restart', async () => {

@@ -1,0 +1,27 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { temporaryDirectory } from '../database/baseline.fixture.ts';
+import { jobDirectoryName, removeOldJobs } from './old-jobs.ts';
+
+test('what nobody has written to for a month goes, unless it is of a job; nothing else does', async () => {
+  using directory = temporaryDirectory();
+  const day = 24 * 60 * 60_000;
+  const nowMs = Date.UTC(2026, 10, 21);
+  const uid = (last: number): string => `00000000-0000-4000-8000-00000000000${last}`;
+  const make = (name: string, ageDays: number): void => {
+    const path = join(directory.path, name);
+    mkdirSync(path);
+    writeFileSync(join(path, 'baseline'), 'x');
+    const atS = (nowMs - ageDays * day) / 1000;
+    utimesSync(path, atS, atS);
+  };
+  make(jobDirectoryName('ns', 'old', uid(1)), 31);
+  make(jobDirectoryName('ns', 'young', uid(2)), 29);
+  make(jobDirectoryName('ns', 'in.use', uid(3)), 300);
+  make('something-else', 300);
+  const removed = await removeOldJobs(directory.path, new Set([uid(3)]), nowMs);
+  assert.deepEqual(removed, [jobDirectoryName('ns', 'old', uid(1))]);
+  assert.equal(readdirSync(directory.path).length, 3);
+});
