@@ -6,7 +6,6 @@
 import type { ContainerSource } from '../../shared/cri/container-source.ts';
 import type { KubeClient } from '../../shared/kube/client.ts';
 import { type Clock, systemClock } from '../../shared/kube/clock.ts';
-import { isDeleting } from '../../shared/kube/finalizers.ts';
 import { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import type { KubeObject } from '../../shared/kube/object.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';
@@ -22,6 +21,7 @@ import type { StartLive } from './node/live.ts';
 import { NodeCounts } from './node/node-counts.ts';
 import { registerNodeHealth, StepWatch } from './node/node-health.ts';
 import type { IntegrityProvider } from './provider.ts';
+import { winnerOf } from './same-name.ts';
 
 export type ProviderName = IntegrityProvider['name'];
 
@@ -102,18 +102,15 @@ export async function runFileIntegrityNode(options: FileIntegrityNodeOptions): P
   const wanted = (): Map<string, WantedJob> => {
     const node = ownNode.get(nodeName);
     const found = new Map<string, WantedJob>();
-    for (const { types, cache } of integrities) {
-      for (const key of cache.keys()) {
+    for (const key of new Set(integrities.flatMap(({ cache }) => [...cache.keys()]))) {
+      const named = integrities.flatMap(({ types, cache }) => {
         const integrity = cache.get(key);
-        if (integrity === undefined || isDeleting(integrity) || !isForNode(integrity.spec, node)) continue;
-        // Their ConfigMaps would have the same names.
-        if (!found.has(key)) found.set(key, { types, integrity });
-        else
-          logger.warn(
-            { fileIntegrity: key, group: types.group },
-            'one of that name is in the other group, and comes first',
-          );
-      }
+        return integrity === undefined ? [] : [{ types, integrity }];
+      });
+      // Also of one that is not for this node: the operator, which knows no node here, decides alike.
+      const winner = winnerOf(named.map(({ integrity }) => integrity));
+      const job = named.find(({ integrity }) => integrity === winner);
+      if (job !== undefined && isForNode(job.integrity.spec, node)) found.set(key, job);
     }
     return found;
   };
