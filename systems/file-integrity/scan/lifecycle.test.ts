@@ -39,6 +39,26 @@ test('the signal ends a scan at any moment, and the next one is whole', async ()
   assert.equal((await scene.scan('/ sha256')).length, whole);
 });
 
+test('a look is not kept waiting by scans, nor they by each other', async () => {
+  await using scene = new Scene();
+  fill(scene, 40, 100, 2000);
+  fs.writeFileSync(scene.path('large'), Buffer.alloc(1 << 20));
+  const conf = confOf('/ sha256');
+  const { signal } = new AbortController();
+  const scans = Array.from({ length: 4 }, () => scene.scan('/ sha256'));
+  let scansDone = 0;
+  for (const scan of scans) void scan.then(() => scansDone++);
+  for (let i = 0; i < 5; i++) {
+    const [entry] = await all(scene.scanner.look(conf, [{ path: '/large', below: false }], { signal }));
+    assert.ok(entry !== undefined && isEntry(entry) && entry.sha256.length === 32);
+    if (i === 0) assert.equal(scansDone, 0, 'it did not wait for the scans');
+  }
+  assert.deepEqual(
+    (await Promise.all(scans)).map(({ length }) => length),
+    [4042, 4042, 4042, 4042],
+  );
+});
+
 test('a large file is let go of at once', async () => {
   await using scene = new Scene();
   fs.writeFileSync(scene.path('large'), '');
@@ -138,4 +158,20 @@ test('what cannot be is refused, also after the end', async () => {
   assert.throws(() => scanner.scan([confOf('/ p')], { signal: new AbortController().signal }), {
     code: 'RAMPART_DISPOSED',
   });
+});
+
+test('a scanner that is disposed ends all its scans with an error', async () => {
+  await using scene = new Scene();
+  fill(scene, 20, 100, 2000);
+  const scanner = new Scanner({ root: { directory: scene.root, prefix: '' }, workers: 1 });
+  const { signal } = new AbortController();
+  const scans = Array.from({ length: 3 }, () => {
+    const [stream = []] = scanner.scan([confOf('/ sha256')], { signal });
+    return all(stream);
+  });
+  const ended = Promise.allSettled(scans);
+  await until(() => scanner.runningThreads > 0);
+  await scanner[Symbol.asyncDispose]();
+  for (const result of await ended) assert.equal(result.status, 'rejected');
+  assert.equal(scanner.runningThreads, 0);
 });

@@ -117,7 +117,7 @@ export class ScanRun {
   }
 
   /** Gives the threads what they can take. */
-  #pump(): void {
+  readonly #pump = (): void => {
     if (this.#isOver) return;
     // Who does not read holds up the scan.
     if (this.#streams.some(({ bytes }) => bytes > unreadBytes)) return;
@@ -125,11 +125,11 @@ export class ScanRun {
       if (piece.isGiven) continue;
       if (piece !== this.#first && this.#outOfOrder > outOfOrderBytes) return;
       const thread = this.#options.pool.free();
-      if (thread === undefined) return;
+      if (thread === undefined) return this.#options.pool.whenFree(this.#pump);
       piece.isGiven = true;
       void this.#give(piece, thread);
     }
-  }
+  };
 
   async #give(piece: Piece, thread: number): Promise<void> {
     const { pool, run, confs } = this.#options;
@@ -181,6 +181,7 @@ export class ScanRun {
     this.#state.stop();
     clearInterval(this.#progress);
     this.#options.signal.removeEventListener('abort', this.#onAbort);
+    this.#options.pool.forget(this.#pump);
     if (this.#isStarted) this.#options.pool.end(this.#options.run);
     if (this.#failure === undefined) this.#tellProgress();
     for (const stream of this.#streams) stream.wake();

@@ -42,7 +42,10 @@ interface Thread {
 export class ThreadPool implements AsyncDisposable {
   readonly #options: ThreadPoolOptions;
   readonly #threads: (Thread | undefined)[];
+  /** Runs that have more to ask, in the order of their turns. */
+  readonly #wanting = new Set<() => void>();
   #nextId = 1;
+  #isDisposed = false;
   #idle: NodeJS.Timeout | undefined;
 
   constructor(options: ThreadPoolOptions) {
@@ -61,6 +64,25 @@ export class ThreadPool implements AsyncDisposable {
     return best;
   }
 
+  /** Calls back once when a thread is free: who waits longest first, so that a look is not kept waiting by a scan. */
+  whenFree(callBack: () => void): void {
+    this.#wanting.add(callBack);
+  }
+
+  /** For a run that is over. */
+  forget(callBack: () => void): void {
+    this.#wanting.delete(callBack);
+  }
+
+  #offer(): void {
+    while (this.free() !== undefined) {
+      const [first] = this.#wanting;
+      if (first === undefined) return;
+      this.#wanting.delete(first);
+      first();
+    }
+  }
+
   /** How many threads run. */
   get running(): number {
     return this.#threads.filter((thread) => thread !== undefined).length;
@@ -72,6 +94,11 @@ export class ThreadPool implements AsyncDisposable {
    * @throws RampartError SYSTEM when the thread dies
    */
   ask(at: number, request: Request, begin: Begin): Promise<FromThread> {
+    if (this.#isDisposed) {
+      return Promise.reject(
+        new RampartError(errorCodes.DISPOSED, { what: 'a scanner was disposed while it scanned' }),
+      );
+    }
     clearTimeout(this.#idle);
     const thread = (this.#threads[at] ??= this.#start(at));
     if (!thread.begun.has(begin.run)) {
@@ -94,7 +121,7 @@ export class ThreadPool implements AsyncDisposable {
       const isBusy = (): boolean => [...thread.waiting.values()].some((waiting) => waiting.run === run);
       if (!isBusy()) continue;
       const timer = setTimeout(() => {
-        if (isBusy()) this.#forget(at, thread, new Error('it did not stop'));
+        if (isBusy()) this.#drop(at, thread, new Error('it did not stop'));
       }, stopMs);
       timer.unref();
     }
@@ -129,14 +156,15 @@ export class ThreadPool implements AsyncDisposable {
       thread.waiting.delete(answer.id);
       if (thread.waiting.size === 0) worker.unref();
       waiting?.resolve(answer);
+      this.#offer();
       this.#restWhenIdle();
     });
-    worker.on('error', (error) => this.#forget(at, thread, error));
-    worker.on('exit', (code) => this.#forget(at, thread, new Error(`it ended with exit code ${code}`)));
+    worker.on('error', (error) => this.#drop(at, thread, error));
+    worker.on('exit', (code) => this.#drop(at, thread, new Error(`it ended with exit code ${code}`)));
     return thread;
   }
 
-  #forget(at: number, thread: Thread, error: unknown): void {
+  #drop(at: number, thread: Thread, error: unknown): void {
     if (this.#threads[at] === thread) this.#threads[at] = undefined;
     const said = thread.note.read();
     for (const { reject } of thread.waiting.values()) {
@@ -151,6 +179,7 @@ export class ThreadPool implements AsyncDisposable {
     }
     thread.waiting.clear();
     void thread.worker.terminate();
+    this.#offer();
   }
 
   #restWhenIdle(): void {
@@ -165,13 +194,14 @@ export class ThreadPool implements AsyncDisposable {
     await Promise.all(
       threads.map(async (thread, at) => {
         if (thread === undefined) return;
-        this.#forget(at, thread, new Error('the scanner was disposed'));
+        this.#drop(at, thread, new Error('the scanner was disposed'));
         await thread.worker.terminate();
       }),
     );
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#isDisposed = true;
     clearTimeout(this.#idle);
     await this.#endAll();
   }
