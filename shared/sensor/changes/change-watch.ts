@@ -8,6 +8,7 @@
  */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import { inotifyBits, type InotifyEvent } from '../paths/inotify.ts';
+import { Adoptions } from './adoptions.ts';
 import { Authors, pathIn, type Found } from './authors.ts';
 import { kindBits, kindsOf, kindsOfMask, type ByteString, type WatchOutcome } from './change.ts';
 import { ChangeSensor, type ChangeSensorMode } from './change-sensor.ts';
@@ -20,8 +21,6 @@ import type { SeenChange } from './records.ts';
 const READ_EVERY_MS = 10;
 /** Told in one turn of the event loop, some ms; the rest waits for the next. */
 const MOST_AT_ONCE = 1000;
-/** Directories watched in one turn, some ms. */
-const WATCHED_AT_ONCE = 64;
 /** What was seen is kept for one to two of these. */
 const ROTATE_MS = 2500;
 /** The kernel sets the change time and then tells the event: names come within one system call. */
@@ -60,11 +59,9 @@ export class ChangeWatch implements Disposable {
   readonly #directories: Directories;
   readonly #pending: PendingChanges;
   readonly #authors = new Authors();
-  /** Trees that are still to be watched: their top, and what is left of each. */
-  readonly #adoptions: { readonly top: ByteString | undefined; readonly left: ByteString[] }[] = [];
+  readonly #adoptions: Adoptions;
   #timer: NodeJS.Timeout | undefined;
   #rotation: NodeJS.Timeout | undefined;
-  #adopting: NodeJS.Immediate | undefined;
   #overflowed = false;
   #busy = false;
   #disposed = false;
@@ -98,6 +95,11 @@ export class ChangeWatch implements Disposable {
       sensor?.[Symbol.dispose]();
       throw error;
     }
+    this.#adoptions = new Adoptions({
+      directories: this.#directories,
+      wants: (path) => this.#wants(path),
+      onDone: (top) => this.#adopted(top),
+    });
     this.#directories.listening = true;
   }
 
@@ -233,7 +235,7 @@ export class ChangeWatch implements Disposable {
         mask & inotifyBits.MOVE_SELF || (mask & inotifyBits.MOVED_FROM && mask & inotifyBits.ISDIR);
       if (leftItsPath) this.#directories.unwatchBelow(changed);
       const appeared = mask & (inotifyBits.CREATE | inotifyBits.MOVED_TO) && mask & inotifyBits.ISDIR;
-      if (appeared && this.#wants(changed)) this.#adopt(changed, [changed]);
+      if (appeared && this.#wants(changed)) this.#adoptions.add(changed, [changed]);
     }
   }
 
@@ -250,38 +252,7 @@ export class ChangeWatch implements Disposable {
     if (this.#overflowed) return;
     this.#overflowed = true;
     // Directories may have come, gone or been replaced unseen.
-    this.#adopt(undefined, [...this.#directories.paths()]);
-  }
-
-  #adopt(top: ByteString | undefined, left: ByteString[]): void {
-    this.#adoptions.push({ top, left });
-    if (this.#adopting === undefined) this.#adoptSome();
-  }
-
-  /** Watches a part of what is to be watched; a tree that came with a move may be of any size. */
-  #adoptSome(): void {
-    this.#adopting = undefined;
-    let some = WATCHED_AT_ONCE;
-    while (some > 0 && !this.#disposed) {
-      const adoption = this.#adoptions[0];
-      const path = adoption?.left.pop();
-      if (adoption === undefined) return;
-      if (path === undefined) {
-        this.#adoptions.shift();
-        this.#adopted(adoption.top);
-        continue;
-      }
-      some -= 1;
-      this.#directories.watch(path, (names) => {
-        for (const name of names) {
-          const below = pathIn(path, name);
-          // After an overflow those that are watched are on the list themselves.
-          if (adoption.top === undefined && this.#directories.has(below)) continue;
-          if (this.#wants(below)) adoption.left.push(below);
-        }
-      });
-    }
-    if (!this.#disposed) this.#adopting = setImmediate(() => this.#adoptSome());
+    this.#adoptions.add(undefined, [...this.#directories.paths()]);
   }
 
   #adopted(top: ByteString | undefined): void {
@@ -360,7 +331,7 @@ export class ChangeWatch implements Disposable {
     this.#disposed = true;
     clearTimeout(this.#timer);
     clearTimeout(this.#rotation);
-    clearImmediate(this.#adopting);
+    this.#adoptions[Symbol.dispose]();
     this.#directories[Symbol.dispose]();
     this.#sensor?.[Symbol.dispose]();
   }

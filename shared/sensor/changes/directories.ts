@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { readdirSync, readFileSync, statfsSync } from 'node:fs';
+import { statfsSync } from 'node:fs';
 
 import { pollReadable, type Poll } from '../../ebpf/ffi.ts';
 import {
@@ -15,13 +15,12 @@ import {
   openat2,
   openFlags,
   readAvailable,
-  resolveFlags,
   SystemCallError,
-  tryOpenat2,
 } from '../../ebpf/libc.ts';
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import type { FileIdentity } from '../access.ts';
 import { decodeInotify, fromByteString, inotifyBits, type InotifyEvent } from '../paths/inotify.ts';
+import { halfOfAllWatches, subdirectories, tryOpenBelow } from './below-root.ts';
 import type { ByteString, WatchOutcome } from './change.ts';
 import type { ChangeSensor } from './change-sensor.ts';
 
@@ -98,7 +97,7 @@ export class Directories implements Disposable {
   /** @throws {RampartError} `LIMIT` at fs.inotify.max_user_instances; `SYSTEM` when the root cannot be opened. */
   constructor(options: DirectoriesOptions) {
     this.#options = options;
-    this.#mostWatches = options.mostWatches ?? halfOfAll();
+    this.#mostWatches = options.mostWatches ?? halfOfAllWatches();
     this.#root = openat2(AT_FDCWD, options.root, { flags: openFlags.PATH | openFlags.DIRECTORY });
     try {
       this.#inotify = inotifyInit();
@@ -148,10 +147,7 @@ export class Directories implements Disposable {
    * @param onWatched - Gets the names of the directories in it, as they are once it is watched.
    */
   watch(path: ByteString, onWatched?: (subdirectories: ByteString[]) => void): WatchOutcome {
-    const number = tryOpenat2(this.#root, pathBytes(path), {
-      flags: openFlags.PATH | openFlags.DIRECTORY | openFlags.NOFOLLOW,
-      resolve: resolveFlags.IN_ROOT | resolveFlags.NO_MAGICLINKS,
-    });
+    const number = tryOpenBelow(this.#root, path, 'directory');
     if (number < 0) {
       this.unwatch(path);
       if (number === -ENOENT || number === -ENOTDIR || number === -ELOOP) return 'gone';
@@ -255,10 +251,7 @@ export class Directories implements Disposable {
   identify(path: ByteString): FileIdentity | undefined {
     const { sensor } = this.#options;
     if (sensor === undefined) return undefined;
-    const number = tryOpenat2(this.#root, pathBytes(path), {
-      flags: openFlags.PATH | openFlags.NOFOLLOW,
-      resolve: resolveFlags.IN_ROOT | resolveFlags.NO_MAGICLINKS,
-    });
+    const number = tryOpenBelow(this.#root, path, 'any');
     if (number < 0) return undefined;
     using fd = new Fd(number);
     const identity = sensor.identify(fd.number);
@@ -330,29 +323,5 @@ export class Directories implements Disposable {
     this.#byId.clear();
     this.#gone.clear();
     this.#unwatched.clear();
-  }
-}
-
-/** For openat2: NUL-terminated. */
-function pathBytes(path: ByteString): Uint8Array {
-  return Buffer.from(`${path}\0`, 'latin1');
-}
-
-/** Through the descriptor, so that it is the directory that is watched, wherever it may be by now. */
-function subdirectories(fd: Fd): ByteString[] {
-  try {
-    return readdirSync(`/proc/self/fd/${fd.number}`, { encoding: 'latin1', withFileTypes: true })
-      .filter((entry) => entry.isDirectory())
-      .map((entry) => entry.name);
-  } catch {
-    return []; // deleted meanwhile, which its parent tells
-  }
-}
-
-function halfOfAll(): number {
-  try {
-    return Math.floor(Number(readFileSync('/proc/sys/fs/inotify/max_user_watches', 'latin1')) / 2);
-  } catch {
-    return 4096; // half of what every kernel allows
   }
 }
