@@ -60,6 +60,11 @@ export class EntryEncoder {
   readonly #writer = new ByteWriter(128 * 1024);
   readonly #classes = new Map<string, number>();
   readonly #texts = new Map<string, number>();
+  /** Of the entry before, and its place; of a block that has begun. */
+  #last: EntryClass = {
+    ...{ type: 'f', attributes: 0, permissions: 0, uid: 0, gid: 0, sha256Bytes: 0, sha512Bytes: 0 },
+  };
+  #lastClass = 0;
   #path = '';
   #modifyTimeS = 0;
   count = 0;
@@ -127,10 +132,27 @@ export class EntryEncoder {
     const gid = set & has.gid ? entry.gid : 0;
     const sha256Bytes = set & has.sha256 ? entry.sha256.length : 0;
     const sha512Bytes = set & has.sha512 ? entry.sha512.length : 0;
+    const writer = this.#writer;
+    // Most are as the one before: without making a text of it.
+    const last = this.#last;
+    if (
+      last.type === type &&
+      last.attributes === set &&
+      last.permissions === permissions &&
+      last.uid === uid &&
+      last.gid === gid &&
+      last.sha256Bytes === sha256Bytes &&
+      last.sha512Bytes === sha512Bytes &&
+      this.#classes.size > 0
+    ) {
+      writer.unsigned(this.#lastClass);
+      return;
+    }
     const key = `${type}${set},${permissions},${uid},${gid},${sha256Bytes},${sha512Bytes}`;
     const known = this.#classes.get(key);
-    const writer = this.#writer;
-    writer.unsigned(known ?? this.#classes.size);
+    this.#last = { type, attributes: set, permissions, uid, gid, sha256Bytes, sha512Bytes };
+    this.#lastClass = known ?? this.#classes.size;
+    writer.unsigned(this.#lastClass);
     if (known !== undefined) return;
     this.#classes.set(key, this.#classes.size);
     writer.byte(fileTypes.indexOf(type));
