@@ -20,6 +20,14 @@ test('nothing of scans, baselines and configurations is loaded before there is a
   const room = join(import.meta.dirname, '..');
   const loaded = [...loadedWith(join(room, 'node.ts'))].map((file) => relative(room, file));
   const own = loaded.filter((file) => !file.startsWith('..')).sort();
-  assert.deepEqual(own, ['api.ts', 'for-node.ts', 'node.ts', 'node/node-counts.ts', 'node/node-health.ts']);
+  const needed = [
+    'api.ts',
+    'for-node.ts',
+    'node.ts',
+    'node/node-counts.ts',
+    'node/node-health.ts',
+    'same-name.ts',
+  ];
+  assert.deepEqual(own, needed);
   assert.ok(loaded.includes('../../shared/kube/reflector.ts'), 'the walk over imports works');
 });

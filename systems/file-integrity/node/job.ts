@@ -14,8 +14,6 @@ import type { FileIntegrity, FileIntegrityNodeStatus, IntegrityTypes } from '../
 import { names, scheduleOf } from '../api.ts';
 import { BaselineError } from '../database/baseline-error.ts';
 import type { SigningKey } from '../database/signature.ts';
-import { requestsOf } from '../node-requests.ts';
-import type { NodeRequest } from '../node-result.ts';
 import type { CheckResult, IntegrityJob, IntegrityProvider, ScanRoot } from '../provider.ts';
 import type { ConfigMap } from '../result-config-map.ts';
 import { CurrentFindings, hostPath } from './findings.ts';
@@ -23,7 +21,7 @@ import type { FindingChange } from './findings.ts';
 import { findingLine } from './finding-line.ts';
 import { JobLive } from './job-live.ts';
 import { JobResults, type ResultFacts } from './job-results.ts';
-import { type JobNotes, maxDoneRequests, noNotes, readJobNotes, writeJobNotes } from './job-notes.ts';
+import { JobRecord } from './job-record.ts';
 import { followKey } from './key-follower.ts';
 import type { StartLive } from './live.ts';
 import type { JobReading, NodeCounts } from './node-counts.ts';
@@ -51,8 +49,8 @@ export interface JobContext {
 
 /** After a failure; the FileIntegrity's own period is the longest. */
 const firstRetryMs = 5000;
-/** An agent that is started again and again does not scan each time. */
-const restartPeriodMs = 60_000;
+/** An agent that is started again and again does not scan each time, nor one that loses events. */
+const leastPeriodMs = 60_000;
 
 export class Job implements AsyncDisposable {
   readonly key: string;
@@ -63,17 +61,17 @@ export class Job implements AsyncDisposable {
   readonly #startedMs: number;
   readonly #stop = new AbortController();
   readonly #findings: CurrentFindings;
+  readonly #record: JobRecord;
   readonly #results: JobResults;
   readonly #live: JobLive;
   #integrity: FileIntegrity;
   #conf: string | undefined;
   #confVersion = 0;
-  #status: FileIntegrityNodeStatus | undefined;
   #signingKey: SigningKey | undefined;
-  #notes: JobNotes = noNotes;
-  #hasNotes = false;
   #baseline: JobView['baseline'] = 'unknown';
   #checkDueMs = Infinity;
+  /** When the last scan ended. */
+  #checkedMs = -Infinity;
   #retryDueMs = -Infinity;
   #failures = 0;
   #wantsScan = false;
@@ -89,6 +87,7 @@ export class Job implements AsyncDisposable {
     // Another FileIntegrity of this name begins anew.
     this.#directory = join(context.directory, jobDirectoryName(namespace, name, uid));
     this.#startedMs = context.clock.monotonicMs();
+    this.#record = new JobRecord(this.#directory, uid, this.#logger);
     this.#findings = new CurrentFindings({ prefix: context.root.prefix, onChange: this.#onFindings });
     this.#results = new JobResults({
       client: context.client,
@@ -112,12 +111,15 @@ export class Job implements AsyncDisposable {
         ...{ findings: this.#findings, logger: this.#logger, isHeld: () => this.#isHeld },
         requestScan: (why) => {
           this.#logger.info({ why }, 'a scan is wanted');
-          this.#wantsScan = true;
+          // Where events are lost all the time, scans must not follow one another without a pause.
+          const dueMs = Math.max(context.clock.monotonicMs(), this.#checkedMs + leastPeriodMs);
+          this.#checkDueMs = Math.min(this.#checkDueMs, dueMs);
           context.wake();
         },
       },
       () => this.#reportSoon(),
     );
+    this.#setLevel();
     void followKey({
       ...{
         client: context.client,
@@ -145,6 +147,7 @@ export class Job implements AsyncDisposable {
     const before = this.#spec;
     const heldBefore = this.#isHeld;
     this.#integrity = integrity;
+    this.#setLevel();
     const { provider } = this.#spec;
     if (provider !== before.provider) this.#forgetBaseline();
     // What has changed while nobody was to look.
@@ -166,10 +169,10 @@ export class Job implements AsyncDisposable {
 
   /** What the operator knows of this node; undefined where it knows nothing. */
   set status(status: FileIntegrityNodeStatus | undefined) {
-    const before = new Set(this.#requests.map(({ id }) => id));
-    this.#status = status;
+    const before = new Set(this.#record.requests.map(({ id }) => id));
+    this.#record.status = status;
     // Somebody wants something: that is tried at once.
-    if (this.#requests.some(({ id }) => !before.has(id))) this.#retryDueMs = -Infinity;
+    if (this.#record.requests.some(({ id }) => !before.has(id))) this.#retryDueMs = -Infinity;
     this.#context.wake();
   }
 
@@ -180,9 +183,9 @@ export class Job implements AsyncDisposable {
       hasConfiguration: this.#conf !== undefined,
       hasKey: this.#signingKey !== undefined,
       isHeld: this.#isHeld,
-      requests: this.#requests,
+      requests: this.#record.requests,
       baseline: this.#baseline,
-      madeBy: this.#notes.madeBy,
+      madeBy: this.#record.notes.madeBy,
       knowsFindings: this.#findings.isKnown,
       checkDueMs: this.#checkDueMs,
       wantsScan: this.#wantsScan,
@@ -205,7 +208,7 @@ export class Job implements AsyncDisposable {
   stampOf(kind: 'init' | 'accept' | 'check'): string {
     const parts = [this.#spec.provider, this.#confVersion];
     if (kind !== 'check') return parts.join();
-    const inits = this.#requests.filter((request) => request.kind === 're-init');
+    const inits = this.#record.requests.filter((request) => request.kind === 're-init');
     return [...parts, this.#isHeld, ...inits.map(({ id }) => id)].join();
   }
 
@@ -213,15 +216,16 @@ export class Job implements AsyncDisposable {
   async look(): Promise<void> {
     const { clock } = this.#context;
     const [provider, job] = [await this.#provider(), await this.#job()];
-    if (!this.#hasNotes) {
-      this.#notes = await readJobNotes(this.#at('notes'), job.signingKey);
-      this.#hasNotes = true;
-      const waiting = await this.#results.resume(job.signingKey, this.#notes.sequence);
+    if (await this.#record.read(job.signingKey)) {
+      const waiting = await this.#results.resume(job.signingKey, this.#record.notes.sequence);
       if (waiting) this.#logger.info('a result of before the restart is sent');
     }
     const state = await provider.state(job);
-    const { madeBy } = this.#notes;
-    if (state === 'none' && (madeBy === provider.name || (madeBy === undefined && this.#wasSeenByOperator))) {
+    const { madeBy } = this.#record.notes;
+    if (
+      state === 'none' &&
+      (madeBy === provider.name || (madeBy === undefined && this.#record.wasSeenByOperator))
+    ) {
       throw new BaselineError('missing', job.directory, 'there was one, and nothing of it is left');
     }
     this.#baseline = state;
@@ -229,8 +233,8 @@ export class Job implements AsyncDisposable {
     if (state !== 'ready') return;
     const nowMs = clock.monotonicMs();
     const { gracePeriodS, initialDelayS } = scheduleOf(this.#spec);
-    const sinceMs = Math.max(0, clock.wallMs() - (this.#notes.checkedMs ?? -Infinity));
-    const periodMs = Math.min(gracePeriodS * 1000, restartPeriodMs);
+    const sinceMs = Math.max(0, clock.wallMs() - (this.#record.notes.checkedMs ?? -Infinity));
+    const periodMs = Math.min(gracePeriodS * 1000, leastPeriodMs);
     const dueMs = Math.max(
       this.#startedMs + initialDelayS * 1000,
       nowMs - Math.min(sinceMs, periodMs) + periodMs,
@@ -243,7 +247,7 @@ export class Job implements AsyncDisposable {
   async init(reason: InitReason, requests: readonly string[], signal: AbortSignal): Promise<void> {
     const { clock, counts } = this.#context;
     const [provider, job] = [await this.#provider(), await this.#job()];
-    await this.#readNotesLeniently(job.signingKey);
+    await this.#record.readIfOurs(job.signingKey);
     await this.#live.stop();
     const request = requests.at(-1);
     const progress = this.#progress();
@@ -261,9 +265,9 @@ export class Job implements AsyncDisposable {
     this.#wantsScan = false;
     this.#succeeded(isFirst && scheduleOf(this.#spec).initialDelayS > 0);
     this.#findings.reset(entries);
-    this.#done({ madeBy: provider.name, checkedMs: clock.wallMs() }, requests);
+    this.#record.done({ madeBy: provider.name, checkedMs: clock.wallMs() }, requests);
     await this.#results.report(this.#facts());
-    await this.#writeNotes();
+    await this.#record.write(this.#results.sequence, job.signingKey);
     await this.#startLive(job, provider);
   }
 
@@ -288,9 +292,9 @@ export class Job implements AsyncDisposable {
     );
     // Those that are only counted are not known by name.
     if (this.#findings.omitted > 0) this.#wantsScan = true;
-    this.#done({}, [id]);
+    this.#record.done({}, [id]);
     await this.#results.report(this.#facts());
-    await this.#writeNotes();
+    await this.#record.write(this.#results.sequence, job.signingKey);
     await this.#startLive(job, provider);
   }
 
@@ -306,6 +310,7 @@ export class Job implements AsyncDisposable {
   async endCheck(result: CheckResult): Promise<void> {
     const { clock, counts } = this.#context;
     counts.scans.check++;
+    this.#checkedMs = clock.monotonicMs();
     this.#isChecking = false;
     this.#findings.endScan(result.report, clock.wallMs());
     this.#succeeded(false);
@@ -315,11 +320,12 @@ export class Job implements AsyncDisposable {
       const some = problems.slice(0, 3).map(({ path, code }) => `${hostPath(path, prefix)}: ${code}`);
       this.#logger.warn({ count: result.report.counts.problems, some }, 'some files could not be read');
     }
-    this.#done({ checkedMs: clock.wallMs() }, []);
+    this.#record.done({ checkedMs: clock.wallMs() });
     await this.#results.reportScan(result, this.#facts());
-    await this.#writeNotes();
+    const job = await this.#job();
+    await this.#record.write(this.#results.sequence, job.signingKey);
     // After a baseline that was broken.
-    if (!this.#live.isRunning) await this.#startLive(await this.#job(), await this.#provider());
+    if (!this.#live.isRunning) await this.#startLive(job, await this.#provider());
   }
 
   /** A step was given up, since something else is to be done. */
@@ -356,22 +362,12 @@ export class Job implements AsyncDisposable {
     return this.#integrity.spec;
   }
 
+  #setLevel(): void {
+    this.#logger.level = this.#spec.debug === true ? 'debug' : this.#context.logger.level;
+  }
+
   get #isHeld(): boolean {
     return this.#integrity.metadata.annotations?.[names.holdoff] !== undefined;
-  }
-
-  /** Not done yet. */
-  get #requests(): NodeRequest[] {
-    const done = new Set(this.#notes.doneRequests);
-    return requestsOf(this.#status?.metadata.annotations).filter(({ id }) => !done.has(id));
-  }
-
-  /** The operator has had results of us: there was a baseline then. */
-  get #wasSeenByOperator(): boolean {
-    const { sequence, results = [], metadata } = this.#status ?? {};
-    const owners = metadata?.ownerReferences ?? [];
-    if (owners.length > 0 && !owners.some(({ uid }) => uid === this.uid)) return false;
-    return sequence !== undefined && results.some(({ condition }) => condition !== 'Errored');
   }
 
   #provider(): Promise<IntegrityProvider> {
@@ -391,10 +387,6 @@ export class Job implements AsyncDisposable {
     };
   }
 
-  #at(name: string): string {
-    return join(this.#directory, name);
-  }
-
   #forgetBaseline(): void {
     this.#baseline = 'unknown';
     this.#retryDueMs = -Infinity;
@@ -412,32 +404,10 @@ export class Job implements AsyncDisposable {
   #facts(): ResultFacts {
     return {
       detection: this.#live.detection,
-      doneRequests: this.#notes.doneRequests,
+      doneRequests: this.#record.notes.doneRequests,
       key: this.#signingKey,
       periodMs: scheduleOf(this.#spec).gracePeriodS * 1000,
     };
-  }
-
-  /** A baseline is about to be made: notes that are not ours do not matter any more. */
-  async #readNotesLeniently(key: SigningKey): Promise<void> {
-    if (this.#hasNotes) return;
-    this.#notes = await readJobNotes(this.#at('notes'), key).catch(() => noNotes);
-    this.#hasNotes = true;
-  }
-
-  #done(more: Partial<JobNotes>, requests: readonly string[]): void {
-    const doneRequests = [...this.#notes.doneRequests, ...requests].slice(-maxDoneRequests);
-    this.#notes = { ...this.#notes, ...more, doneRequests };
-  }
-
-  /** After the result: a request whose result is lost has to be done again, which the provider knows not to do. */
-  async #writeNotes(): Promise<void> {
-    this.#notes = { ...this.#notes, sequence: this.#results.sequence };
-    try {
-      await writeJobNotes(this.#at('notes'), this.#notes, this.#signingKey as SigningKey);
-    } catch (err) {
-      this.#logger.warn({ err }, 'notes for after a restart cannot be written');
-    }
   }
 
   #progress(): (progress: { readonly files: number; readonly bytes: number }) => void {

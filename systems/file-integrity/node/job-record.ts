@@ -1,0 +1,78 @@
+/**
+ * What a job remembers over restarts: its notes, and with them which requests are still to be done.
+ *
+ * @module
+ */
+import { join } from 'node:path';
+import type { Logger } from '../../../shared/observe/log.ts';
+import type { FileIntegrityNodeStatus } from '../api.ts';
+import type { SigningKey } from '../database/signature.ts';
+import type { NodeRequest } from '../node-result.ts';
+import { type JobNotes, maxDoneRequests, noNotes, readJobNotes, writeJobNotes } from './job-notes.ts';
+import { requestsOf } from '../node-requests.ts';
+
+export class JobRecord {
+  readonly #path: string;
+  readonly #uid: string;
+  readonly #logger: Logger;
+  #status: FileIntegrityNodeStatus | undefined;
+  #notes: JobNotes = noNotes;
+  #isRead = false;
+
+  constructor(directory: string, uid: string, logger: Logger) {
+    this.#path = join(directory, 'notes');
+    this.#uid = uid;
+    this.#logger = logger;
+  }
+
+  get notes(): JobNotes {
+    return this.#notes;
+  }
+
+  /** What the operator knows. */
+  set status(status: FileIntegrityNodeStatus | undefined) {
+    this.#status = status;
+  }
+
+  /** Not done yet. */
+  get requests(): NodeRequest[] {
+    const done = new Set(this.#notes.doneRequests);
+    return requestsOf(this.#status?.metadata.annotations).filter(({ id }) => !done.has(id));
+  }
+
+  /** The operator has had results of us for this FileIntegrity: there was a baseline then. */
+  get wasSeenByOperator(): boolean {
+    const { sequence, results = [], metadata } = this.#status ?? {};
+    const owners = metadata?.ownerReferences ?? [];
+    if (owners.length > 0 && !owners.some(({ uid }) => uid === this.#uid)) return false;
+    return sequence !== undefined && results.some(({ condition }) => condition !== 'Errored');
+  }
+
+  /** True when they were not read before. @throws BaselineError where they are not ours */
+  async read(key: SigningKey): Promise<boolean> {
+    if (this.#isRead) return false;
+    this.#notes = await readJobNotes(this.#path, key);
+    this.#isRead = true;
+    return true;
+  }
+
+  /** A baseline is about to be made: notes that are not ours do not matter any more. */
+  async readIfOurs(key: SigningKey): Promise<void> {
+    await this.read(key).catch(() => (this.#isRead = true));
+  }
+
+  done(more: Partial<JobNotes>, requests: readonly string[] = []): void {
+    const doneRequests = [...this.#notes.doneRequests, ...requests].slice(-maxDoneRequests);
+    this.#notes = { ...this.#notes, ...more, doneRequests };
+  }
+
+  /** After the result: a request whose result is lost has to be done again, which the provider knows not to do. */
+  async write(sequence: number, key: SigningKey): Promise<void> {
+    this.#notes = { ...this.#notes, sequence };
+    try {
+      await writeJobNotes(this.#path, this.#notes, key);
+    } catch (err) {
+      this.#logger.warn({ err }, 'notes for after a restart cannot be written');
+    }
+  }
+}
