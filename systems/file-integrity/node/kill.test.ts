@@ -63,6 +63,7 @@ test(
   async () => {
     const perLane = Math.ceil(kills / lanes);
     const rounds = new Set<number>();
+  let acceptances = 0;
     await Promise.all(
       Array.from({ length: lanes }, async () => {
         const directory = mkdtempSync(join(tmpdir(), 'rampart-kill-'));
@@ -85,7 +86,7 @@ test(
             killJob(directory).signingKey,
           );
           assert.deepEqual(faults, []);
-          assert.ok(records.length > 0);
+          acceptances += records.length;
           const names = readdirSync(join(directory, 'data'));
           assert.ok(names.filter((name) => name.startsWith('baseline.backup-')).length <= 4, names.join());
         } finally {
@@ -93,6 +94,7 @@ test(
         }
       }),
     );
-    assert.ok(rounds.size > 10, `only ${rounds.size} rounds were seen`);
+    assert.ok(acceptances > 0, 'nothing was accepted');
+  assert.ok(rounds.size > 10, `only ${rounds.size} rounds were seen`);
   },
 );
