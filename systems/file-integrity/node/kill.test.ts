@@ -63,7 +63,7 @@ test(
   async () => {
     const perLane = Math.ceil(kills / lanes);
     const rounds = new Set<number>();
-  let acceptances = 0;
+    let acceptances = 0;
     await Promise.all(
       Array.from({ length: lanes }, async () => {
         const directory = mkdtempSync(join(tmpdir(), 'rampart-kill-'));
@@ -95,6 +95,6 @@ test(
       }),
     );
     assert.ok(acceptances > 0, 'nothing was accepted');
-  assert.ok(rounds.size > 10, `only ${rounds.size} rounds were seen`);
+    assert.ok(rounds.size > 10, `only ${rounds.size} rounds were seen`);
   },
 );
