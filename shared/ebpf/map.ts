@@ -20,6 +20,7 @@ const MAP_FAILED = 0xffff_ffff_ffff_ffffn;
 export class BpfMap {
   readonly name: string;
   readonly #owned: () => Pointer;
+  #fd = -1;
 
   /** @param owned - The map; throws `DISPOSED` once its object is closed, for then the memory is gone. */
   constructor(owned: () => Pointer, name: string) {
@@ -33,7 +34,10 @@ export class BpfMap {
 
   /** Owned by the object; -1 before it is loaded. */
   get fd(): number {
-    return libbpf().mapFd(this.#pointer);
+    const pointer = this.#pointer;
+    // It stays the same once there is one, and asking takes as long as a change of the map.
+    if (this.#fd < 0) this.#fd = libbpf().mapFd(pointer);
+    return this.#fd;
   }
 
   get maxEntries(): number {

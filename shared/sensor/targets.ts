@@ -32,6 +32,8 @@ const lifeOf = (identity: FileIdentity): string => `${placeOf(identity)}:${ident
  * gone, and only differences are written.
  */
 export class Targets<W extends Watcher> {
+  /** Most files at a time. */
+  readonly capacity: number;
   readonly #map: BpfMap;
   readonly #onGone: () => void;
   readonly #lives = new Map<string, Life<W>>();
@@ -41,11 +43,13 @@ export class Targets<W extends Watcher> {
   #nextId = 1;
 
   /**
+   * @param map - Of a loaded object: its size does not change any more.
    * @param onGone - Called before a watcher is forgotten, and after its file left the kernel's map
    *   when it was the last: what is in the ring until then still finds it.
    */
   constructor(map: BpfMap, onGone: () => void) {
     this.#map = map;
+    this.capacity = map.maxEntries;
     this.#onGone = onGone;
   }
 
@@ -54,19 +58,16 @@ export class Targets<W extends Watcher> {
     return this.#inKernel.size;
   }
 
-  get capacity(): number {
-    return this.#map.maxEntries;
-  }
-
   /**
    * Watches a file for `watcher`. Adding the same pair again changes nothing.
    *
    * @throws {RampartError} `LIMIT` naming the capacity when the map is full; nothing is changed then.
    */
   add(identity: FileIdentity, watcher: W): void {
-    const known = this.#lives.get(lifeOf(identity));
+    const key = lifeOf(identity);
+    const known = this.#lives.get(key);
     if (known === undefined) {
-      this.#begin(identity, watcher);
+      this.#lives.set(key, this.#begin(identity, watcher));
       return;
     }
     if (known.watchers.has(watcher)) return;
@@ -101,9 +102,10 @@ export class Targets<W extends Watcher> {
     return this.#byId.get(targetId)?.watchers ?? [];
   }
 
-  #begin(identity: FileIdentity, watcher: W): void {
+  #begin(identity: FileIdentity, watcher: W): Life<W> {
     const life: Life<W> = { id: this.#nextId, identity, watchers: new Set([watcher]) };
-    if (this.#inKernel.size >= this.capacity && !this.#inKernel.has(placeOf(identity))) {
+    const place = placeOf(identity);
+    if (this.#inKernel.size >= this.capacity && !this.#inKernel.has(place)) {
       throw new RampartError(errorCodes.LIMIT, {
         what: `cannot watch another file (inode ${identity.inode}, device ${identity.device})`,
         why: `the limit of ${this.capacity} watched files is reached`,
@@ -112,9 +114,9 @@ export class Targets<W extends Watcher> {
     }
     this.#put(life);
     this.#nextId += 1;
-    this.#lives.set(lifeOf(identity), life);
     this.#byId.set(life.id, life);
-    this.#inKernel.set(placeOf(identity), life);
+    this.#inKernel.set(place, life);
+    return life;
   }
 
   #write(life: Life<W>): void {
