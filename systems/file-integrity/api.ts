@@ -216,6 +216,7 @@ function integrities<const G extends string>(group: G) {
     group,
     kind: 'FileIntegrity',
     plural: 'fileintegrities',
+    ...shortNames(group, 'fi'),
     scope: 'Namespaced',
     versions: { v1alpha1: integrityVersion },
   });
@@ -226,9 +227,15 @@ function nodeStatuses<const G extends string>(group: G) {
     group,
     kind: 'FileIntegrityNodeStatus',
     plural: 'fileintegritynodestatuses',
+    ...shortNames(group, 'fins'),
     scope: 'Namespaced',
     versions: { v1alpha1: nodeStatusVersion },
   });
+}
+
+/** kubectl takes a plural from the group that comes first in the alphabet, the design's: these are the released group's alone. */
+function shortNames(group: string, name: string): { shortNames?: readonly string[] } {
+  return group === releasedGroup ? { shortNames: [name] } : {};
 }
 
 export const releasedFileIntegrities = integrities(releasedGroup);
