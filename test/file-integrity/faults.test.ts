@@ -1,0 +1,204 @@
+// Processes that are killed in the middle, and a disk that is full: everything comes out right in the end.
+import assert from 'node:assert/strict';
+import { readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+
+import { until } from '../../shared/observe/until.fixture.ts';
+import { fileSystemSkip, Mounted } from '../../shared/sensor/file-systems.fixture.ts';
+import { type FileIntegrity, names, released } from '../../systems/file-integrity/api.ts';
+import { openBaseline } from '../../systems/file-integrity/database/read-baseline.ts';
+import { requestAnnotation } from '../../systems/file-integrity/node-requests.ts';
+import { nodeStatusName } from '../../systems/file-integrity/object-names.ts';
+import { readSigningKey } from '../../systems/file-integrity/node/signing-key.ts';
+import {
+  fileIntegrity,
+  IntegrityCluster,
+  type IntegrityNode,
+  namespace,
+} from './integrity-cluster.fixture.ts';
+
+const kills = 10;
+const files = Array.from({ length: 40 }, (_, at) => `file${String(at).padStart(2, '0')}`);
+
+async function createIntegrity(
+  cluster: IntegrityCluster,
+  name: string,
+  conf: string,
+  spec: object = {},
+): Promise<FileIntegrity> {
+  const metadata = { name: `${name}-conf`, namespace };
+  await cluster.apply({ apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { 'aide.conf': conf } });
+  const config = { name: `${name}-conf`, namespace, gracePeriod: 10 };
+  await cluster.apply(fileIntegrity(name, { config, ...spec }));
+  return await cluster.integrity(name);
+}
+
+/** All files have the size of the round that wrote them. */
+function writeRound(node: IntegrityNode, round: number): void {
+  for (const file of files) node.write(`/etc/${file}`, Buffer.alloc(round));
+}
+
+/** From the round that the baseline is of; undefined where there is none yet. @throws for one of several rounds, or that is damaged */
+async function baselineRound(
+  cluster: IntegrityCluster,
+  node: IntegrityNode,
+  integrity: FileIntegrity,
+): Promise<number | undefined> {
+  const path = join(node.directoryOf(integrity), 'baseline');
+  if (statSync(path, { throwIfNoEntry: false }) === undefined) return undefined;
+  const key = await readSigningKey(cluster.client, namespace, AbortSignal.timeout(10_000));
+  if (typeof key === 'string') throw new Error(key);
+  await using baseline = await openBaseline(path, key);
+  const sizes: number[] = [];
+  for await (const batch of baseline.entries()) sizes.push(...batch.map(({ sizeBytes }) => sizeBytes));
+  assert.equal(sizes.length, files.length);
+  assert.equal(new Set(sizes).size, 1, `a baseline of several rounds: ${sizes.join()}`);
+  return sizes[0];
+}
+
+/** As `rampart integrity accept` asks, also where no finding is known yet. */
+async function askToAccept(cluster: IntegrityCluster, fi: string, round: number): Promise<void> {
+  const id = `acce9${round.toString(16)}`;
+  const request = { kind: 'accept', id, path: '', author: 'test', reason: `round ${round}` } as const;
+  const body = { metadata: { annotations: requestAnnotation(request) } };
+  const target = { namespace, name: nodeStatusName(fi, 'n1') };
+  await cluster.client.patch(released.nodeStatuses, target, { type: 'merge', body });
+}
+
+suite('killed and full', { concurrency: true }, () => {
+  test('an operator that is killed and started again, an agent that is killed in the middle of scans', async () => {
+    await using cluster = await IntegrityCluster.start();
+    // 3 MB at 1 MB/s: a scan takes its time.
+    const node = await cluster.addNode('n1', { args: ['--integrity-read-rate', '1M'] });
+    for (const name of ['a', 'b', 'c']) node.write(`/srv/${name}`, Buffer.alloc(1_000_000, name));
+    const conf = 'All = p+s+sha256\n/srv f All\n';
+    node.agent.start();
+    const integrity = await createIntegrity(cluster, 'slow', conf);
+    const readBytes = async (): Promise<number> =>
+      await node.agent.metric('file_integrity_read_bytes_total').catch(() => 0);
+    await until('the first baseline is under way', async () => (await readBytes()) > 0);
+    await node.agent.kill();
+    assert.equal(
+      statSync(join(node.directoryOf(integrity), 'baseline'), { throwIfNoEntry: false }),
+      undefined,
+    );
+    assert.equal(await cluster.status('slow', 'n1'), undefined);
+    await cluster.killOperator();
+    node.agent.start();
+    // Its result waits for somebody to take it.
+    await until('a result', async () => (await cluster.temporary()).length > 0);
+    cluster.startOperator();
+    const { sequence: first = 0 } = await cluster.condition('slow', 'n1', 'Succeeded');
+    await cluster.phase('slow', 'Active');
+
+    // In the middle of a scan: nothing is lost of what it would have found.
+    node.write('/srv/b', Buffer.alloc(1_000_000, 'x'));
+    const before = await readBytes();
+    await until('a scan is under way', async () => (await readBytes()) > before);
+    await node.agent.kill();
+    await cluster.stopOperator();
+    node.agent.start();
+    cluster.startOperator();
+    const { sequence: second = 0 } = await cluster.failed('slow', 'n1', [0, 1, 0]);
+    assert.ok(second > first);
+
+    // What is asked while both are away is done when both are back.
+    await node.agent.kill();
+    await cluster.stopOperator();
+    await cluster.annotate('slow', `${names.reinit}=`);
+    node.agent.start();
+    cluster.startOperator();
+    await cluster.condition('slow', 'n1', 'Succeeded');
+    await cluster.phase('slow', 'Active');
+    assert.deepEqual(await cluster.temporary(), []);
+  });
+
+  test(`an agent killed at ${kills} random moments of baselines, scans and acceptances`, async () => {
+    await using cluster = await IntegrityCluster.start();
+    const node = await cluster.addNode('n1');
+    let round = 1;
+    writeRound(node, round);
+    node.agent.start();
+    const integrity = await createIntegrity(cluster, 'killed', '/etc f s+sha256\n');
+    await cluster.condition('killed', 'n1', 'Succeeded');
+    const seen: number[] = [];
+    let last = round;
+    for (let kill = 0; kill < kills; kill++) {
+      await node.agent.kill();
+      writeRound(node, ++round);
+      if (kill % 2 === 0) await cluster.annotate('killed', `${names.reinit}=`);
+      else await askToAccept(cluster, 'killed', round);
+      node.agent.start();
+      // It knows what is to be done, and begins.
+      await until('its job', async () => (await node.agent.metric('file_integrity_errored')) === 0);
+      await delay(Math.random() ** 2 * 1000);
+      await node.agent.kill();
+      const now = await baselineRound(cluster, node, integrity);
+      assert.ok(now === last || now === round, `${now} after ${last} in round ${round}`);
+      last = now;
+      seen.push(now);
+    }
+    node.agent.start();
+    await cluster.annotate('killed', `${names.reinit}=`);
+    await until('it is asked', async () => {
+      const { annotations = {} } = (await cluster.integrity('killed')).metadata;
+      return annotations[names.reinit] === undefined;
+    });
+    await cluster.condition('killed', 'n1', 'Succeeded', undefined, ({ metadata }) =>
+      Object.keys(metadata.annotations ?? {}).every((name) => !name.includes('request')),
+    );
+    await cluster.phase('killed', 'Active');
+    assert.equal(await baselineRound(cluster, node, integrity), round);
+    process.stdout.write(`# baselines after ${kills} kills: of the rounds ${seen.join(' ')}\n`);
+    node.write(`/etc/${files[0]}`, 'something else');
+    await cluster.failed('killed', 'n1', [0, 1, 0]);
+  });
+
+  test(
+    'a full disk is Errored and says so; it goes on when there is room',
+    { skip: fileSystemSkip('tmpfs') },
+    async () => {
+      using disk = new Mounted('-t', 'tmpfs', '-o', 'size=768k', 'rampart-test');
+      await using cluster = await IntegrityCluster.start();
+      const node = await cluster.addNode('n1', { integrityDirectory: join(disk.path, 'integrity') });
+      for (let at = 0; at < 2000; at++) node.write(`/srv/${at}`, `${at}\n`);
+      const fill = (): void => {
+        try {
+          writeFileSync(join(disk.path, 'filler'), Buffer.alloc(1024 * 1024));
+        } catch (error) {
+          if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
+        }
+      };
+      fill();
+      node.agent.start();
+      const integrity = await createIntegrity(cluster, 'full', '/srv f p+sha512\n');
+      const isFull = /ENOSPC|no space/i;
+      const { lastResult } = await cluster.condition('full', 'n1', 'Errored');
+      assert.match(lastResult.errorMessage ?? '', isFull);
+      await cluster.phase('full', 'Error');
+      await until('the event', async () =>
+        (await cluster.notes('NodeIntegrityStatus')).some((note) => isFull.test(note)),
+      );
+      assert.match((await cluster.rampart('status')).stdout, isFull);
+      rmSync(join(disk.path, 'filler'));
+      await cluster.condition('full', 'n1', 'Succeeded');
+      await cluster.phase('full', 'Active');
+
+      // Of a baseline that is to take the place of another, nothing is left but the other.
+      fill();
+      node.write('/srv/1', 'changed\n');
+      await cluster.annotate('full', `${names.reinit}=`);
+      const second = await cluster.condition('full', 'n1', 'Errored');
+      assert.match(second.lastResult.errorMessage ?? '', isFull);
+      const left = readdirSync(node.directoryOf(integrity)).filter((name) => name.startsWith('baseline'));
+      assert.deepEqual(left, ['baseline']);
+      rmSync(join(disk.path, 'filler'));
+      await cluster.condition('full', 'n1', 'Succeeded');
+      await cluster.phase('full', 'Active');
+      node.write('/srv/2', 'changed\n');
+      await cluster.failed('full', 'n1', [0, 1, 0]);
+    },
+  );
+});

@@ -1,0 +1,317 @@
+/**
+ * A cluster whose nodes are directories: `rampart apiserver`, what deploy/ installs, `rampart operator`, and for each node a
+ * `rampart agent` with a host root of its own. All of it real processes, with kubectl as the user.
+ *
+ * @module
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+
+import { rampart, RampartProcess, TemporaryDirectory } from '../../apps/apiserver/rampart-process.fixture.ts';
+import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
+import { KubeClient } from '../../shared/kube/client.ts';
+import { isNotFound } from '../../shared/kube/client-errors.ts';
+import { events } from '../../shared/kube/event-object.ts';
+import { until } from '../../shared/observe/until.fixture.ts';
+import { type PolicyReport, policyReportType } from '../../shared/reports/policy-reports.ts';
+import {
+  type FileIntegrity,
+  type FileIntegrityNodeStatus,
+  type IntegrityTypes,
+  names,
+  released,
+  type ScanResult,
+} from '../../systems/file-integrity/api.ts';
+import type { Finding } from '../../systems/file-integrity/finding.ts';
+import { keptName, nodeStatusName } from '../../systems/file-integrity/object-names.ts';
+import { type ConfigMap, configMaps } from '../../systems/file-integrity/result-config-map.ts';
+import { AgentProcess } from '../lab/file-access/agent-process.fixture.ts';
+
+const deploy = new URL('../../deploy', import.meta.url).pathname;
+export const namespace = 'openshift-file-integrity';
+const KUBECTL_MS = 60_000;
+
+export interface Ran {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A line that the agent writes to stdout. */
+export interface FindingLine extends Finding {
+  readonly kind: string;
+  readonly fileIntegrity: string;
+  readonly node: string;
+  readonly state: 'found' | 'gone' | 'accepted';
+}
+
+export interface NodeOptions {
+  /** More options of `rampart agent`. */
+  readonly args?: readonly string[];
+  readonly criSocket?: string;
+  /** For baselines. Default: one of the test. */
+  readonly integrityDirectory?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+/** A node: its files, and its agent, which runs until it is stopped. */
+export class IntegrityNode {
+  readonly name: string;
+  readonly agent: AgentProcess;
+  /** Of its host root. */
+  readonly root: string;
+  /** Where its baselines are. */
+  readonly integrityDirectory: string;
+
+  constructor(name: string, agent: AgentProcess, root: string, integrityDirectory: string) {
+    [this.name, this.agent, this.root, this.integrityDirectory] = [name, agent, root, integrityDirectory];
+  }
+
+  /** A path of the node, as the test reaches it. */
+  at(path: string): string {
+    return join(this.root, path);
+  }
+
+  /** Writes a file of the node; its directories are made. */
+  write(path: string, content: string | Uint8Array): void {
+    mkdirSync(dirname(this.at(path)), { recursive: true });
+    writeFileSync(this.at(path), content);
+  }
+
+  /** What it has told of file integrity. */
+  findings(): FindingLine[] {
+    return this.agent.told
+      .map(({ line }) => JSON.parse(line) as FindingLine)
+      .filter(({ kind }) => kind === 'IntegrityFinding');
+  }
+
+  /** The directory of the baselines of a FileIntegrity. */
+  directoryOf({ metadata }: FileIntegrity): string {
+    return join(this.integrityDirectory, `${metadata.namespace}.${metadata.name}.${metadata.uid}`);
+  }
+}
+
+/** Disposing it ends all processes and removes all files. */
+export class IntegrityCluster implements AsyncDisposable {
+  readonly directory = new TemporaryDirectory();
+  readonly #stack = new AsyncDisposableStack();
+  #kubeconfig = '';
+  #client: KubeClient | undefined;
+  #operator: RampartProcess | undefined;
+
+  /** With an operator, without a node. */
+  static async start(): Promise<IntegrityCluster> {
+    const cluster = new IntegrityCluster();
+    try {
+      const args = ['--data', cluster.directory.at('data'), '--listen', '127.0.0.1:0'];
+      const server = cluster.#stack.use(await RampartProcess.apiServer(...args));
+      cluster.#kubeconfig = await server.ready;
+      const access = findClusterAccess({ path: cluster.#kubeconfig });
+      cluster.#client = cluster.#stack.use(new KubeClient(access, { perSecond: 1000, burst: 1000 }));
+      await cluster.kubectl(['apply', '-k', deploy]);
+      await cluster.kubectl(['apply', '-k', join(deploy, 'policy-reports')]);
+      await cluster.kubectl(['create', 'namespace', namespace]);
+      cluster.startOperator();
+      return cluster;
+    } catch (error) {
+      await cluster[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  get kubeconfig(): string {
+    return this.#kubeconfig;
+  }
+
+  get client(): KubeClient {
+    if (this.#client === undefined) throw new Error('there is no API');
+    return this.#client;
+  }
+
+  startOperator(): void {
+    this.#operator = new RampartProcess(['operator', '--kubeconfig', this.kubeconfig, '--metrics', '0']);
+  }
+
+  async killOperator(): Promise<void> {
+    await this.#operator?.kill();
+  }
+
+  /** In order: the next one need not wait for its lease to end. */
+  async stopOperator(): Promise<void> {
+    const ended = await this.#operator?.stop();
+    if (ended?.code !== 0) throw new Error(`the operator ended with ${ended?.code}: ${ended?.stderr}`);
+  }
+
+  /** The operator's metrics, as text. @throws while it does not serve them */
+  async operatorMetrics(): Promise<string> {
+    const url = /metrics on (\S+\/metrics)/.exec(this.#operator?.stderr ?? '')?.[1];
+    if (url === undefined) throw new Error('it serves no metrics yet');
+    return await (await fetch(url, { signal: AbortSignal.timeout(5000) })).text();
+  }
+
+  /** The Node object and the directories; the agent is started by whoever has put the files there. */
+  async addNode(name: string, options: NodeOptions = {}): Promise<IntegrityNode> {
+    const { args = [], labels = {}, criSocket = this.directory.at('no-runtime.sock') } = options;
+    const root = this.directory.at(`host-${name}`);
+    const integrityDirectory = options.integrityDirectory ?? this.directory.at(`integrity-${name}`);
+    mkdirSync(root);
+    const node = { apiVersion: 'v1', kind: 'Node', metadata: { name, labels } };
+    await this.apply(node);
+    const agent = new AgentProcess({
+      nodeName: name,
+      kubeconfig: this.kubeconfig,
+      criSocket,
+      spool: this.directory.at(`spool-${name}`),
+      alertsSocket: this.directory.at(`${name}.sock`),
+      args: ['--host-root', root, '--integrity-directory', integrityDirectory, ...args],
+    });
+    return new IntegrityNode(name, this.#stack.use(agent), root, integrityDirectory);
+  }
+
+  /** Runs kubectl, whatever it answers. */
+  async tryKubectl(args: readonly string[], input = ''): Promise<Ran> {
+    return await this.#run('kubectl', ['--kubeconfig', this.kubeconfig, ...args], input);
+  }
+
+  /** Runs kubectl, which has to succeed. Returns what it wrote to stdout. */
+  async kubectl(args: readonly string[], input?: string): Promise<string> {
+    const { code, stdout, stderr } = await this.tryKubectl(args, input);
+    if (code !== 0) throw new Error(`kubectl ${args.join(' ')}: exit code ${code}\n${stderr}`);
+    return stdout.trimEnd();
+  }
+
+  async apply(manifest: string | object): Promise<void> {
+    await this.kubectl(
+      ['apply', '-f', '-'],
+      typeof manifest === 'string' ? manifest : JSON.stringify(manifest),
+    );
+  }
+
+  /** Runs a command of ours against this cluster. */
+  async rampart(...args: readonly string[]): Promise<Ran> {
+    return await this.#run(rampart, [...args, '--kubeconfig', this.kubeconfig]);
+  }
+
+  /** @param annotation - `name=value`, or `name-` */
+  async annotate(fi: string, annotation: string, { group }: IntegrityTypes = released): Promise<void> {
+    await this.kubectl(['annotate', `fileintegrities.${group}`, fi, '-n', namespace, annotation]);
+  }
+
+  integrity(fi: string, { integrities }: IntegrityTypes = released): Promise<FileIntegrity> {
+    return this.client.get(integrities, { namespace, name: fi });
+  }
+
+  async phase(fi: string, phase: string, types = released): Promise<FileIntegrity> {
+    return await until(`${fi} to be ${phase}`, async () => {
+      const integrity = await this.integrity(fi, types);
+      return integrity.status?.phase === phase && integrity;
+    });
+  }
+
+  async status(fi: string, node: string, types = released): Promise<FileIntegrityNodeStatus | undefined> {
+    return await ifThere(this.client.get(types.nodeStatuses, { namespace, name: nodeStatusName(fi, node) }));
+  }
+
+  /** The status of a node when its latest result is so. */
+  async condition(
+    fi: string,
+    node: string,
+    condition: ScanResult['condition'],
+    types = released,
+    fits: (status: FileIntegrityNodeStatus) => boolean = () => true,
+  ): Promise<FileIntegrityNodeStatus & { readonly lastResult: ScanResult }> {
+    let last: FileIntegrityNodeStatus | undefined;
+    try {
+      return await until(async () => {
+        last = await this.status(fi, node, types);
+        const { lastResult } = last ?? {};
+        if (last === undefined || lastResult?.condition !== condition || !fits(last)) return undefined;
+        return { ...last, lastResult };
+      });
+    } catch (error) {
+      const told = JSON.stringify({
+        ...{ annotations: last?.metadata.annotations, sequence: last?.sequence, last: last?.lastResult },
+        findings: last?.findings?.length,
+      });
+      throw new Error(`${fi} on ${node} to be ${condition}: ${told}`, { cause: error });
+    }
+  }
+
+  /** Failed with these numbers. */
+  async failed(
+    fi: string,
+    node: string,
+    [added, changed, removed]: readonly [number, number, number],
+    types = released,
+  ): Promise<FileIntegrityNodeStatus & { readonly lastResult: ScanResult }> {
+    return await this.condition(fi, node, 'Failed', types, ({ lastResult }) => {
+      const { filesAdded = 0, filesChanged = 0, filesRemoved = 0 } = lastResult ?? {};
+      return filesAdded === added && filesChanged === changed && filesRemoved === removed;
+    });
+  }
+
+  /** The log that is kept of the latest Failed. */
+  kept(fi: string, node: string): Promise<ConfigMap | undefined> {
+    return this.configMap(keptName(fi, node));
+  }
+
+  configMap(name: string): Promise<ConfigMap | undefined> {
+    return ifThere(this.client.get(configMaps, { namespace, name }));
+  }
+
+  /** Results that the operator has not taken yet. */
+  async temporary(): Promise<readonly ConfigMap[]> {
+    return (await this.client.list(configMaps, { namespace }, { labelSelector: names.logLabel })).items;
+  }
+
+  report(fi: string, node: string): Promise<PolicyReport | undefined> {
+    return ifThere(this.client.get(policyReportType, { namespace, name: nodeStatusName(fi, node) }));
+  }
+
+  /** The notes of events with this reason. */
+  async notes(reason: string): Promise<string[]> {
+    const { items } = await this.client.list(events);
+    return items.filter((event) => event.reason === reason).map(({ note = '' }) => note);
+  }
+
+  async #run(command: string, args: readonly string[], input = ''): Promise<Ran> {
+    const child = spawn(command, args, {
+      stdio: ['pipe', 'pipe', 'pipe'],
+      timeout: KUBECTL_MS,
+      // kubectl's cache of the discovery would outlive the server.
+      env: { PATH: process.env['PATH'], HOME: this.directory.path },
+    });
+    let [stdout, stderr] = ['', ''];
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+    // It may end before it has read everything.
+    child.stdin.on('error', () => undefined);
+    child.stdin.end(input);
+    const [code] = (await once(child, 'close')) as [number | null];
+    return { code, stdout, stderr };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      await this.#operator?.[Symbol.asyncDispose]();
+      await this.#stack.disposeAsync();
+    } finally {
+      this.directory[Symbol.dispose]();
+    }
+  }
+}
+
+async function ifThere<T>(asked: Promise<T>): Promise<T | undefined> {
+  return await asked.catch((error: unknown) => {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  });
+}
+
+/** The manifest of a FileIntegrity of the released group. */
+export function fileIntegrity(name: string, spec: object): object {
+  const type = { apiVersion: 'fileintegrity.openshift.io/v1alpha1', kind: 'FileIntegrity' };
+  return { ...type, metadata: { name, namespace }, spec };
+}
