@@ -7,6 +7,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { text } from 'node:stream/consumers';
 
 /** Where a command is. @throws when it is nowhere. */
 export function find(name: string): string {
@@ -40,6 +41,30 @@ export async function runCommand(
   if (exitCode !== options.exitCode) {
     throw new Error(`${shown([name, ...words])} ended with ${exitCode}: ${said.trim()}`);
   }
+}
+
+export interface Answer {
+  readonly exitCode: number | null;
+  /** On stdout, or on stderr where that is nothing. */
+  readonly said: string;
+}
+
+/** Runs a command to its end, whatever it answers; with a path it is that program. @throws when `signal` is aborted. */
+export async function answerOf(
+  [name = '', ...words]: readonly string[],
+  options: { readonly cwd: string; readonly env?: NodeJS.ProcessEnv; readonly signal: AbortSignal },
+): Promise<Answer> {
+  options.signal.throwIfAborted();
+  const child = spawn(name.includes('/') ? name : find(name), words, {
+    ...options,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const [stdout, stderr, [exitCode]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, 'close') as Promise<[number | null]>,
+  ]);
+  return { exitCode, said: (stdout || stderr).trimEnd() };
 }
 
 /** A process that has a file open from before the watch begins, and reads it later. */

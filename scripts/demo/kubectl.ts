@@ -3,27 +3,29 @@
  *
  * @module
  */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { text } from 'node:stream/consumers';
+import { existsSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { find } from './commands.ts';
+import { type Answer, answerOf } from './commands.ts';
+import type { Screen } from './screen.ts';
 
 const WAIT_MS = 30_000;
 const PACE_MS = 100;
+
+/** Why it cannot be run on this machine; undefined when it can. */
+export function kubectlObstacle(): string | undefined {
+  const path = (process.env['PATH'] ?? '').split(delimiter);
+  return path.some((directory) => existsSync(join(directory, 'kubectl')))
+    ? undefined
+    : 'missing packages: apt-get install kubernetes-client';
+}
 
 export interface KubectlOptions {
   readonly kubeconfig: string;
   /** Where it is run, and where it keeps what it caches. */
   readonly directory: string;
   readonly signal: AbortSignal;
-}
-
-export interface Answer {
-  readonly exitCode: number | null;
-  /** On stdout, or on stderr where that is nothing. */
-  readonly said: string;
 }
 
 export class Kubectl {
@@ -36,19 +38,8 @@ export class Kubectl {
   /** Runs it to its end, whatever it answers. */
   async ask(...words: readonly string[]): Promise<Answer> {
     const { kubeconfig: KUBECONFIG, directory, signal } = this.#options;
-    signal.throwIfAborted();
-    const child = spawn(find('kubectl'), words, {
-      cwd: directory,
-      env: { PATH: process.env['PATH'], HOME: directory, KUBECONFIG },
-      stdio: ['ignore', 'pipe', 'pipe'],
-      signal,
-    });
-    const [stdout, stderr, [exitCode]] = await Promise.all([
-      text(child.stdout),
-      text(child.stderr),
-      once(child, 'close') as Promise<[number | null]>,
-    ]);
-    return { exitCode, said: (stdout || stderr).trimEnd() };
+    const env = { PATH: process.env['PATH'], HOME: directory, KUBECONFIG };
+    return answerOf(['kubectl', ...words], { cwd: directory, env, signal });
   }
 
   /** What it says. @throws when it ends with another exit code than 0. */
@@ -67,4 +58,15 @@ export class Kubectl {
       await sleep(PACE_MS, undefined, { signal: this.#options.signal });
     }
   }
+}
+
+/** Runs kubectl as it is shown. */
+export async function shownKubectl(
+  { screen, kubectl }: { readonly screen: Screen; readonly kubectl: Kubectl },
+  ...words: readonly string[]
+): Promise<string> {
+  screen.command(`kubectl ${words.join(' ')}`);
+  const { said } = await screen.during('kubectl', kubectl.ask(...words));
+  screen.answer(said);
+  return said;
 }

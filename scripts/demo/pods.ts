@@ -6,17 +6,16 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { paint } from '../../shared/observe/table.ts';
-import { Checks } from './checks.ts';
 import { runCommand } from './commands.ts';
 import { breakJson } from './json-text.ts';
+import { shownKubectl } from './kubectl.ts';
+import { leavingNothing } from './leaving-nothing.ts';
 import { accessLine, ownerWords, renderDeliveries, renderParties } from './pod-alerts.ts';
 import { samplePolicyWithCallback } from './policy.ts';
 import type { Heard } from './rampart-process.ts';
 import type { Received } from './receiver.ts';
 import type { Shown } from './shown.ts';
 import { orAborted, type PodsOptions, setUp, type Stage, wanted } from './stage.ts';
-import { Traces } from './traces.ts';
 
 /** What the policy names. */
 const [path, policyName] = ['/secret.txt', 'kive-sample-policy'];
@@ -33,44 +32,13 @@ const NO_ALERT_MS = 500;
  * @throws {RampartRefused} where files cannot be watched.
  */
 export async function showPods(options: PodsOptions): Promise<Shown> {
-  const { screen } = options;
-  const checks = new Checks();
-  const traces = new Traces();
-  try {
-    await using stack = new AsyncDisposableStack();
+  return leavingNothing(options, async ({ stack, traces, checks }) => {
     const stage = await setUp(options, stack, traces, checks);
     const watched = await applyPolicy(stage);
     const heard = await readFile(stage, watched ? ALERT_MS : NO_ALERT_MS);
     await compare(stage, heard);
     await deletePolicy(stage, heard.length);
-    await screen.during('cleaning up', stack.disposeAsync());
-    options.signal.throwIfAborted();
-  } catch (error) {
-    const left = await traces.remains();
-    if (left.length > 0) screen.line(`Left on this machine: ${left.join(', ')}`);
-    throw error;
-  }
-  const left = await screen.during('looking for what is left', traces.remains());
-  checks.add('left on the machine', 'nothing', left.join(', ') || 'nothing');
-  screen.step(
-    left.length === 0
-      ? `Cleaned up. Looked for, and gone: ${traces.description}.`
-      : `Not all of it is gone: ${left.join(', ')}.`,
-  );
-  screen.line(`\n${checks.table(screen)}\n`);
-  const { total, failed } = checks.shown;
-  const summary =
-    failed === 0 ? `All ${total} are as expected.` : `${failed} of ${total} are not as expected.`;
-  screen.line(paint(failed === 0 ? 'green' : 'red', summary, screen.colour));
-  return { total, failed };
-}
-
-/** Runs kubectl as it is shown. */
-async function kubectl({ screen, kubectl: client }: Stage, ...words: readonly string[]): Promise<string> {
-  screen.command(`kubectl ${words.join(' ')}`);
-  const { said } = await screen.during('kubectl', client.ask(...words));
-  screen.answer(said);
-  return said;
+  });
 }
 
 /** @returns whether a file is watched for it. */
@@ -83,11 +51,11 @@ async function applyPolicy(stage: Stage): Promise<boolean> {
   );
   screen.command('cat policy.yaml');
   screen.answer(policy.trimEnd());
-  await kubectl(stage, 'apply', ...policyFile);
+  await shownKubectl(stage, 'apply', ...policyFile);
   const timeout = stage.securityLevel === wanted.label ? '30s' : '3s';
-  await kubectl(stage, 'wait', ...policyFile, '--for=condition=Ready', `--timeout=${timeout}`);
-  await kubectl(stage, 'get', 'kivepolicies', ...inSystem);
-  const data = await kubectl(stage, 'get', 'kivedata', ...inSystem);
+  await shownKubectl(stage, 'wait', ...policyFile, '--for=condition=Ready', `--timeout=${timeout}`);
+  await shownKubectl(stage, 'get', 'kivepolicies', ...inSystem);
+  const data = await shownKubectl(stage, 'get', 'kivedata', ...inSystem);
   const status = await stage.kubectl.run(
     ...['get', 'kivepolicy', policyName, ...inSystem, '-o'],
     'jsonpath={.status.watchedFiles} file in {.status.matchedContainers} container',
@@ -190,8 +158,8 @@ async function compare(stage: Stage, heard: readonly Heard[]): Promise<void> {
 async function deletePolicy(stage: Stage, alertsBefore: number): Promise<void> {
   const { screen, checks, traces, standalone, receiver } = stage;
   screen.step('The policy is deleted, and with it what it had watched:');
-  await kubectl(stage, 'delete', ...policyFile);
-  const data = await kubectl(stage, 'get', 'kivedata', '-A');
+  await shownKubectl(stage, 'delete', ...policyFile);
+  const data = await shownKubectl(stage, 'get', 'kivedata', '-A');
   checks.add('KiveData after deletion', '0', String(rowsOf(data)));
   await inPod(stage, 'cat', path);
   traces.addProcess(standalone.pid, 'rampart');

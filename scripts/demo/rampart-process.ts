@@ -13,7 +13,8 @@ import type { KiveAlert } from '../../systems/file-access/alert.ts';
 import { find } from './commands.ts';
 import { Inbox } from './inbox.ts';
 
-const rampart = fileURLToPath(new URL('../../bin/rampart', import.meta.url));
+/** Of this checkout. */
+export const rampartProgram: string = fileURLToPath(new URL('../../bin/rampart', import.meta.url));
 
 /** Loading and verifying the programs takes a second here, and half a minute on an emulated machine. */
 export const START_MS = 120_000;
@@ -36,7 +37,7 @@ export class RampartRefused extends Error {
 /** What was waited for has not come. */
 class Late extends Error {}
 
-/** An alert, and the line of stdout that it came as. */
+/** An alert, and the line of stdout that it came as. A finding of file integrity is to be read from its line. */
 export interface Heard {
   readonly alert: KiveAlert;
   readonly line: string;
@@ -64,7 +65,7 @@ export class RampartProcess implements AsyncDisposable {
   constructor({ words, directory, signal, onAlert }: RampartOptions) {
     this.#signal = signal;
     // setpriv becomes rampart: the process id is the same.
-    const child = spawn(find('setpriv'), ['--pdeathsig', 'TERM', rampart, ...words], {
+    const child = spawn(find('setpriv'), ['--pdeathsig', 'TERM', rampartProgram, ...words], {
       ...(directory !== undefined && { cwd: directory }),
       stdio: ['ignore', 'pipe', 'pipe'],
     });
@@ -117,8 +118,16 @@ export class RampartProcess implements AsyncDisposable {
 
   /** The next alert; undefined when there is none in time. */
   async next(waitMs: number = WAIT_MS): Promise<Heard | undefined> {
+    return (await this.heardInTime(() => true, waitMs))?.[0];
+  }
+
+  /** As {@link heardUntil}; undefined when it does not come in time. */
+  async heardInTime(
+    isLast: (heard: Heard) => boolean,
+    waitMs: number,
+  ): Promise<readonly Heard[] | undefined> {
     try {
-      return (await this.heardUntil(() => true, waitMs))[0];
+      return await this.heardUntil(isLast, waitMs);
     } catch (error) {
       if (error instanceof Late) return undefined;
       throw error;

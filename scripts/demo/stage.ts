@@ -3,13 +3,12 @@
  *
  * @module
  */
-import { existsSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
 
 import { type Lab, type LabContainer, startLab } from '../../test/lab/lab.ts';
 import { labObstacle } from '../../test/lab/obstacle.ts';
 import type { Checks } from './checks.ts';
-import { Kubectl } from './kubectl.ts';
+import { Kubectl, kubectlObstacle } from './kubectl.ts';
 import { RampartProcess } from './rampart-process.ts';
 import { Receiver } from './receiver.ts';
 import type { PartOptions } from './shown.ts';
@@ -48,10 +47,7 @@ export const wanted = {
 export function podsObstacle(): string | undefined {
   const obstacle = labObstacle();
   if (obstacle !== undefined) return obstacle;
-  const path = (process.env['PATH'] ?? '').split(delimiter);
-  return path.some((directory) => existsSync(join(directory, 'kubectl')))
-    ? undefined
-    : 'missing packages: apt-get install kubernetes-client';
+  return kubectlObstacle();
 }
 
 /** Rejects as soon as `signal` is aborted, whatever becomes of the work. */

@@ -94,11 +94,17 @@ export class Traces {
   /** What {@link remains} looks for, in a sentence. */
   get description(): string {
     const names = [...new Set([...this.#processes.values()].map(({ name }) => name))].sort().join(', ');
-    return (
-      `${this.#processes.size} processes (${names}), ${this.#namespaces.size} namespaces, ` +
-      `${this.#objects.size} eBPF programs, maps and links, ${this.#labs.size} cgroup tree, mounts, ` +
-      `${this.#directories.size} directories`
-    );
+    const counts = [
+      [this.#processes.size, 'process', 'processes', ` (${names})`],
+      [this.#namespaces.size, 'namespace', 'namespaces', ''],
+      [this.#objects.size, 'eBPF program, map or link', 'eBPF programs, maps and links', ''],
+      [this.#labs.size, 'cgroup tree', 'cgroup trees', ', mounts'],
+      [this.#directories.size, 'directory', 'directories', ''],
+    ] as const;
+    return counts
+      .filter(([count]) => count > 0)
+      .map(([count, one, several, also]) => `${count} ${count === 1 ? one : several}${also}`)
+      .join(', ');
   }
 
   /** What is left, in words; nothing is the rule. Waits a little for what the kernel frees later. */
