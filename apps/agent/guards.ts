@@ -17,6 +17,7 @@ import type { ContainerSource } from '../../shared/cri/container-source.ts';
 import { addDeliveryMetrics } from '../../systems/file-access/delivery/delivery-metrics.ts';
 import { openDelivery } from '../../systems/file-access/delivery/delivery.ts';
 import { type NodeState, runFileAccessNode } from '../../systems/file-access/node.ts';
+import { liveOf } from '../../systems/file-integrity/live/start-live.ts';
 import { runFileIntegrityNode } from '../../systems/file-integrity/node.ts';
 import { runSideBySide } from '../side-by-side.ts';
 import { agentIdentity } from './identity.ts';
@@ -79,6 +80,7 @@ async function compareFiles(options: NodeGuardsOptions, signal: AbortSignal): Pr
     sink,
     signal,
     logger,
+    live: liveOf({ signal }),
     ...integrity,
     ...(readBytesPerSecond !== undefined && { readBytesPerSecond }),
     ...(workers !== undefined && { workers }),

@@ -149,6 +149,11 @@ export class ChangeWatch implements Disposable {
     return this.#directories.unwatch(path);
   }
 
+  /** All paths that are watched now. Do not watch or unwatch while it is iterated. */
+  paths(): Iterable<ByteString> {
+    return this.#directories.paths();
+  }
+
   stats(): ChangeWatchStats {
     return {
       directories: this.#directories.size,

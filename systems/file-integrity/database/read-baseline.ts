@@ -100,6 +100,30 @@ export class Baseline implements AsyncDisposable {
     return found;
   }
 
+  /**
+   * The entries of all that lies below a directory, in their order; only the blocks that have them are read.
+   *
+   * @throws BaselineError where the file is written to meanwhile; the reason of `signal`
+   */
+  async *below(
+    directory: ByteString,
+    signal?: AbortSignal,
+  ): AsyncGenerator<readonly Entry[], void, undefined> {
+    const first = directory === '/' ? '/' : `${directory}/`;
+    // The byte after the slash; what is in the root is all but the root.
+    const end = directory === '/' ? '0' : `${directory}0`;
+    const start = Math.max(
+      0,
+      lastNotAfter(this.#blocks, first, (one) => one.firstPath),
+    );
+    for (const block of this.#blocks.slice(start)) {
+      if (block.firstPath >= end) return;
+      signal?.throwIfAborted();
+      const entries = await this.#read(block);
+      yield entries.filter(({ path }) => path > first && path < end);
+    }
+  }
+
   async #read({ at, bytes, digest }: Block): Promise<Entry[]> {
     const frame = Buffer.allocUnsafeSlow(bytes);
     const read = await readAt(this.path, this.#file, frame, at);

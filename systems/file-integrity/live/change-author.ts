@@ -1,0 +1,39 @@
+/**
+ * The process that the sensor saw, as findings tell it.
+ *
+ * @module
+ */
+import type { ContainerSource } from '../../../shared/cri/container-source.ts';
+import { NodeContainerIndex } from '../../../shared/cri/node-container-index.ts';
+import type { ChangeProcess } from '../../../shared/sensor/changes/change.ts';
+import type { ChangeAuthor } from '../finding.ts';
+
+type Place = Required<Pick<ChangeAuthor, 'container' | 'pod'>>;
+
+/** Follows the containers of a node until it is disposed. */
+export class ChangeAuthors implements Disposable {
+  readonly #containers: NodeContainerIndex<Place>;
+
+  constructor(source: ContainerSource) {
+    this.#containers = new NodeContainerIndex(source, ({ id, name, podName, podNamespace }) => ({
+      container: { id, name },
+      pod: { namespace: podNamespace, name: podName },
+    }));
+  }
+
+  /** Undefined for this agent itself: that it reads and writes is nobody's finding. */
+  authorOf(process: ChangeProcess): ChangeAuthor | undefined {
+    if (process.own) return undefined;
+    const { executable, cwd, uid, gid, pid, ppid, parentExecutable } = process;
+    const place = this.#containers.index.find(process);
+    return {
+      ...{ binary: executable, arguments: process.arguments, cwd, uid, gid, pid, ppid },
+      parentBinary: parentExecutable,
+      ...(typeof place === 'string' ? { relation: place } : { relation: 'container', ...place }),
+    };
+  }
+
+  [Symbol.dispose](): void {
+    this.#containers[Symbol.dispose]();
+  }
+}

@@ -1,0 +1,78 @@
+/**
+ * Changed paths that are to be compared with the baseline again: each once, however often it changes. Holds memory only.
+ *
+ * @module
+ */
+import type { ByteString } from '../entry.ts';
+import type { ChangeAuthor } from '../finding.ts';
+
+export interface ChangedPath {
+  /** With the prefix of the root. */
+  readonly path: ByteString;
+  /** What is in it, too. */
+  readonly below: boolean;
+  /** Who made the last change; undefined where nobody saw it. */
+  readonly author: ChangeAuthor | undefined;
+  /** Who brought or took away all that is in it. */
+  readonly authorBelow: ChangeAuthor | undefined;
+  /** Another name of a file that changed: the names of this one have been asked for already. */
+  readonly isLink: boolean;
+}
+
+export interface PathChange extends Partial<Omit<ChangedPath, 'path'>> {
+  /** It says nothing of what has changed: who made the change before it stays its author. */
+  readonly saysLittle?: boolean;
+}
+
+export class ChangeQueue {
+  readonly #most: number;
+  #paths = new Map<ByteString, ChangedPath>();
+  #isFull = false;
+
+  /** @param most paths; one more, and all are forgotten */
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  get size(): number {
+    return this.#paths.size;
+  }
+
+  /** There were too many since this was asked last: what changed is not known any more. */
+  takeOverflow(): boolean {
+    const isFull = this.#isFull;
+    this.#isFull = false;
+    return isFull;
+  }
+
+  add(path: ByteString, change: PathChange): void {
+    const known = this.#paths.get(path);
+    const { below = false, author, authorBelow, isLink = false, saysLittle = false } = change;
+    if (known === undefined && this.#paths.size >= this.#most) {
+      this.#paths.clear();
+      this.#isFull = true;
+    }
+    this.#paths.set(path, {
+      path,
+      below: below || known?.below === true,
+      author: author ?? (saysLittle ? known?.author : undefined),
+      authorBelow: authorBelow ?? known?.authorBelow,
+      isLink: isLink && known?.isLink !== false,
+    });
+  }
+
+  /** Takes out those that came first. */
+  take(most: number): ChangedPath[] {
+    const taken: ChangedPath[] = [];
+    for (const [path, change] of this.#paths) {
+      if (taken.length >= most) break;
+      taken.push(change);
+      this.#paths.delete(path);
+    }
+    return taken;
+  }
+
+  clear(): void {
+    this.#paths.clear();
+  }
+}

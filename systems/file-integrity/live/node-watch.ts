@@ -1,0 +1,241 @@
+/**
+ * The watch of one root, for all jobs of it: the kernel keeps one watch for a directory, however many want to know of it.
+ *
+ * @module
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
+import type { ContainerSource } from '../../../shared/cri/container-source.ts';
+import type { Change, ChangeLoss } from '../../../shared/sensor/changes/change.ts';
+import { openChangeWatch, type ChangeWatch } from '../../../shared/sensor/changes/change-watch.ts';
+import type { ByteString } from '../entry.ts';
+import type { Detection } from '../finding.ts';
+import type { LiveJob } from '../node/live.ts';
+import { ChangeAuthors } from './change-author.ts';
+import { walkDirectories } from './directory-walk.ts';
+import { FollowedTree } from './followed-tree.ts';
+import { JobWatch } from './job-watch.ts';
+import { maxQueuedPaths, type LiveOptions } from './options.ts';
+
+/** Numbers that only went up or down a little are told so often: each telling is a result that is sent. */
+const countsMs = 30_000;
+/** How long a tree is followed without a job: a baseline is made, and the job goes on with it. */
+const parkMs = 120_000;
+/** Directories in one turn of the event loop. */
+const unwatchAtOnce = 500;
+/** The kernel's clock of files is behind by one tick, at most this. */
+const tickMs = 10;
+
+/** Closes itself after the last job. */
+export class NodeWatch implements Disposable {
+  readonly #options: LiveOptions;
+  readonly #root: string;
+  readonly #watch: ChangeWatch;
+  readonly #authors: ChangeAuthors;
+  readonly #onClosed: () => void;
+  readonly #jobs = new Set<JobWatch>();
+  readonly #parked = new Map<string, { readonly tree: FollowedTree; readonly timer: NodeJS.Timeout }>();
+  readonly #trees = new Set<FollowedTree>();
+  #lost = 0;
+  #told: Detection | undefined;
+  #toldMs = -Infinity;
+  #tellTimer: NodeJS.Timeout | undefined;
+  #isClosed = false;
+
+  /** @throws RampartError as `openChangeWatch` */
+  constructor(root: string, containers: ContainerSource, options: LiveOptions, onClosed: () => void) {
+    this.#root = root;
+    this.#options = options;
+    this.#onClosed = onClosed;
+    this.#authors = new ChangeAuthors(containers);
+    const { mode = 'auto', mostDirectories } = options;
+    try {
+      this.#watch = openChangeWatch({
+        ...{ root, mode },
+        ...(mostDirectories !== undefined && { mostDirectories }),
+        wants: (path) => this.#wants(path),
+        onChange: (change) => this.#onChange(change),
+        onBatchEnd: () => this.#tellSoon(),
+        onLost: (loss) => this.#onLost(loss),
+        onProblem: (err) => this.#problem(err),
+      });
+    } catch (error) {
+      this.#authors[Symbol.dispose]();
+      throw error;
+    }
+  }
+
+  /** Begins at once; the directories follow. */
+  follow(job: LiveJob): AsyncDisposable {
+    const tree = this.#unpark(job) ?? this.#newTree(job);
+    const watch = new JobWatch(job, tree);
+    this.#jobs.add(watch);
+    if (tree.isWatched) job.tell(this.#detection());
+    return { [Symbol.asyncDispose]: () => this.#leave(watch) };
+  }
+
+  #newTree(job: LiveJob): FollowedTree {
+    const tree = new FollowedTree(job, this.#options.maxQueued ?? maxQueuedPaths);
+    this.#trees.add(tree);
+    void this.#walk(job, tree);
+    return tree;
+  }
+
+  /** Also what happened between reading the files for the baseline and now. */
+  async #walk({ baseline, findings, logger }: LiveJob, tree: FollowedTree): Promise<void> {
+    const startMs = performance.now();
+    try {
+      await walkDirectories({
+        root: this.#root,
+        wants: (path) => tree.wants(path),
+        watch: (path) => this.#watch.watchDirectory(path),
+        // Otherwise a scan is about to begin.
+        ...(findings.isKnown && {
+          changed: {
+            sinceMs: baseline.header.madeAtMs - tickMs,
+            selects: (path) => tree.selects(tree.withPrefix(path)),
+            onFile: (path) => tree.addUnseen(path),
+            onDirectory: (path) => {
+              tree.addUnseen(path);
+              tree.lose('names came or went before they were watched');
+            },
+          },
+        }),
+        signal: tree.stop.signal,
+      });
+    } catch (err) {
+      if (tree.stop.signal.aborted) return;
+      logger.error({ err }, 'some directories are looked at by scans only');
+    }
+    tree.isWatched = true;
+    const { directories, unwatchedDirectories } = this.#watch.stats();
+    const tookMs = Math.round(performance.now() - startMs);
+    const { mode, sensorMode, reason } = this.#watch;
+    logger.info(
+      {
+        directories,
+        unwatchedDirectories,
+        mode,
+        ...(mode === 'sensor' ? { sensorMode } : { reason }),
+        tookMs,
+      },
+      'changes are known at once',
+    );
+    this.#tell();
+  }
+
+  async #leave(watch: JobWatch): Promise<void> {
+    this.#jobs.delete(watch);
+    await watch[Symbol.asyncDispose]();
+    const { signal } = this.#options;
+    if (signal === undefined || signal.aborted || this.#isClosed) await this.#drop(watch.tree);
+    else {
+      const { key } = watch.job;
+      const timer = setTimeout(() => void this.#dropParked(key), parkMs);
+      timer.unref();
+      await this.#dropParked(key);
+      this.#parked.set(key, { tree: watch.tree, timer });
+    }
+  }
+
+  #unpark(job: LiveJob): FollowedTree | undefined {
+    const parked = this.#parked.get(job.key);
+    if (parked === undefined) return undefined;
+    if (!parked.tree.suits(job)) {
+      void this.#dropParked(job.key);
+      return undefined;
+    }
+    clearTimeout(parked.timer);
+    this.#parked.delete(job.key);
+    return parked.tree;
+  }
+
+  async #dropParked(key: string): Promise<void> {
+    const parked = this.#parked.get(key);
+    if (parked === undefined) return;
+    clearTimeout(parked.timer);
+    this.#parked.delete(key);
+    await this.#drop(parked.tree);
+  }
+
+  /** Directories that nobody else wants are not watched any more. */
+  async #drop(tree: FollowedTree): Promise<void> {
+    tree.stop.abort();
+    this.#trees.delete(tree);
+    // The tree of the same job with other rules may have come already.
+    await nextTurn();
+    if (this.#trees.size === 0) return this[Symbol.dispose]();
+    let count = 0;
+    for (const path of [...this.#watch.paths()]) {
+      if (++count % unwatchAtOnce === 0) await nextTurn();
+      if (this.#isClosed) return;
+      if (!this.#wants(path)) this.#watch.unwatch(path);
+    }
+    this.#tellSoon();
+  }
+
+  #wants(path: ByteString): boolean {
+    for (const tree of this.#trees) if (tree.wants(path)) return true;
+    return false;
+  }
+
+  #onChange(change: Change): void {
+    const author = change.author && this.#authors.authorOf(change.author);
+    for (const tree of this.#trees) tree.add(change, author);
+  }
+
+  #onLost(loss: ChangeLoss): void {
+    // The findings come without an author then; the sensor counts them.
+    if (loss.what === 'authors') return;
+    this.#lost++;
+    for (const tree of this.#trees) tree.lose('the kernel dropped events');
+    this.#tellSoon();
+  }
+
+  #problem(err: unknown): void {
+    for (const { job } of this.#jobs) return job.logger.warn({ err }, 'a problem of the watch of files');
+  }
+
+  #detection(): Detection {
+    const { directories, unwatchedDirectories } = this.#watch.stats();
+    return {
+      ...{ events: this.#watch.mode, reason: this.#watch.reason, lostEvents: this.#lost },
+      ...{ watchedDirectories: directories, unwatchedDirectories },
+    };
+  }
+
+  #tellSoon(): void {
+    if (this.#isClosed || this.#tellTimer !== undefined || this.#told === undefined) return;
+    const [told, now] = [this.#told, this.#detection()];
+    const isWorse =
+      told.lostEvents !== now.lostEvents ||
+      (told.unwatchedDirectories === 0) !== (now.unwatchedDirectories === 0);
+    if (!isWorse && told.watchedDirectories === now.watchedDirectories) return;
+    const dueMs = isWorse ? 0 : this.#toldMs + countsMs;
+    this.#tellTimer = setTimeout(() => this.#tell(), Math.max(1000, dueMs - performance.now()));
+    this.#tellTimer.unref();
+  }
+
+  #tell(): void {
+    clearTimeout(this.#tellTimer);
+    this.#tellTimer = undefined;
+    if (this.#isClosed) return;
+    this.#told = this.#detection();
+    this.#toldMs = performance.now();
+    for (const { job, tree } of this.#jobs) if (tree.isWatched) job.tell(this.#told);
+  }
+
+  /** Jobs that are still there are told nothing more. */
+  [Symbol.dispose](): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    clearTimeout(this.#tellTimer);
+    for (const { timer } of this.#parked.values()) clearTimeout(timer);
+    this.#parked.clear();
+    for (const tree of this.#trees) tree.stop.abort();
+    this.#trees.clear();
+    this.#watch[Symbol.dispose]();
+    this.#authors[Symbol.dispose]();
+    this.#onClosed();
+  }
+}

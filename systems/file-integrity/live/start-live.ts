@@ -1,0 +1,70 @@
+/**
+ * Begins to follow the files of a job. Small, since every agent loads it: what follows is loaded with the first job.
+ *
+ * @module
+ */
+import type { LiveJob, StartLive } from '../node/live.ts';
+import type { Followed, LiveEngine } from './live-engine.ts';
+import type { LiveOptions } from './options.ts';
+
+/** Where watching cannot begin, it is tried again after so long. */
+const retryMs = 60_000;
+
+/**
+ * What jobs of one node are to be begun with: those of the same root share one watch.
+ *
+ * With a `signal` a watch outlives its job for a while, since the next baseline follows: so nothing is missed between the two.
+ * Whoever gives it aborts it at the end.
+ */
+export function liveOf(options: LiveOptions = {}): StartLive {
+  let engine: Promise<LiveEngine> | undefined;
+  const loaded = (): Promise<LiveEngine> =>
+    (engine ??= import('./live-engine.ts').then((module) => new module.LiveEngine(options)));
+  return (job) => {
+    const stop = new AbortController();
+    const following = follow(job, loaded, stop.signal);
+    return {
+      [Symbol.asyncDispose]: async () => {
+        stop.abort();
+        await (await following)?.[Symbol.asyncDispose]();
+      },
+    };
+  };
+}
+
+/** With what suits most: see {@link liveOf}. */
+export const startLive: StartLive = liveOf();
+
+/** Does not throw: a job without it has its scans. */
+async function follow(
+  job: LiveJob,
+  loaded: () => Promise<LiveEngine>,
+  signal: AbortSignal,
+): Promise<Followed | undefined> {
+  while (!signal.aborted) {
+    try {
+      const engine = await loaded();
+      return engine.follow(job, signal);
+    } catch (err) {
+      if (signal.aborted) return undefined;
+      const reason = err instanceof Error ? err.message : String(err);
+      job.logger.error({ err }, 'changes are known by scans only; it is tried again in a minute');
+      job.tell({ events: 'none', reason, watchedDirectories: 0, unwatchedDirectories: 0, lostEvents: 0 });
+    }
+    await retryPause(signal);
+  }
+  return undefined;
+}
+
+function retryPause(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = setTimeout(end, retryMs);
+    timer.unref();
+    signal.addEventListener('abort', end, { once: true });
+  });
+}
