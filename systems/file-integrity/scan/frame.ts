@@ -7,8 +7,13 @@ import type { ByteString } from '../entry.ts';
 import type { Directory } from './directories.ts';
 import type { Task } from './tasks.ts';
 
-/** Names of one directory that go back to the queue together. */
-const restItems = 1024;
+/** Names of one directory that go back to the queue together: what a thread does at once. */
+const pieceWeight = 512;
+/**
+ * Of a directory, which may be a large tree: a few of them are a piece, or there would be one with nearly everything in it and
+ * nothing for the other threads.
+ */
+const directoryWeight = 32;
 
 export interface Frame {
   /** Of the tree, without its prefix; empty for the root. */
@@ -33,9 +38,11 @@ export function restOf(stack: readonly Frame[]): Task[] {
   const rest: Task[] = [];
   for (const { path, items, next, listed } of stack.toReversed()) {
     let waiting: string[] = [];
+    let weight = 0;
     const end = (): void => {
       if (waiting.length > 0) rest.push({ directory: path, items: waiting });
       waiting = [];
+      weight = 0;
     };
     for (let at = next; at < items.length; at++) {
       const item = items[at] ?? '';
@@ -43,7 +50,11 @@ export function restOf(stack: readonly Frame[]): Task[] {
       if (below !== undefined) {
         end();
         rest.push({ directory: `${path}/${item.slice(0, -1)}`, items: below });
-      } else if (waiting.push(item) >= restItems) end();
+      } else {
+        waiting.push(item);
+        weight += item.endsWith('/') ? directoryWeight : 1;
+        if (weight >= pieceWeight) end();
+      }
     }
     end();
   }

@@ -103,6 +103,11 @@ export class ScanRun {
       this.#progress.unref();
     }
     this.#flush();
+    const first = this.#first?.task;
+    // The whole tree: there will be enough to do.
+    if (first !== undefined && first.items === undefined && first.onlyRoot !== true) {
+      this.#options.pool.startAll();
+    }
     this.#pump();
   }
 

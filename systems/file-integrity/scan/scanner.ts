@@ -41,7 +41,9 @@ export interface ScanOptions {
 }
 
 /** What {@link Scanner.look} does at once, in this thread: starting another costs some 50 ms of CPU. */
-const inlineBudget: Budget = { entries: 256, bytes: 256 * 1024, fileBytes: 128 * 1024 };
+const inlineBudget: Budget = {
+  ...{ entries: 256, bytes: 256 * 1024, rootEntries: 256, fileBytes: 128 * 1024 },
+};
 
 /** Dispose it to end its threads; they start with the first scan. */
 export class Scanner implements AsyncDisposable {

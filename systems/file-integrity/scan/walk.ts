@@ -24,11 +24,15 @@ export interface Budget {
   /** Entries, and directories with them. */
   readonly entries: number;
   readonly bytes: number;
+  /** Of the root, behind its own entry: 0 gives what is in it to all threads. */
+  readonly rootEntries: number;
   /** A file with more content than this is left for another walk. */
   readonly fileBytes: number;
 }
 
-export const threadBudget: Budget = { entries: 512, bytes: 16 * 1024 * 1024, fileBytes: Infinity };
+export const threadBudget: Budget = {
+  ...{ entries: 512, bytes: 16 * 1024 * 1024, rootEntries: 0, fileBytes: Infinity },
+};
 
 /** Directories on the way that stay open. */
 const openDirectories = 32;
@@ -81,12 +85,13 @@ export class Walk {
     for (const encoder of this.#encoders) encoder.take();
     this.#look.maxBytes = budget.fileBytes;
     const bytesBefore = state.bytesOf(thread);
+    const most = task.items === undefined ? budget.rootEntries : budget.entries;
     try {
       if (task.items === undefined) this.#root(task.onlyRoot === true);
       else this.#push({ path: task.directory, items: [...task.items], next: 0, directory: undefined });
       for (let done = 0; this.#stack.length > 0; done++) {
         state.throwIfStopped();
-        if (done >= budget.entries || state.bytesOf(thread) - bytesBefore >= budget.bytes) break;
+        if (done >= most || state.bytesOf(thread) - bytesBefore >= budget.bytes) break;
         if (!this.#step()) break;
       }
       const rest = restOf(this.#stack);
