@@ -43,7 +43,10 @@ export interface Entry {
   readonly defaultAcl: string;
   /** `system_u:object_r:etc_t:s0`; empty where the file has none. */
   readonly selinux: string;
-  /** Name and value, sorted by name; without those that another attribute tells (ACL, SELinux). */
+  /**
+   * Name and value, sorted by name: `user.*`, `trusted.*` and `security.*`, as AIDE keeps them. So label and capabilities are
+   * here too, and ACLs (`system.*`) are not.
+   */
   readonly xattrs: readonly (readonly [name: ByteString, value: Uint8Array])[];
   /** The bits of chattr(1), FS_IOC_GETFLAGS. */
   readonly e2fsAttributes: number;

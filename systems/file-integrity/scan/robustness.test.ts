@@ -212,7 +212,9 @@ test('the files of /proc and /sys are seen, and never read', async () => {
 });
 
 test('a file over 4 GiB, with holes', async () => {
-  await using scene = new Scene();
+  // There a hole is read without memory for it; elsewhere 4 GiB of zeros go through the page cache.
+  const inMemory = '/dev/shm';
+  await using scene = new Scene({}, fs.existsSync(inMemory) ? inMemory : undefined);
   fs.writeFileSync(scene.path('large'), '');
   fs.truncateSync(scene.path('large'), 2 ** 32 + 10);
   const [entry] = await scene.scan('/large s+b+sha256');

@@ -16,10 +16,12 @@ export function confOf(text: string): AideConf {
 
 /** A directory for a tree, removed with its scanner. */
 export class Scene implements AsyncDisposable {
-  readonly root = mkdtempSync(join(tmpdir(), 'rampart-scan-'));
+  readonly root: string;
   readonly scanner: Scanner;
 
-  constructor(options: Partial<ScannerOptions> = {}) {
+  /** @param parent the directory that it is made in */
+  constructor(options: Partial<ScannerOptions> = {}, parent = tmpdir()) {
+    this.root = mkdtempSync(join(parent, 'rampart-scan-'));
     this.scanner = new Scanner({ root: { directory: this.root, prefix: '' }, idleMs: 100, ...options });
   }
 
