@@ -18,6 +18,7 @@ import { text } from 'node:stream/consumers';
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
+import { kubectlObstacle } from './demo/kubectl.ts';
 import { podsObstacle } from './demo/stage.ts';
 
 const script = fileURLToPath(new URL('./demo.ts', import.meta.url));
@@ -26,20 +27,27 @@ const asRoot = process.geteuid?.() === 0;
 const needsRoot = asRoot ? false : 'needs root';
 const noPods = podsObstacle() ?? false;
 
+/** What loading needs, for setpriv; CAP_SYS_ADMIN is all of it by itself. */
+const forSensor = '-bpf,-perfmon,-sys_admin';
+
 interface Meddling {
   readonly uid?: number;
   readonly path?: string;
+  /** The kernel refuses it eBPF programs. */
+  readonly noSensor?: true;
   /** SIGINT goes to the whole process group, as from a terminal, when stdout is like this for so long. */
   readonly stopAfter?: { readonly said: RegExp; readonly forMs: number };
 }
 
 /** Runs the demo with a temporary directory of its own. */
-async function demo(words: readonly string[], { uid, path, stopAfter }: Meddling = {}) {
+async function demo(words: readonly string[], { uid, path, noSensor, stopAfter }: Meddling = {}) {
   const temporary = mkdtempSync(join(tmpdir(), 'rampart-demo-test-'));
   chmodSync(temporary, 0o777);
   const labs = new Set<string>();
   try {
-    const child = spawn(process.execPath, [script, ...words], {
+    const without = noSensor ? ['setpriv', `--bounding-set=${forSensor}`, `--inh-caps=${forSensor}`] : [];
+    const [program, ...args] = [...without, process.execPath, script, ...words] as const;
+    const child = spawn(program ?? '', args, {
       env: { ...process.env, TMPDIR: temporary, ...(path !== undefined && { PATH: path }) },
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,
@@ -114,7 +122,7 @@ function pathWithout(command: string, directory: string): string {
 
 describe('npm run demo', () => {
   test(
-    'both parts: all is seen as it should be, and nothing is left',
+    'all parts: all is seen as it should be, and nothing is left',
     { skip: needsRoot || noPods },
     async () => {
       const { stdout, stderr, exitCode, left, labs } = await demo([]);
@@ -136,9 +144,18 @@ describe('npm run demo', () => {
       assert.match(stdout, /Looked for, and gone: \d+ processes \(containerd, .*rampart/);
       assert.match(
         stdout,
-        /^1\. files of this machine +ok +18 of 18 as expected\n2\. pods +ok +13 of 13 as expected$/m,
+        /^1\. files of this machine +ok +18 of 18 as expected\n2\. pods +ok +13 of 13 as expected\n3\. integrity +ok +12 of 12 as expected$/m,
       );
-      assert.equal(stdout.match(/ ok$/gm)?.length, 18 + 13);
+      assert.equal(stdout.match(/ ok$/gm)?.length, 18 + 13 + 12);
+      // Who it was, since every machine that runs these tests has the sensor.
+      assert.match(stdout, /^who changed \/etc\/passwd +\/\S+ \.\/tamper\.sh, uid 65534 +ok$/m);
+      assert.match(
+        stdout,
+        /^who changed \/usr\/bin\/tool +\/\S+ -f tool\.new host\/usr\/bin\/tool, uid 0 +ok$/m,
+      );
+      assert.match(stdout, /^ {3}"author":\{"binary":.*"\.\/tamper\.sh"/m);
+      assert.match(stdout, /^ {2}f .* : \/hostroot\/etc\/passwd$/m);
+      assert.match(stdout, /^ {2}machine: taken \(2\); nothing differs from its baseline now$/m);
       assert.ok(!stdout.includes('\u001b'), 'no colour in a pipe');
       assert.deepEqual({ left, labs }, { left: [], labs: 1 });
     },
@@ -161,23 +178,43 @@ describe('npm run demo', () => {
     },
   );
 
-  const moments: readonly (readonly [RegExp, number])[] = [
-    [/^\$ cat secret$/m, 0],
-    [/^2\. Pods$/m, 0],
-    [/^2\. Pods$/m, 150],
-    [/^\$ rampart standalone/m, 300],
-    [/^\$ kubectl apply/m, 0],
-    [/^nginx-pod # cat /m, 0],
-    [/^\$ kubectl delete/m, 100],
-    [/found\nnginx-pod # .*\n {2}no alert$/m, 0],
+  test(
+    'where the kernel refuses the sensor: integrity is shown all the same, without who it was',
+    { skip: needsRoot || (kubectlObstacle() ?? false) },
+    async () => {
+      const { stdout, stderr, exitCode, left } = await demo(['--only', 'integrity'], { noSensor: true });
+      assert.equal(stderr, '');
+      assert.equal(exitCode, 0, stdout);
+      assert.match(stdout, /^ {2}\{"events":"inotify",.*"reason":"[^"]*needs CAP_BPF/m);
+      assert.match(stdout, /^Two files are changed\. Who does it cannot be seen on this machine;/m);
+      assert.match(stdout, /^who changed \/etc\/passwd +not known here +ok$/m);
+      assert.match(stdout, /^who changed \/usr\/bin\/tool +not known here +ok$/m);
+      assert.match(stdout, /^3\. integrity +ok +12 of 12 as expected$/m);
+      assert.deepEqual(left, []);
+    },
+  );
+
+  const moments: readonly (readonly [readonly string[], RegExp, number])[] = [
+    [[], /^\$ cat secret$/m, 0],
+    ...(
+      [
+        [/^2\. Pods$/m, 0],
+        [/^2\. Pods$/m, 150],
+        [/^\$ rampart standalone/m, 300],
+        [/^\$ kubectl apply/m, 0],
+        [/^nginx-pod # cat /m, 0],
+        [/^\$ kubectl delete/m, 100],
+        [/found\nnginx-pod # .*\n {2}no alert$/m, 0],
+      ] as const
+    ).map(([said, forMs]) => [['--only', 'pods'], said, forMs] as const),
+    [['--only', 'integrity'], /^uid 65534 \$ /m, 0],
   ];
   describe(
     'stopped by Ctrl-C it leaves nothing behind',
     { skip: needsRoot || noPods, concurrency: 2 },
     () => {
-      for (const [said, forMs] of moments) {
+      for (const [only, said, forMs] of moments) {
         test(`${forMs} ms after ${said}`, async () => {
-          const only = said.source.includes('cat secret') ? [] : ['--only', 'pods'];
           const { stderr, exitCode, left, stdout } = await demo(only, { stopAfter: { said, forMs } });
           assert.match(stderr, /^(demo: cleaning up\n)?demo: stopped by SIGINT\n$/, stdout);
           assert.equal(exitCode, 1, stdout);
@@ -198,19 +235,28 @@ describe('npm run demo', () => {
   });
 
   test(
-    'without kubectl: pods are not shown, and it says what to do',
+    'without kubectl: pods and integrity are not shown, and it says what to do',
     { skip: needsRoot || noPods },
     async () => {
       const directory = mkdtempSync(join(tmpdir(), 'rampart-demo-test-'));
       try {
         const path = pathWithout('kubectl', join(directory, 'bin'));
-        const both = await demo([], { path });
-        assert.equal(both.exitCode, 0, both.stdout + both.stderr);
+        const all = await demo([], { path });
+        assert.equal(all.exitCode, 0, all.stdout + all.stderr);
         const why = 'missing packages: apt-get install kubernetes-client';
-        assert.match(both.stdout, new RegExp(`^2\\. pods +not shown +${why}$`, 'm'));
-        const asked = await demo(['--only', 'pods'], { path });
-        assert.equal(asked.exitCode, 2);
-        assert.deepEqual([asked.stdout, asked.stderr], ['', `demo: pods cannot be shown here: ${why}\n`]);
+        assert.match(all.stdout, new RegExp(`^2\\. pods +not shown +${why}$`, 'm'));
+        assert.match(all.stdout, new RegExp(`^3\\. integrity +not shown +${why}$`, 'm'));
+        for (const [part, what] of [
+          ['pods', 'pods'],
+          ['integrity', 'file integrity'],
+        ] as const) {
+          const asked = await demo(['--only', part], { path });
+          assert.equal(asked.exitCode, 2);
+          assert.deepEqual(
+            [asked.stdout, asked.stderr],
+            ['', `demo: ${what} cannot be shown here: ${why}\n`],
+          );
+        }
       } finally {
         rmSync(directory, { recursive: true });
       }
@@ -230,7 +276,13 @@ describe('npm run demo', () => {
     const pods = await demo(['--only', 'pods'], asNobody);
     assert.equal(pods.exitCode, 2);
     assert.equal(pods.stderr, 'demo: pods cannot be shown here: needs root, for containerd\n');
-    assert.deepEqual([...left, ...pods.left], []);
+    const integrity = await demo(['--only', 'integrity'], asNobody);
+    assert.equal(integrity.exitCode, 2);
+    assert.equal(
+      integrity.stderr,
+      'demo: file integrity cannot be shown here: needs root, to load eBPF programs\n',
+    );
+    assert.deepEqual([...left, ...pods.left, ...integrity.left], []);
   });
 
   test('a bad option or mode: exit code 2', async () => {

@@ -10,6 +10,7 @@ import { parseArgs } from 'node:util';
 
 import { renderTable } from '../shared/observe/table.ts';
 import { showFiles } from './demo/files.ts';
+import { integrityObstacle, showIntegrity } from './demo/integrity.ts';
 import { showPods } from './demo/pods.ts';
 import { RampartRefused } from './demo/rampart-process.ts';
 import { Screen } from './demo/screen.ts';
@@ -17,16 +18,19 @@ import type { Shown } from './demo/shown.ts';
 import { podsObstacle } from './demo/stage.ts';
 
 const usage = `demo: usage: npm run demo [-- OPTION...]
-  --only files|pods          show one part
-  --mode MODE                fentry, kprobe or raw_tracepoint; without it the best that the kernel allows
-  --security-level LEVEL     another label than "high" for the pod: the policy is not for it, so the demo fails
+  --only files|pods|integrity  show one part
+  --mode MODE                  fentry, kprobe or raw_tracepoint; without it the best that the kernel allows
+  --security-level LEVEL       another label than "high" for the pod: the policy is not for it, so the demo fails
 `;
 /** A clean-up takes less than this, or is told. */
 const SILENT_MS = 1_000;
 
+const partNames = ['files', 'pods', 'integrity'] as const;
+type PartName = (typeof partNames)[number];
+
 interface Options {
   readonly mode: string;
-  readonly only: string | undefined;
+  readonly only: PartName | undefined;
   readonly securityLevel: string;
 }
 
@@ -41,8 +45,8 @@ function optionsOf(words: readonly string[]): Options | undefined {
       },
     });
     const { mode, only, 'security-level': securityLevel } = values;
-    if (only !== undefined && only !== 'files' && only !== 'pods') return undefined;
-    return { mode, only, securityLevel };
+    const part = partNames.find((name) => name === only);
+    return only === undefined || part !== undefined ? { mode, only: part, securityLevel } : undefined;
   } catch {
     return undefined;
   }
@@ -52,17 +56,25 @@ function optionsOf(words: readonly string[]): Options | undefined {
 async function demo({ mode, only, securityLevel }: Options, signal: AbortSignal): Promise<number> {
   const screen = new Screen(process.stdout);
   const startMs = performance.now();
-  const obstacle = only === 'files' ? undefined : podsObstacle();
-  if (only === 'pods' && obstacle !== undefined) {
-    process.stderr.write(`demo: pods cannot be shown here: ${obstacle}\n`);
+  const obstacles: Readonly<Record<PartName, () => string | undefined>> = {
+    files: () => undefined, // `rampart watch` itself says why not
+    pods: podsObstacle,
+    integrity: integrityObstacle,
+  };
+  const obstacle = only && obstacles[only]();
+  if (obstacle !== undefined) {
+    process.stderr.write(
+      `demo: ${only === 'pods' ? 'pods' : 'file integrity'} cannot be shown here: ${obstacle}\n`,
+    );
     return 2;
   }
   const parts: (readonly [string, Shown | string])[] = [];
-  if (only !== 'pods') parts.push(['1. files of this machine', await showFiles({ mode, screen, signal })]);
-  if (only !== 'files') {
-    const shown = obstacle ?? (await showPods({ mode, screen, signal, securityLevel }));
-    parts.push(['2. pods', shown]);
-  }
+  const show = async (name: PartName, title: string, part: () => Promise<Shown>): Promise<void> => {
+    if (only === undefined || only === name) parts.push([title, obstacles[name]() ?? (await part())]);
+  };
+  await show('files', '1. files of this machine', () => showFiles({ mode, screen, signal }));
+  await show('pods', '2. pods', () => showPods({ mode, screen, signal, securityLevel }));
+  await show('integrity', '3. integrity', () => showIntegrity({ mode, screen, signal }));
   const seconds = ((performance.now() - startMs) / 1000).toFixed(1);
   screen.heading(`The demo, in ${seconds} s`);
   screen.line(

@@ -38,8 +38,8 @@ export const watchedFiles: readonly string[] = [
   markerFile,
 ];
 
-const NOBODY = 65_534;
-const asNobody = ['setpriv', `--reuid=${NOBODY}`, `--regid=${NOBODY}`, '--clear-groups'] as const;
+export const NOBODY = 65_534;
+export const asNobody = ['setpriv', `--reuid=${NOBODY}`, `--regid=${NOBODY}`, '--clear-groups'] as const;
 
 export interface Step {
   /** As it is shown. */
