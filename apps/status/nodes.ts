@@ -3,9 +3,13 @@
  *
  * @module
  */
-import { clusterLease } from '../../systems/file-access/cluster.ts';
+import { clusterLease as fileAccessLease } from '../../systems/file-access/cluster.ts';
+import { clusterLease as fileIntegrityLease } from '../../systems/file-integrity/cluster.ts';
 import type { HolderReport, NodeReport } from './report.ts';
 import type { LeaseView, Snapshot } from './snapshot.ts';
+
+/** Of operators; all others are those of kernels. */
+const operatorLeases: ReadonlySet<string> = new Set([fileAccessLease, fileIntegrityLease]);
 
 const nobody: HolderReport = { state: 'free', holder: null, renewedSecondsAgo: null };
 const unknown: HolderReport = { ...nobody, state: 'unknown' };
@@ -15,7 +19,7 @@ export function kernelsOf({ nodes, data, leases }: Snapshot): ReadonlyMap<string
   const kernels = new Map<string, string>();
   // Least sure first: agents call themselves by their node's name and more.
   for (const { name, holder: who } of leases ?? []) {
-    if (name !== clusterLease && who.includes('_')) kernels.set(who.slice(0, who.lastIndexOf('_')), name);
+    if (!operatorLeases.has(name) && who.includes('_')) kernels.set(who.slice(0, who.lastIndexOf('_')), name);
   }
   for (const { nodeName, kernel } of data ?? []) if (nodeName !== '') kernels.set(nodeName, kernel);
   for (const { name, kernel } of nodes ?? []) if (kernel !== undefined) kernels.set(name, kernel);

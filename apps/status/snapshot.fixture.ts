@@ -72,7 +72,12 @@ export const well: Snapshot = {
     kernel: `kernel-${nodeName}`,
     container: `containerd://${nodeName}`,
   })),
-  leases: [leaseOf('kive', 'operator-1'), leaseOf('kernel-n1', 'n1'), leaseOf('kernel-n2', 'n2')],
+  leases: [
+    leaseOf('kive', 'operator-1'),
+    leaseOf('rampart-file-integrity', 'operator-1'),
+    leaseOf('kernel-n1', 'n1'),
+    leaseOf('kernel-n2', 'n2'),
+  ],
   nodes: ['n1', 'n2'].map((name) => ({ name, kernel: `kernel-${name}` })),
   agentPods: ['n1', 'n2'].map((nodeName) => ({ name: `rampart-agent-${nodeName}`, nodeName, ready: true })),
   pods: [podOn('n1', 'a'), podOn('n2', 'b')],

@@ -133,7 +133,8 @@ suite('a FileIntegrity that its user changes', { concurrency: true }, () => {
       .findings()
       .filter(({ path }) => path.startsWith('/srv/meant'))
       .map(({ path, state }) => `${path} ${state}`);
-    assert.deepEqual(states.toSorted(), [
+    // What is written while it is looked at is told more than once.
+    assert.deepEqual([...new Set(states)].toSorted(), [
       '/srv/meant/a accepted',
       '/srv/meant/a found',
       '/srv/meant/new accepted',

@@ -47,10 +47,12 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
     await untilIs('Failed');
     const lines = (): readonly FindingLine[] => standalone.alerts() as unknown as FindingLine[];
     await standalone.until(() => lines().length > 0);
-    assert.deepEqual(
-      lines().map(({ kind, fileIntegrity, node, state, path }) => [kind, fileIntegrity, node, state, path]),
-      [['IntegrityFinding', 'integrity/machine', 'n1', 'found', '/etc/passwd']],
-    );
+    for (const { kind, fileIntegrity, node, state, path } of lines()) {
+      assert.deepEqual(
+        [kind, fileIntegrity, node, state, path],
+        ['IntegrityFinding', 'integrity/machine', 'n1', 'found', '/etc/passwd'],
+      );
+    }
     const data = ['--data', standalone.at('data')];
     const status = await runRampart('status', ...data);
     assert.match(status.stdout, /integrity\/machine +Active +n1 +Failed .*1 changed/);

@@ -1,0 +1,176 @@
+// Known at once: a change is in the status of the node within about a second, with the process that made it.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, chownSync, mkdirSync, realpathSync, renameSync, rmSync } from 'node:fs';
+import { suite, test } from 'node:test';
+
+import { until } from '../../shared/observe/until.fixture.ts';
+import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
+import type { ReportedFinding } from '../../systems/file-integrity/api.ts';
+import { startLab } from '../lab/lab.ts';
+import { labObstacle } from '../lab/obstacle.ts';
+import {
+  fileIntegrity,
+  IntegrityCluster,
+  type IntegrityNode,
+  namespace,
+} from './integrity-cluster.fixture.ts';
+
+const fi = 'live';
+const uid = 12_345;
+/** Of what was looked at, told at the end. */
+const took: { readonly what: string; readonly ms: number }[] = [];
+
+/** Waits for a finding of the node's status, and how long it takes. Scans are 15 minutes apart. */
+async function finding(
+  cluster: IntegrityCluster,
+  what: string,
+  path: string,
+  change: ReportedFinding['change'],
+): Promise<ReportedFinding> {
+  const startedMs = performance.now();
+  const found = await until(what, async () => {
+    const { findings = [] } = (await cluster.status(fi, 'n1')) ?? {};
+    return findings.find((one) => one.path === path && one.change === change);
+  });
+  took.push({ what, ms: Math.round(performance.now() - startedMs) });
+  assert.equal(found.seenBy, 'event');
+  return found;
+}
+
+/** A process of the node that runs a shell script, by a user of its own. Returns its pid. */
+async function runScript(script: string, ...args: readonly string[]): Promise<number> {
+  const child = spawn('/bin/sh', ['-c', script, 'sh', ...args], {
+    uid,
+    gid: uid,
+    cwd: '/',
+    stdio: 'inherit',
+  });
+  const [code] = (await once(child, 'exit')) as [number | null];
+  assert.equal(code, 0);
+  return child.pid ?? 0;
+}
+
+function prepare(node: IntegrityNode): void {
+  for (const file of ['a', 'b', 'c', 'd', 'moved', 'pod']) node.write(`/etc/${file}`, `${file}\n`);
+  for (const path of ['/etc', '/etc/a', '/etc/b', '/etc/c', '/etc/d', '/etc/moved'])
+    chownSync(node.at(path), uid, uid);
+  for (const path of [node.root, node.at('/etc')]) chmodSync(path, 0o755);
+}
+
+suite('known at once', { skip: sensorSkip || labObstacle() }, () => {
+  test('each kind of change, by processes of the node and of a pod', async () => {
+    await using lab = await startLab();
+    await using cluster = await IntegrityCluster.start();
+    const node = await cluster.addNode('n1', { criSocket: lab.socketPath });
+    prepare(node);
+    chmodSync(cluster.directory.path, 0o755);
+    const pod = await lab.runPod({
+      name: 'intruder',
+      namespace: 'shop',
+      containers: [{ name: 'web', mounts: [{ containerPath: '/host-etc', hostPath: node.at('/etc') }] }],
+    });
+    node.agent.start();
+    const conf = 'All = p+u+g+s+sha256\n/etc All\n';
+    const metadata = { name: 'conf', namespace };
+    await cluster.apply({ apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { 'aide.conf': conf } });
+    await cluster.apply(fileIntegrity(fi, { config: { name: 'conf', namespace } }));
+    await cluster.condition(
+      fi,
+      'n1',
+      'Succeeded',
+      undefined,
+      ({ detection }) => detection?.events !== 'none',
+    );
+    const { detection } = (await cluster.status(fi, 'n1')) ?? {};
+    assert.deepEqual(
+      [detection?.events, detection?.reason, detection?.unwatchedDirectories],
+      ['sensor', '', 0],
+    );
+
+    const pid = await runScript('echo changed >>"$1"', node.at('/etc/a'));
+    const { attributes, author } = await finding(cluster, 'a write', '/etc/a', 'changed');
+    assert.ok(attributes.includes('sha256'));
+    assert.deepEqual(author, {
+      binary: realpathSync('/bin/sh'),
+      arguments: `-c echo changed >>"$1" sh ${node.at('/etc/a')}`,
+      cwd: '/',
+      ...{ uid, gid: uid, pid, ppid: process.pid, parentBinary: realpathSync(process.execPath) },
+      relation: 'host',
+    });
+    const status = await cluster.rampart('status');
+    assert.match(status.stdout, /with who/);
+    // The operator's lease is that of no kernel.
+    assert.doesNotMatch(status.stdout, /^(?!n1 )\S+ +running/m);
+    assert.match(status.stdout, new RegExp(`/etc/a changed [^]* by /[^]*sh [^]*uid ${uid}\\)`));
+    const line = node.findings().find(({ path }) => path === '/etc/a');
+    assert.deepEqual(line?.author, author);
+    const properties = (await cluster.report(fi, 'n1'))?.results?.find(
+      (result) => result.properties?.['path'] === '/etc/a',
+    )?.properties;
+    assert.equal(properties?.['process-binary'], author?.binary);
+
+    await runScript('echo new >"$1"', node.at('/etc/new'));
+    assert.equal((await finding(cluster, 'a new file', '/etc/new', 'added')).author?.uid, uid);
+    await runScript('rm "$1"', node.at('/etc/b'));
+    assert.match(
+      (await finding(cluster, 'a removal', '/etc/b', 'removed')).author?.binary ?? '',
+      /rm$|busybox$/,
+    );
+    await runScript('chmod 0600 "$1"', node.at('/etc/c'));
+    assert.match(
+      (await finding(cluster, 'a mode', '/etc/c', 'changed')).author?.binary ?? '',
+      /chmod$|busybox$/,
+    );
+    await runScript('mv "$1" "$2"', node.at('/etc/moved'), node.at('/etc/gone-there'));
+    assert.equal(
+      (await finding(cluster, 'a rename, the old name', '/etc/moved', 'removed')).author?.uid,
+      uid,
+    );
+    assert.equal(
+      (await finding(cluster, 'a rename, the new name', '/etc/gone-there', 'added')).author?.uid,
+      uid,
+    );
+    await runScript('mkdir "$1" && echo x >"$1/file"', node.at('/etc/dir'));
+    assert.equal((await finding(cluster, 'in a new directory', '/etc/dir/file', 'added')).author?.uid, uid);
+
+    // A process of a pod, by a directory of the host that is mounted there.
+    const [container] = pod.containers.values();
+    assert.ok(container);
+    await lab.exec(container, ['sh', '-c', 'echo eve >> /host-etc/pod']);
+    const byPod = await finding(cluster, 'a write in a pod', '/etc/pod', 'changed');
+    assert.equal(byPod.author?.relation, 'container');
+    assert.deepEqual(byPod.author?.pod, { namespace: 'shop', name: 'intruder' });
+    assert.equal(byPod.author?.container?.name, 'web');
+    assert.ok(byPod.author?.container?.id.endsWith(container.id), byPod.author?.container?.id);
+    assert.match(byPod.author?.arguments ?? '', /host-etc\/pod/);
+
+    // All of it put back: nothing is left, and nobody has scanned.
+    for (const name of ['/etc/new', '/etc/dir']) rmSync(node.at(name), { recursive: true });
+    renameSync(node.at('/etc/gone-there'), node.at('/etc/moved'));
+    node.write('/etc/a', 'a\n');
+    node.write('/etc/pod', 'pod\n');
+    node.write('/etc/b', 'b\n');
+    chownSync(node.at('/etc/b'), uid, uid);
+    chmodSync(node.at('/etc/c'), 0o644);
+    await cluster.condition(fi, 'n1', 'Succeeded');
+    await cluster.phase(fi, 'Active');
+
+    // Also after a restart, of a change that nobody saw.
+    await cluster.apply(fileIntegrity(fi, { config: { name: 'conf', namespace, gracePeriod: 10 } }));
+    await node.agent.kill();
+    node.write('/etc/d', 'while no agent ran\n');
+    mkdirSync(node.at('/etc/empty'));
+    node.agent.start();
+    const { findings = [] } = await cluster.failed(fi, 'n1', [1, 1, 0]);
+    assert.deepEqual(new Set(findings.map(({ path }) => path)), new Set(['/etc/d', '/etc/empty']));
+    assert.ok(findings.every(({ author: by }) => by === undefined));
+    await cluster.apply(fileIntegrity(fi, { config: { name: 'conf', namespace, gracePeriod: 900 } }));
+    await runScript('echo changed again >>"$1"', node.at('/etc/a'));
+    assert.equal((await finding(cluster, 'a write after a restart', '/etc/a', 'changed')).author?.uid, uid);
+    process.stdout.write(
+      `# change to status: ${took.map(({ what, ms }) => `${what} ${ms} ms`).join(', ')}\n`,
+    );
+  });
+});
