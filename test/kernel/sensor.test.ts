@@ -12,6 +12,7 @@ import { kernelRunObstacle, runInKernel } from './vm.ts';
 const checkout = new URL('../..', import.meta.url).pathname;
 const operations = globSync('shared/sensor/operations.test.ts', { cwd: checkout });
 const facts = globSync('shared/sensor/sensor-*.test.ts', { cwd: checkout });
+const changes = globSync('shared/sensor/changes/change-watch.test.ts', { cwd: checkout });
 /** What raw_tracepoint says of processes and files was proven on the machine itself; what it sees differs by kernel. */
 const suitesOf = (mode: SensorModeName): string[] =>
   mode === 'raw_tracepoint' ? operations : [...operations, ...facts];
@@ -45,5 +46,15 @@ describe('sensor in Debian kernels', { skip: kernelRunObstacle() ?? false }, () 
         }
       });
     }
+    // The machine itself proves raw_tracepoint, and has no kprobes.
+    test(`changes, kprobe on ${kernel}`, async (t) => {
+      const run = await runInKernel({
+        kernel,
+        command: ['sh', 'test/kernel/guest-sensor.sh', 'kprobe', ...changes],
+        timeoutMs: TIMEOUT_MS,
+        signal: t.signal,
+      });
+      assert.equal(run.exitCode, 0, remarkable(run.output) || run.output.slice(-4000));
+    });
   }
 });

