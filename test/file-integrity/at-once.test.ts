@@ -4,6 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, chownSync, mkdirSync, realpathSync, renameSync, rmSync } from 'node:fs';
 import { suite, test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 
 import { until } from '../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
@@ -19,6 +20,8 @@ import {
 
 const fi = 'live';
 const uid = 12_345;
+/** After that no result waits for its turn. */
+const quietMs = 1200;
 /** Of what was looked at, told at the end. */
 const took: { readonly what: string; readonly ms: number }[] = [];
 
@@ -89,6 +92,7 @@ suite('known at once', { skip: sensorSkip || labObstacle() }, () => {
       ['sensor', '', 0],
     );
 
+    await delay(quietMs);
     const pid = await runScript('echo changed >>"$1"', node.at('/etc/a'));
     const { attributes, author } = await finding(cluster, 'a write', '/etc/a', 'changed');
     assert.ok(attributes.includes('sha256'));
@@ -111,6 +115,7 @@ suite('known at once', { skip: sensorSkip || labObstacle() }, () => {
     )?.properties;
     assert.equal(properties?.['process-binary'], author?.binary);
 
+    // One right after the other: results have a pace.
     await runScript('echo new >"$1"', node.at('/etc/new'));
     assert.equal((await finding(cluster, 'a new file', '/etc/new', 'added')).author?.uid, uid);
     await runScript('rm "$1"', node.at('/etc/b'));
@@ -138,6 +143,7 @@ suite('known at once', { skip: sensorSkip || labObstacle() }, () => {
     // A process of a pod, by a directory of the host that is mounted there.
     const [container] = pod.containers.values();
     assert.ok(container);
+    await delay(quietMs);
     await lab.exec(container, ['sh', '-c', 'echo eve >> /host-etc/pod']);
     const byPod = await finding(cluster, 'a write in a pod', '/etc/pod', 'changed');
     assert.equal(byPod.author?.relation, 'container');

@@ -187,8 +187,10 @@ suite('file integrity from end to end', { concurrency: true }, () => {
     for (let at = 0; at < 10_000; at++) writeFileSync(node.at(`/srv/many/${long(at)}`), '');
     for (const fi of Object.keys(integrities)) {
       const status = await cluster.failed(fi, 'n1', [10_000, 0, 0]);
-      assert.equal(status.findings?.length, 200);
-      assert.equal(status.omittedFindings, 9800);
+      // As many as there is room for.
+      const { length } = status.findings ?? [];
+      assert.ok(length >= 100 && length <= 200, `${length} findings`);
+      assert.equal(length + (status.omittedFindings ?? 0), 10_000);
       const kept = await cluster.kept(fi, 'n1');
       assert.equal(kept?.metadata.annotations?.[names.compressed], '');
       const text = gunzipSync(Buffer.from(kept?.data?.[names.logKey] ?? '', 'base64')).toString();
