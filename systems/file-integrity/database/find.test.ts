@@ -43,12 +43,37 @@ test('the order of the paths makes no difference to what is found', async () => 
   assert.deepEqual([...found.keys()].sort(), asked.filter((one) => one !== '/nothing').sort());
 });
 
+test('below a directory is what lies in it at any depth, and nothing beside it', async () => {
+  using directory = temporaryDirectory();
+  const path = join(directory.path, 'baseline');
+  const beside = ['/', '/d07', '/d07!', '/d07.x', '/d07/000007/in', '/d070', '/e'].map((one) =>
+    entryOf({ path: one, attributes: setOf('p') }),
+  );
+  const all = [...many, ...beside].sort((a, b) => (a.path < b.path ? -1 : 1));
+  await baselineOf(path, all);
+  await using baseline = await openBaseline(path, secretKey);
+  const below = async (one: string): Promise<string[]> => {
+    const found: string[] = [];
+    for await (const batch of baseline.below(one)) found.push(...batch.map((entry) => entry.path));
+    return found;
+  };
+  const paths = all.map((entry) => entry.path);
+  for (const one of ['/d07', '/d00', '/d99', '/d07/000007', '/nothing', '/e', '/zz', '/!'])
+    assert.deepEqual(
+      await below(one),
+      paths.filter((other) => other.startsWith(`${one}/`)),
+      one,
+    );
+  assert.deepEqual(await below('/'), paths.slice(1));
+});
+
 test('an empty baseline has nothing', async () => {
   using directory = temporaryDirectory();
   const path = join(directory.path, 'baseline');
   await baselineOf(path, []);
   await using baseline = await openBaseline(path, secretKey);
   assert.equal((await baseline.find(['/', '/etc'])).size, 0);
+  for await (const batch of baseline.below('/')) assert.fail(`${batch.length} entries`);
 });
 
 test('a block that was written to since is an error', async () => {

@@ -21,6 +21,8 @@ export class FollowedTree {
   onQueued: (() => void) | undefined;
   /** All directories that were there are watched, or could not be. */
   isWatched = false;
+  /** Called when so much has changed that it is forgotten. */
+  onOverflow: (() => void) | undefined;
   /** Ends the walk over its directories. */
   readonly stop = new AbortController();
   #lost: string | undefined;
@@ -87,7 +89,9 @@ export class FollowedTree {
   takeLoss(): string | undefined {
     const lost = this.#lost;
     this.#lost = undefined;
-    return this.queue.takeOverflow() ? 'more has changed than can be looked at one by one' : lost;
+    if (!this.queue.takeOverflow()) return lost;
+    this.onOverflow?.();
+    return 'more has changed than can be looked at one by one';
   }
 
   /** What may have changed before it was watched. */

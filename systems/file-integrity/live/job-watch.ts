@@ -19,6 +19,9 @@ import { SlowPaths } from './slow-paths.ts';
 
 /** Looked at together: the scanner does so many in this thread. */
 const mostTogether = 200;
+/** A scan begins when nothing was lost for so long: in the midst of a storm it would not see all of it. */
+const calmMs = 1000;
+const longestStormMs = 10_000;
 /** Large files and directories that wait; with more a scan is quicker. */
 const mostSlow = 1000;
 /** A file with more takes its time. */
@@ -38,6 +41,9 @@ export class JobWatch implements AsyncDisposable {
   #quickLooks: Promise<void> | undefined;
   #slowLooks: Promise<void> | undefined;
   #slowTimer: NodeJS.Timeout | undefined;
+  #scanTimer: NodeJS.Timeout | undefined;
+  #scanWhy = '';
+  #lostSinceMs: number | undefined;
 
   constructor(job: LiveJob, tree: FollowedTree) {
     this.job = job;
@@ -75,7 +81,19 @@ export class JobWatch implements AsyncDisposable {
   }
 
   #lose(why: string): void {
-    if (!this.job.isHeld()) this.job.requestScan(why);
+    this.#scanWhy = why;
+    const nowMs = performance.now();
+    this.#lostSinceMs ??= nowMs;
+    clearTimeout(this.#scanTimer);
+    const waitMs = Math.min(calmMs, this.#lostSinceMs + longestStormMs - nowMs);
+    this.#scanTimer = setTimeout(() => this.#scan(), Math.max(0, waitMs));
+    this.#scanTimer.unref();
+  }
+
+  #scan(): void {
+    this.#lostSinceMs = undefined;
+    // Otherwise one follows anyway.
+    if (!this.job.isHeld()) this.job.requestScan(this.#scanWhy);
   }
 
   /** What fails is left to a scan. */
@@ -103,11 +121,11 @@ export class JobWatch implements AsyncDisposable {
     const seen = await recheckPaths({ ...this.job, scanner: this.#scanner }, paths, signal);
     if (this.#stop.signal.aborted) return;
     for (const path of paths) this.#later?.add(path);
+    for (const change of quick) await this.#follow(change, seen);
     this.#tell(
       quick.filter(({ path }) => !seen.unread.has(path)),
       seen,
     );
-    for (const change of quick) await this.#follow(change, seen);
     this.#wakeSlow();
   }
 
@@ -116,7 +134,8 @@ export class JobWatch implements AsyncDisposable {
     const { path } = change;
     if (unread.has(path)) return;
     const [before, after] = [old.get(path), now.get(path)];
-    if (after?.type !== 'd' && this.#wasDirectory(path, before)) this.#slow.add({ ...change, below: true });
+    if (after?.type !== 'd' && this.#mayHaveBeenDirectory(path, before))
+      this.#slow.add({ ...change, below: true });
     const entry = after ?? before;
     if (change.isLink || entry === undefined) return;
     for (const name of await this.#links.namesOf(entry, this.#stop.signal)) {
@@ -126,10 +145,12 @@ export class JobWatch implements AsyncDisposable {
   }
 
   /** It is none now: what was in it is gone, and nobody tells of each. */
-  #wasDirectory(path: ByteString, before: Entry | undefined): boolean {
+  #mayHaveBeenDirectory(path: ByteString, before: Entry | undefined): boolean {
     if (before !== undefined) return before.type === 'd';
     // Rules may select what is in it and not itself.
     const { selection } = this.tree;
+    // Findings of what was in it may be there.
+    if (this.job.findings.get(path) !== undefined) return true;
     return selection.select(path, 'd') === undefined && selection.descend(path);
   }
 
@@ -183,8 +204,8 @@ export class JobWatch implements AsyncDisposable {
     const parts = { ...this.job, scanner: this.#scanner };
     if (!change.below) {
       const seen = await recheckPaths(parts, [path], signal);
-      if (!seen.unread.has(path) && this.#later?.has(path) !== true) this.#tell([change], seen);
       await this.#follow(change, seen);
+      if (!seen.unread.has(path) && this.#later?.has(path) !== true) this.#tell([change], seen);
       // Another name of it may wait.
       if (this.tree.queue.size > 0) this.#wake();
       return;
@@ -221,6 +242,9 @@ export class JobWatch implements AsyncDisposable {
     this.#stop.abort();
     this.tree.onQueued = undefined;
     clearTimeout(this.#slowTimer);
+    // The next one of the tree asks for it.
+    if (this.#lostSinceMs !== undefined) this.tree.lose(this.#scanWhy);
+    clearTimeout(this.#scanTimer);
     await Promise.all([this.#quickLooks, this.#slowLooks]);
     await this.#scanner[Symbol.asyncDispose]();
   }

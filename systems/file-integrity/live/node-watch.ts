@@ -77,6 +77,10 @@ export class NodeWatch implements Disposable {
   #newTree(job: LiveJob): FollowedTree {
     const tree = new FollowedTree(job, this.#options.maxQueued ?? maxQueuedPaths);
     this.#trees.add(tree);
+    tree.onOverflow = () => {
+      this.#lost++;
+      this.#tellSoon();
+    };
     void this.#walk(job, tree);
     return tree;
   }
