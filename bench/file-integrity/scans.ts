@@ -13,8 +13,9 @@ import { Tree } from './trees.ts';
 const FILES = 100_000;
 const FLAT_FILES = 40_000;
 const RSS_TARGET_MIB = 200;
-/** AIDE takes half a minute for some of them. */
 const MOST_ROUNDS = 3;
+/** AIDE takes 40 s for its check of one large directory on a quiet machine, and minutes on a busy one. */
+const MOST_AIDE_MS = 120_000;
 
 const quick = '/ ftype+p+u+g+n+sha256';
 const all = '/ ftype+p+u+g+n+sha512+acl+xattrs';
@@ -47,7 +48,8 @@ export async function flat(options: PartOptions): Promise<Report> {
   const files = Math.max(200, Math.round(FLAT_FILES / options.shrink));
   options.progress(`flat: making ${files} files`);
   using made = Tree.flat(files);
-  return await contest(made, options, `${files.toLocaleString('en')} empty files in one directory`, [
+  const once = { ...options, rounds: 1 };
+  return await contest(made, once, `${files.toLocaleString('en')} empty files in one directory`, [
     { label: 'sha256', rules: quick, targets: { check: 20 } },
   ]);
 }
@@ -75,12 +77,12 @@ async function contest(
       const added = join(made.root, `added-${label}-${round}`);
       writeFileSync(added, 'x');
       const pair = {
-        aide: await runAide(made, 'check', rules, signal),
+        aide: await runAide(made, 'check', rules, signal, MOST_AIDE_MS),
         ours: await runNative(made, 'check', rules, signal),
       };
       took.check.push(pair);
       // The directory has no attribute that a new file changes.
-      if (pair.aide.differences !== 1 || pair.ours.differences !== 1) {
+      if ((!pair.aide.isCut && pair.aide.differences !== 1) || pair.ours.differences !== 1) {
         throw new Error(
           `AIDE found ${pair.aide.differences} differences, ours ${pair.ours.differences}; there is 1`,
         );
@@ -109,9 +111,10 @@ async function contest(
       });
       const target = targets[what];
       if (target === undefined) continue;
+      const isCut = pairs.some(({ aide }) => aide.isCut);
       verdicts.push({
         target: `${label}, ${what}: at least ${target} x as fast as AIDE`,
-        measured: `${ratio.toFixed(1)} x`,
+        measured: `${isCut ? 'more than ' : ''}${ratio.toFixed(1)} x`,
         met: ratio >= target,
       });
     }
