@@ -71,7 +71,7 @@ export async function runNodeGuards(options: NodeGuardsOptions): Promise<void> {
 }
 
 async function compareFiles(options: NodeGuardsOptions, signal: AbortSignal): Promise<void> {
-  const { client, nodeName, containers, sink, logger, metrics, health } = options;
+  const { client, nodeName, containers, sink, logger, metrics, health, sensorMode } = options;
   const { readBytesPerSecond, workers, ...integrity } = options.integrity;
   await runFileIntegrityNode({
     client,
@@ -80,7 +80,8 @@ async function compareFiles(options: NodeGuardsOptions, signal: AbortSignal): Pr
     sink,
     signal,
     logger,
-    live: liveOf({ signal }),
+    // Changes are seen by kprobes where accesses are seen by fentry.
+    live: liveOf({ signal, mode: sensorMode === 'fentry' ? 'auto' : sensorMode }),
     ...integrity,
     ...(readBytesPerSecond !== undefined && { readBytesPerSecond }),
     ...(workers !== undefined && { workers }),
