@@ -14,6 +14,7 @@ import { withoutPrefix } from '../scan/scan-path.ts';
 import type { ChangedPath } from './change-queue.ts';
 import type { FollowedTree } from './followed-tree.ts';
 import { HardLinks } from './hard-links.ts';
+import { MovesWithin } from './moves-within.ts';
 import { recheckBelow, recheckPaths, type Recheck } from './recheck.ts';
 import { SlowPaths } from './slow-paths.ts';
 
@@ -33,6 +34,7 @@ export class JobWatch implements AsyncDisposable {
   readonly tree: FollowedTree;
   readonly #scanner: Scanner;
   readonly #links: HardLinks;
+  readonly #moves: MovesWithin;
   readonly #slow = new SlowPaths();
   readonly #stop = new AbortController();
   readonly #directory: ByteString;
@@ -52,6 +54,7 @@ export class JobWatch implements AsyncDisposable {
     this.#directory = Buffer.from(directory === '/' ? '' : directory, 'utf8').toString('latin1');
     this.#scanner = new Scanner({ root: job.root, workers: 1 });
     this.#links = new HardLinks(job.baseline);
+    this.#moves = new MovesWithin(job, tree.selection);
     tree.onQueued = () => this.#wake();
     this.#wake();
   }
@@ -110,7 +113,8 @@ export class JobWatch implements AsyncDisposable {
   async #lookAt(changed: readonly ChangedPath[]): Promise<void> {
     const quick: ChangedPath[] = [];
     for (const change of changed) {
-      if (change.below || this.#isLarge(change.path)) this.#slow.add(change);
+      if (change.below || this.#moves.concerns(change.path) || this.#isLarge(change.path))
+        this.#slow.add(change);
       else quick.push(change);
     }
     this.#wakeSlow();
@@ -203,9 +207,16 @@ export class JobWatch implements AsyncDisposable {
     const { signal } = this.#stop;
     const parts = { ...this.job, scanner: this.#scanner };
     if (!change.below) {
-      const seen = await recheckPaths(parts, [path], signal);
+      const others = this.#moves.concerns(path) ? await this.#moves.besides(path, signal) : [];
+      const paths = [path, ...others].sort();
+      const seen = await recheckPaths(parts, paths, signal);
+      this.#moves.looked(paths, seen);
       await this.#follow(change, seen);
-      if (!seen.unread.has(path) && this.#later?.has(path) !== true) this.#tell([change], seen);
+      const asked = paths.map((one) => (one === path ? change : { path: one, author: undefined }));
+      this.#tell(
+        asked.filter((one) => !seen.unread.has(one.path) && this.#later?.has(one.path) !== true),
+        seen,
+      );
       // Another name of it may wait.
       if (this.tree.queue.size > 0) this.#wake();
       return;

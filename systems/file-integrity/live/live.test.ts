@@ -143,6 +143,28 @@ suite('known at once', { timeout: 120_000 }, () => {
     assert.deepEqual([held.seenBy, held.author], ['scan', undefined]);
   });
 
+  test('a log that is rotated is no finding where its rule allows it; one that is not, is', async () => {
+    const conf = '/hostroot/etc/log f ftype+p+u+g+i+I+ANF+ARF\n/hostroot/etc f p+sha256\n';
+    await using followed = await Followed.start({}, { conf });
+    const { cluster } = followed;
+    for (const name of ['log/a', 'log/a.1', 'log/b']) cluster.write(name, name);
+    const first = await cluster.result('fi');
+    await cluster.request('fi', { kind: 're-init', id: 'r1', by: 'annotation' });
+    await untilFollowed(cluster, 'fi', first?.sequence);
+    followed.mark();
+    await followed.shell('mv "$2" "$3"; mv "$1" "$2"; echo new > "$1"', 'log/a', 'log/a.1', 'log/a.2');
+    await delay(700);
+    // The log alone, long after.
+    await followed.shell('echo more >> "$1"', 'log/a');
+    await delay(700);
+    await followed.shell('rm "$1"; chmod 600 "$2"', 'log/b', 'hosts');
+    await followed.line('found', '/etc/hosts');
+    assert.deepEqual(
+      followed.lines().map(({ path, change }) => `${change} ${path}`),
+      ['changed /etc/hosts'],
+    );
+  });
+
   test('where the sensor is refused: no author, and why', async () => {
     await using followed = await Followed.start({ live: liveOf({ mode: 'inotify' }) });
     const { events, reason, watchedDirectories } = followed.detection;
