@@ -174,6 +174,15 @@ suite('known at once', { timeout: 120_000 }, () => {
     assert.deepEqual([line.seenBy, line.author], ['event', undefined]);
   });
 
+  test('a mode that the kernel has not is no reason to see nothing', async () => {
+    await using followed = await Followed.start({ live: liveOf({ mode: 'kprobe' }) });
+    const { events, reason } = followed.detection;
+    if (events === 'inotify') assert.match(reason, /kprobe: /);
+    else assert.equal(events, 'sensor');
+    await followed.shell('echo more >> "$1"', 'hosts');
+    assert.equal((await followed.line('found', '/etc/hosts')).seenBy, 'event');
+  });
+
   test('more than can be looked at one by one is scanned, and counted', async () => {
     // The scan of an agent takes the CPU that nobody else wants; here somebody waits for it.
     const providers = { native: () => new NativeProvider({ version: '0' }) };

@@ -6,6 +6,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
 import type { ContainerSource } from '../../../shared/cri/container-source.ts';
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { Change, ChangeLoss } from '../../../shared/sensor/changes/change.ts';
 import { openChangeWatch, type ChangeWatch } from '../../../shared/sensor/changes/change-watch.ts';
 import type { ByteString } from '../entry.ts';
@@ -36,6 +37,7 @@ export class NodeWatch implements Disposable {
   readonly #jobs = new Set<JobWatch>();
   readonly #parked = new Map<string, { readonly tree: FollowedTree; readonly timer: NodeJS.Timeout }>();
   readonly #trees = new Set<FollowedTree>();
+  #refused: string | undefined;
   #lost = 0;
   #told: Detection | undefined;
   #toldMs = -Infinity;
@@ -48,10 +50,19 @@ export class NodeWatch implements Disposable {
     this.#options = options;
     this.#onClosed = onClosed;
     this.#authors = new ChangeAuthors(containers);
-    const { mode = 'auto', mostDirectories } = options;
     try {
-      this.#watch = openChangeWatch({
-        ...{ root, mode },
+      this.#watch = this.#open(options.mode ?? 'auto');
+    } catch (error) {
+      this.#authors[Symbol.dispose]();
+      throw error;
+    }
+  }
+
+  #open(mode: NonNullable<LiveOptions['mode']>): ChangeWatch {
+    const { mostDirectories } = this.#options;
+    try {
+      return openChangeWatch({
+        ...{ root: this.#root, mode },
         ...(mostDirectories !== undefined && { mostDirectories }),
         wants: (path) => this.#wants(path),
         onChange: (change) => this.#onChange(change),
@@ -60,9 +71,16 @@ export class NodeWatch implements Disposable {
         onProblem: (err) => this.#problem(err),
       });
     } catch (error) {
-      this.#authors[Symbol.dispose]();
-      throw error;
+      // A mode that somebody asked for, and this kernel has not.
+      if (mode === 'inotify' || !(error instanceof RampartError) || error.code !== errorCodes.UNSUPPORTED)
+        throw error;
+      this.#refused = error.message;
+      return this.#open('inotify');
     }
+  }
+
+  get #reason(): string {
+    return this.#refused ?? this.#watch.reason;
   }
 
   /** Begins at once; the directories follow. */
@@ -114,13 +132,13 @@ export class NodeWatch implements Disposable {
     tree.isWatched = true;
     const { directories, unwatchedDirectories } = this.#watch.stats();
     const tookMs = Math.round(performance.now() - startMs);
-    const { mode, sensorMode, reason } = this.#watch;
+    const { mode, sensorMode } = this.#watch;
     logger.info(
       {
         directories,
         unwatchedDirectories,
         mode,
-        ...(mode === 'sensor' ? { sensorMode } : { reason }),
+        ...(mode === 'sensor' ? { sensorMode } : { reason: this.#reason }),
         tookMs,
       },
       'changes are known at once',
@@ -203,7 +221,7 @@ export class NodeWatch implements Disposable {
   #detection(): Detection {
     const { directories, unwatchedDirectories } = this.#watch.stats();
     return {
-      ...{ events: this.#watch.mode, reason: this.#watch.reason, lostEvents: this.#lost },
+      ...{ events: this.#watch.mode, reason: this.#reason, lostEvents: this.#lost },
       ...{ watchedDirectories: directories, unwatchedDirectories },
     };
   }
