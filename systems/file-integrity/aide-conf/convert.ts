@@ -12,7 +12,8 @@ import { reportAndLogLevels } from './convert-verbose.ts';
 import { Groups } from './expression.ts';
 import { oldNames, options, type Option } from './options.ts';
 import { parseAideConf } from './parse.ts';
-import { ProblemList, sourceOf, type ConfProblem, type Position } from './source.ts';
+import { ProblemList, sourceOf, type ConfProblem } from './source.ts';
+import { TextEdits } from './text-edits.ts';
 import {
   allStatements,
   type Condition,
@@ -66,19 +67,18 @@ export function convertAideConf(
 }
 
 class Converter {
-  readonly #text: string;
+  readonly #edits: TextEdits;
   readonly #root: string;
   readonly #directory: string;
   readonly #allowExecution: boolean;
   readonly #problems: ProblemList;
   readonly #statements: readonly Statement[];
-  readonly #edits: { from: number; to: number; text: string }[] = [];
   readonly #meant = new Groups('0.18');
   readonly #converted = new Groups('0.18');
   readonly #rename: ReadonlyMap<string, string>;
 
   constructor(file: string, content: string, conversion: ConversionOptions, problems: ProblemList) {
-    this.#text = content;
+    this.#edits = new TextEdits(content);
     this.#root = (conversion.hostRoot ?? '/hostroot').replace(/\/+$/, '');
     this.#directory = conversion.directory ?? `${this.#root}/etc/kubernetes`;
     this.#allowExecution = conversion.allowExecution ?? false;
@@ -101,7 +101,7 @@ class Converter {
           break;
         case 'group': {
           const name = this.#rename.get(statement.name);
-          if (name !== undefined) this.#edit(statement.nameAt, name);
+          if (name !== undefined) this.#edits.replace(statement.nameAt, name);
           this.#expression(statement.expression, statement.name);
           break;
         }
@@ -109,8 +109,8 @@ class Converter {
           if (statement.name === 'DBDIR' || statement.name === 'LOGDIR') {
             const { at, value } = statement;
             if (value === undefined)
-              this.#edits.push({ from: at.end, to: at.end, text: ` ${this.#directory}` });
-            else this.#edit(value.at, writtenPath(this.#directory));
+              this.#edits.replace({ offset: at.end, end: at.end }, ` ${this.#directory}`);
+            else this.#edits.replace(value.at, writtenPath(this.#directory));
           }
           break;
         case 'option':
@@ -119,8 +119,7 @@ class Converter {
         case 'if': {
           const word = oldConditions.get(statement.word);
           const { offset } = statement.at;
-          if (word !== undefined)
-            this.#edits.push({ from: offset, to: offset + statement.word.length, text: word });
+          if (word !== undefined) this.#edits.replace({ offset, end: offset + statement.word.length }, word);
           this.#condition(statement.condition);
           break;
         }
@@ -133,8 +132,14 @@ class Converter {
               next,
             );
           } else {
-            const edit = convertInclude(statement, this.#text, this.#root, hasRootPrefix, this.#problems);
-            if (edit !== undefined) this.#edit(edit.at, edit.text);
+            const edit = convertInclude(
+              statement,
+              this.#edits.text,
+              this.#root,
+              hasRootPrefix,
+              this.#problems,
+            );
+            if (edit !== undefined) this.#edits.replace(edit.at, edit.text);
           }
           break;
         case 'blank':
@@ -145,28 +150,14 @@ class Converter {
           statement satisfies never;
       }
     }
-    return this.#edited();
-  }
-
-  #edit({ offset, end }: Position, text: string): void {
-    if (this.#text.slice(offset, end) !== text) this.#edits.push({ from: offset, to: end, text });
-  }
-
-  #edited(): string {
-    let result = '';
-    let at = 0;
-    for (const { from, to, text } of this.#edits.sort((a, b) => a.from - b.from)) {
-      result += this.#text.slice(at, from) + text;
-      at = to;
-    }
-    return result + this.#text.slice(at);
+    return this.#edits.applied();
   }
 
   #rule({ path }: RuleStatement): void {
-    const written = this.#text.slice(path.at.offset, path.at.end);
+    const written = this.#edits.written(path.at);
     const inside = insideRoot(written, this.#root);
     if (inside === written) return;
-    this.#edit(path.at, inside);
+    this.#edits.replace(path.at, inside);
     if (hasTopLevelBranch(written)) {
       const next = 'Write a rule for each of them';
       this.#problems.warn(path.at, 'only the first of the alternatives leads to the host', next);
@@ -180,7 +171,7 @@ class Converter {
       this.#converted,
       this.#rename,
     );
-    if (text !== undefined) this.#edit(expression.at, text);
+    if (text !== undefined) this.#edits.replace(expression.at, text);
     if (group !== undefined) {
       this.#meant.define(group, meant);
       this.#converted.define(group, converted);
@@ -195,30 +186,31 @@ class Converter {
   #option(statement: OptionStatement): void {
     const { at, name, nameAt, value } = statement;
     const now = name === 'report_attributes' ? 'report_force_attrs' : oldNames.get(name);
-    if (now !== undefined) this.#edit(nameAt, now);
+    if (now !== undefined) this.#edits.replace(nameAt, now);
     if ('terms' in value) {
       if (options.get(name)?.type === 'checksums') this.#expression(value);
       return;
     }
-    const written = this.#text.slice(value.at.offset, value.at.end);
+    const written = this.#edits.written(value.at);
     switch (now ?? name) {
       case 'database_in':
-        this.#edit(value.at, this.#file('DBDIR', 'aide.db.gz'));
+        this.#edits.replace(value.at, this.#file('DBDIR', 'aide.db.gz'));
         break;
       case 'database_out':
-        this.#edit(value.at, this.#file('DBDIR', 'aide.db.gz.new'));
+        this.#edits.replace(value.at, this.#file('DBDIR', 'aide.db.gz.new'));
         break;
       case 'report_url':
-        if (written.startsWith('file')) this.#edit(value.at, this.#file('LOGDIR', 'aide.log.new'));
+        if (written.startsWith('file')) this.#edits.replace(value.at, this.#file('LOGDIR', 'aide.log.new'));
         break;
       case 'database_new': {
         const path = /^file:(\/.*)$/.exec(written)?.[1];
         if (path !== undefined && !isInside(path, this.#root))
-          this.#edit(value.at, `file:${this.#root}${path}`);
+          this.#edits.replace(value.at, `file:${this.#root}${path}`);
         break;
       }
       case 'root_prefix':
-        if (!isInside(written, this.#root)) this.#edit(value.at, this.#root + written.replace(/\/$/, ''));
+        if (!isInside(written, this.#root))
+          this.#edits.replace(value.at, this.#root + written.replace(/\/$/, ''));
         break;
       case 'verbose': {
         const levels = reportAndLogLevels(written);
@@ -228,7 +220,7 @@ class Converter {
             `'${written}' is no number from 0 to 255`,
             "Write 'log_level' and 'report_level' instead",
           );
-        } else this.#edit(at, levels.join('\n'));
+        } else this.#edits.replace(at, levels.join('\n'));
         break;
       }
       default:
@@ -245,9 +237,9 @@ class Converter {
     if (condition.test === 'not') this.#condition(condition.condition);
     if (condition.test !== 'exists') return;
     const { at } = condition.text;
-    const written = this.#text.slice(at.offset, at.end);
+    const written = this.#edits.written(at);
     if (written.startsWith('/') && !isInside(written, this.#root))
-      this.#edit(at, writtenPath(this.#root) + written);
+      this.#edits.replace(at, writtenPath(this.#root) + written);
   }
 
   /** Of groups with special characters, which AIDE is going to refuse. An included file may know them by their old names. */

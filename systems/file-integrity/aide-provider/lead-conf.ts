@@ -12,6 +12,7 @@ import { tryAideConf } from '../aide-conf/evaluate.ts';
 import type { AideConf } from '../aide-conf/conf.ts';
 import { parseAideConf } from '../aide-conf/parse.ts';
 import { ProblemList, sourceOf, type Position } from '../aide-conf/source.ts';
+import { TextEdits } from '../aide-conf/text-edits.ts';
 import { allStatements, type Condition, type IncludeStatement, type Text } from '../aide-conf/syntax.ts';
 import type { ByteString } from '../entry.ts';
 import { nodeEnvironment } from '../node/conf-environment.ts';
@@ -82,14 +83,13 @@ function joined(directory: string, path: string): string {
 class Led {
   /** As the job has it, where the configuration sets one: paths have nothing before them then. */
   rootPrefix: string | undefined;
-  readonly #text: string;
+  readonly #edits: TextEdits;
   readonly #real: string;
   readonly #prefix: string;
   readonly #problems: ProblemList;
-  readonly #edits: { readonly from: number; readonly to: number; readonly text: string }[] = [];
 
   constructor(text: string, real: string, prefix: string, problems: ProblemList) {
-    this.#text = text;
+    this.#edits = new TextEdits(text);
     this.#real = real;
     this.#prefix = prefix;
     this.#problems = problems;
@@ -98,12 +98,12 @@ class Led {
   lead(name: string): string {
     // Lines that cannot be understood are told by AIDE, or by tryAideConf's caller.
     const known = new ProblemList();
-    const statements = [...allStatements(parseAideConf(sourceOf(name, this.#text), known))];
+    const statements = [...allStatements(parseAideConf(sourceOf(name, this.#edits.text), known))];
     for (const statement of statements) {
       if (statement.kind !== 'option' || statement.name !== 'root_prefix' || 'terms' in statement.value)
         continue;
       // As in AIDE, the first one counts.
-      this.rootPrefix ??= this.#written(statement.value.at).replace(/\/$/, '');
+      this.rootPrefix ??= this.#edits.written(statement.value.at).replace(/\/$/, '');
       this.#path(statement.value.at);
     }
     const asIs = this.rootPrefix !== undefined || this.#prefix === '';
@@ -114,7 +114,7 @@ class Led {
           break;
         case 'option':
           // A comment, so that the lines keep their numbers.
-          if (ours.has(statement.name)) this.#edit(statement.at, '#');
+          if (ours.has(statement.name)) this.#edits.replace(statement.at, '#');
           break;
         case 'if':
           this.#condition(statement.condition);
@@ -132,7 +132,7 @@ class Led {
           statement satisfies never;
       }
     }
-    return this.#edited();
+    return this.#edits.applied();
   }
 
   #condition(condition: Condition): void {
@@ -156,10 +156,10 @@ class Led {
       );
       return;
     }
-    const rest = this.#rest(this.#written(prefix.at));
+    const rest = this.#rest(this.#edits.written(prefix.at));
     if (rest === undefined) this.#problems.error(prefix.at, `it is not ${this.#prefix}`, this.#convert);
     else if (this.#real + rest === '') this.#remove(pattern, prefix);
-    else this.#edit(prefix.at, asExpression(this.#real) + rest);
+    else this.#edits.replace(prefix.at, asExpression(this.#real) + rest);
   }
 
   get #convert(): string {
@@ -168,23 +168,23 @@ class Led {
 
   /** Without a rule prefix. */
   #remove(pattern: Text, prefix: Text): void {
-    this.#edits.push({ from: pattern.at.end, to: prefix.at.end, text: '' });
+    this.#edits.replace({ offset: pattern.at.end, end: prefix.at.end }, '');
   }
 
   /** A path that is no expression. */
   #path(at: Position): void {
-    const written = this.#written(at);
+    const written = this.#edits.written(at);
     if (!written.startsWith('/')) return;
     const rest = this.#prefix === '' ? written : this.#rest(written);
     if (rest === undefined) this.#problems.error(at, `'${written}' is not in ${this.#prefix}`, this.#convert);
-    else this.#edit(at, writtenPath(this.#real) + rest || '/');
+    else this.#edits.replace(at, writtenPath(this.#real) + rest || '/');
   }
 
   #rule(at: Position): void {
-    const written = this.#written(at);
+    const written = this.#edits.written(at);
     const rest = this.#rest(written);
     if (rest === undefined) this.#problems.error(at, `'${written}' is not in ${this.#prefix}`, this.#convert);
-    else this.#edit(at, this.#real === '' ? fromRoot(rest) : asExpression(this.#real) + rest);
+    else this.#edits.replace(at, this.#real === '' ? fromRoot(rest) : asExpression(this.#real) + rest);
   }
 
   /** What comes after the prefix. */
@@ -195,24 +195,6 @@ class Led {
       if (rest === '' || /^[/$(]/.test(rest) || rest.startsWith('@@{')) return rest;
     }
     return undefined;
-  }
-
-  #written({ offset, end }: Position): string {
-    return this.#text.slice(offset, end);
-  }
-
-  #edit({ offset, end }: Position, text: string): void {
-    if (this.#text.slice(offset, end) !== text) this.#edits.push({ from: offset, to: end, text });
-  }
-
-  #edited(): string {
-    let result = '';
-    let at = 0;
-    for (const { from, to, text } of this.#edits.toSorted((a, b) => a.from - b.from)) {
-      result += this.#text.slice(at, from) + text;
-      at = to;
-    }
-    return result + this.#text.slice(at);
   }
 }
 

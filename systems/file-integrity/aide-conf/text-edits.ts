@@ -1,0 +1,38 @@
+/**
+ * Changes of single places of a text; all else stays as it was written.
+ *
+ * @module
+ */
+import type { Position } from './source.ts';
+
+type Place = Pick<Position, 'offset' | 'end'>;
+
+export class TextEdits {
+  readonly text: string;
+  readonly #edits: { readonly from: number; readonly to: number; readonly text: string }[] = [];
+
+  constructor(text: string) {
+    this.text = text;
+  }
+
+  /** What stands there, before any change. */
+  written({ offset, end }: Place): string {
+    return this.text.slice(offset, end);
+  }
+
+  /** Puts `text` there. Places do not overlap. */
+  replace(place: Place, text: string): void {
+    if (this.written(place) !== text) this.#edits.push({ from: place.offset, to: place.end, text });
+  }
+
+  /** The text with all changes. */
+  applied(): string {
+    let result = '';
+    let at = 0;
+    for (const { from, to, text } of this.#edits.toSorted((a, b) => a.from - b.from)) {
+      result += this.text.slice(at, from) + text;
+      at = to;
+    }
+    return result + this.text.slice(at);
+  }
+}
