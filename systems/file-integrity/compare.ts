@@ -117,11 +117,15 @@ export class Comparison implements AsyncIterable<readonly Difference[]> {
           }
         } else if (paired) this.totals.unread++;
         else continue;
-        if (paired) await step(olds);
+        if (paired) {
+          if (!olds.advance()) await olds.fetch();
+          throwUnlessAfter(old, olds.current);
+        }
       } else if (old !== undefined) {
         if (this.#unread.covers(old.path)) this.totals.unread++;
         else await this.#pair({ path: old.path, old, now: undefined, changed: 0 });
-        await step(olds);
+        if (!olds.advance()) await olds.fetch();
+        throwUnlessAfter(old, olds.current);
       }
       if (this.#batch.length >= batchSize) {
         signal?.throwIfAborted();
@@ -207,10 +211,8 @@ class UnreadPaths {
   }
 }
 
-async function step(cursor: BatchCursor<Entry>): Promise<void> {
-  const before = cursor.current;
-  if (!cursor.advance()) await cursor.fetch();
-  const next = cursor.current;
+/** Of the baseline. */
+function throwUnlessAfter(before: Entry | undefined, next: Entry | undefined): void {
   if (before !== undefined && next !== undefined && next.path <= before.path) {
     throw unsorted('the baseline', before.path, next.path);
   }

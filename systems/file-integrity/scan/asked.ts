@@ -14,7 +14,11 @@ const growing = setOf('growing');
 
 export function unionOf(sets: readonly AttributeSet[]): AttributeSet {
   let union = 0;
-  for (const set of sets) if (set !== -1) union |= set;
+  // This runs several times for each file: without an iterator.
+  for (let at = 0; at < sets.length; at++) {
+    const set = sets[at] ?? -1;
+    if (set !== -1) union |= set;
+  }
   return union;
 }
 

@@ -231,7 +231,7 @@ export class FileLook {
   #fill(asked: readonly AttributeSet[]): void {
     const { entry } = this;
     const stat = this.#stat;
-    this.known = [...asked];
+    this.known = asked.slice();
     entry.type = stat.type;
     entry.permissions = stat.mode & 0o7777;
     entry.uid = stat.uid;

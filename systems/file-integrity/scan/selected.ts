@@ -53,7 +53,7 @@ export class Selected {
 
   /** Of each configuration, -1 where it does not select the file; undefined where none does. */
   attributes(path: ByteString, type: FileType): readonly AttributeSet[] | undefined {
-    const [only] = this.#confs;
+    const only = this.#confs[0];
     if (this.#confs.length === 1 && only !== undefined) {
       const set = only.attributes(path, type);
       return set === -1 ? undefined : [set];

@@ -246,7 +246,8 @@ export class Walk {
     const { state, thread } = this.#options;
     const { entry, known } = this.#look;
     entry.path = path;
-    for (const [at, set] of known.entries()) {
+    for (let at = 0; at < known.length; at++) {
+      const set = known[at] ?? -1;
       if (set === -1) continue;
       entry.attributes = set;
       this.#encoders[at]?.add(entry);
