@@ -50,6 +50,6 @@ export interface Detection {
   readonly watchedDirectories: number;
   /** Directories that scans alone look at, e.g. because fs.inotify.max_user_watches is reached. */
   readonly unwatchedDirectories: number;
-  /** Events that the kernel dropped since the agent began; a full scan follows each time. */
+  /** How often events were lost since the agent began, by the kernel or in a storm of too many; a full scan follows each time. */
   readonly lostEvents: number;
 }
