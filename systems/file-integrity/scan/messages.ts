@@ -41,10 +41,19 @@ export type Request =
 export type ToThread =
   | Begin
   | { readonly do: 'ask'; readonly id: number; readonly request: Request }
-  | { readonly do: 'end'; readonly run: number };
+  | { readonly do: 'end'; readonly run: number }
+  /** The thread ends when it has come to this. */
+  | { readonly do: 'close' };
 
 /** From a thread. */
-export type FromThread =
+export type FromThread = Loaded | Answer;
+
+/** Its code is loaded. */
+export interface Loaded {
+  readonly loaded: true;
+}
+
+export type Answer =
   | { readonly id: number; readonly result: TaskResult }
   | { readonly id: number; readonly digests: Pick<Entry, 'sha256' | 'sha512'> | undefined }
   | { readonly id: number; readonly stopped: true }

@@ -18,6 +18,7 @@ const { root, thread, note: noteBuffer, rate, bytesPerSecond, niceness } = worke
 if (niceness !== 0) setPriority(0, niceness);
 const note = new ThreadNote(noteBuffer);
 const content = new ContentReader(new ReadRate(bytesPerSecond, rate), true);
+send({ loaded: true });
 const runs = new Map<number, { readonly state: RunState; readonly walk: Walk }>();
 
 parentPort?.on('message', (message: ToThread) => {
@@ -30,6 +31,9 @@ parentPort?.on('message', (message: ToThread) => {
     }
     case 'end':
       runs.delete(message.run);
+      return;
+    case 'close':
+      parentPort?.close();
       return;
     case 'ask':
       answer(message.id, message.request);

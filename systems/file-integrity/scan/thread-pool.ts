@@ -8,7 +8,7 @@ import { Worker } from 'node:worker_threads';
 
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { ScanRoot } from '../provider.ts';
-import type { Begin, FromThread, Request, ThreadData, ToThread } from './messages.ts';
+import type { Answer, Begin, FromThread, Request, ThreadData, ToThread } from './messages.ts';
 import { type ReadRate, ThreadNote } from './shared-state.ts';
 
 /** Asked of a thread before it has answered, so that it never waits for the next one. */
@@ -27,7 +27,7 @@ export interface ThreadPoolOptions {
 
 interface Waiting {
   readonly run: number;
-  readonly resolve: (answer: FromThread) => void;
+  readonly resolve: (answer: Answer) => void;
   readonly reject: (error: Error) => void;
 }
 
@@ -36,6 +36,8 @@ interface Thread {
   readonly note: ThreadNote;
   readonly waiting: Map<number, Waiting>;
   readonly begun: Set<number>;
+  /** Resolves when its code is loaded, or it has ended. */
+  readonly loaded: Promise<void>;
 }
 
 /** Dispose it to end the threads. */
@@ -99,7 +101,7 @@ export class ThreadPool implements AsyncDisposable {
    *
    * @throws RampartError SYSTEM when the thread dies
    */
-  ask(at: number, request: Request, begin: Begin): Promise<FromThread> {
+  ask(at: number, request: Request, begin: Begin): Promise<Answer> {
     if (this.#isDisposed) {
       return Promise.reject(
         new RampartError(errorCodes.DISPOSED, { what: 'a scanner was disposed while it scanned' }),
@@ -127,7 +129,9 @@ export class ThreadPool implements AsyncDisposable {
       const isBusy = (): boolean => [...thread.waiting.values()].some((waiting) => waiting.run === run);
       if (!isBusy()) continue;
       const timer = setTimeout(() => {
-        if (isBusy()) this.#drop(at, thread, new Error('it did not stop'));
+        if (!isBusy()) return;
+        this.#drop(at, thread, new Error('it did not stop'));
+        void close(thread);
       }, stopMs);
       timer.unref();
     }
@@ -155,9 +159,12 @@ export class ThreadPool implements AsyncDisposable {
       // Nearly all that it makes is forgotten with the file; 2 MiB more of it cost nothing but memory.
       resourceLimits: { maxYoungGenerationSizeMb: 4 },
     });
-    const thread: Thread = { worker, note, waiting: new Map(), begun: new Set() };
+    const { promise: loaded, resolve: isLoaded } = Promise.withResolvers<void>();
+    const thread: Thread = { worker, note, waiting: new Map(), begun: new Set(), loaded };
     worker.unref();
+    worker.once('exit', () => isLoaded());
     worker.on('message', (answer: FromThread) => {
+      if ('loaded' in answer) return isLoaded();
       const waiting = thread.waiting.get(answer.id);
       thread.waiting.delete(answer.id);
       if (thread.waiting.size === 0) worker.unref();
@@ -184,7 +191,6 @@ export class ThreadPool implements AsyncDisposable {
       );
     }
     thread.waiting.clear();
-    void thread.worker.terminate();
     this.#offer();
   }
 
@@ -201,7 +207,7 @@ export class ThreadPool implements AsyncDisposable {
       threads.map(async (thread, at) => {
         if (thread === undefined) return;
         this.#drop(at, thread, new Error('the scanner was disposed'));
-        await thread.worker.terminate();
+        await close(thread);
       }),
     );
   }
@@ -211,6 +217,27 @@ export class ThreadPool implements AsyncDisposable {
     clearTimeout(this.#idle);
     await this.#endAll();
   }
+}
+
+/**
+ * Resolves when the thread has ended; one in a call that the kernel does not end is left behind. It is asked, and not ended by
+ * force while its code is loaded: koffi takes the whole process with it when its thread ends while it declares functions
+ * (its napi_throw fails then). The end of the process would end it by force too, so it is waited for.
+ */
+async function close(thread: Thread): Promise<void> {
+  const { worker } = thread;
+  const { promise: ended, resolve } = Promise.withResolvers<void>();
+  worker.once('exit', () => resolve());
+  if (worker.threadId === -1) return;
+  worker.ref();
+  post(thread, { do: 'close' });
+  await thread.loaded;
+  const timer = setTimeout(() => {
+    worker.unref();
+    resolve();
+  }, stopMs);
+  await ended;
+  clearTimeout(timer);
 }
 
 function post({ worker }: Thread, message: ToThread): void {
