@@ -1,13 +1,17 @@
 /** How a scan ends: by its signal, by its reader, by a thread that dies; and how much it reads. */
 import assert from 'node:assert/strict';
+import { execFile as execFileWithCallback } from 'node:child_process';
 import * as fs from 'node:fs';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import type { Worker } from 'node:worker_threads';
 
 import type { ScanProgress } from '../provider.ts';
 import { all, confOf, isEntry, Scene } from './scan.fixture.ts';
 import { Scanner } from './scanner.ts';
+
+const execFile = promisify(execFileWithCallback);
 
 function fill(scene: Scene, directories: number, files: number, bytes: number): void {
   for (let d = 0; d < directories; d++) {
@@ -174,4 +178,15 @@ test('a scanner that is disposed ends all its scans with an error', async () => 
   await scanner[Symbol.asyncDispose]();
   for (const result of await ended) assert.equal(result.status, 'rejected');
   assert.equal(scanner.runningThreads, 0);
+});
+
+test('a process may end while its threads load their code', async () => {
+  await using scene = new Scene();
+  const program = new URL('short-scan.fixture.ts', import.meta.url).pathname;
+  // Several at a time, so that threads are slow to load.
+  const ends = Array.from({ length: 12 }, async (_, at) => {
+    await sleep(Math.floor(at / 6) * 500);
+    return await execFile(process.execPath, [program, scene.root, String(at * 12)]);
+  });
+  for (const { stderr } of await Promise.all(ends)) assert.equal(stderr, '');
 });
