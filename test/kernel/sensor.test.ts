@@ -7,26 +7,18 @@ import { describe, test } from 'node:test';
 
 import { type SensorModeName, sensorModeNames } from '../../shared/sensor/modes.ts';
 import { kernelVersions } from './modules.ts';
+import { remarkable } from './remarkable.ts';
 import { kernelRunObstacle, runInKernel } from './vm.ts';
 
 const checkout = new URL('../..', import.meta.url).pathname;
 const operations = globSync('shared/sensor/operations.test.ts', { cwd: checkout });
 const facts = globSync('shared/sensor/sensor-*.test.ts', { cwd: checkout });
-const changes = globSync('shared/sensor/changes/change-watch.test.ts', { cwd: checkout });
 /** What raw_tracepoint says of processes and files was proven on the machine itself; what it sees differs by kernel. */
 const suitesOf = (mode: SensorModeName): string[] =>
   mode === 'raw_tracepoint' ? operations : [...operations, ...facts];
 
 /** Under emulation a test is some ten times slower than on the machine. */
 const TIMEOUT_MS = 600_000;
-
-/** Lines of the runner inside that say what failed or was skipped. */
-function remarkable(output: string): string {
-  return output
-    .split('\n')
-    .filter((line) => /✖|﹣|# |AssertionError|Error:|^ℹ (tests|pass|fail|skipped)/.test(line))
-    .join('\n');
-}
 
 describe('sensor in Debian kernels', { skip: kernelRunObstacle() ?? false }, () => {
   for (const kernel of kernelVersions) {
@@ -46,15 +38,5 @@ describe('sensor in Debian kernels', { skip: kernelRunObstacle() ?? false }, () 
         }
       });
     }
-    // The machine itself proves raw_tracepoint, and has no kprobes.
-    test(`changes, kprobe on ${kernel}`, async (t) => {
-      const run = await runInKernel({
-        kernel,
-        command: ['sh', 'test/kernel/guest-sensor.sh', 'kprobe', ...changes],
-        timeoutMs: TIMEOUT_MS,
-        signal: t.signal,
-      });
-      assert.equal(run.exitCode, 0, remarkable(run.output) || run.output.slice(-4000));
-    });
   }
 });
