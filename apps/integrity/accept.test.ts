@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
+import { until } from '../../shared/observe/until.fixture.ts';
 import { design, type FileIntegrityNodeStatus } from '../../systems/file-integrity/api.ts';
 import {
   changedFile,
@@ -13,7 +14,6 @@ import {
   succeeded,
   TestCluster,
   testNamespace,
-  until,
 } from '../../systems/file-integrity/cluster/cluster.fixture.ts';
 import type { Finding } from '../../systems/file-integrity/finding.ts';
 import { requestsOf } from '../../systems/file-integrity/node-requests.ts';

@@ -6,7 +6,6 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 
 import { type ApiServer, startApiServer } from '../../../shared/apiserver/server.ts';
 import { KubeClient } from '../../../shared/kube/client.ts';
@@ -16,6 +15,7 @@ import { customResourceDefinitions, established } from '../../../shared/kube/crd
 import { crdManifest } from '../../../shared/kube/crd/manifest.ts';
 import { events, type KubeEvent } from '../../../shared/kube/event-object.ts';
 import { namespaces, type ResourceType } from '../../../shared/kube/object.ts';
+import { until } from '../../../shared/observe/until.fixture.ts';
 import { createLogger, type Logger } from '../../../shared/observe/log.ts';
 import {
   designFileIntegrities,
@@ -38,26 +38,6 @@ import { type ConfigMap, configMaps, resultConfigMap } from '../result-config-ma
 /** Longer than anything takes here: what is waited for longer does not come. */
 const PATIENCE_MS = 30_000;
 export const testNamespace = 'openshift-file-integrity';
-
-/** Calls until it returns something that is not false, empty, null or undefined. @throws what it threw last, or that it took too long. */
-export async function until<T>(
-  what: string,
-  check: () => T | Promise<T>,
-): Promise<NonNullable<Exclude<T, false | ''>>> {
-  const endMs = performance.now() + PATIENCE_MS;
-  for (let last: unknown; ;) {
-    try {
-      const result = await check();
-      if (result !== false && result !== '' && result !== undefined && result !== null)
-        return result as NonNullable<Exclude<T, false | ''>>;
-      last = undefined;
-    } catch (error) {
-      last = error;
-    }
-    if (performance.now() > endMs) throw new Error(`${what}: not within ${PATIENCE_MS} ms`, { cause: last });
-    await delay(20);
-  }
-}
 
 export type Outcome = NodeResult['outcome'];
 export const succeeded: Outcome = { kind: 'succeeded' };

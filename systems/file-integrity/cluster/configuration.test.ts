@@ -5,7 +5,8 @@ import { suite, test } from 'node:test';
 import { createMetrics } from '../../../shared/observe/metrics.ts';
 import { shareMetrics } from '../../../shared/kube/shared-metrics.ts';
 import { configMaps } from '../result-config-map.ts';
-import { succeeded, TestCluster, testNamespace, until } from './cluster.fixture.ts';
+import { until } from '../../../shared/observe/until.fixture.ts';
+import { succeeded, TestCluster, testNamespace } from './cluster.fixture.ts';
 
 const good = 'database_in=file:/var/lib/aide/aide.db\nCheck = p+u+g+sha512\n/etc Check\n';
 const converted =

@@ -11,7 +11,8 @@ import { requestAnnotation, requestsOf } from '../node-requests.ts';
 import { nodeStatusName } from '../object-names.ts';
 import { configMaps } from '../result-config-map.ts';
 import { roleBindings, secrets } from './caches.ts';
-import { failed, gone, TestCluster, testNamespace, until } from './cluster.fixture.ts';
+import { until } from '../../../shared/observe/until.fixture.ts';
+import { failed, gone, TestCluster, testNamespace } from './cluster.fixture.ts';
 import { agentRole, baselineKeySecret } from './namespace-controller.ts';
 import { reinitCount } from './reinit.ts';
 

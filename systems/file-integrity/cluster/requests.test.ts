@@ -8,7 +8,8 @@ import { names, released } from '../api.ts';
 import { requestAnnotation, requestsOf } from '../node-requests.ts';
 import type { NodeRequest } from '../node-result.ts';
 import { nodeStatusName } from '../object-names.ts';
-import { failed, succeeded, TestCluster, testNamespace, until } from './cluster.fixture.ts';
+import { until } from '../../../shared/observe/until.fixture.ts';
+import { failed, succeeded, TestCluster, testNamespace } from './cluster.fixture.ts';
 
 async function requests(cluster: TestCluster, node: string): Promise<NodeRequest[]> {
   return requestsOf((await cluster.status('example', node))?.metadata.annotations);

@@ -13,7 +13,8 @@ import { names } from '../api.ts';
 import { nodes } from '../for-node.ts';
 import { labelValue, temporaryName } from '../object-names.ts';
 import { configMaps, resultAnnotation } from '../result-config-map.ts';
-import { errored, failed, gone, succeeded, TestCluster, testNamespace, until } from './cluster.fixture.ts';
+import { until } from '../../../shared/observe/until.fixture.ts';
+import { errored, failed, gone, succeeded, TestCluster, testNamespace } from './cluster.fixture.ts';
 
 async function start(...nodeNames: string[]): Promise<TestCluster> {
   const cluster = await TestCluster.start();

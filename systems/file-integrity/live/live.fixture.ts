@@ -8,7 +8,8 @@ import { once } from 'node:events';
 import { chmodSync, readdirSync, readFileSync } from 'node:fs';
 
 import type { Detection, Finding } from '../finding.ts';
-import { TestCluster, until } from '../node/node.fixture.ts';
+import { until } from '../../../shared/observe/until.fixture.ts';
+import { TestCluster } from '../node/node.fixture.ts';
 import type { FileIntegrityNodeOptions } from '../node.ts';
 import { liveOf } from './start-live.ts';
 

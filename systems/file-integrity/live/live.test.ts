@@ -9,7 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ContainerSource, SourceContainer } from '../../../shared/cri/container-source.ts';
 import { names } from '../api.ts';
 import { NativeProvider } from '../node/native-provider.ts';
-import { until } from '../node/node.fixture.ts';
+import { until } from '../../../shared/observe/until.fixture.ts';
 import { Followed, inotifyInstances, run, untilFollowed } from './live.fixture.ts';
 import { liveOf } from './start-live.ts';
 

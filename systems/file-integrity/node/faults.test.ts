@@ -20,7 +20,8 @@ import { createMetrics } from '../../../shared/observe/metrics.ts';
 import { shareMetrics } from '../../../shared/kube/shared-metrics.ts';
 import { Health } from '../../../shared/observe/health.ts';
 import type { NodeResult } from '../node-result.ts';
-import { TestCluster, until } from './node.fixture.ts';
+import { until } from '../../../shared/observe/until.fixture.ts';
+import { TestCluster } from './node.fixture.ts';
 
 const isSuccess = ({ outcome }: NodeResult): boolean => outcome.kind === 'succeeded';
 const isFailure = ({ outcome }: NodeResult): boolean => outcome.kind === 'failed';

@@ -5,7 +5,8 @@ import { names } from '../api.ts';
 import type { ChangeAuthor, Detection } from '../finding.ts';
 import { describeDifference } from '../report/describe.ts';
 import type { LiveJob } from './live.ts';
-import { TestCluster, until } from './node.fixture.ts';
+import { until } from '../../../shared/observe/until.fixture.ts';
+import { TestCluster } from './node.fixture.ts';
 
 const author: ChangeAuthor = {
   ...{ binary: '/usr/bin/sed', arguments: '-i x', cwd: '/', uid: 0, gid: 0, pid: 7, ppid: 1 },

@@ -6,7 +6,6 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 
 import { parse } from 'yaml';
 
@@ -17,6 +16,7 @@ import { isAlreadyExists, isNotFound } from '../../../shared/kube/client-errors.
 import { findClusterAccess } from '../../../shared/kube/cluster-access.ts';
 import { customResourceDefinitions } from '../../../shared/kube/crd/established.ts';
 import { type KubeObject, namespaces, type ResourceType } from '../../../shared/kube/object.ts';
+import { until } from '../../../shared/observe/until.fixture.ts';
 import { createLogger, type Logger } from '../../../shared/observe/log.ts';
 import {
   bothGroups,
@@ -34,8 +34,6 @@ import { nodeStatusName, temporaryName } from '../object-names.ts';
 import { configMaps, readResultConfigMap } from '../result-config-map.ts';
 import { hmacDataKey, keySecretName } from './signing-key.ts';
 
-/** Longer than anything takes here: what is waited for longer does not come. */
-const patienceMs = 20_000;
 export const namespace = 'openshift-file-integrity';
 export const conf = '/hostroot/etc p+u+g+n+s+ftype+sha256\n';
 
@@ -44,25 +42,6 @@ const secrets: ResourceType<KubeObject & { data: Record<string, string> }> = {
   plural: 'secrets',
   kind: 'Secret',
 } as never;
-
-/** Calls until it returns something that is not false, null or undefined. @throws what it threw last, or that it took too long */
-export async function until<T>(
-  what: string,
-  check: () => T | Promise<T>,
-): Promise<NonNullable<Exclude<T, false>>> {
-  const endMs = performance.now() + patienceMs;
-  for (let last: unknown; ;) {
-    try {
-      const result = await check();
-      if (result !== false && result !== undefined && result !== null)
-        return result as NonNullable<Exclude<T, false>>;
-    } catch (error) {
-      last = error;
-    }
-    if (performance.now() > endMs) throw new Error(`${what}: not within ${patienceMs} ms`, { cause: last });
-    await delay(15);
-  }
-}
 
 export const noContainers: ContainerSource = {
   synced: Promise.resolve(),

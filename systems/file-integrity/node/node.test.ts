@@ -7,7 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { design, names, released } from '../api.ts';
 import { nodes } from '../for-node.ts';
 import type { NodeResult } from '../node-result.ts';
-import { namespace, TestCluster, until } from './node.fixture.ts';
+import { until } from '../../../shared/observe/until.fixture.ts';
+import { namespace, TestCluster } from './node.fixture.ts';
 
 const kindIs =
   (kind: NodeResult['outcome']['kind']) =>

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import type { Worker } from 'node:worker_threads';
 
+import { until } from '../../../shared/observe/until.fixture.ts';
 import type { ScanProgress } from '../provider.ts';
 import { all, confOf, isEntry, Scene } from './scan.fixture.ts';
 import { Scanner } from './scanner.ts';
@@ -18,10 +19,6 @@ function fill(scene: Scene, directories: number, files: number, bytes: number): 
     fs.mkdirSync(scene.path(`d${d}`));
     for (let f = 0; f < files; f++) fs.writeFileSync(scene.path(`d${d}/f${f}`), Buffer.alloc(bytes, f));
   }
-}
-
-async function until(isSo: () => boolean): Promise<void> {
-  while (!isSo()) await sleep(10);
 }
 
 test('the signal ends a scan at any moment, and the next one is whole', async () => {
