@@ -9,9 +9,10 @@ import manifest from '../../package.json' with { type: 'json' };
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import type { AideConf } from '../../systems/file-integrity/aide-conf/conf.ts';
 import { checksums, refusedChecksums } from '../../systems/file-integrity/attributes.ts';
-import type { Batches } from '../../systems/file-integrity/batches.ts';
+import type { Batch, Batches } from '../../systems/file-integrity/batches.ts';
 import { Comparison } from '../../systems/file-integrity/compare.ts';
 import { readAideDatabase } from '../../systems/file-integrity/database/aide-database.ts';
+import { onlyEntries } from '../../systems/file-integrity/database/entry-block.ts';
 import { openBaseline, type Baseline } from '../../systems/file-integrity/database/read-baseline.ts';
 import type { SigningKey, VerifyingKey } from '../../systems/file-integrity/database/signature.ts';
 import { sortEntries } from '../../systems/file-integrity/database/sort-entries.ts';
@@ -66,17 +67,10 @@ export async function initFiles(job: CheckJob): Promise<Done> {
   await using scanner = scannerOf(job);
   const problems: ScanProblem[] = [];
   let problemCount = 0;
-  async function* entries(): AsyncGenerator<readonly Entry[], void, undefined> {
-    for await (const batch of scan(scanner, job, bar, expected)) {
-      const seen: Entry[] = [];
-      for (const item of batch) {
-        if (!('code' in item)) seen.push(item);
-        else if (++problemCount <= MOST_PROBLEMS) problems.push(item);
-      }
-      yield seen;
-    }
-  }
-  const total = await write(job, entries());
+  const entries = onlyEntries(scan(scanner, job, bar, expected), (problem) => {
+    if (++problemCount <= MOST_PROBLEMS) problems.push(problem);
+  });
+  const total = await write(job, entries);
   const counts = { total, added: 0, removed: 0, changed: 0, problems: problemCount };
   const omitted = problemCount - problems.length;
   const report: Report = { counts, changes: [], redefined: [], problems, omitted };
@@ -93,7 +87,7 @@ export async function checkFiles(job: CheckJob, mode: 'check' | 'update'): Promi
   if (baseline.header.configDigest !== job.configDigest && baseline.header.about['madeBy'] !== 'import')
     say(`warning: the baseline was made with another configuration than ${job.configName} is now`);
   using bar = new ProgressBar(process.stderr);
-  const expected = bar.isShown ? await expectedOf(baseline, signal) : undefined;
+  const expected = bar.isShown ? expectedOf(baseline) : undefined;
   await using scanner = scannerOf(job);
   const now = scan(scanner, job, bar, expected);
   const tee = mode === 'update' ? new Tee(now) : undefined;
@@ -124,7 +118,7 @@ export async function importDatabase(job: CheckJob, path: string): Promise<void>
   const onColumns = (names: readonly string[]): void => {
     refused = names.filter((name) => refusedChecksums.has(name));
   };
-  async function* counted(entries: Batches<Entry>): AsyncGenerator<readonly Entry[], void, undefined> {
+  async function* counted(entries: Batches<Entry>): AsyncGenerator<Batch<Entry>, void, undefined> {
     for await (const batch of entries) {
       for (const { type, attributes } of batch)
         if (type === 'f' && (attributes & checksums) === 0) withoutChecksum++;
@@ -172,7 +166,7 @@ async function write(job: CheckJob, entries: Batches<Entry>, madeBy = 'check'): 
   if (key === undefined)
     throw new RampartError(errorCodes.INPUT, { what: 'there is no key to sign the baseline with' });
   const header = { rampartVersion: manifest.version, madeAtMs: Date.now(), configDigest, about: { madeBy } };
-  async function* last(): AsyncGenerator<readonly Entry[], void, undefined> {
+  async function* last(): AsyncGenerator<Batch<Entry>, void, undefined> {
     yield* entries;
     // Everything was seen: the one before stays beside the new one.
     await keepOld(path);
@@ -199,14 +193,10 @@ async function keepOld(path: string): Promise<void> {
   await unlink(temporary).catch(() => undefined);
 }
 
-async function expectedOfOld({
-  db,
-  key,
-  signal,
-}: CheckJob): Promise<{ files: number; bytes: number } | undefined> {
+async function expectedOfOld({ db, key }: CheckJob): Promise<ReturnType<typeof expectedOf> | undefined> {
   try {
     await using baseline = await openBaseline(db, key);
-    return await expectedOf(baseline, signal);
+    return expectedOf(baseline);
   } catch {
     // None, or one that is about to be replaced.
     return undefined;
@@ -214,16 +204,8 @@ async function expectedOfOld({
 }
 
 /** What a scan is going to read, if all is as it was. */
-async function expectedOf(
-  baseline: Baseline,
-  signal: AbortSignal,
-): Promise<{ files: number; bytes: number }> {
-  let bytes = 0;
-  for await (const batch of baseline.entries(signal)) {
-    for (const entry of batch)
-      if (entry.type === 'f' && (entry.attributes & checksums) !== 0) bytes += entry.sizeBytes;
-  }
-  return { files: baseline.counts.entries, bytes };
+function expectedOf({ counts }: Baseline): { files: number; bytes: number } {
+  return { files: counts.entries, bytes: counts.contentBytes };
 }
 
 function factsOf({ conf, db }: CheckJob, action: RunFacts['action'], startedMs: number): RunFacts {

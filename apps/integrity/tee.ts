@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Batches } from '../../systems/file-integrity/batches.ts';
+import type { Batch, Batches } from '../../systems/file-integrity/batches.ts';
 
 /** Batches that the second reader may be behind. */
 const most = 8;
@@ -11,7 +11,7 @@ const most = 8;
 /** `copy` gets each batch that was read of `main`, and fails where `main` was not read to its end. */
 export class Tee<T> {
   readonly #source: Batches<T>;
-  readonly #waiting: (readonly T[])[] = [];
+  readonly #waiting: Batch<T>[] = [];
   #wake = Promise.withResolvers<void>();
   #state: 'open' | 'ended' | 'cut' | 'unread' = 'open';
 
@@ -19,7 +19,7 @@ export class Tee<T> {
     this.#source = source;
   }
 
-  async *main(): AsyncGenerator<readonly T[], void, undefined> {
+  async *main(): AsyncGenerator<Batch<T>, void, undefined> {
     try {
       for await (const batch of this.#source) {
         while (this.#waiting.length >= most && this.#state === 'open') await this.#change();
@@ -34,7 +34,7 @@ export class Tee<T> {
     }
   }
 
-  async *copy(): AsyncGenerator<readonly T[], void, undefined> {
+  async *copy(): AsyncGenerator<Batch<T>, void, undefined> {
     try {
       for (;;) {
         const batch = this.#waiting.shift();

@@ -5,6 +5,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 
 import fc from 'fast-check';
 
+import type { Batch } from '../../systems/file-integrity/batches.ts';
 import type { Entry, ScanProblem } from '../../systems/file-integrity/entry.ts';
 import { entryOf } from '../../systems/file-integrity/database/baseline.fixture.ts';
 import { progressLine, ProgressBar } from './progress-bar.ts';
@@ -12,7 +13,7 @@ import { coloured } from './report-output.ts';
 import { Tee } from './tee.ts';
 import { withUnreadKept } from './unread-kept.ts';
 
-async function all<T>(batches: AsyncIterable<readonly T[]>): Promise<T[]> {
+async function all<T>(batches: AsyncIterable<Batch<T>>): Promise<T[]> {
   const items: T[] = [];
   for await (const batch of batches) items.push(...batch);
   return items;
@@ -26,7 +27,7 @@ test('both readers get everything, however slow one is', async () => {
   const numbers = Array.from({ length: 500 }, (_, at) => at);
   for (const slow of ['main', 'copy', 'none']) {
     const tee = new Tee(inBatches(numbers, 7));
-    const read = async (source: AsyncIterable<readonly number[]>, isSlow: boolean): Promise<number[]> => {
+    const read = async (source: AsyncIterable<Batch<number>>, isSlow: boolean): Promise<number[]> => {
       const items: number[] = [];
       for await (const batch of source) {
         if (isSlow) for (let at = 0; at < 20; at++) await turn();

@@ -8,11 +8,10 @@ import { join } from 'node:path';
 
 import { confOf } from '../../systems/file-integrity/scan/scan.fixture.ts';
 import { Comparison } from '../../systems/file-integrity/compare.ts';
+import { onlyEntries } from '../../systems/file-integrity/database/entry-block.ts';
 import { openBaseline } from '../../systems/file-integrity/database/read-baseline.ts';
 import { writeBaseline } from '../../systems/file-integrity/database/write-baseline.ts';
 import type { SigningKey } from '../../systems/file-integrity/database/signature.ts';
-import type { Batches } from '../../systems/file-integrity/batches.ts';
-import type { Entry, ScanProblem } from '../../systems/file-integrity/entry.ts';
 import { Scanner } from '../../systems/file-integrity/scan/scanner.ts';
 
 const LOOKS = 200;
@@ -35,10 +34,6 @@ const conf = confOf(rules);
 const { signal } = new AbortController();
 let [entries, differences, lookCpuMs] = [0, 0, 0];
 
-async function* onlyEntries(items: Batches<Entry | ScanProblem>): AsyncGenerator<readonly Entry[]> {
-  for await (const batch of items) yield batch.filter((item) => !('code' in item)) as Entry[];
-}
-
 const cpuMs = (): number => {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1000;
@@ -52,7 +47,9 @@ if (what === 'init') {
     path,
     key,
     header: { rampartVersion: '0.1.0', madeAtMs: 0, configDigest: '' },
-    entries: onlyEntries(stream),
+    entries: onlyEntries(stream, ({ path: unread }) => {
+      throw new Error(`${unread} cannot be read`);
+    }),
   });
   ({ entries } = written);
 } else if (what === 'check') {

@@ -166,6 +166,12 @@ export const fileCalls = {
     'uintptr_t',
     'size_t',
   ]),
+  pread: c<(fd: number, buffer: number, sizeBytes: number, offset: number) => number>('pread64', 'long', [
+    'int',
+    'uintptr_t',
+    'size_t',
+    'int64_t',
+  ]),
   /** glibc 2.28. Fills a `struct statx` of 256 bytes. */
   statx: c<(dirFd: number, path: number, flags: number, mask: number, statx: number) => number>(
     'statx',

@@ -4,13 +4,26 @@
  * @module
  */
 
+/** Things as bytes, at least one; they are made when somebody asks for them. */
+export interface PackedBatch<T> extends Iterable<T> {
+  readonly length: number;
+  unpack(): readonly T[];
+}
+
+export type Batch<T> = readonly T[] | PackedBatch<T>;
+
+export function unpack<T>(batch: Batch<T>): readonly T[] {
+  return 'unpack' in batch ? batch.unpack() : batch;
+}
+
 /** Any number of batches of any size, also empty ones. */
-export type Batches<T> = AsyncIterable<readonly T[]> | Iterable<readonly T[]>;
+export type Batches<T> = AsyncIterable<Batch<T>> | Iterable<Batch<T>>;
 
 /** Reads batches one thing at a time, waiting only where a batch ends. */
 export class BatchCursor<T> implements AsyncDisposable {
-  readonly #batches: AsyncIterator<readonly T[]> | Iterator<readonly T[]>;
-  #batch: readonly T[] = [];
+  readonly #batches: AsyncIterator<Batch<T>> | Iterator<Batch<T>>;
+  #batch: Batch<T> = [];
+  #things: readonly T[] | undefined;
   #at = 0;
   #over = false;
 
@@ -22,24 +35,37 @@ export class BatchCursor<T> implements AsyncDisposable {
   /** The thing that {@link advance} came to; undefined before the first and after the last. */
   current: T | undefined = undefined;
 
-  /** Goes to the next thing without waiting; false where {@link fetch} has to be called first, or all is read. */
+  /** The batch, as long as {@link advance} came to none but its first thing. */
+  get whole(): Batch<T> | undefined {
+    return this.#over || this.#at > 1 ? undefined : this.#batch;
+  }
+
+  /** Goes to the next thing without waiting; false where {@link load} has to be called first, or all is read. */
   advance(): boolean {
-    if (this.#at >= this.#batch.length) return false;
-    this.current = this.#batch[this.#at++];
+    this.#things ??= unpack(this.#batch);
+    if (this.#at >= this.#things.length) return false;
+    this.current = this.#things[this.#at++];
     return true;
   }
 
   /** Gets the next batch and goes to its first thing; false when there is none, and `current` is undefined then. */
   async fetch(): Promise<boolean> {
+    return (await this.load()) && this.advance();
+  }
+
+  /** Gets the next batch that has something, whatever is left of this one, and does not unpack it; else as {@link fetch}. */
+  async load(): Promise<boolean> {
     while (!this.#over) {
       const { done, value } = await this.#batches.next();
       if (done === true) break;
+      if (!('unpack' in value) && value.length === 0) continue;
       this.#batch = value;
+      this.#things = undefined;
       this.#at = 0;
-      if (this.advance()) return true;
+      return true;
     }
     this.#over = true;
-    this.#batch = [];
+    this.#batch = this.#things = [];
     this.current = undefined;
     return false;
   }

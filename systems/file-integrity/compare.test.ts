@@ -3,11 +3,12 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { setOf } from './attributes.ts';
 import type { AttributeName } from './attributes.ts';
-import { BatchCursor } from './batches.ts';
+import { type Batch, BatchCursor, unpack } from './batches.ts';
 import { Comparison } from './compare.ts';
 import type { CompareOptions, Difference } from './compare.ts';
 import { anyEntries } from './database/any-entry.fixture.ts';
-import { entryOf } from './database/baseline.fixture.ts';
+import { entryOf, inBlocks } from './database/baseline.fixture.ts';
+import { EntryBlock } from './database/entry-block.ts';
 import type { Entry, ScanProblem } from './entry.ts';
 import { collect, inBatches } from './real-aide.fixture.ts';
 
@@ -247,6 +248,84 @@ test('any two lists give what looking each path up gives, however they are cut',
     }),
     { numRuns: 300 },
   );
+});
+
+test('blocks of bytes give what their entries give, wherever they are cut', async () => {
+  let same = 0;
+  await fc.assert(
+    fc.asyncProperty(
+      anyEntries,
+      fc.array(fc.nat(29), { maxLength: 4 }),
+      fc.array(fc.nat(29), { maxLength: 3 }),
+      fc.integer({ min: 1, max: 6 }),
+      fc.integer({ min: 1, max: 6 }),
+      fc.array(fc.nat(29), { maxLength: 2 }),
+      async (entries, changed, gone, oldSize, nowSize, unread) => {
+        // As a baseline has them: without what their attributes do not ask for.
+        const old = await collect(inBlocks(entries, 7));
+        const now = old
+          .map((entry, at) => (changed.includes(at) ? { ...entry, uid: entry.uid === 1 ? 2 : 1 } : entry))
+          .filter((_, at) => !gone.includes(at));
+        const seen = (batches: Iterable<Iterable<Entry>>): Iterable<Batch<Entry | ScanProblem>> =>
+          withProblems(batches as Iterable<Batch<Entry>>, new Set(unread.map((at) => old[at]?.path ?? '')));
+        const oldAttributes = old.reduce((set, { attributes }) => set | attributes, 0);
+        const plain = new Comparison({ old: [old], now: seen([now]), oldAttributes });
+        const packed = new Comparison({
+          old: inBlocks(old, oldSize),
+          now: seen(inBlocks(now, nowSize)),
+          oldAttributes,
+        });
+        assert.deepEqual(await collect(packed), await collect(plain));
+        assert.deepEqual(packed.totals, plain.totals);
+        if (oldSize === nowSize && old.length > oldSize && changed.length + gone.length > 0) same++;
+      },
+    ),
+    { numRuns: 500 },
+  );
+  assert.ok(same > 20, `${same} had blocks in common`);
+});
+
+/** Each path's problem behind its entry, which ends the batch. */
+function* withProblems(
+  batches: Iterable<Batch<Entry>>,
+  paths: ReadonlySet<string>,
+): Generator<Batch<Entry | ScanProblem>> {
+  for (const batch of batches) {
+    const entries = unpack(batch);
+    if (!entries.some(({ path }) => paths.has(path))) {
+      yield batch;
+      continue;
+    }
+    for (const entry of entries) {
+      yield* inBlocks([entry], 1);
+      if (paths.has(entry.path)) yield [problem(entry.path)];
+    }
+  }
+}
+
+test('a block that is as it was is never unpacked', async () => {
+  const entries = Array.from({ length: 40 }, (_, at) => file(`/${String(at).padStart(2, '0')}`));
+  const now = entries.map((entry) => (entry.path === '/25' ? file('/25', { permissions: 0o600 }) : entry));
+  const unpacked: string[] = [];
+  const noting = (batches: Iterable<EntryBlock>): EntryBlock[] =>
+    [...batches].map(
+      (block) =>
+        new EntryBlock(block.bytes, {
+          facts: block.facts,
+          decode: () => {
+            unpacked.push(block.firstPath);
+            return block.unpack();
+          },
+        }),
+    );
+  const { told, totals } = await compare([], [], {
+    old: noting(inBlocks(entries, 10)),
+    now: noting(inBlocks(now, 10)),
+    oldAttributes: all,
+  });
+  assert.deepEqual(told, ['changed /25']);
+  assert.deepEqual(totals, { entries: 40, unread: 0 });
+  assert.deepEqual(unpacked, ['/20', '/20']);
 });
 
 test('both streams are let go of when nobody reads on', async () => {

@@ -9,6 +9,7 @@ import type { AttributeSet } from './attributes.ts';
 import { BatchCursor } from './batches.ts';
 import type { Batches } from './batches.ts';
 import { changedAttributes, sameBytes } from './changed-attributes.ts';
+import { EntryBlock } from './database/entry-block.ts';
 import type { ByteString, Entry, ScanProblem } from './entry.ts';
 import { MovedFiles } from './moved-files.ts';
 import type { MovedPair, Pair } from './moved-files.ts';
@@ -85,48 +86,36 @@ export class Comparison implements AsyncIterable<readonly Difference[]> {
     const { signal } = this.#options;
     await using olds = new BatchCursor(this.#options.old);
     await using nows = new BatchCursor(this.#options.now);
-    await olds.fetch();
-    await nows.fetch();
+    await this.#load(olds, true, nows, true);
     while (olds.current !== undefined || nows.current !== undefined) {
       const old = olds.current;
       const item = nows.current;
-      if (item !== undefined && (old === undefined || item.path <= old.path)) {
-        const paired = old !== undefined && item.path === old.path;
-        let now: Entry | undefined;
-        if (isProblem(item)) this.#problem(item);
-        else {
-          now = item;
-          this.totals.entries++;
-        }
-        if (!nows.advance()) await nows.fetch();
-        const next = nows.current;
-        if (next !== undefined && next.path <= item.path) {
-          // More than one problem of a path is told, and its entry stays the one.
-          if (next.path < item.path || !isProblem(next))
-            throw unsorted('what is seen now', item.path, next.path);
-        }
-        if (now !== undefined) {
-          const before = paired ? old : undefined;
-          // Nearly all are as they were: no step of the event loop for these.
-          if (
-            before === undefined ||
-            before.attributes !== now.attributes ||
-            changedAttributes(before, now) !== 0
-          ) {
-            await this.#differs(before, now);
-          }
-        } else if (paired) this.totals.unread++;
-        else continue;
-        if (paired) {
-          if (!olds.advance()) await olds.fetch();
-          throwUnlessAfter(old, olds.current);
-        }
-      } else if (old !== undefined) {
+      const isNow = item !== undefined && (old === undefined || item.path <= old.path);
+      const isOld = old !== undefined && (!isNow || item.path === old.path);
+      const before = isOld ? old : undefined;
+      if (!isNow) {
+        if (old === undefined) break;
         if (this.#unread.covers(old.path)) this.totals.unread++;
         else await this.#pair({ path: old.path, old, now: undefined, changed: 0 });
-        if (!olds.advance()) await olds.fetch();
-        throwUnlessAfter(old, olds.current);
+      } else if (isProblem(item)) {
+        this.#problem(item);
+        if (isOld) this.totals.unread++;
+      } else {
+        this.totals.entries++;
+        // Nearly all are as they were: no step of the event loop for these.
+        if (
+          before === undefined ||
+          before.attributes !== item.attributes ||
+          changedAttributes(before, item) !== 0
+        ) {
+          await this.#differs(before, item);
+        }
       }
+      const oldEnds = isOld && !olds.advance();
+      const nowEnds = isNow && !nows.advance();
+      if (oldEnds || nowEnds) await this.#load(olds, oldEnds, nows, nowEnds);
+      if (isOld) throwUnlessAfter('the baseline', old, olds.current);
+      if (isNow) throwUnlessAfter('what is seen now', item, nows.current);
       if (this.#batch.length >= batchSize) {
         signal?.throwIfAborted();
         yield this.#take();
@@ -135,6 +124,28 @@ export class Comparison implements AsyncIterable<readonly Difference[]> {
     signal?.throwIfAborted();
     for (const pair of (await this.#moved?.end()) ?? []) this.#tell(pair);
     if (this.#batch.length > 0) yield this.#take();
+  }
+
+  /** Goes to the next batches, leaving out what they have in common. */
+  async #load(
+    olds: BatchCursor<Entry>,
+    oldEnds: boolean,
+    nows: BatchCursor<Entry | ScanProblem>,
+    nowEnds: boolean,
+  ): Promise<void> {
+    let [isOld, isNow] = [oldEnds, nowEnds];
+    for (;;) {
+      if (isOld) isOld = await olds.load();
+      if (isNow) isNow = await nows.load();
+      const old = olds.whole;
+      const now = nows.whole;
+      // A scan of the same files makes the same blocks, and the same bytes are the same entries.
+      if (!(old instanceof EntryBlock && now instanceof EntryBlock && now.equals(old))) break;
+      this.totals.entries += now.facts.count;
+      isOld = isNow = true;
+    }
+    if (isOld) olds.advance();
+    if (isNow) nows.advance();
   }
 
   #take(): readonly Difference[] {
@@ -211,11 +222,14 @@ class UnreadPaths {
   }
 }
 
-/** Of the baseline. */
-function throwUnlessAfter(before: Entry | undefined, next: Entry | undefined): void {
-  if (before !== undefined && next !== undefined && next.path <= before.path) {
-    throw unsorted('the baseline', before.path, next.path);
-  }
+function throwUnlessAfter(
+  which: string,
+  before: Entry | ScanProblem,
+  next: Entry | ScanProblem | undefined,
+): void {
+  if (next === undefined || next.path > before.path) return;
+  // More than one problem of a path is told, and its entry stays the one.
+  if (next.path < before.path || !isProblem(next)) throw unsorted(which, before.path, next.path);
 }
 
 function isProblem(item: Entry | ScanProblem): item is ScanProblem {

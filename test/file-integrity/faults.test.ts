@@ -52,7 +52,8 @@ async function baselineRound(
   if (typeof key === 'string') throw new Error(key);
   await using baseline = await openBaseline(path, key);
   const sizes: number[] = [];
-  for await (const batch of baseline.entries()) sizes.push(...batch.map(({ sizeBytes }) => sizeBytes));
+  for await (const batch of baseline.entries())
+    sizes.push(...batch.unpack().map(({ sizeBytes }) => sizeBytes));
   assert.equal(sizes.length, files.length);
   assert.equal(new Set(sizes).size, 1, `a baseline of several rounds: ${sizes.join()}`);
   return sizes[0];

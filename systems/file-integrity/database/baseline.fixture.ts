@@ -8,7 +8,8 @@ import { setOf } from '../attributes.ts';
 import type { Entry } from '../entry.ts';
 import { BaselineError } from './baseline-error.ts';
 import type { BaselineFault } from './baseline-error.ts';
-import { keepsField } from './entry-codec.ts';
+import { EntryBlock } from './entry-block.ts';
+import { EntryEncoder, keepsField } from './entry-codec.ts';
 import type { SigningKey } from './signature.ts';
 
 export const secretKey: SigningKey = { scheme: 'hmac-sha256', secret: Buffer.alloc(32, 7) };
@@ -92,4 +93,14 @@ export function hasFault(fault: BaselineFault, pattern?: RegExp): (error: unknow
     assert.ok(error.next !== undefined && error.next.length > 20);
     return true;
   };
+}
+
+/** As bytes, as a scan gives them. */
+export function* inBlocks(entries: readonly Entry[], size: number): Generator<EntryBlock> {
+  const encoder = new EntryEncoder();
+  for (let at = 0; at < entries.length; at += size) {
+    for (const entry of entries.slice(at, at + size)) encoder.add(entry);
+    const { facts } = encoder;
+    yield new EntryBlock(Buffer.from(encoder.take()), { facts });
+  }
 }

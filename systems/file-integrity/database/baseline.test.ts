@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { setOf } from '../attributes.ts';
+import type { Batch } from '../batches.ts';
 import type { Entry } from '../entry.ts';
 import { anyEntries } from './any-entry.fixture.ts';
 import {
@@ -13,6 +15,7 @@ import {
   few,
   hasFault,
   header,
+  inBlocks,
   kept,
   pairKey,
   plain,
@@ -20,9 +23,13 @@ import {
   temporaryDirectory,
 } from './baseline.fixture.ts';
 import { BaselineError } from './baseline-error.ts';
-import { openBaseline } from './read-baseline.ts';
+import type { EntryBlock } from './entry-block.ts';
+import { UnsortedEntries } from './entry-codec.ts';
+import { type Baseline, openBaseline } from './read-baseline.ts';
 import type { SigningKey, VerifyingKey } from './signature.ts';
 import { writeBaseline } from './write-baseline.ts';
+
+const isInput = (error: unknown): boolean => error instanceof RampartError && error.code === errorCodes.INPUT;
 
 async function readAll(path: string, key: VerifyingKey = secretKey): Promise<Entry[]> {
   await using baseline = await openBaseline(path, key);
@@ -104,6 +111,53 @@ test('many blocks come back as they were, with what is said of them', async () =
   }
 });
 
+test('blocks are written as they are, small ones together, all of them in order', async () => {
+  using directory = temporaryDirectory();
+  const path = join(directory.path, 'baseline');
+  const entries = Array.from({ length: 3000 }, (_, at) =>
+    entryOf({
+      path: `/usr/lib/${String(at).padStart(6, '0')}`,
+      attributes: setOf('s', 'sha256'),
+      sizeBytes: at,
+      sha256: createHash('sha256').update(String(at)).digest(),
+    }),
+  );
+  // Of some 40 bytes each: 20 kB, 40 bytes twice, 20 kB, 200 crumbs, 70 kB.
+  const cuts = [0, 500, 501, 502, 1002, ...Array.from({ length: 200 }, (_, at) => 1003 + at), 3000];
+  const blocks = cuts.slice(1).flatMap((end, at) => [...inBlocks(entries.slice(cuts[at], end), 5000)]);
+  const written = await writeBaseline({ path, key: secretKey, header, entries: blocks });
+  assert.equal(written.entries, 3000);
+  await using baseline = await openBaseline(path, secretKey);
+  const found = await collectBlocks(baseline);
+  assert.deepEqual(
+    found.map(({ length }) => length),
+    [500, 2, 500, 200, 1798],
+  );
+  assert.ok(found[0]?.bytes.equals(blocks[0]?.bytes ?? Buffer.alloc(0)));
+  assert.deepEqual(
+    found.flatMap((block) => [...block]).map(({ sizeBytes }) => sizeBytes),
+    entries.map(({ sizeBytes }) => sizeBytes),
+  );
+  assert.equal(baseline.counts.contentBytes, (2999 * 3000) / 2);
+  const [first, , , last] = [blocks[0], blocks[1], blocks[2], blocks[3]];
+  for (const wrong of [
+    [last, first],
+    [first, first],
+    [first, [entries[499]]],
+    [[entries[2]], first],
+  ]) {
+    const batches = wrong as Batch<Entry>[];
+    await assert.rejects(writeBaseline({ path, key: secretKey, header, entries: batches }), isInput);
+  }
+  assert.throws(() => [...inBlocks(entries.toReversed(), 5)], UnsortedEntries);
+});
+
+async function collectBlocks(baseline: Baseline): Promise<EntryBlock[]> {
+  const blocks: EntryBlock[] = [];
+  for await (const block of baseline.entries()) blocks.push(block);
+  return blocks;
+}
+
 test('every flipped bit and every truncation of a baseline is found', async () => {
   using directory = temporaryDirectory();
   const path = join(directory.path, 'baseline');
@@ -163,8 +217,6 @@ test('short keys, unsorted entries and an aborted write leave what was there', a
   const path = join(directory.path, 'baseline');
   await writeBaseline({ path, key: secretKey, header, entries: [few] });
   const before = readFileSync(path);
-  const isInput = (error: unknown): boolean =>
-    error instanceof RampartError && error.code === errorCodes.INPUT;
   const short: SigningKey = { scheme: 'hmac-sha256', secret: Buffer.alloc(31) };
   await assert.rejects(writeBaseline({ path, key: short, header, entries: [few] }), isInput);
   await assert.rejects(writeBaseline({ path, key: secretKey, header, entries: [few.toReversed()] }), isInput);

@@ -7,7 +7,7 @@
  * @module
  */
 import { aideMaskOf, setOfAideMask } from '../aide-mask.ts';
-import { setOf } from '../attributes.ts';
+import { checksums, setOf } from '../attributes.ts';
 import type { AttributeSet } from '../attributes.ts';
 import { fileTypes } from '../entry.ts';
 import type { ByteString, Entry } from '../entry.ts';
@@ -43,6 +43,20 @@ export function keepsField(field: keyof typeof has, set: AttributeSet): boolean 
 const noBytes = new Uint8Array(0);
 const noXattrs: Entry['xattrs'] = [];
 
+/** What is told of the entries of a block. */
+export interface BlockFacts {
+  readonly count: number;
+  /** All attributes that some entry has. */
+  readonly attributes: AttributeSet;
+  readonly contentBytes: number;
+  readonly lastPath: ByteString;
+}
+
+/** What is read of a file for its checksums, as far as its size is known. */
+export function contentBytesOf({ attributes, type, sizeBytes }: Entry): number {
+  return (attributes & checksums) !== 0 && type === 'f' ? sizeBytes : 0;
+}
+
 /** What most entries share with another one. */
 interface EntryClass {
   readonly type: Entry['type'];
@@ -56,6 +70,9 @@ interface EntryClass {
 
 const longestPathBytes = 1 << 20;
 
+/** Entries were not given in the order of their paths' bytes. */
+export class UnsortedEntries extends Error {}
+
 export class EntryEncoder {
   readonly #writer = new ByteWriter(128 * 1024);
   readonly #classes = new Map<string, number>();
@@ -67,6 +84,8 @@ export class EntryEncoder {
   #lastClass = 0;
   #path = '';
   #modifyTimeS = 0;
+  #attributes = 0;
+  #contentBytes = 0;
   count = 0;
 
   /** Bytes of the block so far. */
@@ -74,13 +93,31 @@ export class EntryEncoder {
     return this.#writer.length;
   }
 
+  /** Of the block so far. */
+  get facts(): BlockFacts {
+    const { count } = this;
+    return {
+      count,
+      attributes: this.#attributes,
+      contentBytes: this.#contentBytes,
+      lastPath: this.#path,
+    };
+  }
+
+  /** @throws UnsortedEntries where its path comes before the last one's */
   add(entry: Entry): void {
     const writer = this.#writer;
     const { path, attributes: set } = entry;
-    const shared = sharedLength(this.#path, path);
+    const last = this.#path;
+    const shared = sharedLength(last, path);
+    if (shared < last.length && !(path.charCodeAt(shared) > last.charCodeAt(shared))) {
+      throw new UnsortedEntries(`${JSON.stringify(path)} comes after ${JSON.stringify(last)}`);
+    }
     writer.unsigned(shared);
     writer.latin1(path, shared);
     this.#path = path;
+    this.#attributes |= set;
+    this.#contentBytes += contentBytesOf(entry);
     this.#class(entry);
     if (set & has.linkCount) writer.number(entry.linkCount);
     if (set & has.inode) writer.unsigned64(entry.inode);
@@ -121,6 +158,8 @@ export class EntryEncoder {
     this.#texts.clear();
     this.#path = '';
     this.#modifyTimeS = 0;
+    this.#attributes = 0;
+    this.#contentBytes = 0;
     this.count = 0;
     return bytes;
   }

@@ -12,6 +12,7 @@ import { setOfAideMask } from '../aide-mask.ts';
 import type { ByteString, Entry } from '../entry.ts';
 import { BaselineError } from './baseline-error.ts';
 import { MalformedBytes } from './bytes.ts';
+import { EntryBlock } from './entry-block.ts';
 import { decodeEntries, firstPathOf } from './entry-codec.ts';
 import {
   digestOf,
@@ -71,7 +72,7 @@ export class Baseline implements AsyncDisposable {
    *
    * @throws BaselineError where the file is written to meanwhile; the reason of `signal`
    */
-  async *entries(signal?: AbortSignal): AsyncGenerator<readonly Entry[], void, undefined> {
+  async *entries(signal?: AbortSignal): AsyncGenerator<EntryBlock, void, undefined> {
     for (const block of this.#blocks) {
       signal?.throwIfAborted();
       yield await this.#read(block);
@@ -92,7 +93,7 @@ export class Baseline implements AsyncDisposable {
       signal?.throwIfAborted();
       const block = this.#blocks[lastNotAfter(this.#blocks, path, (one) => one.firstPath)];
       if (block === undefined) continue;
-      if (block !== last) entries = await this.#read(block);
+      if (block !== last) entries = (await this.#read(block)).unpack();
       last = block;
       const entry = entries[lastNotAfter(entries, path, (one) => one.path)];
       if (entry?.path === path) found.set(path, entry);
@@ -119,18 +120,21 @@ export class Baseline implements AsyncDisposable {
     for (const block of this.#blocks.slice(start)) {
       if (block.firstPath >= end) return;
       signal?.throwIfAborted();
-      const entries = await this.#read(block);
+      const entries = (await this.#read(block)).unpack();
       yield entries.filter(({ path }) => path > first && path < end);
     }
   }
 
-  async #read({ at, bytes, digest }: Block): Promise<Entry[]> {
+  async #read({ at, bytes, digest }: Block): Promise<EntryBlock> {
     const frame = Buffer.allocUnsafeSlow(bytes);
     const read = await readAt(this.path, this.#file, frame, at);
     if (read < bytes || !digestOf(frame).equals(digest)) {
       throw new BaselineError('damaged', this.path, `bytes ${at} to ${at + bytes} changed while it was read`);
     }
-    return decode(this.path, frame, at);
+    const payload = frame.subarray(frameHeadBytes, frame.length - frameTailBytes);
+    return new EntryBlock(payload, {
+      decode: () => reading(this.path, at, () => decodeEntries(payload)),
+    });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -286,12 +290,6 @@ function parse(path: string, payload: Buffer): unknown {
   } catch (error) {
     throw new BaselineError('damaged', path, 'its header or footer is no JSON', error);
   }
-}
-
-function decode(path: string, frame: Buffer, at: number): Entry[] {
-  return reading(path, at, () =>
-    decodeEntries(frame.subarray(frameHeadBytes, frame.length - frameTailBytes)),
-  );
 }
 
 function firstPath(path: string, payload: Buffer, at: number): ByteString {

@@ -6,7 +6,7 @@
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import type { AttributeSet } from '../attributes.ts';
-import type { Batches } from '../batches.ts';
+import { type Batches, unpack } from '../batches.ts';
 import type { Entry } from '../entry.ts';
 import { aideColumns } from './aide-columns.ts';
 import type { AideColumn } from './aide-columns.ts';
@@ -38,8 +38,9 @@ export async function writeAideDatabase(options: WriteAideDatabaseOptions): Prom
     yield Buffer.from(`@@begin_db\n${notes.join('')}@@db_spec ${names} \n`);
     for await (const batch of entries) {
       signal?.throwIfAborted();
-      count += batch.length;
-      yield Buffer.from(batch.map((entry) => rowOf(entry, columns)).join(''), 'latin1');
+      const rows = unpack(batch);
+      count += rows.length;
+      yield Buffer.from(rows.map((entry) => rowOf(entry, columns)).join(''), 'latin1');
     }
     yield Buffer.from('@@end_db\n');
   }

@@ -6,10 +6,10 @@
 import type { FileHandle } from 'node:fs/promises';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { aideMaskOf } from '../aide-mask.ts';
-import { checksums } from '../attributes.ts';
 import type { Batches } from '../batches.ts';
 import type { Entry } from '../entry.ts';
-import { EntryEncoder } from './entry-codec.ts';
+import { EntryBlock } from './entry-block.ts';
+import { type BlockFacts, EntryEncoder } from './entry-codec.ts';
 import { blockBytes, frameKinds, FrameWriter, preamble } from './format.ts';
 import type { BaselineCounts, BaselineHeader } from './format.ts';
 import { replaceFile } from './replace-file.ts';
@@ -35,6 +35,11 @@ export interface WrittenBaseline {
   readonly digest: string;
 }
 
+/**
+ * Blocks of at least so many bytes are written as they are, which is quick, and a check finds the blocks of its scan in the
+ * baseline. Smaller ones are put together, so that a baseline is not one of crumbs.
+ */
+const wholeBlockBytes = 8 * 1024;
 /** Bytes are handed to the kernel in pieces of this size. */
 const writeBytes = 512 * 1024;
 
@@ -73,25 +78,40 @@ async function writeEntries(
   output: Output,
 ): Promise<BaselineCounts> {
   const encoder = new EntryEncoder();
-  let count = 0;
-  let attributes = 0;
-  let contentBytes = 0;
+  const total = { entries: 0, attributes: 0, contentBytes: 0 };
   let last: string | undefined;
+  const add = (block: Uint8Array, { count, attributes, contentBytes }: BlockFacts): void => {
+    output.add(frames.frame(frameKinds.entries, block));
+    total.entries += count;
+    total.attributes |= attributes;
+    total.contentBytes += contentBytes;
+  };
+  const endBlock = (): void => {
+    const { facts } = encoder;
+    if (facts.count > 0) add(encoder.take(), facts);
+  };
+  const checkOrder = (next: string): void => {
+    if (last !== undefined && !(last < next)) throw unsorted(path, last, next);
+  };
   for await (const batch of entries) {
     signal?.throwIfAborted();
-    for (const entry of batch) {
-      if (last !== undefined && !(last < entry.path)) throw unsorted(path, last, entry.path);
-      last = entry.path;
-      encoder.add(entry);
-      attributes |= entry.attributes;
-      if ((entry.attributes & checksums) !== 0 && entry.type === 'f') contentBytes += entry.sizeBytes;
-      count++;
-      if (encoder.sizeBytes >= blockBytes) output.add(frames.frame(frameKinds.entries, encoder.take()));
-      if (output.waiting >= writeBytes) await output.flush();
+    if (batch instanceof EntryBlock && batch.bytes.length >= wholeBlockBytes) {
+      endBlock();
+      checkOrder(batch.firstPath);
+      add(batch.bytes, batch.facts);
+      last = batch.facts.lastPath;
+    } else {
+      for (const entry of batch) {
+        checkOrder(entry.path);
+        last = entry.path;
+        encoder.add(entry);
+        if (encoder.sizeBytes >= blockBytes) endBlock();
+      }
     }
+    if (output.waiting >= writeBytes) await output.flush();
   }
-  if (encoder.count > 0) output.add(frames.frame(frameKinds.entries, encoder.take()));
-  return { entries: count, attributes, contentBytes };
+  endBlock();
+  return total;
 }
 
 class Output {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Batches } from '../batches.ts';
+import type { Batch, Batches } from '../batches.ts';
 import { Comparison } from '../compare.ts';
 import type { Baseline } from '../database/read-baseline.ts';
 import type { ByteString, Entry, ScanProblem } from '../entry.ts';
@@ -63,9 +63,9 @@ async function* withBelow(
 }
 
 async function* noting(
-  seen: AsyncIterable<readonly (Entry | ScanProblem)[]>,
+  seen: Batches<Entry | ScanProblem>,
   now: Map<ByteString, Entry>,
-): AsyncGenerator<readonly (Entry | ScanProblem)[], void, undefined> {
+): AsyncGenerator<Batch<Entry | ScanProblem>, void, undefined> {
   for await (const batch of seen) {
     for (const item of batch) if (!('code' in item)) now.set(item.path, item);
     yield batch;

@@ -1,10 +1,9 @@
 /**
- * The entries of a baseline with some of them replaced by what is there now.
+ * The entries of a baseline with some of them replaced by what is there now. Batches without these are handed on as they are.
  *
  * @module
  */
-import { BatchCursor } from '../batches.ts';
-import type { Batches } from '../batches.ts';
+import { type Batch, type Batches, unpack } from '../batches.ts';
 import type { ByteString, Entry } from '../entry.ts';
 
 /**
@@ -16,10 +15,9 @@ export async function* withAccepted(
   old: Batches<Entry>,
   paths: readonly ByteString[],
   now: ReadonlyMap<ByteString, Entry>,
-): AsyncGenerator<readonly Entry[], void, undefined> {
+): AsyncGenerator<Batch<Entry>, void, undefined> {
   let next = 0;
-  let batch: Entry[] = [];
-  const addUpTo = (path: ByteString | undefined): void => {
+  const addUpTo = (path: ByteString | undefined, batch: Entry[]): void => {
     for (let accepted = paths[next]; accepted !== undefined; accepted = paths[next]) {
       if (path !== undefined && accepted > path) return;
       const entry = now.get(accepted);
@@ -27,17 +25,23 @@ export async function* withAccepted(
       next++;
     }
   };
-  await using olds = new BatchCursor(old);
-  while (olds.advance() || (await olds.fetch())) {
-    const entry = olds.current as Entry;
-    const before = next;
-    addUpTo(entry.path);
-    // The last that was taken may be this one.
-    if (next === before || paths[next - 1] !== entry.path) batch.push(entry);
-    if (batch.length < 512) continue;
-    yield batch;
-    batch = [];
+  for await (const batch of old) {
+    const entries = unpack(batch);
+    const accepted = paths[next];
+    if (accepted === undefined || accepted > (entries.at(-1)?.path ?? '')) {
+      yield batch;
+      continue;
+    }
+    const merged: Entry[] = [];
+    for (const entry of entries) {
+      const before = next;
+      addUpTo(entry.path, merged);
+      // The last that was taken may be this one.
+      if (next === before || paths[next - 1] !== entry.path) merged.push(entry);
+    }
+    yield merged;
   }
-  addUpTo(undefined);
-  if (batch.length > 0) yield batch;
+  const rest: Entry[] = [];
+  addUpTo(undefined, rest);
+  yield rest;
 }

@@ -10,6 +10,7 @@ import { reportOptionsOf } from '../aide-conf/report-options.ts';
 import type { Batches } from '../batches.ts';
 import { Comparison } from '../compare.ts';
 import { BaselineError } from '../database/baseline-error.ts';
+import { onlyEntries } from '../database/entry-block.ts';
 import type { Baseline } from '../database/read-baseline.ts';
 import type { ByteString, Entry, ScanProblem } from '../entry.ts';
 import type {
@@ -75,7 +76,7 @@ export class NativeProvider implements IntegrityProvider {
     const seen = { unread: 0 };
     const { entries } = await store.replace({
       header: this.#header(job, { madeBy: 'init', requests: [...requests, request] }),
-      entries: entriesOf(now as Batches<Entry | ScanProblem>, () => seen.unread++),
+      entries: onlyEntries(now ?? [], () => seen.unread++),
       signal,
     });
     return { entries, unread: seen.unread };
@@ -257,20 +258,6 @@ async function openIfUsable(store: BaselineStore): Promise<Baseline | undefined>
 
 function requestsOf(baseline: Baseline | undefined): string[] {
   return baseline?.header.about['requests']?.split(' ').filter((id) => id !== '') ?? [];
-}
-
-async function* entriesOf(
-  items: Batches<Entry | ScanProblem>,
-  onProblem: () => void,
-): AsyncGenerator<readonly Entry[], void, undefined> {
-  for await (const batch of items) {
-    const entries: Entry[] = [];
-    for (const item of batch) {
-      if ('code' in item) onProblem();
-      else entries.push(item);
-    }
-    yield entries;
-  }
 }
 
 /** With what is to be expected, as far as baselines say it. */

@@ -34,11 +34,15 @@ export class ContentReader {
   readonly #sha512 = Buffer.alloc(64);
   readonly #rate: ReadRate;
   readonly #mayWait: boolean;
+  /** See {@link ScannerOptions.restMs}; undefined where files are always looked at before they are read. */
+  readonly restMs: number | undefined;
 
-  /** @param mayWait whether the thread may be held up for the rate */
-  constructor(rate: ReadRate, mayWait: boolean) {
+  /** @param mayWait whether the thread may be held up for the rate; without it no file is read that was not looked at */
+  constructor(rate: ReadRate, mayWait: boolean, restMs: number) {
     this.#rate = rate;
     this.#mayWait = mayWait;
+    // How much there is to read has to be known before it is read where that has to wait its turn.
+    this.restMs = mayWait && rate.isUnlimited ? restMs : undefined;
   }
 
   /**
@@ -65,6 +69,20 @@ export class ContentReader {
       if (read === 0) return undefined;
       length += read;
     }
+    return this.digestsOf(length, wanted, state, thread);
+  }
+
+  /**
+   * Reads the start of an open file, which stays where it is. How many bytes it got, or the errno as a negative number: of a
+   * FIFO it gets nothing, since that has no start (pread(2), ESPIPE).
+   */
+  readStart(fd: number): number {
+    const read = fileCalls.pread(fd, this.#buffer.address, bufferBytes, 0);
+    return read >= 0 ? read : -errno();
+  }
+
+  /** Of the bytes that {@link readStart} got; in buffers that the next call uses again. */
+  digestsOf(length: number, wanted: Wanted, state: RunState, thread: number): Digests {
     state.add(thread, 0, length);
     const bytes = this.#buffer.bytes.subarray(0, length);
     // A text costs less than a buffer of its own.

@@ -13,7 +13,7 @@ import type { AttributeSet } from '../attributes.ts';
 import { emptyDraft, type Draft } from '../database/aide-columns.ts';
 import type { FileType } from '../entry.ts';
 import { type AskedOf, mayGrow, unionOf } from './asked.ts';
-import type { ContentReader } from './content.ts';
+import type { ContentReader, Wanted } from './content.ts';
 import { extendedBits, ExtendedAttributes } from './extended-attributes.ts';
 import { FileStat } from './file-stat.ts';
 import { openName } from './open-name.ts';
@@ -36,6 +36,9 @@ const bits = {
   sha256: setOf('sha256'),
   sha512: setOf('sha512'),
 };
+
+/** What is asked for one by one, beside the stat. */
+const besideStat = extendedBits | bits.e2fsAttributes;
 
 /** What a regular file is opened for. */
 const needOpen = checksums | bits.e2fsAttributes;
@@ -138,13 +141,35 @@ export class FileLook {
     // Why is told by the look at its name.
     if (fd < 0) return 'again';
     try {
-      if (this.#stat.readFd(fd) !== 0 || this.#stat.type !== 'f') return 'again';
+      const isRead = this.#readFirst(fd, asked);
+      if (!isRead && (this.#stat.readFd(fd) !== 0 || this.#stat.type !== 'f')) return 'again';
       this.#fill(asked);
       this.#forget(bits.linkTarget);
+      if (isRead) return 'seen';
       return this.#ofOpen(fd, directory.fd, () => `/proc/self/fd/${directory.fd}/${name}`, false);
     } finally {
       libc.close(fd);
     }
+  }
+
+  /**
+   * One look less: a file that is read before it is looked at was not changed between the two when its last change is older.
+   * Returns false where that is not so.
+   */
+  #readFirst(fd: number, asked: readonly AttributeSet[]): boolean {
+    const union = unionOf(asked);
+    if ((union & checksums) === 0 || (union & besideStat) !== 0) return false;
+    const { restMs } = this.#content;
+    if (restMs === undefined) return false;
+    const sinceS = (Date.now() - restMs) / 1000;
+    const length = this.#content.readStart(fd);
+    const stat = this.#stat;
+    if (length < 0 || stat.readFd(fd) !== 0 || stat.type !== 'f') return false;
+    if (stat.sizeBytes !== length || !stat.hasRested(sinceS)) return false;
+    const { sha256, sha512 } = this.#content.digestsOf(length, wantedOf(union), this.#state, this.#thread);
+    this.entry.sha256 = sha256;
+    this.entry.sha512 = sha512;
+    return true;
   }
 
   #ofOpen(fd: number, directoryFd: number, path: () => string, isLast: boolean): LookOutcome | 'again' {
@@ -195,8 +220,7 @@ export class FileLook {
   #digest(fd: number, isLast: boolean): LookOutcome | 'again' {
     const union = this.#union();
     const { sizeBytes } = this.#stat;
-    const wanted = { sha256: (union & bits.sha256) !== 0, sha512: (union & bits.sha512) !== 0 };
-    const digests = this.#content.digest(fd, sizeBytes, wanted, this.#state, this.#thread);
+    const digests = this.#content.digest(fd, sizeBytes, wantedOf(union), this.#state, this.#thread);
     if (typeof digests === 'number') {
       if (swapped.has(-digests) && !isLast) return 'again';
       this.#forget(checksums);
@@ -248,7 +272,7 @@ export class FileLook {
   /** What is told beside the stat, of a file that is open or not. */
   #finish(directoryFd: number, fd: number, path: () => string, type: FileType): 'seen' {
     const union = this.#union();
-    if ((union & (extendedBits | bits.e2fsAttributes)) === 0) return 'seen';
+    if ((union & besideStat) === 0) return 'seen';
     let opened = -1;
     // The flags of a directory are asked of it, and opening it does nothing.
     if (type === 'd' && (union & bits.e2fsAttributes) !== 0)
@@ -297,4 +321,8 @@ export class FileLook {
   #union(): AttributeSet {
     return unionOf(this.known);
   }
+}
+
+function wantedOf(set: AttributeSet): Wanted {
+  return { sha256: (set & bits.sha256) !== 0, sha512: (set & bits.sha512) !== 0 };
 }

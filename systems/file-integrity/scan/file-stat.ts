@@ -110,6 +110,14 @@ export class FileStat {
     );
   }
 
+  /**
+   * Nothing was changed for so long that all that was read of it since is of one piece. Its modification counts as well: file
+   * systems without a time of the last change (FAT) tell something else in its place.
+   */
+  hasRested(sinceS: number): boolean {
+    return this.changeTimeS < sinceS && this.modifyTimeS < sinceS;
+  }
+
   /** Nothing has changed but when it was read: mode, owner, links, size, and both times with their nanoseconds. */
   isUnchanged(other: FileStat): boolean {
     for (let at = 4; at <= 13; at++) if (this.#word(at) !== other.#word(at)) return false;

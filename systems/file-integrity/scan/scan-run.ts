@@ -7,7 +7,8 @@
  * @module
  */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
-import { decodeEntries } from '../database/entry-codec.ts';
+import { EntryBlock } from '../database/entry-block.ts';
+import type { Batch } from '../batches.ts';
 import type { Entry, ScanProblem } from '../entry.ts';
 import type { ScanProgress, ScanRoot } from '../provider.ts';
 import type { FromThread } from './messages.ts';
@@ -63,7 +64,7 @@ export class ScanRun {
    * What a configuration selects; each may be read once: nothing read is not "nothing is there". Nothing is done before the
    * first is read.
    */
-  stream(at: number): AsyncIterable<readonly (Entry | ScanProblem)[]> {
+  stream(at: number): AsyncIterable<ScanBatch> {
     return {
       [Symbol.asyncIterator]: () => {
         const stream = this.#streams[at];
@@ -74,7 +75,7 @@ export class ScanRun {
     };
   }
 
-  async *#read(stream: Stream): AsyncGenerator<readonly (Entry | ScanProblem)[], void, undefined> {
+  async *#read(stream: Stream): AsyncGenerator<ScanBatch, void, undefined> {
     try {
       this.#start();
       for (;;) {
@@ -82,7 +83,7 @@ export class ScanRun {
         const part = stream.take();
         if (part !== undefined) {
           this.#pump();
-          yield part instanceof Uint8Array ? decodeEntries(Buffer.from(part.buffer)) : part;
+          yield batchOf(part);
         } else if (this.#isOver) return;
         else await stream.wait();
       }
@@ -239,7 +240,14 @@ class Stream {
 }
 
 function sizeOf(part: Part): number {
-  return part instanceof Uint8Array ? part.length : 500 * part.length;
+  return 'bytes' in part ? part.bytes.length : 500 * part.length;
+}
+
+/** What a scan gives: a block of entries, or problems of those before. */
+export type ScanBatch = Batch<Entry | ScanProblem>;
+
+export function batchOf(part: Part): ScanBatch {
+  return 'bytes' in part ? new EntryBlock(part.bytes, { facts: part }) : part;
 }
 
 function rowOf(tasks: readonly Task[]): Piece | undefined {

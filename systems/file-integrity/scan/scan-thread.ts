@@ -13,11 +13,11 @@ import { Selected } from './selected.ts';
 import { ReadRate, RunState, StoppedError, ThreadNote } from './shared-state.ts';
 import { NoRootError, threadBudget, Walk } from './walk.ts';
 
-const { root, thread, note: noteBuffer, rate, bytesPerSecond, niceness } = workerData as ThreadData;
+const { root, thread, note: noteBuffer, rate, bytesPerSecond, niceness, restMs } = workerData as ThreadData;
 // On Linux it is the thread's own (setpriority(2), "C library/kernel differences").
 if (niceness !== 0) setPriority(0, niceness);
 const note = new ThreadNote(noteBuffer);
-const content = new ContentReader(new ReadRate(bytesPerSecond, rate), true);
+const content = new ContentReader(new ReadRate(bytesPerSecond, rate), true, restMs);
 send({ loaded: true });
 const runs = new Map<number, { readonly state: RunState; readonly walk: Walk }>();
 
@@ -49,7 +49,7 @@ function answer(id: number, request: Request): void {
       note.write(root.prefix + request.task.directory);
       const result = run.walk.run(request.task, threadBudget);
       const blocks = result.parts.flatMap((parts) =>
-        parts.flatMap((part) => (part instanceof Uint8Array ? [part.buffer] : [])),
+        parts.flatMap((part) => ('bytes' in part ? [part.bytes.buffer] : [])),
       );
       send({ id, result }, blocks);
     } else {

@@ -7,12 +7,10 @@ import { availableParallelism } from 'node:os';
 
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { AideConf } from '../aide-conf/conf.ts';
-import type { Batches } from '../batches.ts';
-import { decodeEntries } from '../database/entry-codec.ts';
-import type { Entry, ScanProblem } from '../entry.ts';
+import type { Entry } from '../entry.ts';
 import type { ScanProgress, ScanRoot } from '../provider.ts';
 import { ContentReader } from './content.ts';
-import { noRoot, ScanRun } from './scan-run.ts';
+import { batchOf, noRoot, type ScanBatch, ScanRun } from './scan-run.ts';
 import { type PathToLookAt, tasksFor } from './scan-path.ts';
 import { Selected } from './selected.ts';
 import { ReadRate, RunState, ThreadNote } from './shared-state.ts';
@@ -28,6 +26,11 @@ export interface ScannerOptions {
   readonly readBytesPerSecond?: number;
   /** Of the threads, as in nice(1): 19 is what others need last. By default 0. */
   readonly niceness?: number;
+  /**
+   * A file that was not changed for so long is read, and looked at once it is: clocks of file servers differ from ours by less,
+   * and so does a clock that is set right meanwhile. Others are looked at before and after they are read. By default 10 s.
+   */
+  readonly restMs?: number;
   /** The threads end after so long without anything to do; by default 5 seconds. */
   readonly idleMs?: number;
 }
@@ -71,6 +74,7 @@ export class Scanner implements AsyncDisposable {
       bytesPerSecond: readBytesPerSecond,
       idleMs: options.idleMs ?? 5000,
       niceness: options.niceness ?? 0,
+      restMs: options.restMs ?? 10_000,
     });
   }
 
@@ -83,7 +87,7 @@ export class Scanner implements AsyncDisposable {
    *
    * @throws (the streams) RampartError NOT_FOUND, SYSTEM; the reason of the signal
    */
-  scan(confs: readonly AideConf[], options: ScanOptions): readonly Batches<Entry | ScanProblem>[] {
+  scan(confs: readonly AideConf[], options: ScanOptions): readonly AsyncIterable<ScanBatch>[] {
     const run = this.#run(confs, [{ directory: '' }], options);
     return confs.map((_, at) => run.stream(at));
   }
@@ -99,7 +103,7 @@ export class Scanner implements AsyncDisposable {
     conf: AideConf,
     paths: readonly PathToLookAt[],
     options: ScanOptions,
-  ): AsyncGenerator<readonly (Entry | ScanProblem)[], void, undefined> {
+  ): AsyncGenerator<ScanBatch, void, undefined> {
     const tasks = tasksFor(paths, this.#root.prefix);
     let at = 0;
     let rest: readonly Task[] = [];
@@ -108,7 +112,7 @@ export class Scanner implements AsyncDisposable {
       const result = this.#walkInline(conf, tasks[at]);
       ({ rest } = result);
       for (const part of result.parts[0] ?? []) {
-        yield part instanceof Uint8Array ? decodeEntries(Buffer.from(part.buffer)) : part;
+        yield batchOf(part);
       }
     }
     rest = [...rest, ...tasks.slice(at)];
@@ -189,7 +193,7 @@ export class Scanner implements AsyncDisposable {
       const walk = new Walk({
         root: this.#root,
         selected: new Selected([this.#plainConf(conf)]),
-        content: new ContentReader(this.#rate, false),
+        content: new ContentReader(this.#rate, false, 0),
         state: new RunState(1),
         thread: 0,
         note: new ThreadNote(),

@@ -71,6 +71,10 @@ export class ReadRate {
     this.#bytesPerSecond = bytesPerSecond;
   }
 
+  get isUnlimited(): boolean {
+    return this.#bytesPerSecond === Infinity;
+  }
+
   /** How much may be read at once, so that there are several reads a second. */
   get chunkBytes(): number {
     return Math.max(4096, Math.floor(this.#bytesPerSecond / 16));
@@ -82,7 +86,7 @@ export class ReadRate {
    * @throws StoppedError
    */
   take(bytes: number, stopFlag?: Int32Array): void {
-    if (this.#bytesPerSecond === Infinity) return;
+    if (this.isUnlimited) return;
     const cost = BigInt(Math.ceil((bytes * nanosecondsPerSecond) / this.#bytesPerSecond));
     for (;;) {
       const now = process.hrtime.bigint();

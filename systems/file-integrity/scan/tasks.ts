@@ -4,6 +4,7 @@
  * @module
  */
 import type { AideConf, Rule } from '../aide-conf/conf.ts';
+import type { EncodedBlock } from '../database/entry-block.ts';
 import type { ByteString, FileType, ScanProblem } from '../entry.ts';
 import { parsePcre } from '../../../shared/regex/pcre.ts';
 
@@ -29,8 +30,8 @@ export function belowItem(name: ByteString): string {
   return `${name}/`;
 }
 
-/** In this order: bytes of entries as EntryEncoder writes them, and problems between them. */
-export type Part = Uint8Array<ArrayBuffer> | readonly ScanProblem[];
+/** In this order: blocks of entries, and problems between them. */
+export type Part = EncodedBlock | readonly ScanProblem[];
 
 export interface TaskResult {
   /** Of each configuration. */

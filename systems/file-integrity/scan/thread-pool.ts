@@ -23,6 +23,7 @@ export interface ThreadPoolOptions {
   readonly bytesPerSecond: number;
   readonly idleMs: number;
   readonly niceness: number;
+  readonly restMs: number;
 }
 
 interface Waiting {
@@ -139,7 +140,7 @@ export class ThreadPool implements AsyncDisposable {
   }
 
   #start(at: number): Thread {
-    const { root, rate, bytesPerSecond, niceness } = this.#options;
+    const { root, rate, bytesPerSecond, niceness, restMs } = this.#options;
     const note = new ThreadNote();
     const data: ThreadData = {
       root,
@@ -148,6 +149,7 @@ export class ThreadPool implements AsyncDisposable {
       rate: rate.buffer,
       bytesPerSecond,
       niceness,
+      restMs,
     };
     // The same folder holds .ts in a checkout and .js in a build.
     const file = new URL(`./scan-thread${extname(import.meta.filename)}`, import.meta.url);

@@ -264,7 +264,7 @@ export class Walk {
     const encoder = this.#encoders[at];
     if (encoder === undefined || encoder.count === 0) return;
     // A copy of its own: it goes to another thread.
-    this.#parts[at]?.push(Uint8Array.from(encoder.take()));
+    this.#parts[at]?.push({ ...encoder.facts, bytes: new Uint8Array(encoder.take()) });
   }
 
   #push(frame: Frame): void {
