@@ -20,12 +20,13 @@ import type { SharedMetrics } from '../../shared/kube/shared-metrics.ts';
 import type { Health } from '../../shared/observe/health.ts';
 import type { Logger } from '../../shared/observe/log.ts';
 import { names } from './api.ts';
-import { newCaches, slimNode, slimStatus, withoutData } from './cluster/caches.ts';
+import { newCaches, slimStatus, withoutData } from './cluster/caches.ts';
 import type { AgentAccount, ClusterContext, IntegrityReports } from './cluster/context.ts';
 import { runIntegrityController } from './cluster/integrity-controller.ts';
 import { ClusterMetrics } from './cluster/metrics.ts';
 import { agentRole, baselineKeySecret, runNamespaceController } from './cluster/namespace-controller.ts';
 import { runResultController } from './cluster/result-controller.ts';
+import { slimNode } from './for-node.ts';
 
 export interface FileIntegrityClusterOptions {
   readonly client: KubeClient;

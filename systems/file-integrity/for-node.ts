@@ -21,6 +21,22 @@ export const nodes: ResourceType<Node> = {
   namespaced: false,
 };
 
+/** Of a node what decides: some 1 kB instead of 20. */
+export function slimNode({ apiVersion, kind, metadata, spec }: Node): Node {
+  const { name, uid, resourceVersion, labels } = metadata;
+  return {
+    ...(apiVersion !== undefined && { apiVersion }),
+    ...(kind !== undefined && { kind }),
+    metadata: {
+      ...(name !== undefined && { name }),
+      ...(uid !== undefined && { uid }),
+      ...(resourceVersion !== undefined && { resourceVersion }),
+      ...(labels !== undefined && { labels }),
+    },
+    ...(spec?.taints && { spec: { taints: spec.taints } }),
+  };
+}
+
 type Taint = NonNullable<NonNullable<Node['spec']>['taints']>[number];
 
 const ofEveryDaemonSet: readonly Toleration[] = [

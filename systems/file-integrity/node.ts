@@ -15,7 +15,7 @@ import type { SharedMetrics } from '../../shared/kube/shared-metrics.ts';
 import type { Health } from '../../shared/observe/health.ts';
 import type { Logger } from '../../shared/observe/log.ts';
 import { bothGroups } from './api.ts';
-import { isForNode, type Node, nodes } from './for-node.ts';
+import { isForNode, type Node, nodes, slimNode } from './for-node.ts';
 import type { NodeJobs, WantedJob } from './node/jobs.ts';
 import type { StartLive } from './node/live.ts';
 import { NodeCounts } from './node/node-counts.ts';
@@ -215,10 +215,4 @@ function providersOf(options: FileIntegrityNodeOptions): (name: ProviderName) =>
 function withoutStatus<T extends KubeObject>(object: T): T {
   const { status: _, ...rest } = withoutManagedFields(object) as T & { status?: unknown };
   return rest as unknown as T;
-}
-
-function slimNode({ metadata, spec }: Node): Node {
-  const { name = '', uid = '', resourceVersion = '', labels = {} } = metadata;
-  const { taints } = spec ?? {};
-  return { metadata: { name, uid, resourceVersion, labels }, spec: { ...(taints && { taints }) } };
 }

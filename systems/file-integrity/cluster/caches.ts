@@ -131,22 +131,6 @@ export function slimStatus(status: FileIntegrityNodeStatus): FileIntegrityNodeSt
   return { ...kept, metadata };
 }
 
-/** Of a node what decides: some 1 kB instead of 20. */
-export function slimNode({ apiVersion, kind, metadata, spec }: Node): Node {
-  const { name, uid, resourceVersion, labels } = metadata;
-  return {
-    ...(apiVersion !== undefined && { apiVersion }),
-    ...(kind !== undefined && { kind }),
-    metadata: {
-      ...(name !== undefined && { name }),
-      ...(uid !== undefined && { uid }),
-      ...(resourceVersion !== undefined && { resourceVersion }),
-      ...(labels !== undefined && { labels }),
-    },
-    ...(spec?.taints && { spec: { taints: spec.taints } }),
-  };
-}
-
 /** Whether a change of a node may change for whom it is: the kubelet writes its status all the time. */
 export function decidesAlike(a: Node | undefined, b: Node): boolean {
   const facts = (node: Node | undefined): string =>
