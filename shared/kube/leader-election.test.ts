@@ -224,6 +224,63 @@ suite('leader election', () => {
     await a.stop();
   });
 
+  for (const known of [true, false]) {
+    test(`an earlier request of its own comes in between (${known ? 'update' : 'create'}): it leads at once`, async () => {
+      const world = newWorld();
+      const own = { holderIdentity: 'a', leaseDurationSeconds: 15 };
+      if (known) world.server.create(own);
+      const lock = new LeaseLink(world.server, world.clock, () => 1, true);
+      lock.network = { kind: 'works', delayMs: 10 };
+      const a = new Candidate(world, 'a', { lock });
+      // Read at 10, written at 30.
+      await world.clock.advance(25);
+      if (world.server.lease === undefined) world.server.create(own);
+      else world.server.touch();
+      await world.clock.advance(1000);
+      assert.deepEqual(a.log, ['leads 80'], 'read once more and written: four ways of 10 ms');
+      assert.equal(world.server.lease?.spec?.leaseTransitions ?? 0, 0);
+      a.stopping.abort();
+      await world.clock.advance(1000);
+      await a.end;
+    });
+  }
+
+  test('another comes in between: it waits its turn', async () => {
+    const world = newWorld();
+    const lock = new LeaseLink(world.server, world.clock, () => 1, true);
+    lock.network = { kind: 'works', delayMs: 10 };
+    const a = new Candidate(world, 'a', { lock });
+    await world.clock.advance(25);
+    world.server.create({ holderIdentity: 'b', leaseDurationSeconds: 15 });
+    await world.clock.advance(10_000);
+    assert.deepEqual([a.log, world.server.writes], [[], 1]);
+    a.stopping.abort();
+    await world.clock.advance(1000);
+    await a.end;
+  });
+
+  test('its own lease that is changed without end: it asks at most twice in a try', async () => {
+    const world = newWorld();
+    world.server.create({ holderIdentity: 'a', leaseDurationSeconds: 15 });
+    const lock = new LeaseLink(world.server, world.clock, () => 1, true);
+    lock.network = { kind: 'works', delayMs: 0 };
+    const { get } = lock;
+    let asked = 0;
+    lock.get = async (signal) => {
+      asked++;
+      const lease = await get.call(lock, signal);
+      world.server.touch();
+      return lease;
+    };
+    const a = new Candidate(world, 'a', { lock });
+    await world.clock.advance(1999);
+    assert.deepEqual([a.log, asked], [[], 2]);
+    lock.get = get;
+    await world.clock.advance(1);
+    assert.deepEqual(a.log, ['leads 2000']);
+    await a.stop();
+  });
+
   test('the lease is deleted: the leader is told at its next renewal, others wait for its time to end', async () => {
     const world = newWorld();
     const a = new Candidate(world, 'a');

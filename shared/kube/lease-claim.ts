@@ -6,7 +6,7 @@
 import type { Logger } from '../observe/log.ts';
 import { apiMicroTime } from './api-time.ts';
 import { CallScope } from './call-scope.ts';
-import { isConflict, isNotFound, unreachable } from './client-errors.ts';
+import { isAlreadyExists, isConflict, isNotFound, unreachable } from './client-errors.ts';
 import type { Clock } from './clock.ts';
 import type { LeaseStore } from './lease-store.ts';
 import type { Lease } from './object.ts';
@@ -56,7 +56,9 @@ export class LeaseClaim {
 
   /** One try to take the lease; `undefined` when it is another's. Throws what the store throws. */
   async acquire(signal: AbortSignal): Promise<Held | undefined> {
-    const held = await this.#within(this.#options.renewDeadlineMs, signal, (inner) => this.#acquire(inner));
+    const held = await this.#within(this.#options.renewDeadlineMs, signal, (inner) =>
+      this.#acquire(inner, true),
+    );
     // The answer may have come so late that the time is over.
     return held !== undefined && this.isCurrent(held) ? held : undefined;
   }
@@ -100,21 +102,31 @@ export class LeaseClaim {
     }
   }
 
-  async #acquire(signal: AbortSignal): Promise<Held | undefined> {
+  async #acquire(signal: AbortSignal, onceMore: boolean): Promise<Held | undefined> {
     const { lock, identity } = this.#options;
     const lease = await lock.get(signal);
     // Nobody waits for this any more: a change now would be one that nobody knows of.
     signal.throwIfAborted();
     const { holder, durationMs, seenMs } = this.#observe(lease);
-    const free = holder === '' || holder === identity;
+    const own = holder === identity;
+    // Read again after a conflict: only what is ours is taken up at once, others get their pause.
+    if (!onceMore && !own) return undefined;
+    const free = holder === '' || own;
     if (!free && this.#clock.monotonicMs() < seenMs + durationMs) return undefined;
     const sentMs = this.#clock.monotonicMs();
-    const taken =
-      lease === undefined
-        ? await lock.create(this.#spec(undefined), signal)
-        : await lock.update({ ...lease, spec: this.#spec(lease.spec) }, signal);
-    this.#observe(taken);
-    return { lease: taken, sentMs };
+    try {
+      const taken =
+        lease === undefined
+          ? await lock.create(this.#spec(undefined), signal)
+          : await lock.update({ ...lease, spec: this.#spec(lease.spec) }, signal);
+      this.#observe(taken);
+      return { lease: taken, sentMs };
+    } catch (error) {
+      // Another candidate was quicker; or it was a request of our own that arrived late, or a label of our lease.
+      if (!onceMore || !(isConflict(error) || isAlreadyExists(error))) throw error;
+      signal.throwIfAborted();
+      return await this.#acquire(signal, false);
+    }
   }
 
   async #renew(held: Held, signal: AbortSignal, onceMore: boolean): Promise<string | undefined> {
