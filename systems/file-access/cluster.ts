@@ -8,35 +8,24 @@ import { hostname } from 'node:os';
 
 import type { KubeClient } from '../../shared/kube/client.ts';
 import { isAlreadyExists, isForbidden } from '../../shared/kube/client-errors.ts';
-import { type Clock, sleep, systemClock } from '../../shared/kube/clock.ts';
+import { sleep, systemClock } from '../../shared/kube/clock.ts';
 import { EventRecorder } from '../../shared/kube/event-recorder.ts';
 import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import { runElection } from '../../shared/kube/leader-election.ts';
 import { leaseStore } from '../../shared/kube/lease-store.ts';
 import { type KubeObject, namespaces } from '../../shared/kube/object.ts';
+import type { OperatorPartOptions } from '../../shared/kube/operator-part.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';
 import { allOrNone, whenSynced } from '../../shared/kube/run-parts.ts';
-import type { SharedMetrics } from '../../shared/kube/shared-metrics.ts';
-import type { Health } from '../../shared/observe/health.ts';
-import type { Logger } from '../../shared/observe/log.ts';
 import { dataCache, nodeCache, podCache, policyCache, slimNode, slimPod } from './caches.ts';
 import { kiveDataNamespace } from './kive-data.ts';
 import { runPodController } from './pod-controller.ts';
 import { runPolicyController } from './policy-controller.ts';
 
-export interface FileAccessClusterOptions {
-  readonly client: KubeClient;
-  /** Stops it: the work is ended and the lease given back. */
-  readonly signal: AbortSignal;
-  readonly logger: Logger;
-  readonly metrics?: SharedMetrics;
-  readonly health?: Health;
-  /** In the lease and in events. Default: the host's name and a random part. */
-  readonly identity?: string;
+export interface FileAccessClusterOptions extends OperatorPartOptions {
   /** See PodControllerOptions. */
   readonly graceMs?: number;
   readonly releaseMs?: number;
-  readonly clock?: Clock;
 }
 
 /** Kive's name for the lease of its pod controller. */

@@ -8,17 +8,15 @@ import { hostname } from 'node:os';
 
 import type { KubeClient } from '../../shared/kube/client.ts';
 import { isAlreadyExists, isForbidden } from '../../shared/kube/client-errors.ts';
-import { type Clock, sleep, systemClock } from '../../shared/kube/clock.ts';
+import { sleep, systemClock } from '../../shared/kube/clock.ts';
 import { EventRecorder } from '../../shared/kube/event-recorder.ts';
 import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import { runElection } from '../../shared/kube/leader-election.ts';
 import { leaseStore } from '../../shared/kube/lease-store.ts';
 import { type KubeObject, namespaces } from '../../shared/kube/object.ts';
+import type { OperatorPartOptions } from '../../shared/kube/operator-part.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';
 import { allOrNone, whenSynced } from '../../shared/kube/run-parts.ts';
-import type { SharedMetrics } from '../../shared/kube/shared-metrics.ts';
-import type { Health } from '../../shared/observe/health.ts';
-import type { Logger } from '../../shared/observe/log.ts';
 import { names } from './api.ts';
 import { newCaches, slimStatus, withoutData } from './cluster/caches.ts';
 import type { AgentAccount, ClusterContext, IntegrityReports } from './cluster/context.ts';
@@ -28,22 +26,13 @@ import { agentRole, baselineKeySecret, runNamespaceController } from './cluster/
 import { runResultController } from './cluster/result-controller.ts';
 import { slimNode } from './for-node.ts';
 
-export interface FileIntegrityClusterOptions {
-  readonly client: KubeClient;
-  /** Stops it: the work is ended and the lease given back. */
-  readonly signal: AbortSignal;
-  readonly logger: Logger;
-  readonly metrics?: SharedMetrics;
-  readonly health?: Health;
-  /** In the lease and in events. Default: the host's name and a random part. */
-  readonly identity?: string;
+export interface FileIntegrityClusterOptions extends OperatorPartOptions {
   /** What the agents run as. Default: `rampart-agent` in `kivebpf-system`, as deploy/ has it. */
   readonly agents?: AgentAccount;
   /** Where results of nodes are reported, e.g. a ReportWriter. Default: nowhere. */
   readonly reports?: IntegrityReports;
   /** Where the lease is. Default: `kivebpf-system`, as deploy/ has it. */
   readonly namespace?: string;
-  readonly clock?: Clock;
 }
 
 export const clusterLease = 'rampart-file-integrity';
