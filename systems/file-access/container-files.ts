@@ -161,28 +161,22 @@ export class ContainerFiles implements Disposable {
       asked.state = { kind: 'refused', why: root.message };
       return asked;
     }
-    let place = root.places.get(request.path);
-    if (before instanceof Request && place !== undefined && before.place === place)
+    using unfinished = new DisposableStack();
+    unfinished.use(asked);
+    const known = root.places.get(request.path);
+    const place = known ?? newPlace(root, request.path);
+    if (before instanceof Request && known !== undefined && before.place === known)
       asked.moved.inherit(before.moved);
-    if (place === undefined) {
-      place = { root, path: request.path, requests: new Set(), state: undefined, creation: undefined };
-      asked.place = place;
-      place.requests.add(asked);
+    asked.place = place;
+    place.requests.add(asked);
+    if (known === undefined) {
       root.places.set(request.path, place);
-      try {
-        this.#tracker.add({ root: root.root.path, path: request.path });
-        // The first makes the tracker hold the process. While the one that is held here is there, its number is no
-        // other's: the tracker holds the same.
-        if (root.places.size === 1 && !root.root.alive) this.#evict(root);
-      } catch (error) {
-        asked[Symbol.dispose]();
-        throw error;
-      }
-    } else {
-      asked.place = place;
-      place.requests.add(asked);
-      this.#settle(place);
-    }
+      this.#tracker.add({ root: root.root.path, path: request.path });
+      // The first makes the tracker hold the process. While the one that is held here is there, its number is no
+      // other's: the tracker holds the same.
+      if (root.places.size === 1 && !root.root.alive) this.#evict(root);
+    } else this.#settle(place);
+    unfinished.move();
     return asked;
   }
 
@@ -279,4 +273,8 @@ export class ContainerFiles implements Disposable {
     this.#tracker[Symbol.dispose]();
     this.#lives[Symbol.dispose]();
   }
+}
+
+function newPlace(root: Root, path: string): Place {
+  return { root, path, requests: new Set(), state: undefined, creation: undefined };
 }

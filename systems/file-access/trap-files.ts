@@ -39,7 +39,10 @@ export class TrapFiles implements Disposable {
     });
   }
 
-  /** These traps and no others, from now on. Returns what they lead to. */
+  /**
+   * These traps and no others, from now on. Returns what they lead to. Where it throws, what was followed before still
+   * is, and nothing else: the same call may be made again.
+   */
   follow(
     { id, root }: SourceContainer,
     traps: readonly CompiledTrap[],
@@ -47,21 +50,26 @@ export class TrapFiles implements Disposable {
     const before = this.#byContainer.get(id);
     const now = new Map<CompiledTrap, ContainerFile>();
     const byKey = new Map<string, ContainerFile>();
+    // Until all of them are there nobody else knows of them.
+    using added = new DisposableStack();
     this.#files.together(() => {
       for (const trap of traps) {
         const key = keyOf(trap);
         let file = before?.get(key);
         if (file === undefined || file.state.kind === 'refused' || !isFor(file, root, trap)) {
           const { path, create, modeBits } = trap;
-          file = this.#files.add({ root, containerId: id, path, create, modeBits }, file);
+          file = added.use(this.#files.add({ root, containerId: id, path, create, modeBits }, file));
         }
         byKey.set(key, file);
         now.set(trap, file);
       }
     });
-    // The new ones first: a path that both ask for is followed all the time.
-    for (const [key, file] of before ?? []) if (byKey.get(key) !== file) file[Symbol.dispose]();
+    added.move();
     this.#byContainer.set(id, byKey);
+    // The new ones first: a path that both ask for is followed all the time.
+    using replaced = new DisposableStack();
+    for (const [key, file] of before ?? []) if (byKey.get(key) !== file) replaced.use(file);
+    replaced.dispose();
     const states = new Map<CompiledTrap, FileState>();
     for (const [trap, { state }] of now) states.set(trap, state);
     this.#askAgain(id, states.values());
