@@ -390,6 +390,13 @@ spec:
       containers: [{ name: pi, image: "perl:5.34" }]
 `;
 
+  const own = {
+    'batch.kubernetes.io/controller-uid': uid,
+    'batch.kubernetes.io/job-name': 'pi',
+    'controller-uid': uid,
+    'job-name': 'pi',
+  };
+
   test('a job selects its own pods', () => {
     const { object, causes } = created(job);
     assert.deepEqual(causes, []);
@@ -403,14 +410,50 @@ spec:
       selector: { matchLabels: { 'batch.kubernetes.io/controller-uid': uid } },
       suspend: false,
     });
-    assert.deepEqual(template.metadata, {
-      labels: {
-        'batch.kubernetes.io/controller-uid': uid,
-        'batch.kubernetes.io/job-name': 'pi',
-        'controller-uid': uid,
-        'job-name': 'pi',
-      },
-    });
+    assert.deepEqual(template.metadata, { labels: own });
+  });
+
+  test('a job without labels has all those of its template, from the first', () => {
+    const withLabels = job.replace('template:', 'template:\n    metadata: { labels: { app: x } }');
+    for (const [manifest, expected] of [
+      [job, own],
+      [withLabels, { app: 'x', ...own }],
+      [withLabels.replace('name: pi }', 'name: pi, labels: { app: x } }'), { app: 'x' }],
+      [job.replace('spec:', 'spec:\n  manualSelector: true\n  selector: {}'), undefined],
+    ] as const) {
+      const outcome = created(manifest);
+      assert.deepEqual(outcome.causes, []);
+      const { labels } = outcome.object['metadata'] as JsonObject;
+      assert.deepEqual(labels, expected);
+      const again = updated(outcome, () => undefined);
+      assert.deepEqual(again.causes, []);
+      assert.deepEqual(again.object, outcome.object);
+    }
+  });
+
+  test('labels of the pods of another job, and selectors of other pods, are refused', () => {
+    const labelled = (labels: string): string =>
+      job.replace('template:', `template:\n    metadata: { labels: ${labels} }`);
+    const problems = (manifest: string): string[] =>
+      created(manifest).causes.map((cause) => cause.replace(/\{.*\}/, '{}'));
+    assert.deepEqual(problems(labelled('{ job-name: other, controller-uid: other }')), [
+      `spec.template.metadata.labels[controller-uid]: Invalid value: {}: must be '${uid}'`,
+      "spec.template.metadata.labels[job-name]: Invalid value: {}: must be 'pi'",
+    ]);
+    assert.deepEqual(problems(job.replace('spec:', 'spec:\n  selector: { matchLabels: { app: x } }')), [
+      'spec.selector: Invalid value: {}: `selector` not auto-generated',
+      'spec.template.metadata.labels: Invalid value: {}: `selector` does not match template `labels`',
+    ]);
+    assert.deepEqual(problems(job.replace('spec:', 'spec:\n  manualSelector: true')), [
+      'spec.selector: Required value',
+    ]);
+    const kept = created(job);
+    const { template } = kept.object['spec'] as { template: { metadata: JsonObject } };
+    const { 'job-name': _name, ...others } = own;
+    template.metadata['labels'] = others;
+    assert.deepEqual(updated(kept, () => undefined).causes, [
+      "spec.template.metadata.labels[job-name]: Required value: must be 'pi'",
+    ]);
   });
 
   test('pods of a job end', () => {

@@ -77,21 +77,46 @@ export function defaultJob(job: JsonObject): void {
   if (Object.keys(labels).length > 0) inheritLabels(job, labels);
 }
 
-/** A new job finds its pods by labels that no other job has (kubernetes `pkg/registry/batch/job/strategy.go`). */
+/** What a job has its pods known by (kubernetes `pkg/apis/batch/types.go`); the first two are of old. */
+export function ownPodLabels(job: JsonObject): JsonObject {
+  const uid = textAt(job, 'metadata', 'uid');
+  const name = textAt(job, 'metadata', 'name');
+  return {
+    'controller-uid': uid,
+    'job-name': name,
+    [controllerUidLabel]: uid,
+    'batch.kubernetes.io/job-name': name,
+  };
+}
+
+const controllerUidLabel = 'batch.kubernetes.io/controller-uid';
+
+/**
+ * A new job finds its pods by labels that no other job has. Others in their place stay, and are refused (kubernetes
+ * `pkg/registry/batch/job/strategy.go`, generateSelector).
+ *
+ * Before {@link defaultJob}: a job without labels has all those of its template. There the labels are one map, and each reading
+ * fills in defaults.
+ */
 export function selectOwnPods(job: JsonObject): void {
   const spec = madeObject(job, 'spec');
-  const uid = textAt(job, 'metadata', 'uid');
   const template = fieldOf(spec, 'template');
-  if (valueAt(spec, 'manualSelector') === true || uid === '' || !isObject(template)) return;
-  const name = textAt(job, 'metadata', 'name');
-  const labels = madeObject(madeObject(template, 'metadata'), 'labels');
-  labels['controller-uid'] = uid;
-  labels['job-name'] = name;
-  labels['batch.kubernetes.io/controller-uid'] = uid;
-  labels['batch.kubernetes.io/job-name'] = name;
-  if (fieldOf(spec, 'selector') === undefined) {
-    spec['selector'] = { matchLabels: { 'batch.kubernetes.io/controller-uid': uid } };
+  if (valueAt(spec, 'manualSelector') === true || !isObject(template)) return;
+  const own = ownPodLabels(job);
+  addMissing(template, ['metadata', 'labels'], own);
+  addMissing(spec, ['selector', 'matchLabels'], { [controllerUidLabel]: own[controllerUidLabel] });
+}
+
+/** Adds what the map at a path has not yet. What is of another type on the way stays, to be refused. */
+function addMissing(object: JsonObject, path: readonly string[], added: JsonObject): void {
+  let map = object;
+  for (const field of path) {
+    if (valueAt(map, field) === undefined) map[field] = {};
+    const next = fieldOf(map, field);
+    if (!isObject(next)) return;
+    map = next;
   }
+  for (const [name, value] of Object.entries(added)) map[name] ??= value;
 }
 
 export function defaultCronJob(object: JsonObject): void {

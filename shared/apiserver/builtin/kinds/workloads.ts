@@ -55,8 +55,9 @@ function workload({ defaults, status, validate, prepare, ...parts }: Workload): 
       generation: 'all',
       resetFields: ['status'],
       prepareForCreate: (object) => {
-        defaults(object);
+        // What it adds is inherited where that is the default.
         prepare?.(object);
+        defaults(object);
         object['status'] = { ...status };
       },
       prepareForUpdate: defaults,

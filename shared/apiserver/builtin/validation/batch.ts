@@ -3,9 +3,11 @@
  *
  * @module
  */
+import { labelSelectorOf, labelsMatch } from '../../../kube/selectors.ts';
 import { fieldError, type Cause } from '../../schema/field-error.ts';
-import { cloneJson, deepEqual, type JsonObject } from '../../schema/json.ts';
+import { cloneJson, deepEqual, isObject, type JsonObject } from '../../schema/json.ts';
 import { numberAt, objectAt, objectsAt, textAt, valueAt } from '../access.ts';
+import { ownPodLabels } from '../defaults/workloads.ts';
 import { checkImmutable, checkLabels, checkNotNegative, checkSelector, immutable } from './checks.ts';
 import { scheduleProblem } from './cron-schedule.ts';
 import { checkPodSpec } from './pod-spec.ts';
@@ -55,9 +57,54 @@ function checkJobSpec(spec: JsonObject, path: string, causes: Cause[]): void {
 
 export function jobCauses(job: JsonObject, old: JsonObject | undefined): Cause[] {
   const causes: Cause[] = [];
+  checkOwnPods(job, old, causes);
   checkJobSpec(objectAt(job, 'spec'), 'spec', causes);
+  checkSelected(objectAt(job, 'spec'), causes);
   if (old !== undefined) checkJobUpdate(job, old, causes);
   return causes;
+}
+
+/** The pods are known by labels of this job and no other, unless it is said that the selector is made by hand. */
+function checkOwnPods(job: JsonObject, old: JsonObject | undefined, causes: Cause[]): void {
+  const spec = objectAt(job, 'spec');
+  if (valueAt(spec, 'manualSelector') === true || valueAt(spec, 'selector') === undefined) return;
+  const path = 'spec.template.metadata.labels';
+  const [labels, before] = [spec, objectAt(old, 'spec')].map((one) =>
+    objectAt(one, 'template', 'metadata', 'labels'),
+  );
+  // Jobs of before Kubernetes 1.27 have only the names without a prefix.
+  const expected = Object.entries(ownPodLabels(job)).filter(
+    ([name]) => old === undefined || !name.includes('/') || Object.hasOwn(before ?? {}, name),
+  );
+  for (const [name, value] of expected) {
+    const found = valueAt(labels, name);
+    const words = `must be '${String(value)}'`;
+    if (found === undefined) causes.push(fieldError.required(`${path}[${name}]`, words));
+    else if (found !== value) causes.push(fieldError.invalid(`${path}[${name}]`, labels, words));
+  }
+  if (isSelected(spec, Object.fromEntries(expected)) === false) {
+    causes.push(fieldError.invalid('spec.selector', spec['selector'], '`selector` not auto-generated'));
+  }
+}
+
+function checkSelected(spec: JsonObject, causes: Cause[]): void {
+  if (valueAt(spec, 'selector') === undefined) causes.push(fieldError.required('spec.selector'));
+  const labels = objectAt(spec, 'template', 'metadata', 'labels');
+  if (isSelected(spec, labels) === false) {
+    const words = '`selector` does not match template `labels`';
+    causes.push(fieldError.invalid('spec.template.metadata.labels', labels, words));
+  }
+}
+
+/** Whether pods with these labels are selected; undefined for a selector that is none, which is told elsewhere. */
+function isSelected(spec: JsonObject, labels: JsonObject): boolean | undefined {
+  const selector = valueAt(spec, 'selector');
+  if (!isObject(selector)) return undefined;
+  try {
+    return labelsMatch(labelSelectorOf(selector), labels as Record<string, string>);
+  } catch {
+    return undefined;
+  }
 }
 
 function checkJobUpdate(job: JsonObject, old: JsonObject, causes: Cause[]): void {
