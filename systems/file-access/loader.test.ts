@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 
+import { apiTime } from '../../shared/kube/api-time.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { anonymous } from '../../shared/kube/credentials.ts';
 import { createLogger } from '../../shared/observe/log.ts';
 import type { AlertedFile } from './alerted-file.ts';
 import type { KiveData } from './api.ts';
 import { dataCache, keyQueue } from './caches.ts';
-import { kiveDataOf } from './kive-data.ts';
+import { kiveDataNamespace, kiveDataOf } from './kive-data.ts';
 import { Loader } from './loader.ts';
 import { compilePolicy } from './matching.ts';
 import { nginxPod, policyOf, trapOn } from './policy.fixture.ts';
@@ -28,6 +30,7 @@ class Scene implements Disposable {
   readonly data = dataCache(['kernel']);
   readonly loader: Loader;
   readonly #stack = new DisposableStack();
+  readonly queue = this.#stack.use(keyQueue());
 
   constructor() {
     const access = { server: new URL('http://127.0.0.1:1'), credentials: anonymous, namespace: 'default' };
@@ -38,7 +41,7 @@ class Scene implements Disposable {
         on: { kernelId: 'k', nodeName: 'n1' },
         data: this.data,
         local: { found: (name) => this.found.get(name), names: () => this.found.keys() },
-        queue: this.#stack.use(keyQueue()),
+        queue: this.queue,
         apply: ignore,
         onPlanned: ignore,
         onActive: ignore,
@@ -107,5 +110,46 @@ suite('the loader', () => {
     assert.deepEqual(scene.planned, { a: 2n });
     scene.find('a', undefined);
     assert.deepEqual(scene.planned, {});
+  });
+
+  test('a KiveData that is of another kernel now is let go, and comes back with its kernel', async () => {
+    using scene = new Scene();
+    scene.loader.setActive(true);
+    const put = async (version: string, kernelId: string, inode = 1n): Promise<void> => {
+      const data = dataOf('other-node', kernelId, 'n2', inode);
+      scene.data.put({ ...data, metadata: { ...data.metadata, resourceVersion: version } });
+      await setImmediate();
+    };
+    await put('1', 'k');
+    assert.deepEqual(scene.planned, { 'other-node': 1n });
+    await put('2', 'other');
+    assert.deepEqual(scene.planned, {});
+    await put('3', 'other', 2n);
+    await put('4', 'k', 3n);
+    assert.deepEqual(scene.planned, { 'other-node': 3n });
+  });
+
+  test('the finalizer of what is of another kernel and node is not its own to take off', async () => {
+    using scene = new Scene();
+    scene.loader.setActive(true);
+    const put = async (version: string, kernelId: string, nodeName: string): Promise<void> => {
+      const data = dataOf('x', kernelId, nodeName);
+      const metadata = { ...data.metadata, resourceVersion: version };
+      scene.data.put(
+        version === '1' ? data : { ...data, metadata: { ...metadata, deletionTimestamp: apiTime(0) } },
+      );
+      await setImmediate();
+    };
+    await put('1', 'k', 'n2');
+    await put('2', 'other', 'n2');
+    const key = `${kiveDataNamespace}/x`;
+    assert.deepEqual([scene.planned, scene.queue.depth], [{}, 0]);
+    // It would ask the API, which is not there.
+    await scene.loader.reconcile(key, AbortSignal.timeout(10_000));
+    await put('3', 'k', 'n2');
+    assert.equal(scene.queue.depth, 1);
+    await assert.rejects(scene.loader.reconcile(key, AbortSignal.timeout(10_000)), {
+      code: 'RAMPART_API_UNREACHABLE',
+    });
   });
 });

@@ -71,8 +71,10 @@ export class Loader implements Disposable {
     );
     this.#stack.use(
       data.subscribe(({ object }) => {
-        if (this.#active && kernelOf(object) === options.on.kernelId)
-          this.#touched.add(object.metadata.name ?? '');
+        const { name = '' } = object.metadata;
+        // What is planned may be another kernel's from now on.
+        if (this.#active && (kernelOf(object) === options.on.kernelId || this.#plan.has(name)))
+          this.#touched.add(name);
       }),
     );
   }
@@ -114,7 +116,7 @@ export class Loader implements Disposable {
   readonly reconcile = async (key: string, signal: AbortSignal): Promise<Result> => {
     const { client, data } = this.#options;
     const object = data.get(key);
-    if (object === undefined || !this.#active || !isDeleting(object)) return done;
+    if (object === undefined || !this.#active || !this.#mayRelease(object)) return done;
     if (!hasFinalizer(object, kiveDataFinalizer)) return done;
     await removeFinalizer(client, kiveDataType, object, kiveDataFinalizer, { signal });
     return done;
@@ -161,8 +163,14 @@ export class Loader implements Disposable {
     for (const name of names) {
       const key = `${kiveDataNamespace}/${name}`;
       const object = this.#options.data.get(key);
-      if (object !== undefined && isDeleting(object)) this.#options.queue.add(key);
+      if (object !== undefined && this.#mayRelease(object)) this.#options.queue.add(key);
     }
+  }
+
+  /** What is of another kernel now is watched by its loader. A node has one kernel, whatever its KiveData say. */
+  #mayRelease(data: KiveData): boolean {
+    const { kernelId, nodeName } = this.#options.on;
+    return isDeleting(data) && (kernelOf(data) === kernelId || nodeOf(data) === nodeName);
   }
 
   /** What this node found before what the API has, which may be behind. */
