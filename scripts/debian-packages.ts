@@ -26,6 +26,8 @@ export interface PackagePin {
   readonly version: string;
   /** Take the dependency of `name` whose name fits this pattern instead of `name`, in the version it asks for. */
   readonly dependency?: string;
+  /** More packages for the same root, what a program needs to run: their names, each with a pattern for its version. */
+  readonly with?: Readonly<Record<string, string>>;
   readonly why: string;
 }
 
@@ -37,6 +39,8 @@ export interface DebianPackage {
   readonly version: string;
   /** Of the .deb file, as in the signed index. */
   readonly sha256: string;
+  /** Of those in the same root: `name version`. */
+  readonly with?: readonly string[];
   /** Absolute path of the directory that holds the package's files. Only read from it. */
   readonly root: string;
 }
@@ -138,7 +142,10 @@ async function readRecord(home: string, pin: PackagePin): Promise<DebianPackage 
   const fitsPin =
     record.suite === pin.suite &&
     fits(pin.version, record.version.replace(/^\d+:/, '')) &&
-    fits(pin.dependency ?? pin.name, record.name);
+    fits(pin.dependency ?? pin.name, record.name) &&
+    Object.entries(pin.with ?? {}).every(([name, version]) =>
+      record.with?.some((each) => fits(`${name} ${version}`, each.replace(/ \d+:/, ' '))),
+    );
   return fitsPin ? { ...record, root: join(home, 'root') } : undefined;
 }
 
@@ -158,7 +165,7 @@ async function fetchInto(work: string, pin: PackagePin, options: FetchOptions): 
 
   const version = newestVersion(await run('apt-cache', ['madison', pin.name]), pin.version);
   if (version === undefined) throw notInSuite(pin, `${pin.name} ${pin.version}`);
-  let wanted: { readonly name: string; readonly version: string } = { name: pin.name, version };
+  let wanted: Wanted = { name: pin.name, version };
   if (pin.dependency !== undefined) {
     const shown = await run('apt-cache', ['show', `${pin.name}=${version}`]);
     const dependency = boundDependency(/^Depends: (.*)$/m.exec(shown)?.[1] ?? '', pin.dependency);
@@ -166,25 +173,55 @@ async function fetchInto(work: string, pin: PackagePin, options: FetchOptions): 
     wanted = dependency;
   }
   onLine?.(`fetching ${wanted.name} ${wanted.version} (${pin.suite})`);
-  const shown = await run('apt-cache', ['show', `${wanted.name}=${wanted.version}`]);
-  await run('apt-get', ['download', `${wanted.name}=${wanted.version}`]);
-
-  const file = (await readdir(work)).find((name) => name.endsWith('.deb'));
-  if (file === undefined) throw notInSuite(pin, wanted.name);
-  const sha256 = createHash('sha256')
-    .update(await readFile(join(work, file)))
-    .digest('hex');
-  if (/^SHA256: (\S+)$/m.exec(shown)?.[1] !== sha256) {
-    throw new RampartError(errorCodes.SYSTEM, {
-      what: `${file} is damaged`,
-      why: `its SHA-256 ${sha256} is not the one in the index`,
-      next: 'Try again',
-    });
-  }
-  await mkdir(join(work, 'ready'));
-  await run('dpkg-deb', ['-x', join(work, file), join(work, 'ready/root')]);
+  const [sha256 = ''] = await unpack(pin, [wanted], work, run);
   onLine?.(`unpacked ${wanted.name} ${wanted.version} sha256 ${sha256}`);
-  return { id: pin.id, suite: pin.suite, name: wanted.name, version: wanted.version, sha256 };
+  const record = { id: pin.id, suite: pin.suite, name: wanted.name, version: wanted.version, sha256 };
+  if (pin.with === undefined) return record;
+  const names = Object.keys(pin.with);
+  const madison = (await run('apt-cache', ['madison', ...names])).split('\n');
+  const more = Object.entries(pin.with).map(([name, pattern]) => {
+    const own = madison.filter((line) => line.split('|')[0]?.trim() === name).join('\n');
+    const found = newestVersion(own, pattern);
+    if (found === undefined) throw notInSuite(pin, `${name} ${pattern}`);
+    return { name, version: found };
+  });
+  onLine?.(`fetching ${more.map((each) => `${each.name} ${each.version}`).join(', ')} (${pin.suite})`);
+  await unpack(pin, more, work, run);
+  return { ...record, with: more.map((each) => `${each.name} ${each.version}`) };
+}
+
+interface Wanted {
+  readonly name: string;
+  readonly version: string;
+}
+
+/** Fetches packages and adds their files to `ready/root`. Returns their SHA-256, which were compared with the index. */
+async function unpack(pin: PackagePin, wanted: readonly Wanted[], work: string, run: Run): Promise<string[]> {
+  // One call for all: apt reads its lists anew each time.
+  const which = wanted.map(({ name, version }) => `${name}=${version}`);
+  const known = new Set(
+    [...(await run('apt-cache', ['show', ...which])).matchAll(/^SHA256: (\S+)$/gm)].map((match) => match[1]),
+  );
+  await run('apt-get', ['download', ...which]);
+  await mkdir(join(work, 'ready'), { recursive: true });
+  const digests: string[] = [];
+  for (const { name } of wanted) {
+    const file = (await readdir(work)).find((each) => each.startsWith(`${name}_`) && each.endsWith('.deb'));
+    if (file === undefined) throw notInSuite(pin, name);
+    const sha256 = createHash('sha256')
+      .update(await readFile(join(work, file)))
+      .digest('hex');
+    if (!known.has(sha256)) {
+      throw new RampartError(errorCodes.SYSTEM, {
+        what: `${file} is damaged`,
+        why: `its SHA-256 ${sha256} is not the one in the index`,
+        next: 'Try again',
+      });
+    }
+    await run('dpkg-deb', ['-x', join(work, file), join(work, 'ready/root')]);
+    digests.push(sha256);
+  }
+  return digests;
 }
 
 /**
