@@ -27,6 +27,7 @@ import {
   type RunFacts,
 } from '../../systems/file-integrity/report/report.ts';
 import { Scanner } from '../../systems/file-integrity/scan/scanner.ts';
+import type { ThreadPool } from '../../systems/file-integrity/scan/thread-pool.ts';
 import { say } from '../process.ts';
 import { aideExit } from './exit-codes.ts';
 import { ProgressBar } from './progress-bar.ts';
@@ -44,8 +45,8 @@ export interface CheckJob {
   /** For what writes. */
   readonly signingKey: SigningKey | undefined;
   readonly report: ReportOptions;
-  readonly workers: number | undefined;
-  readonly readBytesPerSecond: number | undefined;
+  /** Of `root`; used up by one init or check. */
+  readonly threads: ThreadPool;
   readonly signal: AbortSignal;
 }
 
@@ -64,7 +65,7 @@ export async function initFiles(job: CheckJob): Promise<Done> {
   using bar = new ProgressBar(process.stderr);
   // Only to know how much there is.
   const expected = bar.isShown ? await expectedOfOld(job) : undefined;
-  await using scanner = scannerOf(job);
+  await using scanner = new Scanner(job.threads);
   const problems: ScanProblem[] = [];
   let problemCount = 0;
   const entries = onlyEntries(scan(scanner, job, bar, expected), (problem) => {
@@ -88,7 +89,7 @@ export async function checkFiles(job: CheckJob, mode: 'check' | 'update'): Promi
     say(`warning: the baseline was made with another configuration than ${job.configName} is now`);
   using bar = new ProgressBar(process.stderr);
   const expected = bar.isShown ? expectedOf(baseline) : undefined;
-  await using scanner = scannerOf(job);
+  await using scanner = new Scanner(job.threads);
   const now = scan(scanner, job, bar, expected);
   const tee = mode === 'update' ? new Tee(now) : undefined;
   const comparison = new Comparison({
@@ -135,14 +136,6 @@ export async function importDatabase(job: CheckJob, path: string): Promise<void>
         ? ''
         : `; ${withoutChecksum} files have no other, so what is in them is not compared`),
   );
-}
-
-function scannerOf({ root, workers, readBytesPerSecond }: CheckJob): Scanner {
-  return new Scanner({
-    root: { directory: root, prefix: '' },
-    ...(workers !== undefined && { workers }),
-    ...(readBytesPerSecond !== undefined && { readBytesPerSecond }),
-  });
 }
 
 function scan(

@@ -10,6 +10,7 @@ import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { describeProblem } from '../../systems/file-integrity/aide-conf/source.ts';
 import { reportOptionsOf } from '../../systems/file-integrity/aide-conf/report-options.ts';
 import { reportLevels, type ReportOptions } from '../../systems/file-integrity/report/report.ts';
+import type { ThreadPool } from '../../systems/file-integrity/scan/thread-pool.ts';
 import { Selection } from '../../systems/file-integrity/selection.ts';
 import { describeFailure } from '../failure.ts';
 import { say } from '../process.ts';
@@ -24,7 +25,7 @@ const DIRECTORY = '/var/lib/rampart/integrity';
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 /** Sets the exit code. A signal ends the process as it would without us, once the old baseline is left as it was. */
-export async function runCheck(options: CheckOptions): Promise<void> {
+export async function runCheck(options: CheckOptions, threads: ThreadPool): Promise<void> {
   const stop = new AbortController();
   let received: NodeJS.Signals | undefined;
   const onSignal = (signal: NodeJS.Signals): void => {
@@ -34,7 +35,7 @@ export async function runCheck(options: CheckOptions): Promise<void> {
   for (const signal of signals) process.on(signal, onSignal);
   const stage = { now: 'arguments' as Stage };
   try {
-    await run(options, stop.signal, stage);
+    await run(options, threads, stop.signal, stage);
   } catch (error) {
     if (received === undefined || !stop.signal.aborted) {
       process.stderr.write(describeFailure(error).text);
@@ -50,7 +51,12 @@ export async function runCheck(options: CheckOptions): Promise<void> {
 
 type Mode = 'init' | 'check' | 'update' | 'import';
 
-async function run(options: CheckOptions, signal: AbortSignal, stage: { now: Stage }): Promise<void> {
+async function run(
+  options: CheckOptions,
+  threads: ThreadPool,
+  signal: AbortSignal,
+  stage: { now: Stage },
+): Promise<void> {
   const mode = modeOf(options);
   const root = rootOf(options.root);
   const db = resolve(options.db ?? defaultDatabase(root));
@@ -81,7 +87,7 @@ async function run(options: CheckOptions, signal: AbortSignal, stage: { now: Sta
   }
   const signingKey = writes ? readSigningKey(keyPath) : undefined;
   const job: CheckJob = {
-    ...{ conf, root, db, signal, report, workers: options.workers, readBytesPerSecond: options.readRate },
+    ...{ conf, root, db, signal, report, threads },
     key: signingKey ?? readVerifyingKey(keyPath),
     signingKey,
     configDigest: configDigest(source),

@@ -106,8 +106,10 @@ function checkCommand(): Command {
         'trusted, 19 the baseline is of a later version, 22 a limit. Ctrl-C leaves the baseline as it was.\n',
     )
     .action(async (options: CheckOptions) => {
+      const { startScanThreads } = await import('./scan-threads.ts');
+      await using threads = startScanThreads(options);
       const { runCheck } = await import('./check.ts');
-      await runCheck(options);
+      await runCheck(options, threads);
     });
   usageExitCode.set(check, BAD_ARGUMENT);
   return check;

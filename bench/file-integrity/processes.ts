@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -40,6 +40,7 @@ export async function runNative(
   signal: AbortSignal,
 ): Promise<Took & NativeResult> {
   const program = join(import.meta.dirname, 'native-process.ts');
+  writeBack(tree);
   const run = await timed(process.execPath, [program, tree.directory, what, rules], signal);
   if (run.status !== 0) throw new Error(`ours, ${what}: ${run.stderr}`);
   const result = JSON.parse(run.stdout) as NativeResult;
@@ -61,6 +62,7 @@ export async function runAide(
     `database_in=file:${database}\ndatabase_out=file:${database}.new\ndatabase_attrs=E\nnum_workers=2\n` +
       `root_prefix=${tree.root}\nreport_format=json\nreport_level=summary\nreport_url=stdout\n${rules}\n`,
   );
+  writeBack(tree);
   const run = await timed('aide', ['-c', file, `--${what}`], signal, what === 'check' ? mostMs : undefined);
   if (run.isCut) return { ...run, differences: 0 };
   if (run.status === null || run.status > 7) throw new Error(`aide --${what}: ${run.stderr}`);
@@ -68,6 +70,12 @@ export async function runAide(
   const counts = /"added": (\d+),\s*"removed": (\d+),\s*"changed": (\d+)/.exec(run.stdout);
   const differences = counts === null ? 0 : Number(counts[1]) + Number(counts[2]) + Number(counts[3]);
   return { ...run, differences };
+}
+
+/** Ours waits until its baseline is on the disk: it must not wait for what AIDE has written, or who made the tree. */
+function writeBack(tree: Tree): void {
+  const { status, stderr } = spawnSync('sync', ['--file-system', tree.directory]);
+  if (status !== 0) throw new Error(`sync: ${stderr.toString()}`);
 }
 
 interface Run {

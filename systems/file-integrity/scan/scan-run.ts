@@ -10,7 +10,7 @@ import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { EntryBlock } from '../database/entry-block.ts';
 import type { Batch } from '../batches.ts';
 import type { Entry, ScanProblem } from '../entry.ts';
-import type { ScanProgress, ScanRoot } from '../provider.ts';
+import type { ScanProgress } from '../provider.ts';
 import type { FromThread } from './messages.ts';
 import { RunState } from './shared-state.ts';
 import type { Part, PlainConf, Task, TaskResult } from './tasks.ts';
@@ -31,9 +31,7 @@ interface Piece {
 
 export interface ScanRunOptions {
   readonly run: number;
-  readonly root: ScanRoot;
   readonly pool: ThreadPool;
-  readonly threads: number;
   readonly confs: readonly PlainConf[];
   /** In the order of their paths. */
   readonly tasks: readonly Task[];
@@ -55,7 +53,7 @@ export class ScanRun {
 
   constructor(options: ScanRunOptions) {
     this.#options = options;
-    this.#state = new RunState(options.threads);
+    this.#state = new RunState(options.pool.size);
     this.#streams = options.confs.map(() => new Stream());
     this.#first = rowOf(options.tasks);
   }
@@ -149,7 +147,7 @@ export class ScanRun {
 
   #found(piece: Piece, answer: FromThread): void {
     if (this.#isOver) return;
-    if ('noRoot' in answer) return this.#fail(noRoot(this.#options.root.directory, answer.noRoot));
+    if ('noRoot' in answer) return this.#fail(noRoot(this.#options.pool.root.directory, answer.noRoot));
     if (!('result' in answer)) return this.#fail(new Error('a thread of the scan stopped by itself'));
     const { parts, rest } = answer.result;
     piece.parts = parts;

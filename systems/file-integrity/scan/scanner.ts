@@ -3,37 +3,20 @@
  *
  * @module
  */
-import { availableParallelism } from 'node:os';
-
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { AideConf } from '../aide-conf/conf.ts';
 import type { Entry } from '../entry.ts';
-import type { ScanProgress, ScanRoot } from '../provider.ts';
+import type { ScanProgress } from '../provider.ts';
 import { ContentReader } from './content.ts';
 import { batchOf, noRoot, type ScanBatch, ScanRun } from './scan-run.ts';
 import { type PathToLookAt, tasksFor } from './scan-path.ts';
 import { Selected } from './selected.ts';
-import { ReadRate, RunState, ThreadNote } from './shared-state.ts';
+import { RunState, ThreadNote } from './shared-state.ts';
 import { plainConf, type PlainConf, type Task } from './tasks.ts';
-import { ThreadPool } from './thread-pool.ts';
+import { ThreadPool, type ThreadPoolOptions } from './thread-pool.ts';
 import { type Budget, NoRootError, Walk } from './walk.ts';
 
-export interface ScannerOptions {
-  readonly root: ScanRoot;
-  /** Threads; by default 2, or the CPUs that there are. */
-  readonly workers?: number;
-  /** Of all scans together; by default without a limit. */
-  readonly readBytesPerSecond?: number;
-  /** Of the threads, as in nice(1): 19 is what others need last. By default 0. */
-  readonly niceness?: number;
-  /**
-   * A file that was not changed for so long is read, and looked at once it is: clocks of file servers differ from ours by less,
-   * and so does a clock that is set right meanwhile. Others are looked at before and after they are read. By default 10 s.
-   */
-  readonly restMs?: number;
-  /** The threads end after so long without anything to do; by default 5 seconds. */
-  readonly idleMs?: number;
-}
+export type ScannerOptions = ThreadPoolOptions;
 
 export interface ScanOptions {
   readonly signal: AbortSignal;
@@ -50,32 +33,18 @@ const inlineBudget: Budget = {
 
 /** Dispose it to end its threads; they start with the first scan. */
 export class Scanner implements AsyncDisposable {
-  readonly #root: ScanRoot;
-  readonly #threads: number;
-  readonly #rate: ReadRate;
   readonly #pool: ThreadPool;
   readonly #plain = new WeakMap<AideConf, PlainConf>();
   #inline: { readonly conf: AideConf; readonly walk: Walk } | undefined;
   #runs = 0;
   #isDisposed = false;
 
-  /** @throws RampartError INPUT for a number that cannot be */
-  constructor(options: ScannerOptions) {
-    const { root, workers = Math.min(2, availableParallelism()), readBytesPerSecond = Infinity } = options;
-    if (!Number.isInteger(workers) || workers < 1 || workers > 64) throw wrong('workers', workers, '1 to 64');
-    if (!(readBytesPerSecond >= 1)) throw wrong('bytes a second', readBytesPerSecond, 'at least 1');
-    this.#root = root;
-    this.#threads = workers;
-    this.#rate = new ReadRate(readBytesPerSecond);
-    this.#pool = new ThreadPool({
-      root,
-      threads: workers,
-      rate: this.#rate,
-      bytesPerSecond: readBytesPerSecond,
-      idleMs: options.idleMs ?? 5000,
-      niceness: options.niceness ?? 0,
-      restMs: options.restMs ?? 10_000,
-    });
+  /**
+   * @param of what it is like, or threads that may have started already and are its own from now on
+   * @throws RampartError INPUT for a number that cannot be
+   */
+  constructor(of: ScannerOptions | ThreadPool) {
+    this.#pool = of instanceof ThreadPool ? of : new ThreadPool(of);
   }
 
   /**
@@ -104,7 +73,7 @@ export class Scanner implements AsyncDisposable {
     paths: readonly PathToLookAt[],
     options: ScanOptions,
   ): AsyncGenerator<ScanBatch, void, undefined> {
-    const tasks = tasksFor(paths, this.#root.prefix);
+    const tasks = tasksFor(paths, this.#pool.root.prefix);
     let at = 0;
     let rest: readonly Task[] = [];
     for (; at < tasks.length && at < inlineBudget.entries && rest.length === 0; at++) {
@@ -131,7 +100,7 @@ export class Scanner implements AsyncDisposable {
   ): Promise<Pick<Entry, 'sha256' | 'sha512'> | undefined> {
     signal?.throwIfAborted();
     const run = this.#nextRun();
-    const state = new RunState(this.#threads);
+    const state = new RunState(this.#pool.size);
     const ended = Promise.withResolvers<never>();
     const onAbort = (): void => ended.reject(signal?.reason);
     signal?.addEventListener('abort', onAbort, { once: true });
@@ -166,9 +135,7 @@ export class Scanner implements AsyncDisposable {
   #run(confs: readonly AideConf[], tasks: readonly Task[], options: ScanOptions): ScanRun {
     return new ScanRun({
       run: this.#nextRun(),
-      root: this.#root,
       pool: this.#pool,
-      threads: this.#threads,
       confs: confs.map((conf) => this.#plainConf(conf)),
       tasks,
       ...options,
@@ -191,9 +158,9 @@ export class Scanner implements AsyncDisposable {
   #walkInline(conf: AideConf, task: Task | undefined): ReturnType<Walk['run']> {
     if (this.#inline?.conf !== conf) {
       const walk = new Walk({
-        root: this.#root,
+        root: this.#pool.root,
         selected: new Selected([this.#plainConf(conf)]),
-        content: new ContentReader(this.#rate, false, 0),
+        content: new ContentReader(this.#pool.rate, false, 0),
         state: new RunState(1),
         thread: 0,
         note: new ThreadNote(),
@@ -203,15 +170,8 @@ export class Scanner implements AsyncDisposable {
     try {
       return this.#inline.walk.run(task ?? { directory: '' }, inlineBudget);
     } catch (error) {
-      if (error instanceof NoRootError) throw noRoot(this.#root.directory, error.code);
+      if (error instanceof NoRootError) throw noRoot(this.#pool.root.directory, error.code);
       throw error;
     }
   }
-}
-
-function wrong(what: string, value: number, allowed: string): RampartError {
-  return new RampartError(errorCodes.INPUT, {
-    what: `cannot scan with ${value} ${what}`,
-    next: `Give ${allowed}.`,
-  });
 }

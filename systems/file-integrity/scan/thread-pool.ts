@@ -3,13 +3,14 @@
  *
  * @module
  */
+import { availableParallelism } from 'node:os';
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { ScanRoot } from '../provider.ts';
 import type { Answer, Begin, FromThread, Request, ThreadData, ToThread } from './messages.ts';
-import { type ReadRate, ThreadNote } from './shared-state.ts';
+import { ReadRate, ThreadNote } from './shared-state.ts';
 
 /** Asked of a thread before it has answered, so that it never waits for the next one. */
 const ahead = 2;
@@ -18,12 +19,19 @@ const stopMs = 2000;
 
 export interface ThreadPoolOptions {
   readonly root: ScanRoot;
-  readonly threads: number;
-  readonly rate: ReadRate;
-  readonly bytesPerSecond: number;
-  readonly idleMs: number;
-  readonly niceness: number;
-  readonly restMs: number;
+  /** Threads; by default 2, or the CPUs that there are. */
+  readonly workers?: number;
+  /** Of all scans together; by default without a limit. */
+  readonly readBytesPerSecond?: number;
+  /** Of the threads, as in nice(1): 19 is what others need last. By default 0. */
+  readonly niceness?: number;
+  /**
+   * A file that was not changed for so long is read, and looked at once it is: clocks of file servers differ from ours by less,
+   * and so does a clock that is set right meanwhile. Others are looked at before and after they are read. By default 10 s.
+   */
+  readonly restMs?: number;
+  /** The threads end after so long without anything to do; by default 5 seconds. */
+  readonly idleMs?: number;
 }
 
 interface Waiting {
@@ -41,9 +49,12 @@ interface Thread {
   readonly loaded: Promise<void>;
 }
 
-/** Dispose it to end the threads. */
+/** Threads start when something is asked of them. Dispose it to end them. */
 export class ThreadPool implements AsyncDisposable {
-  readonly #options: ThreadPoolOptions;
+  readonly root: ScanRoot;
+  readonly rate: ReadRate;
+  readonly #data: Pick<ThreadData, 'root' | 'bytesPerSecond' | 'niceness' | 'restMs'>;
+  readonly #idleMs: number;
   readonly #threads: (Thread | undefined)[];
   /** Runs that have more to ask, in the order of their turns. */
   readonly #wanting = new Set<() => void>();
@@ -51,9 +62,22 @@ export class ThreadPool implements AsyncDisposable {
   #isDisposed = false;
   #idle: NodeJS.Timeout | undefined;
 
+  /** @throws RampartError INPUT for a number that cannot be */
   constructor(options: ThreadPoolOptions) {
-    this.#options = options;
-    this.#threads = Array.from({ length: options.threads }, () => undefined);
+    const { root, workers = Math.min(2, availableParallelism()), readBytesPerSecond = Infinity } = options;
+    if (!Number.isInteger(workers) || workers < 1 || workers > 64) throw wrong('workers', workers, '1 to 64');
+    if (!(readBytesPerSecond >= 1)) throw wrong('bytes a second', readBytesPerSecond, 'at least 1');
+    const { niceness = 0, restMs = 10_000, idleMs = 5000 } = options;
+    this.root = root;
+    this.rate = new ReadRate(readBytesPerSecond);
+    this.#data = { root, bytesPerSecond: readBytesPerSecond, niceness, restMs };
+    this.#idleMs = idleMs;
+    this.#threads = Array.from({ length: workers }, () => undefined);
+  }
+
+  /** How many threads there may be. */
+  get size(): number {
+    return this.#threads.length;
   }
 
   /** The thread that has least to do, or undefined while all have enough. */
@@ -140,17 +164,8 @@ export class ThreadPool implements AsyncDisposable {
   }
 
   #start(at: number): Thread {
-    const { root, rate, bytesPerSecond, niceness, restMs } = this.#options;
     const note = new ThreadNote();
-    const data: ThreadData = {
-      root,
-      thread: at,
-      note: note.buffer,
-      rate: rate.buffer,
-      bytesPerSecond,
-      niceness,
-      restMs,
-    };
+    const data: ThreadData = { ...this.#data, thread: at, note: note.buffer, rate: this.rate.buffer };
     // The same folder holds .ts in a checkout and .js in a build.
     const file = new URL(`./scan-thread${extname(import.meta.filename)}`, import.meta.url);
     const worker = new Worker(file, {
@@ -185,7 +200,7 @@ export class ThreadPool implements AsyncDisposable {
     for (const { reject } of thread.waiting.values()) {
       reject(
         new RampartError(errorCodes.SYSTEM, {
-          what: `the scan of ${this.#options.root.directory} has ended`,
+          what: `the scan of ${this.root.directory} has ended`,
           why: `a thread of it died while it looked at ${said === '' ? '/' : said}: ${error instanceof Error ? error.message : String(error)}`,
           next: 'Nothing is known of the files that it had not looked at; scan again.',
           cause: error,
@@ -199,7 +214,7 @@ export class ThreadPool implements AsyncDisposable {
   #restWhenIdle(): void {
     clearTimeout(this.#idle);
     if (this.#threads.some((thread) => (thread?.waiting.size ?? 0) > 0)) return;
-    this.#idle = setTimeout(() => void this.#endAll(), this.#options.idleMs);
+    this.#idle = setTimeout(() => void this.#endAll(), this.#idleMs);
     this.#idle.unref();
   }
 
@@ -246,4 +261,11 @@ function post({ worker }: Thread, message: ToThread): void {
   // That rule is for windows; a worker has no origin.
   // oxlint-disable-next-line unicorn/require-post-message-target-origin
   worker.postMessage(message);
+}
+
+function wrong(what: string, value: number, allowed: string): RampartError {
+  return new RampartError(errorCodes.INPUT, {
+    what: `cannot scan with ${value} ${what}`,
+    next: `Give ${allowed}.`,
+  });
 }
