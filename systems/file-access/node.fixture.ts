@@ -6,22 +6,14 @@
  */
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
-import { parse } from 'yaml';
-
-import { type ApiServer, startApiServer } from '../../shared/apiserver/server.ts';
-import { KubeClient } from '../../shared/kube/client.ts';
-import { customResourceDefinitions } from '../../shared/kube/crd/established.ts';
-import { isAlreadyExists, isNotFound } from '../../shared/kube/client-errors.ts';
-import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
+import { startTestApi, TestApi } from '../../shared/apiserver/test-api.fixture.ts';
+import { isNotFound } from '../../shared/kube/client-errors.ts';
 import type { KubeEvent } from '../../shared/kube/event-object.ts';
 import { events } from '../../shared/kube/event-object.ts';
-import { namespaces } from '../../shared/kube/object.ts';
-import { createLogger, type Logger } from '../../shared/observe/log.ts';
 import type { KiveAlert } from './alert.ts';
 import { type KiveData, kiveDataType, type KivePolicy, kivePolicyType, type KiveTrap } from './api.ts';
 import { type Node, nodeType, type Pod, podType } from './caches.ts';
@@ -80,93 +72,38 @@ export interface TestContainer {
 }
 
 /** Disposing it stops all that was started and removes all that was made. */
-export class TestCluster implements AsyncDisposable {
-  readonly directory: string;
-  readonly client: KubeClient;
-  readonly kubeconfig: string;
-  readonly logger: Logger = createLogger({
-    level: (process.env['RAMPART_LOG'] ?? 'silent') as 'silent',
-    json: true,
-  });
+export class TestCluster extends TestApi {
   readonly kernelId = readKernelId();
-  #server: ApiServer | undefined;
-  readonly #port: number;
-  readonly #stack = new AsyncDisposableStack();
-
-  private constructor(directory: string, server: ApiServer) {
-    this.directory = directory;
-    this.#server = server;
-    this.#port = (server.address as { readonly port: number }).port;
-    this.kubeconfig = server.kubeconfig ?? '';
-    this.client = this.newClient();
-  }
 
   static async start(options: { readonly namespace?: boolean } = {}): Promise<TestCluster> {
-    const directory = mkdtempSync(join(tmpdir(), 'rampart-file-access-'));
-    const cluster = new TestCluster(directory, await startServer(directory, 0));
-    const { client } = cluster;
-    for (const name of ['default', ...(options.namespace === false ? [] : [kiveDataNamespace])]) {
-      await client.create(namespaces, { metadata: { name } }).catch((error: unknown) => {
-        if (!isAlreadyExists(error)) throw error;
-      });
-    }
-    const crds = join(import.meta.dirname, 'crd');
-    for (const file of readdirSync(crds)) {
-      await client.create(customResourceDefinitions, parse(readFileSync(join(crds, file), 'utf8')));
-    }
-    await until('the resources are served', async () => {
-      await client.list(kivePolicyType);
-      await client.list(kiveDataType);
-      return true;
-    });
+    const cluster = new TestCluster(await startTestApi({ name: 'file-access' }));
+    await cluster.createNamespace('default');
+    if (options.namespace !== false) await cluster.createNamespace(kiveDataNamespace);
+    await cluster.createDefinitions(join(import.meta.dirname, 'crd'));
     return cluster;
-  }
-
-  newClient(): KubeClient {
-    const access = findClusterAccess({ path: this.kubeconfig });
-    return this.#stack.use(new KubeClient(access, { perSecond: 1000, burst: 1000 }));
-  }
-
-  /** The API cannot be reached from now on. */
-  async stopApi(): Promise<void> {
-    await this.#server?.[Symbol.asyncDispose]();
-    this.#server = undefined;
-  }
-
-  async startApi(): Promise<void> {
-    this.#server = await startServer(this.directory, this.#port);
   }
 
   /** An agent of a node, ready. */
   async startNode(name: string, options: Partial<FileAccessNodeOptions> = {}): Promise<TestNode> {
-    const stop = new AbortController();
     const containers = (options.containers as DirectoryContainers | undefined) ?? new DirectoryContainers();
     const lines: string[] = [];
     let state: NodeState | undefined;
-    const running = runFileAccessNode({
-      client: this.newClient(),
-      nodeName: name,
-      containers,
-      sink: (line) => lines.push(line),
-      signal: stop.signal,
-      logger: this.logger.child({ agent: name }),
-      onState: (now) => {
-        state = now;
-      },
-      ...options,
-    });
-    let failed: unknown;
-    running.catch((error: unknown) => (failed = error));
-    const end = async (): Promise<void> => {
-      stop.abort();
-      await running;
-    };
-    this.#stack.defer(end);
-    await until('the agent is ready', () => {
-      if (failed !== undefined) return true;
-      return state?.ready;
-    });
-    if (failed !== undefined) throw failed as Error;
+    const end = await this.runReady(
+      (signal) =>
+        runFileAccessNode({
+          client: this.newClient(),
+          nodeName: name,
+          containers,
+          sink: (line) => lines.push(line),
+          signal,
+          logger: this.logger.child({ agent: name }),
+          onState: (now) => {
+            state = now;
+          },
+          ...options,
+        }),
+      () => state?.ready,
+    );
     return {
       name,
       containers,
@@ -181,19 +118,14 @@ export class TestCluster implements AsyncDisposable {
 
   /** The operator; returns what stops it. */
   startOperator(options: Partial<FileAccessClusterOptions> = {}): () => Promise<void> {
-    const stop = new AbortController();
-    const running = runFileAccessCluster({
-      client: this.newClient(),
-      signal: stop.signal,
-      logger: this.logger.child({ operator: true }),
-      ...options,
-    });
-    const end = async (): Promise<void> => {
-      stop.abort();
-      await running;
-    };
-    this.#stack.defer(end);
-    return end;
+    return this.run((signal) =>
+      runFileAccessCluster({
+        client: this.newClient(),
+        signal,
+        logger: this.logger.child({ operator: true }),
+        ...options,
+      }),
+    );
   }
 
   createNode(name: string, bootID?: string): Promise<Node> {
@@ -310,24 +242,6 @@ export class TestCluster implements AsyncDisposable {
     const { items } = await this.client.list(events, { namespace: kiveDataNamespace });
     return items;
   }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    try {
-      await this.#stack.disposeAsync();
-    } finally {
-      await this.stopApi();
-      rmSync(this.directory, { recursive: true, force: true });
-    }
-  }
-}
-
-function startServer(directory: string, port: number): Promise<ApiServer> {
-  return startApiServer({
-    dataDirectory: join(directory, 'api'),
-    listen: { host: '127.0.0.1', port },
-    version: '0.0.0',
-    logger: createLogger({ level: 'silent' }),
-  });
 }
 
 function nodeInfo(bootID: string): object {

@@ -3,30 +3,18 @@
  *
  * @module
  */
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { type ApiServer, startApiServer } from '../../../shared/apiserver/server.ts';
-import { KubeClient } from '../../../shared/kube/client.ts';
-import { isAlreadyExists, isNotFound } from '../../../shared/kube/client-errors.ts';
-import { findClusterAccess } from '../../../shared/kube/cluster-access.ts';
-import { customResourceDefinitions, established } from '../../../shared/kube/crd/established.ts';
-import { crdManifest } from '../../../shared/kube/crd/manifest.ts';
+import { startTestApi, TestApi } from '../../../shared/apiserver/test-api.fixture.ts';
+import { isNotFound } from '../../../shared/kube/client-errors.ts';
 import { events, type KubeEvent } from '../../../shared/kube/event-object.ts';
-import { namespaces, type ResourceType } from '../../../shared/kube/object.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
-import { createLogger, type Logger } from '../../../shared/observe/log.ts';
 import {
-  designFileIntegrities,
-  designNodeStatuses,
   type FileIntegrity,
   type FileIntegrityNodeStatus,
   type IntegrityTypes,
   names,
   released,
-  releasedFileIntegrities,
-  releasedNodeStatuses,
 } from '../api.ts';
 import { type FileIntegrityClusterOptions, runFileIntegrityCluster } from '../cluster.ts';
 import type { Finding } from '../finding.ts';
@@ -35,8 +23,6 @@ import type { NodeResult } from '../node-result.ts';
 import { keptName, nodeStatusName } from '../object-names.ts';
 import { type ConfigMap, configMaps, resultConfigMap } from '../result-config-map.ts';
 
-/** Longer than anything takes here: what is waited for longer does not come. */
-const PATIENCE_MS = 30_000;
 export const testNamespace = 'openshift-file-integrity';
 
 export type Outcome = NodeResult['outcome'];
@@ -56,78 +42,21 @@ export const changedFile: Finding = {
 };
 
 /** Disposing it stops all that was started and removes all that was made. */
-export class TestCluster implements AsyncDisposable {
-  readonly client: KubeClient;
-  readonly kubeconfig: string;
-  readonly logger: Logger = createLogger({
-    level: (process.env['RAMPART_LOG'] ?? 'silent') as 'silent',
-    json: true,
-  });
-  readonly #stack: AsyncDisposableStack;
+export class TestCluster extends TestApi {
   readonly #sequences = new Map<string, number>();
 
-  private constructor(server: ApiServer, stack: AsyncDisposableStack) {
-    this.kubeconfig = server.kubeconfig ?? '';
-    this.#stack = stack;
-    this.client = this.newClient();
-  }
-
   static async start(): Promise<TestCluster> {
-    const stack = new AsyncDisposableStack();
-    const directory = mkdtempSync(join(tmpdir(), 'rampart-file-integrity-'));
-    stack.defer(() => rmSync(directory, { recursive: true, force: true }));
-    const server = await startApiServer({
-      dataDirectory: undefined,
-      listen: { host: '127.0.0.1', port: 0 },
-      version: '0.0.0',
-      logger: createLogger({ level: 'silent' }),
-    });
-    stack.use(server);
-    const cluster = new TestCluster(server, stack);
-    const resources = [
-      releasedFileIntegrities,
-      releasedNodeStatuses,
-      designFileIntegrities,
-      designNodeStatuses,
-    ];
-    const type: ResourceType = customResourceDefinitions;
-    for (const resource of resources) await cluster.client.create(type, crdManifest(resource));
-    for (const { plural, group } of resources) {
-      const signal = AbortSignal.timeout(PATIENCE_MS);
-      await established(cluster.client, `${plural}.${group}`, { timeoutMs: PATIENCE_MS, signal });
-    }
+    const cluster = new TestCluster(await startTestApi({ name: 'file-integrity', memory: true }));
+    await cluster.createDefinitions(join(import.meta.dirname, '../crd'));
     await cluster.createNamespace(testNamespace);
     return cluster;
   }
 
-  newClient(): KubeClient {
-    const access = findClusterAccess({ path: this.kubeconfig });
-    return this.#stack.use(new KubeClient(access, { perSecond: 1000, burst: 1000 }));
-  }
-
   /** Returns what stops it. */
   startOperator(options: Partial<FileIntegrityClusterOptions> = {}): () => Promise<void> {
-    const stop = new AbortController();
-    const running = runFileIntegrityCluster({
-      client: this.newClient(),
-      signal: stop.signal,
-      logger: this.logger,
-      ...options,
-    });
-    // Told by whoever ends it.
-    running.catch(() => undefined);
-    const end = async (): Promise<void> => {
-      stop.abort();
-      await running;
-    };
-    this.#stack.defer(end);
-    return end;
-  }
-
-  async createNamespace(name: string): Promise<void> {
-    await this.client.create(namespaces, { metadata: { name } }).catch((error: unknown) => {
-      if (!isAlreadyExists(error)) throw error;
-    });
+    return this.run((signal) =>
+      runFileIntegrityCluster({ client: this.newClient(), signal, logger: this.logger, ...options }),
+    );
   }
 
   createNode(name: string, labels: Record<string, string> = {}, spec: Node['spec'] = {}): Promise<Node> {
@@ -245,10 +174,6 @@ export class TestCluster implements AsyncDisposable {
   async notes(reason: string): Promise<string[]> {
     const all = (await this.events()).filter((event) => event.reason === reason);
     return all.flatMap(({ note = '', series }) => Array.from({ length: series?.count ?? 1 }, () => note));
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#stack.disposeAsync();
   }
 }
 

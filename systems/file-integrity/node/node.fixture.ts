@@ -3,23 +3,15 @@
  *
  * @module
  */
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-import { parse } from 'yaml';
-
-import { type ApiServer, startApiServer } from '../../../shared/apiserver/server.ts';
+import { startTestApi, TestApi } from '../../../shared/apiserver/test-api.fixture.ts';
 import type { ContainerSource } from '../../../shared/cri/container-source.ts';
-import { KubeClient } from '../../../shared/kube/client.ts';
-import { isAlreadyExists, isNotFound } from '../../../shared/kube/client-errors.ts';
-import { findClusterAccess } from '../../../shared/kube/cluster-access.ts';
-import { customResourceDefinitions } from '../../../shared/kube/crd/established.ts';
-import { type KubeObject, namespaces, type ResourceType } from '../../../shared/kube/object.ts';
+import { isNotFound } from '../../../shared/kube/client-errors.ts';
+import type { KubeObject, ResourceType } from '../../../shared/kube/object.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
-import { createLogger, type Logger } from '../../../shared/observe/log.ts';
 import {
-  bothGroups,
   type FileIntegrity,
   type FileIntegrityNodeStatus,
   type IntegrityTypes,
@@ -58,63 +50,16 @@ export interface TestAgent {
 }
 
 /** Disposing it stops all that was started and removes all that was made. */
-export class TestCluster implements AsyncDisposable {
-  readonly directory = mkdtempSync(join(tmpdir(), 'rampart-integrity-node-'));
+export class TestCluster extends TestApi {
   readonly host = join(this.directory, 'host');
-  readonly logger: Logger = createLogger({
-    level: (process.env['RAMPART_LOG'] ?? 'silent') as 'silent',
-    json: true,
-  });
-  readonly client: KubeClient;
-  readonly kubeconfig: string;
-  #server: ApiServer | undefined;
-  readonly #port: number;
-  readonly #stack = new AsyncDisposableStack();
-
-  private constructor(start: { readonly server: ApiServer; readonly store: string }) {
-    this.#server = start.server;
-    this.#port = (start.server.address as { readonly port: number }).port;
-    this.kubeconfig = start.server.kubeconfig ?? '';
-    this.client = this.newClient();
-    this.#store = start.store;
-    for (const name of ['hosts', 'passwd', 'shadow', 'deep/er/file']) this.write(name, name);
-  }
-
-  readonly #store: string;
 
   static async start(options: { readonly key?: boolean } = {}): Promise<TestCluster> {
-    const store = mkdtempSync(join(tmpdir(), 'rampart-integrity-api-'));
-    const cluster = new TestCluster({ server: await startServer(store, 0), store });
-    await cluster.client.create(namespaces, { metadata: { name: namespace } }).catch((error: unknown) => {
-      if (!isAlreadyExists(error)) throw error;
-    });
-    const crds = join(import.meta.dirname, '../crd');
-    for (const file of readdirSync(crds)) {
-      await cluster.client.create(customResourceDefinitions, parse(readFileSync(join(crds, file), 'utf8')));
-    }
-    await until('the resources are served', async () => {
-      for (const { integrities, nodeStatuses } of bothGroups) {
-        await cluster.client.list(integrities);
-        await cluster.client.list(nodeStatuses);
-      }
-      return true;
-    });
+    const cluster = new TestCluster(await startTestApi({ name: 'integrity-node' }));
+    for (const name of ['hosts', 'passwd', 'shadow', 'deep/er/file']) cluster.write(name, name);
+    await cluster.createNamespace(namespace);
+    await cluster.createDefinitions(join(import.meta.dirname, '../crd'));
     if (options.key !== false) await cluster.createKey();
     return cluster;
-  }
-
-  newClient(): KubeClient {
-    const access = findClusterAccess({ path: this.kubeconfig });
-    return this.#stack.use(new KubeClient(access, { perSecond: 1000, burst: 1000 }));
-  }
-
-  async stopApi(): Promise<void> {
-    await this.#server?.[Symbol.asyncDispose]();
-    this.#server = undefined;
-  }
-
-  async startApi(): Promise<void> {
-    this.#server = await startServer(this.#store, this.#port);
   }
 
   /** A file of /etc on the host. */
@@ -251,42 +196,20 @@ export class TestCluster implements AsyncDisposable {
   }
 
   async startAgent(nodeName = 'n1', options: Partial<FileIntegrityNodeOptions> = {}): Promise<TestAgent> {
-    const stop = new AbortController();
     const lines: string[] = [];
     let state: NodeState | undefined;
-    let failed: unknown;
-    const running = runFileIntegrityNode({
-      ...this.agentOptions(nodeName),
-      client: this.newClient(),
-      sink: (line) => lines.push(line),
-      signal: stop.signal,
-      onState: (now) => void (state = now),
-      ...options,
-    });
-    running.catch((error: unknown) => (failed = error));
-    const end = async (): Promise<void> => {
-      stop.abort();
-      await running;
-    };
-    this.#stack.defer(end);
-    await until('the agent is ready', () => failed !== undefined || state?.ready);
-    if (failed !== undefined) throw failed as Error;
+    const end = await this.runReady(
+      (signal) =>
+        runFileIntegrityNode({
+          ...this.agentOptions(nodeName),
+          client: this.newClient(),
+          sink: (line) => lines.push(line),
+          signal,
+          onState: (now) => void (state = now),
+          ...options,
+        }),
+      () => state?.ready,
+    );
     return { lines, state: () => state, stop: end };
   }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#stack.disposeAsync();
-    await this.stopApi();
-    rmSync(this.directory, { recursive: true, force: true });
-    rmSync(this.#store, { recursive: true, force: true });
-  }
-}
-
-function startServer(directory: string, port: number): Promise<ApiServer> {
-  return startApiServer({
-    dataDirectory: join(directory, 'api'),
-    listen: { host: '127.0.0.1', port },
-    version: '0.0.0',
-    logger: createLogger({ level: 'silent' }),
-  });
 }
