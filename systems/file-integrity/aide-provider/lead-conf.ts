@@ -15,7 +15,7 @@ import { ProblemList, sourceOf, type Position } from '../aide-conf/source.ts';
 import { TextEdits } from '../aide-conf/text-edits.ts';
 import { allStatements, type Condition, type IncludeStatement, type Text } from '../aide-conf/syntax.ts';
 import type { ByteString } from '../entry.ts';
-import { nodeEnvironment } from '../node/conf-environment.ts';
+import { nodeEnvironment } from '../conf-environment.ts';
 import type { ScanRoot } from '../provider.ts';
 
 export interface LedConf {

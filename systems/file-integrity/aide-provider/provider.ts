@@ -12,7 +12,7 @@ import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { reportOptionsOf } from '../aide-conf/report-options.ts';
 import { parseAideReport } from '../aide-output.ts';
 import type { ByteString } from '../entry.ts';
-import { appendAcceptance, maxNamedPaths } from '../node/acceptance-log.ts';
+import { appendAcceptance, maxNamedPaths } from '../signed-notes/acceptance-log.ts';
 import type {
   Acceptance,
   AcceptResult,

@@ -5,7 +5,7 @@
  * aide.baseline             JSON on one line, and its signature in base64 on the next; what leads to the database
  * aide.baseline.<id>        the baselines before, the same way
  * aide.db.<id>.gz           as AIDE wrote it
- * aide.last-baseline        which one is the last: an older one is signed as well, see node/last-baseline.ts
+ * aide.last-baseline        which one is the last: an older one is signed as well, see signed-notes/last-baseline.ts
  * ```
  *
  * The database has a name of its own and is on the disk before `aide.baseline` leads to it, so that a kill at any moment
@@ -21,7 +21,7 @@ import manifest from '../../../package.json' with { type: 'json' };
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { BaselineError } from '../database/baseline-error.ts';
 import { unreadable } from '../database/frame-reader.ts';
-import { readLastBaseline, writeLastBaseline, type LastBaseline } from '../node/last-baseline.ts';
+import { readLastBaseline, writeLastBaseline, type LastBaseline } from '../signed-notes/last-baseline.ts';
 import { replaceFile } from '../database/replace-file.ts';
 import {
   keyId,

@@ -5,7 +5,7 @@
  * baseline                                the one that counts
  * baseline.next                           being made
  * baseline.backup-20261121T181705.123Z    before it, by the time when it was replaced
- * last-baseline                           see last-baseline.ts
+ * last-baseline                           see ../signed-notes/last-baseline.ts
  * ```
  *
  * @module
@@ -19,8 +19,8 @@ import type { Baseline } from '../database/read-baseline.ts';
 import { writeBaseline } from '../database/write-baseline.ts';
 import type { WriteBaselineOptions, WrittenBaseline } from '../database/write-baseline.ts';
 import type { IntegrityJob } from '../provider.ts';
-import { readLastBaseline, writeLastBaseline } from './last-baseline.ts';
-import type { LastBaseline } from './last-baseline.ts';
+import { readLastBaseline, writeLastBaseline } from '../signed-notes/last-baseline.ts';
+import type { LastBaseline } from '../signed-notes/last-baseline.ts';
 
 const backupPrefix = 'baseline.backup-';
 

@@ -8,7 +8,7 @@ import { BaselineError } from '../database/baseline-error.ts';
 import { replaceFile } from '../database/replace-file.ts';
 import type { SigningKey, VerifyingKey } from '../database/signature.ts';
 import type { IntegrityProvider } from '../provider.ts';
-import { seal, unseal } from './seal.ts';
+import { seal, unseal } from '../signed-notes/seal.ts';
 
 export interface JobNotes {
   /** Of the last result. */

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { readAcceptances } from './acceptance-log.ts';
+import { readAcceptances } from '../signed-notes/acceptance-log.ts';
 import { killFiles, killJob, killRound } from './kill.fixture.ts';
 import { NativeProvider } from './native-provider.ts';
 

@@ -9,6 +9,7 @@ import { readAideConf } from '../aide-conf/evaluate.ts';
 import { reportOptionsOf } from '../aide-conf/report-options.ts';
 import type { Batches } from '../batches.ts';
 import { Comparison } from '../compare.ts';
+import { nodeEnvironment } from '../conf-environment.ts';
 import { BaselineError } from '../database/baseline-error.ts';
 import { onlyEntries } from '../database/entry-block.ts';
 import type { Baseline } from '../database/read-baseline.ts';
@@ -26,10 +27,9 @@ import type {
 import { collectReport } from '../report/collect.ts';
 import { Scanner } from '../scan/scanner.ts';
 import type { ScanOptions } from '../scan/scanner.ts';
+import { appendAcceptance, maxNamedPaths } from '../signed-notes/acceptance-log.ts';
 import { withAccepted } from './accepted-entries.ts';
-import { appendAcceptance, maxNamedPaths } from './acceptance-log.ts';
 import { BaselineStore } from './baseline-store.ts';
-import { nodeEnvironment } from './conf-environment.ts';
 
 export interface NativeProviderOptions {
   /** Of Rampart; in baselines and reports. */

@@ -1,32 +1,18 @@
 // The small files beside a baseline: they are signed, and what a kill or a person does to them is seen.
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { setOf } from '../attributes.ts';
 import { entryOf, hasFault, pairKey, secretKey, temporaryDirectory } from '../database/baseline.fixture.ts';
 import type { Entry } from '../entry.ts';
+import { readLastBaseline, writeLastBaseline } from '../signed-notes/last-baseline.ts';
 import { withAccepted } from './accepted-entries.ts';
-import { appendAcceptance, readAcceptances } from './acceptance-log.ts';
 import { nextBackupName } from './baseline-store.ts';
 import { readJobNotes, writeJobNotes } from './job-notes.ts';
-import { readLastBaseline, writeLastBaseline } from './last-baseline.ts';
-import { seal, unseal } from './seal.ts';
 import { ed25519DataKey, hmacDataKey, readSigningKey } from './signing-key.ts';
-
-test('what is sealed comes back for its purpose and its key, and not when it was changed', () => {
-  for (const key of [secretKey, pairKey]) {
-    const sealed = seal('one', 'text', key);
-    assert.equal(unseal('one', sealed, key), 'text');
-    assert.equal(unseal('two', sealed, key), undefined);
-    assert.equal(unseal('one', sealed.replace('text', 'next'), key), undefined);
-    assert.equal(unseal('one', sealed, key === secretKey ? pairKey : secretKey), undefined);
-  }
-  for (const text of ['', '{}', 'null', '[]', '{"body":1,"signature":"00"}'])
-    assert.equal(unseal('one', text, secretKey), undefined);
-});
 
 test('notes that were changed, or are of another key, are an error', async () => {
   using directory = temporaryDirectory();
@@ -46,28 +32,6 @@ test('notes that were changed, or are of another key, are an error', async () =>
   await assert.rejects(readJobNotes(path, secretKey), hasFault('wrong signature'));
   writeFileSync(last, '');
   await assert.rejects(readLastBaseline(last, secretKey), hasFault('wrong signature'));
-});
-
-test('the log of acceptances: whole, signed, none taken out; a line that was cut off is no record', async () => {
-  using directory = temporaryDirectory();
-  const path = join(directory.path, 'accepted.log');
-  const record = (reason: string) => ({
-    ...{ atMs: 1, author: 'ann', reason, baseline: 'ab', count: 1, paths: ['/hostroot/etc/a'] },
-  });
-  assert.deepEqual(await readAcceptances(directory.path, secretKey), { records: [], faults: [] });
-  for (const reason of ['one', 'two']) await appendAcceptance(directory.path, record(reason), secretKey);
-  appendFileSync(path, '{"body":"cut');
-  await appendAcceptance(directory.path, record('thrée'), secretKey);
-  const { records, faults } = await readAcceptances(directory.path, secretKey);
-  assert.deepEqual(records, ['one', 'two', 'thrée'].map(record));
-  assert.deepEqual(faults, []);
-  const lines = readFileSync(path, 'utf8').split('\n');
-  writeFileSync(path, [lines[0], lines[2], ''].join('\n'));
-  assert.deepEqual((await readAcceptances(directory.path, secretKey)).faults, [
-    'before line 2 something is missing',
-  ]);
-  writeFileSync(path, `${lines[0]?.replace('ann', 'bob')}\n`);
-  assert.deepEqual((await readAcceptances(directory.path, secretKey)).faults, ['line 1 is not signed']);
 });
 
 test('names of backups are sorted by time, also when the clock is put back', () => {

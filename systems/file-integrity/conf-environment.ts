@@ -6,8 +6,8 @@
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import type { ConfEnvironment } from '../aide-conf/conf.ts';
-import type { ScanRoot } from '../provider.ts';
+import type { ConfEnvironment } from './aide-conf/conf.ts';
+import type { ScanRoot } from './provider.ts';
 
 /** Paths that do not begin with the prefix of the root are of the agent and not of the node: there is nothing there. */
 export function nodeEnvironment({ directory, prefix }: ScanRoot): ConfEnvironment {

@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { pairKey, secretKey, temporaryDirectory } from '../database/baseline.fixture.ts';
+import { appendAcceptance, readAcceptances } from './acceptance-log.ts';
+import { seal, unseal } from './seal.ts';
+
+test('what is sealed comes back for its purpose and its key, and not when it was changed', () => {
+  for (const key of [secretKey, pairKey]) {
+    const sealed = seal('one', 'text', key);
+    assert.equal(unseal('one', sealed, key), 'text');
+    assert.equal(unseal('two', sealed, key), undefined);
+    assert.equal(unseal('one', sealed.replace('text', 'next'), key), undefined);
+    assert.equal(unseal('one', sealed, key === secretKey ? pairKey : secretKey), undefined);
+  }
+  for (const text of ['', '{}', 'null', '[]', '{"body":1,"signature":"00"}'])
+    assert.equal(unseal('one', text, secretKey), undefined);
+});
+
+test('the log of acceptances: whole, signed, none taken out; a line that was cut off is no record', async () => {
+  using directory = temporaryDirectory();
+  const path = join(directory.path, 'accepted.log');
+  const record = (reason: string) => ({
+    ...{ atMs: 1, author: 'ann', reason, baseline: 'ab', count: 1, paths: ['/hostroot/etc/a'] },
+  });
+  assert.deepEqual(await readAcceptances(directory.path, secretKey), { records: [], faults: [] });
+  for (const reason of ['one', 'two']) await appendAcceptance(directory.path, record(reason), secretKey);
+  appendFileSync(path, '{"body":"cut');
+  await appendAcceptance(directory.path, record('thrée'), secretKey);
+  const { records, faults } = await readAcceptances(directory.path, secretKey);
+  assert.deepEqual(records, ['one', 'two', 'thrée'].map(record));
+  assert.deepEqual(faults, []);
+  const lines = readFileSync(path, 'utf8').split('\n');
+  writeFileSync(path, [lines[0], lines[2], ''].join('\n'));
+  assert.deepEqual((await readAcceptances(directory.path, secretKey)).faults, [
+    'before line 2 something is missing',
+  ]);
+  writeFileSync(path, `${lines[0]?.replace('ann', 'bob')}\n`);
+  assert.deepEqual((await readAcceptances(directory.path, secretKey)).faults, ['line 1 is not signed']);
+});
