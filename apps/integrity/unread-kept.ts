@@ -3,59 +3,92 @@
  *
  * @module
  */
-import { BatchCursor, type Batches } from '../../systems/file-integrity/batches.ts';
+import { type Batch, BatchCursor, type Batches, unpack } from '../../systems/file-integrity/batches.ts';
+import { EntryBlock } from '../../systems/file-integrity/database/entry-block.ts';
 import type { ByteString, Entry, ScanProblem } from '../../systems/file-integrity/entry.ts';
 
+type Seen = Entry | ScanProblem;
+
 /**
- * Both sorted by the bytes of their paths; a problem comes after the entry of its path.
+ * Both sorted by the bytes of their paths; a problem comes after the entry of its path. Blocks that have nothing to do with what
+ * could not be read are handed on as they are.
  *
  * @throws what the streams throw
  */
 export async function* withUnreadKept(
   old: Batches<Entry>,
-  now: Batches<Entry | ScanProblem>,
-): AsyncGenerator<readonly Entry[], void, undefined> {
+  now: Batches<Seen>,
+): AsyncGenerator<Batch<Entry>, void, undefined> {
   await using olds = new BatchCursor(old);
-  await using nows = new BatchCursor(now);
   let unread: ByteString[] = [];
-  let batch: Entry[] = [];
-  const more = async <T>(cursor: BatchCursor<T>): Promise<boolean> =>
-    cursor.advance() || (await cursor.fetch());
   const covered = (path: ByteString): boolean =>
     unread.some((other) => path === other || path.startsWith(other === '/' ? '/' : `${other}/`));
-  /** Old entries before a path. */
-  const catchUp = async (path: ByteString | undefined): Promise<void> => {
-    for (;;) {
-      const entry = olds.current;
-      if (entry === undefined || (path !== undefined && entry.path >= path)) return;
+  /** What is in an unread path comes before it with the byte after the slash. */
+  const forgetBefore = (path: ByteString): void => {
+    unread = unread.filter((other) => other === '/' || path < `${other}0`);
+  };
+  const next = async (): Promise<boolean> => olds.advance() || (await olds.fetch());
+  /** Adds the old entries before a path that are kept. */
+  const keepBefore = async (path: ByteString | undefined, batch: Entry[]): Promise<void> => {
+    for (let entry = olds.current; entry !== undefined; entry = olds.current) {
+      if (path !== undefined && entry.path >= path) return;
       if (covered(entry.path)) batch.push(entry);
-      await more(olds);
+      await next();
     }
   };
-  await more(olds);
-  await more(nows);
-  while (nows.current !== undefined) {
-    const { path } = nows.current;
-    await catchUp(path);
-    let seen: Entry | undefined;
-    let isUnread = false;
-    for (let item: Entry | ScanProblem | undefined = nows.current; item?.path === path; item = nows.current) {
-      if ('code' in item) isUnread = true;
-      else seen = item;
-      await more(nows);
+  await next();
+  for await (const group of withTheirProblems(now)) {
+    if (group instanceof EntryBlock) {
+      const { firstPath } = group;
+      if (unread.length > 0) {
+        const kept: Entry[] = [];
+        await keepBefore(firstPath, kept);
+        yield kept;
+        forgetBefore(firstPath);
+      }
+      if (unread.length === 0) {
+        yield group;
+        continue;
+      }
     }
-    if (isUnread) {
-      // What is in it comes before the path with the byte after the slash.
-      unread = [...unread.filter((other) => other === '/' || path < `${other}0`), path];
+    const batch: Entry[] = [];
+    const items = unpack(group);
+    for (let at = 0; at < items.length;) {
+      const path = items[at]?.path ?? '';
+      await keepBefore(path, batch);
+      let seen: Entry | undefined;
+      let isUnread = false;
+      for (let item = items[at]; item?.path === path; item = items[++at]) {
+        if ('code' in item) isUnread = true;
+        else seen = item;
+      }
+      forgetBefore(path);
+      if (isUnread) unread.push(path);
+      const before = olds.current?.path === path ? olds.current : undefined;
+      const kept = isUnread ? (before ?? seen) : seen;
+      if (kept !== undefined) batch.push(kept);
+      if (before !== undefined) await next();
     }
-    const before = olds.current?.path === path ? olds.current : undefined;
-    const kept = isUnread ? (before ?? seen) : seen;
-    if (kept !== undefined) batch.push(kept);
-    if (before !== undefined) await more(olds);
-    if (batch.length < 512) continue;
     yield batch;
-    batch = [];
   }
-  await catchUp(undefined);
-  if (batch.length > 0) yield batch;
+  const rest: Entry[] = [];
+  await keepBefore(undefined, rest);
+  yield rest;
+}
+
+/** The same; the problems of a path are in the batch of its entry. */
+async function* withTheirProblems(batches: Batches<Seen>): AsyncGenerator<Batch<Seen>, void, undefined> {
+  let held: Batch<Seen> = [];
+  for await (const batch of batches) {
+    if (!(batch instanceof EntryBlock)) {
+      const entries: readonly Seen[] = unpack(held);
+      if (unpack(batch)[0]?.path === entries.at(-1)?.path) {
+        held = [...entries, ...unpack(batch)];
+        continue;
+      }
+    }
+    yield held;
+    held = batch;
+  }
+  yield held;
 }

@@ -5,9 +5,11 @@ import { setImmediate as turn } from 'node:timers/promises';
 
 import fc from 'fast-check';
 
-import type { Batch } from '../../systems/file-integrity/batches.ts';
+import { setOf } from '../../systems/file-integrity/attributes.ts';
+import { type Batch, unpack } from '../../systems/file-integrity/batches.ts';
+import { EntryBlock } from '../../systems/file-integrity/database/entry-block.ts';
 import type { Entry, ScanProblem } from '../../systems/file-integrity/entry.ts';
-import { entryOf } from '../../systems/file-integrity/database/baseline.fixture.ts';
+import { entryOf, inBlocks } from '../../systems/file-integrity/database/baseline.fixture.ts';
 import { progressLine, ProgressBar } from './progress-bar.ts';
 import { coloured } from './report-output.ts';
 import { Tee } from './tee.ts';
@@ -69,7 +71,44 @@ test('who gives up does not hold up the other; a copy of half a scan is an error
   );
 });
 
+const attributes = setOf('u');
 const names = ['/a', '/a!', '/a/b', '/a/b/c', '/a/b0', '/a0', '/b', '/b/c'].toSorted();
+
+/** Entries in blocks, problems between them. */
+function* asScanned(
+  items: readonly (Entry | ScanProblem)[],
+  size: number,
+): Generator<Batch<Entry | ScanProblem>> {
+  let entries: Entry[] = [];
+  for (const item of items) {
+    if (!('code' in item)) entries.push(item);
+    else {
+      yield* inBlocks(entries, size);
+      entries = [];
+      yield [item];
+    }
+  }
+  yield* inBlocks(entries, size);
+}
+
+test('a block that has nothing to do with what could not be read is handed on as it is', async () => {
+  const numbered = (from: number, to: number): Entry[] =>
+    Array.from({ length: to - from }, (_, at) => entryOf({ path: `/${String(from + at).padStart(3, '0')}` }));
+  const [one, two, three] = [
+    [...inBlocks(numbered(0, 10), 10)],
+    [...inBlocks(numbered(10, 20), 10)],
+    [...inBlocks(numbered(20, 30), 10)],
+  ] as const;
+  const problem = { path: '/019', code: 'EACCES', message: '' };
+  const batches: Batch<Entry>[] = [];
+  for await (const batch of withUnreadKept([numbered(0, 30)], [...one, ...two, [problem], ...three])) {
+    if (unpack(batch).length > 0) batches.push(batch);
+  }
+  assert.deepEqual(
+    batches.map((batch) => batch instanceof EntryBlock),
+    [true, false, true],
+  );
+});
 
 test('an update is what is there now, and what was there where nobody could look', async () => {
   const state = fc.record({
@@ -95,18 +134,20 @@ test('an update is what is there now, and what was there where nobody could look
           // What is in an unreadable directory is not seen.
           const isSeen = one.now && !isBelowUnread(path);
           const isUnread = one.unread && !isBelowUnread(path);
-          if (one.old) old.push(entryOf({ path, uid: 1 }));
-          if (isSeen) now.push(entryOf({ path, uid: 2 }));
+          if (one.old) old.push(entryOf({ path, attributes, uid: 1 }));
+          if (isSeen) now.push(entryOf({ path, attributes, uid: 2 }));
           if (isUnread) now.push({ path, code: 'EACCES', message: '' });
           const covered = isUnread || isBelowUnread(path);
           if (covered && one.old) expected.push(`${path} 1`);
           else if (isSeen) expected.push(`${path} 2`);
         }
-        const kept = await all(withUnreadKept(inBatches(old, size), inBatches(now, size)));
-        assert.deepEqual(
-          kept.map(({ path, uid }) => `${path} ${uid}`),
-          expected,
-        );
+        for (const seen of [inBatches(now, size), asScanned(now, size)]) {
+          const kept = await all(withUnreadKept(inBatches(old, size), seen));
+          assert.deepEqual(
+            kept.map(({ path, uid }) => `${path} ${uid}`),
+            expected,
+          );
+        }
       },
     ),
     { numRuns: 500 },
