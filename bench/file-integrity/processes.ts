@@ -47,6 +47,19 @@ export async function runNative(
   return { ...run, ...result };
 }
 
+/** `rampart integrity check`, with a baseline of its own. */
+export async function runCommand(tree: Tree, what: What, rules: string, signal: AbortSignal): Promise<Took> {
+  const file = join(tree.directory, 'rampart.conf');
+  writeFileSync(file, `report_level=summary\n${rules}\n`);
+  const paths = ['--config', file, '--root', tree.root, '--db', join(tree.directory, 'command.baseline')];
+  writeBack(tree);
+  const args = ['integrity', 'check', `--${what}`, '--json', ...paths];
+  const run = await timed(join(top, 'bin/rampart'), args, signal);
+  if (run.status === null || run.status > 7)
+    throw new Error(`rampart integrity check --${what}: ${run.stderr}`);
+  return { ...run, differences: differencesOf(run.stdout) };
+}
+
 /** With two workers and no report but the number of differences. A check is not waited for longer than `mostMs`. */
 export async function runAide(
   tree: Tree,
@@ -67,9 +80,13 @@ export async function runAide(
   if (run.isCut) return { ...run, differences: 0 };
   if (run.status === null || run.status > 7) throw new Error(`aide --${what}: ${run.stderr}`);
   if (what === 'init') renameSync(`${database}.new`, database);
-  const counts = /"added": (\d+),\s*"removed": (\d+),\s*"changed": (\d+)/.exec(run.stdout);
-  const differences = counts === null ? 0 : Number(counts[1]) + Number(counts[2]) + Number(counts[3]);
-  return { ...run, differences };
+  return { ...run, differences: differencesOf(run.stdout) };
+}
+
+/** Of a report as JSON. */
+function differencesOf(report: string): number {
+  const counts = /"added": (\d+),\s*"removed": (\d+),\s*"changed": (\d+)/.exec(report);
+  return counts === null ? 0 : Number(counts[1]) + Number(counts[2]) + Number(counts[3]);
 }
 
 /** Ours waits until its baseline is on the disk: it must not wait for what AIDE has written, or who made the tree. */

@@ -7,7 +7,7 @@ import { appendFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { median, type PartOptions, type Report, type ReportRow, type Verdict } from '../report.ts';
-import { runAide, runNative, type Took, type What } from './processes.ts';
+import { runAide, runCommand, runNative, type Took, type What } from './processes.ts';
 import { Tree } from './trees.ts';
 
 const FILES = 100_000;
@@ -72,6 +72,7 @@ async function contest(
       took.init.push({
         aide: await runAide(made, 'init', rules, signal),
         ours: await runNative(made, 'init', rules, signal),
+        command: await runCommand(made, 'init', rules, signal),
       });
       // A check that finds nothing would prove nothing.
       const added = join(made.root, `added-${label}-${round}`);
@@ -79,13 +80,13 @@ async function contest(
       const pair = {
         aide: await runAide(made, 'check', rules, signal, MOST_AIDE_MS),
         ours: await runNative(made, 'check', rules, signal),
+        command: await runCommand(made, 'check', rules, signal),
       };
       took.check.push(pair);
       // The directory has no attribute that a new file changes.
-      if ((!pair.aide.isCut && pair.aide.differences !== 1) || pair.ours.differences !== 1) {
-        throw new Error(
-          `AIDE found ${pair.aide.differences} differences, ours ${pair.ours.differences}; there is 1`,
-        );
+      for (const [who, { isCut, differences }] of Object.entries(pair)) {
+        if (!isCut && differences !== 1)
+          throw new Error(`${who} found ${differences} differences; there is 1`);
       }
       appendFileSync(added, 'y');
     }
@@ -108,6 +109,16 @@ async function contest(
         ...ours,
         cells: { ...ours.cells, 'x AIDE': ratio.toFixed(1), 'x CPU': cpuRatio.toFixed(1) },
         values: { ...ours.values, ratio, cpuRatio },
+      });
+      const command = rowOf(
+        `rampart integrity check, ${label}, ${what}`,
+        pairs.map((pair) => pair.command),
+      );
+      const whole = median(pairs.map(({ aide, command: { wallMs } }) => aide.wallMs / wallMs));
+      rows.push({
+        ...command,
+        cells: { ...command.cells, 'x AIDE': whole.toFixed(1) },
+        values: { ...command.values, ratio: whole },
       });
       const target = targets[what];
       if (target === undefined) continue;
@@ -139,6 +150,8 @@ async function contest(
 interface Pair {
   readonly aide: Took;
   readonly ours: Took;
+  /** With the command line, the configuration, the report. */
+  readonly command: Took;
 }
 
 function rowOf(label: string, took: readonly Took[]): ReportRow {
