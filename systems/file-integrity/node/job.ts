@@ -22,6 +22,7 @@ import { findingLine } from './finding-line.ts';
 import { JobLive } from './job-live.ts';
 import { JobResults, type ResultFacts } from './job-results.ts';
 import { JobRecord } from './job-record.ts';
+import { JobTimes } from './job-times.ts';
 import { followKey } from './key-follower.ts';
 import type { StartLive } from './live.ts';
 import type { JobReading, NodeCounts } from './node-counts.ts';
@@ -47,19 +48,14 @@ export interface JobContext {
   readonly wake: () => void;
 }
 
-/** After a failure; the FileIntegrity's own period is the longest. */
-const firstRetryMs = 5000;
-/** An agent that is started again and again does not scan each time, nor one that loses events. */
-const leastPeriodMs = 60_000;
-
 export class Job implements AsyncDisposable {
   readonly key: string;
   readonly uid: string;
   readonly #context: JobContext;
   readonly #logger: Logger;
   readonly #directory: string;
-  readonly #startedMs: number;
   readonly #stop = new AbortController();
+  readonly #times: JobTimes;
   readonly #findings: CurrentFindings;
   readonly #record: JobRecord;
   readonly #results: JobResults;
@@ -69,11 +65,6 @@ export class Job implements AsyncDisposable {
   #confVersion = 0;
   #signingKey: SigningKey | undefined;
   #baseline: JobView['baseline'] = 'unknown';
-  #checkDueMs = Infinity;
-  /** When the last scan ended. */
-  #checkedMs = -Infinity;
-  #retryDueMs = -Infinity;
-  #failures = 0;
   #wantsScan = false;
   #isChecking = false;
 
@@ -86,7 +77,7 @@ export class Job implements AsyncDisposable {
     this.#logger = context.logger.child({ fileIntegrity: this.key });
     // Another FileIntegrity of this name begins anew.
     this.#directory = join(context.directory, jobDirectoryName(namespace, name, uid));
-    this.#startedMs = context.clock.monotonicMs();
+    this.#times = new JobTimes(context.clock, () => scheduleOf(this.#spec));
     this.#record = new JobRecord(this.#directory, uid, this.#logger);
     this.#findings = new CurrentFindings({ prefix: context.root.prefix, onChange: this.#onFindings });
     this.#results = new JobResults({
@@ -111,9 +102,7 @@ export class Job implements AsyncDisposable {
         ...{ findings: this.#findings, logger: this.#logger, isHeld: () => this.#isHeld },
         requestScan: (why) => {
           this.#logger.info({ why }, 'a scan is wanted');
-          // Where events are lost all the time, scans must not follow one another without a pause.
-          const dueMs = Math.max(context.clock.monotonicMs(), this.#checkedMs + leastPeriodMs);
-          this.#checkDueMs = Math.min(this.#checkDueMs, dueMs);
+          this.#times.checkSoon();
           context.wake();
         },
       },
@@ -152,8 +141,7 @@ export class Job implements AsyncDisposable {
     if (provider !== before.provider) this.#forgetBaseline();
     // What has changed while nobody was to look.
     if (heldBefore && !this.#isHeld) this.#wantsScan = true;
-    const nextMs = this.#context.clock.monotonicMs() + scheduleOf(this.#spec).gracePeriodS * 1000;
-    if (Number.isFinite(this.#checkDueMs)) this.#checkDueMs = Math.min(this.#checkDueMs, nextMs);
+    this.#times.reschedule();
     this.#context.wake();
   }
 
@@ -172,7 +160,7 @@ export class Job implements AsyncDisposable {
     const before = new Set(this.#record.requests.map(({ id }) => id));
     this.#record.status = status;
     // Somebody wants something: that is tried at once.
-    if (this.#record.requests.some(({ id }) => !before.has(id))) this.#retryDueMs = -Infinity;
+    if (this.#record.requests.some(({ id }) => !before.has(id))) this.#times.tryNow();
     this.#context.wake();
   }
 
@@ -187,9 +175,9 @@ export class Job implements AsyncDisposable {
       baseline: this.#baseline,
       madeBy: this.#record.notes.madeBy,
       knowsFindings: this.#findings.isKnown,
-      checkDueMs: this.#checkDueMs,
+      checkDueMs: this.#times.checkDueMs,
       wantsScan: this.#wantsScan,
-      retryDueMs: this.#retryDueMs,
+      retryDueMs: this.#times.retryDueMs,
     };
   }
 
@@ -214,7 +202,6 @@ export class Job implements AsyncDisposable {
 
   /** Asks the provider for the baseline. */
   async look(): Promise<void> {
-    const { clock } = this.#context;
     const [provider, job] = [await this.#provider(), await this.#job()];
     if (await this.#record.read(job.signingKey)) {
       const waiting = await this.#results.resume(job.signingKey, this.#record.notes.sequence);
@@ -229,17 +216,9 @@ export class Job implements AsyncDisposable {
       throw new BaselineError('missing', job.directory, 'there was one, and nothing of it is left');
     }
     this.#baseline = state;
-    this.#failures = 0;
+    this.#times.works();
     if (state !== 'ready') return;
-    const nowMs = clock.monotonicMs();
-    const { gracePeriodS, initialDelayS } = scheduleOf(this.#spec);
-    const sinceMs = Math.max(0, clock.wallMs() - (this.#record.notes.checkedMs ?? -Infinity));
-    const periodMs = Math.min(gracePeriodS * 1000, leastPeriodMs);
-    const dueMs = Math.max(
-      this.#startedMs + initialDelayS * 1000,
-      nowMs - Math.min(sinceMs, periodMs) + periodMs,
-    );
-    this.#checkDueMs = Math.min(this.#checkDueMs, dueMs);
+    this.#times.resumed(this.#record.notes.checkedMs);
     await this.#startLive(job, provider);
   }
 
@@ -250,20 +229,19 @@ export class Job implements AsyncDisposable {
     await this.#record.readIfOurs(job.signingKey);
     await this.#live.stop();
     const request = requests.at(-1);
-    const progress = this.#progress();
     const startedMs = clock.monotonicMs();
     const { entries, unread } = await provider.init(job, {
       signal,
-      onProgress: progress,
+      onProgress: counts.progress(),
       ...(request !== undefined && { request }),
     });
     counts.scans.init++;
     counts.addScan((clock.monotonicMs() - startedMs) / 1000);
     this.#logger.info({ reason, entries, unread }, 'a baseline was made');
-    const isFirst = reason === 'first';
     this.#baseline = 'ready';
     this.#wantsScan = false;
-    this.#succeeded(isFirst && scheduleOf(this.#spec).initialDelayS > 0);
+    if (reason === 'first') this.#times.succeededFirst();
+    else this.#times.succeeded();
     this.#findings.reset(entries);
     this.#record.done({ madeBy: provider.name, checkedMs: clock.wallMs() }, requests);
     await this.#results.report(this.#facts());
@@ -310,10 +288,10 @@ export class Job implements AsyncDisposable {
   async endCheck(result: CheckResult): Promise<void> {
     const { clock, counts } = this.#context;
     counts.scans.check++;
-    this.#checkedMs = clock.monotonicMs();
+    this.#times.checked();
     this.#isChecking = false;
     this.#findings.endScan(result.report, clock.wallMs());
-    this.#succeeded(false);
+    this.#times.succeeded();
     const { problems } = result.report;
     const { prefix } = this.#context.root;
     if (problems.length > 0) {
@@ -340,14 +318,12 @@ export class Job implements AsyncDisposable {
     this.#findings.abortScan();
     this.#isChecking = false;
     this.#context.counts.scans.failed++;
-    const { gracePeriodS } = scheduleOf(this.#spec);
-    const nowMs = this.#context.clock.monotonicMs();
-    const retryMs = Math.min(firstRetryMs * 2 ** Math.min(this.#failures++, 20), gracePeriodS * 1000);
+    const dueMs = this.#times.failed();
     if (error instanceof BaselineError) {
       await this.#live.stop();
       this.#baseline = 'broken';
-      this.#checkDueMs = nowMs + retryMs;
-    } else this.#retryDueMs = nowMs + retryMs;
+      this.#times.checkDueMs = dueMs;
+    } else this.#times.retryDueMs = dueMs;
     this.#logger.error({ err: error }, 'nothing can be said of the files');
     await this.#results.reportError(error, this.#facts());
   }
@@ -389,16 +365,7 @@ export class Job implements AsyncDisposable {
 
   #forgetBaseline(): void {
     this.#baseline = 'unknown';
-    this.#retryDueMs = -Infinity;
-    this.#failures = 0;
-  }
-
-  #succeeded(isDelayed: boolean): void {
-    const { gracePeriodS, initialDelayS } = scheduleOf(this.#spec);
-    const delayS = isDelayed ? initialDelayS : gracePeriodS;
-    this.#checkDueMs = this.#context.clock.monotonicMs() + delayS * 1000;
-    this.#retryDueMs = -Infinity;
-    this.#failures = 0;
+    this.#times.forgetFailures();
   }
 
   #facts(): ResultFacts {
@@ -407,16 +374,6 @@ export class Job implements AsyncDisposable {
       doneRequests: this.#record.notes.doneRequests,
       key: this.#signingKey,
       periodMs: scheduleOf(this.#spec).gracePeriodS * 1000,
-    };
-  }
-
-  #progress(): (progress: { readonly files: number; readonly bytes: number }) => void {
-    const { counts } = this.#context;
-    let [files, bytes] = [0, 0];
-    return (progress) => {
-      counts.files += progress.files - files;
-      counts.bytes += progress.bytes - bytes;
-      ({ files, bytes } = progress);
     };
   }
 

@@ -182,12 +182,7 @@ export class NodeJobs {
     const [first] = begun;
     if (first === undefined) return;
     const startedMs = clock.monotonicMs();
-    let [files, bytes] = [0, 0];
-    const onProgress = (progress: { readonly files: number; readonly bytes: number }): void => {
-      counts.files += progress.files - files;
-      counts.bytes += progress.bytes - bytes;
-      ({ files, bytes } = progress);
-    };
+    const onProgress = counts.progress();
     const made = begun.map((one) => one.made);
     let results: readonly PromiseSettledResult<CheckResult>[];
     try {

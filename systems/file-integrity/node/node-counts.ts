@@ -40,6 +40,16 @@ export class NodeCounts {
     this.#seconds.sum += seconds;
   }
 
+  /** Takes the sums of one run as they grow. */
+  progress(): (sums: { readonly files: number; readonly bytes: number }) => void {
+    let [files, bytes] = [0, 0];
+    return (sums) => {
+      this.files += sums.files - files;
+      this.bytes += sums.bytes - bytes;
+      ({ files, bytes } = sums);
+    };
+  }
+
   register(metrics: Pick<Metrics, 'counter' | 'gauge' | 'histogram'>): void {
     const name = (rest: string): string => `rampart_file_integrity_${rest}`;
     metrics.counter(
