@@ -27,7 +27,7 @@ export interface PackagePin {
   /** Take the dependency of `name` whose name fits this pattern instead of `name`, in the version it asks for. */
   readonly dependency?: string;
   /** More packages for the same root, what a program needs to run: their names, each with a pattern for its version. */
-  readonly with?: Readonly<Record<string, string>>;
+  readonly with?: { readonly [name: string]: string };
   readonly why: string;
 }
 

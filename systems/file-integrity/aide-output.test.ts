@@ -12,14 +12,14 @@ test('bits are changes, all else that is not 0 is an error with its reason', () 
     assert.deepEqual(aideOutcome(code), { kind: 'differences', added, removed, changed: code >= 4 });
   }
   const reasons = new Set<string>();
-  for (let code = 14; code <= 23; code++) {
+  for (let code = 14; code <= 25; code++) {
     const outcome = aideOutcome(code);
     assert.ok(outcome.kind === 'error');
     assert.equal(outcome.code, code);
     reasons.add(outcome.why);
   }
-  assert.equal(reasons.size, 10);
-  for (const code of [8, 13, 24, 127, 255, -1])
+  assert.equal(reasons.size, 12);
+  for (const code of [8, 13, 26, 127, 255, -1])
     assert.match(JSON.stringify(aideOutcome(code)), /"error".*not known/);
   assert.match(JSON.stringify(aideOutcome(null, 'SIGKILL')), /"error".*SIGKILL.*memory/);
   assert.equal(aideOutcome(null).kind, 'error');
@@ -66,6 +66,19 @@ test('a report of 0.18 is read, with names that are no text', () => {
     { name: 'acl', old: ['A: user::rw-', 'A: group::r--'], now: ['x'] },
     { name: 'uid', old: [], now: [] },
   ]);
+});
+
+test('control characters are what each version means by them', () => {
+  const added = (text: string, version?: string): string | undefined =>
+    parseAideReport(Buffer.from(text, 'latin1'), version).changes.find(({ kind }) => kind === 'added')?.path;
+  const of = (name: string, told = '"aide_version": "0.19.1",'): string =>
+    `{ ${told} "outline": "x", "added": { "/t/${name}": "f++++++++++++++++++" } }`;
+  // 0.19 as JSON, 0.18 in decimal.
+  assert.equal(added(of('a\\u0012\\u001b\\u007f\\n')), '/t/a\x12\x1b\x7f\n');
+  assert.equal(added(of('a\\u0012\\u0027\\u0127', '"aide_version": "0.18.3",')), '/t/a\x0c\x1b\x7f');
+  // Of a report that was cut, the one who started it knows.
+  assert.equal(added(of('a\\u0012', ''), '0.19.1'), '/t/a\x12');
+  assert.equal(added(of('a\\u0012', ''), '0.18.3'), '/t/a\x0c');
 });
 
 test('what a report lacks is empty, and what it counts is counted', () => {

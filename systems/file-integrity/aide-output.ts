@@ -1,5 +1,5 @@
 /**
- * What the real AIDE says: its exit code, and its report in JSON (0.18; `report_format=json`).
+ * What the real AIDE says: its exit code, and its report in JSON (0.18 and 0.19; `report_format=json`).
  *
  * @module
  */
@@ -32,6 +32,9 @@ const errors: Readonly<Record<number, string>> = {
   21: 'it could not get a lock',
   22: 'it had not enough memory',
   23: 'it could not start or use a thread',
+  // Of 0.19.
+  24: 'its database cannot be used',
+  25: 'it was ended by a signal',
 };
 
 /**
@@ -63,9 +66,10 @@ export function aideOutcome(code: number | null, signal?: string | null): AideOu
  *
  * What it lacks is empty; what it counts and does not list (its `report_level` is low) is in `counts` alone.
  *
+ * @param version of the AIDE that wrote it, where that is known: of a report that was cut it may not be there
  * @throws RampartError DECODE where it is no report: empty, cut off, in another format
  */
-export function parseAideReport(output: Uint8Array): Report {
+export function parseAideReport(output: Uint8Array, version?: string): Report {
   // One character a byte, so that names that are no UTF-8 stay what they are.
   const text = Buffer.from(output).toString('latin1').trim();
   if (text === '') throw undecodable('it is empty');
@@ -73,7 +77,12 @@ export function parseAideReport(output: Uint8Array): Report {
     throw undecodable('it is not JSON: report_format=json has to come before report_url');
   let report: unknown;
   try {
-    report = JSON.parse(decimalEscapes(text));
+    report = JSON.parse(text);
+    const writer = isObject(report) ? (report['aide_version'] ?? version) : version;
+    if (typeof writer === 'string' && writer.startsWith('0.18.')) {
+      const meant = decimalEscapes(text);
+      if (meant !== text) report = JSON.parse(meant);
+    }
   } catch (error) {
     throw undecodable(error instanceof Error ? error.message : String(error), error);
   }
@@ -108,7 +117,8 @@ export function parseAideReport(output: Uint8Array): Report {
 
 /**
  * AIDE 0.18.3 of Debian has the number of a control character in decimal where JSON wants it in hexadecimal: ESC is `\u0027`,
- * which would be an apostrophe. It writes an apostrophe, and every other character, as it is, so nothing else is meant.
+ * which would be an apostrophe. It writes an apostrophe, and every other character, as it is, so nothing else is meant. 0.19
+ * has them as JSON wants them.
  */
 function decimalEscapes(text: string): string {
   return text.replace(/\\(u00\d\d|u0127|.)/gs, (whole, escaped: string) => {

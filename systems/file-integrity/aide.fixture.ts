@@ -7,7 +7,15 @@ import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { attributeNamed, checksums, refusedChecksums, setOf, type AttributeSet } from './attributes.ts';
+import {
+  attributeNamed,
+  checksums,
+  otherChecksums,
+  refusedChecksums,
+  setOf,
+  type AttributeSet,
+} from './attributes.ts';
+import type { Dialect } from './aide-conf/source.ts';
 
 const probe = spawnSync('aide', ['--version'], { encoding: 'utf8' });
 
@@ -16,9 +24,19 @@ export const aideVersion: string | undefined = /AIDE (\d+(?:\.\d+)+)/.exec(
   `${probe.stdout}${probe.stderr}`,
 )?.[1];
 
+/** How it reads aide.conf. */
+export const aideDialect: Dialect = aideVersion?.startsWith('0.19.') === true ? '0.19' : '0.18';
+
+/** Whoever puts another AIDE first in PATH says here which it is: `0.19` (test/file-integrity/aide-0.19.ts). */
+const expected = process.env['RAMPART_TEST_AIDE'];
+if (expected !== undefined && aideVersion?.startsWith(`${expected}.`) !== true)
+  throw new Error(`the tests are to run with AIDE ${expected}, and aide in PATH is ${aideVersion ?? 'none'}`);
+
 /** For the `skip` of a test: the reason, or `false`. */
 export const withoutAide: string | false =
-  aideVersion?.startsWith('0.18.') === true ? false : 'needs AIDE 0.18 (apt-get install aide)';
+  aideVersion !== undefined && /^0\.1[89]\./.test(aideVersion)
+    ? false
+    : 'needs AIDE 0.18 or 0.19 (apt-get install aide)';
 
 export interface Selected {
   readonly attributes: AttributeSet;
@@ -32,6 +50,12 @@ export interface Verdict {
   readonly selected: ReadonlyMap<string, Selected>;
 }
 
+/** `[X] f '/x': selective rule: '/x p' (aide.conf:1: '/x p')` of 0.18, and of 0.19 without quotes: `[x] f=ext:/x: ...`. */
+const selectedLine =
+  aideDialect === '0.18'
+    ? /^\[X\] (.) '(.*)': \w+ rule: '.* ([^ ]*)' \(.*?aide\.conf:(\d+): /
+    : /^\[[xX]\] (.)(?:=\w+)?:(.*?): \w+ rule: '.* ([^ ]*)' \(.*?aide\.conf:(\d+): /;
+
 /** `aide --dry-init` of `root`; the configuration gets the lines that AIDE needs at its end. */
 export function askAide(directory: string, root: string, conf: string, args = ['--dry-init']): Verdict {
   const file = join(directory, 'aide.conf');
@@ -42,7 +66,7 @@ export function askAide(directory: string, root: string, conf: string, args = ['
   const run = spawnSync('aide', ['-c', file, ...args], { encoding: 'latin1', maxBuffer: 512 << 20 });
   const selected = new Map<string, Selected>();
   for (const line of run.stdout.split('\n')) {
-    const match = /^\[X\] (.) '(.*)': \w+ rule: '.* ([^ ]*)' \(.*?aide\.conf:(\d+): /.exec(line);
+    const match = selectedLine.exec(line);
     if (match === null) continue;
     const [, type = '', path = '', attributes = '', number] = match;
     const key = `${type}:${path.replace(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)))}`;
@@ -59,7 +83,7 @@ export function setFromAide(text: string): AttributeSet {
     if (name === '') continue;
     const attribute = attributeNamed(name);
     if (attribute !== undefined) set |= attribute.bit;
-    else if (refusedChecksums.has(name)) hasForeign = true;
+    else if (refusedChecksums.has(name) || otherChecksums.has(name)) hasForeign = true;
     else throw new Error(`AIDE told of an attribute '${name}'`);
   }
   return hasForeign && (set & checksums) === 0 ? set | setOf('sha256') : set;

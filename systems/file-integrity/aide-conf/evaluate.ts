@@ -99,7 +99,7 @@ export class Evaluation {
 
   /** @param prefix goes before every rule; @param depth of includes */
   read(source: Source, prefix: ByteString, depth: number): void {
-    const statements = parseAideConf(source, this.problems);
+    const statements = parseAideConf(source, this.problems, { dialect: this.dialect });
     for (const statement of allStatements(statements)) if (isNew(statement)) this.needsNew = true;
     this.#evaluate(statements, prefix, depth);
   }
@@ -127,7 +127,7 @@ export class Evaluation {
           break;
         case 'group': {
           const { name, nameAt, expression } = statement;
-          if (/[^A-Za-z0-9]/.test(name) && isGroupName(name)) {
+          if (/[^A-Za-z0-9]/.test(name) && isGroupName(name, this.dialect)) {
             this.problems.warn(
               nameAt,
               `the name of group '${name}' has special characters, which a later AIDE refuses`,

@@ -7,7 +7,7 @@
 import { parseCondition, parseOldCondition, unread } from './condition.ts';
 import { Line, LineError } from './line.ts';
 import { isAttributeType, oldNames, options, removedOptions, type Option } from './options.ts';
-import { maxErrors, type Position, type ProblemList, type Source } from './source.ts';
+import { maxErrors, type Dialect, type Position, type ProblemList, type Source } from './source.ts';
 import type { Condition, IfStatement, RuleKind, Statement, Text } from './syntax.ts';
 
 /** Longer than any path; what is no aide.conf at all often is one line. */
@@ -26,14 +26,16 @@ const sigils: Readonly<Record<string, RuleKind>> = {
 export function parseAideConf(
   source: Source,
   problems: ProblemList,
-  { kept = noOptions }: ParseOptions = {},
+  parseOptions: ParseOptions = {},
 ): readonly Statement[] {
-  return new Parser(source, problems, kept).parse();
+  return new Parser(source, problems, parseOptions).parse();
 }
 
 export interface ParseOptions {
   /** Options that AIDE has no more and that are to be read all the same, with their type. */
   readonly kept?: ReadonlyMap<string, Option>;
+  /** By default 0.18, which takes a name of small letters for an option, where 0.19 takes it for a group too. */
+  readonly dialect?: Dialect;
 }
 
 const noOptions: ReadonlyMap<string, Option> = new Map();
@@ -50,11 +52,13 @@ class Parser {
   readonly #source: Source;
   readonly #problems: ProblemList;
   readonly #kept: ReadonlyMap<string, Option>;
+  readonly #dialect: Dialect;
   readonly #top: Statement[] = [];
   readonly #open: OpenIf[] = [];
 
-  constructor(source: Source, problems: ProblemList, kept: ReadonlyMap<string, Option>) {
+  constructor(source: Source, problems: ProblemList, { kept = noOptions, dialect = '0.18' }: ParseOptions) {
     this.#kept = kept;
+    this.#dialect = dialect;
     this.#source = source;
     this.#problems = problems;
   }
@@ -127,7 +131,7 @@ class Parser {
     line.skipBlanks();
     const known = oldNames.get(name) ?? name;
     const option = options.get(known) ?? this.#kept.get(name);
-    if (option === undefined && !isGroupName(name)) throw unknownOption(nameAt, name);
+    if (option === undefined && !isGroupName(name, this.#dialect)) throw unknownOption(nameAt, name);
     if (line.take(/^=/) === undefined) {
       throw new LineError(
         nameAt,
@@ -274,9 +278,10 @@ class Parser {
   }
 }
 
-/** AIDE takes what has only small letters and _ for an option. */
-export function isGroupName(name: string): boolean {
-  return !/^[a-z_]+$/.test(name);
+/** AIDE takes what has only small letters and _ for an option; 0.19 only with a _, or where it has, or had, such an option. */
+export function isGroupName(name: string, dialect: Dialect): boolean {
+  if (!/^[a-z_]+$/.test(name)) return true;
+  return dialect === '0.19' && !name.includes('_') && !removedOptions.has(name);
 }
 
 function unknownOption(at: Position, name: string): LineError {

@@ -13,7 +13,10 @@ const codes: Readonly<Record<number, readonly [code: ErrorCode, next: string]>> 
   17: [errorCodes.INPUT, 'Correct the configuration.'],
   19: [errorCodes.UNSUPPORTED, 'Initialize again with this version of AIDE.'],
   22: [errorCodes.LIMIT, 'Allow more memory, or select fewer files.'],
+  24: [errorCodes.CORRUPT, 'Initialize again.'],
 };
+/** 0.19 does not say why it could not write all of its database, and removes what there was: a full disk, most often. */
+const full = /No space left on device|Disk quota exceeded|\(remove incompletely written database\)/;
 /** Lines of what it said that are told. */
 const maxLines = 20;
 
@@ -33,7 +36,7 @@ export function aideFailure(
   // What ended it comes last, but for a configuration with many faults, which are told one by one.
   const errors = lines.filter((line) => line.startsWith('ERROR'));
   const told = (errors.length > 0 ? errors : lines).slice(-maxLines);
-  const isFull = told.some((line) => /No space left on device|Disk quota exceeded/.test(line));
+  const isFull = told.some((line) => full.test(line));
   const [known, next] = (code === undefined ? undefined : codes[code]) ?? [
     errorCodes.SYSTEM,
     'Nothing is known of the files. The baseline is unchanged.',

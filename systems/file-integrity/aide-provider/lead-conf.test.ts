@@ -9,8 +9,13 @@ import { patience, TestHost } from './job.fixture.ts';
 import { leadAideConf } from './lead-conf.ts';
 import { AideProvider } from './provider.ts';
 
-function led(text: string, directory: string, prefix = '/hostroot'): string {
-  return leadAideConf('aide.conf', text, { directory, prefix }).text.replace(/\n$/, '');
+function led(
+  text: string,
+  directory: string,
+  prefix = '/hostroot',
+  dialect: '0.18' | '0.19' = '0.18',
+): string {
+  return leadAideConf('aide.conf', text, { directory, prefix }, dialect).text.replace(/\n$/, '');
 }
 
 test('rules lead to the directory, and lines stay where they are', () => {
@@ -42,6 +47,23 @@ test('rules lead to the directory, and lines stay where they are', () => {
   ]);
 });
 
+test('what 0.18 leaves out with all below, 0.19 does as well', () => {
+  const conf = ['!/hostroot/a', ' !/hostroot/b 0', '!/hostroot/c f', '/hostroot p'];
+  assert.deepEqual(led(conf.join('\n'), '/mnt').split('\n'), [
+    '!/mnt/a',
+    ' !/mnt/b 0',
+    '!/mnt/c f',
+    '/mnt p',
+  ]);
+  assert.deepEqual(led(conf.join('\n'), '/mnt', '/hostroot', '0.19').split('\n'), [
+    ...['-/mnt/a', ' -/mnt/b 0', '!/mnt/c f', '/mnt p'],
+  ]);
+  // One that was written for 0.19 means what it says.
+  const written = [...conf, '-/hostroot/d'].join('\n');
+  assert.equal(led(written, '/hostroot', '/hostroot', '0.19'), written);
+  assert.equal(led('!/etc/x', '/mnt', '', '0.19'), '-/etc/x');
+});
+
 test('what would leave the host is refused', () => {
   for (const line of [
     '/etc p',
@@ -70,7 +92,7 @@ test('paths of AIDE and of the job', () => {
     ['/mnt/x', '/hostroot', 'root_prefix=/hostroot/y\n/etc p\n', '/etc', '/hostroot/y/etc'],
     ['/mnt/x', '/hostroot', 'root_prefix=/hostroot/y\n/etc p\n', '/', '/hostroot/y'],
   ] as const) {
-    const { toJob, toAide } = leadAideConf('aide.conf', text, { directory, prefix });
+    const { toJob, toAide } = leadAideConf('aide.conf', text, { directory, prefix }, '0.18');
     assert.equal(toJob(aide), job);
     assert.equal(toAide(job), aide);
   }

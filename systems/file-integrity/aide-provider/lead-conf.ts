@@ -2,6 +2,9 @@
  * A job's configuration for the real AIDE: what is written for the prefix of the job leads to where the files are, and
  * databases and reports are left to us. Its lines stay where they are, so that AIDE's errors name the right ones.
  *
+ * A rule means the same whatever AIDE the node has: `!/x` of a configuration of 0.18 leaves out what is below too, for which
+ * 0.19 has `-/x`.
+ *
  * Where the files are at the prefix itself, as in the agent's pod, rules stay as they are. A prefix that is empty becomes
  * `root_prefix`.
  *
@@ -11,9 +14,15 @@ import { writtenPath } from '../aide-conf/convert-path.ts';
 import { tryAideConf } from '../aide-conf/evaluate.ts';
 import type { AideConf } from '../aide-conf/conf.ts';
 import { parseAideConf } from '../aide-conf/parse.ts';
-import { ProblemList, sourceOf, type Position } from '../aide-conf/source.ts';
+import { ProblemList, sourceOf, type Dialect, type Position } from '../aide-conf/source.ts';
 import { TextEdits } from '../aide-conf/text-edits.ts';
-import { allStatements, type Condition, type IncludeStatement, type Text } from '../aide-conf/syntax.ts';
+import {
+  allStatements,
+  type Condition,
+  type IncludeStatement,
+  type RuleStatement,
+  type Text,
+} from '../aide-conf/syntax.ts';
 import type { ByteString } from '../entry.ts';
 import { nodeEnvironment } from '../conf-environment.ts';
 import type { ScanRoot } from '../provider.ts';
@@ -37,16 +46,20 @@ const ours: ReadonlySet<string> = new Set([
   ...['report_grouped', 'grouped', 'report_summarize_changes', 'summarize_changes'],
 ]);
 
-/** @throws {RampartError} INPUT with the lines that cannot be led to the files */
-export function leadAideConf(name: string, text: string, root: ScanRoot): LedConf {
+/**
+ * @param dialect of the AIDE that is to read it
+ * @throws {RampartError} INPUT with the lines that cannot be led to the files
+ */
+export function leadAideConf(name: string, text: string, root: ScanRoot, dialect: Dialect): LedConf {
   const { directory, prefix } = root;
   const problems = new ProblemList();
   const real = directory.length > 1 ? directory.replace(/\/+$/, '') : '';
-  const edits = new Led(text, real, prefix, problems);
-  const led = edits.lead(name);
-  problems.throwErrors(`cannot use the configuration ${name}`);
   // What only our own engine refuses is no matter here: AIDE tells what it cannot use.
   const conf = tryAideConf(name, text, nodeEnvironment(root), new ProblemList());
+  const prunes = conf.dialect === '0.18' && dialect === '0.19';
+  const edits = new Led(text, real, { prefix, prunes }, problems);
+  const led = edits.lead(name);
+  problems.throwErrors(`cannot use the configuration ${name}`);
   const own = edits.rootPrefix;
   const stripped = own ?? (prefix === '' ? '' : undefined);
   return {
@@ -86,12 +99,20 @@ class Led {
   readonly #edits: TextEdits;
   readonly #real: string;
   readonly #prefix: string;
+  /** `!` is to become `-`. */
+  readonly #prunes: boolean;
   readonly #problems: ProblemList;
 
-  constructor(text: string, real: string, prefix: string, problems: ProblemList) {
+  constructor(
+    text: string,
+    real: string,
+    { prefix, prunes }: { readonly prefix: string; readonly prunes: boolean },
+    problems: ProblemList,
+  ) {
     this.#edits = new TextEdits(text);
     this.#real = real;
     this.#prefix = prefix;
+    this.#prunes = prunes;
     this.#problems = problems;
   }
 
@@ -111,6 +132,7 @@ class Led {
       switch (statement.kind) {
         case 'rule':
           if (!asIs) this.#rule(statement.path.at);
+          if (this.#prunes && isForAllTypes(statement)) this.#prune(statement.at);
           break;
         case 'option':
           // A comment, so that the lines keep their numbers.
@@ -180,6 +202,11 @@ class Led {
     else this.#edits.replace(at, writtenPath(this.#real) + rest || '/');
   }
 
+  /** Its sign is the first that stands there. */
+  #prune({ offset }: Position): void {
+    this.#edits.replace({ offset, end: offset + 1 }, '-');
+  }
+
   #rule(at: Position): void {
     const written = this.#edits.written(at);
     const rest = this.#rest(written);
@@ -196,6 +223,11 @@ class Led {
     }
     return undefined;
   }
+}
+
+/** Of negative rules: in 0.18 one for some types only never prunes. */
+function isForAllTypes({ type, restriction }: RuleStatement): boolean {
+  return type === 'negative' && (restriction?.types.every(({ name }) => name === '0') ?? true);
 }
 
 /** As an expression that matches it, in aide.conf. */

@@ -8,14 +8,16 @@ import { constants } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { dialects, type Dialect } from '../aide-conf/source.ts';
 
 export interface AideProgram {
   readonly path: string;
   /** `0.18.3` */
   readonly version: string;
+  /** How it reads aide.conf. */
+  readonly dialect: Dialect;
 }
 
-const known: ReadonlySet<string> = new Set(['0.18', '0.19']);
 const next =
   "Install AIDE 0.18 or 0.19 (Debian and Ubuntu: apt-get install aide), or use the provider 'native'.";
 const patienceMs = 30_000;
@@ -48,9 +50,10 @@ export async function findAide(program?: string): Promise<AideProgram> {
   const said = await versionText(path);
   const version = /^AIDE (\d+\.\d+(?:\.\d+)*)/m.exec(said)?.[1];
   if (version === undefined) throw unsupported(`${path} cannot be used`, 'it does not say that it is AIDE');
-  if (!known.has(version.split('.').slice(0, 2).join('.')))
+  const dialect = dialects.find((known) => version === known || version.startsWith(`${known}.`));
+  if (dialect === undefined)
     throw unsupported(`${path} cannot be used`, `it is AIDE ${version}, and 0.18 and 0.19 are known here`);
-  return { path, version };
+  return { path, version, dialect };
 }
 
 function versionText(path: string): Promise<string> {

@@ -41,7 +41,7 @@ import {
   type DatabaseFacts,
   type SignedDatabase,
 } from './signed-database.ts';
-import { unreadOf, withUnread, type Unread } from './unread.ts';
+import { isUnread, unreadOf, withUnread } from './unread.ts';
 
 export interface AideProviderOptions {
   /** The program; by default `aide` in PATH. */
@@ -118,7 +118,7 @@ export class AideProvider implements IntegrityProvider {
     );
     // It was read by AIDE, not by us: a change meanwhile would have misled it.
     await baseline.verify(signal);
-    const report = readReport(run, conf);
+    const report = readReport(run, conf, aide);
     onProgress?.({ files: report.counts.total, bytes: 0, expectedFiles: baseline.facts.entries });
     const configVersion = conf.conf.options.get('config_version')?.value;
     return {
@@ -152,7 +152,8 @@ export class AideProvider implements IntegrityProvider {
       const command = ['--init', ...(limit === undefined ? [] : [`--limit=${limit}`])];
       const how = { command, purpose: 'look at the accepted files', writes: fresh };
       const run = await this.#run(job, aide, conf, how, signal);
-      const unread = unreadAmong(paths, unreadOf(run.messages, conf.toJob));
+      const shut = new Set(unreadOf(run.messages, conf.toJob).map((each) => each.path));
+      const unread = new Set(paths.filter((each) => isUnread(each, shut)));
       const taken = paths.filter((each) => !unread.has(each));
       const wanted = new Set(taken.map((each) => conf.toAide(each)));
       await mergeRows({ old: baseline.path, now: fresh, into: path, paths: wanted, signal });
@@ -188,8 +189,8 @@ export class AideProvider implements IntegrityProvider {
 
   async #prepare(job: IntegrityJob): Promise<{ id: string; path: string; aide: AideProgram; conf: LedConf }> {
     const id = `${Date.now()}-${randomBytes(6).toString('hex')}`;
-    const conf = leadAideConf(job.conf.name, job.conf.text, job.root);
     const aide = await findAide(this.#options.program);
+    const conf = leadAideConf(job.conf.name, job.conf.text, job.root, aide.dialect);
     await removeStrays(job.directory, job.maxBackups);
     return { id, path: databasePath(job.directory, id), aide, conf };
   }
@@ -203,7 +204,7 @@ export class AideProvider implements IntegrityProvider {
     onSigned: (digest: string) => Promise<void> = async () => undefined,
   ): Promise<number> {
     const entries = await countRows(databasePath(job.directory, id), signal).catch((cause: unknown) => {
-      // AIDE 0.18 ends with 0 where the disk was full.
+      // AIDE 0.18 ends with 0 where the disk was full; 0.19 says so.
       throw cause instanceof RampartError && cause.code === errorCodes.CORRUPT
         ? new RampartError(errorCodes.FULL, {
             what: `AIDE could not write the baseline in ${job.directory}`,
@@ -287,8 +288,12 @@ function reportLines({ level }: ReportOptions): readonly string[] {
   ];
 }
 
-function readReport({ outcome, report: bytes, reportIsCut, messages }: AideRun, conf: LedConf): Report {
-  let report = parseAideReport(reportIsCut ? closeCutReport(bytes) : bytes);
+function readReport(
+  { outcome, report: bytes, reportIsCut, messages }: AideRun,
+  { toJob }: LedConf,
+  { version }: AideProgram,
+): Report {
+  let report = parseAideReport(reportIsCut ? closeCutReport(bytes) : bytes, version);
   if (reportIsCut) {
     // A change of which nothing is told is one that is not told.
     const changes = report.changes.filter(({ kind, details }) => kind !== 'changed' || details.length > 0);
@@ -304,22 +309,12 @@ function readReport({ outcome, report: bytes, reportIsCut, messages }: AideRun, 
       next: 'This is a fault of AIDE or of Rampart: please report it.',
     });
   }
-  const { toJob } = conf;
   const led: Report = {
     ...report,
     changes: report.changes.map((change) => ({ ...change, path: toJob(change.path) })),
     redefined: report.redefined.map((each) => ({ ...each, path: toJob(each.path) })),
   };
   return withUnread(led, unreadOf(messages, toJob));
-}
-
-/** Those of which, or of whose directory, nothing is known now. */
-function unreadAmong(paths: readonly ByteString[], unread: readonly Unread[]): ReadonlySet<ByteString> {
-  const known = new Set(unread.map(({ path }) => path));
-  const shut = unread.filter(({ isDirectory }) => isDirectory).map(({ path }) => `${path}/`);
-  const isUnread = (path: ByteString): boolean =>
-    known.has(path) || shut.some((directory) => path.startsWith(directory));
-  return new Set(paths.filter(isUnread));
 }
 
 function requestsAfter(before: DatabaseFacts | undefined, request: string | undefined): readonly string[] {

@@ -4,9 +4,9 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { withoutAide } from '../aide.fixture.ts';
+import { aideDialect, withoutAide } from '../aide.fixture.ts';
 import { NativeProvider } from '../node/native-provider.ts';
-import type { IntegrityJob } from '../provider.ts';
+import type { CheckResult, IntegrityJob } from '../provider.ts';
 import { providerSuite } from '../provider.suite.fixture.ts';
 import { plainReport } from '../report/plain.ts';
 import { jsonReport } from '../report/json.ts';
@@ -70,7 +70,8 @@ function take(host: TestHost, [action, name, other]: Step): void {
 const attributes = fc.constantFrom(
   ...[
     'ftype+p+u+g+n+s+l+sha256',
-    'R-md5-c-i-m+sha512',
+    // But for its own checksum, which we do not have.
+    aideDialect === '0.18' ? 'R-md5-c-i-m+sha512' : 'R-sha3_256-c-i-m+sha512',
     'p+sha256+ANF',
     's+l+ARF',
     'ftype+p+s+sha256+growing',
@@ -108,6 +109,16 @@ const rules: fc.Arbitrary<string> = fc
     return option + lines.join('').replaceAll(/^([!=]?)\//gm, '$1/hostroot/');
   });
 
+/** 0.19 has the type of the file system at the end of its summaries, which is not compared here. */
+function withoutFileSystem(result: CheckResult): CheckResult {
+  const width = 'YlZbpugamcinHAXSEC'.length;
+  const changes = result.report.changes.map((change) => ({
+    ...change,
+    summary: change.summary.slice(0, width),
+  }));
+  return { ...result, report: { ...result.report, changes } };
+}
+
 function words(text: string): string {
   return text
     .replaceAll(/(timestamp: |_time": ")[^"(]*/g, '$1')
@@ -138,7 +149,8 @@ test('random trees: both providers tell the same, also after an accept', { skip:
         assert.deepEqual(await native.init(ours, patience()), await aide.init(theirs, patience()));
         for (const one of after) take(host, one);
         const check = async (): Promise<readonly string[]> => {
-          const [one, other] = [await native.check(ours, patience()), await aide.check(theirs, patience())];
+          const one = await native.check(ours, patience());
+          const other = withoutFileSystem(await aide.check(theirs, patience()));
           assert.deepEqual(one.options, other.options);
           assert.deepEqual(one.report, other.report);
           const facts = { ...one.facts, program: 'the same' };
@@ -169,5 +181,5 @@ test('random trees: both providers tell the same, also after an accept', { skip:
       ...(process.env['AIDE_SEED'] !== undefined && { seed: Number(process.env['AIDE_SEED']) }),
     },
   );
-  assert.ok(different > 20, `${different} differences in all`);
+  assert.ok(different > 8, `${different} differences in all`);
 });

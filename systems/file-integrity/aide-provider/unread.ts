@@ -6,9 +6,10 @@
 import type { ByteString, ScanProblem } from '../entry.ts';
 import type { Report } from '../report/report.ts';
 
-/** The words of AIDE 0.18.3 (src/db_disk.c, src/do_md.c, src/gen_list.c) and what they are about. */
+/** The words of AIDE (src/db_disk.c, src/do_md.c, src/gen_list.c) and what they are about. */
 const sentences: readonly RegExp[] = [
-  /^opendir\(\) failed for '(?<directory>.*)' \(fullpath: '.*'\): (?<why>.*)$/s,
+  // 0.18.3.
+  /^opendir\(\) failed for '(?<path>.*)' \(fullpath: '.*'\): (?<why>.*)$/s,
   /^get_file_status: lstat\(\) failed for (?<path>.*?): (?<why>.*)$/s,
   /^hash calculation: (?:open|gzdopen)\(\) failed for (?<path>.*): (?<why>.*) \(.*could not be calculated\)$/s,
   /^hash calculation: fstat\(\) failed for '(?<path>.*)': (?<why>.*) \(.*could not be calculated\)$/s,
@@ -17,6 +18,17 @@ const sentences: readonly RegExp[] = [
   /^hash calculation: number of (?<changed>bytes read \(-?\d+\) mismatches .* size \(-?\d+\)) for '(?<path>.*?)'.*$/s,
   /^readlink\(\) failed for '(?<path>.*)': (?<why>.*)$/s,
   /^(?:listxattrs|lgetxattr|lgetfilecon_raw) failed for (?<path>.*?): ?(?<why>.*)$/s,
+  // 0.19.1. What is skipped is not in its database, and told as removed.
+  /^failed to access '(?<path>.*)': (?<why>.*) \(skipping\)$/s,
+  /^fstat\(\) failed for (?<path>.*): (?<why>.*) \(skipping\)$/s,
+  /^failed to open [a-z ]+ '(?<path>.*)' for reading: (?:open|fstat)\(\) failed: (?<why>.*) \([^()]*\)$/s,
+  /^failed to open [a-z ]+ '(?<path>.*)' for reading: (?<changed>stat fields changed): .*$/s,
+  /^failed to open directory '(?<path>.*)' for reading directory contents: (?<why>.*) \(skipping recursion\)$/s,
+  /^'(?<path>.*)': failed to duplicate file descriptor: (?<why>.*)$/s,
+  /^hash calculation: (?:lseek\(\) failed to failed for|failed to read file content of) '(?<path>.*)': (?<why>.*) \(.*$/s,
+  /^'(?<path>.*)' (?<changed>has changed) \(changed fields: .*\) during hash calculation.*$/s,
+  /^[a-z_]+\(\) failed to get extended attribute '.*' for '(?<path>.*)': (?<why>.*) \(discarding .*\)$/s,
+  /^(?:[a-z_]+\(\) )?failed to get [A-Za-z -]+ (?:for|of|for directory|directory) '(?<path>.*)': (?<why>.*) \(disabling .*\)$/s,
 ];
 
 /** In the words of strerror(3). */
@@ -34,14 +46,9 @@ const codes: Readonly<Record<string, string>> = {
 /** A file that is gone is removed, and no problem. */
 const gone = 'No such file or directory';
 
-export interface Unread extends ScanProblem {
-  /** Nothing of what is in it is known. */
-  readonly isDirectory: boolean;
-}
-
 /** @param messages what AIDE said on stderr */
-export function unreadOf(messages: string, toJob: (path: ByteString) => ByteString): readonly Unread[] {
-  const found: Unread[] = [];
+export function unreadOf(messages: string, toJob: (path: ByteString) => ByteString): readonly ScanProblem[] {
+  const found: ScanProblem[] = [];
   const seen = new Set<string>();
   for (const line of messages.split('\n')) {
     const said = /^\s*(?:WARNING|ERROR|NOTICE): (.*)$/s.exec(line)?.[1];
@@ -49,7 +56,7 @@ export function unreadOf(messages: string, toJob: (path: ByteString) => ByteStri
     for (const sentence of sentences) {
       const groups = sentence.exec(said)?.groups;
       if (groups === undefined) continue;
-      const written = groups['directory'] ?? groups['path'] ?? '';
+      const written = groups['path'] ?? '';
       const why = groups['why'] ?? groups['changed'] ?? 'it could not be read';
       if (why === gone || seen.has(written)) break;
       seen.add(written);
@@ -57,7 +64,7 @@ export function unreadOf(messages: string, toJob: (path: ByteString) => ByteStri
       const code = groups['changed'] === undefined ? (codes[why] ?? 'EIO') : 'CHANGED';
       const message =
         code === 'CHANGED' ? 'it was written to while it was read' : `AIDE could not read it: ${why}`;
-      found.push({ path, code, message, isDirectory: groups['directory'] !== undefined });
+      found.push({ path, code, message });
       break;
     }
   }
@@ -71,15 +78,19 @@ function unescaped(text: string): ByteString {
   );
 }
 
-/** What is in an unreadable directory is not removed: nothing is known of it. */
-export function withUnread(report: Report, unread: readonly Unread[]): Report {
+/** Whether nothing is known of a path now: it could not be read, or a directory above it. */
+export function isUnread(path: ByteString, unread: ReadonlySet<ByteString>): boolean {
+  if (unread.has(path) || unread.has('/')) return true;
+  for (let at = path.indexOf('/', 1); at !== -1; at = path.indexOf('/', at + 1))
+    if (unread.has(path.slice(0, at))) return true;
+  return false;
+}
+
+/** What could not be looked at is not removed: nothing is known of it. */
+export function withUnread(report: Report, unread: readonly ScanProblem[]): Report {
   if (unread.length === 0) return report;
-  const shut = unread.filter(({ isDirectory }) => isDirectory).map(({ path }) => path);
-  const changes = report.changes.filter(
-    ({ kind, path }) =>
-      kind !== 'removed' ||
-      !shut.some((directory) => path.startsWith(directory === '/' ? '/' : `${directory}/`)),
-  );
+  const paths = new Set(unread.map(({ path }) => path));
+  const changes = report.changes.filter(({ kind, path }) => kind !== 'removed' || !isUnread(path, paths));
   const dropped = report.changes.length - changes.length;
   const { removed, problems } = report.counts;
   return {
