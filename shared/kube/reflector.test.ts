@@ -4,57 +4,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 import { createMetrics } from '../observe/metrics.ts';
 import { until } from '../observe/until.fixture.ts';
-import { type Answer, json, serve, status } from './api-server.fixture.ts';
-import { KubeClient } from './client.ts';
-import { unreachable } from './client-errors.ts';
-import { ManualClock } from './clock.fixture.ts';
-import { sleep as waiting } from './clock.ts';
 import { type CollectionServer, startCollectionServer } from './collection-server.fixture.ts';
-import { anonymous } from './credentials.ts';
 import { type Asked, type Fault, startFaultProxy } from './fault-proxy.fixture.ts';
 import { IndexedCache } from './indexed-cache.ts';
-import type { KubeObject, ResourceType, Target } from './object.ts';
-import { createReflectorMetrics, type ReflectorStats } from './reflector-metrics.ts';
-import { type ReflectorOptions, runReflector } from './reflector.ts';
-import type { WatchEvent, WatchOptions } from './watch.ts';
-
-const pods: ResourceType = { group: '', version: 'v1', plural: 'pods', kind: 'Pod', namespaced: true };
-const pod = (name: string, metadata = {}): KubeObject => ({
-  metadata: { namespace: 'n', name, ...metadata },
-});
-
-type More = Partial<ReflectorOptions<KubeObject>>;
-
-/** A reflector at work. Disposing it stops it and waits for its end. */
-function reflect(client: ReflectorOptions<KubeObject>['client'], more: More = {}) {
-  const cache = more.cache ?? new IndexedCache({ type: pods });
-  const stop = new AbortController();
-  let stats: () => ReflectorStats = () => assert.fail('not running');
-  const running = runReflector({
-    client,
-    cache,
-    signal: stop.signal,
-    backoff: { baseMs: 1, maxMs: 5 },
-    metrics: { add: (_, counted) => (stats = () => counted.stats()), remove: () => undefined },
-    ...more,
-  });
-  return {
-    cache,
-    running,
-    stop,
-    stats: () => stats(),
-    async [Symbol.asyncDispose]() {
-      stop.abort();
-      await running;
-    },
-  };
-}
-
-const clientOf = (url: string): KubeClient =>
-  new KubeClient(
-    { server: new URL(url), credentials: anonymous, namespace: 'n' },
-    { perSecond: 1e6, burst: 1e6 },
-  );
+import type { KubeObject } from './object.ts';
+import { clientOf, limit, type More, pod, pods, reflect } from './reflector.fixture.ts';
+import { createReflectorMetrics } from './reflector-metrics.ts';
+import { runReflector } from './reflector.ts';
 
 /** A server with some pods, a proxy that does one fault after the other, a reflector. */
 async function faulty(
@@ -90,8 +46,6 @@ const lists = ({ watch }: Asked): boolean => !watch;
 const continued = ({ url }: Asked): boolean => url.searchParams.has('continue');
 const versionsOf = (asked: readonly Asked[]): unknown[] =>
   asked.filter(watches).map(({ url }) => url.searchParams.get('resourceVersion'));
-
-const limit = { timeout: 20_000 };
 
 suite('reflector', limit, () => {
   test('lists in pages, then follows; what it asks for', async () => {
@@ -329,159 +283,5 @@ suite('reflector', limit, () => {
       await assert.rejects(runReflector({ ...base, cache, ...bad }), { code: 'RAMPART_INPUT' });
     }
     base.client[Symbol.dispose]();
-  });
-});
-
-/** A server whose watches are lines by script; the list is empty, of version 100. */
-function scripted(scripts: readonly (readonly [type: string, version: number, name?: string][])[]): Answer {
-  let watched = 0;
-  return ({ url }, response) => {
-    if (!url.includes('watch=true')) {
-      return json(response, 200, { kind: 'PodList', metadata: { resourceVersion: '100' }, items: [] });
-    }
-    response.writeHead(200, { 'content-type': 'application/json' });
-    response.flushHeaders();
-    const script = scripts[watched++];
-    if (script === undefined) return;
-    for (const [type, version, name] of script) {
-      const object = name
-        ? pod(name, { resourceVersion: `${version}` })
-        : { metadata: { resourceVersion: `${version}` } };
-      response.write(`${JSON.stringify({ type, object })}\n`);
-    }
-    response.end();
-  };
-}
-
-async function versionsAsked(
-  ...scripts: Parameters<typeof scripted>[0]
-): Promise<{ from: string[]; cache: string[] }> {
-  await using server = await serve(scripted(scripts));
-  using client = clientOf(server.url);
-  await using reflector = reflect(client);
-  const asked = (): string[] =>
-    server.received.flatMap(({ url }) => /watch=true&resourceVersion=(\d+)/.exec(url)?.[1] ?? []);
-  await until(() => asked().length > scripts.length);
-  const { cache } = reflector;
-  return { from: asked(), cache: [...cache.keys()].map((key) => `${key} ${cache.versionOf(key)}`) };
-}
-
-suite('reflector: versions', limit, () => {
-  test('bookmarks move the place on, old and repeated ones do not move it back', async () => {
-    const { from } = await versionsAsked(
-      [['BOOKMARK', 150]],
-      [['BOOKMARK', 150], ['BOOKMARK', 160], ['BOOKMARK', 120], ['BOOKMARK', 160]],
-      [['ADDED', 170, 'a'], ['BOOKMARK', 99]],
-    ); // prettier-ignore
-    assert.deepEqual(from, ['100', '150', '160', '170']);
-  });
-
-  test('a bookmark that comes too early swallows no event', async () => {
-    const { from, cache } = await versionsAsked([
-      ['ADDED', 110, 'a'], ['BOOKMARK', 200], ['MODIFIED', 150, 'a'], ['ADDED', 160, 'b'], ['DELETED', 170, 'b'],
-    ]); // prettier-ignore
-    assert.deepEqual(from, ['100', '200']);
-    assert.deepEqual(cache, ['n/a 150']);
-  });
-
-  test('events that come again do nothing, also those of what is gone', async () => {
-    const { from, cache } = await versionsAsked([
-      ['ADDED', 110, 'a'], ['MODIFIED', 120, 'a'], ['ADDED', 110, 'a'], ['ADDED', 130, 'b'], ['DELETED', 140, 'b'],
-      ['ADDED', 130, 'b'], ['ADDED', 90, 'old'],
-    ]); // prettier-ignore
-    assert.deepEqual(from, ['100', '140']);
-    assert.deepEqual(cache, ['n/a 120']);
-  });
-
-  test('an old list that lacks what an event or a list that broke off has brought is not taken', async () => {
-    const item = JSON.stringify(pod('a', { resourceVersion: '150' }));
-    const old = '{"metadata":{"resourceVersion":"120"},"items":[]}';
-    const whole = `{"metadata":{"resourceVersion":"200"},"items":[${item}]}`;
-    for (const answers of [
-      // By an event of the watch between the first two lists; by the second list.
-      ['{"metadata":{"resourceVersion":"100"},"items":[]}', old, old, whole],
-      [`{"metadata":{"resourceVersion":"160"},"items":[${item},`, old, whole],
-    ]) {
-      await using server = await serve(({ url }, response) => {
-        response.writeHead(200, { 'content-type': 'application/json' });
-        response.flushHeaders();
-        if (!url.includes('watch=true')) return void response.end(answers.shift());
-        if (answers.length === 0) return;
-        response.write(`{"type":"ADDED","object":${item}}\n`);
-        response.end(`${JSON.stringify({ type: 'ERROR', object: status(410, 'Expired', 'too old') })}\n`);
-      });
-      using client = clientOf(server.url);
-      const cache = new IndexedCache({ type: pods });
-      const changes: string[] = [];
-      cache.subscribe(({ type, key }) => changes.push(`${type} ${key}`));
-      await using reflector = reflect(client, { cache });
-      await until(() => answers.length === 0 && reflector.stats().watches > 0);
-      assert.deepEqual(changes, ['added n/a']);
-      assert.ok((reflector.stats().errors['stale'] ?? 0) > 0);
-    }
-  });
-
-  test('an answer that the version is too new asks for a list', async () => {
-    let listed = 0;
-    await using server = await serve(({ url }, response) => {
-      if (!url.includes('watch=true')) {
-        return json(response, 200, { metadata: { resourceVersion: `${100 + listed++}` }, items: null });
-      }
-      const details = {
-        causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
-      };
-      if (listed === 1) return json(response, 504, status(504, 'Timeout', 'Too large', { details }));
-      response.writeHead(200, { 'content-type': 'application/json' });
-      response.flushHeaders();
-    });
-    using client = clientOf(server.url);
-    await using reflector = reflect(client);
-    await until(() => reflector.stats().watches === 2);
-    assert.equal(listed, 2);
-  });
-});
-
-suite('reflector: backoff', limit, () => {
-  /** Watches that end as `next` says, `lastsMs` after they began. */
-  function endless(clock: ManualClock, next: () => { lastsMs: number; error: boolean }) {
-    const begun: number[] = [];
-    return {
-      begun,
-      listItems: () => Promise.resolve({ resourceVersion: '5' }),
-      async *watch<T extends KubeObject>(
-        _: ResourceType<T>,
-        __?: Target,
-        options?: WatchOptions,
-      ): AsyncGenerator<WatchEvent<T>, void> {
-        begun.push(clock.monotonicMs());
-        const { lastsMs, error } = next();
-        await waiting(clock, lastsMs, options?.signal);
-        yield* [];
-        if (error) throw unreachable('watch', 'test');
-      },
-    };
-  }
-
-  test('grows with each failure, and begins anew after a watch that lasted', async () => {
-    const clock = new ManualClock(0);
-    const lasting = [0, 0, 0, 0, 40_000, 0, 0];
-    const client = endless(clock, () => ({ lastsMs: lasting.shift() ?? 1e9, error: true }));
-    await using _ = reflect(client, {
-      clock,
-      backoff: { baseMs: 1000, maxMs: 4000, jitter: 0 },
-      healthyMs: 30_000,
-    });
-    await clock.advance(80_000);
-    const gaps = client.begun.map((atMs, index) => atMs - (client.begun[index - 1] ?? 0));
-    assert.deepEqual(gaps, [0, 1000, 2000, 4000, 4000, 41_000, 2000, 4000]);
-  });
-
-  test('a watch that ends well after its time is followed by the next at once; one that ends early is not', async () => {
-    const clock = new ManualClock(0);
-    const lasting = [300_000, 10, 300_000];
-    const client = endless(clock, () => ({ lastsMs: lasting.shift() ?? 1e9, error: false }));
-    await using _ = reflect(client, { clock, backoff: { baseMs: 1000, maxMs: 4000, jitter: 0 } });
-    await clock.advance(700_000);
-    assert.deepEqual(client.begun, [0, 300_000, 301_010, 601_010]);
   });
 });
