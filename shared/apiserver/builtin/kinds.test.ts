@@ -228,5 +228,13 @@ suite('Subresources', () => {
     };
     const written = of('Namespace', 'finalize').write(namespace, { spec: { finalizers: [] }, status: {} });
     assert.deepEqual(written, { ...namespace, spec: { finalizers: [] } });
+    const wrong = of('Namespace', 'finalize').write(namespace, { spec: { finalizers: ['key'] } });
+    assert.deepEqual(
+      of('Namespace', 'finalize')
+        .validate?.(wrong, namespace)
+        .map(({ field }) => field),
+      ['spec.finalizers[0]'],
+    );
+    assert.deepEqual(of('Namespace', 'finalize').validate?.(written, namespace), []);
   });
 });

@@ -54,18 +54,21 @@ export function statusOf(
 }
 
 /** `finalize` of namespaces: their own finalizers. */
-export const finalize: Subresource = {
-  name: 'finalize',
-  verbs: new Set(['update']),
-  group: '',
-  version: 'v1',
-  kind: 'Namespace',
-  read: (object) => object,
-  write: (object, sent) => taking(object, sent, ['spec']),
-  model: undefined,
-  openApi: undefined,
-  resetFields: (object) => otherFields(object, ['spec']),
-};
+export function finalizeOf(validate: (object: JsonObject) => readonly Cause[]): Subresource {
+  return {
+    name: 'finalize',
+    verbs: new Set(['update']),
+    group: '',
+    version: 'v1',
+    kind: 'Namespace',
+    read: (object) => object,
+    write: (object, sent) => taking(object, sent, ['spec']),
+    model: undefined,
+    openApi: undefined,
+    resetFields: (object) => otherFields(object, ['spec']),
+    validate,
+  };
+}
 
 /** `ephemeralcontainers` of pods: containers for debugging, which are only ever added. */
 export function ephemeralContainersOf(

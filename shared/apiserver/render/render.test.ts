@@ -244,7 +244,16 @@ test('integers that no number holds', () => {
   Object.defineProperty(item, 'text', { value: text });
   assert.equal(renderItem(item, json, now), text);
   assert.match(renderItem(item, formatOf('application/yaml', 'item'), now), /"n": 9223372036854775807\n/);
-  assert.match(renderItem(item, formatOf('', 'item', 'pretty=1'), now), /9223372036854775807/);
+  const pretty = renderItem(item, formatOf('', 'item', 'pretty=1'), now);
+  assert.match(pretty, /^ {4}"generation": 9007199254740993\n {2}\},\n {2}"n": 9223372036854775807\n\}\n$/m);
+});
+
+test('integers beyond those that a number holds for sure, whose digits are the same as a number', () => {
+  const text = '{"n":9223372036854776000,"m":9007199254740992}';
+  const item = stored(configMaps, {});
+  Object.defineProperty(item, 'text', { value: text });
+  const pretty = renderItem(item, formatOf('', 'item', 'pretty=1'), now);
+  assert.equal(pretty, '{\n  "n": 9223372036854776000,\n  "m": 9007199254740992\n}\n');
 });
 
 test('YAML means the same to all readers', () => {

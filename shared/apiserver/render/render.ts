@@ -25,11 +25,7 @@ export function renderItem(item: Item, format: Format, now: Date): string {
 /** What is no item: a Status. It has the same form whatever shape was asked for, as with Kubernetes. */
 export function renderBody(body: object, format: Pick<Format, 'encoding' | 'pretty'>): string {
   if (format.encoding === 'yaml') return toYaml(body);
-  const text = jsonText(body);
-  // Numbers that only a text can hold are not parsed again, and so not indented.
-  return format.pretty && JSON.stringify(JSON.parse(text)) === text
-    ? `${JSON.stringify(body, undefined, 2)}\n`
-    : text;
+  return format.pretty ? `${jsonText(body, 2)}\n` : jsonText(body);
 }
 
 /**

@@ -22,13 +22,18 @@ function exact(_name: string, value: unknown, { source }: Source = {}): unknown 
   return /^-?[0-9]{16,19}$/.test(source) ? BigInt(source) : value;
 }
 
-/** @throws {TypeError} for a value that no JSON has. */
-export function jsonText(value: unknown): string {
+/**
+ * @param indent spaces for each level; none: in one line.
+ * @throws {TypeError} for a value that no JSON has.
+ */
+export function jsonText(value: unknown, indent?: number): string {
   try {
-    return JSON.stringify(value);
+    return JSON.stringify(value, undefined, indent);
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
-    return JSON.stringify(value, (_name, part: unknown) => (typeof part === 'bigint' ? rawJson(part) : part));
+    const exactly = (_name: string, part: unknown): unknown =>
+      typeof part === 'bigint' ? rawJson(part) : part;
+    return JSON.stringify(value, exactly, indent);
   }
 }
 

@@ -26,7 +26,7 @@ import { prepareService, prepareServiceUpdate } from '../defaults/network.ts';
 import { preparePod, preparePodUpdate } from '../defaults/pod.ts';
 import { defaultReplicationController } from '../defaults/workloads.ts';
 import { kindOf } from '../kind.ts';
-import { ephemeralContainersOf, finalize, log, scale, statusOf } from '../subresources.ts';
+import { ephemeralContainersOf, finalizeOf, log, scale, statusOf } from '../subresources.ts';
 import { namespaceCauses, nodeCauses } from '../validation/cluster.ts';
 import { configMapCauses, secretCauses } from '../validation/config.ts';
 import { endpointsCauses, serviceCauses } from '../validation/network.ts';
@@ -61,7 +61,7 @@ const namespaces = kindOf({
   definition: 'core.Namespace',
   columns: namespaceColumns,
   selectableFields: { 'status.phase': text('status', 'phase') },
-  subresources: [status('Namespace'), finalize],
+  subresources: [status('Namespace'), finalizeOf(namespaceCauses)],
   strategy: {
     ...withStatus,
     nameRule: 'dns-label',
