@@ -11,6 +11,13 @@ import { dirname, join } from 'node:path';
 const top = dirname(import.meta.dirname);
 const dist = join(top, 'dist');
 
+// Not committed, so a fresh clone (of which images are built) has none.
+const kinds = spawnSync(process.execPath, [join(top, 'scripts/build-kinds.ts')], {
+  cwd: top,
+  stdio: 'inherit',
+});
+if (kinds.status !== 0) process.exit(1);
+
 rmSync(dist, { recursive: true, force: true });
 // Also copies package.json, which the command imports for its version.
 const tsc = spawnSync(join(top, 'node_modules/.bin/tsc'), ['-p', 'tsconfig.build.json'], {
