@@ -6,7 +6,6 @@
 import { isDeleting } from '../../shared/kube/finalizers.ts';
 import { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';
-import { WorkQueue } from '../../shared/kube/workqueue.ts';
 import type { Logger } from '../../shared/observe/log.ts';
 import { type KiveData, kiveDataType, type KivePolicy, kivePolicyType } from './api.ts';
 import { kernelOf, nodeOf, ourAnnotations, podOf } from './kive-data.ts';
@@ -136,15 +135,4 @@ export function podCache(logger?: Logger): IndexedCache<Pod> {
 
 export function nodeCache(logger?: Logger): IndexedCache<Node> {
   return new IndexedCache({ type: nodeType, ...(logger && { logger }) });
-}
-
-/**
- * A queue of keys. After an outage of the API nothing waits longer than the reflectors do, and of hundreds of keys none
- * waits for the others.
- */
-export function keyQueue(): WorkQueue {
-  return new WorkQueue({
-    backoff: { baseMs: 5, maxMs: 30_000 },
-    retryLimit: { perSecond: 100, burst: 200 },
-  });
 }

@@ -3,18 +3,10 @@
  *
  * @module
  */
-import { randomUUID } from 'node:crypto';
-import { hostname } from 'node:os';
-
-import type { KubeClient } from '../../shared/kube/client.ts';
-import { isAlreadyExists, isForbidden } from '../../shared/kube/client-errors.ts';
-import { sleep, systemClock } from '../../shared/kube/clock.ts';
 import { EventRecorder } from '../../shared/kube/event-recorder.ts';
 import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
-import { runElection } from '../../shared/kube/leader-election.ts';
-import { leaseStore } from '../../shared/kube/lease-store.ts';
-import { type KubeObject, namespaces } from '../../shared/kube/object.ts';
-import type { OperatorPartOptions } from '../../shared/kube/operator-part.ts';
+import type { KubeObject } from '../../shared/kube/object.ts';
+import { type OperatorPartOptions, runOperatorPart } from '../../shared/kube/operator-part.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';
 import { allOrNone, whenSynced } from '../../shared/kube/run-parts.ts';
 import { dataCache, nodeCache, podCache, policyCache, slimNode, slimPod } from './caches.ts';
@@ -31,7 +23,6 @@ export interface FileAccessClusterOptions extends OperatorPartOptions {
 /** Kive's name for the lease of its pod controller. */
 export const clusterLease = 'kive';
 
-const NAMESPACE_RETRY_MS = 2000;
 const STOP_MS = 2000;
 
 /**
@@ -42,53 +33,12 @@ const STOP_MS = 2000;
  *   reached is not among it.
  */
 export async function runFileAccessCluster(options: FileAccessClusterOptions): Promise<void> {
-  const { client, signal, logger, identity = `${hostname()}_${randomUUID()}` } = options;
-  let leader = '';
-  // Also of one that does not lead: it is ready to.
-  using _part = options.health?.ready('file-access-lease', () =>
-    leader === '' ? 'nobody is known to hold it yet' : undefined,
-  );
-  await ensureNamespace(options);
-  if (signal.aborted) return;
-  await runElection({
-    lock: leaseStore(client, { namespace: kiveDataNamespace, name: clusterLease }),
-    identity,
-    signal,
-    logger,
-    onNewLeader: (seen) => void (leader = seen),
-    lead: (term) => work(options, identity, term),
-    ...(options.clock && { clock: options.clock }),
+  await runOperatorPart(options, {
+    guard: 'file-access',
+    lease: { namespace: kiveDataNamespace, name: clusterLease },
+    namespaceOf: 'KiveData',
+    work: (identity, term) => work(options, identity, term),
   });
-}
-
-/** Tries until it is there, or `signal` aborts. */
-async function ensureNamespace({
-  client,
-  signal,
-  logger,
-  clock = systemClock,
-}: FileAccessClusterOptions): Promise<void> {
-  while (!signal.aborted) {
-    try {
-      await client.create(namespaces, { metadata: { name: kiveDataNamespace } }, { signal });
-      logger.info({ namespace: kiveDataNamespace }, 'created the namespace');
-      return;
-    } catch (error) {
-      if (isAlreadyExists(error)) return;
-      if (signal.aborted) return;
-      // Who may create none is told so before whether it is there.
-      if (isForbidden(error) && (await isThere(client, signal))) return;
-      logger.warn({ err: error }, 'cannot see to the namespace of KiveData; trying again');
-    }
-    await sleep(clock, NAMESPACE_RETRY_MS, signal).catch(() => undefined);
-  }
-}
-
-async function isThere(client: KubeClient, signal: AbortSignal): Promise<boolean> {
-  return await client.get(namespaces, { name: kiveDataNamespace }, { signal }).then(
-    () => true,
-    () => false,
-  );
 }
 
 /** While it leads. */

@@ -19,9 +19,10 @@ import {
 import type { ControllerMetrics } from '../../shared/kube/controller-metrics.ts';
 import { hasFinalizer, isDeleting, removeFinalizer } from '../../shared/kube/finalizers.ts';
 import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
+import { keyQueue } from '../../shared/kube/key-queue.ts';
 import type { Logger } from '../../shared/observe/log.ts';
 import { type KiveData, kiveDataType, type KivePolicy } from './api.ts';
-import { keyQueue, type Node, nodeType, type Pod, podType, policyKeyOf } from './caches.ts';
+import { type Node, nodeType, type Pod, podType, policyKeyOf } from './caches.ts';
 import { kiveDataFinalizer, nodeOf, podOf } from './kive-data.ts';
 import { type ClusterView, type StaleReason, staleReason } from './stale-data.ts';
 

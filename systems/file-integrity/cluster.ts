@@ -3,18 +3,11 @@
  *
  * @module
  */
-import { randomUUID } from 'node:crypto';
-import { hostname } from 'node:os';
-
-import type { KubeClient } from '../../shared/kube/client.ts';
-import { isAlreadyExists, isForbidden } from '../../shared/kube/client-errors.ts';
-import { sleep, systemClock } from '../../shared/kube/clock.ts';
+import { systemClock } from '../../shared/kube/clock.ts';
 import { EventRecorder } from '../../shared/kube/event-recorder.ts';
 import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
-import { runElection } from '../../shared/kube/leader-election.ts';
-import { leaseStore } from '../../shared/kube/lease-store.ts';
-import { type KubeObject, namespaces } from '../../shared/kube/object.ts';
-import type { OperatorPartOptions } from '../../shared/kube/operator-part.ts';
+import type { KubeObject } from '../../shared/kube/object.ts';
+import { type OperatorPartOptions, runOperatorPart } from '../../shared/kube/operator-part.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';
 import { allOrNone, whenSynced } from '../../shared/kube/run-parts.ts';
 import { names } from './api.ts';
@@ -45,7 +38,6 @@ export const deployedAgents: AgentAccount = { namespace: deployedNamespace, serv
  * folded after some.
  */
 const eventLimits = { burst: 1000, perSecond: 2, remembered: 8192 };
-const NAMESPACE_RETRY_MS = 2000;
 const STOP_MS = 2000;
 
 /**
@@ -56,54 +48,15 @@ const STOP_MS = 2000;
  *   reached is not among it.
  */
 export async function runFileIntegrityCluster(options: FileIntegrityClusterOptions): Promise<void> {
-  const { client, signal, logger, identity = `${hostname()}_${randomUUID()}` } = options;
   const { namespace = deployedNamespace } = options;
   const counts = new ClusterMetrics();
   if (options.metrics !== undefined) counts.register(options.metrics.metrics);
-  let leader = '';
-  // Also of one that does not lead: it is ready to.
-  using _part = options.health?.ready('file-integrity-lease', () =>
-    leader === '' ? 'nobody is known to hold it yet' : undefined,
-  );
-  await ensureNamespace(options, namespace);
-  if (signal.aborted) return;
-  await runElection({
-    lock: leaseStore(client, { namespace, name: clusterLease }),
-    identity,
-    signal,
-    logger,
-    onNewLeader: (seen) => void (leader = seen),
-    lead: (term) => work(options, identity, counts, term),
-    ...(options.clock && { clock: options.clock }),
+  await runOperatorPart(options, {
+    guard: 'file-integrity',
+    lease: { namespace, name: clusterLease },
+    namespaceOf: 'the lease',
+    work: (identity, term) => work(options, identity, counts, term),
   });
-}
-
-/** Tries until it is there, or `signal` aborts. */
-async function ensureNamespace(
-  { client, signal, logger, clock = systemClock }: FileIntegrityClusterOptions,
-  name: string,
-): Promise<void> {
-  while (!signal.aborted) {
-    try {
-      await client.create(namespaces, { metadata: { name } }, { signal });
-      logger.info({ namespace: name }, 'created the namespace');
-      return;
-    } catch (error) {
-      if (isAlreadyExists(error)) return;
-      if (signal.aborted) return;
-      // Who may create none is told so before whether it is there.
-      if (isForbidden(error) && (await isThere(client, name, signal))) return;
-      logger.warn({ err: error }, 'cannot see to the namespace of the lease; trying again');
-    }
-    await sleep(clock, NAMESPACE_RETRY_MS, signal).catch(() => undefined);
-  }
-}
-
-async function isThere(client: KubeClient, name: string, signal: AbortSignal): Promise<boolean> {
-  return await client.get(namespaces, { name }, { signal }).then(
-    () => true,
-    () => false,
-  );
 }
 
 /** While it leads. */

@@ -8,7 +8,6 @@ import type { V1RoleBinding, V1Secret } from '@kubernetes/client-node';
 import { controllerOf } from '../../../shared/kube/owner-references.ts';
 import { IndexedCache } from '../../../shared/kube/indexed-cache.ts';
 import type { KubeKind, ResourceType } from '../../../shared/kube/object.ts';
-import { WorkQueue } from '../../../shared/kube/workqueue.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
 import {
   bothGroups,
@@ -136,12 +135,4 @@ export function decidesAlike(a: Node | undefined, b: Node): boolean {
   const facts = (node: Node | undefined): string =>
     JSON.stringify([node?.metadata.labels ?? {}, node?.spec?.taints ?? []]);
   return a !== undefined && facts(a) === facts(b);
-}
-
-/** After an outage of the API nothing waits longer than the reflectors do, and of hundreds of keys none for the others. */
-export function keyQueue(): WorkQueue {
-  return new WorkQueue({
-    backoff: { baseMs: 5, maxMs: 30_000 },
-    retryLimit: { perSecond: 100, burst: 200 },
-  });
 }

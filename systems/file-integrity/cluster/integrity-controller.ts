@@ -6,13 +6,14 @@
 import { isNotFound } from '../../../shared/kube/client-errors.ts';
 import { done, requeueAfter, type Result, runController } from '../../../shared/kube/controller.ts';
 import { isDeleting } from '../../../shared/kube/finalizers.ts';
+import { keyQueue } from '../../../shared/kube/key-queue.ts';
 import type { WorkQueue } from '../../../shared/kube/workqueue.ts';
 import { names, type FileIntegrity, type FileIntegrityNodeStatus, type FileIntegrityStatus } from '../api.ts';
 import type { NodeRequest } from '../node-result.ts';
 import { requestAnnotation } from '../node-requests.ts';
 import { labelValue, nodeStatusName } from '../object-names.ts';
 import { ActiveConfigs } from './active-config.ts';
-import { integrityKeyOf, keyQueue, labelKey } from './caches.ts';
+import { integrityKeyOf, labelKey } from './caches.ts';
 import {
   type ClusterContext,
   countingOf,

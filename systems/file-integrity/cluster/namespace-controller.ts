@@ -9,7 +9,8 @@ import { randomBytes } from 'node:crypto';
 import { isAlreadyExists, isNotFound } from '../../../shared/kube/client-errors.ts';
 import { done, type Result, runController } from '../../../shared/kube/controller.ts';
 import { isDeleting } from '../../../shared/kube/finalizers.ts';
-import { keyQueue, type RoleBinding, roleBindings, secrets } from './caches.ts';
+import { keyQueue } from '../../../shared/kube/key-queue.ts';
+import { type RoleBinding, roleBindings, secrets } from './caches.ts';
 import { type AgentAccount, type ClusterContext, fieldManager } from './context.ts';
 
 /** With the key `hmac-sha256`: 32 random bytes. */

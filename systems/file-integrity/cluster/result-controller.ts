@@ -10,6 +10,7 @@
 import { isAlreadyExists, isConflict, isNotFound } from '../../../shared/kube/client-errors.ts';
 import { done, type Result, runController } from '../../../shared/kube/controller.ts';
 import { referenceTo } from '../../../shared/kube/event-object.ts';
+import { keyQueue } from '../../../shared/kube/key-queue.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { names, type FileIntegrityNodeStatus } from '../api.ts';
 import { isForNode, nodes } from '../for-node.ts';
@@ -17,7 +18,7 @@ import type { NodeResult } from '../node-result.ts';
 import { keptName, labelValue, nodeStatusName } from '../object-names.ts';
 import { integrityReport } from '../report-entries.ts';
 import { type ConfigMap, configMaps, readResultConfigMap } from '../result-config-map.ts';
-import { integrityKeyOf, keyQueue, labelKey } from './caches.ts';
+import { integrityKeyOf, labelKey } from './caches.ts';
 import {
   type ClusterContext,
   countingOf,
