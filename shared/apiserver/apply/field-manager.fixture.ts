@@ -70,6 +70,14 @@ export function configuration(rest: JsonObject): JsonObject {
   return { apiVersion: 'example.com/v1', kind: 'Thing', ...rest, metadata: { name: 'x', ...metadata } };
 }
 
+export const spec = (fields: JsonObject): JsonObject => ({ spec: fields });
+
+/** A change that sets these fields of the spec. */
+export const withSpec = (fields: JsonObject) => (object: JsonObject) => ({
+  ...object,
+  spec: { ...(object['spec'] as JsonObject), ...fields },
+});
+
 /** One object and its writers; the clock goes on by a second with each write. */
 export class Store {
   object: JsonObject | undefined;

@@ -1,24 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Refusal, type RefusalStatus } from '../patch/refusal.ts';
+import { refusalOf } from '../patch/refusal.fixture.ts';
 import type { JsonObject } from '../schema/json.ts';
-import { configuration, Store } from './field-manager.fixture.ts';
-
-function refusalOf(attempt: () => unknown): RefusalStatus {
-  try {
-    attempt();
-  } catch (error) {
-    assert.ok(error instanceof Refusal, String(error));
-    return error.status;
-  }
-  assert.fail('nothing was thrown');
-}
-
-const spec = (fields: JsonObject): JsonObject => ({ spec: fields });
-const withSpec = (fields: JsonObject) => (object: JsonObject) => ({
-  ...object,
-  spec: { ...(object['spec'] as JsonObject), ...fields },
-});
+import { configuration, spec, Store, withSpec } from './field-manager.fixture.ts';
 
 describe('apply', () => {
   it('keeps what others set, and takes away what it set before and does not any more', () => {

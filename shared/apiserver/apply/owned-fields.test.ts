@@ -1,25 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Refusal, type RefusalStatus } from '../patch/refusal.ts';
+import { refusalOf } from '../patch/refusal.fixture.ts';
 import type { JsonObject } from '../schema/json.ts';
-import { configuration, Store } from './field-manager.fixture.ts';
+import { configuration, spec, Store, withSpec } from './field-manager.fixture.ts';
 import { schemaless } from './type.ts';
-
-function refusalOf(attempt: () => unknown): RefusalStatus {
-  try {
-    attempt();
-  } catch (error) {
-    assert.ok(error instanceof Refusal, String(error));
-    return error.status;
-  }
-  assert.fail('nothing was thrown');
-}
-
-const spec = (fields: JsonObject): JsonObject => ({ spec: fields });
-const withSpec = (fields: JsonObject) => (object: JsonObject) => ({
-  ...object,
-  spec: { ...(object['spec'] as JsonObject), ...fields },
-});
 
 describe('what a manager owns', () => {
   it('the leaves of its configuration, without what the server sets', () => {

@@ -2,14 +2,10 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Refusal } from '../patch/refusal.ts';
 import type { JsonObject } from '../schema/json.ts';
-import { configuration, Store, thing } from './field-manager.fixture.ts';
+import { configuration, Store, thing, withSpec } from './field-manager.fixture.ts';
 import { trackUpdate } from './field-manager.ts';
 import { managerName } from './managed-fields.ts';
 
-const withSpec = (fields: JsonObject) => (object: JsonObject) => ({
-  ...object,
-  spec: { ...(object['spec'] as JsonObject), ...fields },
-});
 const withEntries = (entries: unknown) => (object: JsonObject) => ({
   ...object,
   metadata: { ...(object['metadata'] as JsonObject), managedFields: entries },

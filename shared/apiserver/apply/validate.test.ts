@@ -1,21 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { Refusal, type RefusalStatus } from '../patch/refusal.ts';
-import type { JsonObject } from '../schema/json.ts';
-import { configuration, Store, thing } from './field-manager.fixture.ts';
+import { refusalOf } from '../patch/refusal.fixture.ts';
+import { configuration, spec, Store, thing } from './field-manager.fixture.ts';
 import { serverSideApply } from './field-manager.ts';
-
-function refusalOf(attempt: () => unknown): RefusalStatus {
-  try {
-    attempt();
-  } catch (error) {
-    assert.ok(error instanceof Refusal, String(error));
-    return error.status;
-  }
-  assert.fail('nothing was thrown');
-}
-
-const spec = (fields: JsonObject): JsonObject => ({ spec: fields });
 
 describe('a configuration that does not fit is 400', () => {
   const cases: readonly (readonly [string, unknown, string])[] = [

@@ -1,23 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { errorCodes } from '../../observe/errors.ts';
 import { isObject, type JsonObject } from '../schema/json.ts';
 import { applyJsonPatch } from './json-patch.ts';
-import { Refusal } from './refusal.ts';
+import { refusalOf } from './refusal.fixture.ts';
 
 const parse = (text: string): unknown => JSON.parse(text) as unknown;
-
-function refusalOf(attempt: () => unknown): Refusal['status'] {
-  try {
-    attempt();
-  } catch (error) {
-    assert.ok(error instanceof Refusal, String(error));
-    assert.equal(error.code, errorCodes.INPUT);
-    assert.equal(error.message, error.status.message);
-    return error.status;
-  }
-  assert.fail('nothing was thrown');
-}
 
 /** RFC 6902, appendix A, with the result or 422 for an error. */
 const appendix: readonly (readonly [string, string, string, string | 422])[] = [

@@ -11,16 +11,9 @@ import {
 } from 'node:fs';
 import { suite, test } from 'node:test';
 
-import { errorCodes, RampartError } from '../../observe/errors.ts';
+import { errorCodes } from '../../observe/errors.ts';
 import { openStore } from './store.ts';
-import { pod, TemporaryDirectory } from './store.fixture.ts';
-
-const refusal = (code: string, words: RegExp) => (error: unknown) => {
-  assert.ok(error instanceof RampartError, String(error));
-  assert.equal(error.code, code, error.message);
-  assert.match(error.message, words);
-  return true;
-};
+import { pod, refusal, TemporaryDirectory } from './store.fixture.ts';
 
 suite('a log without its database', () => {
   for (const [how, database] of [

@@ -1,55 +1,13 @@
 // A file system without space: writes say so, nothing is half written, and it goes on when there is space.
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import { rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 
 import { errorCodes, RampartError } from '../../observe/errors.ts';
+import { SmallDisk, smallDiskSkip } from '../../observe/small-disk.fixture.ts';
 import { openStore, type Store } from './store.ts';
-import { key, markOf, pod, TemporaryDirectory, text } from './store.fixture.ts';
+import { key, markOf, pod, text } from './store.fixture.ts';
 
-/** A small file system of its own. */
-class SmallDisk implements Disposable {
-  readonly #directory = new TemporaryDirectory();
-
-  constructor(sizeKiB: number) {
-    const options = ['-t', 'tmpfs', '-o', `size=${sizeKiB}k`, 'tmpfs', this.#directory.path];
-    const { status, stderr } = spawnSync('mount', options, { encoding: 'utf8' });
-    if (status === 0) return;
-    this.#directory[Symbol.dispose]();
-    throw new Error(`cannot mount: ${stderr}`);
-  }
-
-  at(name: string): string {
-    return this.#directory.at(name);
-  }
-
-  /** Takes all the space that is left but this. */
-  fill(leaveKiB: number): void {
-    const { bavail, bsize } = statfsSync(this.#directory.path);
-    writeFileSync(this.at('ballast'), Buffer.alloc(Math.max(0, bavail * bsize - leaveKiB * 1024)));
-  }
-
-  free(): void {
-    rmSync(this.at('ballast'), { force: true });
-  }
-
-  [Symbol.dispose](): void {
-    spawnSync('umount', [this.#directory.path]);
-    this.#directory[Symbol.dispose]();
-  }
-}
-
-function mountSkip(): string | false {
-  try {
-    new SmallDisk(64)[Symbol.dispose]();
-    return false;
-  } catch (error) {
-    return String(error);
-  }
-}
-
-const skip = mountSkip();
+const skip = smallDiskSkip();
 const names = (store: Store): string[] =>
   store
     .list('pods')

@@ -15,17 +15,10 @@ import {
 import { DatabaseSync } from 'node:sqlite';
 import { suite, test } from 'node:test';
 
-import { errorCodes, RampartError } from '../../observe/errors.ts';
+import { errorCodes, type RampartError } from '../../observe/errors.ts';
 import { connect, migrations, openDatabase } from './schema.ts';
 import { openStore } from './store.ts';
-import { pod, TemporaryDirectory } from './store.fixture.ts';
-
-const refusal = (code: string, words: RegExp) => (error: unknown) => {
-  assert.ok(error instanceof RampartError, String(error));
-  assert.equal(error.code, code, error.message);
-  assert.match(error.message, words);
-  return true;
-};
+import { pod, refusal, TemporaryDirectory } from './store.fixture.ts';
 
 /** A store with objects, closed. */
 async function filled(path: string, count = 300): Promise<void> {

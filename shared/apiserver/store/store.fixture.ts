@@ -1,8 +1,10 @@
 // What the tests of the store share.
+import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+import { RampartError } from '../../observe/errors.ts';
 import type { ObjectKey, VersionedText } from './object.ts';
 
 /** A directory that goes with the test. */
@@ -45,3 +47,11 @@ export function pod(
 ): ObjectKey & { uid: string; text: VersionedText } {
   return { ...key(name, namespace), uid: `uid-${namespace}-${name}`, text: text(mark) };
 }
+
+/** For `assert.rejects`: an error of ours with this code, and these words in its message. */
+export const refusal = (code: string, words: RegExp) => (error: unknown) => {
+  assert.ok(error instanceof RampartError, String(error));
+  assert.equal(error.code, code, error.message);
+  assert.match(error.message, words);
+  return true;
+};

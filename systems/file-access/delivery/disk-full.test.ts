@@ -1,62 +1,12 @@
 // A file system without space: refused and counted, nothing half written, and on it goes when there is space.
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import { rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 
+import { SmallDisk, smallDiskSkip } from '../../../shared/observe/small-disk.fixture.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
-import {
-  balanced,
-  closedPort,
-  inBalance,
-  lineOf,
-  openQuick,
-  Receiver,
-  TemporaryDirectory,
-} from './receiver.fixture.ts';
+import { balanced, closedPort, inBalance, lineOf, openQuick, Receiver } from './receiver.fixture.ts';
 
-/** A small file system of its own. */
-class SmallDisk implements Disposable {
-  readonly #directory = new TemporaryDirectory();
-
-  constructor(sizeKiB: number) {
-    const options = ['-t', 'tmpfs', '-o', `size=${sizeKiB}k`, 'tmpfs', this.#directory.path];
-    const { status, stderr } = spawnSync('mount', options, { encoding: 'utf8' });
-    if (status === 0) return;
-    this.#directory[Symbol.dispose]();
-    throw new Error(`cannot mount: ${stderr}`);
-  }
-
-  at(name: string): string {
-    return this.#directory.at(name);
-  }
-
-  /** Takes all the space that is left. */
-  fill(): void {
-    const { bavail, bsize } = statfsSync(this.#directory.path);
-    writeFileSync(this.at('ballast'), Buffer.alloc(bavail * bsize));
-  }
-
-  free(): void {
-    rmSync(this.at('ballast'), { force: true });
-  }
-
-  [Symbol.dispose](): void {
-    spawnSync('umount', [this.#directory.path]);
-    this.#directory[Symbol.dispose]();
-  }
-}
-
-function mountSkip(): string | false {
-  try {
-    new SmallDisk(64)[Symbol.dispose]();
-    return false;
-  } catch (error) {
-    return String(error);
-  }
-}
-
-suite('a full disk', { skip: mountSkip(), timeout: 60_000 }, () => {
+suite('a full disk', { skip: smallDiskSkip(), timeout: 60_000 }, () => {
   test('refused and counted; what was taken stays whole, also for the next process', async () => {
     using disk = new SmallDisk(300);
     const port = await closedPort();

@@ -1,66 +1,20 @@
 // What goes wrong around the agent: a full disk, a kill in the middle of a scan; several FileIntegrities over the same files.
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import {
-  closeSync,
-  mkdirSync,
-  mkdtempSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  statfsSync,
-  writeSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { closeSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { createMetrics } from '../../../shared/observe/metrics.ts';
 import { shareMetrics } from '../../../shared/kube/shared-metrics.ts';
 import { Health } from '../../../shared/observe/health.ts';
 import type { NodeResult } from '../node-result.ts';
+import { SmallDisk, smallDiskSkip } from '../../../shared/observe/small-disk.fixture.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { TestCluster } from './node.fixture.ts';
 
 const isSuccess = ({ outcome }: NodeResult): boolean => outcome.kind === 'succeeded';
 const isFailure = ({ outcome }: NodeResult): boolean => outcome.kind === 'failed';
-
-/** A small file system. */
-class SmallDisk implements Disposable {
-  readonly path = mkdtempSync(join(tmpdir(), 'rampart-small-disk-'));
-
-  constructor(sizeKiB: number) {
-    const options = ['-t', 'tmpfs', '-o', `size=${sizeKiB}k`, 'tmpfs', this.path];
-    const { status, stderr } = spawnSync('mount', options, { encoding: 'utf8' });
-    if (status === 0) return;
-    rmSync(this.path, { recursive: true });
-    throw new Error(`cannot mount: ${stderr}`);
-  }
-
-  fill(): void {
-    const { bavail, bsize } = statfsSync(this.path);
-    writeFileSync(join(this.path, 'ballast'), Buffer.alloc(bavail * bsize));
-  }
-
-  free(): void {
-    rmSync(join(this.path, 'ballast'), { force: true });
-  }
-
-  [Symbol.dispose](): void {
-    spawnSync('umount', [this.path]);
-    rmSync(this.path, { recursive: true, force: true });
-  }
-}
-
-function mountSkip(): string | false {
-  try {
-    new SmallDisk(64)[Symbol.dispose]();
-    return false;
-  } catch (error) {
-    return String(error);
-  }
-}
 
 /** Bytes that this process has read, whatever from (proc(5), rchar). */
 function bytesRead(): number {
@@ -70,7 +24,7 @@ function bytesRead(): number {
 suite('faults around the agent', { timeout: 120_000 }, () => {
   test(
     'a full disk: errored with the reason, the baseline stays, and it goes on by itself',
-    { skip: mountSkip() },
+    { skip: smallDiskSkip() },
     async () => {
       using disk = new SmallDisk(512);
       await using cluster = await TestCluster.start();
@@ -97,7 +51,7 @@ suite('faults around the agent', { timeout: 120_000 }, () => {
 
   test(
     'a scan does not need the disk: what has changed is told when it is full',
-    { skip: mountSkip() },
+    { skip: smallDiskSkip() },
     async () => {
       using disk = new SmallDisk(256);
       await using cluster = await TestCluster.start();
