@@ -28,8 +28,10 @@ export interface NodePlan {
   readonly types: IntegrityTypes;
   /** Those of the status that fit. */
   readonly findings: readonly ReportedFinding[];
-  /** Others that the status only counts; the agent knows them by name. */
+  /** Others that the status only counts, which were seen before these; the agent knows them by name. */
   readonly omitted: number;
+  /** When the latest finding of the status was seen: what comes later nobody has looked at. */
+  readonly seenUntilMs: number | undefined;
 }
 
 /**
@@ -157,7 +159,9 @@ export function planAccept(
   }
   const plans = withFindings.map(({ types, status }): NodePlan => {
     const findings = (status.findings ?? []).filter(({ path }) => fits(path));
-    return { nodeName: status.nodeName, types, findings, omitted: status.omittedFindings ?? 0 };
+    const times = (status.findings ?? []).map(({ seen }) => Date.parse(seen)).filter(Number.isFinite);
+    const seenUntilMs = times.length > 0 ? Math.max(...times) : undefined;
+    return { nodeName: status.nodeName, types, findings, omitted: status.omittedFindings ?? 0, seenUntilMs };
   });
   const meant = plans.filter(({ findings, omitted }) => findings.length + omitted > 0);
   if (meant.length > 0) return meant;

@@ -65,6 +65,7 @@ suite('rampart integrity accept', () => {
       { ...first, id: '', author: '' },
       {
         ...{ kind: 'accept', id: '', path: '/etc/*', author: '', reason: 'the update' },
+        seenUntilMs: changedFile.seenMs,
       },
     );
     assert.match(first.author, /\S+@\S+/);

@@ -122,9 +122,12 @@ async function ask(
   for (const plan of plans) {
     const id = randomBytes(8).toString('hex');
     const { path = '', reason = '' } = options;
-    const body = {
-      metadata: { annotations: requestAnnotation({ kind: 'accept', id, path, author, reason }) },
+    const { seenUntilMs } = plan;
+    const request = {
+      ...{ kind: 'accept' as const, id, path, author, reason },
+      ...(seenUntilMs !== undefined && { seenUntilMs }),
     };
+    const body = { metadata: { annotations: requestAnnotation(request) } };
     const target = { namespace, name: nodeStatusName(name, plan.nodeName) };
     try {
       await client.patch(plan.types.nodeStatuses, target, { type: 'merge', body }, { signal });

@@ -32,6 +32,7 @@ function decode(id: string, json: string): NodeRequest | undefined {
           kind: 'accept',
           id,
           path: fields.text('path', ''),
+          ...(fields.has('seenUntilMs') && { seenUntilMs: fields.time('seenUntilMs') }),
           author: fields.text('author', ''),
           reason: fields.text('reason', ''),
         };

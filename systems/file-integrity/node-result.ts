@@ -57,6 +57,11 @@ export type NodeRequest =
       readonly id: string;
       /** A glob over host paths, as `rampart alerts` has them; empty for all findings. */
       readonly path: string;
+      /**
+       * Findings that were seen later are left, by the clock of the node: nobody has looked at them. Without it, none is, as
+       * for a request that somebody writes by hand.
+       */
+      readonly seenUntilMs?: number;
       /** Who says so, and why. */
       readonly author: string;
       readonly reason: string;

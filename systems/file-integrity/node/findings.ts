@@ -96,9 +96,9 @@ export class CurrentFindings {
     return this.#held.get(path)?.finding;
   }
 
-  /** Paths with a finding, with the prefix; in no order. */
-  paths(): IterableIterator<ByteString> {
-    return this.#held.keys();
+  /** Paths with a finding that was seen until then, with the prefix; in no order. */
+  paths(seenUntilMs = Infinity): ByteString[] {
+    return [...this.#held].filter(([, { finding }]) => finding.seenMs <= seenUntilMs).map(([path]) => path);
   }
 
   /** Those that were seen last, the latest first, and how many more there are. */

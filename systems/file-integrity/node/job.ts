@@ -253,7 +253,7 @@ export class Job implements AsyncDisposable {
   async accept(request: AcceptRequest, signal: AbortSignal): Promise<void> {
     const { prefix } = this.#context.root;
     const [provider, job] = [await this.#provider(), await this.#job()];
-    const paths = pathsThatFit(request.path, this.#findings.paths(), prefix);
+    const paths = pathsThatFit(request.path, this.#findings.paths(request.seenUntilMs), prefix);
     await this.#live.stop();
     const { author, reason, id } = request;
     const about = { author, reason, request: id };

@@ -121,10 +121,28 @@ suite('the agent of a node', { concurrency: 2, timeout: 90_000 }, () => {
     assert.deepEqual(third.findings.map(({ path }) => path).sort(), ['/etc/hosts', '/etc/passwd']);
     assert.ok(third.outcome.kind === 'failed' && third.outcome.changed === 2);
     assert.doesNotMatch(third.outcome.log.data, /er\/file/);
-    await cluster.request('fi', { kind: 'accept', id: 'b2', path: '', author: 'ann', reason: 'all of it' });
-    const fourth = await cluster.resultWhen('fi', isSuccess, third.sequence);
-    assert.deepEqual(fourth.doneRequests, ['b1', 'b2']);
-    assert.equal(agent.lines.filter((line) => line.includes('"state":"accepted"')).length, 3);
+    // What nobody has seen yet is not taken: a file that changes while somebody reads the list.
+    const seenUntilMs = Math.max(...third.findings.map(({ seenMs }) => seenMs));
+    cluster.write('shadow', 'later');
+    const later = await cluster.resultWhen('fi', ({ findings }) => findings.length === 3, third.sequence);
+    await cluster.request('fi', {
+      kind: 'accept',
+      id: 'b2',
+      path: '/etc/{passwd,shadow}',
+      seenUntilMs,
+      author: 'ann',
+      reason: 'seen',
+    });
+    const seen = await cluster.resultWhen(
+      'fi',
+      ({ doneRequests }) => doneRequests.includes('b2'),
+      later.sequence,
+    );
+    assert.deepEqual(seen.findings.map(({ path }) => path).sort(), ['/etc/hosts', '/etc/shadow']);
+    await cluster.request('fi', { kind: 'accept', id: 'b3', path: '', author: 'ann', reason: 'all of it' });
+    const fourth = await cluster.resultWhen('fi', isSuccess, seen.sequence);
+    assert.deepEqual(fourth.doneRequests, ['b1', 'b2', 'b3']);
+    assert.equal(agent.lines.filter((line) => line.includes('"state":"accepted"')).length, 4);
     const accepted = readFileSync(join(await cluster.jobDirectory('fi'), 'accepted.log'), 'utf8');
     assert.match(accepted, /ann.*update/);
     assert.match(accepted, /all of it/);
