@@ -8,11 +8,8 @@
  *
  * @module
  */
-import { readFile } from 'node:fs/promises';
-import { BaselineError } from '../database/baseline-error.ts';
-import { replaceFile } from '../database/replace-file.ts';
 import type { SigningKey, VerifyingKey } from '../database/signature.ts';
-import { seal, unseal } from './seal.ts';
+import { type NoteKind, readNote, writeNote } from './note-file.ts';
 
 export interface LastBaseline {
   /** Of the baseline that is there; absent before there was one. */
@@ -21,11 +18,15 @@ export interface LastBaseline {
   readonly next?: string;
 }
 
-const purpose = 'last baseline';
+const kind: NoteKind = {
+  purpose: 'last baseline',
+  unreadable: 'the note of the last one cannot be read',
+  unsigned: 'the note of the last one is not signed with the key that is expected',
+};
 
 /** @throws RampartError FULL, SYSTEM; the note is as it was then */
 export async function writeLastBaseline(path: string, note: LastBaseline, key: SigningKey): Promise<void> {
-  await replaceFile(path, async (file) => file.writeFile(seal(purpose, JSON.stringify(note), key)));
+  await writeNote(path, kind, note, key);
 }
 
 /**
@@ -34,23 +35,5 @@ export async function writeLastBaseline(path: string, note: LastBaseline, key: S
  * @throws BaselineError where it is none of ours
  */
 export async function readLastBaseline(path: string, key: VerifyingKey): Promise<LastBaseline | undefined> {
-  let text: string;
-  try {
-    text = await readFile(path, 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw new BaselineError(
-      'damaged',
-      path,
-      `the note of the last one cannot be read: ${String(error)}`,
-      error,
-    );
-  }
-  const note = unseal(purpose, text, key);
-  if (note !== undefined) return JSON.parse(note) as LastBaseline;
-  throw new BaselineError(
-    'wrong signature',
-    path,
-    'the note of the last one is not signed with the key that is expected',
-  );
+  return (await readNote(path, kind, key)) as LastBaseline | undefined;
 }
