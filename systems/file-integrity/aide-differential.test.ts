@@ -12,7 +12,7 @@ import { readAideDatabase } from './database/aide-database.ts';
 import { temporaryDirectory } from './database/baseline.fixture.ts';
 import { sortEntries } from './database/sort-entries.ts';
 import { writeAideDatabase } from './database/write-aide-database.ts';
-import { withoutAide } from './aide.fixture.ts';
+import { aideDialect, aideVersion, withoutAide } from './aide.fixture.ts';
 import { collect, runAide } from './real-aide.fixture.ts';
 import { collectReport } from './report/collect.ts';
 import { e2fsOfLetters } from './report/e2fs-attributes.ts';
@@ -21,6 +21,7 @@ import { plainReport } from './report/plain.ts';
 import { defaultReportOptions, exitBits } from './report/report.ts';
 import type { Report, ReportLevel, ReportOptions, RunFacts } from './report/report.ts';
 
+const runs = Number(process.env['AIDE_RUNS'] ?? 60);
 const names = ['a', 'b', 'a!', 'a-b', 'a b', 'é', 'x\n', 't\t"\\', '%41', "'q'"];
 const paths = [
   ...names,
@@ -102,7 +103,7 @@ const groups = [
   'ftype+p+u+g+n+i+s+b+m+l+sha256',
   'ftype+p+sha256+sha512+acl+xattrs+selinux+e2fsattrs+caps',
   'ftype+sha256',
-  'R-md5+sha256',
+  aideDialect === '0.18' ? 'R-md5+sha256' : 'R-sha3_256+sha256',
 ];
 const extras = ['', '+I', '+ANF', '+ARF', '+ANF+ARF', '+growing', '+S', '+I+ANF', '+growing+I+ANF'];
 const rules = fc
@@ -122,7 +123,7 @@ function setOfExpression(expression: string): AttributeSet {
   return set;
 }
 
-const facts: RunFacts = { action: 'compare', program: 'AIDE 0.18.3', startedMs: 0, endedMs: 0 };
+const facts: RunFacts = { action: 'compare', program: `AIDE ${aideVersion ?? ''}`, startedMs: 0, endedMs: 0 };
 
 /** But for times; and AIDE tells that a forced attribute is not there, where we have nothing to tell. */
 function withoutTimes(text: string): string {
@@ -130,6 +131,13 @@ function withoutTimes(text: string): string {
     .replaceAll(/(timestamp: |_time": ")[^"(]*/g, '$1')
     .replaceAll(/run time: \d+m \d+s|"run_time_seconds": \d+/g, '')
     .replaceAll(/\{\n\n +\}/g, '{}');
+}
+
+/** 0.19 has the type of the file system at the end of its summaries, which is not compared here. */
+function withoutFileSystem(text: string): string {
+  if (aideDialect === '0.18') return text;
+  const summary = /[fdlcbps?!][-+=<>.: !a-zA-Z]{17}/.source;
+  return text.replace(new RegExp(`^(${summary})[-+ ](?=: )|(?<=": ")(${summary})[-+ ](?=")`, 'gm'), '$1$2');
 }
 
 async function compareDatabases(directory: string, options: ReportOptions): Promise<Report> {
@@ -206,9 +214,14 @@ test('random trees: the same differences, told in the same words', { skip: witho
         assert.equal(outcome.kind, plain.code === 0 ? 'same' : 'differences');
         if (plain.code !== 0) different++;
         const ourPlain = [...plainReport(ours, options, facts)].join('');
-        assert.equal(withoutTimes(ourPlain), withoutTimes(plain.stdout.toString()));
-        assert.equal(withoutTimes(jsonReport(ours, options, facts)), withoutTimes(json.stdout.toString()));
-        const parsed = parseAideReport(json.stdout);
+        assert.equal(withoutTimes(ourPlain), withoutTimes(withoutFileSystem(plain.stdout.toString())));
+        assert.equal(
+          withoutTimes(jsonReport(ours, options, facts)),
+          withoutTimes(withoutFileSystem(json.stdout.toString())),
+        );
+        const parsed = parseAideReport(
+          Buffer.from(withoutFileSystem(json.stdout.toString('latin1')), 'latin1'),
+        );
         assert.deepEqual(parsed.counts, { ...ours.counts, total: parsed.counts.total });
         assert.deepEqual(parsed.redefined, ours.redefined);
         assert.deepEqual(
@@ -221,9 +234,9 @@ test('random trees: the same differences, told in the same words', { skip: witho
         );
       },
     ),
-    { numRuns: Number(process.env['AIDE_RUNS'] ?? 60) },
+    { numRuns: runs },
   );
-  assert.ok(different > 5);
+  assert.ok(different > runs / 12);
 });
 
 test('our rewriting of a database of AIDE is the same to AIDE', { skip: withoutAide }, async () => {
@@ -265,6 +278,6 @@ test('our rewriting of a database of AIDE is the same to AIDE', { skip: withoutA
         }
       },
     ),
-    { numRuns: 20 },
+    { numRuns: Math.ceil(runs / 3) },
   );
 });

@@ -33,6 +33,9 @@ export const ignoredAttributes: ReadonlySet<string> = new Set(['fstype']);
 /** The checksum that 0.19 has in `R` in place of md5. */
 const checksumOfR: Readonly<Record<Dialect, string>> = { '0.18': 'md5', '0.19': 'sha3_256' };
 
+/** What `H` of 0.19 has no more (ChangeLog, 2024-11-10): its legacy checksums, and those that it has no more at all. */
+const notInH = new Set(['md5', 'sha1', 'rmd160', 'gost', 'tiger', 'crc32', 'crc32b', 'haval', 'whirlpool']);
+
 /** With sha256 in place of the checksums that we do not calculate, unless another checksum is there. */
 export function settled({ set, foreign }: Value): AttributeSet {
   return foreign !== 0 && (set & checksums) === 0 ? set | setOf('sha256') : set;
@@ -47,7 +50,9 @@ export class Groups {
     for (const { name, bit } of attributes) this.#values.set(name, { set: bit, foreign: 0 });
     for (const [name, bit] of foreignBits) this.#values.set(name, { set: 0, foreign: bit });
     for (const name of ignoredAttributes) this.#values.set(name, { set: 0, foreign: 0 });
-    const all = [...foreignBits.values()].reduce((sum, bit) => sum | bit, 0);
+    const all = foreignNames
+      .filter((name) => dialect === '0.18' || !notInH.has(name))
+      .reduce((sum, name) => sum | (foreignBits.get(name) ?? 0), 0);
     for (const [name, set] of Object.entries(defaultGroups)) {
       const foreign = name === 'R' ? (foreignBits.get(checksumOfR[dialect]) ?? 0) : name === 'H' ? all : 0;
       this.#values.set(name, { set, foreign });

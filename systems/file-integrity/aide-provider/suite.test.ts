@@ -24,6 +24,8 @@ providerSuite(() => new AideProvider(), {
       .map((name) => join(directory, name)),
 });
 
+/** `AIDE_RUNS=100 node --test ...` for more; `AIDE_SEED` repeats one. */
+const runs = Number(process.env['AIDE_RUNS'] ?? 8);
 const files = [
   'a',
   'a!',
@@ -177,9 +179,9 @@ test('random trees: both providers tell the same, also after an accept', { skip:
       },
     ),
     {
-      numRuns: Number(process.env['AIDE_RUNS'] ?? 8),
+      numRuns: runs,
       ...(process.env['AIDE_SEED'] !== undefined && { seed: Number(process.env['AIDE_SEED']) }),
     },
   );
-  assert.ok(different > 8, `${different} differences in all`);
+  assert.ok(different > runs / 2, `${different} differences in all`);
 });
