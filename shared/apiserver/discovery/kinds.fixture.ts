@@ -6,7 +6,8 @@
  */
 import type { Item } from '../resources/item.ts';
 import { Registry } from '../resources/registry.ts';
-import { allVerbs, type Column, type Resource, type Subresource } from '../resources/resource.ts';
+import { plainResource } from '../resources/resource.fixture.ts';
+import type { Column, Resource, Subresource } from '../resources/resource.ts';
 import { isObject, type JsonObject } from '../schema/json.ts';
 
 const text = { type: 'string' };
@@ -163,27 +164,12 @@ const age: Column = {
 type Parts = Pick<Resource, 'group' | 'kind' | 'openApi' | 'plural' | 'version'> & Partial<Resource>;
 
 export function resourceOf(parts: Parts): Resource {
-  const { group, version, kind, plural } = parts;
   return {
-    singular: kind.toLowerCase(),
-    listKind: `${kind}List`,
-    shortNames: [],
-    categories: [],
-    namespaced: true,
-    storeName: group === '' ? plural : `${plural}.${group}`,
-    storedApiVersion: group === '' ? version : `${group}/${version}`,
-    verbs: allVerbs,
-    subresources: new Map(),
-    columns: [],
-    selectableFields: new Map(),
-    strategy: { nameRule: 'dns-subdomain', generation: 'none', resetFields: [] },
-    codec: undefined,
-    deprecation: undefined,
-    isCustom: false,
+    ...plainResource(parts),
     ...parts,
     // Whoever only tells of a kind must not compile its schema.
     get model(): never {
-      throw new Error(`the schema of ${plural} is not needed here`);
+      throw new Error(`the schema of ${parts.plural} is not needed here`);
     },
   };
 }

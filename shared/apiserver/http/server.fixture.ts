@@ -8,7 +8,8 @@ import type { Format } from '../render/format.ts';
 import { renderer } from '../render/renderer.ts';
 import { Item } from '../resources/item.ts';
 import { Registry } from '../resources/registry.ts';
-import { allVerbs, type Resource, type Subresource } from '../resources/resource.ts';
+import { plainResource } from '../resources/resource.fixture.ts';
+import type { Resource, Subresource } from '../resources/resource.ts';
 import type { JsonObject } from '../schema/json.ts';
 import type { ResourceAnswer, ResourceRequest, User } from '../verbs/request.ts';
 import { type HttpServer, serveHttp } from './server.ts';
@@ -34,31 +35,15 @@ const status: Subresource = {
 export function resourceOf(
   parts: Partial<Resource> & Pick<Resource, 'kind' | 'plural' | 'namespaced'>,
 ): Resource {
-  const group = parts.group ?? '';
-  const version = parts.version ?? 'v1';
   return {
-    group,
-    version,
-    singular: parts.kind.toLowerCase(),
-    listKind: `${parts.kind}List`,
-    shortNames: [],
-    categories: [],
-    storeName: group === '' ? parts.plural : `${parts.plural}.${group}`,
-    storedApiVersion: group === '' ? version : `${group}/${version}`,
-    verbs: allVerbs,
+    ...plainResource(parts),
     subresources: new Map([['status', status]]),
-    columns: [],
-    selectableFields: new Map(),
-    strategy: { nameRule: 'dns-subdomain', generation: 'none', resetFields: [] },
-    codec: undefined,
-    deprecation: undefined,
     get model() {
       return notThere();
     },
     get openApi() {
       return notThere();
     },
-    isCustom: false,
     ...parts,
   };
 }

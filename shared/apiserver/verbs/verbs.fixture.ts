@@ -8,14 +8,8 @@ import { patchTypeOf } from '../patch/merge-keys.ts';
 import { ApiError } from '../resources/api-error.ts';
 import type { Item } from '../resources/item.ts';
 import { Registry } from '../resources/registry.ts';
-import {
-  allVerbs,
-  type Resource,
-  type ResourceModel,
-  type Strategy,
-  type Subresource,
-  type Verb,
-} from '../resources/resource.ts';
+import { plainResource } from '../resources/resource.fixture.ts';
+import type { Resource, ResourceModel, Strategy, Subresource, Verb } from '../resources/resource.ts';
 import { compileSchema } from '../schema/compiled-schema.ts';
 import { fieldError } from '../schema/field-error.ts';
 import { cloneJson, isObject, type JsonObject } from '../schema/json.ts';
@@ -180,25 +174,9 @@ interface Described extends Partial<Omit<Resource, 'strategy'>> {
 }
 
 function resourceOf(described: Described): Resource {
-  const { kind, plural, group = '', version = 'v1' } = described;
   return {
-    group,
-    version,
-    singular: kind.toLowerCase(),
-    listKind: `${kind}List`,
-    shortNames: [],
-    categories: [],
-    namespaced: true,
-    storeName: group === '' ? plural : `${plural}.${group}`,
-    storedApiVersion: group === '' ? version : `${group}/${version}`,
-    verbs: allVerbs,
-    subresources: new Map(),
-    columns: [],
-    selectableFields: new Map(),
-    codec: undefined,
-    deprecation: undefined,
-    openApi: { name: kind, definitions: new Map() },
-    isCustom: false,
+    ...plainResource(described),
+    openApi: { name: described.kind, definitions: new Map() },
     model: modelOf({ type: 'object' }, new Map()),
     ...described,
     strategy: {
