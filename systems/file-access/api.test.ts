@@ -8,6 +8,7 @@ import { parse } from 'yaml';
 import { compileSchema } from '../../shared/apiserver/schema/compiled-schema.ts';
 import type { CrdManifest } from '../../shared/kube/crd/manifest.ts';
 import type { KiveData, KiveMatch, KivePolicy } from './api.ts';
+import { samplePolicy } from './policy.fixture.ts';
 
 /** The schema of a manifest as it is committed: what a cluster gets. */
 function committed(plural: string) {
@@ -18,31 +19,6 @@ function committed(plural: string) {
 }
 
 /** As users of Kive have written it. */
-const samplePolicy = `
-apiVersion: kivebpf.san7o.github.io/v1
-kind: KivePolicy
-metadata:
-  labels:
-    app.kubernetes.io/name: kivebpf
-  name: kive-sample-policy
-  namespace: kivebpf-system
-spec:
-  alertVersion: v1
-  traps:
-    - path: /secret.txt
-      create: true
-      mode: 444
-      callback: "http://my-callback.com/alerts"
-      matchAny:
-      - pod: nginx-pod
-        namespace: default
-        ip: 192.168.0.3
-        containerName: ".*"
-        matchLabels:
-          security-level: high
-      metadata:
-          severity: critical
-`;
 const sampleData = `
 apiVersion: kivebpf.san7o.github.io/v1
 kind: KiveData

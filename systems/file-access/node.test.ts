@@ -9,33 +9,10 @@ import { parse } from 'yaml';
 import { until } from '../../shared/observe/until.fixture.ts';
 import { type KivePolicy, kivePolicyType } from './api.ts';
 import { alertOf, TestCluster } from './node.fixture.ts';
+import { samplePolicy } from './policy.fixture.ts';
 
-// The one of the design document of Kive, word for word but for the callback.
-const sample = `
-apiVersion: kivebpf.san7o.github.io/v1
-kind: KivePolicy
-metadata:
-  labels:
-    app.kubernetes.io/name: kivebpf
-  name: kive-sample-policy
-  namespace: kivebpf-system
-spec:
-  alertVersion: v1
-  traps:
-    - path: /secret.txt
-      create: true
-      mode: 444
-      callback: "http://127.0.0.1:1/alerts"
-      matchAny:
-      - pod: nginx-pod
-        namespace: default
-        ip: 192.168.0.3
-        containerName: ".*"
-        matchLabels:
-          security-level: high
-      metadata:
-          severity: critical
-`;
+// Nobody listens there.
+const sample = samplePolicy.replace('http://my-callback.com/alerts', 'http://127.0.0.1:1/alerts');
 
 suite('a node', { skip: sensorSkip }, () => {
   test('from the policy of the design document to the alert, and back', async () => {

@@ -9,6 +9,33 @@ import type { KiveMatch, KivePolicy, KiveTrap } from './api.ts';
 import type { NodeContainer } from './kive-data.ts';
 import type { PodView } from './matching.ts';
 
+/** The one of the design document of Kive, word for word, as users of Kive have written it. */
+export const samplePolicy = `
+apiVersion: kivebpf.san7o.github.io/v1
+kind: KivePolicy
+metadata:
+  labels:
+    app.kubernetes.io/name: kivebpf
+  name: kive-sample-policy
+  namespace: kivebpf-system
+spec:
+  alertVersion: v1
+  traps:
+    - path: /secret.txt
+      create: true
+      mode: 444
+      callback: "http://my-callback.com/alerts"
+      matchAny:
+      - pod: nginx-pod
+        namespace: default
+        ip: 192.168.0.3
+        containerName: ".*"
+        matchLabels:
+          security-level: high
+      metadata:
+          severity: critical
+`;
+
 export function policyOf(name: string, ...traps: readonly KiveTrap[]): KivePolicy {
   return {
     apiVersion: 'kivebpf.san7o.github.io/v1',
