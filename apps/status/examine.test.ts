@@ -17,6 +17,19 @@ function problemsOf(change: Partial<Snapshot>): string[] {
 
 const web = { matchLabels: { app: 'web' } };
 
+suite('callbacks', () => {
+  test('one that takes no alerts of a node is a problem of the policy', () => {
+    const callbackProblems = [{ callback: 'https://sink#1', message: 'HTTP 404' }];
+    const policy = withStatus(secrets, {
+      conditions: [ready],
+      nodes: [nodePart('n1', { callbackProblems }), nodePart('n2')],
+    });
+    assert.deepEqual(problemsOf({ policies: [policy] }), ['callback-failing n1']);
+    const [report] = examine({ ...well, policies: [policy] }).policies;
+    assert.equal(report?.problems[0]?.message, 'alerts for https://sink#1 are not delivered: HTTP 404');
+  });
+});
+
 suite('what is guarded', () => {
   test('all is well', () => {
     const { policies, nodes, ...rest } = examine(well);

@@ -199,6 +199,13 @@ function partProblems(part: PolicyNodeStatus, generation: number): PolicyProblem
       message: `${files} not watched; the log of its agent says which.`,
     });
   }
+  for (const { callback, message } of part.callbackProblems ?? []) {
+    problems.push({
+      kind: 'callback-failing',
+      node,
+      message: `alerts for ${callback} are not delivered: ${message}`,
+    });
+  }
   if (!isCurrent(part, generation)) {
     problems.push({
       kind: 'node-behind',

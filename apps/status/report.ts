@@ -80,10 +80,18 @@ export interface PolicyNodeReport {
  * - `node-silent`: containers match on a node whose agent has said nothing of the policy.
  * - `node-behind`: what the agent of a node says is of an older version of the policy.
  * - `no-loader`: on the node's kernel nobody alerts.
+ * - `callback-failing`: files are watched, and a callback takes no alerts of the node.
  * - `not-ready`: the operator says so for another reason.
  */
 export type ProblemKind =
-  'trap-refused' | 'file-missing' | 'no-match' | 'node-silent' | 'node-behind' | 'no-loader' | 'not-ready';
+  | 'trap-refused'
+  | 'file-missing'
+  | 'no-match'
+  | 'node-silent'
+  | 'node-behind'
+  | 'no-loader'
+  | 'callback-failing'
+  | 'not-ready';
 
 export interface PolicyProblemReport {
   readonly kind: ProblemKind;

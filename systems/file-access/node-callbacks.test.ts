@@ -19,7 +19,9 @@ import { type CallbackDefault, parseCallbackDefaults } from './callback-defaults
 import { CallbackSecrets } from './callback-secrets.ts';
 import type { Delivery } from './delivery/delivery.ts';
 import { openQuick, Receiver } from './delivery/receiver.fixture.ts';
+import type { CallbackProblem } from './callback-problems.ts';
 import { callbackSecretOf } from './kive-data.ts';
+import { statusOf } from './policy-status.ts';
 import { readByCat, TestCluster, type TestContainer, type TestNode } from './node.fixture.ts';
 import { type Secret, secretType } from './secret-credentials.ts';
 
@@ -71,7 +73,9 @@ class Scene implements AsyncDisposable {
   }
 
   /** As guards.ts starts it, with shorter times. */
-  async startAgent(options: { readonly defaults?: readonly CallbackDefault[] } = {}): Promise<void> {
+  async startAgent(
+    options: { readonly defaults?: readonly CallbackDefault[]; readonly failingMs?: number } = {},
+  ): Promise<void> {
     const secrets = new CallbackSecrets({
       client: this.cluster.newClient(),
       defaults: options.defaults ?? [],
@@ -81,6 +85,7 @@ class Scene implements AsyncDisposable {
     this.#delivery = openQuick(join(this.cluster.directory, 'callbacks'), {
       credentialsFor: secrets.credentialsFor,
       log: this.#logger,
+      ...(options.failingMs !== undefined && { failingMs: options.failingMs }),
     });
     const delivery = this.#delivery;
     const containers = this.#node?.containers;
@@ -350,5 +355,45 @@ suite('credentials of callbacks', { skip: sensorSkip, timeout: 120_000 }, () => 
     await until('what was left', () => scene.delivery.stats.depth === 0);
     assert.ok(scene.delivery.stats.delivered > 0);
     assert.deepEqual([...scene.tokensOf('p')], ['Bearer configured']);
+  });
+
+  test('a receiver that does not know the path: in the status of the policy until it does, also after a restart', async () => {
+    await using scene = await Scene.start();
+    const { ca } = scene.certificates;
+    const defaults = parseCallbackDefaults(['kivebpf-system/authority']);
+    scene.receiver.manners = (_received, response) => void response.writeHead(404).end();
+    await scene.putSecret('authority', { 'ca.crt': ca });
+    await scene.startAgent({ defaults, failingMs: 100 });
+    await scene.putPolicy('p', 'a', {});
+    const troubles = async (): Promise<readonly CallbackProblem[]> => {
+      const policy = await scene.cluster.client.get(kivePolicyType, { namespace, name: 'p' });
+      return statusOf(policy).nodes?.find(({ name }) => name === 'n1')?.callbackProblems ?? [];
+    };
+    await scene.read('a', 'p');
+    const note = await scene.event('p', /404/);
+    assert.match(
+      note,
+      /^alerts for https:\/\/127\.0\.0\.1:\d+#[0-9a-f]{8} are not delivered by n1: HTTP 404$/,
+    );
+    const [told] = await until('the trouble in the status', async () => {
+      const found = await troubles();
+      return found.length > 0 && found;
+    });
+    assert.equal(told?.message, 'HTTP 404');
+    assert.doesNotMatch(JSON.stringify(told), /\/in/);
+
+    // One that is started again does not know before it has tried for as long: what was told stays.
+    await scene.stopAgent();
+    await scene.startAgent({ defaults, failingMs: 600_000 });
+    await scene.read('a', 'p');
+    await until('its word on the policy', () => scene.delivery.stats.retried > 3);
+    assert.deepEqual(await troubles(), [told]);
+
+    scene.receiver.manners = (_received, response) => void response.writeHead(202).end();
+    await scene.arrived('p');
+    await until('nothing of it in the status', async () => {
+      await scene.read('a', 'p');
+      return (await troubles()).length === 0;
+    });
   });
 });

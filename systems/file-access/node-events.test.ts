@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import type { EventRecord } from '../../shared/kube/event-object.ts';
 import type { KivePolicy } from './api.ts';
 import { policyCache } from './caches.ts';
-import type { CallbackStats } from './delivery/options.ts';
+import type { CallbackState, CallbackStats } from './delivery/options.ts';
 import { compilePolicy } from './matching.ts';
 import { NodeEvents } from './node-events.ts';
 import { nginxPod, policyOf, trapOn } from './policy.fixture.ts';
@@ -16,14 +16,17 @@ function start(...names: readonly string[]): { readonly events: NodeEvents; read
 function startWith(all: readonly KivePolicy[]): {
   readonly events: NodeEvents;
   readonly told: EventRecord[];
+  readonly touched: string[];
 } {
+  const touched: string[] = [];
+  const onCallbacks = (keys: Iterable<string>): void => void touched.push(...keys);
   const policies = policyCache();
   for (const policy of all) {
     policies.put({ ...policy, metadata: { ...policy.metadata, resourceVersion: '1' } }, { force: true });
   }
   const told: EventRecord[] = [];
   const recorder = { record: (record: EventRecord) => void told.push(record) };
-  return { events: new NodeEvents({ recorder, nodeName: 'n1', policies }), told };
+  return { events: new NodeEvents({ recorder, nodeName: 'n1', policies, onCallbacks }), told, touched };
 }
 
 test('a file is told on its policy, and where it is', () => {
@@ -91,7 +94,7 @@ test('a callback without its credentials is told on the policies with just that 
       listener = heard;
       return { [Symbol.dispose]: () => void (listener = undefined) };
     },
-  }) as Disposable;
+  });
   assert.deepEqual(
     told.map(({ regarding, reason }) => [regarding.namespace, regarding.name, reason]),
     [['shop', 'same', 'CallbackFailing']],
@@ -107,4 +110,38 @@ test('a callback without its credentials is told on the policies with just that 
   );
   following[Symbol.dispose]();
   assert.equal(listener, undefined);
+});
+
+test('a callback that takes no alerts for long: an event, and the status of all its policies', () => {
+  const callback = 'https://sink/hooks/hush';
+  const trap = { ...trapOn('/secret.txt'), callback };
+  const names = Array.from({ length: 30 }, (_, number) => `p${number}`);
+  const { events, told, touched } = startWith([
+    ...names.map((name) => policyOf(name, trap)),
+    policyOf('other', trapOn('/secret.txt')),
+  ]);
+  let tell: ((state: CallbackState) => void) | undefined;
+  using _following = events.followCallbacks({
+    onLastingTrouble: (listener) => {
+      tell = listener;
+      return { [Symbol.dispose]: () => undefined };
+    },
+  });
+  const state: CallbackState = {
+    callback,
+    secret: '',
+    name: 'https://sink#0123abcd',
+    problem: 'HTTP 404',
+    isDecided: true,
+    aboutCredentials: false,
+  };
+  tell?.(state);
+  assert.equal(told.length, 20);
+  assert.equal(told[0]?.reason, 'CallbackFailing');
+  assert.equal(told[0]?.note, 'alerts for https://sink#0123abcd are not delivered by n1: HTTP 404');
+  assert.deepEqual(touched.toSorted(), names.map((name) => `kivebpf-system/${name}`).toSorted());
+  // It is well again; of credentials it was told at once.
+  tell?.({ ...state, problem: undefined });
+  tell?.({ ...state, problem: 'HTTP 401', aboutCredentials: true });
+  assert.deepEqual([told.length, touched.length], [20, 90]);
 });

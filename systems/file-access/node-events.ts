@@ -9,7 +9,8 @@ import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import { type KivePolicy, kivePolicyType } from './api.ts';
 import type { FileEvent } from './data-writer.ts';
 import type { Delivery } from './delivery/delivery.ts';
-import type { CallbackStats } from './delivery/options.ts';
+import { hasCallback } from './callback-problems.ts';
+import type { CallbackState, CallbackStats } from './delivery/options.ts';
 import type { NodeContainer } from './kive-data.ts';
 import type { CompiledTrap } from './matching.ts';
 
@@ -17,10 +18,14 @@ export interface NodeEventsOptions {
   readonly recorder: Pick<EventRecorder, 'record'>;
   readonly nodeName: string;
   readonly policies: IndexedCache<KivePolicy>;
+  /** The status of these has to tell something else of a callback. */
+  readonly onCallbacks?: (policyKeys: Iterable<string>) => void;
 }
 
 /** The part of a Delivery that events are made of; without it there are none. */
-export type CallbackTroubles = Partial<Pick<Delivery, 'callbacks' | 'onCredentialsTrouble'>>;
+export type CallbackTroubles = Partial<
+  Pick<Delivery, 'callbacks' | 'onCredentialsTrouble' | 'stateOf' | 'onLastingTrouble'>
+>;
 
 const notes: Readonly<Record<FileEvent, (path: string, where: string) => string>> = {
   Watching: (path, where) => `${path} in ${where} is watched`,
@@ -61,29 +66,44 @@ export class NodeEvents {
   }
 
   /** Tells of callbacks from now on, and what there is to tell already: queues from before are tried at once. */
-  followCallbacks(delivery: CallbackTroubles): Disposable | undefined {
+  followCallbacks(delivery: CallbackTroubles): Disposable {
     for (const callback of delivery.callbacks?.() ?? []) {
       if (callback.failures > 0 && callback.lastError?.aboutCredentials) this.callbackFailing(callback);
     }
-    return delivery.onCredentialsTrouble?.((callback) => this.callbackFailing(callback));
+    const stack = new DisposableStack();
+    stack.use(delivery.onCredentialsTrouble?.((callback) => this.callbackFailing(callback)));
+    stack.use(delivery.onLastingTrouble?.((callback) => this.#callbackLasting(callback)));
+    return stack;
+  }
+
+  #callbackLasting(state: CallbackState): void {
+    const { nodeName, onCallbacks } = this.#options;
+    onCallbacks?.(this.#policiesWith(state));
+    const { name, problem, aboutCredentials } = state;
+    // Of credentials it was told at once.
+    if (problem === undefined || aboutCredentials) return;
+    this.#tellFailing(state, `alerts for ${name} are not delivered by ${nodeName}: ${problem}`);
   }
 
   /** A callback lacks credentials, or the receiver does not take them: told to the policies with such a trap. */
   callbackFailing({ callback, secret, name, lastError }: CallbackStats): void {
-    const { nodeName, policies } = this.#options;
     // Of the callback only the origin: a path is often a secret, and events are read by others than policies are.
-    const note = `alerts for ${name} wait on ${nodeName}: ${lastError?.why ?? ''}`;
+    const note = `alerts for ${name} wait on ${this.#options.nodeName}: ${lastError?.why ?? ''}`;
+    this.#tellFailing({ callback, secret }, note);
+  }
+
+  #tellFailing(of: Pick<CallbackState, 'callback' | 'secret'>, note: string): void {
     let left = MAX_POLICIES;
-    for (const { metadata, spec } of policies.list()) {
-      const { namespace = '', name: policyName = '' } = metadata;
-      const isOne = spec.traps.some(
-        (trap) =>
-          trap.callback === callback &&
-          (trap.callbackSecret === undefined ? '' : `${namespace}/${trap.callbackSecret}`) === secret,
-      );
-      if (!isOne) continue;
-      this.#record(`${namespace}/${policyName}`, { type: 'Warning', reason: 'CallbackFailing', note });
+    for (const key of this.#policiesWith(of)) {
+      this.#record(key, { type: 'Warning', reason: 'CallbackFailing', note });
       if (--left === 0) return;
+    }
+  }
+
+  *#policiesWith({ callback, secret }: Pick<CallbackState, 'callback' | 'secret'>): Iterable<string> {
+    for (const policy of this.#options.policies.list()) {
+      const { namespace = '', name = '' } = policy.metadata;
+      if (hasCallback(policy, callback, secret)) yield `${namespace}/${name}`;
     }
   }
 

@@ -11,6 +11,7 @@ import { isDeleting } from '../../shared/kube/finalizers.ts';
 import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import type { WorkQueue } from '../../shared/kube/workqueue.ts';
 import { type KivePolicy, kivePolicyType } from './api.ts';
+import { callbackProblems, type StateOf } from './callback-problems.ts';
 import type { MatchedTrap } from './looked.ts';
 import { nodeStatus, statusOf } from './policy-status.ts';
 
@@ -21,6 +22,8 @@ export interface NodeReporterOptions {
   readonly viewOf: (policyKey: string) => Iterable<MatchedTrap>;
   /** Of keys of policies; its reconcile is {@link NodeReporter.reconcile}. */
   readonly queue: WorkQueue;
+  /** Of callbacks; without it nothing is told of them. */
+  readonly stateOf?: StateOf | undefined;
   readonly clock?: Clock;
 }
 
@@ -66,13 +69,15 @@ export class NodeReporter {
       this.#written.delete(key);
       return done;
     }
-    const entry = nodeStatus(nodeName, policy, viewOf(key), this.#lastAlertMs.get(key));
+    const written = statusOf(policy).nodes?.find(({ name }) => name === nodeName);
+    const troubles = callbackProblems(policy, this.#options.stateOf, written?.callbackProblems);
+    const entry = nodeStatus(nodeName, policy, viewOf(key), this.#lastAlertMs.get(key), troubles);
     const text = JSON.stringify(entry) ?? '';
     const known = this.#written.get(key);
     if (known?.text === text) return done;
     if (known === undefined && entry === undefined) {
       // Perhaps an earlier process has said something.
-      if (statusOf(policy).nodes?.some(({ name }) => name === nodeName) !== true) return done;
+      if (written === undefined) return done;
     }
     const leftMs = known === undefined ? 0 : known.ms + PACE_MS - this.#clock.monotonicMs();
     if (leftMs > 0) return requeueAfter(leftMs);

@@ -149,7 +149,12 @@ export async function runFileAccessNode(options: FileAccessNodeOptions): Promise
       onProblem: (err) => logger.error({ err }, 'a problem of the sensor'),
     }),
   );
-  const told = new NodeEvents({ recorder, nodeName, policies });
+  const told = new NodeEvents({
+    recorder,
+    nodeName,
+    policies,
+    onCallbacks: (keys) => reporter.touch(keys),
+  });
   const containerQueue = cleanup.use(keyQueue());
   const deletionQueue = cleanup.use(keyQueue());
   const reportQueue = cleanup.use(keyQueue());
@@ -167,6 +172,7 @@ export async function runFileAccessNode(options: FileAccessNodeOptions): Promise
     policies,
     viewOf: (key) => discovery?.viewOf(key) ?? [],
     queue: reportQueue,
+    stateOf: options.delivery?.stateOf?.bind(options.delivery),
   });
   const files = cleanup.use(
     new TrapFiles({

@@ -21,6 +21,16 @@ const problem = object(
   { description: 'A file that is asked for and not watched.' },
 );
 
+const callbackProblem = object(
+  {
+    callback: string({
+      description: 'The origin of the URL, and a part of a hash to tell those of one origin apart.',
+    }),
+    message: string({ description: 'Why.' }),
+  },
+  { description: 'A callback of the policy that takes no alerts of this node.' },
+);
+
 const node = object(
   {
     name: string({ description: 'The node.' }),
@@ -31,6 +41,9 @@ const node = object(
     watchedFiles: count('Files that are watched in them.'),
     problemCount: count('Files that are asked for in them and not watched.'),
     problems: optional(list(problem, { description: 'The first of these.', maxItems: 10 })),
+    callbackProblems: optional(
+      list(callbackProblem, { description: 'The first callbacks that take no alerts.', maxItems: 10 }),
+    ),
     lastAlertTime,
   },
   { description: 'What the agent of one node says.' },

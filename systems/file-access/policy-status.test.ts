@@ -49,6 +49,15 @@ suite('what a node says of a policy', () => {
     });
   });
 
+  test('callbacks that take no alerts, also where no container is', () => {
+    const problems = Array.from({ length: 12 }, (_, number) => ({
+      callback: `c${number}`,
+      message: 'HTTP 404',
+    }));
+    const status = nodeStatus('n1', policy(), [], undefined, problems);
+    assert.deepEqual([status?.matchedContainers, status?.callbackProblems?.length], [0, 10]);
+  });
+
   test('the first problems, and how many there are', () => {
     const status = nodeStatus('n1', policy(), matched(8, waiting), undefined);
     assert.equal(status?.problemCount, 16);
@@ -88,6 +97,36 @@ suite('what the operator says of a policy', () => {
       one.nodes?.map(({ name }) => name),
       ['n2'],
     );
+  });
+
+  test('callbacks that take no alerts are a condition of their own, from the first time on', () => {
+    const withCallback = (status: PolicyStatus): KivePolicy => {
+      const plain = policy(status);
+      return { ...plain, spec: { traps: [{ ...trapOn('/secret.txt'), callback: 'https://sink/' }] } };
+    };
+    const callbackProblems = [{ callback: 'https://sink#1', message: 'HTTP 404' }];
+    const well = clusterStatus(withCallback({ nodes: [entry('n1', 2)] }), all);
+    assert.equal(well.conditions?.length, 1);
+    const failing = clusterStatus(
+      withCallback({ ...well, nodes: [{ ...entry('n1', 2), callbackProblems }] }),
+      all,
+    );
+    const [ready, delivering] = failing.conditions ?? [];
+    assert.equal(ready?.status, 'True');
+    assert.deepEqual(
+      [delivering?.type, delivering?.status, delivering?.reason, delivering?.message],
+      [
+        'Delivering',
+        'False',
+        'CallbackFailing',
+        'Not delivered are alerts for https://sink#1 on n1: HTTP 404.',
+      ],
+    );
+    assert.equal(clusterStatus(withCallback(failing), all), failing);
+    const mended = clusterStatus(withCallback({ ...failing, nodes: [entry('n1', 2)] }), all);
+    assert.equal(mended.conditions?.[1]?.status, 'True');
+    // No trap has a callback any more.
+    assert.equal(clusterStatus(policy(mended), all).conditions?.length, 1);
   });
 
   test('ready is only what is watched as a whole', () => {

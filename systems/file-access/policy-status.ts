@@ -4,9 +4,15 @@
  * @module
  */
 import { apiTime } from '../../shared/kube/api-time.ts';
-import { type Condition, setCondition } from '../../shared/kube/conditions.ts';
+import {
+  type Condition,
+  findCondition,
+  removeCondition,
+  setCondition,
+} from '../../shared/kube/conditions.ts';
 import type { KivePolicy } from './api.ts';
 import type { MatchedTrap } from './looked.ts';
+import type { CallbackProblem } from './callback-problems.ts';
 import { compilePolicy } from './matching.ts';
 import type { PolicyNodeStatus, PolicyStatus } from './policy-status-schema.ts';
 import { describeProblem } from './validation.ts';
@@ -27,6 +33,7 @@ export function nodeStatus(
   policy: KivePolicy,
   matched: Iterable<MatchedTrap>,
   lastAlertMs: number | undefined,
+  callbackProblems: readonly CallbackProblem[] = [],
 ): PolicyNodeStatus | undefined {
   const containers = new Set<string>();
   const problems: NonNullable<PolicyNodeStatus['problems']>[number][] = [];
@@ -48,7 +55,7 @@ export function nodeStatus(
       message: state.why.slice(0, MAX_MESSAGE),
     });
   }
-  if (containers.size === 0 && lastAlertMs === undefined) return undefined;
+  if (containers.size === 0 && lastAlertMs === undefined && callbackProblems.length === 0) return undefined;
   const { generation } = policy.metadata;
   return {
     name: nodeName,
@@ -57,6 +64,7 @@ export function nodeStatus(
     watchedFiles,
     problemCount,
     ...(problems.length > 0 && { problems }),
+    ...(callbackProblems.length > 0 && { callbackProblems: callbackProblems.slice(0, MAX_PROBLEMS) }),
     ...(lastAlertMs !== undefined && { lastAlertTime: apiTime(lastAlertMs) }),
   };
 }
@@ -75,11 +83,12 @@ export function clusterStatus(policy: KivePolicy, hasNode: (name: string) => boo
     .filter((time) => time !== undefined)
     .sort()
     .at(-1);
-  const conditions = setCondition(before.conditions, {
+  const ready = setCondition(before.conditions, {
     type: 'Ready',
     observedGeneration: policy.metadata.generation,
     ...readiness(policy, nodes, { matchedContainers, watchedFiles }),
   });
+  const conditions = withDelivering(ready, policy, nodes);
   const same =
     conditions === before.conditions &&
     nodes.length === all.length &&
@@ -94,6 +103,37 @@ export function clusterStatus(policy: KivePolicy, hasNode: (name: string) => boo
     nodes,
     ...(lastAlertTime !== undefined && { lastAlertTime }),
   };
+}
+
+/**
+ * The condition Delivering: of policies whose callbacks take no alerts, and of those where it was so before. Ready stays
+ * what it is, as the files are watched.
+ */
+function withDelivering(
+  conditions: readonly Condition[],
+  { metadata, spec }: KivePolicy,
+  nodes: readonly PolicyNodeStatus[],
+): readonly Condition[] {
+  const all = nodes.flatMap(({ name, callbackProblems = [] }) =>
+    callbackProblems.map(({ callback, message }) => `alerts for ${callback} on ${name}: ${message}`),
+  );
+  const type = 'Delivering';
+  if (all.length === 0) {
+    if (findCondition(conditions, type) === undefined) return conditions;
+    if (!spec.traps.some(({ callback }) => callback)) return removeCondition(conditions, type);
+  }
+  const more = all.length > SHOWN_PROBLEMS ? ` And ${all.length - SHOWN_PROBLEMS} more.` : '';
+  return setCondition(conditions, {
+    type,
+    observedGeneration: metadata.generation,
+    ...(all.length === 0
+      ? { status: 'True', reason: 'Delivering', message: 'No callback is known to take no alerts.' }
+      : {
+          status: 'False',
+          reason: 'CallbackFailing',
+          message: `Not delivered are ${all.slice(0, SHOWN_PROBLEMS).join('; ')}.${more}`,
+        }),
+  });
 }
 
 function readiness(

@@ -23,6 +23,7 @@ import { GroupSync } from './group-sync.ts';
 import { Lane, type LaneObserver } from './lane.ts';
 import { LaneTable } from './lane-table.ts';
 import {
+  type CallbackState,
   type CallbackStats,
   type CheckedOptions,
   checkOptions,
@@ -54,6 +55,13 @@ export interface Delivery extends AsyncDisposable {
   callbacks(): readonly CallbackStats[];
   /** Calls `listener` when credentials are missing or not taken: once for each reason. Dispose what it returns. */
   onCredentialsTrouble(listener: (callback: CallbackStats) => void): Disposable;
+  /** Whether a callback takes alerts; undefined where none was queued for it lately. */
+  stateOf(callback: string, secret: string): CallbackState | undefined;
+  /**
+   * Calls `listener` when nothing was delivered for `failingMs`, when the reason is another one for as long, and when
+   * something is delivered again. Dispose what it returns.
+   */
+  onLastingTrouble(listener: (callback: CallbackState) => void): Disposable;
 }
 
 /** Small enough that what is delivered gives its space back soon, large enough that files are few. */
@@ -85,6 +93,7 @@ class DiskDelivery implements Delivery {
   readonly #lock: FileLock;
   readonly #lanes = new LaneTable();
   readonly #troubleListeners = new Set<(callback: CallbackStats) => void>();
+  readonly #lastingListeners = new Set<(callback: CallbackState) => void>();
   readonly #slots: Slots;
   readonly #sync: GroupSync;
   readonly #encoder = new RecordEncoder();
@@ -159,6 +168,15 @@ class DiskDelivery implements Delivery {
   onCredentialsTrouble(listener: (callback: CallbackStats) => void): Disposable {
     this.#troubleListeners.add(listener);
     return { [Symbol.dispose]: () => void this.#troubleListeners.delete(listener) };
+  }
+
+  stateOf(callback: string, secret: string): CallbackState | undefined {
+    return this.#lanes.get(callback, secret)?.state;
+  }
+
+  onLastingTrouble(listener: (callback: CallbackState) => void): Disposable {
+    this.#lastingListeners.add(listener);
+    return { [Symbol.dispose]: () => void this.#lastingListeners.delete(listener) };
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -267,6 +285,9 @@ class DiskDelivery implements Delivery {
       );
       if (lastError?.aboutCredentials !== true) return;
       for (const listener of this.#troubleListeners) listener(lane.stats);
+    },
+    lasting: ({ state }) => {
+      for (const listener of this.#lastingListeners) listener(state);
     },
     recovered: (callback, failures, waiting) =>
       this.#options.log?.info({ callback, failures, waiting }, 'a callback takes alerts again'),

@@ -8,7 +8,8 @@ import { Backoff, type BackoffOptions } from '../../../shared/kube/backoff.ts';
 import { type Clock, sleep } from '../../../shared/kube/clock.ts';
 import type { CallbackLog } from './callback-log.ts';
 import { displayName } from './callback-url.ts';
-import type { CallbackStats, LastError } from './options.ts';
+import { LaneTrouble } from './lane-trouble.ts';
+import type { CallbackState, CallbackStats, LastError } from './options.ts';
 import type { Outcome } from './outcome.ts';
 import { Poster, type PosterOptions } from './poster.ts';
 import type { StoredAlert } from './record.ts';
@@ -23,6 +24,8 @@ export interface LaneObserver {
   cursorFailed(): void;
   /** The first failure after a success; about credentials also each other reason. `lastError` says which. */
   troubled(lane: Lane): void;
+  /** `state` tells another problem now, or none. */
+  lasting(lane: Lane): void;
   /** The first success after a failure. */
   recovered(name: string, failures: number, waiting: number): void;
   unwanted(name: string, id: string, why: string): void;
@@ -34,6 +37,7 @@ export interface LaneOptions extends PosterOptions {
   readonly maxAgeMs: number;
   readonly maxRetryAfterMs: number;
   readonly unwantedTries: number;
+  readonly failingMs: number;
   /** Milliseconds since 1970, in which steps of the clock do not show. */
   readonly nowMs: () => number;
   readonly observer: LaneObserver;
@@ -56,6 +60,7 @@ export class Lane {
   #delivered = 0;
   #lastError: LastError | undefined;
   #toldWhy = '';
+  readonly #trouble: LaneTrouble;
 
   constructor(log: CallbackLog, options: LaneOptions) {
     this.log = log;
@@ -64,6 +69,8 @@ export class Lane {
     this.#poster = new Poster(log.callback, log.secret, options);
     this.#backoff = new Backoff(options.backoff);
     this.name = displayName(log.callback, log.secret);
+    const { clock, failingMs, observer } = options;
+    this.#trouble = new LaneTrouble({ clock, failingMs, onChange: () => observer.lasting(this) });
   }
 
   /** Nothing waits and nothing is under way. */
@@ -101,6 +108,19 @@ export class Lane {
     };
   }
 
+  get state(): CallbackState {
+    const { callback, secret, depth } = this.log;
+    const { lasting: problem, isDecided } = this.#trouble;
+    return {
+      callback,
+      secret,
+      name: this.name,
+      problem,
+      isDecided: isDecided || depth === 0,
+      aboutCredentials: this.#lastError?.aboutCredentials === true,
+    };
+  }
+
   /** There is something in the log. */
   wake(): void {
     if (this.#running !== undefined || this.#leave.signal.aborted) return;
@@ -114,6 +134,7 @@ export class Lane {
   /** Starts no further request, gives the one under way `lingerMs`, and closes the connection. */
   async stop(lingerMs: number): Promise<void> {
     this.#leave.abort();
+    this.#trouble[Symbol.dispose]();
     const cancel = this.#clock.schedule(lingerMs, () => this.#abort.abort());
     await this.#running;
     cancel();
@@ -171,6 +192,7 @@ export class Lane {
       this.#pass();
       this.#delivered++;
       observer.delivered(Math.max(0, nowMs() - alert.acceptedMs));
+      this.#trouble.delivered();
       this.#succeeded();
       return 0;
     }
@@ -214,6 +236,9 @@ export class Lane {
 
   #note(outcome: Exclude<Outcome, { kind: 'delivered' }>): LastError {
     const aboutCredentials = outcome.kind === 'failed' && outcome.aboutCredentials === true;
+    // Not while it is stopped: what fails then says nothing of the receiver.
+    if (!this.#leave.signal.aborted)
+      this.#trouble.failed(outcome.kind === 'unwanted' ? `${outcome.why}, so they are dropped` : outcome.why);
     return (this.#lastError = { why: outcome.why, atMs: this.#options.nowMs(), aboutCredentials });
   }
 }

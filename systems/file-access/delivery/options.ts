@@ -36,6 +36,8 @@ export interface DeliveryOptions {
   readonly unwantedTries?: number;
   /** What was written reaches the disk this long after, plus the time that takes. Default 50. */
   readonly syncIntervalMs?: number;
+  /** Nothing delivered for so long after a failure is a trouble that lasts, see `CallbackState`. Default 30 s. */
+  readonly failingMs?: number;
   /** How long disposing waits for requests that are under way. Default 2000. */
   readonly lingerMs?: number;
   /** See `AddressRulesOptions`. */
@@ -123,7 +125,20 @@ export interface LastError {
   readonly aboutCredentials: boolean;
 }
 
-/** Of one queue, for `rampart status`. */
+/** Whether a callback takes alerts, as its policies are to tell it. */
+export interface CallbackState {
+  readonly callback: string;
+  readonly secret: string;
+  /** As in {@link CallbackStats}. */
+  readonly name: string;
+  /** Why nothing is delivered, where that has lasted. */
+  readonly problem: string | undefined;
+  /** Whether this process knows: with alerts of an earlier one that were not tried for long yet it does not. */
+  readonly isDecided: boolean;
+  readonly aboutCredentials: boolean;
+}
+
+/** Of one queue. */
 export interface CallbackStats {
   readonly callback: string;
   /** The Secret that its alerts are sent with, `namespace/name`; empty where the trap names none. */
@@ -158,6 +173,7 @@ export function checkOptions(options: DeliveryOptions): CheckedOptions {
     maxRetryAfterMs: 15 * MINUTE_MS,
     unwantedTries: 3,
     syncIntervalMs: 50,
+    failingMs: 30_000,
     lingerMs: 2000,
     allow: [],
     refuse: [],
@@ -176,7 +192,7 @@ export function checkOptions(options: DeliveryOptions): CheckedOptions {
     'unwantedTries',
   ] as const;
   for (const name of positive) if (!(checked[name] >= 1)) throw unusable(name, checked[name], 'at least 1');
-  for (const name of ['maxRetryAfterMs', 'syncIntervalMs', 'lingerMs'] as const) {
+  for (const name of ['maxRetryAfterMs', 'syncIntervalMs', 'failingMs', 'lingerMs'] as const) {
     if (!(checked[name] >= 0)) throw unusable(name, checked[name], 'at least 0');
   }
   if (checked.directory === '') throw unusable('directory', '""', 'a path');
