@@ -58,17 +58,6 @@ export const libc = {
     (address: null, sizeBytes: number, prot: number, flags: number, fd: number, offset: number) => Pointer
   >('mmap', 'uintptr_t', ['void *', 'size_t', 'int', 'int', 'int', 'int64_t']),
   munmap: c<(address: Pointer, sizeBytes: number) => number>('munmap', 'int', ['uintptr_t', 'size_t']),
-  /** openat2(2) has no wrapper in glibc 2.36. `how` is `struct open_how`: flags, mode, resolve as u64. */
-  openat2: c<
-    (
-      number: number,
-      dirFd: number,
-      /** A Uint8Array is passed as it is: it must end in NUL. */
-      path: string | Uint8Array,
-      how: Uint8Array,
-      sizeBytes: number,
-    ) => number
-  >('syscall', 'long', ['long', 'int', 'const char *', 'const void *', 'size_t']),
   /** pidfd_open(2): glibc 2.36 has it, older ones do not. */
   pidfdOpen: c<(number: number, pid: number, flags: number) => number>('syscall', 'long', [
     'long',
@@ -97,11 +86,6 @@ export const libc = {
     ['int', 'const char *', '_Out_ void *', 'size_t'],
   ),
   inotifyInit1: c<(flags: number) => number>('inotify_init1', 'int', ['int']),
-  inotifyAddWatch: c<(fd: number, path: string, mask: number) => number>('inotify_add_watch', 'int', [
-    'int',
-    'const char *',
-    'uint32_t',
-  ]),
   inotifyRmWatch: c<(fd: number, watch: number) => number>('inotify_rm_watch', 'int', ['int', 'int']),
   epollCreate1: c<(flags: number) => number>('epoll_create1', 'int', ['int']),
   epollCtl: c<(epollFd: number, op: number, fd: number, event: Uint8Array) => number>('epoll_ctl', 'int', [
@@ -172,6 +156,24 @@ export const fileCalls = {
     'size_t',
     'int64_t',
   ]),
+  /** openat2(2) has no wrapper in glibc 2.36. `how` is `struct open_how`: flags, mode, resolve as u64. */
+  openat2: c<(number: number, dirFd: number, path: number, how: number, sizeBytes: number) => number>(
+    'syscall',
+    'int',
+    ['long', 'int', 'uintptr_t', 'uintptr_t', 'size_t'],
+  ),
+  inotifyAddWatch: c<(fd: number, path: number, mask: number) => number>('inotify_add_watch', 'int', [
+    'int',
+    'uintptr_t',
+    'uint32_t',
+  ]),
+  /** bpf(2); `attr` is a `union bpf_attr`. */
+  bpf: c<(number: number, command: number, attr: number, sizeBytes: number) => number>('syscall', 'int', [
+    'long',
+    'int',
+    'uintptr_t',
+    'unsigned int',
+  ]),
   /** glibc 2.28. Fills a `struct statx` of 256 bytes. */
   statx: c<(dirFd: number, path: number, flags: number, mask: number, statx: number) => number>(
     'statx',
@@ -233,36 +235,7 @@ export const syscallNumbers = {
   lsmListModules: 461,
 } as const;
 
-/** `bpf_test_run_opts` of bpf.h, size-versioned by its first field. */
-const testRunOptions = koffi.struct('bpf_test_run_opts', {
-  sz: 'size_t',
-  data_in: 'const void *',
-  data_out: 'void *',
-  data_size_in: 'uint32_t',
-  data_size_out: 'uint32_t',
-  ctx_in: 'const void *',
-  ctx_out: 'void *',
-  ctx_size_in: 'uint32_t',
-  ctx_size_out: 'uint32_t',
-  retval: 'uint32_t',
-  repeat: 'int',
-  duration: 'uint32_t',
-  flags: 'uint32_t',
-  cpu: 'uint32_t',
-  batch_size: 'uint32_t',
-});
 const printPrototype = koffi.proto('int libbpf_print_fn(int level, const void *format, void *args)');
-
-/** The fields of `bpf_test_run_opts` that the callers here set or read; the others stay zero. */
-export interface TestRunOptions {
-  readonly sz: number;
-  readonly ctx_in: Uint8Array;
-  readonly ctx_size_in: number;
-  /** Set by the call: what the program returned. */
-  retval?: number;
-}
-/** `sz` of {@link TestRunOptions}. */
-export const testRunOptionsSizeBytes = koffi.sizeof(testRunOptions);
 
 function declareLibbpf() {
   const override = process.env['RAMPART_LIBBPF'];
@@ -330,11 +303,6 @@ function declareLibbpf() {
       'void *',
       ['void *', 'bool', 'const char *'],
     ),
-    /** Runs a program once in this process; `options` is a `bpf_test_run_opts`. */
-    programTestRun: f<(fd: number, options: TestRunOptions) => number>('bpf_prog_test_run_opts', 'int', [
-      'int',
-      '_Inout_ bpf_test_run_opts *',
-    ]),
 
     linkDestroy: f<(link: Pointer) => number>('bpf_link__destroy', 'int', ['void *']),
     linkFd: f<(link: Pointer) => number>('bpf_link__fd', 'int', ['void *']),

@@ -9,7 +9,7 @@ import { constants as osConstants } from 'node:os';
 import { getSystemErrorMap } from 'node:util';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';
-import { addressOf, errno, libc, syscallNumbers } from './ffi.ts';
+import { addressOf, errno, fileCalls, libc, syscallNumbers } from './ffi.ts';
 
 /** Flags of open(2). The ones that differ between architectures come from Node. */
 export const openFlags = {
@@ -115,8 +115,28 @@ export interface OpenHow {
   readonly resolve?: number;
 }
 
-const how = new BigUint64Array(3);
-const howBytes = new Uint8Array(how.buffer);
+/** linux/limits.h, with the terminating NUL. */
+const PATH_MAX = 4096;
+/** Of the calls below, which files are followed by a thousand at a time. */
+const how = new FixedBuffer(24);
+how.bytes.fill(0);
+const pathBytes = new FixedBuffer(PATH_MAX);
+
+/** Puts the path where the call finds it. Returns 0, or the errno as a negative number. */
+function putPath(path: string | Uint8Array): number {
+  const { bytes } = pathBytes;
+  if (typeof path !== 'string') {
+    // As the kernel has it: what has no NUL within so many bytes is too long.
+    if (path.byteLength > PATH_MAX) return -osConstants.errno.ENAMETOOLONG;
+    bytes.set(path);
+    return 0;
+  }
+  // No character of UTF-16 has more than three bytes in UTF-8.
+  if (path.length * 3 >= PATH_MAX && Buffer.byteLength(path) >= PATH_MAX)
+    return -osConstants.errno.ENAMETOOLONG;
+  bytes[bytes.write(path)] = 0;
+  return 0;
+}
 
 /**
  * openat2(2) without an exception, for loops in which failing is ordinary.
@@ -125,12 +145,41 @@ const howBytes = new Uint8Array(how.buffer);
  * @returns a descriptor the caller closes, or the errno as a negative number.
  */
 export function tryOpenat2(directory: Fd | number, path: string | Uint8Array, open: OpenHow): number {
-  how[0] = BigInt(open.flags | openFlags.CLOEXEC);
-  how[1] = BigInt(open.mode ?? 0);
-  how[2] = BigInt(open.resolve ?? 0);
+  // Each is a u64 of which the upper half stays zero.
+  how.bytes.writeUInt32LE(open.flags | openFlags.CLOEXEC, 0);
+  how.bytes.writeUInt32LE(open.mode ?? 0, 8);
+  how.bytes.writeUInt32LE(open.resolve ?? 0, 16);
   const dirFd = typeof directory === 'number' ? directory : directory.number;
-  const fd = libc.openat2(syscallNumbers.openat2, dirFd, path, howBytes, howBytes.byteLength);
+  const failed = putPath(path);
+  if (failed < 0) return failed;
+  const fd = fileCalls.openat2(
+    syscallNumbers.openat2,
+    dirFd,
+    pathBytes.address,
+    how.address,
+    how.bytes.byteLength,
+  );
   return fd >= 0 ? fd : -errno();
+}
+
+/** `struct statx` (include/uapi/linux/stat.h): stx_mode is a u16 at byte 28. */
+const statxBytes = new FixedBuffer(256);
+const STATX_MODE_AT = 28;
+const STATX_TYPE = 0x1;
+const AT_EMPTY_PATH = 0x1000;
+const emptyPath = new FixedBuffer(1);
+emptyPath.writeText('');
+
+/**
+ * The type bits of the mode of what a descriptor stands for: S_IFREG, S_IFDIR, ... A symbolic link's own where it is
+ * one (O_PATH | O_NOFOLLOW).
+ *
+ * @throws {SystemCallError} `SYSTEM`.
+ */
+export function fileTypeOf(fd: number): number {
+  if (fileCalls.statx(fd, emptyPath.address, AT_EMPTY_PATH, STATX_TYPE, statxBytes.address) < 0)
+    throw new SystemCallError(`cannot look at descriptor ${fd}`, errno());
+  return statxBytes.bytes.readUInt16LE(STATX_MODE_AT) & fsConstants.S_IFMT;
 }
 
 /**
@@ -192,7 +241,8 @@ export function inotifyAddWatch(
   mask: number,
   shown: string,
 ): number {
-  const watch = libc.inotifyAddWatch(inotify.number, `/proc/self/fd/${fd}`, mask);
+  pathBytes.writeText(`/proc/self/fd/${fd}`);
+  const watch = fileCalls.inotifyAddWatch(inotify.number, pathBytes.address, mask);
   if (watch >= 0) return watch;
   const number = errno();
   const what = `cannot watch ${shown}`;

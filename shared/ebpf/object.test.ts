@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
 import { RampartError } from '../observe/errors.ts';
+import { FixedBuffer } from './libc.ts';
 import { BpfObject } from './object.ts';
 
 const isRoot = process.geteuid?.() === 0;
@@ -146,6 +147,26 @@ suite('an object in the kernel', { skip: skipCompile }, () => {
     assert.equal(program.recursionMisses, 0n);
     memory[Symbol.dispose]();
     assert.throws(() => memory.view, withCode('RAMPART_DISPOSED'));
+  });
+
+  test('a prepared run reads its context at each call, tells why it cannot be, and ends with the object', () => {
+    const object = BpfObject.open(compile(COUNTING), 'counting');
+    object.load();
+    const memory = object.map('.bss').mapMemory();
+    const context = new FixedBuffer(8);
+    const run = object.program('count').prepareRun(context);
+    for (const given of [1n, 2n ** 63n]) {
+      context.bytes.writeBigUInt64LE(given);
+      assert.equal(run(), 7);
+      assert.equal(memory.view.getBigUint64(8, true), given);
+    }
+    // A raw tracepoint has twelve arguments at most.
+    assert.throws(object.program('count').prepareRun(new FixedBuffer(13 * 8)), (error: unknown) =>
+      /cannot run eBPF program count: EINVAL/.test(String(error)),
+    );
+    memory[Symbol.dispose]();
+    object[Symbol.dispose]();
+    assert.throws(run, withCode('RAMPART_DISPOSED'));
   });
 
   test('a map: set, read, take, delete, walk, and LIMIT naming the capacity when it is full', () => {

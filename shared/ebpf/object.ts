@@ -6,15 +6,16 @@
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import {
   errno,
+  fileCalls,
   libbpf,
   libc,
   type Pointer,
-  testRunOptionsSizeBytes,
+  syscallNumbers,
   viewMemory,
   withLibbpfLog,
   type Libbpf,
 } from './ffi.ts';
-import { errnoName } from './libc.ts';
+import { errnoName, FixedBuffer } from './libc.ts';
 import { BpfLink } from './link.ts';
 import { BpfMap } from './map.ts';
 
@@ -25,11 +26,14 @@ const SHOWN_LOG_LINES = 15;
 export function checked<T>(what: string, call: (lib: Libbpf) => T, failed: (result: T) => boolean): T {
   const { result, log } = withLibbpfLog(call);
   if (!failed(result)) return result;
-  const code = errno();
+  throw failure(what, errno(), log);
+}
+
+function failure(what: string, code: number, log: string): RampartError {
   const lines = log.split('\n').filter((line) => line.trim() !== '');
   // EACCES is the verifier's answer to a program, EPERM the kernel's answer to the caller.
   const permission = code === 1;
-  throw new RampartError(errorCodes.EBPF, {
+  return new RampartError(errorCodes.EBPF, {
     what,
     why: errnoName(code),
     ...(permission && {
@@ -38,6 +42,16 @@ export function checked<T>(what: string, call: (lib: Libbpf) => T, failed: (resu
     ...(lines.length > 0 && { detail: lines.slice(-SHOWN_LOG_LINES).join('\n') }),
   });
 }
+
+const BPF_PROG_TEST_RUN = 10;
+/** `test` of `union bpf_attr` (include/uapi/linux/bpf.h): where its fields are. */
+const testRunAt = {
+  programFd: 0,
+  result: 4,
+  contextSizeBytes: 40,
+  context: 48,
+  sizeBytes: 80,
+} as const;
 
 /** One program of an object, DISPOSED with it. */
 export class BpfProgram {
@@ -94,18 +108,31 @@ export class BpfProgram {
    * tracepoint programs since kernel 5.10). Returns what the program returned.
    */
   testRun(context: Uint8Array): number {
-    const options = {
-      sz: testRunOptionsSizeBytes,
-      ctx_in: context,
-      ctx_size_in: context.byteLength,
-      retval: 0,
+    const memory = new FixedBuffer(context.byteLength);
+    memory.bytes.set(context);
+    return this.prepareRun(memory)();
+  }
+
+  /**
+   * {@link testRun} for a program that is run again and again: a call makes no object. Each call runs it with what is in
+   * `context` by then.
+   */
+  prepareRun(context: FixedBuffer): () => number {
+    const request = new FixedBuffer(testRunAt.sizeBytes);
+    request.bytes.fill(0);
+    request.bytes.writeUInt32LE(this.fd, testRunAt.programFd);
+    request.bytes.writeUInt32LE(context.bytes.byteLength, testRunAt.contextSizeBytes);
+    request.bytes.writeBigUInt64LE(BigInt(context.address), testRunAt.context);
+    // The kernel reads the context by its address: it has to be held together with the request.
+    const held = { request, context };
+    return () => {
+      // The descriptor is the object's, and may be another file's when that is closed.
+      this.#owned();
+      const { bytes, address } = held.request;
+      if (fileCalls.bpf(syscallNumbers.bpf, BPF_PROG_TEST_RUN, address, testRunAt.sizeBytes) !== 0)
+        throw failure(`cannot run eBPF program ${this.name}`, errno(), '');
+      return bytes.readUInt32LE(testRunAt.result);
     };
-    checked(
-      `cannot run eBPF program ${this.name}`,
-      (lib) => lib.programTestRun(this.fd, options),
-      (result) => result !== 0,
-    );
-    return options.retval;
   }
 
   /** How often the kernel skipped this program because it was already running on that CPU (since 5.12). */

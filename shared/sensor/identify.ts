@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { BpfObject, BpfProgram } from '../ebpf/object.ts';
-import { errnoName } from '../ebpf/libc.ts';
+import type { BpfObject } from '../ebpf/object.ts';
+import { errnoName, FixedBuffer } from '../ebpf/libc.ts';
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { FileIdentity } from './access.ts';
 import { identity as at, state as stateAt } from './layout.ts';
@@ -12,14 +12,16 @@ import { identity as at, state as stateAt } from './layout.ts';
 /** Runs the identify program of one loaded object; good for as long as that is open. */
 export class Identifier {
   readonly #found: DataView;
-  /** Found by its name once: it is run for each path that is followed, again and again. */
-  readonly #program: BpfProgram;
-  readonly #arguments = new BigUint64Array(2);
+  /** Prepared once: it is run for each path that is followed, again and again. */
+  readonly #program: () => number;
+  /** Two u64, of which the first is the descriptor. */
+  readonly #arguments = new FixedBuffer(16);
 
   /** @param state - `struct state` of the object, mapped. */
   constructor(object: BpfObject, state: DataView) {
     this.#found = new DataView(state.buffer, stateAt.identity, at.sizeBytes);
-    this.#program = object.program('identify');
+    this.#arguments.bytes.fill(0);
+    this.#program = object.program('identify').prepareRun(this.#arguments);
   }
 
   /**
@@ -51,7 +53,9 @@ export class Identifier {
   }
 
   #run(fd: number): void {
-    this.#arguments[0] = BigInt(fd);
-    this.#program.testRun(new Uint8Array(this.#arguments.buffer));
+    // Signed: what is below zero is no descriptor in all of the 64 bits.
+    this.#arguments.bytes.writeInt32LE(fd, 0);
+    this.#arguments.bytes.writeInt32LE(fd >> 31, 4);
+    this.#program();
   }
 }

@@ -186,6 +186,89 @@ suite('targets in the kernel', { skip: sensorSkip }, () => {
       { numRuns: 500 },
     );
   });
+
+  test('random watches, many added together: as if they were added one after the other', () => {
+    const CAPACITY = 3;
+    using kernel = new KernelTargets(CAPACITY);
+    const watchers: readonly Watcher[] = [{ filter: may.READ }, { filter: may.WRITE }];
+    const one = fc.record({
+      inode: fc.bigInt({ min: 1n, max: 2n }),
+      device: fc.constantFrom(8, 9),
+      generation: fc.constantFrom(1, 2),
+      watcher: fc.constantFrom(...watchers),
+    });
+    const step = fc.record({
+      added: fc.array(one, { maxLength: 6 }),
+      deleted: fc.array(one, { maxLength: 3 }),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 8 }), (steps) => {
+        kernel.clear();
+        const targets = new Targets<Watcher>(kernel.map, () => undefined);
+        const model = new Model(CAPACITY);
+        for (const { added, deleted } of steps) {
+          const failures = targets.addAll(
+            added.map(({ inode, device, generation, watcher }) => ({
+              identity: file(inode, device, generation),
+              watcher,
+            })),
+          );
+          const refused = added.map(
+            ({ inode, device, generation, watcher }) => !model.add(`${inode}:${device}`, generation, watcher),
+          );
+          assert.deepEqual(failures.map(isLimit), refused);
+          model.compare(kernel.content(), targets);
+          for (const { inode, device, generation, watcher } of deleted) {
+            targets.delete(file(inode, device, generation), watcher);
+            model.delete(`${inode}:${device}`, generation, watcher);
+          }
+          model.compare(kernel.content(), targets);
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test('many together that the kernel takes some of: those are watched, the others are told and can be added later', () => {
+    using kernel = new KernelTargets(5);
+    const targets = new Targets<Watcher>(kernel.map, () => undefined);
+    // Nobody else puts anything there. Here it stands for a kernel that has no memory for more.
+    const foreign = [101, 102].map((inode) => new Uint8Array(new BigUint64Array([BigInt(inode), 0n]).buffer));
+    for (const key of foreign) kernel.map.set(key, new Uint8Array(targetAt.sizeBytes));
+    const [a, b] = [{ filter: may.READ }, { filter: may.WRITE }];
+    const wanted = [1n, 2n, 3n, 4n, 4n].map((inode, at) => ({
+      identity: file(inode, 1),
+      watcher: at === 4 ? b : a,
+    }));
+    const failures = targets.addAll(wanted);
+    // Which one has no room is the kernel's choice; who wanted the same file is told the same.
+    assert.equal(failures[3], failures[4]);
+    assert.equal(failures.slice(0, 4).filter(isLimit).length, 1);
+    assert.equal(targets.size, 3);
+    for (const key of foreign) kernel.map.delete(key);
+    assert.deepEqual(
+      [...kernel.content().keys()].toSorted(),
+      ['1:1', '2:1', '3:1', '4:1'].filter((_, at) => failures[at] === undefined),
+    );
+    assert.deepEqual(targets.addAll(wanted), [undefined, undefined, undefined, undefined, undefined]);
+    assert.equal(kernel.content().get('4:1')?.filter, may.READ | may.WRITE);
+    assert.equal(targets.size, 4);
+  });
+
+  test('more files together than fit into one call of the kernel', () => {
+    const FILES = 3000;
+    using kernel = new KernelTargets(FILES);
+    const targets = new Targets<Watcher>(kernel.map, () => undefined);
+    const watcher = { filter: everyAccess };
+    const wanted = Array.from({ length: FILES }, (_, at) => ({ identity: file(BigInt(at), 1, at), watcher }));
+    assert.ok(targets.addAll(wanted).every((failure) => failure === undefined));
+    const content = kernel.content();
+    assert.equal(content.size, FILES);
+    for (const [key, { generation, filter }] of content) {
+      assert.equal(key, `${generation}:1`);
+      assert.equal(filter, everyAccess);
+    }
+  });
 });
 
 /**

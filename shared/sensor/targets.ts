@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { FixedBuffer } from '../ebpf/libc.ts';
 import type { BpfMap } from '../ebpf/map.ts';
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { FileIdentity } from './access.ts';
@@ -24,6 +25,9 @@ interface Life<W extends Watcher> {
   readonly watchers: Set<W>;
 }
 
+/** Files in one call of the kernel. */
+const BATCH = 1024;
+
 const placeOf = (identity: FileIdentity): string => `${identity.inode}:${identity.device}`;
 const lifeOf = (identity: FileIdentity): string => `${placeOf(identity)}:${identity.generation}`;
 
@@ -40,6 +44,8 @@ export class Targets<W extends Watcher> {
   /** Which life the kernel's entry for an inode number and device belongs to. */
   readonly #inKernel = new Map<string, Life<W>>();
   readonly #byId = new Map<number, Life<W>>();
+  /** Begun and not in the kernel's map yet, while {@link Targets.addAll} runs. */
+  #begun: Life<W>[] | undefined;
   #nextId = 1;
 
   /**
@@ -74,6 +80,44 @@ export class Targets<W extends Watcher> {
     const before = filterOf(known);
     known.watchers.add(watcher);
     if (filterOf(known) !== before) this.#write(known);
+  }
+
+  /**
+   * {@link Targets.add} for many: new files are put in the kernel's map together, before this returns.
+   *
+   * @returns for each of them in turn why it is not watched, undefined for those that are.
+   */
+  addAll(
+    wanted: readonly { readonly identity: FileIdentity; readonly watcher: W }[],
+  ): (RampartError | undefined)[] {
+    const begun: Life<W>[] = [];
+    const failures: (RampartError | undefined)[] = [];
+    this.#begun = begun;
+    try {
+      for (const { identity, watcher } of wanted) failures.push(failureOf(() => this.add(identity, watcher)));
+    } finally {
+      this.#begun = undefined;
+    }
+    const failed = new Map<Life<W>, RampartError>();
+    for (let from = 0; from < begun.length; from += BATCH) {
+      // Where another life of a number came after it, that one is in the kernel.
+      const lives = begun.slice(from, from + BATCH).filter((life) => this.#isInKernel(life));
+      if (this.#putAll(lives)) continue;
+      for (const life of lives) {
+        const failure = failureOf(() => this.#put(life));
+        if (failure === undefined) continue;
+        failed.set(life, failure);
+        this.#inKernel.delete(placeOf(life.identity));
+        this.#byId.delete(life.id);
+      }
+    }
+    if (failed.size === 0) return failures;
+    const told = wanted.map(({ identity }, at) => {
+      const life = this.#lives.get(lifeOf(identity));
+      return failures[at] ?? (life && failed.get(life));
+    });
+    for (const { identity } of failed.keys()) this.#lives.delete(lifeOf(identity));
+    return told;
   }
 
   /** Ends the watch of `watcher` on a file; the last one takes the file out of the kernel. */
@@ -112,7 +156,9 @@ export class Targets<W extends Watcher> {
         next: 'Watch fewer files or raise the capacity',
       });
     }
-    this.#put(life);
+    // In place of another life it is put at once.
+    if (this.#begun !== undefined && !this.#inKernel.has(place)) this.#begun.push(life);
+    else this.#put(life);
     this.#nextId += 1;
     this.#byId.set(life.id, life);
     this.#inKernel.set(place, life);
@@ -122,16 +168,27 @@ export class Targets<W extends Watcher> {
   #write(life: Life<W>): void {
     // An older life of the number no longer has the kernel's entry, or the entry is gone with the newer
     // one: its watchers wait to be told.
-    if (this.#inKernel.get(placeOf(life.identity)) === life) this.#put(life);
+    if (this.#isInKernel(life)) this.#put(life);
+  }
+
+  #isInKernel(life: Life<W>): boolean {
+    return this.#inKernel.get(placeOf(life.identity)) === life;
   }
 
   #put(life: Life<W>): void {
-    const { identity } = life;
-    const value = new DataView(new ArrayBuffer(targetLayout.sizeBytes));
-    value.setUint32(targetLayout.filter, filterOf(life), true);
-    value.setUint32(targetLayout.generation, identity.generation, true);
-    value.setUint32(targetLayout.id, life.id, true);
-    this.#map.set(keyBytes(identity), new Uint8Array(value.buffer));
+    this.#map.set(keyBytes(life.identity), valueBytesOf(life));
+  }
+
+  /** Whether all of them are in the kernel's map now. */
+  #putAll(lives: readonly Life<W>[]): boolean {
+    if (lives.length < 2) return false;
+    const keys = new FixedBuffer(lives.length * targetKey.sizeBytes);
+    const values = new FixedBuffer(lives.length * targetLayout.sizeBytes);
+    for (const [at, life] of lives.entries()) {
+      keys.bytes.set(keyBytes(life.identity), at * targetKey.sizeBytes);
+      values.bytes.set(valueBytesOf(life), at * targetLayout.sizeBytes);
+    }
+    return this.#map.setAll(keys, values, lives.length);
   }
 }
 
@@ -141,9 +198,34 @@ function filterOf(life: Life<Watcher>): number {
   return filter;
 }
 
+/** What it failed with; undefined when it did not. */
+function failureOf(action: () => void): RampartError | undefined {
+  try {
+    action();
+    return undefined;
+  } catch (error) {
+    if (error instanceof RampartError) return error;
+    throw error;
+  }
+}
+
+/** Of one call at a time: to make them anew takes longer than the kernel takes for the entry. */
+const keyOfCall = new Uint8Array(targetKey.sizeBytes);
+const key = new DataView(keyOfCall.buffer);
+const valueBytes = new Uint8Array(targetLayout.sizeBytes);
+const value = new DataView(valueBytes.buffer);
+
+/** Good until the next call. */
+function valueBytesOf(life: Life<Watcher>): Uint8Array {
+  value.setUint32(targetLayout.filter, filterOf(life), true);
+  value.setUint32(targetLayout.generation, life.identity.generation, true);
+  value.setUint32(targetLayout.id, life.id, true);
+  return valueBytes;
+}
+
+/** Good until the next call. */
 function keyBytes(identity: FileIdentity): Uint8Array {
-  const key = new DataView(new ArrayBuffer(targetKey.sizeBytes));
   key.setBigUint64(targetKey.inode, identity.inode, true);
   key.setUint32(targetKey.device, identity.device, true);
-  return new Uint8Array(key.buffer);
+  return keyOfCall;
 }

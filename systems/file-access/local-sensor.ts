@@ -181,8 +181,7 @@ export class LocalSensor implements Disposable {
     for (const planned of going) waiting.delete(placeOf(planned));
     for (const planned of changes.add) waiting.set(placeOf(planned), planned);
     for (const { to } of changes.move) waiting.set(placeOf(to), to);
-    for (const [place, planned] of waiting)
-      if (this.#put(place, planned) === undefined) waiting.delete(place);
+    this.#putAll(waiting);
     const gone: FileIdentity[] = [];
     for (const planned of going) {
       const watcher = this.#watchers.get(placeOf(planned));
@@ -204,6 +203,21 @@ export class LocalSensor implements Disposable {
       changed: replace.length + move.length,
       refused: [...this.#refused.values()],
     };
+  }
+
+  /** Takes out what is in place then. */
+  #putAll(waiting: Map<string, PlannedAlert>): void {
+    const added: { place: string; identity: FileIdentity; watcher: PlanWatcher }[] = [];
+    for (const [place, planned] of waiting) {
+      if (this.#watchers.has(place)) waiting.delete(place);
+      else added.push({ place, identity: planned.identity, watcher: new PlanWatcher(planned) });
+    }
+    const failures = this.sensor.targets.addAll(added);
+    for (const [at, { place, watcher }] of added.entries()) {
+      if (failures[at] !== undefined) continue;
+      waiting.delete(place);
+      this.#set(place, watcher);
+    }
   }
 
   /** Why it could not be done. */

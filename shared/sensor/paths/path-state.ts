@@ -3,11 +3,11 @@
  *
  * @module
  */
-import { constants as fsConstants, fstatSync } from 'node:fs';
+import { constants as fsConstants } from 'node:fs';
 import { constants } from 'node:os';
 
-import { SystemCallError, type Fd } from '../../ebpf/libc.ts';
-import { errorCodes, RampartError } from '../../observe/errors.ts';
+import { SystemCallError } from '../../ebpf/libc.ts';
+import { type ErrorCode, errorCodes, RampartError } from '../../observe/errors.ts';
 import type { FileIdentity } from '../access.ts';
 
 /** A path and the directory that is its `/`. */
@@ -82,16 +82,11 @@ export interface Reading {
   readonly transient: boolean;
 }
 
-/** The type of a descriptor's file; that of a symbolic link, where it stands for one. */
-export function fileType(fd: Fd): FileType {
-  return fstatSync(fd.number).mode & fsConstants.S_IFMT;
-}
-
 /** The state of a path that led to `fd` of the given type; the caller keeps `fd`. */
-export function readFile(path: TrackedPath, fd: Fd, type: FileType, identify: Identify): Reading {
+export function readFile(path: TrackedPath, fd: number, type: FileType, identify: Identify): Reading {
   if (type === fsConstants.S_IFDIR) return readErrno(path, constants.errno.EISDIR, '', false);
   try {
-    return { state: { kind: 'file', identity: identify(fd.number, type), type }, transient: false };
+    return { state: { kind: 'file', identity: identify(fd, type), type }, transient: false };
   } catch (cause) {
     const error =
       cause instanceof RampartError
@@ -116,6 +111,14 @@ export function readErrno(path: TrackedPath, number: number, missing: string, tr
     },
     transient,
   };
+}
+
+/** Why a path is not tracked at all. */
+export function cannotTrack({ path, root }: TrackedPath, code: ErrorCode, why: string): RampartError {
+  return new RampartError(code, {
+    what: `cannot track ${JSON.stringify(path)} under ${JSON.stringify(root)}`,
+    why,
+  });
 }
 
 /** Where the words of the errno do not say what it is here. */

@@ -20,7 +20,7 @@ import { resolve as absolute } from 'node:path';
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import { DirectoryWatches, type Listener } from './inotify.ts';
 import { Burst, Retries } from './pacing.ts';
-import { samePathState } from './path-state.ts';
+import { cannotTrack, samePathState } from './path-state.ts';
 import type { PathState, PathTrackerOptions, PathTrackerStats, TrackedPath } from './path-state.ts';
 import { Entry, Folder, splitPath, type RefreshContext } from './tracked-path.ts';
 import { openOwnMountinfo, OpenRoots, TrackedRoot, watchMounts } from './tracked-root.ts';
@@ -161,13 +161,11 @@ export class PathTracker implements Disposable {
   }
 
   #add(path: TrackedPath): PathState {
-    const what = `cannot track ${JSON.stringify(path.path)} under ${JSON.stringify(path.root)}`;
-    if (this.#disposed)
-      throw new RampartError(errorCodes.DISPOSED, { what, why: 'the tracker was disposed' });
-    if (path.path === '' || path.path.includes('\0') || path.root.includes('\0')) {
-      throw new RampartError(errorCodes.INPUT, { what, why: 'a path is not empty and has no NUL' });
-    }
-    const root = this.#root(absolute(path.root));
+    if (this.#disposed) throw cannotTrack(path, errorCodes.DISPOSED, 'the tracker was disposed');
+    if (path.path === '' || path.path.includes('\0') || path.root.includes('\0'))
+      throw cannotTrack(path, errorCodes.INPUT, 'a path is not empty and has no NUL');
+    // Found as it is written, it is absolute.
+    const root = this.#roots.get(path.root) ?? this.#root(absolute(path.root));
     const { parent, name } = splitPath(path.path);
     let folder = root.folders.get(parent);
     if (folder === undefined) {

@@ -6,7 +6,7 @@
  */
 import { constants as fsConstants } from 'node:fs';
 
-import { Fd, type SystemCallError } from '../../ebpf/libc.ts';
+import { Fd, fileTypeOf, type SystemCallError } from '../../ebpf/libc.ts';
 import { RampartError } from '../../observe/errors.ts';
 import {
   toByteString,
@@ -16,9 +16,9 @@ import {
   type WatchedDirectory,
 } from './inotify.ts';
 import {
-  fileType,
   readErrno,
   readFile,
+  type FileType,
   type Identify,
   type PathState,
   type Reading,
@@ -41,11 +41,14 @@ export interface RefreshContext {
   retry(listener: Listener, problem?: RampartError): void;
 }
 
+const silence: readonly Interest[] = [];
+const NO_FOLLOW = { noFollow: true } as const;
+
 /** What a listener listens to: kept from one refresh to the next, and the difference applied. */
 class Ear implements WalkVisitor<Watched> {
   readonly #listener: Listener;
-  #old: readonly Interest[] = [];
-  #new: Interest[] = [];
+  #old = silence;
+  #new: Interest[] | undefined;
   #context: RefreshContext | undefined;
 
   constructor(listener: Listener) {
@@ -58,13 +61,14 @@ class Ear implements WalkVisitor<Watched> {
     try {
       return refresh();
     } finally {
+      const now = this.#new ?? silence;
       for (const interest of this.#old) {
-        if (!this.#new.some((kept) => kept.directory === interest.directory && kept.name === interest.name)) {
+        if (!now.some((kept) => kept.directory === interest.directory && kept.name === interest.name)) {
           context.watches.removeInterest(interest, this.#listener);
         }
       }
-      this.#old = this.#new;
-      this.#new = [];
+      this.#old = now;
+      this.#new = undefined;
     }
   }
 
@@ -84,7 +88,8 @@ class Ear implements WalkVisitor<Watched> {
   name(directory: Watched, name: string): void {
     if (directory === undefined) return;
     const interest = { directory, name };
-    this.#new.push(interest);
+    if (this.#new === undefined) this.#new = [interest];
+    else this.#new.push(interest);
     this.#context!.watches.addInterest(interest, this.#listener);
   }
 
@@ -185,17 +190,27 @@ export class Entry implements Listener {
     if (this.name !== '') {
       // The name is listened to before it is looked up, so that no change can fall between.
       this.#ear.name(end?.directory, this.name);
-      const number = tryOpenInRoot(root, path, { noFollow: true });
+      const number = tryOpenInRoot(root, path, NO_FOLLOW);
       if (number < 0) return readErrno(this.path, -number, this.#missing(), !isLasting(-number));
-      using fd = new Fd(number);
-      const type = fileType(fd);
-      if (type !== fsConstants.S_IFLNK) return readFile(this.path, fd, type, context.identify);
+      const reading = this.#readAndClose(number, context.identify, fsConstants.S_IFLNK);
+      if (reading !== undefined) return reading;
     }
     const way = this.#ear.walk(root, toByteString(path));
     const number = tryOpenInRoot(root, path);
     if (number < 0) return readErrno(this.path, -number, way?.absent ? way.shown : path, !isLasting(-number));
-    using fd = new Fd(number);
-    return readFile(this.path, fd, fileType(fd), context.identify);
+    return this.#readAndClose(number, context.identify)!;
+  }
+
+  /** What is behind a descriptor; undefined where it is a `butNot`. */
+  #readAndClose(number: number, identify: Identify, butNot?: FileType): Reading | undefined {
+    const fd = new Fd(number);
+    // Not `using`: that takes a microsecond, and ten of them until the code is optimized, for each file.
+    try {
+      const type = fileTypeOf(number);
+      return type === butNot ? undefined : readFile(this.path, number, type, identify);
+    } finally {
+      fd[Symbol.dispose]();
+    }
   }
 
   /** The first path on the way that does not exist, when the path itself is no link. */

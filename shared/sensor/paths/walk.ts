@@ -4,10 +4,10 @@
  *
  * @module
  */
-import { fstatSync, constants as fsConstants } from 'node:fs';
+import { constants as fsConstants } from 'node:fs';
 import { constants } from 'node:os';
 
-import { Fd, openFlags, readLink, SystemCallError, tryOpenat2 } from '../../ebpf/libc.ts';
+import { Fd, fileTypeOf, openFlags, readLink, SystemCallError, tryOpenat2 } from '../../ebpf/libc.ts';
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import { fromByteString } from './inotify.ts';
 
@@ -110,7 +110,7 @@ export function walk<D>(root: Fd, path: string, visitor: WalkVisitor<D>): WalkEn
       const fd = new Fd(number);
       let kept = false;
       try {
-        const type = fstatSync(number).mode & fsConstants.S_IFMT;
+        const type = fileTypeOf(number);
         if (type === fsConstants.S_IFLNK) {
           symlinks += 1;
           if (symlinks > MAX_SYMLINKS) return { directory: undefined, shown, absent: false };
