@@ -160,6 +160,23 @@ const finding = object({
   author: optional(author),
 });
 
+const unread = object(
+  {
+    count: count('How many.'),
+    files: list(
+      object({
+        path: text('The file, as it is called on the node.'),
+        reason: text('Why it could not be read.'),
+      }),
+      { description: 'Some of them; the log has all.' },
+    ),
+  },
+  {
+    description:
+      'Files that the last scan could not read, or not wholly: whether they have changed is not known. Not there where all were read.',
+  },
+);
+
 const detection = object(
   {
     events: oneOf(['sensor', 'inotify', 'none'], {
@@ -199,11 +216,13 @@ const nodeStatusVersion = {
     ),
     findings: optional(list(finding, { description: 'The files of the latest result, the latest first.' })),
     omittedFindings: optional(count('How many more there are; the log has them.')),
+    unread: optional(unread),
     detection: optional(detection),
   },
   columns: [
     { name: 'Node', type: 'string', jsonPath: '.nodeName' },
     { name: 'Status', type: 'string', jsonPath: '.lastResult.condition' },
+    { name: 'Unread', type: 'integer', jsonPath: '.unread.count', priority: 1 },
     { name: 'Probed', type: 'date', jsonPath: '.lastResult.lastProbeTime', priority: 1 },
     { name: 'Added', type: 'integer', jsonPath: '.lastResult.filesAdded', priority: 1 },
     { name: 'Changed', type: 'integer', jsonPath: '.lastResult.filesChanged', priority: 1 },

@@ -70,6 +70,12 @@ export class Fields {
       : this.#wrong(name, 'no list of texts');
   }
 
+  objects(name: string): Fields[] {
+    const value = this.#get(name, []);
+    if (!Array.isArray(value)) return this.#wrong(name, 'no list');
+    return value.map((one, at) => new Fields(one, `${this.#at(name)}[${at}]`, this.#refuse));
+  }
+
   object(name: string, otherwise?: object): Fields {
     return new Fields(this.#get(name, otherwise), this.#at(name), this.#refuse);
   }

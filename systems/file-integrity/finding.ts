@@ -41,6 +41,16 @@ export interface Finding {
   readonly author?: ChangeAuthor;
 }
 
+/**
+ * Files that the last scan could not read, or not wholly: of these it is not known whether they have changed. A node that has
+ * some has neither failed, since nothing was found, nor is all well.
+ */
+export interface Unread {
+  readonly count: number;
+  /** Some of them, by their paths on the host. */
+  readonly files: readonly { readonly path: string; readonly reason: string }[];
+}
+
 /** How a node learns of changes between its scans. */
 export interface Detection {
   /** `sensor`: events with their process; `inotify`: events without; `none`: scans alone. */

@@ -5,8 +5,8 @@
  */
 import fc from 'fast-check';
 
-import type { ChangeAuthor, Detection, Finding } from './finding.ts';
-import type { NodeOutcome, NodeResult } from './node-result.ts';
+import type { ChangeAuthor, Detection, Finding, Unread } from './finding.ts';
+import { maxUnreadFiles, type NodeOutcome, type NodeResult } from './node-result.ts';
 
 const text = fc.string({ unit: 'grapheme', maxLength: 30 });
 const count = fc.nat(1_000_000);
@@ -56,6 +56,16 @@ const detection: fc.Arbitrary<Detection> = fc.record(
   { noNullPrototype: true },
 );
 
+const unread: fc.Arbitrary<Unread> = fc.record(
+  {
+    count,
+    files: fc.array(fc.record({ path: text, reason: text }, { noNullPrototype: true }), {
+      maxLength: maxUnreadFiles,
+    }),
+  },
+  { noNullPrototype: true },
+);
+
 function outcomes(kind: NodeOutcome['kind'] | undefined): fc.Arbitrary<NodeOutcome> {
   const log = fc.record(
     { data: text, compressed: fc.boolean(), tooLarge: fc.boolean() },
@@ -83,9 +93,16 @@ export function anyResult(of: { readonly kind?: NodeOutcome['kind'] } = {}): fc.
       outcome: outcomes(of.kind),
       findings: fc.array(finding, { maxLength: 5 }),
       omittedFindings: count,
+      unread,
       detection,
       doneRequests: fc.array(fc.stringMatching(/^[0-9a-f]{1,16}$/), { maxLength: 5 }),
     },
-    { noNullPrototype: true },
+    {
+      noNullPrototype: true,
+      requiredKeys: [
+        ...(['fileIntegrity', 'nodeName', 'sequence', 'atMs', 'outcome', 'findings'] as const),
+        ...(['omittedFindings', 'detection', 'doneRequests'] as const),
+      ],
+    },
   );
 }

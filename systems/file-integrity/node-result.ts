@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Detection, Finding } from './finding.ts';
+import type { Detection, Finding, Unread } from './finding.ts';
 import type { FittedLog } from './report/log-limit.ts';
 
 export type NodeOutcome =
@@ -31,10 +31,15 @@ export interface NodeResult {
   readonly findings: readonly Finding[];
   /** How many more there are. */
   readonly omittedFindings: number;
+  /** Not there where all files were read, and where nothing is known of any. */
+  readonly unread?: Unread;
   readonly detection: Detection;
   /** Ids of the requests (re-init, accept) that this result is made after; see {@link NodeRequest}. */
   readonly doneRequests: readonly string[];
 }
+
+/** Files of one result that could not be read and are told one by one; the log has more. */
+export const maxUnreadFiles = 20;
 
 /** Findings of one result that are told one by one; the log has more. */
 export const maxFindings = 200;

@@ -126,6 +126,16 @@ suite('findings as entries of reports', () => {
     assert.equal(reportEntries(resultOf(failed))[0]?.result, 'fail');
   });
 
+  test('that nothing has changed is no pass where files could not be read', () => {
+    const unread = { count: 1, files: [{ path: '/etc/x', reason: 'EIO: input/output error' }] };
+    const told = (result: NodeResult): readonly string[] =>
+      reportEntries(result).map((entry) => `${entry.result} ${entry.message}`);
+    const warning = 'warn 1 file of node n1 cannot be read: /etc/x (EIO: input/output error)';
+    assert.deepEqual(told({ ...resultOf({ kind: 'succeeded' }), unread }), [warning]);
+    assert.deepEqual(told({ ...resultOf(failed), unread }).slice(1), [warning]);
+    assert.deepEqual(told({ ...resultOf(failed, [finding]), unread }).slice(1), [warning]);
+  });
+
   test('the report counts what the result has left out, and names the log', () => {
     const owner = { apiVersion: 'g/v1', kind: 'FileIntegrity', name: 'example', uid: 'u' };
     const { summary, results, metadata, scope } = reportObject(

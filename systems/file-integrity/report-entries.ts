@@ -7,7 +7,7 @@ import type { OwnerReference } from '../../shared/kube/object.ts';
 import { printable } from '../../shared/observe/printable.ts';
 import type { Report, ReportEntry } from '../../shared/reports/report-entry.ts';
 import type { ReportTarget } from '../../shared/reports/report-writer.ts';
-import type { ChangeAuthor, Finding } from './finding.ts';
+import type { ChangeAuthor, Finding, Unread } from './finding.ts';
 import type { NodeResult } from './node-result.ts';
 import { nodeStatusName } from './object-names.ts';
 
@@ -49,7 +49,7 @@ export function integrityReportTarget(
 export function reportEntries(result: NodeResult): ReportEntry[] {
   const { fileIntegrity, nodeName, atMs, outcome, findings } = result;
   const common = { source: reportSource, policy: fileIntegrity.name, category, severity: 'high' } as const;
-  const whole = (kind: 'error' | 'pass' | 'fail', message: string): ReportEntry => ({
+  const whole = (kind: 'error' | 'pass' | 'fail' | 'warn', message: string): ReportEntry => ({
     ...common,
     rule: 'scan',
     result: kind,
@@ -58,13 +58,16 @@ export function reportEntries(result: NodeResult): ReportEntry[] {
     properties: { node: nodeName },
   });
   if (outcome.kind === 'errored') return [whole('error', printable(outcome.message))];
-  if (outcome.kind === 'succeeded') return [whole('pass', `No file of node ${nodeName} has changed.`)];
+  // That nothing was found does not say that all is well where something was not looked at.
+  const unread = result.unread === undefined ? [] : [whole('warn', describeUnread(result.unread, nodeName))];
+  if (outcome.kind === 'succeeded')
+    return unread.length > 0 ? unread : [whole('pass', `No file of node ${nodeName} has changed.`)];
   // No finding is told where all that differs is unknown, e.g. a log that could not be read: it failed nevertheless.
   if (findings.length === 0) {
     const { added, changed, removed } = outcome;
-    return [whole('fail', `${added} files were added, ${changed} changed, ${removed} removed.`)];
+    return [whole('fail', `${added} files were added, ${changed} changed, ${removed} removed.`), ...unread];
   }
-  return findings.map((finding) => ({
+  const told = findings.map((finding): ReportEntry => ({
     ...common,
     rule: `file-${finding.change}`,
     result: 'fail',
@@ -72,6 +75,15 @@ export function reportEntries(result: NodeResult): ReportEntry[] {
     timestampMs: finding.seenMs,
     properties: propertiesOf(finding, nodeName),
   }));
+  return [...told, ...unread];
+}
+
+/** `2 files of node n1 cannot be read: /etc/x (EACCES: ...), ...`. */
+export function describeUnread({ count, files }: Unread, nodeName: string): string {
+  const some = files.slice(0, 3).map(({ path, reason }) => `${path} (${reason})`);
+  const more = some.length > 0 && count > some.length ? ', ...' : '';
+  const told = some.length > 0 ? `: ${printable(some.join(', '))}${more}` : '';
+  return `${count} ${count === 1 ? 'file' : 'files'} of node ${nodeName} cannot be read${told}`;
 }
 
 const changes = { added: 'was added', removed: 'was removed', changed: 'has changed' } as const;

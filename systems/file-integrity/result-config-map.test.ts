@@ -7,6 +7,7 @@ import { labelValueProblems } from '../../shared/kube/label-names.ts';
 import { RampartError } from '../../shared/observe/errors.ts';
 import { names } from './api.ts';
 import { anyResult } from './node-result.fixture.ts';
+import { maxUnreadFiles } from './node-result.ts';
 import { labelValue, nodeStatusName, temporaryName } from './object-names.ts';
 import {
   type ConfigMap,
@@ -147,6 +148,7 @@ suite('results in ConfigMaps', () => {
       omittedFindings: 1000,
       outcome: { ...sample.outcome, log: { data: 'x'.repeat(bytes), compressed: false, tooLarge: false } },
       detection: { ...sample.detection, reason: 'r'.repeat(1_000_000) },
+      unread: { count: 99, files: Array.from({ length: 99 }, () => ({ path: finding.path, reason: 'EIO' })) },
     });
     for (const bytes of [0, resultLogLimitBytes, 1_048_570]) {
       const configMap = resultConfigMap(with_(bytes));
@@ -163,6 +165,7 @@ suite('results in ConfigMaps', () => {
       assert.ok(size(configMap.metadata.annotations) <= 256 * 1024);
       const read = readResultConfigMap(configMap);
       assert.equal(read.findings.length + read.omittedFindings, 1300);
+      assert.deepEqual([read.unread?.count, read.unread?.files.length], [99, maxUnreadFiles]);
       if (bytes <= resultLogLimitBytes) assert.ok(read.findings.length > 50);
     }
   });

@@ -10,9 +10,9 @@ import type { V1ConfigMap } from '@kubernetes/client-node';
 import type { KubeKind, OwnerReference, ResourceType } from '../../shared/kube/object.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { names } from './api.ts';
-import type { Detection, Finding } from './finding.ts';
+import type { Detection, Finding, Unread } from './finding.ts';
 import { decodeFinding, Fields } from './finding-json.ts';
-import { maxFindings, type NodeOutcome, type NodeResult } from './node-result.ts';
+import { maxFindings, maxUnreadFiles, type NodeOutcome, type NodeResult } from './node-result.ts';
 import { labelValue, temporaryName } from './object-names.ts';
 
 export type ConfigMap = KubeKind<V1ConfigMap>;
@@ -33,6 +33,7 @@ const MAX_FINDING_BYTES = 256 * 1024;
 const MAX_MESSAGE_CHARACTERS = 16_384;
 const MAX_REASON_CHARACTERS = 1024;
 const MAX_DONE_REQUESTS = 500;
+const MAX_UNREAD_CHARACTERS = 1024;
 
 /** What an agent should fit its logs into (`fitLog`), so that all findings have room beside them. */
 export const resultLogLimitBytes = MAX_DATA_BYTES - MAX_FINDING_BYTES;
@@ -94,7 +95,7 @@ function outcomeAnnotations(outcome: NodeOutcome): Record<string, string> {
 }
 
 function factsOf(result: NodeResult, omittedFindings: number): object {
-  const { fileIntegrity, nodeName, sequence, atMs, outcome, detection, doneRequests } = result;
+  const { fileIntegrity, nodeName, sequence, atMs, outcome, unread, detection, doneRequests } = result;
   return {
     kind: outcome.kind,
     fileIntegrity: { namespace: fileIntegrity.namespace, name: fileIntegrity.name },
@@ -103,9 +104,20 @@ function factsOf(result: NodeResult, omittedFindings: number): object {
     atMs,
     ...(outcome.kind === 'failed' && outcome.log.tooLarge && { tooLarge: true }),
     omittedFindings,
+    ...(unread && { unread: unreadThatFits(unread) }),
     detection: { ...detection, reason: cut(detection.reason, MAX_REASON_CHARACTERS) },
     // The rest is named by the next result: who does them again finds them done.
     doneRequests: doneRequests.slice(0, MAX_DONE_REQUESTS),
+  };
+}
+
+function unreadThatFits({ count, files }: Unread): Unread {
+  const short = (text: string): string => cut(text, MAX_UNREAD_CHARACTERS);
+  return {
+    count,
+    files: files
+      .slice(0, maxUnreadFiles)
+      .map(({ path, reason }) => ({ path: short(path), reason: short(reason) })),
   };
 }
 
@@ -162,6 +174,7 @@ export function readResultConfigMap(configMap: ConfigMap): NodeResult {
     outcome: readOutcome(fields, configMap, refuse),
     findings: kept,
     omittedFindings: fields.count('omittedFindings', 0) + findings.length - kept.length,
+    ...(fields.has('unread') && { unread: readUnread(fields.object('unread')) }),
     detection: readDetection(fields.object('detection', {})),
     doneRequests: fields.texts('doneRequests', []).slice(0, MAX_DONE_REQUESTS),
   };
@@ -213,6 +226,14 @@ function readOutcome(
       };
     }
   }
+}
+
+function readUnread(fields: Fields): Unread {
+  const files = fields.objects('files').slice(0, maxUnreadFiles);
+  return {
+    count: fields.count('count'),
+    files: files.map((file) => ({ path: file.text('path'), reason: file.text('reason', '') })),
+  };
 }
 
 function readDetection(fields: Fields): Detection {

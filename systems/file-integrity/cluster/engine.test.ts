@@ -55,6 +55,30 @@ suite('a result', () => {
     );
   });
 
+  test('files that cannot be read are in the status, and told when it begins and ends', () => {
+    const [sample] = fc.sample(anyResult({ kind: 'succeeded' }), { numRuns: 1, seed: 1 });
+    assert.ok(sample);
+    const { unread: _, ...well } = { ...sample, nodeName: 'n1', doneRequests: [] };
+    const files = [{ path: '/etc/x', reason: 'EACCES: permission denied' }];
+    const some = { ...well, unread: { count: 2, files } };
+    const told = (result: NodeResult, known?: FileIntegrityNodeStatus): readonly string[] =>
+      takeResult(result, known)
+        .notes.filter(({ reason }) => reason === 'NodeIntegrityUnread')
+        .map(({ type, note }) => `${type} ${note}`);
+    const before = { metadata: {}, ...takeResult(well, undefined).fields };
+    const after = { metadata: {}, ...takeResult(some, before).fields };
+    assert.equal(after.lastResult?.condition, 'Succeeded');
+    assert.deepEqual(after.unread, some.unread);
+    assert.equal(before.unread, undefined);
+    assert.deepEqual(told(some, before), [
+      'Warning 2 files of node n1 cannot be read: /etc/x (EACCES: permission denied), ...',
+    ]);
+    assert.deepEqual(told({ ...some, unread: { count: 1, files } }, after), []);
+    assert.deepEqual(told(well, after), ['Normal all files of node n1 can be read again']);
+    assert.deepEqual(told(well), []);
+    assert.deepEqual(told({ ...well, outcome: { kind: 'errored', message: 'x' } }, after), []);
+  });
+
   test('other files with the same counts are told', () => {
     const [sample] = fc.sample(anyResult({ kind: 'failed' }), { numRuns: 1, seed: 1 });
     assert.ok(sample);
@@ -164,6 +188,23 @@ suite('the status', () => {
   ];
   for (const [name, phase, facts] of phases)
     test(`${name}: ${phase}`, () => assert.equal(phaseOf(facts), phase));
+
+  test('it is complete when every node could read all', () => {
+    const unread = { count: 1, files: [] };
+    const complete = (...statuses: FileIntegrityNodeStatus[]): string | undefined => {
+      const status = statusOf(integrity(), { configured: ok, nodeNames: ['a', 'b'], statuses }, clock);
+      const found = status.conditions?.find(({ type }) => type === 'Complete');
+      return found && `${found.status} ${found.reason} ${found.message}`;
+    };
+    assert.match(complete() ?? '', /^Unknown NotScanned /);
+    assert.match(complete(node('a', 'Succeeded'), node('b')) ?? '', /^Unknown NotScanned /);
+    assert.equal(complete(node('a', 'Succeeded'), node('b', 'Failed')), 'True AllFilesRead ');
+    assert.match(
+      complete(node('a', 'Succeeded'), { ...node('b', 'Succeeded'), unread }) ?? '',
+      /^False FilesUnread .* on b:/,
+    );
+    assert.match(complete(node('a', 'Errored'), node('b', 'Failed')) ?? '', /^False FilesUnread .* on a:/);
+  });
 
   test('of many nodes what is wrong now is kept, and the rest counted', () => {
     const statuses = Array.from({ length: 3000 }, (_, at) =>

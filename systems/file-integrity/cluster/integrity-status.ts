@@ -18,6 +18,9 @@ import { requestsOf } from '../node-requests.ts';
 /** Results in one status: 200 bytes each, and etcd takes 1.5 MiB. */
 export const maxNodeStatus = 1000;
 
+/** In one message. */
+const maxNamedNodes = 10;
+
 /** What became of the configuration. */
 export interface Configured {
   readonly isUsable: boolean;
@@ -72,6 +75,7 @@ export function statusOf(
       message: isPaused ? `No scans run until the annotation ${names.holdoff} is removed.` : '',
       observedGeneration,
     },
+    { ...completeness(facts), observedGeneration },
   ];
   return {
     phase: phaseOf(facts),
@@ -82,6 +86,27 @@ export function statusOf(
       integrity.status?.conditions ?? [],
     ),
   };
+}
+
+/** Whether all that was asked for was looked at: a node whose files could not be read has found nothing, and is not well. */
+function completeness({ nodeNames, statuses }: IntegrityFacts): Omit<ConditionChange, 'observedGeneration'> {
+  const type = 'Complete';
+  const some = statuses.filter(
+    ({ unread, lastResult }) => unread !== undefined || lastResult?.condition === 'Errored',
+  );
+  if (some.length > 0) {
+    const all = some.map(({ nodeName }) => nodeName).toSorted();
+    const named = all.slice(0, maxNamedNodes);
+    const rest = all.length > named.length ? ` and ${all.length - named.length} more` : '';
+    const message = `Files could not be read on ${named.join(', ')}${rest}: see the FileIntegrityNodeStatus.`;
+    return { type, status: 'False', reason: 'FilesUnread', message };
+  }
+  const known = new Set(
+    statuses.filter(({ lastResult }) => lastResult !== undefined).map(({ nodeName }) => nodeName),
+  );
+  return known.size > 0 && nodeNames.every((name) => known.has(name))
+    ? { type, status: 'True', reason: 'AllFilesRead', message: '' }
+    : { type, status: 'Unknown', reason: 'NotScanned', message: 'Not every node has been scanned.' };
 }
 
 export function hasHoldoff({ metadata }: FileIntegrity): boolean {
@@ -136,4 +161,23 @@ export function isSameStatus(a: FileIntegrityStatus | undefined, b: FileIntegrit
 /** With its keys in one order: those of a stored object have another. */
 function sorted(object: object): object {
   return Object.fromEntries(Object.entries(object).toSorted(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** What of a new status is news. */
+export interface Changes {
+  readonly isOtherPhase: boolean;
+  /** The configuration cannot be used, for another reason than before. */
+  readonly isOtherError: boolean;
+}
+
+export function changesOf(
+  before: FileIntegrity['status'],
+  { phase }: FileIntegrityStatus,
+  { isUsable, message }: Configured,
+): Changes {
+  const told = before?.conditions?.find(({ type }) => type === 'Configured');
+  return {
+    isOtherPhase: phase !== before?.phase,
+    isOtherError: !isUsable && (told?.status !== 'False' || told.message !== message),
+  };
 }

@@ -9,6 +9,10 @@ import type { Finding } from '../finding.ts';
 import { requestsOf } from '../node-requests.ts';
 import { type NodeRequest, type NodeResult, requestAnnotationPrefix } from '../node-result.ts';
 import { keptName } from '../object-names.ts';
+import { describeUnread } from '../report-entries.ts';
+
+/** Of the note of an event (events.k8s.io/v1). */
+const MAX_NOTE_CHARACTERS = 1000;
 
 /** A FileIntegrityNodeStatus without its metadata. */
 export type NodeStatusFields = Omit<FileIntegrityNodeStatus, 'apiVersion' | 'kind' | 'metadata'>;
@@ -59,12 +63,14 @@ export function takeResult(result: NodeResult, known: FileIntegrityNodeStatus | 
       sequence: result.sequence,
       ...(findings.length > 0 && { findings }),
       ...(result.omittedFindings > 0 && { omittedFindings: result.omittedFindings }),
+      ...(result.unread && { unread: result.unread }),
       detection: result.detection,
     },
     done,
     isTransition,
     notes: [
       ...(isTransition ? [noteOf(result, latest)] : []),
+      ...notesOfUnread(result, known),
       ...done.flatMap((one) => noteOfDone(one, result)),
     ],
   };
@@ -130,6 +136,20 @@ function noteOf({ nodeName, outcome }: NodeResult, latest: ScanResult): Note {
     default:
       return outcome satisfies never;
   }
+}
+
+/** Told when it begins and when it ends: how many they are changes with every scan where files are being written to. */
+function notesOfUnread(
+  { nodeName, outcome, unread }: NodeResult,
+  known: FileIntegrityNodeStatus | undefined,
+): Note[] {
+  const reason = 'NodeIntegrityUnread';
+  // Nothing is known of any file: whether they can be read says a result after this one.
+  if (outcome.kind === 'errored' || (unread === undefined) === (known?.unread === undefined)) return [];
+  if (unread === undefined)
+    return [{ type: 'Normal', reason, note: `all files of node ${nodeName} can be read again` }];
+  const note = describeUnread(unread, nodeName);
+  return [{ type: 'Warning', reason, note: note.slice(0, MAX_NOTE_CHARACTERS).toWellFormed() }];
 }
 
 function noteOfDone(request: NodeRequest, { nodeName }: NodeResult): Note[] {

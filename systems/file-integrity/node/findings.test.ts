@@ -139,6 +139,14 @@ test('what cannot be read stays what it was', () => {
   bench.findings.endScan(reportOf([], {}, ['/d']), 3000);
   assert.deepEqual(bench.take(), ['gone /e']);
   assert.deepEqual(bench.findings.counts, { total: 100, added: 0, removed: 0, changed: 1, problems: 1 });
+  const files = [{ path: '/d', reason: 'EIO: input/output error' }];
+  assert.deepEqual(bench.findings.unread(5), { count: 1, files });
+  assert.deepEqual(bench.findings.unread(0), { count: 1, files: [] });
+  bench.scan(changed('/d/a'));
+  assert.equal(bench.findings.unread(5), undefined);
+  // Of a baseline only how many is known.
+  bench.findings.reset(5, 2);
+  assert.deepEqual(bench.findings.unread(5), { count: 2, files: [] });
 });
 
 test('accepted, and a new baseline', () => {

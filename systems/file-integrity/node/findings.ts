@@ -8,7 +8,7 @@
  * @module
  */
 import type { ByteString } from '../entry.ts';
-import type { ChangeAuthor, Finding } from '../finding.ts';
+import type { ChangeAuthor, Finding, Unread } from '../finding.ts';
 import { printable } from '../report/printable.ts';
 import { compareInTree } from '../report/report.ts';
 import type { Report, ReportCounts, ReportedChange } from '../report/report.ts';
@@ -109,6 +109,19 @@ export class CurrentFindings {
     return { findings: findings.map(({ finding }) => finding), omitted };
   }
 
+  /** What the last scan could not read, some of it by name; undefined where it could read all. */
+  unread(most: number): Unread | undefined {
+    if (this.#problems === 0) return undefined;
+    const files = this.#scanned.problems.slice(0, most);
+    return {
+      count: this.#problems,
+      files: files.map(({ path, code, message }) => ({
+        path: hostPath(path, this.#prefix),
+        reason: `${code}: ${message}`,
+      })),
+    };
+  }
+
   /** A scan begins now: what is told of single paths from here on is later. */
   beginScan(): void {
     this.#touched = new Set();
@@ -207,8 +220,8 @@ export class CurrentFindings {
     this.#tell(changes);
   }
 
-  /** A baseline was just made of all that is there. */
-  reset(entries: number): void {
+  /** A baseline was just made of all that is there, but for so many that could not be read. */
+  reset(entries: number, unread = 0): void {
     const gone = [...this.#held].map(([path, { finding }]) => ({
       state: 'accepted' as const,
       path,
@@ -217,7 +230,7 @@ export class CurrentFindings {
     this.#held = new Map();
     this.#omitted = noneOmitted();
     this.#scanned = { ...nothing, total: entries };
-    this.#problems = 0;
+    this.#problems = unread;
     this.#isKnown = true;
     this.#tell(gone);
   }

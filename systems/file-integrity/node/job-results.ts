@@ -11,7 +11,7 @@ import type { Logger } from '../../../shared/observe/log.ts';
 import { replaceFile } from '../database/replace-file.ts';
 import type { SigningKey } from '../database/signature.ts';
 import type { Detection } from '../finding.ts';
-import { maxFindings, type NodeOutcome, type NodeResult } from '../node-result.ts';
+import { maxFindings, maxUnreadFiles, type NodeOutcome, type NodeResult } from '../node-result.ts';
 import type { CheckResult } from '../provider.ts';
 import { fitLog } from '../report/log-limit.ts';
 import { plainReport } from '../report/plain.ts';
@@ -166,10 +166,13 @@ export class JobResults {
     // The clock makes it grow also where what was sent last is not known any more.
     this.#sequence = Math.max(this.#sequence + 1, atMs);
     const known = outcome.kind === 'failed' ? findings.latest(maxFindings) : { findings: [], omitted: 0 };
+    // Where nothing is known of any file, that is what is told.
+    const unread = outcome.kind === 'errored' ? undefined : findings.unread(maxUnreadFiles);
     const result: NodeResult = {
       ...{ fileIntegrity, nodeName, sequence: this.#sequence, atMs, outcome },
       findings: known.findings,
       omittedFindings: known.omitted,
+      ...(unread && { unread }),
       ...{ detection, doneRequests },
     };
     await this.#sender.send(result, key);

@@ -242,7 +242,7 @@ export class Job implements AsyncDisposable {
     this.#wantsScan = false;
     if (reason === 'first') this.#times.succeededFirst();
     else this.#times.succeeded();
-    this.#findings.reset(entries);
+    this.#findings.reset(entries, unread);
     this.#record.done({ madeBy: provider.name, checkedMs: clock.wallMs() }, requests);
     await this.#results.report(this.#facts());
     await this.#record.write(this.#results.sequence, job.signingKey);
