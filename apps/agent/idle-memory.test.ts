@@ -12,9 +12,11 @@ const program = `
   const mib = () => process.memoryUsage.rss() / 2 ** 20;
   const before = mib();
   if (held.length > 0) held = undefined;
-  using _ = returnMemoryWhenIdle({ checkMs: 200 });
+  let kept = Array.from({ length: 64 }, (_, i) => new Uint8Array(1e6).fill(i));
+  const letGo = () => void (kept = undefined);
+  using _ = returnMemoryWhenIdle({ checkMs: 200, letGo });
   for (let i = 0; i < 300 && mib() > before - 40; i++) await sleep(200);
-  console.log(JSON.stringify([before, mib()]));`;
+  console.log(JSON.stringify([before, mib(), kept === undefined]));`;
 
 suite('memory of a process that has nothing to do', () => {
   test('what a busy time has left goes back to the kernel, and the timer holds no process', () => {
@@ -25,7 +27,8 @@ suite('memory of a process that has nothing to do', () => {
       cwd: import.meta.dirname,
     });
     assert.equal(status, 0, stderr);
-    const [before = 0, after = 0] = JSON.parse(stdout) as number[];
+    const [before, after, letGo] = JSON.parse(stdout) as [number, number, boolean];
+    assert.ok(letGo);
     assert.ok(after < before - 40, `${before} MiB, then ${after}`);
   });
 });

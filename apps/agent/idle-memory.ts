@@ -13,7 +13,12 @@ export interface IdleMemoryOptions {
   readonly checkMs?: number;
   /** A time with less of one CPU than this is a pause. */
   readonly idleShare?: number;
+  /** Lets go of what is of use in busy times only, before memory is given back. */
+  readonly letGo?: () => void;
 }
+
+/** Handles that `letGo` closes are gone some turns of the event loop later, and their memory with them. */
+const CLOSING_MS = 100;
 
 /**
  * Collects all garbage where `node --expose-gc` lets it, and gives back what was freed. Takes some 50 ms for a heap of 25 MiB,
@@ -27,21 +32,32 @@ export function returnMemory(): void {
 
 /** Calls {@link returnMemory} in the first pause after each busy time, the start being one. Dispose it to end that. */
 export function returnMemoryWhenIdle(options: IdleMemoryOptions = {}): Disposable {
-  const { checkMs = 5000, idleShare = 0.02 } = options;
+  const { checkMs = 5000, idleShare = 0.02, letGo } = options;
   let before = cpuMs();
   let busy = true;
+  let closing: NodeJS.Timeout | undefined;
+  const giveBack = (): void => {
+    returnMemory();
+    // What that took does not count.
+    before = cpuMs();
+  };
   const timer = setInterval(() => {
     const usedMs = cpuMs() - before;
     if (usedMs > checkMs * idleShare) busy = true;
     else if (busy) {
       busy = false;
-      returnMemory();
+      letGo?.();
+      closing = setTimeout(giveBack, CLOSING_MS).unref();
     }
-    // What it took itself does not count.
     before = cpuMs();
   }, checkMs);
   timer.unref();
-  return { [Symbol.dispose]: () => clearInterval(timer) };
+  return {
+    [Symbol.dispose]: () => {
+      clearInterval(timer);
+      clearTimeout(closing);
+    },
+  };
 }
 
 /** Of all threads. */

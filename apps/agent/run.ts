@@ -53,8 +53,8 @@ export async function runAgent(options: AgentOptions): Promise<void> {
   registerProcessMetrics(own, { isReady: () => state?.ready === true, linesDropped: () => out.dropped });
   const { alertsSocket } = options;
   await using feed = await openAlertFeed(alertsSocket ?? agentAlertsSocket, alertsSocket !== undefined);
-  using _memory = returnMemoryWhenIdle();
   using client = new KubeClient(access, agentRate);
+  using _memory = returnMemoryWhenIdle({ letGo: () => client.closeUnusedConnections() });
   const containers = new NodeRuntime({ socketPath: options.criSocket, logger });
   health.ready('container-runtime', () => containers.problem);
   const { signal } = stop;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { suite, test } from 'node:test';
 
-import { type Answer, json, pair, status } from './api-server.fixture.ts';
+import { type Answer, json, pair, serve, status } from './api-server.fixture.ts';
 import { KubeClient } from './client.ts';
 import {
   isConflict,
@@ -192,6 +192,25 @@ suite('client: connections that fail', () => {
       });
       await assert.rejects(server.client.get(nodes, name, { signal: controller.signal }), reason);
     }
+  });
+
+  test('unused connections are closed when it is asked for; one in use goes on', async () => {
+    const waiting: (() => void)[] = [];
+    const answer: Answer = ({ url }, response) => {
+      if (url.endsWith('/slow')) waiting.push(() => json(response, 200, { metadata: { name: 'slow' } }));
+      else json(response, 200, node);
+    };
+    await using server = await serve(answer);
+    using client = new KubeClient(server.access);
+    const slow = client.get(nodes, { name: 'slow' });
+    await client.get(nodes, { name: 'n' });
+    await client.get(nodes, { name: 'n' });
+    assert.equal(server.connections(), 2);
+    client.closeUnusedConnections();
+    await client.get(nodes, { name: 'n' });
+    assert.equal(server.connections(), 3);
+    for (const go of waiting) go();
+    assert.equal((await slow).metadata.name, 'slow');
   });
 
   test('a kept connection that the server has closed: a get is sent again, an update is not', async () => {

@@ -83,6 +83,11 @@ export class Connection implements Disposable {
     this.#transport[Symbol.dispose]();
   }
 
+  /** Closes the connections that no request is using. */
+  closeUnused(): void {
+    this.#transport.closeUnused();
+  }
+
   /**
    * Sends a request and reads its answer as JSON.
    *

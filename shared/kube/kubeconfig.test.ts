@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
@@ -26,6 +27,25 @@ function accessOf(cluster: string, user: string): ReturnType<typeof kubeconfigAc
 }
 
 suite('kubeconfig files', () => {
+  test('where there is none, as in a pod, no parser is loaded', () => {
+    const program = `
+      const { loadKubeconfig } = await import(${JSON.stringify(import.meta.resolve('./kubeconfig.ts'))});
+      const { createRequire } = await import('node:module');
+      const parser = () => Object.keys(createRequire(process.argv[1] + '/').cache).some((path) => path.includes('/yaml/'));
+      const [none, before] = [loadKubeconfig({ env: {}, homeDir: '/nowhere' }), parser()];
+      loadKubeconfig({ path: process.argv[1] + '/config', env: {} });
+      console.log(JSON.stringify([none === undefined, before, parser()]));`;
+    using directory = temporaryDirectory();
+    writeFileSync(join(directory.path, 'config'), config('', ''));
+    const args = ['--input-type=module', '--no-warnings', '-e', program, directory.path];
+    const { stdout, stderr, status } = spawnSync(process.execPath, args, {
+      encoding: 'utf8',
+      timeout: 60_000,
+    });
+    assert.equal(status, 0, stderr);
+    assert.deepEqual(JSON.parse(stdout), [true, false, true]);
+  });
+
   test('of several, the first that has an entry has it whole; files that do not exist are passed over', () => {
     using directory = temporaryDirectory();
     const [first, second] = [join(directory.path, 'first'), join(directory.path, 'second')];

@@ -4,10 +4,11 @@
  * @module
  */
 import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { homedir } from 'node:os';
 import { delimiter, dirname, isAbsolute, join, resolve } from 'node:path';
 
-import { LineCounter, parseDocument } from 'yaml';
+import type * as Yaml from 'yaml';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';
 
@@ -77,8 +78,14 @@ function readText(file: string, optional: boolean): string | undefined {
   }
 }
 
+/** Loaded with the first kubeconfig: in a pod there is none, and the parser takes a MiB for as long as the process lives. */
+function yaml(): typeof Yaml {
+  return createRequire(import.meta.url)('yaml') as typeof Yaml;
+}
+
 /** One file's text; `file` is for messages and for the relative paths in it. Throws as {@link loadKubeconfig}. */
 export function parseKubeconfig(text: string, file: string): Kubeconfig {
+  const { LineCounter, parseDocument } = yaml();
   const lines = new LineCounter();
   // The parser's pretty errors quote the file, and a kubeconfig is full of secrets; so only code and line are told.
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: 'silent' });

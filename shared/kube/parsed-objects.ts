@@ -5,11 +5,14 @@
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 
-/** So many objects by key; the one whose last read is longest ago goes first. */
-export class ParsedObjects<T> {
+/**
+ * At most so many objects by key; the one whose last read is longest ago goes first. Garbage collection may take any of
+ * them: they are parsed again when they are read, and nothing is held for those who do not read.
+ */
+export class ParsedObjects<T extends object> {
   readonly #limit: number;
   /** In the order of their last read. */
-  readonly #objects = new Map<string, T>();
+  readonly #objects = new Map<string, WeakRef<T>>();
 
   /** @throws {RampartError} `INPUT` for a limit that is none. */
   constructor(limit: number) {
@@ -23,21 +26,22 @@ export class ParsedObjects<T> {
   }
 
   get(key: string): T | undefined {
-    const object = this.#objects.get(key);
-    if (object === undefined) return undefined;
+    const known = this.#objects.get(key);
+    if (known === undefined) return undefined;
     this.#objects.delete(key);
-    this.#objects.set(key, object);
+    const object = known.deref();
+    if (object !== undefined) this.#objects.set(key, known);
     return object;
   }
 
   /** As `get`, which does not count as a read. */
   peek(key: string): T | undefined {
-    return this.#objects.get(key);
+    return this.#objects.get(key)?.deref();
   }
 
   set(key: string, object: T): void {
     this.#objects.delete(key);
-    this.#objects.set(key, object);
+    this.#objects.set(key, new WeakRef(object));
     if (this.#objects.size <= this.#limit) return;
     for (const oldest of this.#objects.keys()) {
       this.#objects.delete(oldest);

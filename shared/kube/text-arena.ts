@@ -18,6 +18,8 @@ interface Slab {
 
 /** A text's handle and its length in bytes, 32 bits each: with them a slab can be read from its beginning. */
 const HEADER_BYTES = 8;
+/** The first slab. Few texts, of which many caches have only one, are to take little also when they change often. */
+const FIRST_SLAB_BYTES = 8 * 1024;
 /** A longer text than this share of a slab gets a slab of its own. */
 const OWN_SLAB_SHARE = 4;
 /** So much of what is filled may be texts that were removed before they are squeezed out: one part in this. */
@@ -26,7 +28,7 @@ const WASTE_SHARE = 6;
 /**
  * Keeps texts under handles, which are small whole numbers. A text takes its length in UTF-8 and some 24 bytes.
  * What is removed is squeezed out in small steps by later calls, so that no more than a sixth is waste, and two
- * slabs.
+ * slabs. Slabs are as large as all that is kept, up to a limit.
  */
 export class TextArena {
   readonly #slabBytes: number;
@@ -39,13 +41,16 @@ export class TextArena {
   #filledBytes = 0;
   #liveBytes = 0;
 
-  /** @throws {RampartError} `INPUT` for slabs that cannot be. */
+  /**
+   * @param slabBytes of the largest slabs.
+   * @throws {RampartError} `INPUT` for slabs that cannot be.
+   */
   constructor(slabBytes = 1024 * 1024) {
     if (!Number.isSafeInteger(slabBytes) || slabBytes < 64) {
       throw new RampartError(errorCodes.INPUT, { what: `an arena with slabs of ${slabBytes} bytes` });
     }
     this.#slabBytes = slabBytes;
-    this.#current = this.#addSlab(slabBytes);
+    this.#current = this.#addSlab(this.#nextBytes);
   }
 
   /** Texts that are kept. */
@@ -131,11 +136,17 @@ export class TextArena {
     return at;
   }
 
+  /** The size of a slab that is added now. */
+  get #nextBytes(): number {
+    return Math.min(this.#slabBytes, Math.max(FIRST_SLAB_BYTES, this.#liveBytes));
+  }
+
   #room(size: number): Slab {
-    if (size > this.#slabBytes / OWN_SLAB_SHARE) return this.#addSlab(size);
+    const slabBytes = this.#nextBytes;
+    if (size > slabBytes / OWN_SLAB_SHARE) return this.#addSlab(size);
     if (this.#current.filled + size > this.#current.bytes.length) {
       const full = this.#current;
-      this.#current = this.#addSlab(this.#slabBytes);
+      this.#current = this.#addSlab(slabBytes);
       if (full.live === 0) this.#drop(full);
     }
     return this.#current;
@@ -157,7 +168,7 @@ export class TextArena {
   /** Moves what is left of the emptiest slab to the current one, when there is too much waste. */
   #squeeze(): void {
     const waste = this.#filledBytes - this.#liveBytes;
-    if (waste <= this.#slabBytes || waste * WASTE_SHARE <= this.#filledBytes) return;
+    if (waste <= this.#nextBytes || waste * WASTE_SHARE <= this.#filledBytes) return;
     let emptiest: Slab | undefined;
     for (const slab of this.#slabs) {
       if (slab === this.#current || slab.live === slab.filled) continue;

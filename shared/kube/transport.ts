@@ -85,6 +85,11 @@ export class Transport implements Disposable {
     }
   }
 
+  /** Closes the connections that no request is using; those in use stay. The next requests open new ones. */
+  closeUnused(): void {
+    for (const agent of [this.#pool?.agent, ...this.#retired]) if (agent !== undefined) closeFree(agent);
+  }
+
   [Symbol.dispose](): void {
     this.#disposed = true;
     for (const agent of [this.#pool?.agent, ...this.#retired]) agent?.destroy();
@@ -152,10 +157,15 @@ export class Transport implements Disposable {
   /** Closes what is unused; what is in use is closed when its request ends. */
   #retire(agent: Agent): void {
     agent.maxFreeSockets = 0;
-    for (const sockets of Object.values(agent.freeSockets))
-      for (const socket of sockets ?? []) socket.destroy();
+    closeFree(agent);
     this.#retired.add(agent);
     for (const old of this.#retired) if (Object.keys(old.sockets).length === 0) this.#retired.delete(old);
+  }
+}
+
+function closeFree(agent: Agent): void {
+  for (const sockets of Object.values(agent.freeSockets)) {
+    for (const socket of sockets ?? []) socket.destroy();
   }
 }
 
