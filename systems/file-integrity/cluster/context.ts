@@ -86,5 +86,23 @@ export function tell(
   });
 }
 
+/** Events are given so long to be in the API before what says that they were told is written. */
+const EVENTS_MS = 1000;
+
+/**
+ * Brings what was told to the API, before the write that keeps the next process from telling it: killed in between, it
+ * is told twice, and not never. An API that takes no events is no reason to wait for longer.
+ *
+ * @throws the signal's reason when it aborts.
+ */
+export async function flushTold(
+  { recorder }: Pick<ClusterContext, 'recorder'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const soon = AbortSignal.any([signal, AbortSignal.timeout(EVENTS_MS)]);
+  await recorder.flush(soon).catch(() => undefined);
+  signal.throwIfAborted();
+}
+
 /** Our name in managedFields. */
 export const fieldManager = 'rampart-file-integrity';

@@ -18,12 +18,15 @@ import {
   type ClusterContext,
   countingOf,
   fieldManager,
+  flushTold,
   foundAt,
   type Found,
   ownerOf,
   tell,
 } from './context.ts';
 import {
+  type Changes,
+  changesOf,
   type Configured,
   hasHoldoff,
   type IntegrityFacts,
@@ -86,6 +89,8 @@ class IntegrityController {
   readonly #watched: WatchedNodes;
   /** By uid: when its status was last written, by the monotonic clock. */
   readonly #writtenMs = new Map<string, number>();
+  /** By uid: the change that was told and is not in the status yet, so that a retry does not tell it again. */
+  readonly #told = new Map<string, string>();
 
   constructor(context: ClusterContext, configs: ActiveConfigs, watched: WatchedNodes) {
     this.#context = context;
@@ -96,7 +101,10 @@ class IntegrityController {
   readonly reconcile = async (key: string, signal: AbortSignal): Promise<Result> => {
     const all = foundAt(this.#context.caches, key);
     for (const { integrity } of all)
-      if (isDeleting(integrity)) this.#writtenMs.delete(integrity.metadata.uid ?? '');
+      if (isDeleting(integrity)) {
+        this.#writtenMs.delete(integrity.metadata.uid ?? '');
+        this.#told.delete(integrity.metadata.uid ?? '');
+      }
     const found = countingOf(all);
     if (found === undefined) {
       this.#watched.forget(key);
@@ -209,12 +217,17 @@ class IntegrityController {
     const { integrity, group } = found;
     const before = integrity.status;
     const status = statusOf(integrity, facts, clock);
-    if (isSameStatus(before, status)) return done;
     const { namespace, name = '', uid = '', resourceVersion } = integrity.metadata;
+    if (isSameStatus(before, status)) {
+      this.#told.delete(uid);
+      return done;
+    }
     const nowMs = clock.monotonicMs();
     const paceMs = isSameState(before, status) ? TIMES_PACE_MS : PACE_MS;
     const leftMs = (this.#writtenMs.get(uid) ?? -Infinity) + paceMs - nowMs;
     if (leftMs > 0) return requeueAfter(leftMs);
+    const changes = changesOf(before, status, facts.configured);
+    await this.#tellStatus(found, before, status, facts.configured, changes, signal);
     try {
       await client.patch(
         group.types.integrities,
@@ -227,35 +240,52 @@ class IntegrityController {
         { fieldManager, signal },
       );
     } catch (error) {
-      if (isNotFound(error)) return done;
-      throw error;
+      if (!isNotFound(error)) throw error;
+      this.#told.delete(uid);
+      return done;
     }
     this.#writtenMs.set(uid, nowMs);
-    this.#tellStatus(found, before, status, facts.configured);
+    this.#told.delete(uid);
+    this.#count(found, status, facts.configured, changes);
     return done;
   }
 
-  /** As FIO tells it: one event of each change of the phase. */
-  #tellStatus(
+  /** As FIO tells it: one event of each change of the phase. Before the status says so, as nobody would tell it after that. */
+  async #tellStatus(
     found: Found,
     before: FileIntegrity['status'],
     { phase }: FileIntegrityStatus,
-    { isUsable, reason, message }: Configured,
+    { isUsable, message }: Configured,
+    { isOtherPhase, isOtherError }: Changes,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (phase === undefined || !(isOtherPhase || isOtherError)) return;
+    const { uid = '' } = found.integrity.metadata;
+    const note = isUsable ? phase : `${phase}: ${message}`;
+    const change = `${before?.phase ?? ''} ${note}`;
+    if (this.#told.get(uid) !== change) {
+      tell(
+        this.#context,
+        found,
+        { type: phase === 'Error' ? 'Warning' : 'Normal', reason: 'FileIntegrityStatus', note },
+        'Reconcile',
+      );
+      this.#told.set(uid, change);
+    }
+    await flushTold(this.#context, signal);
+  }
+
+  #count(
+    { integrity }: Found,
+    { phase }: FileIntegrityStatus,
+    { reason }: Configured,
+    { isOtherPhase, isOtherError }: Changes,
   ): void {
     const { counts } = this.#context;
-    const isPaused = hasHoldoff(found.integrity);
-    if (isPaused !== (wasPaused(found.integrity) ?? false)) counts.paused(isPaused);
-    const told = before?.conditions?.find(({ type }) => type === 'Configured');
-    const isOtherError = !isUsable && (told?.status !== 'False' || told.message !== message);
-    if (phase === undefined || (phase === before?.phase && !isOtherError)) return;
-    if (phase !== before?.phase) counts.phase(phase);
+    const isPaused = hasHoldoff(integrity);
+    if (isPaused !== (wasPaused(integrity) ?? false)) counts.paused(isPaused);
+    if (phase === undefined) return;
+    if (isOtherPhase) counts.phase(phase);
     if (isOtherError) counts.error(reason);
-    const note = isUsable ? phase : `${phase}: ${message}`;
-    tell(
-      this.#context,
-      found,
-      { type: phase === 'Error' ? 'Warning' : 'Normal', reason: 'FileIntegrityStatus', note },
-      'Reconcile',
-    );
   }
 }

@@ -23,6 +23,7 @@ import {
   type ClusterContext,
   countingOf,
   fieldManager,
+  flushTold,
   foundAt,
   type Found,
   ownerOf,
@@ -31,8 +32,6 @@ import {
 import { annotationsAfter, isNewer, takeResult } from './taken-result.ts';
 
 const WORKERS = 4;
-/** Events are given so long to be in the API before the result counts as known. */
-const EVENTS_MS = 1000;
 
 /** Runs until `signal` aborts; the caches are synced. */
 export async function runResultController(context: ClusterContext): Promise<void> {
@@ -181,7 +180,7 @@ class ResultController {
     isMalformed: boolean,
     signal: AbortSignal,
   ): Promise<void> {
-    const { client, counts, reports, recorder } = this.#context;
+    const { client, counts, reports } = this.#context;
     const { namespace, name } = read.fileIntegrity;
     const { nodeStatuses } = found.group.types;
     const target = { namespace, name: nodeStatusName(name, read.nodeName) };
@@ -222,10 +221,7 @@ class ResultController {
       this.#once(configMap, () =>
         taken.notes.forEach((note) => tell(this.#context, found, note, 'Scan', result.nodeName)),
       );
-      // Not to lose them where we are killed right after; and an API that takes no events is no reason to wait.
-      const soon = AbortSignal.any([signal, AbortSignal.timeout(EVENTS_MS)]);
-      await recorder.flush(soon).catch(() => undefined);
-      signal.throwIfAborted();
+      await flushTold(this.#context, signal);
     }
     const metadata: FileIntegrityNodeStatus['metadata'] = known?.metadata ?? target;
     const status: FileIntegrityNodeStatus = {
