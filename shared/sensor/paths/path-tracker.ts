@@ -17,7 +17,7 @@
  */
 import { resolve as absolute } from 'node:path';
 
-import { errorCodes, RampartError } from '../../observe/errors.ts';
+import { errorCodes, type RampartError } from '../../observe/errors.ts';
 import { DirectoryWatches, type Listener } from './inotify.ts';
 import { Burst, Retries } from './pacing.ts';
 import { cannotTrack, samePathState } from './path-state.ts';
