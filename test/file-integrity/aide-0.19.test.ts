@@ -66,6 +66,26 @@ suite('AIDE 0.19 of Debian 13', { skip: aide019Obstacle() ?? false }, () => {
     assert.deepEqual(told(result), ['changed /hostroot/etc/hosts']);
   });
 
+  test('it takes a baseline of 0.18, and 0.18 takes none of it', async (t) => {
+    const old = await findAide().catch(() => undefined);
+    if (old?.dialect !== '0.18') {
+      t.skip('needs AIDE 0.18 in PATH as well (apt-get install aide)');
+      return;
+    }
+    using bench = new JobBench('/hostroot/etc p+u+g+m+c+n+s+sha256\n');
+    const [before, now] = [new AideProvider(), new AideProvider({ program: join(aide.directory, 'aide') })];
+    await before.init(bench.job, quiet);
+    assert.deepEqual(told(await now.check(bench.job, quiet)), []);
+    bench.write('hosts', 'other');
+    bench.write('passwd', 'other');
+    const about = { author: 'a', reason: 'r' };
+    await now.accept(bench.job, ['/hostroot/etc/hosts'], about, quiet);
+    assert.deepEqual(told(await now.check(bench.job, quiet)), ['changed /hostroot/etc/passwd']);
+    await assert.rejects(before.check(bench.job, quiet), /made by AIDE 0\.19.*Install AIDE 0\.19/);
+    await before.init(bench.job, quiet);
+    assert.deepEqual(told(await before.check(bench.job, quiet)), []);
+  });
+
   test('with another AIDE in PATH its suites do not run', () => {
     const other = join(aide.directory, 'other');
     mkdirSync(other);

@@ -75,6 +75,20 @@ function notWhole(path: string, why: string, cause?: unknown): RampartError {
   });
 }
 
+/** The directories of all entries, with those that are entries themselves. @throws {RampartError} CORRUPT where it is not whole */
+export async function directoriesIn(path: string, signal: AbortSignal): Promise<Set<ByteString>> {
+  const found = new Set<ByteString>();
+  for await (const { columns, rows } of readRows(path, signal)) {
+    const modeAt = columns.split(' ').indexOf('perm');
+    for (const row of rows) {
+      if (row.path !== '/') found.add(row.path.slice(0, Math.max(1, row.path.lastIndexOf('/'))));
+      // The whole mode stands there, whatever is asked for.
+      if (/^4\d{4}$/.test(row.text.split(' ', modeAt + 1)[modeAt] ?? '')) found.add(row.path);
+    }
+  }
+  return found;
+}
+
 /** How many entries there are. @throws {RampartError} CORRUPT where it is not whole */
 export async function countRows(path: string, signal: AbortSignal): Promise<number> {
   let count = 0;

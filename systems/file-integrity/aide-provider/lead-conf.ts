@@ -31,8 +31,10 @@ export interface LedConf {
   readonly text: string;
   /** Lines for `--before`: they are needed to find the files. */
   readonly before: readonly string[];
-  /** What of the configuration's options counts for reports. */
-  readonly conf: Pick<AideConf, 'options' | 'attributeOptions'>;
+  /** As far as we understand it ourselves. */
+  readonly conf: AideConf;
+  /** Our own engine refuses something of it. */
+  readonly isPartial: boolean;
   /** Of AIDE's paths, that of the job; and back. A path that is none of the job's stays as it is. */
   readonly toJob: (path: ByteString) => ByteString;
   readonly toAide: (path: ByteString) => ByteString;
@@ -55,7 +57,8 @@ export function leadAideConf(name: string, text: string, root: ScanRoot, dialect
   const problems = new ProblemList();
   const real = directory.length > 1 ? directory.replace(/\/+$/, '') : '';
   // What only our own engine refuses is no matter here: AIDE tells what it cannot use.
-  const conf = tryAideConf(name, text, nodeEnvironment(root), new ProblemList());
+  const unusable = new ProblemList();
+  const conf = tryAideConf(name, text, nodeEnvironment(root), unusable);
   const prunes = conf.dialect === '0.18' && dialect === '0.19';
   const edits = new Led(text, real, { prefix, prunes }, problems);
   const led = edits.lead(name);
@@ -67,6 +70,7 @@ export function leadAideConf(name: string, text: string, root: ScanRoot, dialect
     text: led.endsWith('\n') ? led : `${led}\n`,
     before: own === undefined && prefix === '' && real !== '' ? [`root_prefix=${writtenPath(real)}`] : [],
     conf,
+    isPartial: unusable.errorCount > 0,
     toJob: (path) =>
       stripped !== undefined
         ? joined(stripped, path)

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { gunzipSync } from 'node:zlib';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
-import { withoutAide } from '../aide.fixture.ts';
+import { aideDialect, withoutAide } from '../aide.fixture.ts';
 import { hasFault, pairKey } from '../database/baseline.fixture.ts';
 import { readAcceptances } from '../signed-notes/acceptance-log.ts';
 import type { IntegrityJob } from '../provider.ts';
@@ -252,6 +252,32 @@ test('what cannot be read is told, and not taken for removed', { skip: skip || m
   assert.deepEqual(accepted.unread, ['/hostroot/etc/b', '/hostroot/etc/sub/d']);
   assert.equal(rows(job).length, 5);
   assert.deepEqual(await provider.init(job, patience()), { entries: 4, unread: 2 });
+});
+
+test('a name that is no UTF-8 hides nothing', { skip }, async () => {
+  using host = smallHost();
+  const job = host.job(`!/hostroot/etc/left$\n${wholeEtc}`);
+  const provider = new AideProvider();
+  const at = (name: string): Buffer => Buffer.concat([Buffer.from(host.root), Buffer.from(name, 'latin1')]);
+  fs.mkdirSync(host.at('etc/left'));
+  await provider.init(job, patience());
+  fs.mkdirSync(host.at('etc/fresh'));
+  for (const name of ['/etc/\xff', '/etc/fresh/a\xc3', '/etc/left/\xff'])
+    fs.writeFileSync(at(name), 'hidden\n');
+  const { report } = await provider.check(job, patience());
+  const names = ['/hostroot/etc/fresh/a\xc3', '/hostroot/etc/\xff'];
+  // 0.19 does not see them.
+  const problems = report.problems.map(({ path, code }) => `${code} ${path}`).toSorted();
+  assert.deepEqual(problems, aideDialect === '0.18' ? [] : names.map((name) => `EILSEQ ${name}`));
+  assert.equal(report.counts.problems, problems.length);
+  const expected = aideDialect === '0.18' ? names.map((name) => `added ${name}`) : [];
+  assert.deepEqual(
+    told(report)
+      .filter((line) => /[\xc3\xff]$/.test(line))
+      .toSorted(),
+    expected.toSorted(),
+  );
+  assert.equal((await provider.init(job, patience())).unread, problems.length);
 });
 
 test('more findings than are kept are counted, and those that are told are whole', { skip }, async () => {

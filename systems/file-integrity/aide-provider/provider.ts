@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { reportOptionsOf } from '../aide-conf/report-options.ts';
 import { parseAideReport } from '../aide-output.ts';
-import type { ByteString } from '../entry.ts';
+import type { ByteString, ScanProblem } from '../entry.ts';
 import { appendAcceptance, maxNamedPaths } from '../signed-notes/acceptance-log.ts';
 import type {
   Acceptance,
@@ -26,7 +26,7 @@ import type {
 import { exitBits, isAtLeast, type Report, type ReportOptions } from '../report/report.ts';
 import { aideFailure } from './aide-failure.ts';
 import { closeCutReport } from './cut-report.ts';
-import { countRows, mergeRows } from './database-rows.ts';
+import { countRows, directoriesIn, mergeRows } from './database-rows.ts';
 import { leadAideConf, type LedConf } from './lead-conf.ts';
 import { limitFor } from './limit.ts';
 import { findAide, type AideProgram } from './program.ts';
@@ -41,6 +41,7 @@ import {
   type DatabaseFacts,
   type SignedDatabase,
 } from './signed-database.ts';
+import { unseenNames } from './unseen-names.ts';
 import { isUnread, unreadOf, withUnread } from './unread.ts';
 
 export interface AideProviderOptions {
@@ -92,7 +93,8 @@ export class AideProvider implements IntegrityProvider {
     try {
       const how = { command: ['--init'], purpose: 'make a baseline', writes: path };
       const run = await this.#run(job, aide, conf, how, signal);
-      const unread = unreadOf(run.messages, conf.toJob).length;
+      const unseen = await this.#unseen(job, aide, conf, path, signal);
+      const unread = unreadOf(run.messages, conf.toJob).length + unseen.length;
       const requests = requestsAfter(before, request);
       const facts = { about: {}, unread, requests, configDigest: configDigest(job) };
       const entries = await this.#adopt(job, aide, id, facts, signal);
@@ -108,6 +110,7 @@ export class AideProvider implements IntegrityProvider {
     // First what needs no AIDE: a bad baseline is told as such.
     await using baseline = await openDatabase(job.directory, job.signingKey, signal);
     const { aide, conf } = await this.#prepare(job);
+    refuseNewer(baseline, aide);
     const startedMs = Date.now();
     const run = await this.#run(
       job,
@@ -118,7 +121,9 @@ export class AideProvider implements IntegrityProvider {
     );
     // It was read by AIDE, not by us: a change meanwhile would have misled it.
     await baseline.verify(signal);
-    const report = readReport(run, conf, aide);
+    const found = readReport(run, conf, aide);
+    const unseen = await this.#unseen(job, aide, conf, baseline.path, signal, found);
+    const report = withUnread(found, [...unreadOf(run.messages, conf.toJob), ...unseen]);
     onProgress?.({ files: report.counts.total, bytes: 0, expectedFiles: baseline.facts.entries });
     const configVersion = conf.conf.options.get('config_version')?.value;
     return {
@@ -145,6 +150,7 @@ export class AideProvider implements IntegrityProvider {
     const { facts } = baseline;
     if (request !== undefined && facts.requests.includes(request)) return { unread: [] };
     const { id, path, aide, conf } = await this.#prepare(job);
+    refuseNewer(baseline, aide);
     // AIDE's --update would do for few paths; this looks at these alone, and takes nothing else of what is now.
     const limit = limitFor(paths.map((each) => conf.toAide(each)));
     const fresh = join(directory, `aide.db.${id}.part`);
@@ -223,6 +229,25 @@ export class AideProvider implements IntegrityProvider {
     return entries;
   }
 
+  /** @param found has what is not in the database */
+  async #unseen(
+    job: IntegrityJob,
+    { dialect }: AideProgram,
+    { conf, isPartial, toJob }: LedConf,
+    database: string,
+    signal: AbortSignal,
+    found?: Report,
+  ): Promise<readonly ScanProblem[]> {
+    if (dialect === '0.18') return [];
+    const directories = new Set([...(await directoriesIn(database, signal))].map(toJob));
+    for (const { kind, path, type } of found?.changes ?? []) {
+      if (kind !== 'added') continue;
+      directories.add(path.slice(0, Math.max(1, path.lastIndexOf('/'))));
+      if (type === 'd') directories.add(path);
+    }
+    return await unseenNames({ directories, root: job.root, conf, isWhole: !isPartial, signal });
+  }
+
   /** Removes what was written and is not the baseline, which it may be when what comes after that fails. */
   async #giveUp({ directory, signingKey }: IntegrityJob, id: string): Promise<void> {
     const facts = await readFacts(directory, signingKey).catch(() => undefined);
@@ -288,8 +313,18 @@ function reportLines({ level }: ReportOptions): readonly string[] {
   ];
 }
 
+/** @throws {RampartError} UNSUPPORTED */
+function refuseNewer({ facts }: SignedDatabase, { version, dialect }: AideProgram): void {
+  if (dialect !== '0.18' || facts.aideVersion.startsWith('0.18.')) return;
+  throw new RampartError(errorCodes.UNSUPPORTED, {
+    what: 'AIDE cannot use the baseline',
+    why: `it was made by AIDE ${facts.aideVersion}, and this one is ${version}, which does not read its times`,
+    next: `Install AIDE ${facts.aideVersion}, or initialize again.`,
+  });
+}
+
 function readReport(
-  { outcome, report: bytes, reportIsCut, messages }: AideRun,
+  { outcome, report: bytes, reportIsCut }: AideRun,
   { toJob }: LedConf,
   { version }: AideProgram,
 ): Report {
@@ -314,7 +349,7 @@ function readReport(
     changes: report.changes.map((change) => ({ ...change, path: toJob(change.path) })),
     redefined: report.redefined.map((each) => ({ ...each, path: toJob(each.path) })),
   };
-  return withUnread(led, unreadOf(messages, toJob));
+  return led;
 }
 
 function requestsAfter(before: DatabaseFacts | undefined, request: string | undefined): readonly string[] {
