@@ -84,7 +84,8 @@ suite('reflector', limit, () => {
       await until(() => all.same() && versionsOf(all.asked).length > 1);
       assert.equal(all.asked.filter(lists).length, 1);
       assert.equal(all.stats().lists, 1);
-      assert.ok(Object.values(all.stats().errors).some((count) => count > 0));
+      // What a kept connection loses is sent again by the client: no error where the server is back by then.
+      if (fault.kind !== 'restart') assert.ok(Object.values(all.stats().errors).some((count) => count > 0));
     });
 
     test(`a list with ${what} is begun anew`, async () => {
