@@ -14,7 +14,7 @@ import type { NameRule } from './resource.ts';
 const lines = (causes: readonly { readonly field: string; readonly message: string }[]): string[] =>
   causes.map(({ field, message }) => `${field}: ${message}`);
 
-const rules = { namespaced: true, nameRule: 'dns-subdomain', isCustom: true } as const;
+const rules = { namespaced: true, nameRule: 'dns-subdomain', anyFinalizer: true } as const;
 const problems = (more: Metadata, other: Partial<Parameters<typeof metadataCauses>[1]> = {}): string[] =>
   lines(metadataCauses({ name: 'a', namespace: 'default', ...more }, { ...rules, ...other }));
 
@@ -120,7 +120,7 @@ test('owners', () => {
 test('finalizers', () => {
   assert.deepEqual(problems({ finalizers: ['example.com/a', 'mine', 'orphan'] }), []);
   assert.match(
-    problems({ finalizers: ['mine'] }, { isCustom: false }).join(),
+    problems({ finalizers: ['mine'] }, { anyFinalizer: false }).join(),
     /neither a standard finalizer name/,
   );
   assert.deepEqual(problems({ finalizers: ['orphan', 'foregroundDeletion'] }), [

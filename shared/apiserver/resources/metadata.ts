@@ -17,7 +17,7 @@ const maxAnnotationsSize = 256 * 1024;
 /** What is wrong with the metadata of an object that is to be stored; empty where nothing is. */
 export function metadataCauses(
   metadata: Metadata,
-  rules: { readonly namespaced: boolean; readonly nameRule: NameRule; readonly isCustom: boolean },
+  rules: { readonly namespaced: boolean; readonly nameRule: NameRule; readonly anyFinalizer: boolean },
 ): Cause[] {
   const causes: Cause[] = [];
   const { name, generateName, namespace, generation } = metadata;
@@ -42,7 +42,7 @@ export function metadataCauses(
   if (metadata.labels !== undefined) checkLabels(metadata.labels, add);
   if (metadata.annotations !== undefined) checkAnnotations(metadata.annotations, add, causes);
   if (metadata.ownerReferences !== undefined) checkOwners(metadata.ownerReferences, add);
-  if (metadata.finalizers !== undefined) checkFinalizers(metadata.finalizers, rules.isCustom, add);
+  if (metadata.finalizers !== undefined) checkFinalizers(metadata.finalizers, rules.anyFinalizer, add);
   return causes;
 }
 
@@ -121,10 +121,10 @@ export const foregroundFinalizer = 'foregroundDeletion';
 
 const standardFinalizers: ReadonlySet<string> = new Set(['kubernetes', orphanFinalizer, foregroundFinalizer]);
 
-function checkFinalizers(finalizers: readonly string[], isCustom: boolean, add: Add): void {
+function checkFinalizers(finalizers: readonly string[], isAny: boolean, add: Add): void {
   for (const name of finalizers) {
     add('finalizers', name, keyProblems(name));
-    if (!isCustom && !name.includes('/') && !standardFinalizers.has(name)) {
+    if (!isAny && !name.includes('/') && !standardFinalizers.has(name)) {
       add('finalizers', name, ['name is neither a standard finalizer name nor is it fully qualified']);
     }
   }

@@ -132,11 +132,22 @@ export function admissionRequest(
   return { operation, resource, subresource, namespace, name, user, dryRun, warnings };
 }
 
+/**
+ * Groups whose kinds may have any finalizer, as custom ones may: those that apimachinery's `pkg/api/validation` checks, and
+ * not kubernetes `pkg/apis/core/validation`.
+ */
+const groupsOfAnyFinalizer: ReadonlySet<string> = new Set([
+  'apiextensions.k8s.io',
+  'admissionregistration.k8s.io',
+]);
+
 /** What the metadata of a kind is held to. */
 export function kindRules({
+  group,
   namespaced,
   strategy,
   isCustom,
 }: Resource): Parameters<typeof metadataCauses>[1] {
-  return { namespaced, nameRule: strategy.nameRule, isCustom };
+  const anyFinalizer = isCustom || groupsOfAnyFinalizer.has(group);
+  return { namespaced, nameRule: strategy.nameRule, anyFinalizer };
 }
