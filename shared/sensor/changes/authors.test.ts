@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 
 import { inotifyBits } from '../paths/inotify.ts';
 import { Authors, pathIn } from './authors.ts';
-import type { ChangeProcess } from './change.ts';
+import { kindBits, type ChangeProcess } from './change.ts';
 import type { SeenChange } from './records.ts';
 
 const processOf = (pid: number): ChangeProcess => ({
@@ -37,28 +37,57 @@ function seen(pid: number, atMs: number, more: Partial<SeenChange> = {}): SeenCh
   };
 }
 
-const brief = ({ author, others }: ReturnType<Authors['of']>) => [author?.pid, others];
+const { modified } = kindBits;
+const brief = ({ author, others }: ReturnType<Authors['take']>) => [author?.pid, others];
 
 suite('who changed what', () => {
-  test('the last one, and how many others, since a mark', () => {
+  test('the last one, and how many others, since it was asked last', () => {
     const authors = new Authors();
     authors.add(seen(1, 10), ['/d']);
     authors.add(seen(2, 20), ['/d']);
-    const mark = authors.last;
-    assert.deepEqual(brief(authors.of('/d/file', 0)), [2, 1]);
-    assert.deepEqual(brief(authors.of('/d/file', mark)), [undefined, 0]);
+    assert.deepEqual(brief(authors.take('/d/file', modified, 0)), [2, 1]);
     authors.add(seen(1, 30), ['/d']);
-    assert.deepEqual(brief(authors.of('/d/file', mark)), [1, 0]);
-    assert.deepEqual(brief(authors.of('/d/other', 0)), [undefined, 0]);
+    assert.deepEqual(brief(authors.take('/d/file', modified, 0)), [1, 0]);
+    assert.deepEqual(brief(authors.take('/d/other', modified, 0)), [undefined, 0]);
+  });
+
+  test('an event that comes after its author was told is of the same author', () => {
+    const authors = new Authors();
+    authors.add(seen(1, 10), ['/d']);
+    assert.deepEqual(brief(authors.take('/d/file', kindBits.created, 0)), [1, 0]);
+    // However late it is, and not for what a write does not explain.
+    for (const other of [kindBits.created, kindBits.closed, kindBits.attributes, kindBits.deleted, 0])
+      assert.deepEqual(brief(authors.take('/d/file', other, 1000)), [undefined, 0]);
+    assert.deepEqual(brief(authors.take('/d/file', modified | kindBits.closed, 1000)), [1, 0]);
+    // Its event has come: another is of somebody else, unless it may be one of several of the same moment.
+    assert.deepEqual(brief(authors.take('/d/file', modified, 11)), [undefined, 0]);
+    assert.deepEqual(brief(authors.take('/d/file', modified, 10)), [1, 0]);
+  });
+
+  test('an event that comes late is of who was seen after that', () => {
+    const authors = new Authors();
+    authors.add(seen(1, 10), ['/d']);
+    authors.take('/d/file', 0, 0);
+    authors.add(seen(2, 20), ['/d']);
+    assert.deepEqual(brief(authors.take('/d/file', modified, 0)), [2, 0]);
+  });
+
+  test('who took a name away is not who gave it', () => {
+    const authors = new Authors();
+    authors.add(seen(1, 10, { call: 'names' }), ['/d']);
+    assert.deepEqual(brief(authors.take('/d/file', 0, 0)), [1, 0]);
+    assert.deepEqual(brief(authors.take('/d/file', kindBits.created, 0)), [undefined, 0]);
+    assert.deepEqual(brief(authors.take('/d/file', kindBits.movedTo, 0)), [undefined, 0]);
+    assert.deepEqual(brief(authors.take('/d/file', kindBits.deleted, 0)), [1, 0]);
   });
 
   test('what changed a name did not change the directory, unless the name came or went', () => {
     const authors = new Authors();
     authors.add(seen(1, 10), ['/d']);
-    assert.deepEqual(brief(authors.of('/d', 0)), [undefined, 0]);
+    assert.deepEqual(brief(authors.take('/d', kindBits.changed, 0)), [undefined, 0]);
     authors.add(seen(2, 20, { mask: inotifyBits.DELETE }), ['/d']);
     authors.add(seen(3, 30, { name: undefined }), ['/d']);
-    assert.deepEqual(brief(authors.of('/d', 0)), [3, 1]);
+    assert.deepEqual(brief(authors.take('/d', kindBits.changed, 0)), [3, 1]);
   });
 
   test('a new name by its inode: one process or nobody', () => {
@@ -75,22 +104,58 @@ suite('who changed what', () => {
     assert.deepEqual(brief(authors.ofName({ ...inode, generation: 4 }, 0)), [undefined, 0]);
   });
 
+  test('who took a new name away is told with that, not as who gave it', () => {
+    const authors = new Authors();
+    authors.add(seen(1, 20, { call: 'names' }), ['/d']);
+    assert.deepEqual(brief(authors.take('/d/file', kindBits.created, 0)), [undefined, 0]);
+    authors.add(seen(2, 15), ['/d']);
+    assert.deepEqual(brief(authors.take('/d/file', kindBits.created | modified, 0)), [2, 0]);
+    assert.deepEqual(authors.goneFrom('/d/file'), inode);
+    assert.deepEqual(brief(authors.take('/d/file', kindBits.deleted, 0)), [1, 0]);
+  });
+
+  test('the inode of a name that is gone, until that is told', () => {
+    const authors = new Authors();
+    authors.add(seen(1, 10), ['/d']);
+    assert.equal(authors.goneFrom('/d/file'), undefined);
+    authors.add(seen(1, 20, { call: 'names' }), ['/d']);
+    assert.deepEqual(authors.goneFrom('/d/file'), inode);
+    authors.take('/d/file', kindBits.deleted, 0);
+    assert.equal(authors.goneFrom('/d/file'), undefined);
+  });
+
   test('a process whose record was lost is nobody', () => {
     const authors = new Authors();
     authors.add(seen(1, 10, { process: undefined }), ['/d']);
     assert.equal(authors.empty, true);
   });
 
-  test('is forgotten after two turns, and never grows without end', () => {
+  test('is forgotten after two turns', () => {
     const authors = new Authors();
     authors.add(seen(1, 10), ['/d']);
     authors.rotate();
-    assert.deepEqual(brief(authors.of('/d/file', 0)), [1, 0]);
+    assert.deepEqual(brief(authors.take('/d/file', modified, 0)), [1, 0]);
+    authors.rotate();
+    assert.equal(authors.empty, false);
     authors.rotate();
     assert.equal(authors.empty, true);
+  });
+
+  test('never grows without end, and says when something was let go before its time', () => {
+    const authors = new Authors();
     for (let i = 0; i < 100_000; i++) authors.add(seen(1, i, { name: `${i}` }), ['/d']);
-    assert.deepEqual(brief(authors.of('/d/0', 0)), [undefined, 0]);
-    assert.deepEqual(brief(authors.of('/d/99999', 0)), [1, 0]);
+    assert.ok(authors.drops > 0);
+    assert.deepEqual(brief(authors.take('/d/0', modified, 0)), [undefined, 0]);
+    assert.deepEqual(brief(authors.take('/d/99999', modified, 0)), [1, 0]);
+  });
+
+  test('what was asked for makes room', () => {
+    const authors = new Authors();
+    for (let i = 0; i < 100_000; i++) {
+      authors.add(seen(1, i), ['/d']);
+      authors.take('/d/file', modified, 0);
+    }
+    assert.equal(authors.drops, 0);
   });
 
   test('paths in the root', () => {

@@ -7,13 +7,17 @@
  * @module
  */
 import { inotifyBits } from '../paths/inotify.ts';
-import type { ByteString, ChangeProcess } from './change.ts';
+import { kindBits, kindsOfMask, type ByteString, type ChangeProcess } from './change.ts';
 import type { SeenChange } from './records.ts';
 
 interface Trace {
-  readonly number: number;
   readonly process: ChangeProcess;
   readonly atMs: number;
+  /** What an event of this change may be, as `kindBits`. */
+  readonly explains: number;
+  /** Which inode had the name, where the call may have taken the name away. */
+  readonly inode?: InodeKey;
+  told: 'no' | 'with its event' | 'before its event';
 }
 
 export interface Found {
@@ -36,21 +40,27 @@ const NAMES_COME_AND_GO =
   inotifyBits.CREATE | inotifyBits.DELETE | inotifyBits.MOVED_FROM | inotifyBits.MOVED_TO;
 /** More than these and the older generation is let go early. */
 const MOST_TRACES = 32_768;
+const NOBODY: Found = { author: undefined, atMs: undefined, others: 0 };
+
+/** What was remembered in one period. */
+interface Generation {
+  readonly traces: Map<string, Trace[]>;
+  size: number;
+}
 
 export class Authors {
-  #now = new Map<string, Trace[]>();
-  #before = new Map<string, Trace[]>();
-  #size = 0;
-  #number = 0;
-
-  /** Number of the last trace. What comes later has a higher one. */
-  get last(): number {
-    return this.#number;
-  }
+  #now: Generation = { traces: new Map(), size: 0 };
+  #before: Generation = { traces: new Map(), size: 0 };
+  #drops = 0;
 
   /** Whether nothing is remembered. */
   get empty(): boolean {
-    return this.#now.size === 0 && this.#before.size === 0;
+    return this.#now.traces.size === 0 && this.#before.traces.size === 0;
+  }
+
+  /** How often something was let go before its time. */
+  get drops(): number {
+    return this.#drops;
   }
 
   /**
@@ -59,28 +69,71 @@ export class Authors {
    * @param directories - The paths that lead to its directory.
    */
   add(seen: SeenChange, directories: readonly ByteString[]): void {
-    if (seen.process === undefined) return;
-    this.#number += 1;
-    const trace: Trace = { number: this.#number, process: seen.process, atMs: seen.atMs };
+    const { process, atMs } = seen;
+    if (process === undefined) return;
+    const explains = explainedBy(seen);
+    const { inode, device, generation } = seen;
+    const removed =
+      explains & kindBits.deleted && inode !== 0n ? { inode: { inode, device, generation } } : {};
     for (const directory of directories) {
-      if (seen.name !== undefined) this.#put(pathIn(directory, seen.name), trace);
+      if (seen.name !== undefined) {
+        this.#put(pathIn(directory, seen.name), { process, atMs, explains, ...removed, told: 'no' });
+      }
       // An event names what came or went; the directory itself changed by that too.
-      if (seen.name === undefined || seen.mask & NAMES_COME_AND_GO) this.#put(directory, trace);
+      if (seen.name === undefined || seen.mask & NAMES_COME_AND_GO) {
+        this.#put(directory, { process, atMs, explains: explains | kindBits.changed, told: 'no' });
+      }
     }
-    if (seen.put !== undefined) this.#put(inodeText(seen.put, seen), trace);
-    if (this.#size > MOST_TRACES) this.rotate();
+    if (seen.put !== undefined) {
+      this.#put(inodeText(seen.put, seen), { process, atMs, explains: 0, told: 'no' });
+    }
+    if (this.#now.size > MOST_TRACES) {
+      if (this.#before.size > 0) this.#drops += 1;
+      this.rotate();
+    }
   }
 
-  /** Who changed a path since trace `since`, and who last. */
-  of(path: ByteString, since: number): Found {
-    let last: Trace | undefined;
+  /**
+   * Who changed a path since this was asked last, and who last.
+   *
+   * A change is recorded before its event is there, so its author may have been asked for, for another event, in between. Then
+   * the author is told again with the event.
+   *
+   * @param events - `kindBits` of the events of this path since this was asked last.
+   * @param sinceMs - These events are of changes since then.
+   */
+  take(path: ByteString, events: number, sinceMs: number): Found {
+    const traces = this.#traces(path);
+    // A name that is new by its events may be gone again already: whoever took it away is of the event to come.
+    const isToCome = ({ inode, explains }: Trace): boolean =>
+      inode !== undefined && (events & IS_NEW) !== 0 && (explains & events) === 0;
+    const fresh = traces.filter((trace) => trace.told === 'no' && !isToCome(trace));
+    if (fresh.length === 0) {
+      const early = traces.findLast(
+        ({ explains, told, atMs }) => explains & events && (told === 'before its event' || atMs >= sinceMs),
+      );
+      if (early === undefined) return NOBODY;
+      early.told = 'with its event';
+      return { author: early.process, atMs: early.atMs, others: 0 };
+    }
     const processes = new Set<number>();
-    for (const trace of this.#traces(path)) {
-      if (trace.number <= since) continue;
+    let last: Trace | undefined;
+    for (const trace of fresh) {
       processes.add(trace.process.pid);
       if (last === undefined || trace.atMs >= last.atMs) last = trace;
+      trace.told = trace.explains & events ? 'with its event' : 'before its event';
     }
-    return { author: last?.process, atMs: last?.atMs, others: Math.max(0, processes.size - 1) };
+    const early = fresh.findLast(({ told }) => told === 'before its event');
+    this.#keep(
+      path,
+      traces.filter((trace) => trace === early || trace === last || trace.told === 'no'),
+    );
+    return { author: last?.process, atMs: last?.atMs, others: processes.size - 1 };
+  }
+
+  /** Which inode a path led to that has just gone; undefined where that was not seen. */
+  goneFrom(path: ByteString): InodeKey | undefined {
+    return this.#traces(path).findLast(({ inode, told }) => inode !== undefined && told === 'no')?.inode;
   }
 
   /**
@@ -97,27 +150,55 @@ export class Authors {
       if (others > 0) return { author: undefined, atMs: last.atMs, others: others + 1 };
       return { author: last.process, atMs: last.atMs, others: 0 };
     }
-    return { author: undefined, atMs: undefined, others: 0 };
+    return NOBODY;
   }
 
   /** Forgets what was remembered before the call before this one. */
   rotate(): void {
     this.#before = this.#now;
-    this.#now = new Map();
-    this.#size = 0;
+    this.#now = { traces: new Map(), size: 0 };
   }
 
   #traces(key: string): readonly Trace[] {
-    const before = this.#before.get(key);
-    const now = this.#now.get(key);
+    const before = this.#before.traces.get(key);
+    const now = this.#now.traces.get(key);
     return before === undefined ? (now ?? []) : now === undefined ? before : [...before, ...now];
   }
 
   #put(key: string, trace: Trace): void {
-    const traces = this.#now.get(key);
-    if (traces === undefined) this.#now.set(key, [trace]);
-    else traces.push(trace);
-    this.#size += 1;
+    const { traces } = this.#now;
+    const known = traces.get(key);
+    if (known === undefined) traces.set(key, [trace]);
+    else known.push(trace);
+    this.#now.size += 1;
+  }
+
+  /** Of a key, only these from here on. */
+  #keep(key: string, kept: Trace[]): void {
+    for (const generation of [this.#now, this.#before]) {
+      generation.size -= generation.traces.get(key)?.length ?? 0;
+      generation.traces.delete(key);
+    }
+    this.#now.traces.set(key, kept);
+    this.#now.size += kept.length;
+  }
+}
+
+const IS_NEW = kindBits.created | kindBits.movedTo;
+const ANY_BUT_NEW = kindBits.modified | kindBits.attributes | kindBits.deleted | kindBits.movedFrom;
+
+/** What the events of a change may be. Of a new name it is the inode that is seen. */
+function explainedBy({ mask, call }: SeenChange): number {
+  if (mask !== 0) return kindsOfMask(mask);
+  switch (call) {
+    case 'content':
+      return kindBits.modified;
+    case 'attributes':
+      return kindBits.attributes;
+    case 'names':
+      return ANY_BUT_NEW & ~kindBits.modified;
+    case 'unknown':
+      return ANY_BUT_NEW;
   }
 }
 

@@ -9,7 +9,7 @@
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import { inotifyBits, type InotifyEvent } from '../paths/inotify.ts';
 import { Adoptions } from './adoptions.ts';
-import { Authors, pathIn, type Found } from './authors.ts';
+import { Authors, pathIn, type Found, type InodeKey } from './authors.ts';
 import { kindBits, kindsOf, kindsOfMask, type ByteString, type WatchOutcome } from './change.ts';
 import { ChangeSensor, type ChangeSensorMode } from './change-sensor.ts';
 import { Directories, type WatchedDirectory } from './directories.ts';
@@ -21,10 +21,15 @@ import type { SeenChange } from './records.ts';
 const READ_EVERY_MS = 10;
 /** Told in one turn of the event loop, some ms; the rest waits for the next. */
 const MOST_AT_ONCE = 1000;
-/** What was seen is kept for one to two of these. */
+/** What was seen is kept for one to two of these, and for as long as changes of that time wait to be told. */
 const ROTATE_MS = 2500;
-/** The kernel sets the change time and then tells the event: names come within one system call. */
-const EVENT_AFTER_CHANGE_MS = 20;
+/** An event comes at most so long after its change was seen, whoever is kept from running meanwhile. */
+const EVENT_LATE_MS = ROTATE_MS / 2;
+/**
+ * The kernel sets the change time and then tells the event, within one system call; on a busy machine another process may run
+ * in between.
+ */
+const EVENT_AFTER_CHANGE_MS = 100;
 /** With one of these, `changed` says nothing more. */
 const SAYS_HOW =
   kindBits.created |
@@ -33,6 +38,8 @@ const SAYS_HOW =
   kindBits.movedTo |
   kindBits.attributes |
   kindBits.modified;
+const IS_NEW = kindBits.created | kindBits.movedTo;
+const IS_GONE = kindBits.deleted | kindBits.movedFrom;
 const NAMES_COME_AND_GO =
   inotifyBits.CREATE | inotifyBits.DELETE | inotifyBits.MOVED_FROM | inotifyBits.MOVED_TO;
 
@@ -69,6 +76,12 @@ export class ChangeWatch implements Disposable {
   #sinceMs = 0;
   #authorsLost = 0;
   #lossInRound = false;
+  /** When a record was lost last. */
+  #lostMs = -Infinity;
+  /** How often records were let go before their time, and when last. */
+  #drops = 0;
+  #droppedMs = -Infinity;
+  #rotatedMs = performance.now();
   #told = 0;
   #withAuthor = 0;
   #own = 0;
@@ -178,8 +191,9 @@ export class ChangeWatch implements Disposable {
 
   /** Reads the events that are there. Returns how many. */
   #drain(): number {
+    const beganMs = Date.now();
     const events = this.#directories.drain();
-    this.#sinceMs = Date.now() - EVENT_AFTER_CHANGE_MS;
+    this.#sinceMs = beganMs - EVENT_AFTER_CHANGE_MS;
     return events;
   }
 
@@ -201,6 +215,14 @@ export class ChangeWatch implements Disposable {
 
   #rotate(): void {
     this.#rotation = undefined;
+    // What was seen before the last time is let go; no change that still waits may be of then.
+    this.#drain();
+    if (this.#pending.oldestMs < this.#rotatedMs + EVENT_LATE_MS) {
+      this.#rotation = setTimeout(() => this.#rotate(), ROTATE_MS / 10);
+      this.#schedule();
+      return;
+    }
+    this.#rotatedMs = performance.now();
     this.#sensor?.forget();
     this.#authors.rotate();
     this.#pending.rotate();
@@ -222,8 +244,8 @@ export class ChangeWatch implements Disposable {
           : kindBits.changed;
     const nowMs = performance.now();
     for (const path of directory.paths) {
-      if (seen.name === undefined) this.#pending.add(path, kindBits.changed, nowMs, this.#sinceMs);
-      else this.#pending.add(pathIn(path, seen.name), bits, nowMs, this.#sinceMs);
+      if (seen.name === undefined) this.#pending.add(path, kindBits.changed, nowMs, this.#sinceMs, 'record');
+      else this.#pending.add(pathIn(path, seen.name), bits, nowMs, this.#sinceMs, 'record');
     }
   }
 
@@ -233,9 +255,9 @@ export class ChangeWatch implements Disposable {
     const bits = mask & inotifyBits.UNMOUNT ? kindBits.changed : kindsOfMask(mask);
     for (const path of [...directory.paths]) {
       const changed = name === '' ? path : pathIn(path, name);
-      this.#pending.add(changed, bits, nowMs, this.#sinceMs);
+      this.#pending.add(changed, bits, nowMs, this.#sinceMs, 'event');
       if (name !== '' && mask & NAMES_COME_AND_GO)
-        this.#pending.add(path, kindBits.changed, nowMs, this.#sinceMs);
+        this.#pending.add(path, kindBits.changed, nowMs, this.#sinceMs, 'event');
       const leftItsPath =
         mask & inotifyBits.MOVE_SELF || (mask & inotifyBits.MOVED_FROM && mask & inotifyBits.ISDIR);
       if (leftItsPath) this.#directories.unwatchBelow(changed);
@@ -262,7 +284,7 @@ export class ChangeWatch implements Disposable {
 
   #adopted(top: ByteString | undefined): void {
     if (top !== undefined) {
-      this.#pending.add(top, 0, performance.now(), this.#sinceMs, true);
+      this.#pending.add(top, 0, performance.now(), this.#sinceMs, 'below');
       this.#schedule();
       return;
     }
@@ -277,15 +299,25 @@ export class ChangeWatch implements Disposable {
     this.#busy = this.#drain() > 0 || this.#busy;
     this.#sensor?.drain();
     this.#tellLostAuthors();
-    for (const change of this.#pending.take(performance.now(), MOST_AT_ONCE, this.#authors.last)) {
-      this.#tell(change);
+    let dropped = 0;
+    // What was lost may be the record of these events.
+    const isComplete = performance.now() > this.#lostMs + EVENT_LATE_MS;
+    // All are asked for before the first is told: meanwhile more may be read, which is of other events.
+    const due = this.#pending.take(performance.now(), MOST_AT_ONCE).map((change) => ({
+      change,
+      found: this.#authors.take(change.path, isComplete ? change.events : 0, change.sinceMs),
+    }));
+    for (const { change, found } of due) {
+      const isKnown = this.#tell(change, this.#authorOf(change, found));
+      if (!isKnown && change.bits !== kindBits.closed && change.addedMs < this.#droppedMs + EVENT_LATE_MS)
+        dropped += 1;
     }
+    if (dropped > 0) this.#guarded(() => this.#options.onLost({ what: 'authors', count: dropped }));
     if (this.#options.onBatchEnd !== undefined) this.#guarded(this.#options.onBatchEnd);
   }
 
-  #tell(change: PendingChange): void {
-    const { path, bits, below } = change;
-    const { author, atMs, others } = this.#authorOf(change);
+  /** Returns whether its author is known. */
+  #tell({ path, bits, below }: PendingChange, { author, atMs, others }: Found): boolean {
     this.#told += 1;
     if (author !== undefined) this.#withAuthor += 1;
     if (author?.own === true) this.#own += 1;
@@ -300,24 +332,41 @@ export class ChangeWatch implements Disposable {
         others,
       }),
     );
+    return author !== undefined;
   }
 
-  #authorOf({ path, bits, mark, sinceMs }: PendingChange): Found {
-    const found = this.#authors.of(path, mark);
-    const isNew = bits & (kindBits.created | kindBits.movedTo);
+  /** @param found - By the path alone. */
+  #authorOf({ path, bits, sinceMs }: PendingChange, found: Found): Found {
     // In the other mode each event brings its name.
-    if (found.author !== undefined || this.sensorMode !== 'raw_tracepoint' || !isNew) return found;
+    if (this.sensorMode !== 'raw_tracepoint' || !(bits & IS_NEW)) return found;
+    if (found.author !== undefined && !(bits & IS_GONE)) return found;
     // What was lost may be what somebody else did to the same inode.
     if (this.#lossInRound) return found;
-    const identity = this.#directories.identify(path);
-    return identity === undefined ? found : this.#authors.ofName(identity, sinceMs);
+    const identity = this.#directories.identify(path) ?? this.#goneFrom(path);
+    if (identity === undefined) return found;
+    const named = this.#authors.ofName(identity, sinceMs);
+    if (found.author === undefined) return named;
+    // Who took the name away need not be who gave it anew.
+    if (named.atMs === undefined || named.atMs <= (found.atMs ?? 0)) return found;
+    const isOther = named.author?.pid !== found.author.pid;
+    return { ...named, others: Math.max(named.others, found.others + Number(isOther)) };
+  }
+
+  /** A name may be gone again before it is told; who took it away was seen before that. */
+  #goneFrom(path: ByteString): InodeKey | undefined {
+    this.#sensor?.drain();
+    return this.#authors.goneFrom(path);
   }
 
   #tellLostAuthors(): void {
+    const nowMs = performance.now();
+    if (this.#authors.drops > this.#drops) this.#droppedMs = nowMs;
+    this.#drops = this.#authors.drops;
     const lost = this.#sensor?.stats().lost ?? 0;
     const count = lost - this.#authorsLost;
     this.#authorsLost = lost;
-    this.#lossInRound = count > 0;
+    this.#lossInRound = count > 0 || this.#droppedMs === nowMs;
+    if (this.#lossInRound) this.#lostMs = nowMs;
     if (count > 0) this.#guarded(() => this.#options.onLost({ what: 'authors', count }));
   }
 

@@ -8,39 +8,45 @@ import { PendingChanges } from './pending.ts';
 suite('paths that wait to be told', () => {
   test('a path is told when it has settled, with all that happened until then', () => {
     const pending = new PendingChanges(50, 500);
-    pending.add('/a', 1, 1000, 0);
-    pending.add('/b', 1, 1020, 0);
-    pending.add('/a', 4, 1040, 0, true);
+    pending.add('/a', 1, 1000, 0, 'event');
+    pending.add('/b', 1, 1020, 0, 'event');
+    pending.add('/a', 4, 1040, 0, 'record');
+    pending.add('/a', 0, 1045, 0, 'below');
     assert.equal(pending.nextDueMs, 1050);
-    assert.deepEqual(pending.take(1049, 10, 1), []);
-    assert.deepEqual(pending.take(1050, 10, 7), [{ path: '/a', bits: 5, below: true, sinceMs: 0, mark: 0 }]);
+    assert.deepEqual(pending.take(1049, 10), []);
+    assert.equal(pending.oldestMs, 1000);
+    assert.deepEqual(pending.take(1050, 10), [
+      { path: '/a', bits: 5, events: 1, below: true, addedMs: 1000, sinceMs: 0 },
+    ]);
+    assert.equal(pending.oldestMs, 1020);
     assert.equal(pending.nextDueMs, 1070);
     assert.deepEqual(
-      pending.take(2000, 10, 8).map(({ path }) => path),
+      pending.take(2000, 10).map(({ path }) => path),
       ['/b'],
     );
     assert.equal(pending.nextDueMs, Infinity);
+    assert.equal(pending.oldestMs, Infinity);
   });
 
-  test('a path that goes on changing is told at its pace, and gets back the mark of the last time', () => {
+  test('a path that goes on changing is told at its pace', () => {
     const pending = new PendingChanges(50, 500);
-    pending.add('/a', 1, 1000, 0);
-    pending.take(1050, 10, 7);
-    pending.add('/a', 1, 1060, 0);
+    pending.add('/a', 1, 1000, 0, 'event');
+    pending.take(1050, 10);
+    pending.add('/a', 1, 1060, 0, 'event');
     assert.equal(pending.nextDueMs, 1550);
     pending.rotate();
-    assert.equal(pending.take(1550, 10, 9)[0]?.mark, 7);
+    assert.equal(pending.take(1550, 10).length, 1);
     pending.rotate();
     pending.rotate();
     assert.equal(pending.empty, true);
-    pending.add('/a', 1, 4000, 0);
+    pending.add('/a', 1, 4000, 0, 'event');
     assert.equal(pending.nextDueMs, 4050);
   });
 
   test('no more than asked for is taken, and the rest stays due', () => {
     const pending = new PendingChanges(50, 500);
-    for (const path of ['/a', '/b', '/c']) pending.add(path, 1, 1000, 0);
-    assert.equal(pending.take(1050, 2, 1).length, 2);
+    for (const path of ['/a', '/b', '/c']) pending.add(path, 1, 1000, 0, 'event');
+    assert.equal(pending.take(1050, 2).length, 2);
     assert.deepEqual([pending.size, pending.nextDueMs], [1, 1050]);
   });
 
@@ -57,13 +63,12 @@ suite('paths that wait to be told', () => {
         const told = new Map<string, number>();
         let nowMs = 0;
         const takeAll = (): void => {
-          for (const { path, bits } of pending.take(nowMs, 2, 1))
-            told.set(path, (told.get(path) ?? 0) | bits);
+          for (const { path, bits } of pending.take(nowMs, 2)) told.set(path, (told.get(path) ?? 0) | bits);
         };
         for (const { path, bit, afterMs } of steps) {
           nowMs += afterMs;
           if (pending.nextDueMs <= nowMs) takeAll();
-          pending.add(path, 1 << bit, nowMs, 0);
+          pending.add(path, 1 << bit, nowMs, 0, 'event');
           added.set(path, (added.get(path) ?? 0) | (1 << bit));
         }
         while (pending.nextDueMs !== Infinity) {

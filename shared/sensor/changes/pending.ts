@@ -7,33 +7,36 @@ import type { ByteString } from './change.ts';
 
 export interface PendingChange {
   readonly path: ByteString;
-  /** `kindBits`. */
+  /** `kindBits` of all that happened. */
   readonly bits: number;
+  /** Those of them that came with events. */
+  readonly events: number;
   readonly below: boolean;
+  /** When the first of it was added. */
+  readonly addedMs: number;
   /** As it was given with the first change, see {@link PendingChanges.add}. */
   readonly sinceMs: number;
-  /** What was given with the last telling of this path, if that is not too long ago. */
-  readonly mark: number;
 }
+
+/** How it is known: by an event, by a record of the sensor, or as a directory with all that is below. */
+export type ChangeSource = 'event' | 'record' | 'below';
 
 interface Waiting {
   bits: number;
+  events: number;
   below: boolean;
-  dueMs: number;
+  readonly dueMs: number;
+  readonly addedMs: number;
   readonly sinceMs: number;
-}
-
-interface Told {
-  readonly atMs: number;
-  readonly mark: number;
 }
 
 export class PendingChanges {
   readonly #settleMs: number;
   readonly #paceMs: number;
   readonly #waiting = new Map<ByteString, Waiting>();
-  #told = new Map<ByteString, Told>();
-  #toldBefore = new Map<ByteString, Told>();
+  /** When each was told last. */
+  #told = new Map<ByteString, number>();
+  #toldBefore = new Map<ByteString, number>();
   #nextDueMs = Infinity;
 
   /**
@@ -54,44 +57,51 @@ export class PendingChanges {
     return this.#nextDueMs;
   }
 
+  /** When the first was added of those that wait; Infinity when nothing waits. */
+  get oldestMs(): number {
+    // A Map iterates in the order of insertion.
+    for (const { addedMs } of this.#waiting.values()) return addedMs;
+    return Infinity;
+  }
+
   /** Whether nothing waits and nothing is remembered. */
   get empty(): boolean {
     return this.#waiting.size === 0 && this.#told.size === 0 && this.#toldBefore.size === 0;
   }
 
   /** @param sinceMs - Wall clock: what is added now did not happen before. */
-  add(path: ByteString, bits: number, nowMs: number, sinceMs: number, below = false): void {
+  add(path: ByteString, bits: number, nowMs: number, sinceMs: number, source: ChangeSource): void {
+    const events = source === 'event' ? bits : 0;
+    const below = source === 'below';
     const waiting = this.#waiting.get(path);
     if (waiting !== undefined) {
       waiting.bits |= bits;
+      waiting.events |= events;
       waiting.below ||= below;
       return;
     }
-    const told = this.#lastTold(path);
+    const toldMs = this.#told.get(path) ?? this.#toldBefore.get(path);
     const settledMs = nowMs + this.#settleMs;
-    const dueMs = told === undefined ? settledMs : Math.max(settledMs, told.atMs + this.#paceMs);
-    this.#waiting.set(path, { bits, below, dueMs, sinceMs });
+    const dueMs = toldMs === undefined ? settledMs : Math.max(settledMs, toldMs + this.#paceMs);
+    this.#waiting.set(path, { bits, events, below, dueMs, addedMs: nowMs, sinceMs });
     this.#nextDueMs = Math.min(this.#nextDueMs, dueMs);
   }
 
-  /**
-   * Takes out what is due, at most `most`.
-   *
-   * @param mark - Given back with the next telling of the same paths.
-   */
-  take(nowMs: number, most: number, mark: number): PendingChange[] {
+  /** Takes out what is due, at most `most`. */
+  take(nowMs: number, most: number): PendingChange[] {
     const taken: PendingChange[] = [];
     this.#nextDueMs = Infinity;
-    for (const [path, { bits, below, dueMs, sinceMs }] of this.#waiting) {
-      if (dueMs > nowMs || taken.length >= most) {
-        this.#nextDueMs = Math.min(this.#nextDueMs, dueMs);
+    for (const [path, waiting] of this.#waiting) {
+      if (waiting.dueMs > nowMs || taken.length >= most) {
+        this.#nextDueMs = Math.min(this.#nextDueMs, waiting.dueMs);
         continue;
       }
-      taken.push({ path, bits, below, sinceMs, mark: this.#lastTold(path)?.mark ?? 0 });
+      const { bits, events, below, addedMs, sinceMs } = waiting;
+      taken.push({ path, bits, events, below, addedMs, sinceMs });
     }
     for (const { path } of taken) {
       this.#waiting.delete(path);
-      this.#told.set(path, { atMs: nowMs, mark });
+      this.#told.set(path, nowMs);
     }
     return taken;
   }
@@ -100,9 +110,5 @@ export class PendingChanges {
   rotate(): void {
     this.#toldBefore = this.#told;
     this.#told = new Map();
-  }
-
-  #lastTold(path: ByteString): Told | undefined {
-    return this.#told.get(path) ?? this.#toldBefore.get(path);
   }
 }
