@@ -8,16 +8,23 @@ import { images } from './image.ts';
 
 export interface ContainerSpec {
   readonly name: string;
-  /** Default: `nginx` of the lab's image, a web server that runs until it is stopped. */
+  /** Default: the image's, which is `nginx` of the lab's image, a web server that runs until it is stopped. */
   readonly command?: readonly string[];
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
   /** Default `images.nginx`. */
   readonly image?: string;
   readonly mounts?: readonly {
     readonly containerPath: string;
     readonly hostPath: string;
     readonly readonly?: boolean;
+    /** What the node mounts below `hostPath` later is seen too. */
+    readonly hostToContainer?: boolean;
   }[];
   readonly privileged?: boolean;
+  /** As the runtime takes it; default: the runtime's own, without a seccomp profile. */
+  readonly security?: MessageInit<'LinuxContainerSecurityContext'>;
+  readonly resources?: MessageInit<'LinuxContainerResources'>;
 }
 
 export interface PodSpec {
@@ -34,6 +41,8 @@ export interface PodSpec {
   readonly initContainers?: readonly ContainerSpec[];
   /** In the network of the lab, as a pod with `hostNetwork` is in its node's. */
   readonly hostNetwork?: boolean;
+  /** Sees the machine's processes. */
+  readonly hostPid?: boolean;
 }
 
 /** What a sandbox is asked for with; all of it is set. */
@@ -43,6 +52,8 @@ export type SandboxConfig = MessageInit<'PodSandboxConfig'> & {
 
 /** NamespaceMode of the interface. */
 const [POD, CONTAINER, NODE] = [0, 1, 2];
+/** MountPropagation of the interface. */
+const [PRIVATE, HOST_TO_CONTAINER] = [0, 1];
 
 /** Labels and annotations as in kubernetes/pkg/kubelet/kuberuntime/labels.go: the pod's own and kubelet's. */
 export function sandboxConfig(
@@ -88,7 +99,12 @@ export function containerConfig(
     metadata: { name: spec.name, attempt },
     image: { image: spec.image ?? images.nginx },
     command: spec.command ?? [],
-    mounts: spec.mounts ?? [],
+    args: spec.args ?? [],
+    envs: Object.entries(spec.env ?? {}).map(([key, value]) => ({ key, value })),
+    mounts: (spec.mounts ?? []).map(({ hostToContainer = false, ...mount }) => ({
+      ...mount,
+      propagation: hostToContainer ? HOST_TO_CONTAINER : PRIVATE,
+    })),
     labels: {
       'io.kubernetes.container.name': spec.name,
       'io.kubernetes.pod.name': name,
@@ -104,7 +120,12 @@ export function containerConfig(
     },
     logPath: `${spec.name}_${attempt}.log`,
     linux: {
-      securityContext: { privileged: spec.privileged === true, namespaceOptions: namespaces(pod) },
+      ...(spec.resources && { resources: spec.resources }),
+      securityContext: {
+        ...spec.security,
+        privileged: spec.privileged === true,
+        namespaceOptions: namespaces(pod),
+      },
     },
   };
 }
@@ -114,7 +135,7 @@ function isPrivileged({ containers = [], initContainers = [] }: PodSpec): boolea
   return [...containers, ...initContainers].some(({ privileged = false }) => privileged);
 }
 
-function namespaces({ hostNetwork = false }: PodSpec): MessageInit<'NamespaceOption'> {
+function namespaces({ hostNetwork = false, hostPid = false }: PodSpec): MessageInit<'NamespaceOption'> {
   // Each container has its own pids, as without `shareProcessNamespace`.
-  return { network: hostNetwork ? NODE : POD, pid: CONTAINER, ipc: POD };
+  return { network: hostNetwork ? NODE : POD, pid: hostPid ? NODE : CONTAINER, ipc: POD };
 }

@@ -1,0 +1,229 @@
+/**
+ * deploy/ on this machine: a server with all of it applied, and a lab as its only node, where the pods of its manifests run as
+ * kubelet would run them.
+ *
+ * @module
+ */
+import { once } from 'node:events';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+
+import type { V1PodSpec } from '@kubernetes/client-node';
+
+import { Cluster, kustomized, systemNamespace } from '../../../apps/agent/deploy.fixture.ts';
+import type { KubeClient } from '../../../shared/kube/client.ts';
+import { until } from '../../../shared/observe/until.fixture.ts';
+import { podType } from '../../../systems/file-access/caches.ts';
+import { nodes } from '../../../systems/file-integrity/for-node.ts';
+import { images } from '../image.ts';
+import { type ExecResult, type Lab, type LabContainer, type LabPod, startLab } from '../lab.ts';
+import type { PodSpec } from '../pod-config.ts';
+import { kubeletPod } from './kubelet.fixture.ts';
+import { ServiceAccounts } from './service-accounts.fixture.ts';
+
+/** An archive of the image, as `deploy/README.md` says how to make it; without one the checkout stands in for it. */
+const archive = process.env['RAMPART_IMAGE'];
+const program = '/opt/rampart/bin/rampart';
+const checkout = new URL('../../..', import.meta.url).pathname;
+const nodeName = 'lab-node';
+
+const PATIENCE_MS = 60_000;
+
+type Workload = 'rampart-agent' | 'rampart-operator';
+
+/** A pod of deploy/, with what kubelet knows of it. Disposing it kills it and removes what there is of it. */
+export class DeployedPod implements AsyncDisposable {
+  readonly pod: LabPod;
+  readonly container: LabContainer;
+  readonly probes: readonly { readonly path: string; readonly port: number }[];
+  readonly #deployed: Deployed;
+
+  constructor(deployed: Deployed, pod: LabPod, probes: DeployedPod['probes']) {
+    [this.#deployed, this.pod, this.probes] = [deployed, pod, probes];
+    const [container] = pod.containers.values();
+    if (container === undefined) throw new Error(`pod ${pod.name} has no container`);
+    this.container = container;
+  }
+
+  /** What the container wrote to one of its streams, in whole lines. */
+  lines(stream: 'stdout' | 'stderr'): string[] {
+    const { name, namespace, uid } = this.pod;
+    const file = `pod-logs/${namespace}_${name}_${uid}/${this.container.name}_0.log`;
+    // Time, stream, F for whole lines or P for parts of them, text (KEP "kubelet CRI logging").
+    let line = '';
+    return readFileSync(join(this.#deployed.lab.directory, file), 'utf8')
+      .split('\n')
+      .flatMap((record) => {
+        const [, from, kind, part = ''] = /^\S+ (\S+) (\S+) (.*)$/.exec(record) ?? [];
+        if (from !== stream) return [];
+        line += part;
+        if (kind === 'P') return [];
+        const whole = line;
+        line = '';
+        return [whole];
+      });
+  }
+
+  /** The command, in this container. */
+  async rampart(...args: readonly string[]): Promise<ExecResult> {
+    return await this.#deployed.lab.exec(this.container, [program, ...args]);
+  }
+
+  /** Waits for what it has to do; where it does not come, its log says why. */
+  async until<T>(what: string, ask: Parameters<typeof until<T>>[1]): ReturnType<typeof until<T>> {
+    try {
+      return await until<T>(what, ask, PATIENCE_MS);
+    } catch (error) {
+      throw new Error(`${this.pod.name}: ${what}: in vain:\n${this.lines('stderr').join('\n')}`, {
+        cause: error,
+      });
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const { lab, client } = this.#deployed;
+    const { name, namespace } = this.pod;
+    await lab.stopContainer(this.container);
+    await lab.removePod(this.pod);
+    await client.delete(podType, { namespace, name });
+  }
+}
+
+/** Disposing it ends all pods and removes all files. */
+export class Deployed implements AsyncDisposable {
+  readonly cluster: Cluster;
+  readonly lab: Lab;
+  readonly client: KubeClient;
+  readonly nodeName: string = nodeName;
+  readonly #accounts: ServiceAccounts;
+  readonly #stack: AsyncDisposableStack;
+  #pods = 0;
+
+  private constructor(cluster: Cluster, lab: Lab, accounts: ServiceAccounts, stack: AsyncDisposableStack) {
+    [this.cluster, this.lab, this.#accounts, this.#stack] = [cluster, lab, accounts, stack];
+    this.client = cluster.client();
+  }
+
+  /** Without any pod. */
+  static async start(): Promise<Deployed> {
+    const stack = new AsyncDisposableStack();
+    try {
+      const cluster = stack.use(await Cluster.start());
+      await cluster.apply();
+      const lab = stack.use(await startLab());
+      const accounts = stack.use(await ServiceAccounts.start(cluster, lab));
+      const deployed = new Deployed(cluster, lab, accounts, stack);
+      await deployed.client.create(nodes, { metadata: { name: nodeName } });
+      // As on a node: mounts are shared (kubelet refuses HostToContainer otherwise), and the socket is at its usual place.
+      await deployed.onNode(
+        'mount --make-rshared / && mkdir -p /run/containerd && touch /run/containerd/containerd.sock && mount --bind "$1" /run/containerd/containerd.sock',
+        lab.socketPath,
+      );
+      if (archive !== undefined) {
+        const ctr = 'ctr --address /run/containerd/containerd.sock --namespace k8s.io images import "$1"';
+        await deployed.onNode(ctr, archive);
+      }
+      return deployed;
+    } catch (error) {
+      await stack.disposeAsync();
+      throw error;
+    }
+  }
+
+  /** Runs a script among the node's mounts and in its network, which has to end well. Returns what it printed. */
+  async onNode(script: string, ...args: readonly string[]): Promise<string> {
+    const child = this.lab.spawn(['sh', '-c', script, 'sh', ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const ended = once(child, 'close') as Promise<[number | null]>;
+    const [out, err] = await Promise.all(
+      [child.stdout, child.stderr].map((stream) => stream && text(stream)),
+    );
+    const [code] = await ended;
+    if (code !== 0) throw new Error(`${script}: exit code ${code}: ${err ?? ''}`);
+    return out ?? '';
+  }
+
+  /** What kubelet's probes of a pod get; an error where one fails. */
+  async probe({ pod, probes }: DeployedPod): Promise<string[]> {
+    const ask = 'busybox wget -q -O - "$1"';
+    return await Promise.all(
+      probes.map(({ path, port }) => this.onNode(ask, `http://${pod.ip}:${port}${path}`)),
+    );
+  }
+
+  /**
+   * The only container of a workload as its manifest has it.
+   *
+   * @param without - A capability that it is not given.
+   */
+  async runWorkload(name: Workload, without?: string): Promise<DeployedPod> {
+    const { spec, directories, probes } = this.#kubeletPod(name);
+    for (const directory of directories) await this.onNode('mkdir -p "$1"', directory);
+    const containers = (spec.containers ?? []).map((container) => {
+      const { capabilities: given } = container.security ?? {};
+      const addCapabilities = (given?.addCapabilities ?? []).filter((one) => one !== without);
+      const security = { ...container.security, capabilities: { ...given, addCapabilities } };
+      if (archive !== undefined) return { ...container, security };
+      const mounts = [...(container.mounts ?? []), ...productMounts];
+      return { ...container, security, command: [program], image: images.nginx, mounts };
+    });
+    // As of a controller: another name each time.
+    const pod = await this.runPod({ ...spec, name: `${name}-${++this.#pods}`, containers });
+    return new DeployedPod(this, pod, probes);
+  }
+
+  /** The capabilities that the manifest gives to the agent. */
+  get agentCapabilities(): readonly string[] {
+    const [container] = this.#podSpec('rampart-agent').containers;
+    return container?.securityContext?.capabilities?.add ?? [];
+  }
+
+  /** Runs a pod, and makes its object as kubelet and the scheduler leave it. */
+  async runPod(spec: PodSpec): Promise<LabPod> {
+    const pod = await this.lab.runPod(spec);
+    const { name, namespace, uid } = pod;
+    const { labels = {} } = spec;
+    const object = {
+      metadata: { name, namespace, labels, annotations: { 'kubernetes.io/config.hash': uid } },
+      spec: { nodeName, containers: [...pod.containers.keys()].map((one) => ({ name: one, image: 'lab' })) },
+    };
+    await this.client.create(podType, object);
+    await this.client.patch(
+      podType,
+      { namespace, name, subresource: 'status' },
+      { type: 'merge', body: { status: { phase: 'Running', podIP: pod.ip } } },
+    );
+    return pod;
+  }
+
+  #podSpec(name: Workload): V1PodSpec {
+    const found = kustomized().find(
+      ({ kind, metadata }) => metadata.name === name && (kind === 'DaemonSet' || kind === 'Deployment'),
+    ) as unknown as { readonly spec: { readonly template: { readonly spec: V1PodSpec } } };
+    return found.spec.template.spec;
+  }
+
+  #kubeletPod(name: Workload): ReturnType<typeof kubeletPod> {
+    const spec = this.#podSpec(name);
+    return kubeletPod(name, systemNamespace, spec, {
+      nodeName,
+      api: this.#accounts.api,
+      serviceAccountDirectory: this.#accounts.directoryOf(spec.serviceAccountName ?? '', systemNamespace),
+      emptyDirectory: (volume) => {
+        const directory = join(this.cluster.directory, `${name}-${volume}`);
+        mkdirSync(directory, { recursive: true });
+        return directory;
+      },
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#stack.disposeAsync();
+  }
+}
+
+/** What an image has of the product and of Debian, from here. */
+const productMounts = [
+  { containerPath: '/opt/rampart', hostPath: checkout, readonly: true },
+  ...['/usr/lib', '/lib', '/lib64'].map((path) => ({ containerPath: path, hostPath: path, readonly: true })),
+];

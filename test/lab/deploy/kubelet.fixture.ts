@@ -1,0 +1,194 @@
+/**
+ * What kubelet makes of the pod of a manifest, for a runtime: user, capabilities, profiles, mounts, environment, limits. Strict:
+ * what it does not know it refuses, so that nothing in a manifest is without effect in a test.
+ *
+ * Facts: kubernetes/pkg/kubelet/kuberuntime/{security_context,kuberuntime_container}.go, pkg/securitycontext/util.go.
+ *
+ * @module
+ */
+import type { V1Container, V1PodSpec, V1SecurityContext, V1Volume } from '@kubernetes/client-node';
+
+import type { MessageInit } from '../../../shared/cri/schema.ts';
+import type { ContainerSpec, PodSpec } from '../pod-config.ts';
+
+/** What of the node and the cluster gets into a pod. */
+export interface NodeFacts {
+  readonly nodeName: string;
+  /** The address of the API server in the pods' network. */
+  readonly api: { readonly host: string; readonly port: number };
+  /** A directory with `token`, `ca.crt` and `namespace`. */
+  readonly serviceAccountDirectory: string;
+  /** An empty directory for the volume of this name. */
+  readonly emptyDirectory: (volume: string) => string;
+}
+
+export interface KubeletPod {
+  readonly spec: PodSpec;
+  /** Directories of the node that have to be made first. */
+  readonly directories: readonly string[];
+  readonly probes: readonly { readonly path: string; readonly port: number }[];
+}
+
+const serviceAccountPath = '/var/run/secrets/kubernetes.io/serviceaccount';
+
+/** The default of `procMount`. */
+const maskedPaths = [
+  ...['/proc/asound', '/proc/acpi', '/proc/kcore', '/proc/keys', '/proc/latency_stats', '/proc/timer_list'],
+  ...[
+    '/proc/timer_stats',
+    '/proc/sched_debug',
+    '/proc/scsi',
+    '/sys/firmware',
+    '/sys/devices/virtual/powercap',
+  ],
+];
+const readonlyPaths = ['/proc/bus', '/proc/fs', '/proc/irq', '/proc/sys', '/proc/sysrq-trigger'];
+
+/** ProfileType of the interface. */
+const profileTypes: Readonly<Record<string, number>> = { RuntimeDefault: 0, Unconfined: 1 };
+
+/** For the scheduler and for the end of a pod: nothing of the pod as it runs. */
+const notForRuntime = [
+  ...['affinity', 'nodeSelector', 'priorityClassName', 'serviceAccountName', 'terminationGracePeriodSeconds'],
+  'tolerations',
+];
+
+/** @throws {Error} for what it does not know. */
+export function kubeletPod(name: string, namespace: string, pod: V1PodSpec, node: NodeFacts): KubeletPod {
+  only('the pod', pod, [...notForRuntime, 'containers', 'hostPID', 'securityContext', 'volumes']);
+  const volumes = new Map((pod.volumes ?? []).map((volume) => [volume.name, volumeOf(volume, node)]));
+  const containers = pod.containers.map((container) => containerOf(container, pod, volumes, node));
+  return {
+    spec: { name, namespace, hostPid: pod.hostPID === true, containers },
+    directories: [...volumes.values()].flatMap(({ path, isMade }) => (isMade ? [path] : [])),
+    probes: pod.containers.flatMap(probesOf),
+  };
+}
+
+interface Volume {
+  readonly path: string;
+  /** Made where it is missing. */
+  readonly isMade: boolean;
+}
+
+function volumeOf(volume: V1Volume, node: NodeFacts): Volume {
+  only(`volume ${volume.name}`, volume, ['name', 'hostPath', 'emptyDir']);
+  const { hostPath } = volume;
+  if (hostPath === undefined) return { path: node.emptyDirectory(volume.name), isMade: false };
+  const isMade = hostPath.type === 'DirectoryOrCreate';
+  if (!isMade && hostPath.type !== 'Directory') throw unknown(`volume ${volume.name}`, hostPath.type);
+  return { path: hostPath.path, isMade };
+}
+
+function containerOf(
+  container: V1Container,
+  pod: V1PodSpec,
+  volumes: ReadonlyMap<string, Volume>,
+  node: NodeFacts,
+): ContainerSpec {
+  const where = `container ${container.name}`;
+  only(where, container, [
+    ...['name', 'image', 'args', 'env', 'ports', 'securityContext', 'resources'],
+    ...['livenessProbe', 'readinessProbe', 'volumeMounts'],
+  ]);
+  const env = (container.env ?? []).map(({ name, value, valueFrom }): [string, string] => {
+    const field = valueFrom?.fieldRef?.fieldPath;
+    if (valueFrom !== undefined && field !== 'spec.nodeName') throw unknown(where, `variable ${name}`);
+    return [name, field === undefined ? (value ?? '') : node.nodeName];
+  });
+  const mounts = (container.volumeMounts ?? []).map((mount) => {
+    only(`mount ${mount.name}`, mount, ['name', 'mountPath', 'readOnly', 'mountPropagation']);
+    const volume = volumes.get(mount.name);
+    if (volume === undefined) throw unknown(where, `volume ${mount.name}`);
+    return {
+      containerPath: mount.mountPath,
+      hostPath: volume.path,
+      readonly: mount.readOnly === true,
+      hostToContainer: mount.mountPropagation === 'HostToContainer',
+    };
+  });
+  return {
+    name: container.name,
+    ...(container.image !== undefined && { image: container.image }),
+    args: container.args ?? [],
+    env: {
+      KUBERNETES_SERVICE_HOST: node.api.host,
+      KUBERNETES_SERVICE_PORT: String(node.api.port),
+      ...Object.fromEntries(env),
+    },
+    mounts: [
+      ...mounts,
+      { containerPath: serviceAccountPath, hostPath: node.serviceAccountDirectory, readonly: true },
+    ],
+    security: securityOf(where, container.securityContext ?? {}, pod.securityContext ?? {}),
+    resources: resourcesOf(where, container.resources ?? {}),
+  };
+}
+
+/** What a container says goes before what its pod says. */
+function securityOf(
+  where: string,
+  own: V1SecurityContext,
+  ofPod: NonNullable<V1PodSpec['securityContext']>,
+): MessageInit<'LinuxContainerSecurityContext'> {
+  const shared = ['runAsUser', 'runAsGroup', 'runAsNonRoot', 'seccompProfile', 'appArmorProfile'];
+  only('the pod', ofPod, shared);
+  only(where, own, [
+    ...shared,
+    ...['privileged', 'allowPrivilegeEscalation', 'readOnlyRootFilesystem', 'capabilities'],
+  ]);
+  const { runAsUser, runAsGroup, runAsNonRoot, seccompProfile, appArmorProfile } = { ...ofPod, ...own };
+  if (own.privileged === true) throw unknown(where, 'privileged');
+  if (runAsNonRoot === true && (runAsUser ?? 0) === 0) throw new Error(`${where} would run as root`);
+  const { add = [], drop = [] } = own.capabilities ?? {};
+  return {
+    capabilities: { addCapabilities: add, dropCapabilities: drop },
+    ...(runAsUser !== undefined && { runAsUser: { value: BigInt(runAsUser) } }),
+    ...(runAsGroup !== undefined && { runAsGroup: { value: BigInt(runAsGroup) } }),
+    readonlyRootfs: own.readOnlyRootFilesystem === true,
+    noNewPrivs: own.allowPrivilegeEscalation === false,
+    maskedPaths,
+    readonlyPaths,
+    seccomp: { profileType: profileType(where, seccompProfile?.type ?? 'Unconfined') },
+    ...(appArmorProfile && { apparmor: { profileType: profileType(where, appArmorProfile.type) } }),
+  };
+}
+
+function profileType(where: string, type: string): number {
+  const number = profileTypes[type];
+  if (number === undefined) throw unknown(where, `profile ${type}`);
+  return number;
+}
+
+/** Without the score for the OOM killer: to lower it a process needs CAP_SYS_RESOURCE, which not every machine gives to root. */
+function resourcesOf(
+  where: string,
+  { limits = {}, requests = {} }: NonNullable<V1Container['resources']>,
+): MessageInit<'LinuxContainerResources'> {
+  only(where, limits, ['memory']);
+  const [, mebibytes] = /^(\d+)Mi$/.exec(limits['memory'] ?? '') ?? [];
+  const [, milliCpu] = /^(\d+)m$/.exec(requests['cpu'] ?? '') ?? [];
+  if (mebibytes === undefined || milliCpu === undefined) throw unknown(where, 'resources');
+  return {
+    memoryLimitInBytes: BigInt(mebibytes) * 1024n * 1024n,
+    cpuShares: (BigInt(milliCpu) * 1024n) / 1000n,
+  };
+}
+
+function probesOf({ name, ports = [], livenessProbe, readinessProbe }: V1Container) {
+  return [livenessProbe, readinessProbe].map((probe) => {
+    const path = probe?.httpGet?.path;
+    const port = ports.find((one) => one.name === probe?.httpGet?.port)?.containerPort;
+    if (path === undefined || port === undefined) throw unknown(`container ${name}`, 'probe');
+    return { path, port };
+  });
+}
+
+function only(where: string, object: object, known: readonly string[]): void {
+  const more = Object.keys(object).filter((key) => !known.includes(key));
+  if (more.length > 0) throw unknown(where, more.join(', '));
+}
+
+function unknown(where: string, what: string | undefined): Error {
+  return new Error(`${where}: kubelet.fixture.ts does not know ${what ?? '(nothing)'}`);
+}
