@@ -73,17 +73,17 @@ suite('AIDE 0.19 of Debian 13', { skip: aide019Obstacle() ?? false }, () => {
       return;
     }
     using bench = new JobBench('/hostroot/etc p+u+g+m+c+n+s+sha256\n');
-    const [before, now] = [new AideProvider(), new AideProvider({ program: join(aide.directory, 'aide') })];
-    await before.init(bench.job, quiet);
+    const [old18, now] = [new AideProvider(), new AideProvider({ program: join(aide.directory, 'aide') })];
+    await old18.init(bench.job, quiet);
     assert.deepEqual(told(await now.check(bench.job, quiet)), []);
     bench.write('hosts', 'other');
     bench.write('passwd', 'other');
     const about = { author: 'a', reason: 'r' };
     await now.accept(bench.job, ['/hostroot/etc/hosts'], about, quiet);
     assert.deepEqual(told(await now.check(bench.job, quiet)), ['changed /hostroot/etc/passwd']);
-    await assert.rejects(before.check(bench.job, quiet), /made by AIDE 0\.19.*Install AIDE 0\.19/);
-    await before.init(bench.job, quiet);
-    assert.deepEqual(told(await before.check(bench.job, quiet)), []);
+    await assert.rejects(old18.check(bench.job, quiet), /made by AIDE 0\.19.*Install AIDE 0\.19/);
+    await old18.init(bench.job, quiet);
+    assert.deepEqual(told(await old18.check(bench.job, quiet)), []);
   });
 
   test('with another AIDE in PATH its suites do not run', () => {
