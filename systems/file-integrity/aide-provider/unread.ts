@@ -27,7 +27,7 @@ const sentences: readonly RegExp[] = [
   /^'(?<path>.*)': failed to duplicate file descriptor: (?<why>.*)$/s,
   /^hash calculation: (?:lseek\(\) failed to failed for|failed to read file content of) '(?<path>.*)': (?<why>.*) \(.*$/s,
   /^'(?<path>.*)' (?<changed>has changed) \(changed fields: .*\) during hash calculation.*$/s,
-  /^[a-z_]+\(\) failed to get extended attribute '.*' for '(?<path>.*)': (?<why>.*) \(discarding .*\)$/s,
+  /^[a-z_]+\(\) failed to get value of extended attribute '.*' for '(?<path>.*)': (?<why>.*) \(discarding .*\)$/s,
   /^(?:[a-z_]+\(\) )?failed to get [A-Za-z -]+ (?:for|of|for directory|directory) '(?<path>.*)': (?<why>.*) \(disabling .*\)$/s,
 ];
 
