@@ -262,7 +262,7 @@ function declareLibbpf() {
     btfFree: f<(btf: Pointer) => void>('btf__free', 'void', ['void *']),
     setPrint: f<(print: Pointer) => Pointer | null>('libbpf_set_print', 'void *', ['libbpf_print_fn *']),
 
-    objectOpenMem: f<(bytes: Uint8Array, sizeBytes: number, options: null) => Pointer | null>(
+    objectOpenMem: f<(bytes: Uint8Array, sizeBytes: number, options: Uint8Array | null) => Pointer | null>(
       'bpf_object__open_mem',
       'void *',
       ['const void *', 'size_t', 'const void *'],
@@ -291,6 +291,11 @@ function declareLibbpf() {
       'bpf_program__set_autoload',
       'int',
       ['void *', 'bool'],
+    ),
+    programSetAttachTarget: f<(program: Pointer, programFd: number, name: string) => number>(
+      'bpf_program__set_attach_target',
+      'int',
+      ['void *', 'int', 'const char *'],
     ),
     programAttach: f<(program: Pointer) => Pointer | null>('bpf_program__attach', 'void *', ['void *']),
     programAttachRawTracepoint: f<(program: Pointer, name: string) => Pointer | null>(

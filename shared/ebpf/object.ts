@@ -15,6 +15,13 @@ import {
   withLibbpfLog,
   type Libbpf,
 } from './ffi.ts';
+import {
+  doNotAskForModules,
+  type KernelTypes,
+  mayAskForModules,
+  openOptions,
+  typesWithModule,
+} from './kernel-types.ts';
 import { errnoName, FixedBuffer } from './libc.ts';
 import { BpfLink } from './link.ts';
 import { BpfMap } from './map.ts';
@@ -151,11 +158,14 @@ export class BpfObject implements Disposable {
   #pointer: Pointer | null;
   // libbpf keeps pointers into these bytes until the object is closed.
   readonly #bytes: Uint8Array;
+  // Read when it is loaded.
+  #types: KernelTypes | undefined;
 
-  private constructor(pointer: Pointer, name: string, bytes: Uint8Array) {
+  private constructor(pointer: Pointer, name: string, bytes: Uint8Array, types: KernelTypes | undefined) {
     this.#pointer = pointer;
     this.name = name;
     this.#bytes = bytes;
+    this.#types = types;
   }
 
   /**
@@ -164,12 +174,21 @@ export class BpfObject implements Disposable {
    * @throws {RampartError} `EBPF` when the bytes are no eBPF object; `UNSUPPORTED` without libbpf.
    */
   static open(bytes: Uint8Array, name: string): BpfObject {
-    const pointer = checked(
-      `cannot open eBPF object ${name}`,
-      (lib) => lib.objectOpenMem(bytes, bytes.byteLength, null),
-      (result) => result === null,
-    );
-    return new BpfObject(pointer as Pointer, name, bytes);
+    const asks = mayAskForModules();
+    const types = asks ? undefined : typesWithModule();
+    try {
+      const held = types && openOptions(types.path);
+      const pointer = checked(
+        `cannot open eBPF object ${name}`,
+        (lib) => lib.objectOpenMem(bytes, bytes.byteLength, held?.options.bytes ?? null),
+        (result) => result === null,
+      ) as Pointer;
+      if (!asks) doNotAskForModules(pointer);
+      return new BpfObject(pointer, name, bytes, types);
+    } catch (error) {
+      types?.[Symbol.dispose]();
+      throw error;
+    }
   }
 
   /**
@@ -184,6 +203,7 @@ export class BpfObject implements Disposable {
       (lib) => lib.objectLoad(pointer),
       (result) => result !== 0,
     );
+    this.#closeTypes();
     // libbpf parsed the kernel's BTF, some megabytes, and has freed it: give it back.
     libc.mallocTrim(0);
   }
@@ -252,7 +272,13 @@ export class BpfObject implements Disposable {
     });
   }
 
+  #closeTypes(): void {
+    this.#types?.[Symbol.dispose]();
+    this.#types = undefined;
+  }
+
   [Symbol.dispose](): void {
+    this.#closeTypes();
     if (this.#pointer === null) return;
     libbpf().objectClose(this.#pointer);
     this.#pointer = null;

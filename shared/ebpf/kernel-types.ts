@@ -1,0 +1,123 @@
+/**
+ * The types of kernel modules, as programs are fitted to them (CO-RE). libbpf asks the kernel for them by BPF_BTF_GET_NEXT_ID, and
+ * that needs CAP_SYS_ADMIN (bpf_obj_get_next_id of kernel/bpf/syscall.c): without it libbpf up to 1.3 gives up, and later ones go
+ * on without modules. Everybody may read their types in /sys/kernel/btf, so they are put behind the kernel's here.
+ *
+ * @module
+ */
+import { closeSync, constants, existsSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+
+import { effectiveCapabilities } from './features/capabilities.ts';
+import { type Pointer, withLibbpfLog } from './ffi.ts';
+import { FixedBuffer } from './libc.ts';
+
+/** A file for `btf_custom_path`; to be disposed when the object is loaded. */
+export interface KernelTypes extends Disposable {
+  readonly path: string;
+}
+
+/** Whose types our programs use: a module on most distributions, built in on others. */
+const MODULE = 'overlay';
+
+/** struct btf_header, Documentation/bpf/btf.rst; what lies behind `str_len` in later kernels is not for types. */
+const headerAt = { headerBytes: 4, typesAt: 8, typesBytes: 12, stringsAt: 16, stringsBytes: 20 } as const;
+const HEADER_BYTES = 24;
+const MAGIC = 0xeb9f;
+const VERSION = 1;
+/** Without a name: gone when it is closed. Asks for the file system of a directory (open(2), O_TMPFILE). */
+const O_TMPFILE = 0o20200000;
+
+/** Whether libbpf may ask the kernel for the types of modules. */
+export function mayAskForModules(): boolean {
+  return effectiveCapabilities().includes('CAP_SYS_ADMIN');
+}
+
+/**
+ * The types that libbpf would not find; undefined where the module is built in or not there.
+ *
+ * @param directory - Where the kernel shows its types; for tests.
+ * @throws {Error} of the file system.
+ */
+export function typesWithModule(directory = '/sys/kernel/btf'): KernelTypes | undefined {
+  const [kernel, module] = [`${directory}/vmlinux`, `${directory}/${MODULE}`];
+  if (!existsSync(kernel) || !existsSync(module)) return undefined;
+  return nameless(joinTypes(readFileSync(kernel), readFileSync(module)));
+}
+
+/** struct bpf_object_open_opts, bpf/libbpf.h: its size says which fields are there. */
+const openOptionsAt = { sizeBytes: 0, typesPath: 48 } as const;
+const OPEN_OPTIONS_BYTES = 56;
+
+/** Options of bpf_object__open_mem and what they point at: to be held until it returns. */
+export function openOptions(path: string): { readonly options: FixedBuffer; readonly text: FixedBuffer } {
+  const text = new FixedBuffer(path.length + 1);
+  text.writeText(path);
+  const options = new FixedBuffer(OPEN_OPTIONS_BYTES);
+  options.bytes.fill(0);
+  options.bytes.writeBigUInt64LE(BigInt(OPEN_OPTIONS_BYTES), openOptionsAt.sizeBytes);
+  options.bytes.writeBigUInt64LE(BigInt(text.address), openOptionsAt.typesPath);
+  return { options, text };
+}
+
+/**
+ * libbpf asks for the types of modules once for each object, and when that is refused then, it does not load the object: also for a
+ * weak symbol that an older kernel has not. A function that nobody has makes it ask now, where it changes nothing.
+ */
+export function doNotAskForModules(object: Pointer): void {
+  withLibbpfLog((lib) => {
+    const program = lib.objectNextProgram(object, null);
+    return program === null ? 0 : lib.programSetAttachTarget(program, 0, 'no_kernel_has_this_function');
+  });
+}
+
+/**
+ * The types of the kernel and of a module in one: numbers of types and places of strings of a module go on where the
+ * kernel's end (Documentation/bpf/btf.rst, split BTF), so that one is put behind the other.
+ */
+export function joinTypes(kernel: Buffer, module: Buffer): Buffer {
+  const [base, split] = [sectionsOf(kernel), sectionsOf(module)];
+  const header = Buffer.alloc(HEADER_BYTES);
+  const typesBytes = base.types.length + split.types.length;
+  header.writeUInt16LE(MAGIC, 0);
+  header.writeUInt8(VERSION, 2);
+  header.writeUInt32LE(HEADER_BYTES, headerAt.headerBytes);
+  header.writeUInt32LE(0, headerAt.typesAt);
+  header.writeUInt32LE(typesBytes, headerAt.typesBytes);
+  header.writeUInt32LE(typesBytes, headerAt.stringsAt);
+  header.writeUInt32LE(base.strings.length + split.strings.length, headerAt.stringsBytes);
+  return Buffer.concat([header, base.types, split.types, base.strings, split.strings]);
+}
+
+function sectionsOf(bytes: Buffer): { readonly types: Buffer; readonly strings: Buffer } {
+  const at = bytes.readUInt32LE(headerAt.headerBytes);
+  const section = (offset: number, size: number): Buffer => {
+    const start = at + bytes.readUInt32LE(offset);
+    return bytes.subarray(start, start + bytes.readUInt32LE(size));
+  };
+  return {
+    types: section(headerAt.typesAt, headerAt.typesBytes),
+    strings: section(headerAt.stringsAt, headerAt.stringsBytes),
+  };
+}
+
+/** A file in memory where there is one: the root of a container may be read-only. */
+function nameless(bytes: Buffer): KernelTypes {
+  const fd = openTemporary(['/dev/shm', tmpdir()]);
+  try {
+    for (let written = 0; written < bytes.length;) written += writeSync(fd, bytes, written);
+  } catch (error) {
+    closeSync(fd);
+    throw error;
+  }
+  return { path: `/proc/self/fd/${fd}`, [Symbol.dispose]: () => closeSync(fd) };
+}
+
+function openTemporary([directory = '', ...others]: readonly string[]): number {
+  try {
+    return openSync(directory, O_TMPFILE | constants.O_RDWR, 0o600);
+  } catch (error) {
+    if (others.length === 0) throw error;
+    return openTemporary(others);
+  }
+}
