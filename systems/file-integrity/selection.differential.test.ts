@@ -20,6 +20,8 @@ const isNew = aideDialect === '0.19';
 // To 0.19 a character of several bytes is one, which it is not to us.
 const accented = isNew ? 'e' : 'é';
 const names = ['a', 'b', 'ab', 'a.b', 'axb', 'c d', 'lib', 'lib64', 'x+y', accented, 'A', 'f@g', 'z\\w'];
+/** Below two directories of one name at the top 0.19.1 loses a rule: `/a/a/b` selects nothing (systems/file-integrity/README.md). */
+const isLostBy019 = /^\^?(\/[^/]+)\1\//;
 const configurations = Number(process.env['AIDE_RUNS'] ?? 250);
 const singlePaths = configurations;
 
@@ -214,6 +216,7 @@ test('the same files and attributes by the same lines', { skip: withoutAide }, (
         refused++;
         return;
       }
+      if (isNew && ours.rules.some(({ pattern }) => isLostBy019.test(pattern))) return;
       const selection = new Selection(ours);
       for (const [path, type] of entries) {
         const key = `${type}:${bytes(path)}`;
@@ -251,7 +254,8 @@ test('the same of single paths, with types that the tree has not', { skip: witho
     fc.property(anyType, path, type, (text, of, as) => {
       const ours = tryAideConf('aide.conf', text, environment, new ProblemList());
       const aide = askAide(temporary, '', text, ['-p', `${as}:${of}`]);
-      if (aide.status === 17) return;
+      if (aide.status === 17 || (isNew && ours.rules.some(({ pattern }) => isLostBy019.test(pattern))))
+        return;
       const expected = aide.selected.get(`${as}:${bytes(of)}`);
       const found = new Selection(ours).decide(bytes(of), as);
       assert.deepEqual([found?.attributes, found?.rule.at.line], [expected?.attributes, expected?.line]);

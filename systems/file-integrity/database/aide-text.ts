@@ -3,7 +3,7 @@
  *
  * A name has a `%` and two hexadecimal digits for each byte that is not printable ASCII or would be in the way. A name that
  * may be absent, of a link's target, is `0` when it is absent, `0-` when it is empty, and has a `0` before one that starts
- * with a `0`. A time is `0` or the base64 of its decimal digits.
+ * with a `0`. A time is `0` or the base64 of its decimal digits, and since 0.19 the digits themselves.
  *
  * @module
  */
@@ -39,7 +39,8 @@ export function encodeTime(timeS: number): string {
 
 /** Undefined where it is none. */
 export function decodeTime(text: string): number | undefined {
-  if (text === '0') return 0;
+  // Base64 of digits begins with a letter, so nothing can be taken for the other.
+  if (/^-?\d{1,20}$/.test(text)) return Number(text);
   const digits = Buffer.from(text, 'base64').toString('latin1');
   return /^-?\d{1,20}$/.test(digits) ? Number(digits) : undefined;
 }

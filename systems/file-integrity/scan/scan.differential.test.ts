@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
 
-import { withoutAide } from '../aide.fixture.ts';
+import { aideDialect, withoutAide } from '../aide.fixture.ts';
 import { parseAideReport } from '../aide-output.ts';
 import { checksums, describeAttributes, setOf } from '../attributes.ts';
 import { Comparison } from '../compare.ts';
@@ -18,7 +18,9 @@ import { collect, runAide } from '../real-aide.fixture.ts';
 import { collectReport } from '../report/collect.ts';
 import { defaultReportOptions } from '../report/report.ts';
 import { type Step, step, TreeMaker } from './random-tree.fixture.ts';
-import { confOf, isEntry } from './scan.fixture.ts';
+import { isEntry } from './scan.fixture.ts';
+import { noEnvironment } from '../aide-conf/conf.ts';
+import { readAideConf } from '../aide-conf/evaluate.ts';
 import { Scanner } from './scanner.ts';
 
 /** `SCAN_RUNS=3000 node --test ...` for the long mode; `AIDE_SEED` repeats a run. */
@@ -48,9 +50,11 @@ const attribute = fc.constantFrom(
     'sha512',
     'sha256',
     'L',
-    'R-md5',
+    aideDialect === '0.18' ? 'R-md5' : 'R-sha3_256',
     'X',
-    'H-md5-sha1-rmd160-tiger-crc32-haval-gost-crc32b-whirlpool',
+    aideDialect === '0.18'
+      ? 'H-md5-sha1-rmd160-tiger-crc32-haval-gost-crc32b-whirlpool'
+      : 'H-stribog256-stribog512-sha512_256-sha3_256-sha3_512',
     'E',
   ],
 );
@@ -84,7 +88,13 @@ const conf = fc
 function comparable(entry: Entry): unknown {
   const sizeless = (entry.attributes & (checksums | setOf('s', 'S'))) === 0;
   const told = plain(kept(sizeless ? { ...entry, sizeBytes: 0 } : entry)) as Record<string, unknown>;
-  return { ...told, attributes: describeAttributes(entry.attributes) };
+  // 0.19 has capabilities of regular files only.
+  const isBare = aideDialect === '0.19' && entry.type !== 'f';
+  return {
+    ...told,
+    ...(isBare && { capabilities: '' }),
+    attributes: describeAttributes(entry.attributes & (isBare ? ~setOf('caps') : -1)),
+  };
 }
 
 test('what is seen, and what differs after changes', { skip: withoutAide }, async (t) => {
@@ -103,7 +113,7 @@ test('what is seen, and what differs after changes', { skip: withoutAide }, asyn
         conf,
         fc.array(step, { maxLength: 12, size: 'max' }),
         async (build, text, change) => {
-          const ours = confOf(text);
+          const ours = readAideConf('aide.conf', text, { ...noEnvironment, dialect: aideDialect });
           const scanner = scanners[build.length % 2 === 0 ? 0 : 1];
           // Where two names have one inode, what AIDE takes for moved depends on the order in which it comes to them.
           const follows = /\+I\b/.test(text);
@@ -111,6 +121,8 @@ test('what is seen, and what differs after changes', { skip: withoutAide }, asyn
           const hasCapabilities = /caps|[LX]|R-/.test(text);
           const usable = (steps: readonly Step[]): readonly Step[] =>
             steps
+              // 0.19 does not look at names that are no UTF-8.
+              .filter((one) => aideDialect === '0.18' || !/[ÿþ]/.test(JSON.stringify(one)))
               .filter((one) => !follows || (one.do !== 'hardlink' && one.do !== 'special'))
               .map((one) => (hasCapabilities && one.do === 'symlink' ? { ...one, to: `no/${one.to}` } : one));
           const config = `root_prefix=${maker.root}\n${text}`;
