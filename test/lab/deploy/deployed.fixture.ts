@@ -7,6 +7,7 @@
 import { once } from 'node:events';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 
 import type { V1PodSpec } from '@kubernetes/client-node';
@@ -32,7 +33,7 @@ const PATIENCE_MS = 60_000;
 
 type Workload = 'rampart-agent' | 'rampart-operator';
 
-/** A pod of deploy/, with what kubelet knows of it. Disposing it kills it and removes what there is of it. */
+/** A pod of deploy/, with what kubelet knows of it. Disposing it kills it; the rest goes with the lab. */
 export class DeployedPod implements AsyncDisposable {
   readonly pod: LabPod;
   readonly container: LabContainer;
@@ -82,11 +83,7 @@ export class DeployedPod implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    const { lab, client } = this.#deployed;
-    const { name, namespace } = this.pod;
-    await lab.stopContainer(this.container);
-    await lab.removePod(this.pod);
-    await client.delete(podType, { namespace, name });
+    await this.#deployed.lab.stopContainer(this.container);
   }
 }
 
@@ -98,6 +95,7 @@ export class Deployed implements AsyncDisposable {
   readonly nodeName: string = nodeName;
   readonly #accounts: ServiceAccounts;
   readonly #stack: AsyncDisposableStack;
+  readonly #manifests = kustomized();
   #pods = 0;
 
   private constructor(cluster: Cluster, lab: Lab, accounts: ServiceAccounts, stack: AsyncDisposableStack) {
@@ -110,8 +108,8 @@ export class Deployed implements AsyncDisposable {
     const stack = new AsyncDisposableStack();
     try {
       const cluster = stack.use(await Cluster.start());
-      await cluster.apply();
       const lab = stack.use(await startLab());
+      await cluster.apply();
       const accounts = stack.use(await ServiceAccounts.start(cluster, lab));
       const deployed = new Deployed(cluster, lab, accounts, stack);
       await deployed.client.create(nodes, { metadata: { name: nodeName } });
@@ -135,12 +133,10 @@ export class Deployed implements AsyncDisposable {
   async onNode(script: string, ...args: readonly string[]): Promise<string> {
     const child = this.lab.spawn(['sh', '-c', script, 'sh', ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
     const ended = once(child, 'close') as Promise<[number | null]>;
-    const [out, err] = await Promise.all(
-      [child.stdout, child.stderr].map((stream) => stream && text(stream)),
-    );
+    const [out, err] = await Promise.all([textOf(child.stdout), textOf(child.stderr)]);
     const [code] = await ended;
-    if (code !== 0) throw new Error(`${script}: exit code ${code}: ${err ?? ''}`);
-    return out ?? '';
+    if (code !== 0) throw new Error(`${script}: exit code ${code}: ${err}`);
+    return out;
   }
 
   /** What kubelet's probes of a pod get; an error where one fails. */
@@ -197,7 +193,7 @@ export class Deployed implements AsyncDisposable {
   }
 
   #podSpec(name: Workload): V1PodSpec {
-    const found = kustomized().find(
+    const found = this.#manifests.find(
       ({ kind, metadata }) => metadata.name === name && (kind === 'DaemonSet' || kind === 'Deployment'),
     ) as unknown as { readonly spec: { readonly template: { readonly spec: V1PodSpec } } };
     return found.spec.template.spec;
@@ -220,6 +216,10 @@ export class Deployed implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#stack.disposeAsync();
   }
+}
+
+async function textOf(stream: Readable | null): Promise<string> {
+  return stream === null ? '' : await text(stream);
 }
 
 /** What an image has of the product and of Debian, from here. */

@@ -137,7 +137,11 @@ function securityOf(
     ...shared,
     ...['privileged', 'allowPrivilegeEscalation', 'readOnlyRootFilesystem', 'capabilities'],
   ]);
-  const { runAsUser, runAsGroup, runAsNonRoot, seccompProfile, appArmorProfile } = { ...ofPod, ...own };
+  const runAsUser = own.runAsUser ?? ofPod.runAsUser;
+  const runAsGroup = own.runAsGroup ?? ofPod.runAsGroup;
+  const runAsNonRoot = own.runAsNonRoot ?? ofPod.runAsNonRoot;
+  const seccompProfile = own.seccompProfile ?? ofPod.seccompProfile;
+  const appArmorProfile = own.appArmorProfile ?? ofPod.appArmorProfile;
   if (own.privileged === true) throw unknown(where, 'privileged');
   if (runAsNonRoot === true && (runAsUser ?? 0) === 0) throw new Error(`${where} would run as root`);
   const { add = [], drop = [] } = own.capabilities ?? {};
