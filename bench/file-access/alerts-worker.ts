@@ -43,7 +43,11 @@ function localSensor(options: ConstructorParameters<typeof LocalSensor>[0]): [Lo
   const captured: Captured = { onAccess: () => undefined, watchers };
   Sensor.open = ((given: SensorOptions<Watcher>) => {
     captured.onAccess = given.onAccess;
-    return { targets: { add: (_: unknown, watcher: Watcher) => void watchers.push(watcher) } };
+    const addAll = (wanted: readonly { readonly watcher: Watcher }[]): undefined[] => {
+      watchers.push(...wanted.map(({ watcher }) => watcher));
+      return wanted.map(() => undefined);
+    };
+    return { targets: { addAll } };
   }) as never;
   return [new LocalSensor(options), captured];
 }

@@ -25,8 +25,11 @@ const headerAt = { headerBytes: 4, typesAt: 8, typesBytes: 12, stringsAt: 16, st
 const HEADER_BYTES = 24;
 const MAGIC = 0xeb9f;
 const VERSION = 1;
-/** Without a name: gone when it is closed. Asks for the file system of a directory (open(2), O_TMPFILE). */
-const O_TMPFILE = 0o20200000;
+/**
+ * Without a name: gone when it is closed. Asks for the file system of a directory (open(2), O_TMPFILE;
+ * include/uapi/asm-generic/fcntl.h). O_DIRECTORY is another one on arm64.
+ */
+const O_TMPFILE = 0o20000000 | constants.O_DIRECTORY;
 
 /** Whether libbpf may ask the kernel for the types of modules. */
 export function mayAskForModules(): boolean {
