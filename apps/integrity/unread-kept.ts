@@ -6,6 +6,7 @@
 import { type Batch, BatchCursor, type Batches, unpack } from '../../systems/file-integrity/batches.ts';
 import { EntryBlock } from '../../systems/file-integrity/database/entry-block.ts';
 import type { ByteString, Entry, ScanProblem } from '../../systems/file-integrity/entry.ts';
+import { UnreadPaths } from '../../systems/file-integrity/unread-paths.ts';
 
 type Seen = Entry | ScanProblem;
 
@@ -20,19 +21,13 @@ export async function* withUnreadKept(
   now: Batches<Seen>,
 ): AsyncGenerator<Batch<Entry>, void, undefined> {
   await using olds = new BatchCursor(old);
-  let unread: ByteString[] = [];
-  const covered = (path: ByteString): boolean =>
-    unread.some((other) => path === other || path.startsWith(other === '/' ? '/' : `${other}/`));
-  /** What is in an unread path comes before it with the byte after the slash. */
-  const forgetBefore = (path: ByteString): void => {
-    unread = unread.filter((other) => other === '/' || path < `${other}0`);
-  };
+  const unread = new UnreadPaths();
   const next = async (): Promise<boolean> => olds.advance() || (await olds.fetch());
   /** Adds the old entries before a path that are kept. */
   const keepBefore = async (path: ByteString | undefined, batch: Entry[]): Promise<void> => {
     for (let entry = olds.current; entry !== undefined; entry = olds.current) {
       if (path !== undefined && entry.path >= path) return;
-      if (covered(entry.path)) batch.push(entry);
+      if (unread.covers(entry.path)) batch.push(entry);
       await next();
     }
   };
@@ -40,13 +35,13 @@ export async function* withUnreadKept(
   for await (const group of withTheirProblems(now)) {
     if (group instanceof EntryBlock) {
       const { firstPath } = group;
-      if (unread.length > 0) {
+      if (!unread.isEmpty) {
         const kept: Entry[] = [];
         await keepBefore(firstPath, kept);
         yield kept;
-        forgetBefore(firstPath);
+        unread.forgetBefore(firstPath);
       }
-      if (unread.length === 0) {
+      if (unread.isEmpty) {
         yield group;
         continue;
       }
@@ -62,8 +57,7 @@ export async function* withUnreadKept(
         if ('code' in item) isUnread = true;
         else seen = item;
       }
-      forgetBefore(path);
-      if (isUnread) unread.push(path);
+      if (isUnread) unread.add(path);
       const before = olds.current?.path === path ? olds.current : undefined;
       const kept = isUnread ? (before ?? seen) : seen;
       if (kept !== undefined) batch.push(kept);

@@ -13,6 +13,7 @@ import { EntryBlock } from './database/entry-block.ts';
 import type { ByteString, Entry, ScanProblem } from './entry.ts';
 import { MovedFiles } from './moved-files.ts';
 import type { MovedPair, Pair } from './moved-files.ts';
+import { UnreadPaths } from './unread-paths.ts';
 
 export type Difference =
   | { readonly kind: 'added'; readonly path: ByteString; readonly now: Entry }
@@ -201,23 +202,6 @@ export class Comparison implements AsyncIterable<readonly Difference[]> {
     }
     this.#batch.push(
       changed === 0 ? { kind: 'redefined', path, old, now } : { kind: 'changed', path, old, now, changed },
-    );
-  }
-}
-
-/** Paths of which nothing is known, as long as something in them may come. */
-class UnreadPaths {
-  #paths: ByteString[] = [];
-
-  add(path: ByteString): void {
-    // What is in them comes before the path with the byte after the slash.
-    this.#paths = this.#paths.filter((other) => other === '/' || path < `${other}0`);
-    this.#paths.push(path);
-  }
-
-  covers(path: ByteString): boolean {
-    return this.#paths.some(
-      (unread) => path === unread || path.startsWith(unread === '/' ? unread : `${unread}/`),
     );
   }
 }
