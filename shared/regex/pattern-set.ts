@@ -103,6 +103,11 @@ export class PatternSet {
     return at;
   }
 
+  /** Whether the same expressions match whatever is read from here on. */
+  isSettled(state: WalkState): boolean {
+    return state.members.length === 0;
+  }
+
   /** The expressions that match when the text ends here; ascending. */
   matches(state: WalkState): readonly number[] {
     return (state.ended ??= this.#closure(state, endOfText).matched);

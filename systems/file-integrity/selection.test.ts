@@ -99,6 +99,32 @@ const rule = fc
   );
 
 for (const dialect of ['0.18', '0.19'] as const) {
+  test(`what is said of all files of a directory is said of each (${dialect})`, () => {
+    const ofDialect = rule.map((text) => (dialect === '0.18' ? text.replace(/^-/, '!') : text));
+    const told = { same: 0, none: 0, byName: 0 };
+    fc.assert(
+      fc.property(
+        fc.array(ofDialect, { maxLength: 8 }),
+        fc.array(name, { maxLength: 4 }),
+        fc.constantFrom<('f' | 'l')[]>('f', 'l'),
+        (rules, names, type) => {
+          const selection = selectionOf(rules.join('\n'), dialect);
+          const directory = `/${names.join('/')}`;
+          const ofAll = selection.selectAll(directory, type);
+          told[ofAll === undefined ? 'byName' : ofAll === 'none' ? 'none' : 'same']++;
+          if (ofAll === undefined) return;
+          const line = ofAll === 'none' ? undefined : ofAll.rule.at.line;
+          for (const file of ['a', 'b', 'ab', 'c.d', '\n', 'z\xff']) {
+            const path = `${directory === '/' ? '' : directory}/${file}`;
+            assert.equal(selection.select(path, type)?.rule.at.line, line, path);
+          }
+        },
+      ),
+      { numRuns: 1_000 },
+    );
+    for (const [what, times] of Object.entries(told)) assert.ok(times > 20, `${what}: ${times}`);
+  });
+
   test(`nothing is selected below a directory that a scan leaves out (${dialect})`, () => {
     const ofDialect = rule.map((text) => (dialect === '0.18' ? text.replace(/^-/, '!') : text));
     fc.assert(

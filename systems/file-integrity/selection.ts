@@ -77,6 +77,19 @@ export class Selection {
     return this.#decide(this.#directoryFor(path), path, type, true);
   }
 
+  /**
+   * What {@link select} says of every file of this type in a directory, whatever its name; undefined where that makes a
+   * difference. Most directories lie where no rule asks for a name any more.
+   */
+  selectAll(directory: ByteString, type: Exclude<FileType, 'd'>): Decision | 'none' | undefined {
+    const inside = this.#directory(directory);
+    if (!inside.isReached) return 'none';
+    if (!this.#patterns.isSettled(inside.state)) return undefined;
+    // Of a file that is no directory only the state is asked, not its path.
+    const outcome = this.#outcome(inside, inside.state, directory, type);
+    return typeof outcome === 'string' ? 'none' : outcome;
+  }
+
   #decide(directory: Directory, path: ByteString, type: FileType, asScan: boolean): Decision | undefined {
     if (asScan && !directory.isReached && path !== '/') return undefined;
     const outcome = this.#outcome(directory, this.#stateOf(directory, path), path, type);

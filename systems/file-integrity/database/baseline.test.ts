@@ -111,6 +111,25 @@ test('many blocks come back as they were, with what is said of them', async () =
   }
 });
 
+test('an entry that is too long to be read back is not written, and the old baseline stays', async () => {
+  using directory = temporaryDirectory();
+  const path = join(directory.path, 'baseline');
+  await writeBaseline({ path, key: secretKey, header, entries: [few] });
+  const before = readFileSync(path);
+  const long = entryOf({
+    path: '/etc/long',
+    attributes: setOf('xattrs'),
+    xattrs: Array.from({ length: 80 }, (_, at) => [`user.${at}`, Buffer.alloc(65_536)]),
+  });
+  await assert.rejects(
+    writeBaseline({ path, key: secretKey, header, entries: [[long]] }),
+    (error) =>
+      error instanceof RampartError && error.code === errorCodes.LIMIT && /etc\/long/.test(error.message),
+  );
+  assert.deepEqual(readFileSync(path), before);
+  assert.deepEqual(readdirSync(directory.path), ['baseline']);
+});
+
 test('blocks are written as they are, small ones together, all of them in order', async () => {
   using directory = temporaryDirectory();
   const path = join(directory.path, 'baseline');

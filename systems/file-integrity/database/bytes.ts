@@ -15,6 +15,11 @@ export function isUsualTime(timeS: number): boolean {
   return Number.isInteger(timeS) && Math.abs(timeS) < 2 ** 50;
 }
 
+/** Writes the characters of a text from `from` on, one byte each: for short ones quicker than a call of C++. */
+export function putLatin1(bytes: Uint8Array, at: number, text: string, from = 0): void {
+  for (let i = from; i < text.length; i++) bytes[at + i - from] = text.charCodeAt(i);
+}
+
 /** A growing buffer. */
 export class ByteWriter {
   #bytes: Buffer;
@@ -110,10 +115,8 @@ export class ByteWriter {
     const length = value.length - start;
     this.unsigned(length);
     this.#reserve(length);
-    const bytes = this.#bytes;
-    let at = this.length;
-    for (let i = start; i < value.length; i++) bytes[at++] = value.charCodeAt(i);
-    this.length = at;
+    putLatin1(this.#bytes, this.length, value, start);
+    this.length += length;
   }
 
   /** Its length in UTF-8, then that. */

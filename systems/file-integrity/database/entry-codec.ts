@@ -69,6 +69,7 @@ interface EntryClass {
 }
 
 const longestPathBytes = 1 << 20;
+const fullBytes = 64 * 1024;
 
 /** Entries were not given in the order of their paths' bytes. */
 export class UnsortedEntries extends Error {}
@@ -91,6 +92,11 @@ export class EntryEncoder {
   /** Bytes of the block so far. */
   get sizeBytes(): number {
     return this.#writer.length;
+  }
+
+  /** Whoever adds entries ends the block then. */
+  get isFull(): boolean {
+    return this.sizeBytes >= fullBytes;
   }
 
   /** Of the block so far. */

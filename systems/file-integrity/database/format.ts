@@ -32,9 +32,7 @@ export type FrameKind = (typeof frameKinds)[keyof typeof frameKinds];
 /** Of a frame, before and after its payload. */
 export const frameHeadBytes = 5;
 export const frameTailBytes = 4;
-/** A block is closed when it has this many bytes. */
-export const blockBytes = 64 * 1024;
-/** No frame is longer: an entry of a block may be, with the longest extended attributes of Linux (64 KiB in all). */
+/** No frame is longer: a block is full with 64 KiB, and its last entry may have 1 MiB of extended attributes. */
 export const longestPayloadBytes = 4 * 1024 * 1024;
 
 /** What a baseline says of itself. */

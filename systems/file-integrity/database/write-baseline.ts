@@ -10,7 +10,7 @@ import type { Batches } from '../batches.ts';
 import type { Entry } from '../entry.ts';
 import { EntryBlock } from './entry-block.ts';
 import { type BlockFacts, EntryEncoder } from './entry-codec.ts';
-import { blockBytes, frameKinds, FrameWriter, preamble } from './format.ts';
+import { frameKinds, FrameWriter, longestPayloadBytes, preamble } from './format.ts';
 import type { BaselineCounts, BaselineHeader } from './format.ts';
 import { replaceFile } from './replace-file.ts';
 import { keyId, signDigest } from './signature.ts';
@@ -45,7 +45,7 @@ const writeBytes = 512 * 1024;
 
 /**
  * @throws RampartError FULL, SYSTEM (what was there is unchanged); INPUT where the entries are not sorted or the key is none;
- * the reason of `signal`; what `entries` throws
+ * LIMIT for an entry that is too long; the reason of `signal`; what `entries` throws
  */
 export async function writeBaseline(options: WriteBaselineOptions): Promise<WrittenBaseline> {
   const { path, key, header, signal } = options;
@@ -80,7 +80,8 @@ async function writeEntries(
   const encoder = new EntryEncoder();
   const total = { entries: 0, attributes: 0, contentBytes: 0 };
   let last: string | undefined;
-  const add = (block: Uint8Array, { count, attributes, contentBytes }: BlockFacts): void => {
+  const add = (block: Uint8Array, { count, attributes, contentBytes, lastPath }: BlockFacts): void => {
+    if (block.length > longestPayloadBytes) throw tooLong(path, lastPath, block.length);
     output.add(frames.frame(frameKinds.entries, block));
     total.entries += count;
     total.attributes |= attributes;
@@ -105,7 +106,7 @@ async function writeEntries(
         checkOrder(entry.path);
         last = entry.path;
         encoder.add(entry);
-        if (encoder.sizeBytes >= blockBytes) endBlock();
+        if (encoder.isFull) endBlock();
       }
     }
     if (output.waiting >= writeBytes) await output.flush();
@@ -152,5 +153,14 @@ function unsorted(path: string, before: string, after: string): RampartError {
     what: `cannot write the baseline ${path}`,
     why: `its entries are not sorted: ${JSON.stringify(after)} comes after ${JSON.stringify(before)}`,
     next: 'This is a fault of Rampart: please report it.',
+  });
+}
+
+/** Of one entry, since a block that is full is ended: our scans keep no such one, another's database may. */
+function tooLong(path: string, entry: string, bytes: number): RampartError {
+  return new RampartError(errorCodes.LIMIT, {
+    what: `cannot write the baseline ${path}`,
+    why: `the entry of ${JSON.stringify(entry)} has ${bytes} bytes, and ${longestPayloadBytes} is the limit`,
+    next: 'Leave out its extended attributes (xattrs) in the configuration.',
   });
 }

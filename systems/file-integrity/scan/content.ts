@@ -8,6 +8,7 @@ import { constants } from 'node:os';
 
 import { errno, fileCalls } from '../../../shared/ebpf/ffi.ts';
 import { FixedBuffer } from '../../../shared/ebpf/libc.ts';
+import { putLatin1 } from '../database/bytes.ts';
 import type { ReadRate, RunState } from './shared-state.ts';
 
 /** Larger files are read in parts of this size. */
@@ -84,10 +85,11 @@ export class ContentReader {
   /** Of the bytes that {@link readStart} got; in buffers that the next call uses again. */
   digestsOf(length: number, wanted: Wanted, state: RunState, thread: number): Digests {
     state.add(thread, 0, length);
-    const bytes = this.#buffer.bytes.subarray(0, length);
+    const { buffer, byteOffset } = this.#buffer.bytes;
+    const bytes = new Uint8Array(buffer, byteOffset, length);
     // A text costs less than a buffer of its own.
-    if (wanted.sha256) this.#sha256.write(hash('sha256', bytes, 'binary'), 'latin1');
-    if (wanted.sha512) this.#sha512.write(hash('sha512', bytes, 'binary'), 'latin1');
+    if (wanted.sha256) putLatin1(this.#sha256, 0, hash('sha256', bytes, 'binary'));
+    if (wanted.sha512) putLatin1(this.#sha512, 0, hash('sha512', bytes, 'binary'));
     return { sha256: wanted.sha256 ? this.#sha256 : none, sha512: wanted.sha512 ? this.#sha512 : none };
   }
 

@@ -8,11 +8,12 @@ import { constants } from 'node:os';
 
 import { errno, fileCalls, libc } from '../../../shared/ebpf/ffi.ts';
 import { AT_FDCWD, FixedBuffer, openFlags } from '../../../shared/ebpf/libc.ts';
-import type { ByteString, FileType } from '../entry.ts';
+import type { ByteString } from '../entry.ts';
 import type { OpenDirectory } from './file-look.ts';
 import { FileStat, typeOfBits } from './file-stat.ts';
 import { isMadeUp } from './file-systems.ts';
 import { openName } from './open-name.ts';
+import { typeCode } from './tasks.ts';
 
 const { ENOTDIR } = constants.errno;
 const listBytes = 64 * 1024;
@@ -20,18 +21,20 @@ const listBytes = 64 * 1024;
 const lengthAt = 16;
 const typeAt = 18;
 const nameAt = 19;
+const DT_DIR = 4;
+const dot = 0x2e;
 
 export interface Directory extends OpenDirectory {
   readonly device: number;
 }
 
-/** A name in a directory; its type where the file system tells it, which may have changed since. */
-export type OnName = (name: ByteString, type: FileType | undefined) => void;
+/** A name in a directory as the item of a task (tasks.ts); its type may have changed since it was listed. */
+export type OnItem = (item: string, isDirectory: boolean) => void;
 
 export class Directories {
   readonly #root: string;
   readonly #name = new FixedBuffer(8192);
-  readonly #list = new FixedBuffer(listBytes);
+  readonly #list = new FixedBuffer(listBytes + 1);
   readonly #stat = new FileStat();
 
   /** @param root the path of the directory that is scanned, one character a byte; a symbolic link is followed */
@@ -73,18 +76,45 @@ export class Directories {
   }
 
   /** Returns 0, or the errno as a negative number; some names may have been told then. */
-  list(directory: Directory, onName: OnName): number {
+  list(directory: Directory, onItem: OnItem): number {
     const { address, bytes } = this.#list;
     for (;;) {
       const length = fileCalls.getdents64(directory.fd, address, listBytes);
       if (length <= 0) return length === 0 ? 0 : -errno();
-      for (let at = 0; at < length; at += bytes.readUInt16LE(at + lengthAt)) {
-        let end = at + nameAt;
-        while (bytes[end] !== 0) end++;
-        const name = bytes.toString('latin1', at + nameAt, end);
-        if (name !== '.' && name !== '..') onName(name, typeOfBits(bytes[at + typeAt] ?? 0));
+      this.#writeTypes(length);
+      // All names in one call: each is a part of this text.
+      const text = bytes.toString('latin1', 0, length + 1);
+      for (let at = 0, next = 0; at < length; at = next) {
+        next = at + this.#recordBytes(at);
+        const item = text.slice(at + nameAt, this.#endOfName(at, next) + 2);
+        if (item.charCodeAt(0) !== dot || !/^\.\.?\0/.test(item)) onItem(item, bytes[at + typeAt] === DT_DIR);
       }
     }
+  }
+
+  /**
+   * Makes an item of each name where it is, by its type behind its NUL: there is padding, or the inode number of the next
+   * record, which is not needed.
+   */
+  #writeTypes(length: number): void {
+    const { bytes } = this.#list;
+    for (let at = 0, next = 0; at < length; at = next) {
+      next = at + this.#recordBytes(at);
+      bytes[this.#endOfName(at, next) + 1] = typeCode(typeOfBits(bytes[at + typeAt] ?? 0) ?? '?');
+    }
+  }
+
+  #recordBytes(at: number): number {
+    const { bytes } = this.#list;
+    return (bytes[at + lengthAt] ?? 0) + ((bytes[at + lengthAt + 1] ?? 0) << 8);
+  }
+
+  /** Where its NUL is: among the last eight bytes, since records are aligned to so many. */
+  #endOfName(at: number, next: number): number {
+    const { bytes } = this.#list;
+    let end = Math.max(at + nameAt, next - 8);
+    while (bytes[end] !== 0) end++;
+    return end;
   }
 
   close({ fd }: Directory): void {

@@ -6,6 +6,7 @@
  *
  * @module
  */
+import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { constants } from 'node:os';
 
@@ -38,6 +39,8 @@ const keptPrefixes = ['user.', 'security.', 'trusted.'];
 /** XATTR_LIST_MAX and XATTR_SIZE_MAX (include/uapi/linux/limits.h). */
 const longest = 65_536;
 const longestPath = 8192;
+/** Of all values of a file: a file system without a limit of its own (XFS, Btrfs, tmpfs) takes hundreds of megabytes. */
+const mostValueBytes = 1024 * 1024;
 const { ENODATA, EOPNOTSUPP, ENOSYS } = constants.errno;
 
 type Parts = Pick<Entry, 'acl' | 'defaultAcl' | 'selinux' | 'xattrs' | 'capabilities'>;
@@ -146,13 +149,20 @@ export class ExtendedAttributes {
     return 0;
   }
 
+  /** Where they are too many to be kept: of each long one its sha512, so that a change is seen as well. */
   #kept(target: Target, found: readonly string[]): [ByteString, Uint8Array][] {
-    const kept: [ByteString, Uint8Array][] = [];
+    let kept: [ByteString, Uint8Array][] = [];
+    let bytes = 0;
     for (const name of found.toSorted()) {
       if (!keptPrefixes.some((prefix) => name.startsWith(prefix))) continue;
       const value = this.#valueOf(target, name);
       // One that was removed meanwhile, or that is not ours to read.
-      if (typeof value !== 'number') kept.push([name, Uint8Array.from(value)]);
+      if (typeof value === 'number') continue;
+      bytes += value.length;
+      const areMany = bytes > mostValueBytes;
+      if (areMany && bytes - value.length <= mostValueBytes)
+        kept = kept.map(([of, long]) => [of, inShort(long)]);
+      kept.push([name, areMany ? inShort(value) : Uint8Array.from(value)]);
     }
     return kept;
   }
@@ -177,4 +187,9 @@ export class ExtendedAttributes {
         : fileCalls.lgetxattr(this.#path.address, this.#name.address, address, longest);
     return length >= 0 ? bytes.subarray(0, length) : -errno();
   }
+}
+
+function inShort(value: Uint8Array): Uint8Array {
+  const text = (): Uint8Array => Buffer.from(`sha512:${createHash('sha512').update(value).digest('base64')}`);
+  return value.length <= 128 ? Uint8Array.from(value) : text();
 }

@@ -31,6 +31,7 @@ const bits = {
   linkTarget: setOf('l'),
   acl: setOf('acl'),
   inode: setOf('i', 'I'),
+  timesAndBlocks: setOf('b', 'a', 'm', 'c'),
   capabilities: setOf('caps'),
   e2fsAttributes: setOf('e2fsattrs'),
   sha256: setOf('sha256'),
@@ -79,11 +80,19 @@ export class FileLook {
   readonly #content: ContentReader;
   readonly #state: RunState;
   readonly #thread: number;
+  /** A file that was not changed since, in seconds since 1970, is looked at once it is read; none where undefined. */
+  #restedSinceS: number | undefined;
 
   constructor(content: ContentReader, state: RunState, thread: number) {
     this.#content = content;
     this.#state = state;
     this.#thread = thread;
+  }
+
+  /** Before the looks of a walk, which are not so many that this would become old. */
+  begin(): void {
+    const { restMs } = this.#content;
+    this.#restedSinceS = restMs === undefined ? undefined : (Date.now() - restMs) / 1000;
   }
 
   /**
@@ -159,9 +168,8 @@ export class FileLook {
   #readFirst(fd: number, asked: readonly AttributeSet[]): boolean {
     const union = unionOf(asked);
     if ((union & checksums) === 0 || (union & besideStat) !== 0) return false;
-    const { restMs } = this.#content;
-    if (restMs === undefined) return false;
-    const sinceS = (Date.now() - restMs) / 1000;
+    const sinceS = this.#restedSinceS;
+    if (sinceS === undefined) return false;
     const length = this.#content.readStart(fd);
     const stat = this.#stat;
     if (length < 0 || stat.readFd(fd) !== 0 || stat.type !== 'f') return false;
@@ -262,11 +270,14 @@ export class FileLook {
     entry.gid = stat.gid;
     entry.linkCount = stat.linkCount;
     entry.sizeBytes = stat.sizeBytes;
-    entry.blockCount = stat.blockCount;
-    entry.accessTimeS = stat.accessTimeS;
-    entry.modifyTimeS = stat.modifyTimeS;
-    entry.changeTimeS = stat.changeTimeS;
-    if ((this.#union() & bits.inode) !== 0) entry.inode = stat.inode;
+    const union = this.#union();
+    if ((union & bits.timesAndBlocks) !== 0) {
+      entry.blockCount = stat.blockCount;
+      entry.accessTimeS = stat.accessTimeS;
+      entry.modifyTimeS = stat.modifyTimeS;
+      entry.changeTimeS = stat.changeTimeS;
+    }
+    if ((union & bits.inode) !== 0) entry.inode = stat.inode;
   }
 
   /** What is told beside the stat, of a file that is open or not. */

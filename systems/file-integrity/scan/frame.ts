@@ -5,6 +5,7 @@
  */
 import type { ByteString } from '../entry.ts';
 import type { Directory } from './directories.ts';
+import type { FilesAsked } from './selected.ts';
 import type { Task } from './tasks.ts';
 
 /** Names of one directory that go back to the queue together: what a thread does at once. */
@@ -22,6 +23,8 @@ export interface Frame {
   next: number;
   /** Undefined while so many others are open. */
   directory: Directory | undefined;
+  /** What is asked of the regular files in it, once that is known. */
+  files?: FilesAsked;
   /** Names of directories in it that have been listed, by their own names. */
   listed?: Map<ByteString, string[]>;
 }

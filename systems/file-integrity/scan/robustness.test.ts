@@ -7,8 +7,12 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
-import { Fd, inotifyAddWatch, inotifyInit, readAvailable } from '../../../shared/ebpf/libc.ts';
+import { fileCalls } from '../../../shared/ebpf/ffi.ts';
+import { Fd, FixedBuffer, inotifyAddWatch, inotifyInit, readAvailable } from '../../../shared/ebpf/libc.ts';
 import { describeAttributes } from '../attributes.ts';
+import { onlyEntries } from '../database/entry-block.ts';
+import { openBaseline } from '../database/read-baseline.ts';
+import { writeBaseline } from '../database/write-baseline.ts';
 import { all, confOf, isEntry, isProblem, pathsOf, Scene } from './scan.fixture.ts';
 import { Scanner } from './scanner.ts';
 
@@ -268,4 +272,102 @@ test('40,000 files in one directory, and links that go in circles', async () => 
   const paths = pathsOf(await scene.scan('/ p+l+sha256'));
   assert.equal(paths.length, 40_005);
   assert.deepEqual(paths, paths.toSorted());
+});
+
+test('names of every length, and those that look like . and ..', async () => {
+  await using scene = new Scene();
+  const bytes = Array.from({ length: 255 }, (_, at) => Buffer.alloc(at + 1, 0x61 + (at % 26)));
+  bytes.push(
+    ...['.a', '..a', '...', '.\x01', '..\x01', '\x01.', '\xff\xfe'].map((name) =>
+      Buffer.from(name, 'latin1'),
+    ),
+  );
+  bytes.push(Buffer.alloc(255, '.'), Buffer.from('\\0f'), Buffer.from('\x01?'));
+  for (const [at, name] of bytes.entries()) {
+    const path = Buffer.concat([Buffer.from(`${scene.root}/`), name]);
+    if (at % 3 === 0) fs.symlinkSync('nowhere', path);
+    else if (at % 3 === 1) fs.mkdirSync(path);
+    else fs.writeFileSync(path, 'x');
+  }
+  const types = ['l', 'd', 'f'];
+  const expected = bytes.map((name, at) => `/${name.toString('latin1')} ${types[at % 3]}`).toSorted();
+  const found = (await scene.scan('/ ftype+sha256')).filter(isEntry);
+  assert.deepEqual(
+    found
+      .slice(1)
+      .map(({ path, type }) => `${path} ${type}`)
+      .toSorted(),
+    expected,
+  );
+});
+
+test(
+  'a baseline of more extended attributes than a frame of it has room for',
+  { skip: needsRoot },
+  async () => {
+    await using scene = new Scene();
+    // As much as ext4 has room for beside an inode (ext4(5)): 1,200 of them are more than the longest frame.
+    const value = new FixedBuffer(3900);
+    value.bytes.fill(7);
+    const [path, name] = [new FixedBuffer(4096), new FixedBuffer(16)];
+    name.writeText('user.large');
+    fs.mkdirSync(scene.path('directory'));
+    for (let at = 0; at < 1200; at++) {
+      const file = scene.path(`directory/${at}`);
+      fs.writeFileSync(file, 'x');
+      path.writeText(file);
+      assert.equal(fileCalls.lsetxattr(path.address, name.address, value.address, value.bytes.length, 0), 0);
+    }
+    await using beside = new Scene();
+    const [into, key] = [
+      beside.path('baseline'),
+      { scheme: 'hmac-sha256', secret: Buffer.alloc(32, 7) } as const,
+    ];
+    const [stream = []] = scene.scanner.scan([confOf('/ ftype+xattrs')], {
+      signal: new AbortController().signal,
+    });
+    const header = { rampartVersion: '0.1.0', madeAtMs: 0, configDigest: '' };
+    const entries = onlyEntries(stream, ({ path: unread }) => assert.fail(unread));
+    await writeBaseline({ path: into, key, header, entries });
+    await using baseline = await openBaseline(into, key);
+    const read = await all(baseline.entries());
+    assert.equal(read.length, 1202);
+    for (const entry of read.slice(2))
+      assert.deepEqual(
+        entry.xattrs.map((xattr) => xattr[1].length),
+        [3900],
+      );
+  },
+);
+
+test('a file with 12 MB of extended attributes: each change of them is seen', async () => {
+  // A file system that sets no limit.
+  await using scene = new Scene({}, '/dev/shm');
+  const file = scene.path('file');
+  fs.writeFileSync(file, 'x');
+  const [path, name, value] = [new FixedBuffer(4096), new FixedBuffer(32), new FixedBuffer(60_000)];
+  path.writeText(file);
+  value.bytes.fill(7);
+  const set = (which: string, bytes: number): void => {
+    name.writeText(which);
+    assert.equal(fileCalls.lsetxattr(path.address, name.address, value.address, bytes, 0), 0);
+  };
+  const scan = async (): Promise<ReadonlyMap<string, string>> => {
+    const [entry] = await scene.scan('/file xattrs');
+    assert.ok(entry !== undefined && isEntry(entry));
+    return new Map(entry.xattrs.map(([of, bytes]) => [of, Buffer.from(bytes).toString('latin1')]));
+  };
+  set('user.000', 60_000);
+  assert.equal((await scan()).get('user.000')?.length, 60_000);
+  for (let at = 1; at < 200; at++) set(`user.${String(at).padStart(3, '0')}`, at === 100 ? 5 : 60_000);
+  const before = await scan();
+  assert.equal(before.size, 200);
+  assert.ok([...before.values()].every((text) => text.length < 200));
+  assert.equal(before.get('user.100'), '\x07'.repeat(5));
+  value.bytes[59_999] = 8;
+  set('user.007', 60_000);
+  set('user.199', 60_000);
+  const after = await scan();
+  const changed = [...after].filter(([of, text]) => before.get(of) !== text).map(([of]) => of);
+  assert.deepEqual(changed, ['user.007', 'user.199']);
 });

@@ -8,6 +8,9 @@ import type { ByteString, FileType } from '../entry.ts';
 import { Selection } from '../selection.ts';
 import { type PlainConf, selectable } from './tasks.ts';
 
+/** Of all regular files in a directory. */
+export type FilesAsked = readonly AttributeSet[] | 'none' | 'by name';
+
 /** One configuration: paths are as its rules have them, without its `root_prefix`. */
 class ConfSelection {
   readonly #selection: Selection;
@@ -22,6 +25,13 @@ class ConfSelection {
   attributes(path: ByteString, type: FileType): AttributeSet {
     const within = this.#within(path);
     return within === undefined ? -1 : (this.#selection.select(within, type)?.attributes ?? -1);
+  }
+
+  /** Of all regular files in a directory; undefined where their names make a difference. */
+  ofFiles(directory: ByteString): AttributeSet | undefined {
+    const within = this.#within(directory);
+    const decision = within === undefined ? undefined : this.#selection.selectAll(within, 'f');
+    return decision === 'none' ? -1 : decision?.attributes;
   }
 
   descends(path: ByteString): boolean {
@@ -60,6 +70,17 @@ export class Selected {
     }
     const sets = this.#confs.map((conf) => conf.attributes(path, type));
     return sets.some((set) => set !== -1) ? sets : undefined;
+  }
+
+  /** Of the regular files in a directory, without asking for each of them where all get the same answer. */
+  ofFiles(directory: ByteString): FilesAsked {
+    const sets: AttributeSet[] = [];
+    for (const conf of this.#confs) {
+      const set = conf.ofFiles(directory === '' ? '/' : directory);
+      if (set === undefined) return 'by name';
+      sets.push(set);
+    }
+    return sets.some((set) => set !== -1) ? sets : 'none';
   }
 
   /** Whether any has to look what is in a directory. */

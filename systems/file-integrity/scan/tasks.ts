@@ -26,6 +26,20 @@ export function entryItem(name: ByteString, type: FileType | '?' | '.'): string 
   return `${name}\0${type}`;
 }
 
+/** The type that {@link entryItem} was given, and the character code of what it writes for one. */
+export function listedType(item: string): FileType | '?' | '.' {
+  return item.charAt(item.length - 1) as FileType | '?' | '.';
+}
+
+export function typeCode(type: FileType | '?'): number {
+  return type.charCodeAt(0);
+}
+
+/** The name that {@link entryItem} was given. */
+export function nameOf(item: string): ByteString {
+  return item.slice(0, -2);
+}
+
 export function belowItem(name: ByteString): string {
   return `${name}/`;
 }

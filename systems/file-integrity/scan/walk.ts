@@ -17,7 +17,7 @@ import { FileLook, type LookOutcome } from './file-look.ts';
 import { type Frame, insertItem, restOf } from './frame.ts';
 import type { Selected } from './selected.ts';
 import type { RunState, ThreadNote } from './shared-state.ts';
-import { belowItem, entryItem, type Part, type Task, type TaskResult } from './tasks.ts';
+import { belowItem, listedType, nameOf, type Part, type Task, type TaskResult } from './tasks.ts';
 
 /** When a walk stops and hands back what is left. */
 export interface Budget {
@@ -31,7 +31,7 @@ export interface Budget {
 }
 
 export const threadBudget: Budget = {
-  ...{ entries: 512, bytes: 16 * 1024 * 1024, rootEntries: 0, fileBytes: Infinity },
+  ...{ entries: 2048, bytes: 16 * 1024 * 1024, rootEntries: 0, fileBytes: Infinity },
 };
 
 /** Directories on the way that stay open. */
@@ -84,6 +84,7 @@ export class Walk {
     this.#stack = [];
     for (const encoder of this.#encoders) encoder.take();
     this.#look.maxBytes = budget.fileBytes;
+    this.#look.begin();
     const bytesBefore = state.bytesOf(thread);
     const most = task.items === undefined ? budget.rootEntries : budget.entries;
     try {
@@ -136,13 +137,12 @@ export class Walk {
   }
 
   #visit(frame: Frame, directory: Directory, item: string): boolean {
-    const end = item.indexOf('\0');
-    const name = item.slice(0, end);
-    const listed = item.slice(end + 1) as FileType | '?' | '.';
+    const name = nameOf(item);
+    const listed = listedType(item);
     const path = `${this.#prefix}${frame.path}/${name}`;
     const { selected } = this.#options;
     const isListed = listed !== '?' && listed !== '.';
-    const asListed = isListed ? selected.attributes(path, listed) : undefined;
+    const asListed = isListed ? this.#asked(frame, path, listed) : undefined;
     if (isListed && asListed === undefined) return true;
     let type: FileType | undefined;
     const askedOf = (now: FileType): ReturnType<AskedOf> => {
@@ -161,6 +161,14 @@ export class Walk {
       this.#listBefore(frame, directory, name);
     }
     return true;
+  }
+
+  #asked(frame: Frame, path: ByteString, type: FileType): ReturnType<AskedOf> {
+    const { selected } = this.#options;
+    if (type !== 'f') return selected.attributes(path, type);
+    frame.files ??= selected.ofFiles(`${this.#prefix}${frame.path}`);
+    if (frame.files === 'by name') return selected.attributes(path, type);
+    return frame.files === 'none' ? undefined : frame.files;
   }
 
   /**
@@ -212,10 +220,12 @@ export class Walk {
     const { selected } = this.#options;
     const items: string[] = [];
     const above = `${this.#prefix}${frame.path}/`;
-    const number = this.#directories.list(directory, (name, type) => {
-      items.push(entryItem(name, type ?? '?'));
+    const number = this.#directories.list(directory, (item, isDirectory) => {
+      items.push(item);
       // Where the type is not known, looking at it tells it.
-      if (type === 'd' && selected.descends(above + name)) items.push(belowItem(name));
+      if (!isDirectory) return;
+      const name = nameOf(item);
+      if (selected.descends(above + name)) items.push(belowItem(name));
     });
     if (number !== 0) this.#unreadable(frame.path, -number);
     frame.items = items.sort();
@@ -250,7 +260,9 @@ export class Walk {
       const set = known[at] ?? -1;
       if (set === -1) continue;
       entry.attributes = set;
-      this.#encoders[at]?.add(entry);
+      const encoder = this.#encoders[at];
+      encoder?.add(entry);
+      if (encoder?.isFull === true) this.#endBlock(at);
     }
     state.add(thread, 1, 0);
     if (outcome !== 'problem') return;
