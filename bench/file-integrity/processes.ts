@@ -41,7 +41,9 @@ export async function runNative(
 ): Promise<Took & NativeResult> {
   const program = join(import.meta.dirname, 'native-process.ts');
   writeBack(tree);
-  const run = await timed(process.execPath, [program, tree.directory, what, rules], signal);
+  // The flag of bin/rampart.
+  const args = ['--v8-pool-size=0', program, tree.directory, what, rules];
+  const run = await timed(process.execPath, args, signal);
   if (run.status !== 0) throw new Error(`ours, ${what}: ${run.stderr}`);
   const result = JSON.parse(run.stdout) as NativeResult;
   return { ...run, ...result };

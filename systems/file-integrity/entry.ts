@@ -57,6 +57,24 @@ export interface Entry {
   readonly sha512: Uint8Array;
 }
 
+/** An entry while its fields are read. */
+export type Draft = { -readonly [Field in keyof Entry]: Entry[Field] };
+
+export const emptyDraft: Draft = {
+  ...{ path: '', type: 'f', attributes: 0, permissions: 0, uid: 0, gid: 0, linkCount: 0 },
+  ...{
+    inode: 0n,
+    sizeBytes: 0,
+    blockCount: 0,
+    accessTimeS: 0,
+    modifyTimeS: 0,
+    changeTimeS: 0,
+    linkTarget: '',
+  },
+  ...{ acl: '', defaultAcl: '', selinux: '', xattrs: [], e2fsAttributes: 0, capabilities: '' },
+  ...{ sha256: new Uint8Array(0), sha512: new Uint8Array(0) },
+};
+
 /** Something that could not be looked at, or not wholly. Counted and told; never taken for a file that is gone. */
 export interface ScanProblem {
   readonly path: ByteString;

@@ -5,7 +5,6 @@
  * @module
  */
 import type { Rule } from './aide-conf/conf.ts';
-import { literalPath } from './aide-conf/rule.ts';
 import type { ByteString } from './entry.ts';
 
 export interface RuleNode {
@@ -67,4 +66,25 @@ export class RuleTree {
 function nodeOf(path: ByteString, parent: RuleNode | undefined): RuleNode {
   const depth = parent === undefined ? 0 : parent.depth + 1;
   return { path, parent, depth, equals: [], regular: [], negative: [] };
+}
+
+/**
+ * The directory that a rule is kept with: what stands before the first special character, up to the last slash. As AIDE
+ * finds it, with what that does to `.`, `+`, `{` and `|` (taken as they are) and to escapes (the backslash goes).
+ */
+export function literalPath(pattern: ByteString): ByteString {
+  let path = '/';
+  let last = 1;
+  for (let at = 1; at < pattern.length; at++) {
+    const character = pattern[at] ?? '';
+    if ('(^$?*['.includes(character)) break;
+    if (character === '\\') {
+      at++;
+      path += pattern[at] ?? '';
+      continue;
+    }
+    if (character === '/') last = path.length;
+    path += character;
+  }
+  return path.slice(0, last);
 }

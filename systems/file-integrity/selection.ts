@@ -10,11 +10,10 @@
  */
 import { PatternSet, type WalkState } from '../../shared/regex/pattern-set.ts';
 import type { AideConf, Rule } from './aide-conf/conf.ts';
-import { literalPath } from './aide-conf/rule.ts';
 import type { Dialect } from './aide-conf/source.ts';
 import type { AttributeSet } from './attributes.ts';
 import type { ByteString, FileType } from './entry.ts';
-import { RuleTree, type RuleNode } from './selection-tree.ts';
+import { literalPath, RuleTree, type RuleNode } from './selection-tree.ts';
 
 /** A file is selected. */
 export interface Decision {

@@ -7,6 +7,7 @@ import { parsePcre, PcreSyntaxError, PcreUnsupportedError } from '../../../share
 import type { RegexNode } from '../../../shared/regex/parse.ts';
 import { checksums, otherChecksums, refusedChecksums, setOf } from '../attributes.ts';
 import { fileTypes, type ByteString, type FileType } from '../entry.ts';
+import { literalPath } from '../selection-tree.ts';
 import type { Rule } from './conf.ts';
 import type { Evaluation } from './evaluate.ts';
 import { ignoredAttributes, settled } from './expression.ts';
@@ -135,25 +136,4 @@ export function warnOfAttributes(expression: Expression, { problems, groups }: E
       problems.warn(at, "'S' is deprecated, and AIDE 0.20 will refuse it", "Write 'growing+s' instead");
     }
   }
-}
-
-/**
- * The directory that a rule is kept with: what stands before the first special character, up to the last slash. As AIDE
- * finds it, with what that does to `.`, `+`, `{` and `|` (taken as they are) and to escapes (the backslash goes).
- */
-export function literalPath(pattern: ByteString): ByteString {
-  let path = '/';
-  let last = 1;
-  for (let at = 1; at < pattern.length; at++) {
-    const character = pattern[at] ?? '';
-    if ('(^$?*['.includes(character)) break;
-    if (character === '\\') {
-      at++;
-      path += pattern[at] ?? '';
-      continue;
-    }
-    if (character === '/') last = path.length;
-    path += character;
-  }
-  return path.slice(0, last);
 }

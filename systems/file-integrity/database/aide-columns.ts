@@ -7,7 +7,7 @@ import { attributes, setOf } from '../attributes.ts';
 import type { AttributeName, AttributeSet } from '../attributes.ts';
 import { aideMaskOf, aideNameBit, setOfAideMask } from '../aide-mask.ts';
 import { fileTypes } from '../entry.ts';
-import type { Entry, FileType } from '../entry.ts';
+import type { Draft, Entry, FileType } from '../entry.ts';
 import {
   decodeName,
   decodeOptionalName,
@@ -16,9 +16,6 @@ import {
   encodeOptionalName,
   encodeTime,
 } from './aide-text.ts';
-
-/** An entry while its fields are read. */
-export type Draft = { -readonly [Field in keyof Entry]: Entry[Field] };
 
 export interface AideColumn {
   readonly name: string;
@@ -38,21 +35,6 @@ const typeShift = 0o10000;
 export function modeOf(type: FileType, permissions: number): number {
   return (typeBits[fileTypes.indexOf(type)] ?? 0) * typeShift + permissions;
 }
-
-export const emptyDraft: Draft = {
-  ...{ path: '', type: 'f', attributes: 0, permissions: 0, uid: 0, gid: 0, linkCount: 0 },
-  ...{
-    inode: 0n,
-    sizeBytes: 0,
-    blockCount: 0,
-    accessTimeS: 0,
-    modifyTimeS: 0,
-    changeTimeS: 0,
-    linkTarget: '',
-  },
-  ...{ acl: '', defaultAcl: '', selinux: '', xattrs: [], e2fsAttributes: 0, capabilities: '' },
-  ...{ sha256: new Uint8Array(0), sha512: new Uint8Array(0) },
-};
 
 type NumberField = { [F in keyof Draft]: Draft[F] extends number ? F : never }[keyof Draft];
 

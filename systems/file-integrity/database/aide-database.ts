@@ -10,9 +10,9 @@ import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
-import type { Entry } from '../entry.ts';
-import { aideColumn, attributesOfColumns, emptyDraft } from './aide-columns.ts';
-import type { AideColumn, Draft } from './aide-columns.ts';
+import { emptyDraft, type Draft, type Entry } from '../entry.ts';
+import { aideColumn, attributesOfColumns } from './aide-columns.ts';
+import type { AideColumn } from './aide-columns.ts';
 
 /** No line of AIDE is longer: 64 KiB of extended attributes in base64, a long name and its target. */
 const longestLine = 1 << 20;

@@ -83,12 +83,16 @@ export class Directories {
       if (length <= 0) return length === 0 ? 0 : -errno();
       this.#writeTypes(length);
       // All names in one call: each is a part of this text.
-      const text = bytes.toString('latin1', 0, length + 1);
-      for (let at = 0, next = 0; at < length; at = next) {
-        next = at + this.#recordBytes(at);
-        const item = text.slice(at + nameAt, this.#endOfName(at, next) + 2);
-        if (item.charCodeAt(0) !== dot || !/^\.\.?\0/.test(item)) onItem(item, bytes[at + typeAt] === DT_DIR);
-      }
+      this.#tell(bytes.toString('latin1', 0, length + 1), length, onItem);
+    }
+  }
+
+  #tell(text: string, length: number, onItem: OnItem): void {
+    const { bytes } = this.#list;
+    for (let at = 0, next = 0; at < length; at = next) {
+      next = at + this.#recordBytes(at);
+      const item = text.slice(at + nameAt, this.#endOfName(at, next) + 2);
+      if (item.charCodeAt(0) !== dot || !/^\.\.?\0/.test(item)) onItem(item, bytes[at + typeAt] === DT_DIR);
     }
   }
 
