@@ -32,15 +32,11 @@ const startMs = cpuMs();
 const threads = new ThreadPool({ root: { directory: join(directory, 'tree'), prefix: '' }, workers: 2 });
 // As the command does: they start while the rest is loaded.
 if (what === 'init' || what === 'check') threads.startAll();
-const [{ confOf }, { Comparison }, { onlyEntries }, { openBaseline }, { writeBaseline }, { Scanner }] =
-  await Promise.all([
-    import('../../systems/file-integrity/scan/scan.fixture.ts'),
-    import('../../systems/file-integrity/compare.ts'),
-    import('../../systems/file-integrity/database/entry-block.ts'),
-    import('../../systems/file-integrity/database/read-baseline.ts'),
-    import('../../systems/file-integrity/database/write-baseline.ts'),
-    import('../../systems/file-integrity/scan/scanner.ts'),
-  ]);
+const [{ confOf }, { onlyEntries }, { Scanner }] = await Promise.all([
+  import('../../systems/file-integrity/scan/scan.fixture.ts'),
+  import('../../systems/file-integrity/database/entry-block.ts'),
+  import('../../systems/file-integrity/scan/scanner.ts'),
+]);
 const key: SigningKey = { scheme: 'hmac-sha256', secret: Buffer.alloc(32, 7) };
 const path = join(directory, 'baseline');
 const conf = confOf(rules);
@@ -49,6 +45,7 @@ let [entries, differences, lookCpuMs] = [0, 0, 0];
 
 await using scanner = new Scanner(threads);
 if (what === 'init') {
+  const { writeBaseline } = await import('../../systems/file-integrity/database/write-baseline.ts');
   const [stream = []] = scanner.scan([conf], { signal });
   const written = await writeBaseline({
     path,
@@ -60,6 +57,10 @@ if (what === 'init') {
   });
   ({ entries } = written);
 } else if (what === 'check') {
+  const [{ openBaseline }, { Comparison }] = await Promise.all([
+    import('../../systems/file-integrity/database/read-baseline.ts'),
+    import('../../systems/file-integrity/compare.ts'),
+  ]);
   await using baseline = await openBaseline(path, key);
   const [now = []] = scanner.scan([conf], { signal });
   const comparison = new Comparison({

@@ -7,14 +7,12 @@ import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { AideConf } from '../aide-conf/conf.ts';
 import type { Entry } from '../entry.ts';
 import type { ScanProgress } from '../provider.ts';
-import { ContentReader } from './content.ts';
-import { batchOf, noRoot, type ScanBatch, ScanRun } from './scan-run.ts';
+import type { InlineWalk } from './inline-walk.ts';
+import { batchOf, type ScanBatch, ScanRun } from './scan-run.ts';
 import { type PathToLookAt, tasksFor } from './scan-path.ts';
-import { Selected } from './selected.ts';
-import { RunState, ThreadNote } from './shared-state.ts';
+import { RunState } from './shared-state.ts';
 import { plainConf, type PlainConf, type Task } from './tasks.ts';
 import { ThreadPool, type ThreadPoolOptions } from './thread-pool.ts';
-import { type Budget, NoRootError, Walk } from './walk.ts';
 
 export type ScannerOptions = ThreadPoolOptions;
 
@@ -26,16 +24,11 @@ export interface ScanOptions {
   readonly expected?: { readonly files: number; readonly bytes: number };
 }
 
-/** What {@link Scanner.look} does at once, in this thread: starting another costs some 50 ms of CPU. */
-const inlineBudget: Budget = {
-  ...{ entries: 256, bytes: 256 * 1024, rootEntries: 256, fileBytes: 128 * 1024 },
-};
-
 /** Dispose it to end its threads; they start with the first scan. */
 export class Scanner implements AsyncDisposable {
   readonly #pool: ThreadPool;
   readonly #plain = new WeakMap<AideConf, PlainConf>();
-  #inline: { readonly conf: AideConf; readonly walk: Walk } | undefined;
+  #inline: { readonly conf: AideConf; readonly walk: InlineWalk } | undefined;
   #runs = 0;
   #isDisposed = false;
 
@@ -74,11 +67,17 @@ export class Scanner implements AsyncDisposable {
     options: ScanOptions,
   ): AsyncGenerator<ScanBatch, void, undefined> {
     const tasks = tasksFor(paths, this.#pool.root.prefix);
+    // Not needed for a scan, whose threads have it: a check starts sooner without it.
+    const { InlineWalk } = await import('./inline-walk.ts');
+    if (this.#inline?.conf !== conf) {
+      this.#inline = { conf, walk: new InlineWalk(this.#pool, this.#plainConf(conf)) };
+    }
+    const { walk } = this.#inline;
     let at = 0;
     let rest: readonly Task[] = [];
-    for (; at < tasks.length && at < inlineBudget.entries && rest.length === 0; at++) {
+    for (; at < Math.min(tasks.length, InlineWalk.mostTasks) && rest.length === 0; at++) {
       options.signal.throwIfAborted();
-      const result = this.#walkInline(conf, tasks[at]);
+      const result = walk.run(tasks[at]);
       ({ rest } = result);
       for (const part of result.parts[0] ?? []) {
         yield batchOf(part);
@@ -153,25 +152,5 @@ export class Scanner implements AsyncDisposable {
     let plain = this.#plain.get(conf);
     if (plain === undefined) this.#plain.set(conf, (plain = plainConf(conf)));
     return plain;
-  }
-
-  #walkInline(conf: AideConf, task: Task | undefined): ReturnType<Walk['run']> {
-    if (this.#inline?.conf !== conf) {
-      const walk = new Walk({
-        root: this.#pool.root,
-        selected: new Selected([this.#plainConf(conf)]),
-        content: new ContentReader(this.#pool.rate, false, 0),
-        state: new RunState(1),
-        thread: 0,
-        note: new ThreadNote(),
-      });
-      this.#inline = { conf, walk };
-    }
-    try {
-      return this.#inline.walk.run(task ?? { directory: '' }, inlineBudget);
-    } catch (error) {
-      if (error instanceof NoRootError) throw noRoot(this.#pool.root.directory, error.code);
-      throw error;
-    }
   }
 }

@@ -1,0 +1,47 @@
+/**
+ * A few small files, looked at in the caller's thread.
+ *
+ * @module
+ */
+import { ContentReader } from './content.ts';
+import { noRoot } from './scan-run.ts';
+import { Selected } from './selected.ts';
+import { RunState, ThreadNote } from './shared-state.ts';
+import type { PlainConf, Task, TaskResult } from './tasks.ts';
+import type { ThreadPool } from './thread-pool.ts';
+import { type Budget, NoRootError, Walk } from './walk.ts';
+
+/** What is done at once: starting a thread costs some 50 ms of CPU. */
+const budget: Budget = {
+  ...{ entries: 256, bytes: 256 * 1024, rootEntries: 256, fileBytes: 128 * 1024 },
+};
+
+/** Holds only memory. */
+export class InlineWalk {
+  /** So many are walked one after the other; the rest is for the threads. */
+  static readonly mostTasks = budget.entries;
+  readonly #walk: Walk;
+  readonly #directory: string;
+
+  constructor({ root, rate }: Pick<ThreadPool, 'root' | 'rate'>, conf: PlainConf) {
+    this.#directory = root.directory;
+    this.#walk = new Walk({
+      root,
+      selected: new Selected([conf]),
+      content: new ContentReader(rate, false, 0),
+      state: new RunState(1),
+      thread: 0,
+      note: new ThreadNote(),
+    });
+  }
+
+  /** @throws RampartError NOT_FOUND, SYSTEM where the root cannot be opened */
+  run(task: Task = { directory: '' }): TaskResult {
+    try {
+      return this.#walk.run(task, budget);
+    } catch (error) {
+      if (error instanceof NoRootError) throw noRoot(this.#directory, error.code);
+      throw error;
+    }
+  }
+}
