@@ -146,7 +146,7 @@ function scan(
 ): Batches<Entry | ScanProblem> {
   const onProgress = bar.isShown ? (progress: ScanProgress): void => bar.show(progress) : undefined;
   const [stream] = scanner.scan([conf], {
-    signal,
+    ...{ signal, isLast: true },
     ...(onProgress !== undefined && { onProgress }),
     ...(expected !== undefined && { expected }),
   });

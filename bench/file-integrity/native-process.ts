@@ -46,7 +46,7 @@ let [entries, differences, lookCpuMs] = [0, 0, 0];
 await using scanner = new Scanner(threads);
 if (what === 'init') {
   const { writeBaseline } = await import('../../systems/file-integrity/database/write-baseline.ts');
-  const [stream = []] = scanner.scan([conf], { signal });
+  const [stream = []] = scanner.scan([conf], { signal, isLast: true });
   const written = await writeBaseline({
     path,
     key,
@@ -62,7 +62,7 @@ if (what === 'init') {
     import('../../systems/file-integrity/compare.ts'),
   ]);
   await using baseline = await openBaseline(path, key);
-  const [now = []] = scanner.scan([conf], { signal });
+  const [now = []] = scanner.scan([conf], { signal, isLast: true });
   const comparison = new Comparison({
     old: baseline.entries(),
     now,

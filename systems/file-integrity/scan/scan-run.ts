@@ -38,6 +38,8 @@ export interface ScanRunOptions {
   readonly signal: AbortSignal;
   readonly onProgress?: ((progress: ScanProgress) => void) | undefined;
   readonly expected?: { readonly files: number; readonly bytes: number } | undefined;
+  /** As in ScanOptions. */
+  readonly isLast?: boolean | undefined;
 }
 
 export class ScanRun {
@@ -187,7 +189,10 @@ export class ScanRun {
     this.#options.signal.removeEventListener('abort', this.#onAbort);
     this.#options.pool.forget(this.#pump);
     if (this.#isStarted) this.#options.pool.end(this.#options.run);
-    if (this.#failure === undefined) this.#tellProgress();
+    if (this.#failure === undefined) {
+      this.#tellProgress();
+      if (this.#options.isLast === true) this.#options.pool.endThreads();
+    }
     for (const stream of this.#streams) stream.wake();
   }
 }

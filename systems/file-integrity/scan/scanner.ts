@@ -22,6 +22,8 @@ export interface ScanOptions {
   readonly onProgress?: (progress: ScanProgress) => void;
   /** As far as it is known, for the progress. */
   readonly expected?: { readonly files: number; readonly bytes: number };
+  /** Nothing more is going to be asked: the threads end with it, beside what its reader still has to do. */
+  readonly isLast?: boolean;
 }
 
 /** Dispose it to end its threads; they start with the first scan. */

@@ -101,6 +101,11 @@ export class ThreadPool implements AsyncDisposable {
     this.#wanting.delete(callBack);
   }
 
+  /** Ends all threads, which have nothing to do, without waiting for it. They start again when something is asked. */
+  endThreads(): void {
+    void this.#endAll();
+  }
+
   /** Starts all threads, side by side: a thread needs some 80 ms for it. */
   startAll(): void {
     if (this.#isDisposed) return;
