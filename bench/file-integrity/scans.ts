@@ -69,19 +69,21 @@ async function contest(
     const took = { init: [] as Pair[], check: [] as Pair[] };
     for (let round = 0; round < Math.min(rounds, MOST_ROUNDS); round++) {
       progress(`${label}: round ${round + 1}`);
-      took.init.push({
-        aide: await runAide(made, 'init', rules, signal),
-        ours: await runNative(made, 'init', rules, signal),
-        command: await runCommand(made, 'init', rules, signal),
-      });
+      took.init.push(
+        await inTurns(round, {
+          aide: () => runAide(made, 'init', rules, signal),
+          ours: () => runNative(made, 'init', rules, signal),
+          command: () => runCommand(made, 'init', rules, signal),
+        }),
+      );
       // A check that finds nothing would prove nothing.
       const added = join(made.root, `added-${label}-${round}`);
       writeFileSync(added, 'x');
-      const pair = {
-        aide: await runAide(made, 'check', rules, signal, MOST_AIDE_MS),
-        ours: await runNative(made, 'check', rules, signal),
-        command: await runCommand(made, 'check', rules, signal),
-      };
+      const pair = await inTurns(round, {
+        aide: () => runAide(made, 'check', rules, signal, MOST_AIDE_MS),
+        ours: () => runNative(made, 'check', rules, signal),
+        command: () => runCommand(made, 'check', rules, signal),
+      });
       took.check.push(pair);
       // The directory has no attribute that a new file changes.
       for (const [who, { isCut, differences }] of Object.entries(pair)) {
@@ -152,6 +154,22 @@ interface Pair {
   readonly ours: Took;
   /** With the command line, the configuration, the report. */
   readonly command: Took;
+}
+
+/** Every other round backwards, so that nobody always comes after the same one. */
+async function inTurns(
+  round: number,
+  runs: Readonly<Record<keyof Pair, () => Promise<Took>>>,
+): Promise<Pair> {
+  const names = ['aide', 'ours', 'command'] as const;
+  const took = new Map<keyof Pair, Took>();
+  for (const name of round % 2 === 0 ? names : names.toReversed()) took.set(name, await runs[name]());
+  const of = (name: keyof Pair): Took => {
+    const one = took.get(name);
+    if (one === undefined) throw new Error(`${name} did not run`);
+    return one;
+  };
+  return { aide: of('aide'), ours: of('ours'), command: of('command') };
 }
 
 function rowOf(label: string, took: readonly Took[]): ReportRow {
