@@ -26,11 +26,12 @@ export function entryItem(name: ByteString, type: FileType | '?' | '.'): string 
   return `${name}\0${type}`;
 }
 
-/** The type that {@link entryItem} was given, and the character code of what it writes for one. */
+/** The type that {@link entryItem} was given. */
 export function listedType(item: string): FileType | '?' | '.' {
   return item.charAt(item.length - 1) as FileType | '?' | '.';
 }
 
+/** What {@link entryItem} writes for a type. */
 export function typeCode(type: FileType | '?'): number {
   return type.charCodeAt(0);
 }
