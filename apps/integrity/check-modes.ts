@@ -11,11 +11,9 @@ import type { AideConf } from '../../systems/file-integrity/aide-conf/conf.ts';
 import { checksums, refusedChecksums } from '../../systems/file-integrity/attributes.ts';
 import type { Batch, Batches } from '../../systems/file-integrity/batches.ts';
 import { Comparison } from '../../systems/file-integrity/compare.ts';
-import { readAideDatabase } from '../../systems/file-integrity/database/aide-database.ts';
 import { onlyEntries } from '../../systems/file-integrity/database/entry-block.ts';
 import { openBaseline, type Baseline } from '../../systems/file-integrity/database/read-baseline.ts';
 import type { SigningKey, VerifyingKey } from '../../systems/file-integrity/database/signature.ts';
-import { sortEntries } from '../../systems/file-integrity/database/sort-entries.ts';
 import { writeBaseline } from '../../systems/file-integrity/database/write-baseline.ts';
 import type { Entry, ScanProblem } from '../../systems/file-integrity/entry.ts';
 import type { ScanProgress } from '../../systems/file-integrity/provider.ts';
@@ -26,7 +24,7 @@ import {
   type ReportOptions,
   type RunFacts,
 } from '../../systems/file-integrity/report/report.ts';
-import { Scanner } from '../../systems/file-integrity/scan/scanner.ts';
+import { Scanner, type ScanOptions } from '../../systems/file-integrity/scan/scanner.ts';
 import type { ThreadPool } from '../../systems/file-integrity/scan/thread-pool.ts';
 import { say } from '../process.ts';
 import { aideExit } from './exit-codes.ts';
@@ -56,6 +54,8 @@ export interface Done {
   readonly exitCode: number;
 }
 
+type Expected = NonNullable<ScanOptions['expected']>;
+
 /** Problems that are told one by one; the rest is counted. */
 const MOST_PROBLEMS = 10_000;
 
@@ -68,7 +68,7 @@ export async function initFiles(job: CheckJob): Promise<Done> {
   await using scanner = new Scanner(job.threads);
   const problems: ScanProblem[] = [];
   let problemCount = 0;
-  const entries = onlyEntries(scan(scanner, job, bar, expected), (problem) => {
+  const entries = onlyEntries(scan(scanner, job, bar, { expected, isLast: true }), (problem) => {
     if (++problemCount <= MOST_PROBLEMS) problems.push(problem);
   });
   const total = await write(job, entries);
@@ -90,7 +90,7 @@ export async function checkFiles(job: CheckJob, mode: 'check' | 'update'): Promi
   using bar = new ProgressBar(process.stderr);
   const expected = bar.isShown ? expectedOf(baseline) : undefined;
   await using scanner = new Scanner(job.threads);
-  const now = scan(scanner, job, bar, expected);
+  const now = scan(scanner, job, bar, { expected });
   const tee = mode === 'update' ? new Tee(now) : undefined;
   const comparison = new Comparison({
     old: baseline.entries(signal),
@@ -126,6 +126,11 @@ export async function importDatabase(job: CheckJob, path: string): Promise<void>
       yield batch;
     }
   }
+  // A check needs neither, and starts sooner without them.
+  const [{ readAideDatabase }, { sortEntries }] = await Promise.all([
+    import('../../systems/file-integrity/database/aide-database.ts'),
+    import('../../systems/file-integrity/database/sort-entries.ts'),
+  ]);
   const entries = sortEntries(readAideDatabase(path, { signal: job.signal, onColumns }), job.signal);
   const total = await write(job, counted(entries), 'import');
   say(`${total} entries of ${path} are the baseline ${job.db} now`);
@@ -142,11 +147,12 @@ function scan(
   scanner: Scanner,
   { conf, signal }: CheckJob,
   bar: ProgressBar,
-  expected: { readonly files: number; readonly bytes: number } | undefined,
+  { expected, isLast = false }: { readonly expected: Expected | undefined; readonly isLast?: boolean },
 ): Batches<Entry | ScanProblem> {
   const onProgress = bar.isShown ? (progress: ScanProgress): void => bar.show(progress) : undefined;
   const [stream] = scanner.scan([conf], {
-    ...{ signal, isLast: true },
+    signal,
+    isLast,
     ...(onProgress !== undefined && { onProgress }),
     ...(expected !== undefined && { expected }),
   });

@@ -62,7 +62,7 @@ if (what === 'init') {
     import('../../systems/file-integrity/compare.ts'),
   ]);
   await using baseline = await openBaseline(path, key);
-  const [now = []] = scanner.scan([conf], { signal, isLast: true });
+  const [now = []] = scanner.scan([conf], { signal });
   const comparison = new Comparison({
     old: baseline.entries(),
     now,

@@ -187,3 +187,19 @@ test('a process may end while its threads load their code', async () => {
   });
   for (const { stderr } of await Promise.all(ends)) assert.equal(stderr, '');
 });
+
+test('the threads end with the last scan, but for those that something else was asked of', async () => {
+  await using scene = new Scene({ idleMs: 60_000 });
+  fill(scene, 2, 10, 100);
+  fs.writeFileSync(scene.path('large'), '');
+  fs.truncateSync(scene.path('large'), 256 << 20);
+  const { signal } = new AbortController();
+  const [large] = (await scene.scan('/large s+i')).filter(isEntry);
+  assert.ok(large !== undefined);
+  const [stream = []] = scene.scanner.scan([confOf('/d p+sha256')], { signal, isLast: true });
+  // It takes longer than the scan.
+  const digest = scene.scanner.digestStart(large, large.sizeBytes, signal);
+  assert.equal((await all(stream)).length, 22);
+  assert.equal((await digest)?.sha256.length, 32);
+  await until('no thread runs', () => scene.scanner.runningThreads === 0);
+});

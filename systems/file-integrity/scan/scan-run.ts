@@ -191,7 +191,7 @@ export class ScanRun {
     if (this.#isStarted) this.#options.pool.end(this.#options.run);
     if (this.#failure === undefined) {
       this.#tellProgress();
-      if (this.#options.isLast === true) this.#options.pool.endThreads();
+      if (this.#options.isLast === true) this.#options.pool.endWhenIdle();
     }
     for (const stream of this.#streams) stream.wake();
   }

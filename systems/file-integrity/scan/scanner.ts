@@ -22,7 +22,7 @@ export interface ScanOptions {
   readonly onProgress?: (progress: ScanProgress) => void;
   /** As far as it is known, for the progress. */
   readonly expected?: { readonly files: number; readonly bytes: number };
-  /** Nothing more is going to be asked: the threads end with it, beside what its reader still has to do. */
+  /** Nothing more is going to be asked of this scanner: its threads end beside what the reader still has to do. */
   readonly isLast?: boolean;
 }
 

@@ -54,7 +54,7 @@ export class ThreadPool implements AsyncDisposable {
   readonly root: ScanRoot;
   readonly rate: ReadRate;
   readonly #data: Pick<ThreadData, 'root' | 'bytesPerSecond' | 'niceness' | 'restMs'>;
-  readonly #idleMs: number;
+  #idleMs: number;
   readonly #threads: (Thread | undefined)[];
   /** Runs that have more to ask, in the order of their turns. */
   readonly #wanting = new Set<() => void>();
@@ -101,9 +101,10 @@ export class ThreadPool implements AsyncDisposable {
     this.#wanting.delete(callBack);
   }
 
-  /** Ends all threads, which have nothing to do, without waiting for it. They start again when something is asked. */
-  endThreads(): void {
-    void this.#endAll();
+  /** From now on the threads end as soon as nothing is asked of them. They start again when something is. */
+  endWhenIdle(): void {
+    this.#idleMs = 0;
+    this.#restWhenIdle();
   }
 
   /** Starts all threads, side by side: a thread needs some 80 ms for it. */
