@@ -54,6 +54,20 @@ test('exit codes and report are those of AIDE on the same trees', { skip: withou
   }
 });
 
+test('logs that have grown are no change, however many have to be read again', async () => {
+  using scene = new Scene();
+  scene.write('aide.conf', `${scene.tree} f ${attributes}+growing\n`);
+  const names = Array.from({ length: 200 }, (_, at) => `tree/${at}`);
+  for (const name of names) scene.write(name, name.repeat(40_000));
+  assert.equal((await scene.check('--init')).code, 0);
+  for (const name of names) fs.appendFileSync(scene.at(name), 'more\n');
+  const grown = await scene.check();
+  assert.equal(grown.code, 0, grown.stderr);
+  scene.write('tree/7', 'less\n');
+  const changed = await scene.check();
+  assert.equal(changed.code, 4, changed.stderr);
+});
+
 test('an update tells what differs and takes it; the one before stays beside it', async () => {
   using scene = new Scene();
   small(scene);
