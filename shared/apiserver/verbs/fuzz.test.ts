@@ -213,7 +213,7 @@ const parameterValue = fc.oneof(
 const query = fc
   .array(fc.tuple(parameter, parameterValue), { maxLength: 3 })
   .map((pairs) => new URLSearchParams(pairs).toString());
-const request = fc.record({
+const anything = fc.record({
   verb: fc.constantFrom<Verb>(
     'create',
     'update',
@@ -233,7 +233,31 @@ const request = fc.record({
   body,
   duplicates: fc.constantFrom<readonly string[]>([], ['duplicate field "spec.a"']),
 });
-type Random = typeof request extends fc.Arbitrary<infer Value> ? Value : never;
+type Random = typeof anything extends fc.Arbitrary<infer Value> ? Value : never;
+
+/** What a client means: of names that are there or not, with a version that is old or none. */
+const meant = fc
+  .record({
+    verb: fc.constantFrom<Verb>('create', 'update', 'delete'),
+    name: fc.constantFrom('a', 'b', 'new'),
+    kind: fc.constantFrom('widget', 'pod'),
+    metadata: fc.constantFrom({}, {}, { resourceVersion: '1' }),
+  })
+  .map(({ verb, name, kind, metadata }): Random => ({
+    verb,
+    kind,
+    name,
+    namespace: 'default',
+    subresource: undefined,
+    patchType: undefined,
+    query: '',
+    body: verb === 'delete' ? undefined : named(kind, name, metadata),
+    duplicates: [],
+  }));
+const named = (kind: string, name: string, metadata: JsonObject): JsonObject =>
+  kind === 'pod' ? pod(name, {}, metadata) : widget(name, {}, metadata);
+
+const request = fc.oneof({ weight: 9, arbitrary: anything }, { weight: 1, arbitrary: meant });
 
 const collection: ReadonlySet<Verb> = new Set<Verb>(['create', 'list', 'watch', 'deletecollection']);
 
