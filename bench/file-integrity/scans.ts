@@ -159,17 +159,10 @@ interface Pair {
 /** Every other round backwards, so that nobody always comes after the same one. */
 async function inTurns(
   round: number,
-  runs: Readonly<Record<keyof Pair, () => Promise<Took>>>,
+  { aide, ours, command }: Readonly<Record<keyof Pair, () => Promise<Took>>>,
 ): Promise<Pair> {
-  const names = ['aide', 'ours', 'command'] as const;
-  const took = new Map<keyof Pair, Took>();
-  for (const name of round % 2 === 0 ? names : names.toReversed()) took.set(name, await runs[name]());
-  const of = (name: keyof Pair): Took => {
-    const one = took.get(name);
-    if (one === undefined) throw new Error(`${name} did not run`);
-    return one;
-  };
-  return { aide: of('aide'), ours: of('ours'), command: of('command') };
+  if (round % 2 === 0) return { aide: await aide(), ours: await ours(), command: await command() };
+  return { command: await command(), ours: await ours(), aide: await aide() };
 }
 
 function rowOf(label: string, took: readonly Took[]): ReportRow {

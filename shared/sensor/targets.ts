@@ -44,8 +44,6 @@ export class Targets<W extends Watcher> {
   /** Which life the kernel's entry for an inode number and device belongs to. */
   readonly #inKernel = new Map<string, Life<W>>();
   readonly #byId = new Map<number, Life<W>>();
-  /** Begun and not in the kernel's map yet, while {@link Targets.addAll} runs. */
-  #begun: Life<W>[] | undefined;
   #nextId = 1;
 
   /**
@@ -70,16 +68,7 @@ export class Targets<W extends Watcher> {
    * @throws {RampartError} `LIMIT` naming the capacity when the map is full; nothing is changed then.
    */
   add(identity: FileIdentity, watcher: W): void {
-    const key = lifeOf(identity);
-    const known = this.#lives.get(key);
-    if (known === undefined) {
-      this.#lives.set(key, this.#begin(identity, watcher));
-      return;
-    }
-    if (known.watchers.has(watcher)) return;
-    const before = filterOf(known);
-    known.watchers.add(watcher);
-    if (filterOf(known) !== before) this.#write(known);
+    this.#add(identity, watcher, (life) => this.#put(life));
   }
 
   /**
@@ -92,11 +81,11 @@ export class Targets<W extends Watcher> {
   ): (RampartError | undefined)[] {
     const begun: Life<W>[] = [];
     const failures: (RampartError | undefined)[] = [];
-    this.#begun = begun;
-    try {
-      for (const { identity, watcher } of wanted) failures.push(failureOf(() => this.add(identity, watcher)));
-    } finally {
-      this.#begun = undefined;
+    const later = (life: Life<W>): void => {
+      begun.push(life);
+    };
+    for (const { identity, watcher } of wanted) {
+      failures.push(failureOf(() => this.#add(identity, watcher, later)));
     }
     const failed = new Map<Life<W>, RampartError>();
     for (let from = 0; from < begun.length; from += BATCH) {
@@ -146,7 +135,21 @@ export class Targets<W extends Watcher> {
     return this.#byId.get(targetId)?.watchers ?? [];
   }
 
-  #begin(identity: FileIdentity, watcher: W): Life<W> {
+  /** @param put - Puts a life where the kernel has none; in place of another one it is put at once. */
+  #add(identity: FileIdentity, watcher: W, put: (life: Life<W>) => void): void {
+    const key = lifeOf(identity);
+    const known = this.#lives.get(key);
+    if (known === undefined) {
+      this.#lives.set(key, this.#begin(identity, watcher, put));
+      return;
+    }
+    if (known.watchers.has(watcher)) return;
+    const before = filterOf(known);
+    known.watchers.add(watcher);
+    if (filterOf(known) !== before) this.#write(known);
+  }
+
+  #begin(identity: FileIdentity, watcher: W, put: (life: Life<W>) => void): Life<W> {
     const life: Life<W> = { id: this.#nextId, identity, watchers: new Set([watcher]) };
     const place = placeOf(identity);
     if (this.#inKernel.size >= this.capacity && !this.#inKernel.has(place)) {
@@ -156,9 +159,8 @@ export class Targets<W extends Watcher> {
         next: 'Watch fewer files or raise the capacity',
       });
     }
-    // In place of another life it is put at once.
-    if (this.#begun !== undefined && !this.#inKernel.has(place)) this.#begun.push(life);
-    else this.#put(life);
+    if (this.#inKernel.has(place)) this.#put(life);
+    else put(life);
     this.#nextId += 1;
     this.#byId.set(life.id, life);
     this.#inKernel.set(place, life);
