@@ -24,7 +24,8 @@ export class ContainerRoot implements Disposable {
   /**
    * @param containerId - When it is not empty, the process must be in a cgroup that has the id in its path: between
    *   the runtime's answer and now its number may have become another's.
-   * @throws {RampartError} `NOT_FOUND` when the process is gone or not the container's; `SYSTEM` otherwise.
+   * @throws {RampartError} `NOT_FOUND` when the process is gone or not the container's; `SYSTEM` otherwise, where it
+   *   may not be looked at, too.
    */
   constructor(path: string, containerId: string) {
     this.path = path;
@@ -50,7 +51,7 @@ export class ContainerRoot implements Disposable {
       if (!this.alive) throw gone(path, 'the process is gone');
     } catch (error) {
       held[Symbol.dispose]();
-      throw error instanceof RampartError ? error : gone(path, String(error));
+      throw error instanceof RampartError ? error : unseen(path, error);
     }
   }
 
@@ -84,6 +85,17 @@ export class ContainerRoot implements Disposable {
 function readBelow(directory: Fd, name: string): string {
   using file = openat2(directory, name, { flags: 0 });
   return readFileSync(file.number, 'utf8');
+}
+
+function unseen(path: string, error: unknown): RampartError {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code !== 'EACCES' && code !== 'EPERM') return gone(path, message);
+  // What another user's process has below /proc/PID is closed as its memory is: proc_pid(5), ptrace(2).
+  return new RampartError(errorCodes.SYSTEM, {
+    what: `cannot look into the container that has its root at ${path}`,
+    why: message,
+    next: 'Give the agent the capability CAP_SYS_PTRACE (deploy/README.md)',
+  });
 }
 
 function gone(path: string, why: string): RampartError {

@@ -35,7 +35,7 @@ const capabilityNumbers: Readonly<Record<string, number>> = {
 const failures: Readonly<Record<string, (agent: DeployedPod, stage: Stage) => Promise<boolean>>> = {
   BPF: async (agent) => said(agent, /guard of files does not run.*raw_tracepoint: .*needs CAP_BPF/),
   PERFMON: async (agent) => said(agent, /guard of files does not run.*raw_tracepoint: .*needs CAP_PERFMON/),
-  SYS_PTRACE: async (_, stage) => /EACCES.*\/ns\/mnt/.test(await stage.problemOf('open')),
+  SYS_PTRACE: async (_, stage) => /EACCES.*\/ns\/mnt.*CAP_SYS_PTRACE/.test(await stage.problemOf('open')),
   DAC_READ_SEARCH: async (agent, stage) =>
     /cannot follow \/closed\/secret.txt .*EACCES/.test(await stage.problemOf('closed')) &&
     // Of mode 0000, as some distributions have it.
