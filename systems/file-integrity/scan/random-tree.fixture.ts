@@ -185,6 +185,7 @@ export const step: fc.Arbitrary<Step> = fc.oneof(
 /** The steps that make something. */
 const making: ReadonlySet<Step['do']> = new Set(['write', 'symlink', 'hardlink', 'special']);
 
+const { O_APPEND, O_CREAT, O_NONBLOCK, O_WRONLY } = fs.constants;
 const FS_IOC_SETFLAGS = 0x40086602;
 const FS_EXTENT_FL = 0x80000;
 
@@ -249,8 +250,13 @@ export class TreeMaker {
         fs.closeSync(fd);
         return;
       }
-      case 'append':
-        return fs.appendFileSync(at, 'more');
+      case 'append': {
+        // What has the name may be a FIFO that nobody reads: without O_NONBLOCK the open would wait for ever.
+        const fd = fs.openSync(at, O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK);
+        fs.writeSync(fd, 'more');
+        fs.closeSync(fd);
+        return;
+      }
       case 'replace':
         if (fs.lstatSync(at).isFile()) fs.writeFileSync(at, 'other');
         return;
