@@ -41,7 +41,9 @@ const longest = 65_536;
 const longestPath = 8192;
 /** Of all values of a file: a file system without a limit of its own (XFS, Btrfs, tmpfs) takes hundreds of megabytes. */
 const mostValueBytes = 1024 * 1024;
-const { ENODATA, EOPNOTSUPP, ENOSYS } = constants.errno;
+const { ENODATA, EOPNOTSUPP, ENOSYS, ENOENT, ENOTDIR, ELOOP, E2BIG } = constants.errno;
+/** Errors of listing that say enough: there is no such thing here, or the name has become something else's meanwhile. */
+const noList: ReadonlySet<number> = new Set([EOPNOTSUPP, ENOSYS, ENOENT, ENOTDIR, ELOOP]);
 
 type Parts = Pick<Entry, 'acl' | 'defaultAcl' | 'selinux' | 'xattrs' | 'capabilities'>;
 export type MutableParts = { -readonly [Field in keyof Parts]: Parts[Field] };
@@ -60,6 +62,8 @@ export interface AboutFile {
 }
 
 export class ExtendedAttributes {
+  /** Why attributes of the last file could not be read, though it may have some; 0 where that is not so. */
+  errno = 0;
   readonly #path = new FixedBuffer(longestPath);
   readonly #name = new FixedBuffer(512);
   readonly #list = new FixedBuffer(longest);
@@ -78,6 +82,7 @@ export class ExtendedAttributes {
   read(target: Target, about: AboutFile, asked: AttributeSet, parts: MutableParts): AttributeSet {
     parts.acl = parts.defaultAcl = parts.selinux = parts.capabilities = '';
     parts.xattrs = [];
+    this.errno = 0;
     if (target.fd < 0) this.#path.writeText(target.path);
     const listed = this.#listInto(target);
     let missing = 0;
@@ -93,16 +98,24 @@ export class ExtendedAttributes {
       return missing;
     }
     if (listed < 0) {
-      if (listed === -EOPNOTSUPP || listed === -ENOSYS) missing |= asked & bits.xattrs;
-      return missing | (asked & (extendedBits & ~bits.xattrs));
+      if (noList.has(-listed)) return asked & extendedBits;
+      if ((asked & bits.xattrs) !== 0 || listed !== -E2BIG) this.errno = -listed;
+      if (listed !== -E2BIG) return asked & extendedBits;
     }
-    const found = this.#list.bytes.toString('latin1', 0, listed - 1).split('\0');
+    // Anybody can give a file of his own more names than the kernel lists: those that mean something are asked for one by one.
+    const found =
+      listed > 0
+        ? this.#list.bytes.toString('latin1', 0, listed - 1).split('\0')
+        : Object.values(names).filter((name) => this.#valueOf(target, name) !== -ENODATA);
     if ((asked & bits.acl) !== 0) missing |= this.#acls(target, about, found, parts);
     if ((asked & bits.selinux) !== 0)
       missing |=
         this.#hasSelinux || found.includes(names.selinux) ? this.#label(target, parts) : bits.selinux;
     if ((asked & bits.capabilities) !== 0) missing |= this.#capabilities(target, found, parts);
-    if ((asked & bits.xattrs) !== 0) parts.xattrs = this.#kept(target, found);
+    if ((asked & bits.xattrs) !== 0) {
+      if (listed > 0) parts.xattrs = this.#kept(target, found);
+      else missing |= bits.xattrs;
+    }
     return missing;
   }
 

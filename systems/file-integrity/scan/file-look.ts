@@ -132,12 +132,11 @@ export class FileLook {
     if (asked === undefined) return 'not selected';
     this.#fill(asked);
     this.#forget(checksums | bits.linkTarget);
-    this.#beside(fd, '', this.known);
-    return 'seen';
+    return this.#beside(fd, '', this.known);
   }
 
   /** Returns what the outcome is but for the problem. */
-  #failed(what: string, number: number, otherwise: 'seen' | 'not selected'): LookOutcome {
+  #failed(what: string, number: number, otherwise: 'seen' | 'not selected'): 'problem' {
     const code = errnoName(number);
     this.problem = { code, message: `${what} (${code})` };
     if (otherwise === 'not selected') this.known = [];
@@ -182,8 +181,9 @@ export class FileLook {
   #ofOpen(fd: number, directoryFd: number, path: () => string, isLast: boolean): LookOutcome | 'again' {
     const hasContent = (this.#union() & checksums) !== 0;
     if (hasContent && this.#stat.sizeBytes > this.maxBytes) return 'too large';
-    this.#finish(directoryFd, fd, path, 'f');
-    return hasContent ? this.#digest(fd, isLast) : 'seen';
+    const beside = this.#finish(directoryFd, fd, path, 'f');
+    const outcome = hasContent ? this.#digest(fd, isLast) : 'seen';
+    return outcome === 'seen' ? beside : outcome;
   }
 
   #once(directory: OpenDirectory, name: string, askedOf: AskedOf, isLast: boolean): LookOutcome | 'again' {
@@ -280,7 +280,7 @@ export class FileLook {
   }
 
   /** What is told beside the stat, of a file that is open or not. */
-  #finish(directoryFd: number, fd: number, path: () => string, type: FileType): 'seen' {
+  #finish(directoryFd: number, fd: number, path: () => string, type: FileType): 'seen' | 'problem' {
     const union = this.#union();
     if ((union & besideStat) === 0) return 'seen';
     let opened = -1;
@@ -288,14 +288,13 @@ export class FileLook {
     if (type === 'd' && (union & bits.e2fsAttributes) !== 0)
       opened = openName(directoryFd, this.#name, openFlags.NOFOLLOW | openFlags.DIRECTORY);
     try {
-      this.#beside(opened >= 0 ? opened : fd, path(), this.known);
+      return this.#beside(opened >= 0 ? opened : fd, path(), this.known);
     } finally {
       if (opened >= 0) libc.close(opened);
     }
-    return 'seen';
   }
 
-  #beside(fd: number, path: string, asked: readonly AttributeSet[]): void {
+  #beside(fd: number, path: string, asked: readonly AttributeSet[]): 'seen' | 'problem' {
     const union = unionOf(asked);
     const stat = this.#stat;
     if ((union & bits.e2fsAttributes) !== 0) {
@@ -305,9 +304,12 @@ export class FileLook {
       } else this.#forget(bits.e2fsAttributes);
     }
     const wanted = union & extendedBits;
-    if (wanted === 0) return;
+    if (wanted === 0) return 'seen';
     const about = { mode: stat.mode, isDirectory: stat.type === 'd', device: stat.device };
     this.#forget(this.#extended.read({ fd, path }, about, wanted, this.entry));
+    const { errno: number } = this.#extended;
+    if (number === 0) return 'seen';
+    return this.#failed('cannot list its extended attributes', number, 'seen');
   }
 
   #readLink(directoryFd: number): boolean {

@@ -371,3 +371,30 @@ test('a file with 12 MB of extended attributes: each change of them is seen', as
   const changed = [...after].filter(([of, text]) => before.get(of) !== text).map(([of]) => of);
   assert.deepEqual(changed, ['user.007', 'user.199']);
 });
+
+test(
+  'more names of extended attributes than can be listed hide no capability',
+  { skip: needsRoot },
+  async () => {
+    // A file system that sets no limit.
+    await using scene = new Scene({}, '/dev/shm');
+    const file = scene.path('file');
+    fs.writeFileSync(file, 'x');
+    const [path, name, value] = [new FixedBuffer(4096), new FixedBuffer(256), new FixedBuffer(1)];
+    path.writeText(file);
+    // 75,000 bytes; listxattr(2) gives 65,536.
+    for (let at = 0; at < 300; at++) {
+      name.writeText(`user.${String(at).padStart(244, '0')}`);
+      assert.equal(fileCalls.lsetxattr(path.address, name.address, value.address, 1, 0), 0);
+    }
+    execFileSync('setcap', ['cap_setuid+ep', file]);
+    const found = await scene.scan('/file acl+xattrs+caps+sha256');
+    assert.deepEqual(pathsOf(found), ['/file', '/file E2BIG']);
+    const [entry] = found.filter(isEntry);
+    assert.equal(entry?.capabilities, 'cap_setuid=ep');
+    assert.match(entry.acl, /^user::rw-\n/);
+    assert.equal(describeAttributes(entry.attributes), 'acl+caps+sha256');
+    // Without its other attributes everything of it is known.
+    assert.deepEqual(pathsOf(await scene.scan('/file acl+caps+sha256')), ['/file']);
+  },
+);
