@@ -207,11 +207,41 @@ static __always_inline int inode_changed(struct inode *inode, u32 call)
 	return 0;
 }
 
+/*
+ * Whether a new change time may be a copy: of what another machine or process answered, or of the layer below, in
+ * whoever happens to ask, who need not have changed anything.
+ */
+static __always_inline int copies_times(struct inode *inode, u32 call)
+{
+	switch (BPF_CORE_READ(inode, i_sb, s_magic)) {
+	case OVERLAYFS_SUPER_MAGIC:
+		/* Readers copy it too, by many calls; in those that change files it is what they changed. */
+		return call == CHANGE_CALL_UNKNOWN;
+	case FUSE_SUPER_MAGIC:
+	case NFS_SUPER_MAGIC:
+	case V9FS_MAGIC:
+	case CIFS_SUPER_MAGIC:
+	case SMB2_SUPER_MAGIC:
+	case CEPH_SUPER_MAGIC:
+	case AFS_SUPER_MAGIC:
+	case AFS_FS_MAGIC:
+	case GFS2_MAGIC:
+	case OCFS2_SUPER_MAGIC:
+	case VBOXSF_SUPER_MAGIC:
+	case LUSTRE_SUPER_MAGIC:
+		return 1;
+	}
+	return 0;
+}
+
 /* Attached to the tracepoints of the change time, since 6.13 (include/trace/events/timestamp.h). */
 SEC("raw_tp")
 int change_time(struct bpf_raw_tracepoint_args *ctx)
 {
-	return inode_changed((void *)ctx->args[0], current_call());
+	struct inode *inode = (void *)ctx->args[0];
+	u32 call = current_call();
+
+	return copies_times(inode, call) ? 0 : inode_changed(inode, call);
 }
 
 /*

@@ -48,6 +48,18 @@ typedef __s32 s32;
 #define IORING_OP_FTRUNCATE 55
 /* include/uapi/linux/magic.h */
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630
+#define FUSE_SUPER_MAGIC 0x65735546 /* virtiofs too */
+#define NFS_SUPER_MAGIC 0x6969
+#define V9FS_MAGIC 0x01021997
+#define CIFS_SUPER_MAGIC 0xff534d42
+#define SMB2_SUPER_MAGIC 0xfe534d42
+#define CEPH_SUPER_MAGIC 0x00c36400
+#define AFS_SUPER_MAGIC 0x5346414f
+#define AFS_FS_MAGIC 0x6b414653
+#define OCFS2_SUPER_MAGIC 0x7461636f
+#define GFS2_MAGIC 0x01161970 /* gfs2_ondisk.h */
+#define VBOXSF_SUPER_MAGIC 0x786f4256 /* fs/vboxsf */
+#define LUSTRE_SUPER_MAGIC 0x0bd00bd0 /* not in the kernel's tree */
 /* arch/x86/include/asm/thread_info.h: the system call came in by a 32-bit gate */
 #define TS_COMPAT 2
 /* arch/arm64/include/asm/thread_info.h: a 32-bit task */
