@@ -23,6 +23,7 @@ import { decodeInotify, fromByteString, inotifyBits, type InotifyEvent } from '.
 import { halfOfAllWatches, subdirectories, tryOpenBelow } from './below-root.ts';
 import type { ByteString, WatchOutcome } from './change.ts';
 import type { ChangeSensor } from './change-sensor.ts';
+import { PathTree } from './path-tree.ts';
 
 /**
  * EXCL_UNLINK: what is still written to a file whose name was deleted is no change of that name, which may be another
@@ -80,6 +81,8 @@ export class Directories implements Disposable {
   readonly #buffer = new Uint8Array(READ_BYTES);
   readonly #byWd = new Map<number, WatchedDirectory>();
   readonly #byPath = new Map<ByteString, WatchedDirectory>();
+  /** The same paths: whoever moves a directory to and fro must not cost what all directories are. */
+  readonly #tree = new PathTree();
   /** Only those that the sensor knows. */
   readonly #byId = new Map<number, WatchedDirectory>();
   /** No longer watched, but what was seen of them may still come. */
@@ -185,6 +188,7 @@ export class Directories implements Disposable {
       watched.paths.push(path);
     }
     this.#byPath.set(path, watched);
+    this.#tree.add(path);
     return 'watched';
   }
 
@@ -226,7 +230,7 @@ export class Directories implements Disposable {
     this.#unwatched.delete(path);
     const directory = this.#byPath.get(path);
     if (directory === undefined) return false;
-    this.#byPath.delete(path);
+    this.#forgetPath(path);
     if (directory.paths.length > 1) {
       directory.paths.splice(directory.paths.indexOf(path), 1);
       return true;
@@ -238,10 +242,12 @@ export class Directories implements Disposable {
 
   /** Ends the watches of a path and of all below it: it leads elsewhere now. */
   unwatchBelow(path: ByteString): void {
-    const below = path.endsWith('/') ? path : `${path}/`;
-    for (const one of [...this.#byPath.keys()]) {
-      if (one === path || one.startsWith(below)) this.unwatch(one);
-    }
+    for (const one of this.#tree.below(path)) this.unwatch(one);
+  }
+
+  #forgetPath(path: ByteString): void {
+    this.#byPath.delete(path);
+    this.#tree.delete(path);
   }
 
   /**
@@ -299,7 +305,7 @@ export class Directories implements Disposable {
     const directory = this.#byWd.get(event.wd);
     if (directory === undefined) return;
     if (event.mask & inotifyBits.IGNORED) {
-      for (const path of directory.paths) this.#byPath.delete(path);
+      for (const path of directory.paths) this.#forgetPath(path);
       this.#end(directory);
       return;
     }
@@ -320,6 +326,7 @@ export class Directories implements Disposable {
     this.#root[Symbol.dispose]();
     this.#byWd.clear();
     this.#byPath.clear();
+    this.#tree.clear();
     this.#byId.clear();
     this.#gone.clear();
     this.#unwatched.clear();

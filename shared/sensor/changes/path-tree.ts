@@ -1,0 +1,55 @@
+/**
+ * Paths by what they are below of: asking for those below one costs no more than there are. Pure.
+ *
+ * @module
+ */
+import type { ByteString } from './change.ts';
+
+export class PathTree {
+  readonly #paths = new Set<ByteString>();
+  /** Of each directory with such a path in it, however deep: the next on the way to one. */
+  readonly #children = new Map<ByteString, Set<ByteString>>();
+
+  add(path: ByteString): void {
+    this.#paths.add(path);
+    for (let at = path, above = parentOf(at); above !== undefined; at = above, above = parentOf(at)) {
+      const children = this.#children.get(above);
+      if (children === undefined) this.#children.set(above, new Set([at]));
+      else if (children.has(at)) return;
+      else children.add(at);
+    }
+  }
+
+  delete(path: ByteString): void {
+    this.#paths.delete(path);
+    for (let at = path, above = parentOf(at); above !== undefined; at = above, above = parentOf(at)) {
+      if (this.#paths.has(at) || this.#children.has(at)) return;
+      const children = this.#children.get(above);
+      children?.delete(at);
+      if (children === undefined || children.size > 0) return;
+      this.#children.delete(above);
+    }
+  }
+
+  /** The path and all below it, as far as they are in here. */
+  below(path: ByteString): ByteString[] {
+    const found: ByteString[] = [];
+    const left = [path];
+    for (let at = left.pop(); at !== undefined; at = left.pop()) {
+      if (this.#paths.has(at)) found.push(at);
+      for (const child of this.#children.get(at) ?? []) left.push(child);
+    }
+    return found;
+  }
+
+  clear(): void {
+    this.#paths.clear();
+    this.#children.clear();
+  }
+}
+
+function parentOf(path: ByteString): ByteString | undefined {
+  const slash = path.lastIndexOf('/');
+  if (slash > 0) return path.slice(0, slash);
+  return slash === 0 && path.length > 1 ? '/' : undefined;
+}
