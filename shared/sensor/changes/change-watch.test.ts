@@ -358,6 +358,26 @@ suite('directories', { skip }, () => {
     assert.equal(watch.watch.stats().directories, 1);
   });
 
+  test('that are exchanged are both watched, each where it is now', async () => {
+    using all = watched({ wants: () => true });
+    const { scratch, watch } = all;
+    for (const name of ['a', 'b']) mkdirSync(scratch.at('w', name, `of-${name}`), { recursive: true });
+    await watch.settled();
+    const renameat2 = process.arch === 'x64' ? 316 : 276;
+    const [here, exchange] = [-100, 2];
+    perl(
+      scratch.at('w'),
+      `my ($a, $b) = ('a', 'b'); syscall(${renameat2}, ${here}, $a, ${here}, $b, ${exchange}) == 0 or die $!`,
+    );
+    const changes = await watch.settled();
+    for (const path of ['/w/a', '/w/b'])
+      assert.ok(changes.some((change) => change.path === path && change.below));
+    const files = ['/w/a/x', '/w/a/of-b/x', '/w/b/x', '/w/b/of-a/x'];
+    for (const path of files) writeFileSync(scratch.at(path), '');
+    const later = await watch.settled();
+    for (const path of files) changeOf(later, path);
+  });
+
   test('beyond the limit are counted, and can be watched once there is room', () => {
     using all = watched({ mostDirectories: 2 });
     const { watch } = all.watch;

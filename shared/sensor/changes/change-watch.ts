@@ -262,7 +262,9 @@ export class ChangeWatch implements Disposable {
         mask & inotifyBits.MOVE_SELF || (mask & inotifyBits.MOVED_FROM && mask & inotifyBits.ISDIR);
       if (leftItsPath) this.#directories.unwatchBelow(changed);
       const appeared = mask & (inotifyBits.CREATE | inotifyBits.MOVED_TO) && mask & inotifyBits.ISDIR;
-      if (appeared && this.#wants(changed)) this.#adoptions.add(changed, [changed]);
+      // Of two that were exchanged, the second comes to its place before it is told that the first left it.
+      const isReplaced = leftItsPath && this.#directories.isThere(changed);
+      if ((appeared || isReplaced) && this.#wants(changed)) this.#adoptions.add(changed, [changed]);
     }
   }
 

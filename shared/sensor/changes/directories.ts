@@ -250,6 +250,14 @@ export class Directories implements Disposable {
     this.#tree.delete(path);
   }
 
+  /** Whether the path leads to a directory now. */
+  isThere(path: ByteString): boolean {
+    const number = tryOpenBelow(this.#root, path, 'directory');
+    if (number < 0) return false;
+    new Fd(number)[Symbol.dispose]();
+    return true;
+  }
+
   /**
    * What the path leads to, for the sensor, symbolic links themselves. Undefined when there is nothing, and on overlay: what the
    * sensor sees of a name that is made there are the inodes of the upper layer.
