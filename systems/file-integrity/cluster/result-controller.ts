@@ -29,7 +29,8 @@ import {
   ownerOf,
   tell,
 } from './context.ts';
-import { annotationsAfter, isNewer, takeResult } from './taken-result.ts';
+import { refusalOf } from './refusal.ts';
+import { annotationsAfter, isNewer, noteOfRefusal, takeResult, withoutLog } from './taken-result.ts';
 
 const WORKERS = 4;
 
@@ -207,25 +208,31 @@ class ResultController {
     const result = isMalformed ? { ...read, sequence: known?.sequence ?? -1 } : read;
     if (!isMalformed && !isNewer(result, known)) return;
     const taken = takeResult(result, known);
-    if (result.outcome.kind === 'failed') await this.#keepLog(configMap, result, signal);
-    await reports?.write(
-      integrityReport(result, {
-        owner: ownerOf(found.group.types, found.integrity),
-        ...(result.outcome.kind === 'failed' && {
+    const isFailed = result.outcome.kind === 'failed';
+    // Without them, what the node has found is in its status all the same.
+    const noLog = isFailed ? await refusalOf(this.#keepLog(configMap, result, signal)) : undefined;
+    const report = integrityReport(result, {
+      owner: ownerOf(found.group.types, found.integrity),
+      ...(isFailed &&
+        noLog === undefined && {
           completeAt: `ConfigMap ${namespace}/${keptName(name, result.nodeName)}`,
         }),
-      }),
-      signal,
-    );
-    if (taken.notes.length > 0) {
+    });
+    const noReport = reports && (await refusalOf(reports.write(report, signal)));
+    const refused = noLog ?? noReport;
+    const notes = [...taken.notes, ...(refused ? [noteOfRefusal(result.nodeName, refused)] : [])];
+    if (notes.length > 0) {
       this.#once(configMap, () =>
-        taken.notes.forEach((note) => tell(this.#context, found, note, 'Scan', result.nodeName)),
+        notes.forEach((note) => tell(this.#context, found, note, 'Scan', result.nodeName)),
       );
       await flushTold(this.#context, signal);
     }
+    const fields = noLog === undefined ? taken.fields : withoutLog(taken.fields);
     const metadata: FileIntegrityNodeStatus['metadata'] = known?.metadata ?? target;
     const status: FileIntegrityNodeStatus = {
-      ...taken.fields,
+      ...fields,
+      // With the number of before it is taken again.
+      ...(refused && { sequence: known?.sequence ?? -1 }),
       metadata: {
         ...metadata,
         labels: {
@@ -242,6 +249,7 @@ class ResultController {
     else await client.update(nodeStatuses, status, { fieldManager, signal });
     if (taken.isTransition && taken.fields.lastResult !== undefined)
       counts.transition(taken.fields.lastResult, result.nodeName);
+    if (refused) throw refused;
   }
 
   /** As FIO keeps it: without an owner, so that what is written here stays until we remove it. */

@@ -159,6 +159,30 @@ function noteOfDone(request: NodeRequest, { nodeName }: NodeResult): Note[] {
   return [{ type: 'Normal', reason: 'NodeIntegrityAccepted', note }];
 }
 
+/** The log or the report of a result was refused. */
+export function noteOfRefusal(nodeName: string, { message }: Error): Note {
+  const note = `what node ${nodeName} has found is not written as a whole: ${message}. It is tried again.`;
+  return {
+    type: 'Warning',
+    reason: 'NodeIntegrityIncomplete',
+    note: note.slice(0, MAX_NOTE_CHARACTERS).toWellFormed(),
+  };
+}
+
+/** A result whose log is in no ConfigMap. */
+export function withoutLog({ results, lastResult, ...others }: NodeStatusFields): NodeStatusFields {
+  const strip = ({
+    resultConfigMapName: _name,
+    resultConfigMapNamespace: _namespace,
+    ...result
+  }: ScanResult): ScanResult => result;
+  return {
+    ...others,
+    results: results.map((result) => (result.condition === 'Failed' ? strip(result) : result)),
+    ...(lastResult && { lastResult: strip(lastResult) }),
+  };
+}
+
 /** Annotations without those of requests that are done. */
 export function annotationsAfter(
   annotations: Readonly<Record<string, string>> | undefined,

@@ -1,0 +1,100 @@
+// What the API refuses, e.g. by a quota or a webhook: it is said, and hides nothing else.
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import { KubeClient } from '../../../shared/kube/client.ts';
+import { KubeError } from '../../../shared/kube/client-errors.ts';
+import { findClusterAccess } from '../../../shared/kube/cluster-access.ts';
+import type { KubeObject, ResourceType } from '../../../shared/kube/object.ts';
+import { until } from '../../../shared/observe/until.fixture.ts';
+import { failed, succeeded, TestCluster } from './cluster.fixture.ts';
+
+const quota = 'exceeded quota: small, requested: count/configmaps=1, used: 10, limited: 10';
+
+function refusal(what: string, status = 403): KubeError {
+  return new KubeError({
+    what,
+    status,
+    reason: status === 403 ? 'Forbidden' : 'InternalError',
+    message: quota,
+  });
+}
+
+/** Must not create ConfigMaps of this name while the quota is full. */
+class LimitedClient extends KubeClient {
+  isFull = true;
+  readonly #name: string;
+
+  constructor(cluster: TestCluster, name: string) {
+    super(findClusterAccess({ path: cluster.kubeconfig }), { perSecond: 1000, burst: 1000 });
+    this.#name = name;
+  }
+
+  override create: KubeClient['create'] = async <T extends KubeObject>(
+    type: ResourceType<T>,
+    object: T,
+    ...rest: unknown[]
+  ): Promise<T> => {
+    if (this.isFull && type.plural === 'configmaps' && object.metadata.name === this.#name)
+      throw refusal(`create configmaps ${this.#name}`);
+    return await super.create(type, object, ...(rest as []));
+  };
+}
+
+suite('refused', () => {
+  test('a log that must not be kept: the node has failed all the same, and the log follows', async () => {
+    await using cluster = await TestCluster.start();
+    await cluster.createNode('n1');
+    using client = new LimitedClient(cluster, 'aide-example-n1-failed');
+    cluster.startOperator({ client });
+    await cluster.createIntegrity('example');
+    await cluster.report('example', 'n1', succeeded);
+    await cluster.write(cluster.result('example', 'n1', failed(0, 1, 0)));
+    const last = await until('it is known', async () => {
+      const status = await cluster.status('example', 'n1');
+      return status?.lastResult?.condition === 'Failed' && status.lastResult;
+    });
+    assert.equal(last.filesChanged, 1);
+    assert.equal(last.resultConfigMapName, undefined, 'there is none');
+    const [told] = await until('why is told', async () => {
+      const notes = await cluster.notes('NodeIntegrityIncomplete');
+      return notes.length > 0 && notes;
+    });
+    assert.match(told ?? '', /^what node n1 has found is not written as a whole: .*exceeded quota: small/);
+    client.isFull = false;
+    await until('it is taken', async () => (await cluster.temporary()).length === 0);
+    assert.equal((await cluster.kept('example', 'n1'))?.data?.['integritylog'], 'the log');
+    const status = await cluster.status('example', 'n1');
+    assert.equal(status?.lastResult?.resultConfigMapName, 'aide-example-n1-failed');
+    const changed = (await cluster.notes('NodeIntegrityStatus')).filter((note) =>
+      note.includes('has changed'),
+    );
+    assert.equal(changed.length, 1);
+    await cluster.report('example', 'n1', succeeded);
+    assert.equal((await cluster.status('example', 'n1'))?.lastResult?.condition, 'Succeeded');
+  });
+
+  test('a report that a webhook does not let through', async () => {
+    await using cluster = await TestCluster.start();
+    await cluster.createNode('n1');
+    let isBroken = true;
+    let written = 0;
+    cluster.startOperator({
+      reports: {
+        write: async () => {
+          if (isBroken) throw refusal('apply policyreports example-n1', 500);
+          written++;
+        },
+        delete: async () => undefined,
+      },
+    });
+    await cluster.createIntegrity('example');
+    await cluster.write(cluster.result('example', 'n1', failed(0, 1, 0)));
+    const { lastResult } = await until('it is known', () => cluster.status('example', 'n1'));
+    assert.equal(lastResult?.condition, 'Failed');
+    assert.equal(lastResult.resultConfigMapName, 'aide-example-n1-failed');
+    isBroken = false;
+    await until('it is taken', async () => (await cluster.temporary()).length === 0);
+    assert.equal(written, 1);
+  });
+});
