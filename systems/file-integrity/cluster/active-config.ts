@@ -17,6 +17,7 @@ import {
   userText,
 } from './effective-conf.ts';
 import type { Configured } from './integrity-status.ts';
+import { isRefusal } from './refusal.ts';
 import type { UserConfigs } from './user-configs.ts';
 
 /** Warnings in a condition. */
@@ -32,18 +33,22 @@ interface Converted {
 export class ActiveConfigs {
   readonly #context: ClusterContext;
   readonly #users: UserConfigs;
+  readonly #inTheWay: UserConfigs;
   /** By FileIntegrity: the last conversion. It is called for with each result of each node. */
   readonly #converted = new Map<string, Converted>();
 
-  constructor(context: ClusterContext, users: UserConfigs) {
+  /** @param inTheWay follows ConfigMaps of others that have the name of an active one: these may go */
+  constructor(context: ClusterContext, users: UserConfigs, inTheWay: UserConfigs) {
     this.#context = context;
     this.#users = users;
+    this.#inTheWay = inTheWay;
   }
 
   /** The FileIntegrity is gone. */
   async forget(key: string, signal: AbortSignal): Promise<void> {
     this.#converted.delete(key);
     await this.#users.read(key, undefined, signal);
+    await this.#inTheWay.read(key, undefined, signal);
   }
 
   /** Writes the active ConfigMap where it differs. With a configuration that cannot be used the one before stays. */
@@ -52,12 +57,19 @@ export class ActiveConfigs {
     const conf = await this.#read(key, found, source, signal);
     const { namespace, name } = placeOf(found);
     const before = this.#context.caches.active.get(`${namespace}/${name}`);
+    const rest = before === undefined ? '' : ' Until then the configuration from before stays in use.';
     if (conf.kind === 'error') {
-      const rest = before === undefined ? '' : ' Until then the configuration from before stays in use.';
       return { isUsable: false, reason: conf.reason, message: `${conf.message}${rest}` };
     }
-    const taken = await this.#write(found, conf.text, before, signal);
-    if (taken !== undefined) return taken;
+    try {
+      const taken = await this.#write(key, found, conf.text, before, signal);
+      if (taken !== undefined) return taken;
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      const message = `${error.message}. The converted configuration is kept there for the agents: make that possible.${rest}`;
+      return { isUsable: false, reason: 'ConfigMapUnwritable', message };
+    }
+    await this.#inTheWay.read(key, undefined, signal);
     const warnings = conf.warnings.slice(0, MAX_WARNINGS);
     const more = conf.warnings.length - warnings.length;
     const lines = [
@@ -99,12 +111,13 @@ export class ActiveConfigs {
 
   /** @returns why it cannot be written, where somebody else has the name */
   async #write(
+    key: string,
     found: Found,
     text: string,
     before: ConfigMap | undefined,
     signal: AbortSignal,
   ): Promise<Configured | undefined> {
-    const { client, counts, logger } = this.#context;
+    const { client, logger } = this.#context;
     const place = placeOf(found);
     const owner = ownerOf(found.group.types, found.integrity);
     const wanted: ConfigMap = {
@@ -118,33 +131,44 @@ export class ActiveConfigs {
       },
       data: { [names.confKey]: text },
     };
-    if (before !== undefined) {
-      const owners = before.metadata.ownerReferences ?? [];
-      const isOurs = owners.length === 1 && owners[0]?.uid === owner.uid;
-      const isLabelled =
-        before.metadata.labels?.[names.ownerLabel] === wanted.metadata.labels?.[names.ownerLabel];
-      const isSame = before.data?.[names.confKey] === text;
-      if (isOurs && isLabelled && isSame) return undefined;
-      const { resourceVersion } = before.metadata;
-      const metadata = { ...wanted.metadata, ...(resourceVersion && { resourceVersion }) };
-      await client.update(configMaps, { ...wanted, metadata }, { fieldManager, signal });
-      // The agents see it by the digest, and make new baselines.
-      if (!isSame) counts.reinit('config', '');
-      logger.info({ fileIntegrity: place, isSame }, 'the active configuration was written');
-      return undefined;
-    }
+    if (before !== undefined) return await this.#update(before, wanted, signal);
     try {
       await client.create(configMaps, wanted, { fieldManager, signal });
       logger.info({ fileIntegrity: place }, 'the active configuration was made');
       return undefined;
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
-      const live = await client.get(configMaps, place, { signal });
-      // Ours, and the cache is behind: tried again.
-      if (live.metadata.labels?.[names.aideConfLabel] !== undefined) throw error;
+      const live = await this.#inTheWay.read(key, place, signal);
+      // Ours, and the cache is behind, or it is gone: tried again.
+      if (live === undefined || live.metadata.labels?.[names.aideConfLabel] !== undefined) throw error;
+      // Ours, and somebody has taken the label away.
+      if ((live.metadata.ownerReferences ?? []).some(({ uid }) => uid === owner.uid))
+        return await this.#update(live, wanted, signal);
       const message = `ConfigMap ${place.namespace}/${place.name} exists and is not of this guard, which needs the name for the converted configuration. Rename it, or the FileIntegrity.`;
       return { isUsable: false, reason: 'NameTaken', message };
     }
+  }
+
+  async #update(
+    { metadata: before, data }: ConfigMap,
+    wanted: ConfigMap,
+    signal: AbortSignal,
+  ): Promise<undefined> {
+    const { client, counts, logger } = this.#context;
+    const { namespace, name, labels, ownerReferences } = wanted.metadata;
+    const owners = before.ownerReferences ?? [];
+    const isOurs = owners.length === 1 && owners[0]?.uid === ownerReferences?.[0]?.uid;
+    const isLabelled = [names.aideConfLabel, names.ownerLabel].every(
+      (label) => before.labels?.[label] === labels?.[label],
+    );
+    const isSame = data?.[names.confKey] === wanted.data?.[names.confKey];
+    if (isOurs && isLabelled && isSame) return;
+    const { resourceVersion } = before;
+    const metadata = { ...wanted.metadata, ...(resourceVersion && { resourceVersion }) };
+    await client.update(configMaps, { ...wanted, metadata }, { fieldManager, signal });
+    // The agents see it by the digest, and make new baselines.
+    if (!isSame) counts.reinit('config', '');
+    logger.info({ fileIntegrity: { namespace, name }, isSame }, 'the active configuration was written');
   }
 }
 

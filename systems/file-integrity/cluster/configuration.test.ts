@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
+import { names } from '../api.ts';
 import { createMetrics } from '../../../shared/observe/metrics.ts';
 import { shareMetrics } from '../../../shared/kube/shared-metrics.ts';
 import { configMaps } from '../result-config-map.ts';
@@ -97,6 +98,26 @@ suite('the configuration of a user', () => {
     const taken = await cluster.phase('foreign', 'Error');
     assert.equal(taken.status?.conditions?.[0]?.reason, 'NameTaken');
     assert.deepEqual((await cluster.configMap('foreign'))?.data, { mine: 'x' });
+    // It is seen when the name is free.
     await cluster.client.delete(configMaps, { namespace: testNamespace, name: 'foreign' });
+    await cluster.phase('foreign', 'Initializing');
+    assert.match((await cluster.configMap('foreign'))?.data?.['aide.conf'] ?? '', /hostroot/);
+  });
+
+  test('the active one is ours without its label too, and gets it again', async () => {
+    await using cluster = await TestCluster.start();
+    await cluster.createNode('n1');
+    cluster.startOperator();
+    await cluster.createIntegrity('example');
+    await cluster.phase('example', 'Initializing');
+    const labels = { [names.aideConfLabel]: null };
+    const target = { namespace: testNamespace, name: 'example' };
+    await cluster.client.patch(configMaps, target, { type: 'merge', body: { metadata: { labels } } });
+    await until(
+      'the label',
+      async () => (await cluster.configMap('example'))?.metadata.labels?.[names.aideConfLabel] === '',
+    );
+    await cluster.report('example', 'n1', succeeded);
+    await cluster.phase('example', 'Active');
   });
 });

@@ -45,7 +45,8 @@ const GATHER_MS = 200;
 /** Between two writes of a status, and between two where only times of probes have changed. */
 const PACE_MS = 500;
 const TIMES_PACE_MS = 30_000;
-/** Something that gives no notice: a right that was missing. */
+/** What gives no notice when it is mended: a right that was missing, a quota. */
+const unnoticed: ReadonlySet<string> = new Set(['ConfigMapUnreadable', 'ConfigMapUnwritable']);
 const AGAIN_MS = 30_000;
 const REQUESTS_AT_ONCE = 16;
 
@@ -53,7 +54,9 @@ const REQUESTS_AT_ONCE = 16;
 export async function runIntegrityController(context: ClusterContext): Promise<void> {
   const { client, caches, signal, logger, metrics } = context;
   using queue = keyQueue();
-  await using users = new UserConfigs({ client, logger, onChange: (key) => queue.add(key) });
+  const follow = { client, logger, onChange: (key: string) => queue.add(key) };
+  await using users = new UserConfigs(follow);
+  await using inTheWay = new UserConfigs(follow);
   using watched = new WatchedNodes(context, () => addAll(context, queue));
   using stack = new DisposableStack();
   for (const { integrities, statuses } of caches.groups) {
@@ -66,7 +69,7 @@ export async function runIntegrityController(context: ClusterContext): Promise<v
   // Of FileIntegrity objects that went while nobody looked.
   for (const { metadata } of caches.kept.list())
     queue.add(labelKey(metadata.namespace, metadata.labels?.[names.ownerLabel] ?? ''), { level: 1 });
-  const controller = new IntegrityController(context, new ActiveConfigs(context, users), watched);
+  const controller = new IntegrityController(context, new ActiveConfigs(context, users, inTheWay), watched);
   await runController({
     name: 'file-integrity',
     queue,
@@ -121,7 +124,7 @@ class IntegrityController {
     const isAsked = await this.#reinit(found, nodeNames, statuses, signal);
     // With what was asked of the nodes the status is another: the caches tell soon.
     if (!isAsked) waits.push(await this.#writeStatus(found, { configured, nodeNames, statuses }, signal));
-    if (configured.reason === 'ConfigMapUnreadable') waits.push(requeueAfter(AGAIN_MS));
+    if (unnoticed.has(configured.reason)) waits.push(requeueAfter(AGAIN_MS));
     const againMs = Math.min(...waits.map(({ requeueAfterMs = Infinity }) => requeueAfterMs));
     return Number.isFinite(againMs) ? requeueAfter(againMs) : done;
   };

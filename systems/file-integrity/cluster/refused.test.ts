@@ -97,4 +97,19 @@ suite('refused', () => {
     await until('it is taken', async () => (await cluster.temporary()).length === 0);
     assert.equal(written, 1);
   });
+
+  test('an active configuration that must not be written is an error of its FileIntegrity', async () => {
+    await using cluster = await TestCluster.start();
+    await cluster.createNode('n1');
+    using client = new LimitedClient(cluster, 'example');
+    cluster.startOperator({ client });
+    await cluster.createIntegrity('example');
+    const { status } = await cluster.phase('example', 'Error');
+    const configured = status?.conditions?.find(({ type }) => type === 'Configured');
+    assert.equal(configured?.reason, 'ConfigMapUnwritable');
+    assert.match(configured.message, /create configmaps example: exceeded quota: small/);
+    client.isFull = false;
+    await cluster.annotate('example', { 'example.com/again': '' });
+    await cluster.phase('example', 'Initializing');
+  });
 });
