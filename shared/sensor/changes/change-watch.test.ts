@@ -391,6 +391,22 @@ suite('directories', { skip }, () => {
     assert.equal(watch.stats().unwatchedDirectories, 0);
   });
 
+  test('beyond the limit are counted no more once they are gone', async () => {
+    using all = watched({ mostDirectories: 2, wants: () => true });
+    const { scratch, watch } = all;
+    mkdirSync(scratch.at('w', 'deep', 'er'), { recursive: true });
+    assert.equal(watch.watch.watchDirectory('/w/deep/er'), 'limit');
+    for (const name of ['one', 'two']) mkdirSync(scratch.at('w', name));
+    await watch.settled();
+    assert.equal(watch.watch.stats().unwatchedDirectories, 4);
+    assert.equal(watch.problems.splice(0).length, 1);
+    rmSync(scratch.at('w', 'one'), { recursive: true });
+    renameSync(scratch.at('w', 'two'), scratch.at('two'));
+    rmSync(scratch.at('w', 'deep'), { recursive: true });
+    await watch.settled();
+    assert.equal(watch.watch.stats().unwatchedDirectories, 0);
+  });
+
   test('that are none, and paths that are none', () => {
     using all = watched();
     const { watch } = all.watch;

@@ -261,6 +261,8 @@ export class ChangeWatch implements Disposable {
       const leftItsPath =
         mask & inotifyBits.MOVE_SELF || (mask & inotifyBits.MOVED_FROM && mask & inotifyBits.ISDIR);
       if (leftItsPath) this.#directories.unwatchBelow(changed);
+      if (mask & inotifyBits.ISDIR && mask & (inotifyBits.DELETE | inotifyBits.MOVED_FROM))
+        this.#directories.forgetUnwatched(changed);
       const appeared = mask & (inotifyBits.CREATE | inotifyBits.MOVED_TO) && mask & inotifyBits.ISDIR;
       // Of two that were exchanged, the second comes to its place before it is told that the first left it.
       const isReplaced = leftItsPath && this.#directories.isThere(changed);

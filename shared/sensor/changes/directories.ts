@@ -89,7 +89,7 @@ export class Directories implements Disposable {
   readonly #gone = new Map<number, WatchedDirectory>();
   /** Whether a device is an overlay's. Forgotten now and then: a number is given out again. */
   readonly #overlays = new Map<number, boolean>();
-  readonly #unwatched = new Set<ByteString>();
+  readonly #unwatched = new PathTree();
   #poll: Poll | undefined;
   #nextId = 1;
   #withoutAuthors = 0;
@@ -243,6 +243,11 @@ export class Directories implements Disposable {
   /** Ends the watches of a path and of all below it: it leads elsewhere now. */
   unwatchBelow(path: ByteString): void {
     for (const one of this.#tree.below(path)) this.unwatch(one);
+  }
+
+  /** A directory that could not be watched left its path, with all that is in it. */
+  forgetUnwatched(path: ByteString): void {
+    for (const one of this.#unwatched.below(path)) this.#unwatched.delete(one);
   }
 
   #forgetPath(path: ByteString): void {

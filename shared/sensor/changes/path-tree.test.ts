@@ -26,6 +26,7 @@ suite('paths below a path', () => {
         const below = asked === '/' ? '/' : `${asked}/`;
         const expected = [...kept].filter((one) => one === asked || one.startsWith(below));
         assert.deepEqual(tree.below(asked).sort(), expected.sort());
+        assert.equal(tree.size, kept.size);
       }),
     );
   });

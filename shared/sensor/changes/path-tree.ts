@@ -10,6 +10,10 @@ export class PathTree {
   /** Of each directory with such a path in it, however deep: the next on the way to one. */
   readonly #children = new Map<ByteString, Set<ByteString>>();
 
+  get size(): number {
+    return this.#paths.size;
+  }
+
   add(path: ByteString): void {
     this.#paths.add(path);
     for (let at = path, above = parentOf(at); above !== undefined; at = above, above = parentOf(at)) {
