@@ -155,8 +155,13 @@ class IntegrityController {
       });
     const reinit = integrity && reinitOf(integrity, nodeNames, statuses);
     if (integrity === undefined || reinit === undefined) return false;
-    for (let at = 0; at < reinit.requests.length; at += REQUESTS_AT_ONCE) {
-      const some = reinit.requests.slice(at, at + REQUESTS_AT_ONCE);
+    // a + b-c and a-b + c: what is asked of one is not the other's to do.
+    const isOfOther = ({ nodeName }: { readonly nodeName: string }): boolean =>
+      (group.statuses.get(`${namespace}/${nodeStatusName(name, nodeName)}`)?.nodeName ?? nodeName) !==
+      nodeName;
+    const requests = reinit.requests.filter((one) => !isOfOther(one));
+    for (let at = 0; at < requests.length; at += REQUESTS_AT_ONCE) {
+      const some = requests.slice(at, at + REQUESTS_AT_ONCE);
       await Promise.all(
         some.map(({ nodeName, request }) => this.#ask({ group, integrity }, nodeName, request, signal)),
       );
@@ -170,9 +175,19 @@ class IntegrityController {
     );
     for (const { by, node } of reinit.counted) counts.reinit(by, node);
     logger.info(
-      { fileIntegrity: `${namespace}/${name}`, nodes: reinit.requests.length },
+      { fileIntegrity: `${namespace}/${name}`, nodes: requests.length },
       'new baselines are asked for',
     );
+    for (const { nodeName } of reinit.requests.filter(isOfOther)) {
+      const note = `node ${nodeName} cannot be asked: FileIntegrityNodeStatus ${nodeStatusName(name, nodeName)} is of another node and FileIntegrity. Rename one of the two.`;
+      tell(
+        this.#context,
+        { group, integrity },
+        { type: 'Warning', reason: 'FileIntegrityStatus', note },
+        'Reinit',
+        nodeName,
+      );
+    }
     if (reinit.unknown.length > 0) {
       const note = `${names.reinit} names nodes that this FileIntegrity is not for: ${reinit.unknown.join(', ')}`;
       tell(

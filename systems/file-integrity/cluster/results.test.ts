@@ -12,6 +12,7 @@ import { shareMetrics } from '../../../shared/kube/shared-metrics.ts';
 import { names } from '../api.ts';
 import { nodes } from '../for-node.ts';
 import { labelValue, temporaryName } from '../object-names.ts';
+import { requestsOf } from '../node-requests.ts';
 import { configMaps, resultAnnotation } from '../result-config-map.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { errored, failed, gone, succeeded, TestCluster, testNamespace } from './cluster.fixture.ts';
@@ -129,6 +130,12 @@ suite('results', () => {
     await until('it is told', async () =>
       (await cluster.notes('NodeIntegrityStatus')).some((note) => note.includes('and another FileIntegrity')),
     );
+    // Nor is the other one asked for a new baseline.
+    await cluster.annotate('a-b', { [names.reinit]: 'c' });
+    await until('it is told', async () =>
+      (await cluster.notes('FileIntegrityStatus')).some((note) => note.startsWith('node c cannot be asked')),
+    );
+    assert.deepEqual(requestsOf((await cluster.status('a', 'b-c'))?.metadata.annotations), []);
     await cluster.client.delete(nodes, { name: long });
     await until('all of it is gone', async () => {
       const left = [await cluster.status('example', long), await cluster.kept('example', long)];

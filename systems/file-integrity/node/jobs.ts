@@ -248,7 +248,8 @@ export class NodeJobs {
         nodeStatusName(name, nodeName),
         slimStatus,
         (status) => {
-          job.status = status;
+          // `a` on b-c and `a-b` on c have one name: what is asked of the other is not asked of us.
+          job.status = status?.nodeName === nodeName ? status : undefined;
           // What it says decides whether a baseline that is missing is the first.
           if (!isStatusKnown && configuration !== undefined) job.configuration = configuration;
           isStatusKnown = true;

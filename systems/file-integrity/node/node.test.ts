@@ -273,6 +273,16 @@ suite('the agent of a node', { concurrency: 2, timeout: 90_000 }, () => {
     assert.equal(await cluster.result('fi', 'n1'), undefined);
   });
 
+  test('what is asked of another node whose status has the same name is not done', async () => {
+    await using cluster = await TestCluster.start();
+    await cluster.createIntegrity('a', { spec: { nodeSelector: { role: 'other' } } });
+    await cluster.request('a', { kind: 're-init', id: 'a1', by: 'annotation' }, 'b-c');
+    await cluster.startAgent('c');
+    await cluster.createIntegrity('a-b');
+    const { doneRequests } = await cluster.resultWhen('a-b', isSuccess, 0, 'c');
+    assert.deepEqual(doneRequests, []);
+  });
+
   test('the API is away: results wait, the newest wins, also over a restart', async () => {
     await using cluster = await TestCluster.start();
     const agent = await cluster.startAgent();
