@@ -81,6 +81,33 @@ test('control characters are what each version means by them', () => {
   assert.equal(added(of('a\\u0012', ''), '0.18.3'), '/t/a\x0c');
 });
 
+test('names with what JSON escapes stay apart, whatever was read before', () => {
+  const named = (...names: readonly string[]) => {
+    const changed = Object.fromEntries(names.map((name) => [name, 'f =....a....... . ']));
+    const details = Object.fromEntries(names.map((name) => [name, { perm: { old: name, new: '' } }]));
+    return Buffer.from(JSON.stringify({ outline: 'x', aide_version: '0.19.1', changed, details }), 'latin1');
+  };
+  for (const [before, name] of [
+    ['/t/\\', '/t/\n'],
+    ['/t/a\\', '/t/a"'],
+    ['/t/b\\', '/t/b\\'],
+    ['/t/c\\n', '/t/c\nx'],
+  ] as const) {
+    for (const names of [
+      ['/t', before],
+      ['/t', name],
+      ['/t', before, name],
+    ]) {
+      const { changes } = parseAideReport(named(...names));
+      assert.deepEqual(changes.map(({ path }) => path).toSorted(), [...new Set(names)].toSorted());
+      assert.deepEqual(
+        changes.map(({ details }) => details[0]?.old),
+        changes.map(({ path }) => [path]),
+      );
+    }
+  }
+});
+
 test('what a report lacks is empty, and what it counts is counted', () => {
   const parse = (value: unknown) => parseAideReport(Buffer.from(JSON.stringify(value)));
   const same = parse({ outline: 'AIDE found NO differences', number_of_entries: { total: 9 } });
