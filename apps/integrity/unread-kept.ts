@@ -11,7 +11,8 @@ import { UnreadPaths } from '../../systems/file-integrity/unread-paths.ts';
 type Seen = Entry | ScanProblem;
 
 /**
- * Both sorted by the bytes of their paths; a problem comes after the entry of its path. Blocks that have nothing to do with what
+ * Both sorted by the bytes of their paths; a problem comes after the entry of its path, or, of a directory, among
+ * what is in it (CompareOptions). Blocks that have nothing to do with what
  * could not be read are handed on as they are.
  *
  * @throws what the streams throw
@@ -22,6 +23,7 @@ export async function* withUnreadKept(
 ): AsyncGenerator<Batch<Entry>, void, undefined> {
   await using olds = new BatchCursor(old);
   const unread = new UnreadPaths();
+  let last = '';
   const next = async (): Promise<boolean> => olds.advance() || (await olds.fetch());
   /** Adds the old entries before a path that are kept. */
   const keepBefore = async (path: ByteString | undefined, batch: Entry[]): Promise<void> => {
@@ -43,6 +45,7 @@ export async function* withUnreadKept(
       }
       if (unread.isEmpty) {
         yield group;
+        last = group.facts.lastPath;
         continue;
       }
     }
@@ -50,7 +53,15 @@ export async function* withUnreadKept(
     const items = unpack(group);
     for (let at = 0; at < items.length;) {
       const path = items[at]?.path ?? '';
+      if (path < last) {
+        // What was seen of this directory stays as it was seen.
+        while (olds.current !== undefined && olds.current.path <= last) await next();
+        unread.add(path);
+        at++;
+        continue;
+      }
       await keepBefore(path, batch);
+      last = path;
       let seen: Entry | undefined;
       let isUnread = false;
       for (let item = items[at]; item?.path === path; item = items[++at]) {

@@ -7,6 +7,7 @@ import fc from 'fast-check';
 
 import { setOf } from '../../systems/file-integrity/attributes.ts';
 import { type Batch, unpack } from '../../systems/file-integrity/batches.ts';
+import { Comparison } from '../../systems/file-integrity/compare.ts';
 import { EntryBlock } from '../../systems/file-integrity/database/entry-block.ts';
 import type { Entry, ScanProblem } from '../../systems/file-integrity/entry.ts';
 import { entryOf, inBlocks } from '../../systems/file-integrity/database/baseline.fixture.ts';
@@ -152,6 +153,34 @@ test('an update is what is there now, and what was there where nobody could look
     ),
     { numRuns: 500 },
   );
+});
+
+test('a directory that cannot be opened any more: what was seen of it is new, the rest stays', async () => {
+  const paths = ['/a', '/a!', '/a/1', '/a/2', '/a/2/x', '/a/3', '/a0', '/b'];
+  const old = paths.map((path) => entryOf({ path, attributes, uid: 1 }));
+  const problem = { path: '/a', code: 'EACCES', message: '' };
+  for (let seen = 2; seen <= paths.indexOf('/a0'); seen++) {
+    const isLeft = (path: string): boolean => path.startsWith('/a/') && paths.indexOf(path) >= seen;
+    const nows = paths.filter((path) => !isLeft(path)).map((path) => entryOf({ path, attributes, uid: 2 }));
+    const first = nows.filter(({ path }) => paths.indexOf(path) < seen);
+    const now = [...first, problem, ...nows.slice(first.length)];
+    for (let size = 1; size <= 4; size++) {
+      const kept = await all(withUnreadKept(inBatches(old, size), asScanned(now, size)));
+      assert.deepEqual(
+        kept.map(({ path, uid }) => `${path} ${uid}`),
+        paths.map((path) => `${path} ${isLeft(path) ? 1 : 2}`),
+      );
+      const comparison = new Comparison({
+        ...{ old: inBatches(old, size), now: asScanned(now, size) },
+        oldAttributes: attributes,
+      });
+      const told = (await all(comparison)).map(({ kind, path }) => `${kind} ${path}`);
+      assert.deepEqual(
+        told.toSorted(),
+        ['unread /a', ...nows.map(({ path }) => `changed ${path}`)].toSorted(),
+      );
+    }
+  }
 });
 
 test('the line of the progress says how far it is, and fits the terminal', () => {

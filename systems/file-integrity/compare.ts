@@ -34,8 +34,9 @@ export type Difference =
 export interface CompareOptions {
   readonly old: Batches<Entry>;
   /**
-   * What is seen now. A problem has the place of its path, after the entry where there is one. A file that was gone when it
-   * was to be looked at is no problem: leave it out, and it is removed.
+   * What is seen now. A problem has the place of its path, after the entry where there is one; or, of a directory that
+   * cannot be opened any more, a place among what is in it. A file that was gone when it was to be looked at is no problem: leave it
+   * out, and it is removed.
    */
   readonly now: Batches<Entry | ScanProblem>;
   /** All attributes that old entries have. Without `I` among them, no difference waits for its directory. */
@@ -213,7 +214,9 @@ function throwUnlessAfter(
 ): void {
   if (next === undefined || next.path > before.path) return;
   // More than one problem of a path is told, and its entry stays the one.
-  if (next.path < before.path || !isProblem(next)) throw unsorted(which, before.path, next.path);
+  // The byte after the slash: no path in a directory comes after that.
+  if (isProblem(next) && (next.path === '/' || before.path < `${next.path}0`)) return;
+  throw unsorted(which, before.path, next.path);
 }
 
 function isProblem(item: Entry | ScanProblem): item is ScanProblem {

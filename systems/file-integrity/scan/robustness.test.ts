@@ -13,10 +13,12 @@ import { describeAttributes } from '../attributes.ts';
 import { onlyEntries } from '../database/entry-block.ts';
 import { openBaseline } from '../database/read-baseline.ts';
 import { writeBaseline } from '../database/write-baseline.ts';
+import type { Entry, ScanProblem } from '../entry.ts';
 import { all, confOf, isEntry, isProblem, pathsOf, Scene } from './scan.fixture.ts';
 import { Scanner } from './scanner.ts';
 
 const needsRoot = process.geteuid?.() === 0 ? false : 'needs root';
+const needsFuse = { skip: needsRoot || (fs.existsSync('/dev/fuse') ? false : 'needs /dev/fuse') };
 
 /** Runs a script beside the test until it is disposed. */
 class Beside implements AsyncDisposable {
@@ -166,6 +168,59 @@ test('what may not be read is a problem, and the rest is seen', { skip: needsRoo
     ],
     ['/closed', '/closed EACCES'],
   ]);
+});
+
+/** Mounts a file system whose server has gone, until it is disposed. */
+function deadMount(path: string): Disposable {
+  const server = fs.openSync('/dev/fuse', 'r+');
+  const options = `fd=${server},rootmode=40000,user_id=0,group_id=0`;
+  const stdio = [...Array.from({ length: server }, () => 'ignore' as const), server];
+  execFileSync('mount', ['-i', '-t', 'fuse', '-o', options, 'nobody', path], { stdio });
+  fs.closeSync(server);
+  return { [Symbol.dispose]: () => void execFileSync('umount', [path]) };
+}
+
+test(
+  'a mount whose server is gone is a problem in its place, whatever lies beside it',
+  needsFuse,
+  async () => {
+    await using scene = new Scene();
+    for (const name of ['dead', 'dead.d', 'dead-1', 'last']) {
+      fs.mkdirSync(scene.path(name));
+      fs.writeFileSync(scene.path(`${name}/file`), 'x');
+    }
+    using dead = deadMount(scene.path('dead'));
+    assert.ok(dead);
+    const found = await scene.scan('/ p+xattrs+sha256');
+    assert.deepEqual(pathsOf(found), [
+      ...['/', '/dead ENOTCONN', '/dead-1', '/dead-1/file', '/dead.d', '/dead.d/file'],
+      ...['/last', '/last/file'],
+    ]);
+    // Who asks only for what is in it is told, too.
+    assert.deepEqual(pathsOf(await scene.scan('/dead/file p')), ['/dead ENOTCONN']);
+  },
+);
+
+test('a directory that cannot be opened any more is told once', needsFuse, async () => {
+  await using scene = new Scene({ readBytesPerSecond: 100_000 });
+  fs.mkdirSync(scene.path('above/many'), { recursive: true });
+  // The first piece is soon there; the others, for which the directory is opened again, take their time.
+  for (let at = 1000; at < 7000; at++)
+    fs.writeFileSync(scene.path(`above/many/${at}`), at < 4000 ? '' : 'x'.repeat(100));
+  const [stream = []] = scene.scanner.scan([confOf('/ sha256')], { signal: new AbortController().signal });
+  const found: (Entry | ScanProblem)[] = [];
+  using mounts = new DisposableStack();
+  let isDead = false;
+  for await (const batch of stream) {
+    found.push(...batch);
+    if (isDead || found.length < 1000) continue;
+    mounts.use(deadMount(scene.path('above')));
+    isDead = true;
+  }
+  assert.deepEqual(
+    found.filter(isProblem).map(({ path, code }) => `${path} ${code}`),
+    ['/above/many ENOTCONN'],
+  );
 });
 
 test('a file that changes whenever it is read is a problem; one that may grow is not', async () => {

@@ -205,14 +205,25 @@ class Stream {
   #parts: Part[] = [];
   #at = 0;
   #wake: (() => void) | undefined;
+  #problem: ScanProblem | undefined;
 
   put(parts: readonly Part[]): void {
     if (this.isEnded || parts.length === 0) return;
     for (const part of parts) {
+      if (this.#isToldAgain(part)) continue;
       this.#parts.push(part);
       this.bytes += sizeOf(part);
     }
     this.wake();
+  }
+
+  /** Of a directory that cannot be opened any more, each of its pieces says so. */
+  #isToldAgain(part: Part): boolean {
+    if ('bytes' in part) return false;
+    const [problem] = part;
+    const isSame = problem?.path === this.#problem?.path && problem?.code === this.#problem?.code;
+    this.#problem = part.at(-1);
+    return isSame && part.length === 1;
   }
 
   take(): Part | undefined {
