@@ -17,12 +17,11 @@ export interface ChangedPath {
   readonly authorBelow: ChangeAuthor | undefined;
   /** Another name of a file that changed: the names of this one have been asked for already. */
   readonly isLink: boolean;
+  /** It says nothing of what has changed: who made the change before it stays its author. */
+  readonly saysLittle: boolean;
 }
 
-export interface PathChange extends Partial<Omit<ChangedPath, 'path'>> {
-  /** It says nothing of what has changed: who made the change before it stays its author. */
-  readonly saysLittle?: boolean;
-}
+export type PathChange = Partial<Omit<ChangedPath, 'path'>>;
 
 export class ChangeQueue {
   readonly #most: number;
@@ -52,13 +51,16 @@ export class ChangeQueue {
       this.#paths.clear();
       this.#isFull = true;
     }
-    this.#paths.set(path, {
-      path,
-      below: below || known?.below === true,
-      author: author ?? (saysLittle ? known?.author : undefined),
-      authorBelow: authorBelow ?? known?.authorBelow,
-      isLink: isLink && known?.isLink !== false,
-    });
+    const added = { path, below, author, authorBelow, isLink, saysLittle };
+    this.#paths.set(path, known === undefined ? added : bothOf(known, added));
+  }
+
+  /** What was taken and not looked at; what was added since is later. */
+  putBack(changes: Iterable<ChangedPath>): void {
+    for (const change of changes) {
+      const later = this.#paths.get(change.path);
+      this.add(change.path, later === undefined ? change : bothOf(change, later));
+    }
   }
 
   /** Takes out those that came first. */
@@ -75,4 +77,16 @@ export class ChangeQueue {
   clear(): void {
     this.#paths.clear();
   }
+}
+
+/** Two changes of a path as one. */
+export function bothOf(earlier: ChangedPath, later: ChangedPath): ChangedPath {
+  return {
+    path: later.path,
+    below: later.below || earlier.below,
+    author: later.author ?? (later.saysLittle ? earlier.author : undefined),
+    authorBelow: later.authorBelow ?? earlier.authorBelow,
+    isLink: later.isLink && earlier.isLink,
+    saysLittle: later.saysLittle && earlier.saysLittle,
+  };
 }

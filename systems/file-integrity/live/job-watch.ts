@@ -75,12 +75,21 @@ export class JobWatch implements AsyncDisposable {
         if (queue.size === 0) return;
         // A scan follows when it is over.
         if (this.job.isHeld()) queue.clear();
-        else await this.#guarded(() => this.#lookAt(queue.take(mostTogether)));
+        else {
+          const taken = queue.take(mostTogether);
+          await this.#guarded(() => this.#lookAt(taken));
+          this.#putBackIfStopped(taken);
+        }
         await nextTurn();
       }
     } finally {
       this.#quickLooks = undefined;
     }
+  }
+
+  /** The next job of the tree looks at them: a baseline with what was accepted says nothing of others. */
+  #putBackIfStopped(changes: readonly ChangedPath[]): void {
+    if (this.#stop.signal.aborted) this.tree.queue.putBack(changes);
   }
 
   #lose(why: string): void {
@@ -192,6 +201,7 @@ export class JobWatch implements AsyncDisposable {
         }
         this.#later = new Set();
         if (!this.job.isHeld()) await this.#guarded(() => this.#lookSlowlyAt(next));
+        this.#putBackIfStopped([next]);
         this.#later = undefined;
         const endMs = performance.now();
         this.#slow.looked(next.path, endMs - startMs, endMs);
@@ -257,6 +267,7 @@ export class JobWatch implements AsyncDisposable {
     if (this.#lostSinceMs !== undefined) this.tree.lose(this.#scanWhy);
     clearTimeout(this.#scanTimer);
     await Promise.all([this.#quickLooks, this.#slowLooks]);
+    this.#putBackIfStopped(this.#slow.takeAll());
     await this.#scanner[Symbol.asyncDispose]();
   }
 }

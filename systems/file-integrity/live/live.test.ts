@@ -1,7 +1,7 @@
 // Real files, the sensor of this machine, the agent as it is: what is known at once, and who it was.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -250,6 +250,33 @@ suite('known at once', { timeout: 120_000 }, () => {
     end.abort();
     await followed.stop();
     assert.deepEqual(mine(), []);
+  });
+
+  test('a large file that waits for its look while findings are accepted; who closes it did not write it', async (t) => {
+    const end = new AbortController();
+    t.after(() => end.abort());
+    await using followed = await Followed.start({ live: liveOf({ signal: end.signal }) });
+    const { cluster } = followed;
+    cluster.write('large', '');
+    truncateSync(cluster.at('large'), 512 * 1024 * 1024);
+    const first = await cluster.result('fi');
+    await cluster.request('fi', { kind: 're-init', id: 'r1', by: 'annotation' });
+    await untilFollowed(cluster, 'fi', first?.sequence);
+    followed.mark();
+    await followed.shell('echo one >> "$1"; echo more >> "$2"', 'large', 'hosts');
+    await followed.line('found', '/etc/hosts');
+    await followed.line('found', '/etc/large');
+
+    // It rests now, nine times as long as the look took.
+    followed.mark();
+    const pid = await followed.shell('exec 3>> "$1"; echo two >&3; sleep 1.2; exec 3>&-', 'large');
+    await cluster.request('fi', {
+      ...{ kind: 'accept', path: '/etc/hosts', author: 'me', reason: 'why', id: 'a1' },
+    } as never);
+    await followed.line('accepted', '/etc/hosts');
+    assert.ok(!followed.lines().some(({ path }) => path === '/etc/large'), 'it was looked at too early');
+    const line = await followed.line('found', '/etc/large');
+    assert.deepEqual([line.seenBy, line.author?.pid], ['event', pid]);
   });
 
   test('what happens between the baseline and the first watch is known too', async () => {

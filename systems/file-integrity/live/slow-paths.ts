@@ -5,7 +5,7 @@
  * @module
  */
 import type { ByteString } from '../entry.ts';
-import type { ChangedPath } from './change-queue.ts';
+import { bothOf, type ChangedPath } from './change-queue.ts';
 
 /** After a look it rests so many times as long as that took. */
 const restsTimes = 9;
@@ -22,11 +22,7 @@ export class SlowPaths {
 
   add(change: ChangedPath): void {
     const known = this.#waiting.get(change.path);
-    this.#waiting.set(change.path, {
-      ...change,
-      below: change.below || known?.below === true,
-      authorBelow: change.authorBelow ?? known?.authorBelow,
-    });
+    this.#waiting.set(change.path, known === undefined ? change : bothOf(known, change));
   }
 
   /** Takes out the first that is due, or says when one is. */
@@ -46,6 +42,13 @@ export class SlowPaths {
   looked(path: ByteString, tookMs: number, nowMs: number): void {
     for (const [one, untilMs] of this.#restsUntilMs) if (untilMs <= nowMs) this.#restsUntilMs.delete(one);
     if (this.#restsUntilMs.size < mostRemembered) this.#restsUntilMs.set(path, nowMs + restsTimes * tookMs);
+  }
+
+  /** Takes out all. */
+  takeAll(): ChangedPath[] {
+    const all = [...this.#waiting.values()];
+    this.#waiting.clear();
+    return all;
   }
 
   clear(): void {
