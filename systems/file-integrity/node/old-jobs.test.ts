@@ -21,7 +21,10 @@ test('what nobody has written to for a month goes, unless it is of a job; nothin
   make(jobDirectoryName('ns', 'young', uid(2)), 29);
   make(jobDirectoryName('ns', 'in.use', uid(3)), 300);
   make('something-else', 300);
+  // Names as long as they may be.
+  const longest = jobDirectoryName('n'.repeat(63), `${'very.'.repeat(50)}ong`, uid(4));
+  make(longest, 31);
   const removed = await removeOldJobs(directory.path, new Set([uid(3)]), nowMs);
-  assert.deepEqual(removed, [jobDirectoryName('ns', 'old', uid(1))]);
+  assert.deepEqual(removed.toSorted(), [longest, jobDirectoryName('ns', 'old', uid(1))].toSorted());
   assert.equal(readdirSync(directory.path).length, 3);
 });

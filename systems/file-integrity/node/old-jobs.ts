@@ -11,8 +11,13 @@ const keptMs = 30 * 24 * 60 * 60_000;
 /** `namespace.name.uid` */
 const jobDirectory = /^[a-z0-9-]+\.[a-z0-9.-]+\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
+/** A file system takes no longer name, and a FileIntegrity may have 253 characters. */
+const maxNameBytes = 255;
+
+/** The uid says which it is; the names are for people, and cut where they are too long. */
 export function jobDirectoryName(namespace: string, name: string, uid: string): string {
-  return `${namespace}.${name}.${uid}`;
+  const room = maxNameBytes - namespace.length - uid.length - '..'.length;
+  return `${namespace}.${name.slice(0, room)}.${uid}`;
 }
 
 /**
