@@ -133,7 +133,9 @@ export function planAccept(
   nodes: readonly string[],
   glob: string | undefined,
 ): readonly NodePlan[] {
-  const fits = glob === undefined ? () => true : pathGlob(glob, '--path');
+  const fitsGlob = glob === undefined ? () => true : pathGlob(glob, '--path');
+  // As it was told: names may have what is special in globs, e.g. `[id].js`.
+  const fits = (path: string): boolean => path === glob || fitsGlob(path);
   const of = `of FileIntegrity ${integrity.namespace}/${integrity.name}`;
   const known = new Set(statuses.map(({ status }) => status.nodeName));
   const unknown = nodes.filter((node) => !known.has(node));

@@ -92,6 +92,21 @@ suite('rampart integrity accept', () => {
     assert.deepEqual((await asked('one', 'n1')).path, '');
   });
 
+  test('a path with characters of globs is meant by itself', async () => {
+    await cluster.createIntegrity('six');
+    const paths = ['/srv/[id].js', '/srv/new\\012line', '/srv/other.js'];
+    const findings = paths.map((path) => ({ ...changedFile, path }));
+    await cluster.report('six', 'n1', failed(0, 3, 0), { findings });
+    for (const path of paths.slice(0, 2)) {
+      const { code, stdout, stderr } = await accept('six', '--path', path, '--timeout', '0').ended;
+      assert.equal(code, 0, stderr);
+      assert.deepEqual(
+        stdout.split('\n').flatMap((line) => /^n1 +changed +(\S+)/.exec(line)?.[1] ?? []),
+        [path],
+      );
+    }
+  });
+
   test('what could not be taken, an error of the node, and no answer', async () => {
     await cluster.createIntegrity('two');
     for (const node of ['n1', 'n2', 'n3']) await cluster.report('two', node, failed(0, 1, 0));
