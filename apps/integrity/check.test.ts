@@ -190,6 +190,26 @@ test('includes are read; programs of @@x_include only run where that is allowed'
   assert.match((await ended).stdout, /Number of entries:\t4\n/);
 });
 
+test('what is included is a regular file, which nobody waits for; a link that leads nowhere is an error', async () => {
+  using scene = new Scene();
+  small(scene);
+  spawnSync('mkfifo', [scene.at('fifo')]);
+  scene.write('conf.d/a.conf', `${scene.tree} f ${attributes}\n`);
+  fs.symlinkSync('/nowhere', scene.at('conf.d/b.conf'));
+  for (const [line, why] of [
+    [`@@include ${scene.at('fifo')}`, /aide\.conf:1:11: cannot read .*fifo: it is no regular file/],
+    ['@@include /dev/zero', /cannot read \/dev\/zero: it is no regular file/],
+    [`@@include ${scene.at('conf.d')} conf$`, /cannot read .*b\.conf: ENOENT/],
+  ] as const) {
+    scene.write('aide.conf', `${line}\n`);
+    const { code, stderr } = await scene.check('--init');
+    assert.equal(code, 17, stderr);
+    assert.match(stderr, why);
+  }
+  scene.write('aide.conf', `@@include ${scene.at('conf.d')} ^a\n`);
+  assert.equal((await scene.check('--init')).code, 0);
+});
+
 test('a database of AIDE becomes the baseline', { skip: withoutAide }, async () => {
   using scene = new Scene();
   small(scene);

@@ -12,6 +12,7 @@ import { dirname, join, resolve } from 'node:path';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import type { AideConf, ConfEnvironment } from '../../systems/file-integrity/aide-conf/conf.ts';
 import { defaultAideConf } from '../../systems/file-integrity/aide-conf/default-conf.ts';
+import { isIncluded, readRegularFile } from '../../systems/file-integrity/aide-conf/include-files.ts';
 import { readAideConf } from '../../systems/file-integrity/aide-conf/evaluate.ts';
 
 const USUAL = '/etc/aide/aide.conf';
@@ -71,9 +72,8 @@ function machine(allowExecution: boolean): ConfEnvironment {
   return {
     hostname: hostname().split('.')[0] ?? '',
     exists: (path) => existsSync(path),
-    readFile: (path) => readFileSync(path),
-    readDirectory: (path) =>
-      readdirSync(path).filter((name) => statSync(join(path, name), { throwIfNoEntry: false })?.isFile()),
+    readFile: readRegularFile,
+    readDirectory: (path) => readdirSync(path).filter((name) => isIncluded(join(path, name))),
     ...(allowExecution && { execute }),
   };
 }
@@ -82,7 +82,7 @@ function machine(allowExecution: boolean): ConfEnvironment {
 function execute(path: string, environment: ReadonlyMap<string, string>): Buffer {
   const file = resolve(path);
   const stat = statSync(file);
-  if ((stat.mode & 0o111) === 0) return readFileSync(file);
+  if ((stat.mode & 0o111) === 0) return readRegularFile(file);
   for (const [place, owned] of [
     [dirname(file), statSync(dirname(file))],
     [file, stat],

@@ -3,37 +3,56 @@
  *
  * @module
  */
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { join } from 'node:path';
+import { AT_FDCWD, openat2, openFlags, resolveFlags, type Fd } from '../../shared/ebpf/libc.ts';
 import type { ConfEnvironment } from './aide-conf/conf.ts';
+import { isIncluded, readRegularFile } from './aide-conf/include-files.ts';
 import type { ScanRoot } from './provider.ts';
 
-/** Paths that do not begin with the prefix of the root are of the agent and not of the node: there is nothing there. */
+/**
+ * Paths that do not begin with the prefix of the root are of the agent and not of the node: there is nothing there. Links
+ * lead where they do on the node.
+ */
 export function nodeEnvironment({ directory, prefix }: ScanRoot): ConfEnvironment {
   const isBelow = (path: string): boolean => path === prefix || path.startsWith(`${prefix}/`);
-  const placeOf = (path: string): string => {
+  /** Calls `look` with a path that leads to the file itself. */
+  const at = <T>(path: string, look: (place: string) => T): T => {
     if (!isBelow(path)) throw new Error(`it is not below ${prefix}`);
-    return join(directory, path.slice(prefix.length));
+    using file = openBelow(directory, path.slice(prefix.length));
+    return look(`/proc/self/fd/${file.number}`);
+  };
+  const isSo = (path: string, look: (place: string) => boolean, otherwise: boolean): boolean => {
+    try {
+      return at(path, look);
+    } catch {
+      return otherwise;
+    }
   };
   return {
     hostname: hostnameOf(directory),
-    exists: (path) => isBelow(path) && existsSync(placeOf(path)),
-    readFile: (path) => readFileSync(placeOf(path)),
-    readDirectory: (path) => {
-      const place = placeOf(path);
-      return readdirSync(place).filter((name) =>
-        statSync(join(place, name), { throwIfNoEntry: false })?.isFile(),
-      );
-    },
+    exists: (path) => isSo(path, () => true, false),
+    readFile: (path) => at(path, readRegularFile),
+    readDirectory: (path) =>
+      at(path, (place) => readdirSync(place)).filter((name) => isSo(`${path}/${name}`, isIncluded, true)),
   };
+}
+
+/** An O_PATH descriptor, which waits for nobody. @throws {SystemCallError} */
+function openBelow(root: string, path: string): Fd {
+  using top = openat2(AT_FDCWD, root, { flags: openFlags.PATH | openFlags.DIRECTORY });
+  return openat2(top, path === '' ? '/' : path, {
+    flags: openFlags.PATH,
+    resolve: resolveFlags.IN_ROOT | resolveFlags.NO_MAGICLINKS,
+  });
 }
 
 /** Of the node, not of the pod that the agent may be in. */
 function hostnameOf(directory: string): string {
   let name = '';
   try {
-    name = readFileSync(join(directory, 'etc/hostname'), 'utf8').trim();
+    using file = openBelow(directory, '/etc/hostname');
+    name = readRegularFile(`/proc/self/fd/${file.number}`).toString('utf8').trim();
   } catch {
     // Not every node has one.
   }

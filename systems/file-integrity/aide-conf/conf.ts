@@ -46,9 +46,9 @@ export interface ConfEnvironment {
   /** Of the node, without its domain; empty when it is not known. */
   readonly hostname: string;
   readonly exists: (path: string) => boolean;
-  /** @throws when it cannot be read */
+  /** @throws when it cannot be read, or is no regular file */
   readonly readFile: (path: string) => string | Uint8Array;
-  /** The names of the regular files (or links to such) in a directory; @throws when it cannot be read */
+  /** The names of the regular files, of links to such, and of links that lead nowhere; @throws when it cannot be read */
   readonly readDirectory: (path: string) => readonly string[];
   /**
    * Runs a file of `@@x_include` and gives what it writes to stdout, as AIDE does: an error when it fails, writes to stderr,
