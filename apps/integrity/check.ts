@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { existsSync, mkdirSync, statSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, readlinkSync, realpathSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
@@ -59,8 +59,10 @@ async function run(
 ): Promise<void> {
   const mode = modeOf(options);
   const root = rootOf(options.root);
-  const db = resolve(options.db ?? defaultDatabase(root));
-  const keyPath = resolve(options.key ?? `${db}.key`);
+  const writes = mode !== 'check';
+  const given = resolve(options.db ?? defaultDatabase(root));
+  const keyPath = resolve(options.key ?? `${given}.key`);
+  const db = writes ? writableDatabase(given) : given;
   stage.now = 'configuration';
   const source = findConf(options.config);
   const conf = readConf(source, options.allowExecution === true);
@@ -73,7 +75,6 @@ async function run(
   for (const warning of conf.warnings) say(`warning: ${describeProblem(warning)}`);
   if (!report.quiet) say(`${source.name}, baseline ${db}`);
   stage.now = 'key';
-  const writes = mode !== 'check';
   if (writes) makeDirectory(dirname(db));
   if (writes && options.key === undefined && !existsSync(keyPath)) {
     // There is a baseline to be compared with, and a new key would not fit it.
@@ -145,17 +146,45 @@ function defaultDatabase(root: string): string {
   return `${DIRECTORY}/baseline${root === '/' ? '' : encodeURIComponent(root)}`;
 }
 
+/**
+ * Another file takes the place of a baseline: of a link in what it leads to, and never of `/dev/null`.
+ *
+ * @throws {RampartError} `INPUT` where something else than a file is there, `SYSTEM` where that is not known
+ */
+function writableDatabase(path: string): string {
+  try {
+    const stat = statSync(path, { throwIfNoEntry: false });
+    if (stat?.isFile() === true) return realpathSync(path);
+    if (stat === undefined) {
+      const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
+      return isLink ? writableDatabase(resolve(dirname(path), readlinkSync(path))) : path;
+    }
+  } catch (error) {
+    if (error instanceof RampartError) throw error;
+    throw notWritable(path, error);
+  }
+  throw new RampartError(errorCodes.INPUT, {
+    what: `cannot write the baseline ${path}`,
+    why: 'it is no regular file',
+    next: 'Give a file with --db.',
+  });
+}
+
 function makeDirectory(path: string): void {
   try {
     mkdirSync(path, { recursive: true, mode: 0o700 });
   } catch (error) {
-    throw new RampartError(errorCodes.SYSTEM, {
-      what: `cannot write ${path}`,
-      why: (error as Error).message,
-      next: 'Give another place for the baseline with --db.',
-      cause: error,
-    });
+    throw notWritable(path, error);
   }
+}
+
+function notWritable(path: string, error: unknown): RampartError {
+  return new RampartError(errorCodes.SYSTEM, {
+    what: `cannot write ${path}`,
+    why: (error as Error).message,
+    next: 'Give another place for the baseline with --db.',
+    cause: error,
+  });
 }
 
 function asConfiguration(name: string, action: () => unknown): void {

@@ -1,0 +1,58 @@
+/** The files of `rampart integrity check`: where its baseline and its key are written, and where not. */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import * as fs from 'node:fs';
+import { test } from 'node:test';
+
+import { Scene } from './integrity.fixture.ts';
+
+const mustBeRoot = process.getuid?.() === 0 ? false : 'needs root';
+
+function small(scene: Scene): void {
+  scene.write('aide.conf', `${scene.tree} p+sha256\n`);
+  scene.write('tree/a', 'a\n');
+}
+
+test('no baseline takes the place of a device, a FIFO or a directory', { skip: mustBeRoot }, async () => {
+  using scene = new Scene();
+  small(scene);
+  const db = scene.at('db');
+  const makers = {
+    'a device': () => execFileSync('mknod', [db, 'c', '1', '3']),
+    'a FIFO': () => execFileSync('mkfifo', [db]),
+    'a directory': () => fs.mkdirSync(db),
+    'a link to a directory': () => fs.symlinkSync('tree', db),
+  };
+  for (const [what, make] of Object.entries(makers)) {
+    make();
+    const { ino } = fs.lstatSync(db);
+    const { code, stderr } = await scene.check('--init');
+    assert.equal(code, 15, `${what}: ${stderr}`);
+    assert.match(
+      stderr,
+      /^rampart: cannot write the baseline .*db: it is no regular file\. Give a file with --db\.$/m,
+    );
+    assert.equal(fs.lstatSync(db).ino, ino, what);
+    assert.deepEqual(fs.readdirSync(scene.path).toSorted(), ['aide.conf', 'db', 'tree']);
+    fs.rmSync(db, { recursive: true });
+  }
+});
+
+test('a baseline that is a link is written where the link leads', async () => {
+  using scene = new Scene();
+  small(scene);
+  fs.mkdirSync(scene.at('disk'));
+  fs.symlinkSync('disk/link', scene.at('db'));
+  fs.symlinkSync('baseline', scene.at('disk/link'));
+  assert.equal((await scene.check('--init')).code, 0);
+  scene.write('tree/a', 'other\n');
+  assert.equal((await scene.check('--update')).code, 4);
+  assert.equal((await scene.check()).code, 0);
+  assert.deepEqual(fs.readdirSync(scene.at('disk')).toSorted(), ['baseline', 'baseline.old', 'link']);
+  assert.equal(fs.readlinkSync(scene.at('db')), 'disk/link');
+  fs.rmSync(scene.at('disk/link'));
+  fs.symlinkSync('../db', scene.at('disk/link'));
+  const { code, stderr } = await scene.check('--update');
+  assert.equal(code, 14);
+  assert.match(stderr, /^rampart: cannot write .*ELOOP/m);
+});
