@@ -43,6 +43,8 @@ export interface ResultFacts {
   readonly key: SigningKey | undefined;
   /** The same error is told once in this time. */
   readonly periodMs: number;
+  /** Why the last scan came to nothing; undefined where it did not. */
+  readonly failure: unknown;
 }
 
 /** Events come in groups: a file is written, its mode is set. */
@@ -103,9 +105,13 @@ export class JobResults {
     await this.#send(this.#outcome(isSame ? log : undefined), more);
   }
 
-  /** What there is now. */
+  /** What there is now. Where nothing differs that is known of, and no scan can be made, that is no good news. */
   async report(more: ResultFacts): Promise<void> {
-    await this.#send(this.#outcome(undefined), more);
+    const outcome = this.#outcome(undefined);
+    if (outcome.kind === 'succeeded' && more.failure !== undefined) {
+      this.#error = undefined;
+      await this.reportError(more.failure, more);
+    } else await this.#send(outcome, more);
   }
 
   /** The same soon, once for all that comes until then. */

@@ -67,6 +67,8 @@ export class Job implements AsyncDisposable {
   #baseline: JobView['baseline'] = 'unknown';
   #wantsScan = false;
   #isChecking = false;
+  /** Why nothing could be said of all files the last time. */
+  #failure: unknown;
 
   constructor(context: JobContext, { integrities }: IntegrityTypes, integrity: FileIntegrity) {
     const { namespace = '', name = '', uid = '' } = integrity.metadata;
@@ -240,6 +242,7 @@ export class Job implements AsyncDisposable {
     this.#logger.info({ reason, entries, unread }, 'a baseline was made');
     this.#baseline = 'ready';
     this.#wantsScan = false;
+    this.#failure = undefined;
     if (reason === 'first') this.#times.succeededFirst();
     else this.#times.succeeded();
     this.#findings.reset(entries, unread);
@@ -291,6 +294,7 @@ export class Job implements AsyncDisposable {
     this.#times.checked();
     this.#isChecking = false;
     this.#findings.endScan(result.report, clock.wallMs());
+    this.#failure = undefined;
     this.#times.succeeded();
     const { problems } = result.report;
     const { prefix } = this.#context.root;
@@ -315,6 +319,7 @@ export class Job implements AsyncDisposable {
   }
 
   async failed(error: unknown): Promise<void> {
+    this.#failure = error;
     this.#findings.abortScan();
     this.#isChecking = false;
     this.#context.counts.scans.failed++;
@@ -374,6 +379,7 @@ export class Job implements AsyncDisposable {
       doneRequests: this.#record.notes.doneRequests,
       key: this.#signingKey,
       periodMs: scheduleOf(this.#spec).gracePeriodS * 1000,
+      failure: this.#failure,
     };
   }
 

@@ -6,7 +6,7 @@ import type { ChangeAuthor, Detection } from '../finding.ts';
 import { describeDifference } from '../report/describe.ts';
 import type { LiveJob } from './live.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
-import { TestCluster } from './node.fixture.ts';
+import { conf, TestCluster } from './node.fixture.ts';
 
 const author: ChangeAuthor = {
   ...{ binary: '/usr/bin/sed', arguments: '-i x', cwd: '/', uid: 0, gid: 0, pid: 7, ppid: 1 },
@@ -86,6 +86,42 @@ suite('between the scans', { timeout: 90_000 }, () => {
     assert.equal(jobs[1]?.findings, job.findings);
     await agent.stop();
     assert.equal(disposed, 2);
+  });
+
+  test('while no scan can be made, events tell of changes, and never that all is well', async () => {
+    await using cluster = await TestCluster.start();
+    const jobs: LiveJob[] = [];
+    await cluster.startAgent('n1', {
+      live: (job) => {
+        jobs.push(job);
+        job.tell(bySensor);
+        return { [Symbol.dispose]: () => undefined };
+      },
+    });
+    cluster.write('../rules/more', '');
+    const included = `@@include /hostroot/rules ^more$ /hostroot\n${conf}`;
+    await cluster.createIntegrity('fi', { conf: included, config: { gracePeriod: 900 } });
+    const first = await cluster.resultWhen('fi', ({ detection }) => detection.events === 'sensor');
+    const [job] = jobs;
+    assert.ok(job !== undefined);
+    cluster.write('../rules/more', 'no option\n');
+    job.requestScan('events were lost');
+    const second = await cluster.resultWhen(
+      'fi',
+      ({ outcome }) => outcome.kind === 'errored',
+      first.sequence,
+    );
+
+    const path = '/hostroot/etc/passwd';
+    const old = (await job.baseline.find([path])).get(path);
+    assert.ok(old !== undefined);
+    const difference = { kind: 'removed' as const, path, old };
+    const change = describeDifference(difference, job.reportOptions);
+    job.findings.update([{ path, change }], 1234);
+    const third = await cluster.resultWhen('fi', ({ outcome }) => outcome.kind === 'failed', second.sequence);
+    job.findings.update([{ path, change: undefined }], 1235);
+    const { outcome } = await cluster.resultWhen('fi', () => true, third.sequence);
+    assert.equal(outcome.kind, 'errored');
   });
 
   test('that it cannot begin is no matter for scans', async () => {
