@@ -56,3 +56,26 @@ test('a baseline that is a link is written where the link leads', async () => {
   assert.equal(code, 14);
   assert.match(stderr, /^rampart: cannot write .*ELOOP/m);
 });
+
+test(
+  'a disk that is full leaves no half key, and the next run makes a whole one',
+  { skip: mustBeRoot },
+  async () => {
+    using scene = new Scene();
+    small(scene);
+    fs.mkdirSync(scene.at('disk'));
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=16k', 'none', scene.at('disk')]);
+    try {
+      scene.write('disk/full', Buffer.alloc(16 * 1024));
+      const init = ['--db', scene.at('disk/db'), '--init'];
+      const { code, stderr } = await scene.check(...init);
+      assert.equal(code, 14);
+      assert.match(stderr, /^rampart: cannot write .*db\.key: ENOSPC.*\. Nothing was changed\.$/m);
+      assert.deepEqual(fs.readdirSync(scene.at('disk')), ['full']);
+      fs.rmSync(scene.at('disk/full'));
+      assert.equal((await scene.check(...init)).code, 0);
+    } finally {
+      execFileSync('umount', [scene.at('disk')]);
+    }
+  },
+);

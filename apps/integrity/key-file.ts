@@ -4,7 +4,7 @@
  * @module
  */
 import { createPrivateKey, createPublicKey, randomBytes, type KeyObject } from 'node:crypto';
-import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
@@ -55,11 +55,7 @@ export function readSigningKey(path: string): SigningKey {
 export function makeKeyFile(path: string): boolean {
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-    writeFileSync(path, `${randomBytes(SECRET_BYTES).toString('hex')}\n`, {
-      mode: 0o600,
-      flag: 'wx',
-      flush: true,
-    });
+    writeNew(path, `${randomBytes(SECRET_BYTES).toString('hex')}\n`);
     return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
@@ -69,6 +65,19 @@ export function makeKeyFile(path: string): boolean {
       next: 'Nothing was changed.',
       cause: error,
     });
+  }
+}
+
+/** All of it or nothing: half a key, of a disk that is full, would be taken for one by the next run. */
+function writeNew(path: string, text: string): void {
+  const fd = openSync(path, 'wx', 0o600);
+  try {
+    writeFileSync(fd, text, { flush: true });
+  } catch (error) {
+    unlinkSync(path);
+    throw error;
+  } finally {
+    closeSync(fd);
   }
 }
 
