@@ -184,6 +184,13 @@ test('includes are read; programs of @@x_include only run where that is allowed'
   assert.match(unsafe.stderr, /writable by its group or by all/);
   scene.write('program', '#!/bin/sh\necho hello >&2\n', 0o755);
   assert.match((await scene.check('--allow-execution')).stderr, /wrote to stderr: hello/);
+  // As in AIDE: what its owner may not run is read, and a variable that is set already stays.
+  scene.write('program', `${scene.tree}/a f ${attributes}\n`, 0o654);
+  assert.equal((await scene.check('--init', '--allow-execution')).code, 0);
+  scene.write('aide.conf', `@@x_include_setenv TERM other\n@@x_include ${program}\n`);
+  scene.write('program', '#!/bin/sh\n[ "$TERM" = xterm ] || echo "TERM is $TERM" >&2\n', 0o755);
+  const kept = await scene.check('--init', '--allow-execution');
+  assert.equal(kept.code, 0, kept.stderr);
   // The configuration of stdin.
   const args = ['integrity', 'check', '-c', '-', '--db', scene.at('db2'), '--init'];
   const { ended } = start(rampart, args, `${scene.tree} f ${attributes}\n`);

@@ -5,7 +5,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync, statSync, type Stats } from 'node:fs';
+import { constants, existsSync, readdirSync, readFileSync, statSync, type Stats } from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 
@@ -82,7 +82,7 @@ function machine(allowExecution: boolean): ConfEnvironment {
 function execute(path: string, environment: ReadonlyMap<string, string>): Buffer {
   const file = resolve(path);
   const stat = statSync(file);
-  if ((stat.mode & 0o111) === 0) return readRegularFile(file);
+  if ((stat.mode & constants.S_IXUSR) === 0) return readRegularFile(file);
   for (const [place, owned] of [
     [dirname(file), statSync(dirname(file))],
     [file, stat],
@@ -91,7 +91,8 @@ function execute(path: string, environment: ReadonlyMap<string, string>): Buffer
     if (why !== undefined) throw new Error(`${place} is ${why}, so it is not run`);
   }
   const run = spawnSync(file, [], {
-    env: { ...process.env, ...Object.fromEntries(environment) },
+    // What is set already stays.
+    env: { ...Object.fromEntries(environment), ...process.env },
     stdio: ['ignore', 'pipe', 'pipe'],
     timeout: EXECUTION_MS,
     killSignal: 'SIGKILL',
