@@ -88,6 +88,7 @@ suite('what it misses', () => {
     ['G=md5\n/a G\n/b G-md5+sha512', 'G=sha256\n/hostroot/a G\n/hostroot/b sha512'],
     ['report_ignore_changed_attrs=md5', 'report_ignore_changed_attrs=md5'],
     ['database_attrs=md5', 'database_attrs=sha256'],
+    ['foo = p\n-/a\n/b foo+R', 'foo = p\n-/hostroot/a\n/hostroot/b foo+L+s+m+c+sha256'],
     ['/é p\r\n\r\n', '/hostroot/é p\r\n\r\n'],
   ];
   for (const [before, after] of cases) {

@@ -12,10 +12,11 @@ import { reportAndLogLevels } from './convert-verbose.ts';
 import { Groups } from './expression.ts';
 import { oldNames, options, type Option } from './options.ts';
 import { parseAideConf } from './parse.ts';
-import { ProblemList, sourceOf, type ConfProblem } from './source.ts';
+import { ProblemList, sourceOf, type ConfProblem, type Source } from './source.ts';
 import { TextEdits } from './text-edits.ts';
 import {
   allStatements,
+  needsNew,
   type Condition,
   type Expression,
   type OptionStatement,
@@ -83,8 +84,7 @@ class Converter {
     this.#directory = conversion.directory ?? `${this.#root}/etc/kubernetes`;
     this.#allowExecution = conversion.allowExecution ?? false;
     this.#problems = problems;
-    const parsed = parseAideConf(sourceOf(file, content), problems, { kept: convertible });
-    this.#statements = [...allStatements(parsed)];
+    this.#statements = [...allStatements(parse(sourceOf(file, content), problems))];
     this.#rename = this.#newNames();
   }
 
@@ -258,6 +258,18 @@ class Converter {
     }
     return names;
   }
+}
+
+/** As the AIDE that it is written for reads it. */
+function parse(source: Source, problems: ProblemList): readonly Statement[] {
+  for (const dialect of ['0.18', '0.19'] as const) {
+    const found = new ProblemList();
+    const statements = parseAideConf(source, found, { kept: convertible, dialect });
+    if (dialect === '0.18' && needsNew(statements)) continue;
+    problems.addAll(found);
+    return statements;
+  }
+  throw new Error('no dialect');
 }
 
 function isTaken(name: string, taken: ReadonlySet<string>): boolean {

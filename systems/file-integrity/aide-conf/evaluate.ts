@@ -14,7 +14,7 @@ import { isGroupName, parseAideConf } from './parse.ts';
 import { ruleOf, warnOfAttributes } from './rule.ts';
 import { ProblemList, sourceOf, type Dialect, type Source } from './source.ts';
 import {
-  allStatements,
+  needsNew,
   type Condition,
   type Expression,
   type OptionStatement,
@@ -64,16 +64,6 @@ export function tryAideConf(
   throw new Error('no dialect');
 }
 
-/** What only 0.19 reads. */
-function isNew(statement: Statement): boolean {
-  if (statement.kind === 'rule')
-    return statement.type === 'prune' || statement.restriction?.fileSystem !== undefined;
-  if (statement.kind !== 'if') return false;
-  let { condition } = statement;
-  while (condition.test === 'not') ({ condition } = condition);
-  return condition.test === 'version_ge';
-}
-
 export class Evaluation {
   readonly environment: ConfEnvironment;
   readonly dialect: Dialect;
@@ -100,7 +90,7 @@ export class Evaluation {
   /** @param prefix goes before every rule; @param depth of includes */
   read(source: Source, prefix: ByteString, depth: number): void {
     const statements = parseAideConf(source, this.problems, { dialect: this.dialect });
-    for (const statement of allStatements(statements)) if (isNew(statement)) this.needsNew = true;
+    if (needsNew(statements)) this.needsNew = true;
     this.#evaluate(statements, prefix, depth);
   }
 

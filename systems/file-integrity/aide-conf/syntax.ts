@@ -119,3 +119,19 @@ export function* allStatements(statements: readonly Statement[]): Generator<Stat
     if (statement.otherwise !== undefined) yield* allStatements(statement.otherwise);
   }
 }
+
+/** What only 0.19 reads. */
+function isNew(statement: Statement): boolean {
+  if (statement.kind === 'rule')
+    return statement.type === 'prune' || statement.restriction?.fileSystem !== undefined;
+  if (statement.kind !== 'if') return false;
+  let { condition } = statement;
+  while (condition.test === 'not') ({ condition } = condition);
+  return condition.test === 'version_ge';
+}
+
+/** Whether something is there that only 0.19 reads. */
+export function needsNew(statements: readonly Statement[]): boolean {
+  for (const statement of allStatements(statements)) if (isNew(statement)) return true;
+  return false;
+}
