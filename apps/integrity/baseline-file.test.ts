@@ -4,9 +4,13 @@ import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { test } from 'node:test';
 
-import { Scene } from './integrity.fixture.ts';
+import { type Ended, rampart, Scene, start } from './integrity.fixture.ts';
 
 const mustBeRoot = process.getuid?.() === 0 ? false : 'needs root';
+const nobody = 65_534;
+const protection = '/proc/sys/fs/protected_hardlinks';
+const cannotRefuseLinks =
+  mustBeRoot || (fs.readFileSync(protection, 'utf8').trim() === '1' ? false : `needs ${protection}`);
 
 function small(scene: Scene): void {
   scene.write('aide.conf', `${scene.tree} p+sha256\n`);
@@ -77,5 +81,31 @@ test(
     } finally {
       execFileSync('umount', [scene.at('disk')]);
     }
+  },
+);
+
+test(
+  'where a baseline can have no second name, a copy of the one before stays beside it',
+  { skip: cannotRefuseLinks },
+  async () => {
+    using scene = new Scene();
+    small(scene);
+    // link(2) refuses what another user owns (proc_sys_fs(5), protected_hardlinks), with the error of FAT.
+    fs.chownSync(scene.path, nobody, nobody);
+    const check = (...args: string[]): Promise<Ended> => {
+      const files = ['-c', scene.at('aide.conf'), '--db', scene.at('db')];
+      const as = [`--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups'];
+      return start('setpriv', [...as, rampart, 'integrity', 'check', ...files, ...args]).ended;
+    };
+    assert.equal((await check('--init')).code, 0);
+    const before = fs.readFileSync(scene.at('db'));
+    fs.chownSync(scene.at('db'), 0, 0);
+    fs.chmodSync(scene.at('db'), 0o644);
+    scene.write('tree/a', 'other\n');
+    const { code, stderr } = await check('--update');
+    assert.equal(code, 4, stderr);
+    assert.deepEqual(fs.readFileSync(scene.at('db.old')), before);
+    assert.equal((await check()).code, 0);
+    assert.deepEqual(fs.readdirSync(scene.path).toSorted(), ['aide.conf', 'db', 'db.key', 'db.old', 'tree']);
   },
 );

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { createReadStream } from 'node:fs';
 import { link, rename, unlink } from 'node:fs/promises';
 
 import manifest from '../../package.json' with { type: 'json' };
@@ -13,6 +14,7 @@ import type { Batch, Batches } from '../../systems/file-integrity/batches.ts';
 import { Comparison } from '../../systems/file-integrity/compare.ts';
 import { onlyEntries } from '../../systems/file-integrity/database/entry-block.ts';
 import { openBaseline, type Baseline } from '../../systems/file-integrity/database/read-baseline.ts';
+import { replaceFile } from '../../systems/file-integrity/database/replace-file.ts';
 import type { SigningKey, VerifyingKey } from '../../systems/file-integrity/database/signature.ts';
 import { writeBaseline } from '../../systems/file-integrity/database/write-baseline.ts';
 import type { Entry, ScanProblem } from '../../systems/file-integrity/entry.ts';
@@ -173,14 +175,21 @@ async function write(job: CheckJob, entries: Batches<Entry>, madeBy = 'check'): 
   return (await writeBaseline({ path, key, header, entries: last(), signal })).entries;
 }
 
-/** As `<baseline>.old`, a second name, so that at no moment there is none. */
+/** Of link(2): of no file system without second names (FAT on a USB stick), not of this file, or not any more. */
+const withoutLinks: ReadonlySet<unknown> = new Set(['EPERM', 'EOPNOTSUPP', 'ENOTSUP', 'ENOSYS', 'EMLINK']);
+
+/** As `<baseline>.old`, a second name where there can be one, so that at no moment there is none. */
 async function keepOld(path: string): Promise<void> {
   const old = `${path}.old`;
   const temporary = `${old}.new.${process.pid}`;
   try {
     await link(path, temporary);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return;
+    if (withoutLinks.has(code)) {
+      return await replaceFile(old, async (file) => file.writeFile(createReadStream(path)));
+    }
     throw new RampartError(errorCodes.SYSTEM, {
       what: `cannot write ${old}`,
       why: (error as Error).message,
