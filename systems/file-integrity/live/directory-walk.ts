@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { lstatSync, readFileSync, type Dirent } from 'node:fs';
+import { lstatSync, type Dirent } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
@@ -12,14 +12,6 @@ import type { ByteString } from '../entry.ts';
 
 /** Of one turn of the event loop. */
 const turnMs = 5;
-
-/** The kernel makes these up; it tells of no change in them. */
-const madeUpTypes: ReadonlySet<string> = new Set(
-  (
-    'proc sysfs debugfs tracefs securityfs selinuxfs smackfs cgroup cgroup2 resctrl pstore bpf configfs efivarfs ' +
-    'binfmt_misc mqueue devpts fusectl rpc_pipefs nsfs hugetlbfs nfsd autofs'
-  ).split(' '),
-);
 
 export interface DirectoryWalkOptions {
   /** The directory that paths are below. */
@@ -41,7 +33,6 @@ export interface DirectoryWalkOptions {
 export async function walkDirectories(options: DirectoryWalkOptions): Promise<void> {
   const { root, wants, watch, changed, signal } = options;
   const within = Buffer.from(root === '/' ? '' : root, 'utf8').toString('latin1');
-  const skipped = madeUpMounts(within);
   const left: ByteString[] = wants('/') ? ['/'] : [];
   for (let path = left.pop(); path !== undefined; path = left.pop()) {
     signal.throwIfAborted();
@@ -61,7 +52,7 @@ export async function walkDirectories(options: DirectoryWalkOptions): Promise<vo
       const below = above + entry.name;
       if (changed?.selects(below) === true && isLater(within + below, changed.sinceMs, 'ctimeMs'))
         changed.onFile(below);
-      if (entry.isDirectory() && !skipped.has(below) && wants(below)) left.push(below);
+      if (entry.isDirectory() && wants(below)) left.push(below);
     }
   }
 }
@@ -82,25 +73,4 @@ function isLater(path: ByteString, sinceMs: number, time: 'ctimeMs' | 'mtimeMs')
   } catch {
     return false;
   }
-}
-
-/** Where such file systems are mounted, as paths below the root. */
-function madeUpMounts(root: ByteString): ReadonlySet<ByteString> {
-  const found = new Set<ByteString>();
-  let mounts: string;
-  try {
-    mounts = readFileSync('/proc/self/mountinfo', 'latin1');
-  } catch {
-    return found;
-  }
-  // proc_pid_mountinfo(5): the mount point is the fifth field, the type the first behind ' - '.
-  for (const line of mounts.split('\n')) {
-    const [before = '', after = ''] = line.split(' - ');
-    const point = before
-      .split(' ')[4]
-      ?.replace(/\\([0-7]{3})/g, (_, code: string) => String.fromCharCode(Number.parseInt(code, 8)));
-    const [type = ''] = after.split(' ');
-    if (point?.startsWith(`${root}/`) === true && madeUpTypes.has(type)) found.add(point.slice(root.length));
-  }
-  return found;
 }

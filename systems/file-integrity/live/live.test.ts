@@ -1,6 +1,6 @@
 // Real files, the sensor of this machine, the agent as it is: what is known at once, and who it was.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
@@ -277,6 +277,35 @@ suite('known at once', { timeout: 120_000 }, () => {
     assert.ok(!followed.lines().some(({ path }) => path === '/etc/large'), 'it was looked at too early');
     const line = await followed.line('found', '/etc/large');
     assert.deepEqual([line.seenBy, line.author?.pid], ['event', pid]);
+  });
+
+  test('what the kernel makes up is not watched either when events were lost', async (t) => {
+    const most = Number(readFileSync('/proc/sys/fs/inotify/max_queued_events', 'utf8'));
+    if (most > 20_000) return t.skip('the queue is too long to fill it');
+    const before = inotifyInstances();
+    const inner = liveOf();
+    let mounted = '';
+    await using followed = await Followed.start({
+      live: (job) => {
+        mounted = join(job.root.directory, 'etc/made-up');
+        mkdirSync(mounted, { recursive: true });
+        spawnSync('mount', ['-t', 'mqueue', 'mqueue', mounted]);
+        return inner(job);
+      },
+    });
+    const { cluster } = followed;
+    using stack = new DisposableStack();
+    stack.defer(() => void spawnSync('umount', ['--lazy', mounted]));
+    // This process waits meanwhile, so nobody reads.
+    const program = 'for (1..$ARGV[0]) { open(my $h, ">", "f"); close $h; unlink "f" } mkdir "sub"';
+    const cwd = cluster.at('deep');
+    assert.equal(spawnSync('perl', ['-e', program, String(Math.ceil(most / 3))], { cwd }).status, 0);
+    await cluster.resultWhen('fi', ({ detection }) => detection.lostEvents > 0);
+    await followed.line('found', '/etc/deep/sub');
+    assert.deepEqual(
+      [...inotifyInstances()].filter(([fd]) => !before.has(fd)).map(([, count]) => count),
+      [5],
+    );
   });
 
   test('what happens between the baseline and the first watch is known too', async () => {

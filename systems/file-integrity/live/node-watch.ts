@@ -16,6 +16,7 @@ import { ChangeAuthors } from './change-author.ts';
 import { walkDirectories } from './directory-walk.ts';
 import { FollowedTree } from './followed-tree.ts';
 import { JobWatch } from './job-watch.ts';
+import { MadeUpMounts } from './made-up-mounts.ts';
 import { maxQueuedPaths, type LiveOptions } from './options.ts';
 
 /** Numbers that only went up or down a little are told so often: each telling is a result that is sent. */
@@ -37,6 +38,7 @@ export class NodeWatch implements Disposable {
   readonly #jobs = new Set<JobWatch>();
   readonly #parked = new Map<string, { readonly tree: FollowedTree; readonly timer: NodeJS.Timeout }>();
   readonly #trees = new Set<FollowedTree>();
+  readonly #madeUp: MadeUpMounts;
   #refused: string | undefined;
   #lost = 0;
   #told: Detection | undefined;
@@ -47,6 +49,7 @@ export class NodeWatch implements Disposable {
   /** @throws RampartError as `openChangeWatch` */
   constructor(root: string, containers: ContainerSource, options: LiveOptions, onClosed: () => void) {
     this.#root = root;
+    this.#madeUp = new MadeUpMounts(root);
     this.#options = options;
     this.#onClosed = onClosed;
     this.#authors = new ChangeAuthors(containers);
@@ -109,7 +112,7 @@ export class NodeWatch implements Disposable {
     try {
       await walkDirectories({
         root: this.#root,
-        wants: (path) => tree.wants(path),
+        wants: (path) => tree.wants(path) && !this.#madeUp.has(path),
         watch: (path) => this.#watch.watchDirectory(path),
         // Otherwise a scan is about to begin.
         ...(findings.isKnown && {
@@ -197,7 +200,7 @@ export class NodeWatch implements Disposable {
   }
 
   #wants(path: ByteString): boolean {
-    for (const tree of this.#trees) if (tree.wants(path)) return true;
+    for (const tree of this.#trees) if (tree.wants(path)) return !this.#madeUp.has(path);
     return false;
   }
 
