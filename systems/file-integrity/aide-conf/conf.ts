@@ -38,6 +38,8 @@ export interface AideConf {
   readonly attributeOptions: ReadonlyMap<string, AttributeSet>;
   /** What is to be stripped from paths before the rules are applied; without a slash at its end, empty for nothing. */
   readonly rootPrefix: string;
+  /** Single files that are included and not there: errors, which AIDE itself does not tell (see convert-path.ts). */
+  readonly missingFiles: readonly ConfProblem[];
   readonly warnings: readonly ConfProblem[];
 }
 

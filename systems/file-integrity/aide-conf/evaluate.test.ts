@@ -143,6 +143,8 @@ suite('what is told', () => {
     ['= /a p', /Leave out the blank/],
     ['/a\0b p', /zero byte/],
     ['@@include /no', /cannot read \/no: no such file/],
+    ['@@include /inc ^a\\.conf$', /^error: c:1:11: cannot read \/inc\/a\.conf: there is no such file/],
+    ['@@if exists /inc/a\n@@include /inc ^a$\n@@endif\n@@include /inc a'],
     ['@@include /no .', /cannot read the directory \/no/],
     ['@@include /no [', /the pattern is no regular expression/],
     ['@@include /no . a', /does not start with \//],
@@ -172,6 +174,7 @@ suite('what is told', () => {
     ['verbose=5\n/a nosuch\n/b(', /verbose/, /group 'nosuch'|the line ends/, /the line ends|nosuch/],
   ];
   const environment = files({
+    '/inc/b': '/b p\n',
     '/loop': '@@include /loop\n',
     '/dir/a': '@@include /dir .\n',
     '/dir/b': '@@include /dir .\n',

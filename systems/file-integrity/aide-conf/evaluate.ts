@@ -12,7 +12,7 @@ import { include } from './include.ts';
 import { oldNames, options, wrongValue } from './options.ts';
 import { isGroupName, parseAideConf } from './parse.ts';
 import { ruleOf, warnOfAttributes } from './rule.ts';
-import { ProblemList, sourceOf, type Dialect, type Source } from './source.ts';
+import { ProblemList, sourceOf, type ConfProblem, type Dialect, type Source } from './source.ts';
 import {
   needsNew,
   type Condition,
@@ -74,6 +74,8 @@ export class Evaluation {
   needsNew = false;
   /** By includes. */
   filesRead = 0;
+  /** Told as errors. */
+  readonly missingFiles: ConfProblem[] = [];
   readonly #variables = new Map<string, ByteString>();
   readonly #rules: Rule[] = [];
   readonly #options = new Map<string, OptionValue>();
@@ -102,6 +104,7 @@ export class Evaluation {
       reportUrls: this.#reportUrls,
       attributeOptions: this.#attributeOptions,
       rootPrefix: (this.#options.get('root_prefix')?.value ?? '').replace(/\/$/, ''),
+      missingFiles: this.missingFiles,
       warnings: this.problems.problems.filter(({ severity }) => severity === 'warning'),
     };
   }

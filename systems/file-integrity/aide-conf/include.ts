@@ -16,6 +16,8 @@ const maxDepth = 16;
 /** Reads of files, of one configuration. AIDE has no limit: a directory that includes itself keeps it busy for years. */
 const maxFiles = 10_000;
 
+const missingNext = 'Create it, or take the line out; @@if exists FILE asks whether it is there';
+
 export function include(
   statement: IncludeStatement,
   prefix: ByteString,
@@ -80,6 +82,14 @@ export function include(
     return;
   }
   const matching = files.filter((name) => names.matches(names.walk(names.start, bytesOf(name))).length > 0);
+  const wanted = matching.length === 0 ? onlyName(evaluation.text(pattern)) : undefined;
+  if (wanted !== undefined) {
+    // To AIDE that is nothing; but so the conversion writes the inclusion of one file, which has to be there.
+    const what = `cannot read ${place}/${wanted}: there is no such file`;
+    problems.error(path.at, what, missingNext);
+    evaluation.missingFiles.push({ severity: 'error', at: path.at, what, next: missingNext });
+    return;
+  }
   // In the order of their bytes, as in the C locale.
   const sorted = matching
     .map((name) => [bytesOf(name), name] as const)
@@ -88,6 +98,12 @@ export function include(
     if (problems.isFull || evaluation.filesRead > maxFiles) return;
     readOne(`${place}/${name}`, statement, inner, depth, evaluation);
   }
+}
+
+/** The name that an expression is for, where it is for one alone: `^a\.conf$`. */
+function onlyName(pattern: string): string | undefined {
+  const name = /^\^((?:[^.*+?^${}()|[\]\\]|\\[^A-Za-z0-9])+)\$$/.exec(pattern)?.[1];
+  return name?.replace(/\\(.)/gs, '$1');
 }
 
 function readOne(

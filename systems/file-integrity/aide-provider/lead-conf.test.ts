@@ -79,6 +79,15 @@ test('what would leave the host is refused', () => {
   }
 });
 
+test('a file that is included and not there is an error, though AIDE would pass over it', () => {
+  using host = new TestHost();
+  host.write('etc/aide.d/other', '/a p\n');
+  const of = (conf: string): string => led(convertAideConf('aide.conf', conf).text, host.root);
+  assert.throws(() => of('/a p\n@@include /etc/aide.d/x'), /aide\.conf:2:11: cannot read .*\/x: there is no/);
+  assert.match(of('@@if exists /etc/aide.d/x\n@@include /etc/aide.d/x\n@@endif'), /\^x\$/);
+  assert.match(of('@@include /etc/aide.d/other'), /\^other\$/);
+});
+
 test('paths of AIDE and of the job', () => {
   const conf = '/hostroot/etc p\n';
   for (const [directory, prefix, text, aide, job] of [

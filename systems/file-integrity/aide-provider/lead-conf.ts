@@ -62,6 +62,7 @@ export function leadAideConf(name: string, text: string, root: ScanRoot, dialect
   const prunes = conf.dialect === '0.18' && dialect === '0.19';
   const edits = new Led(text, real, { prefix, prunes }, problems);
   const led = edits.lead(name);
+  for (const { at, what, next } of conf.missingFiles) problems.error(at, what, next);
   problems.throwErrors(`cannot use the configuration ${name}`);
   const own = edits.rootPrefix;
   const stripped = own ?? (prefix === '' ? '' : undefined);
