@@ -141,6 +141,7 @@ suite('what is told', () => {
     ['@@if X\n/a p\n@@endif', /this is no condition.*Write not, defined/],
     ['@@nonsense', /unknown macro '@@nonsense'/],
     ['= /a p', /Leave out the blank/],
+    ['\ufeff/a p\n', /^error: c:1:1: the file begins with a byte order mark.*without one/],
     ['/a\0b p', /zero byte/],
     ['@@include /no', /cannot read \/no: no such file/],
     ['@@include /inc ^a\\.conf$', /^error: c:1:11: cannot read \/inc\/a\.conf: there is no such file/],

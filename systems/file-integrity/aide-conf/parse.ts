@@ -118,6 +118,10 @@ class Parser {
   #assignment(line: Line, at: Position): void {
     const from = line.at;
     const name = line.take(/^[A-Za-z0-9_%]+/);
+    if (line.number === 1 && /^(?:\ufeff|\xef\xbb\xbf)/.test(line.rest)) {
+      const next = 'Save the file as UTF-8 without one: AIDE refuses it too';
+      throw new LineError(at, 'the file begins with a byte order mark, which no editor shows', next);
+    }
     if (name === undefined) {
       throw new LineError(
         at,
