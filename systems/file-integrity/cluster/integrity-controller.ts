@@ -120,10 +120,11 @@ class IntegrityController {
     const waits: Result[] = [];
     for (const other of others) waits.push(await this.#refuse(other, found, signal));
     const configured = await this.#configs.configure(key, found, signal);
-    const { nodeNames, statuses } = await this.#watched.of(key, found, signal);
+    const { nodeNames, statuses, refused } = await this.#watched.of(key, found, signal);
     const isAsked = await this.#reinit(found, nodeNames, statuses, signal);
     // With what was asked of the nodes the status is another: the caches tell soon.
     if (!isAsked) waits.push(await this.#writeStatus(found, { configured, nodeNames, statuses }, signal));
+    if (refused) throw refused;
     if (unnoticed.has(configured.reason)) waits.push(requeueAfter(AGAIN_MS));
     const againMs = Math.min(...waits.map(({ requeueAfterMs = Infinity }) => requeueAfterMs));
     return Number.isFinite(againMs) ? requeueAfter(againMs) : done;

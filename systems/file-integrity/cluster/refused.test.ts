@@ -7,6 +7,7 @@ import { KubeError } from '../../../shared/kube/client-errors.ts';
 import { findClusterAccess } from '../../../shared/kube/cluster-access.ts';
 import type { KubeObject, ResourceType } from '../../../shared/kube/object.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
+import { nodes } from '../for-node.ts';
 import { failed, succeeded, TestCluster } from './cluster.fixture.ts';
 
 const quota = 'exceeded quota: small, requested: count/configmaps=1, used: 10, limited: 10';
@@ -96,6 +97,30 @@ suite('refused', () => {
     isBroken = false;
     await until('it is taken', async () => (await cluster.temporary()).length === 0);
     assert.equal(written, 1);
+  });
+
+  test('what is left of a node that is gone must not be deleted: the status says what there is', async () => {
+    await using cluster = await TestCluster.start();
+    for (const name of ['n1', 'n2']) await cluster.createNode(name);
+    let isBroken = true;
+    const reports = {
+      write: async () => undefined,
+      delete: async () => {
+        if (isBroken) throw refusal('delete policyreports example-n1', 500);
+      },
+    };
+    cluster.startOperator({ reports });
+    await cluster.createIntegrity('example');
+    for (const name of ['n1', 'n2']) await cluster.report('example', name, succeeded);
+    await cluster.phase('example', 'Active');
+    await cluster.client.delete(nodes, { name: 'n1' });
+    await until('it is not told of', async () => {
+      const { status } = await cluster.integrity('example');
+      return status?.nodeStatus?.length === 1;
+    });
+    assert.ok((await cluster.status('example', 'n1')) !== undefined);
+    isBroken = false;
+    await until('it is gone', async () => (await cluster.status('example', 'n1')) === undefined);
   });
 
   test('an active configuration that must not be written is an error of its FileIntegrity', async () => {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { isConflict, isNotFound } from '../../../shared/kube/client-errors.ts';
+import { isConflict, isNotFound, type KubeError } from '../../../shared/kube/client-errors.ts';
 import { names, type FileIntegrityNodeStatus } from '../api.ts';
 import { isForNode, nodes } from '../for-node.ts';
 import { labelValue } from '../object-names.ts';
@@ -11,6 +11,7 @@ import { integrityReportTarget } from '../report-entries.ts';
 import { type ConfigMap, configMaps } from '../result-config-map.ts';
 import { decidesAlike, labelKey } from './caches.ts';
 import type { ClusterContext, Found } from './context.ts';
+import { refusalOf } from './refusal.ts';
 
 interface Chosen {
   readonly version: number;
@@ -44,7 +45,10 @@ export class WatchedNodes implements Disposable {
     this.#chosen.delete(key);
   }
 
-  /** The nodes that it is for, and what is known of these. What was known of others is deleted. */
+  /**
+   * The nodes that it is for, and what is known of these. What was known of others is deleted; `refused` says that some of it must
+   * not be, which is to be tried again.
+   */
   async of(
     key: string,
     found: Found,
@@ -52,6 +56,7 @@ export class WatchedNodes implements Disposable {
   ): Promise<{
     readonly nodeNames: readonly string[];
     readonly statuses: readonly FileIntegrityNodeStatus[];
+    readonly refused?: KubeError | undefined;
   }> {
     const { caches } = this.#context;
     const statuses = found.group.statuses.byIndex('integrity', key);
@@ -60,13 +65,15 @@ export class WatchedNodes implements Disposable {
     const nodeNames = this.#choose(key, found);
     const chosen = new Set(nodeNames);
     const kept: FileIntegrityNodeStatus[] = [];
+    let refused: KubeError | undefined;
     for (const status of statuses) {
       if (chosen.has(status.nodeName) || (await this.#isFor(found, status.nodeName, signal)))
         kept.push(status);
-      else await this.#deleteStatus(found, status, signal);
+      else refused = (await refusalOf(this.#deleteStatus(found, status, signal))) ?? refused;
     }
-    await this.#deleteLogs(found, new Set([...nodeNames, ...kept.map(({ nodeName }) => nodeName)]), signal);
-    return { nodeNames, statuses: kept };
+    const left = new Set([...nodeNames, ...kept.map(({ nodeName }) => nodeName)]);
+    refused = (await refusalOf(this.#deleteLogs(found, left, signal))) ?? refused;
+    return { nodeNames, statuses: kept, refused };
   }
 
   /** Kept logs of FileIntegrity objects that are gone: they have no owner. */
