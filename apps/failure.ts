@@ -18,6 +18,13 @@ const refused: ReadonlySet<ErrorCode> = new Set([
 /** What a usage error of these commands exits with, where it is not 2. */
 export const usageExitCode = new WeakMap<Command, number>();
 
+let otherExitCode = 1;
+
+/** From now on what fails in an unforeseen way ends the process with this, where 1 says something else to who reads it. */
+export function failWith(exitCode: number): void {
+  otherExitCode = exitCode;
+}
+
 /** @param command - Whose arguments were wrong. */
 export function withUsageExitCode(error: CommanderError, command: Command): CommanderError {
   const exitCode = usageExitCode.get(command);
@@ -28,7 +35,10 @@ export function withUsageExitCode(error: CommanderError, command: Command): Comm
 export interface Failure {
   /** For stderr; empty when everything has been said already. */
   readonly text: string;
-  /** 0 for no failure (`--help`), 2 for a request that was refused before anything changed, 1 for the rest; {@link usageExitCode}. */
+  /**
+   * 0 for no failure (`--help`), 2 for a request that was refused before anything changed, 1 for the rest; but for
+   * {@link usageExitCode} and {@link failWith}.
+   */
   readonly exitCode: number;
 }
 
@@ -37,7 +47,7 @@ export function describeFailure(error: unknown): Failure {
   if (error instanceof RampartError) {
     const [line, ...detail] = error.message.split('\n');
     const text = [`rampart: ${line}`, ...detail.map((more) => `  ${more}`)].join('\n');
-    return { text: `${text}\n`, exitCode: refused.has(error.code) ? 2 : 1 };
+    return { text: `${text}\n`, exitCode: refused.has(error.code) ? 2 : otherExitCode };
   }
   // Commander has printed its message or the help text before it throws.
   if (error instanceof CommanderError)
@@ -46,8 +56,18 @@ export function describeFailure(error: unknown): Failure {
   const stack = error instanceof Error ? (error.stack ?? error.message) : String(error);
   return {
     text: `rampart: this is a fault in Rampart; please report it with these lines:\n${stack}\n`,
-    exitCode: 1,
+    exitCode: otherExitCode,
   };
+}
+
+/** Of stdout and stderr: a disk that is full, a terminal that is gone. */
+export function outputFailure(error: Error): RampartError {
+  return new RampartError(errorCodes.SYSTEM, {
+    what: 'cannot write the output',
+    why: error.message,
+    next: 'Let it go elsewhere, or make room for it.',
+    cause: error,
+  });
 }
 
 /** Whether a write failed because its reader is gone, as in `rampart watch FILE | head -1`. */

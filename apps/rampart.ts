@@ -11,7 +11,7 @@ import { agentCommand } from './agent/command.ts';
 import { alertsCommand } from './alerts/command.ts';
 import { apiServerCommand } from './apiserver/command.ts';
 import { doctorCommand } from './doctor/command.ts';
-import { describeFailure, isBrokenPipe, withUsageExitCode } from './failure.ts';
+import { describeFailure, isBrokenPipe, outputFailure, withUsageExitCode } from './failure.ts';
 import { integrityCommand } from './integrity/command.ts';
 import { operatorCommand } from './operator/command.ts';
 import { standaloneCommand } from './standalone/command.ts';
@@ -69,7 +69,7 @@ function fail(error: unknown): never {
 process.on('uncaughtException', fail);
 // A reader that went away (`| head`) is no failure; without its stderr there is nobody left to tell.
 for (const stream of [process.stdout, process.stderr]) {
-  stream.on('error', (error) => (isBrokenPipe(error) ? process.exit() : fail(error)));
+  stream.on('error', (error) => (isBrokenPipe(error) ? process.exit() : fail(outputFailure(error))));
 }
 
 settle(program, program.name());

@@ -5,7 +5,7 @@
  */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
-import { usageExitCode } from '../failure.ts';
+import { failWith, usageExitCode } from '../failure.ts';
 import { append } from '../options.ts';
 
 export interface CheckOptions {
@@ -36,6 +36,8 @@ export interface AcceptOptions {
 
 /** AIDE's, for an argument that it does not know. */
 const BAD_ARGUMENT = 15;
+/** AIDE's for what cannot be read or written: nothing is known then, and 1 would say that files were added. */
+const IO_ERROR = 18;
 const units: Readonly<Record<string, number>> = { '': 1, k: 1024, m: 1024 ** 2, g: 1024 ** 3 };
 
 function bytes(text: string): number {
@@ -106,6 +108,7 @@ function checkCommand(): Command {
         'trusted, 19 the baseline is of a later version, 22 a limit. Ctrl-C leaves the baseline as it was.\n',
     )
     .action(async (options: CheckOptions) => {
+      failWith(IO_ERROR);
       const { startScanThreads } = await import('./scan-threads.ts');
       await using threads = startScanThreads(options);
       const { runCheck } = await import('./check.ts');
