@@ -1,6 +1,7 @@
 /** What `rampart integrity check` does with its stdin and stdout. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 
 import { type Ended, rampart, Scene, start } from './integrity.fixture.ts';
 
@@ -23,4 +24,23 @@ test('a report that cannot be written is no difference', async () => {
   );
   assert.doesNotMatch(stderr, /fault in Rampart/);
   assert.equal(code, 18);
+});
+
+test('a configuration that is typed: Ctrl-D ends it, Ctrl-C the command', async () => {
+  using scene = new Scene();
+  small(scene);
+  const command = [rampart, 'integrity', 'check', '-c', '-', '--db', scene.at('db'), '--init'].join(' ');
+  const typing = async (keys: string): Promise<Ended> => {
+    const { child, ended } = start('script', ['-qec', command, '/dev/null'], null);
+    // It has to wait for it.
+    await delay(1000);
+    child.stdin?.end(keys);
+    return await ended;
+  };
+  const typed = await typing(`${scene.tree} p+sha256\n\x04`);
+  assert.equal(typed.code, 0, typed.stdout);
+  assert.match(typed.stdout, /AIDE successfully initialized/);
+  const stopped = await typing('\x03');
+  assert.equal(stopped.code, 130, stopped.stdout);
+  assert.doesNotMatch(stopped.stdout, /cannot read/);
 });

@@ -64,7 +64,7 @@ async function run(
   const keyPath = resolve(options.key ?? `${given}.key`);
   const db = writes ? writableDatabase(given) : given;
   stage.now = 'configuration';
-  const source = findConf(options.config);
+  const source = await findConf(options.config, signal);
   const conf = readConf(source, options.allowExecution === true);
   const report: ReportOptions = {
     ...reportOptionsOf(conf),

@@ -8,6 +8,8 @@ import { createHash } from 'node:crypto';
 import { constants, existsSync, readdirSync, readFileSync, statSync, type Stats } from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
+import { addAbortSignal } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
 
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import type { AideConf, ConfEnvironment } from '../../systems/file-integrity/aide-conf/conf.ts';
@@ -28,14 +30,16 @@ export interface ConfSource {
 
 /**
  * @param given as in `--config`
- * @throws {RampartError} `NOT_FOUND`, `SYSTEM` where it cannot be read
+ * @throws {RampartError} `NOT_FOUND`, `SYSTEM` where it cannot be read; an error where the signal ends the wait for stdin
  */
-export function findConf(given: string | undefined): ConfSource {
+export async function findConf(given: string | undefined, signal: AbortSignal): Promise<ConfSource> {
   if (given === undefined && !existsSync(USUAL))
     return { name: 'the configuration of Rampart itself', text: Buffer.from(defaultAideConf) };
   const name = given ?? USUAL;
   try {
-    return { name: name === '-' ? 'stdin' : name, text: readFileSync(name === '-' ? 0 : name) };
+    if (name !== '-') return { name, text: readFileSync(name) };
+    // As a stream: a terminal may give nothing yet, and Ctrl-C has to end the wait.
+    return { name: 'stdin', text: await buffer(addAbortSignal(signal, process.stdin)) };
   } catch (error) {
     throw new RampartError(errorCodes.SYSTEM, {
       what: `cannot read the configuration ${name}`,

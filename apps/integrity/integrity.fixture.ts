@@ -56,8 +56,12 @@ export class Scene implements Disposable {
   }
 }
 
-/** Any command; it is killed when it hangs. */
-export function start(command: string, args: readonly string[], input?: string): Running {
+/**
+ * Any command; it is killed when it hangs.
+ *
+ * @param input all of its stdin; null where the caller writes it
+ */
+export function start(command: string, args: readonly string[], input?: string | null): Running {
   const child = spawn(command, args, {
     stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
     env: { ...process.env, TERM: 'xterm', NO_COLOR: '' },
@@ -65,7 +69,7 @@ export function start(command: string, args: readonly string[], input?: string):
   let [stdout, stderr] = ['', ''];
   child.stdout?.setEncoding('utf8').on('data', (text: string) => (stdout += text));
   child.stderr?.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-  child.stdin?.end(input);
+  if (input !== null) child.stdin?.end(input);
   const hung = setTimeout(() => child.kill('SIGKILL'), PATIENCE_MS);
   const ended = once(child, 'close').then(([code, signal]) => {
     clearTimeout(hung);
