@@ -50,10 +50,15 @@ export async function findAide(program?: string): Promise<AideProgram> {
   const said = await versionText(path);
   const version = /^AIDE (\d+\.\d+(?:\.\d+)*)/m.exec(said)?.[1];
   if (version === undefined) throw unsupported(`${path} cannot be used`, 'it does not say that it is AIDE');
-  const dialect = dialects.find((known) => version === known || version.startsWith(`${known}.`));
+  const dialect = dialectOf(version);
   if (dialect === undefined)
     throw unsupported(`${path} cannot be used`, `it is AIDE ${version}, and 0.18 and 0.19 are known here`);
   return { path, version, dialect };
+}
+
+/** Of `0.18` and `0.18.3`; `undefined` for one that is not known. */
+export function dialectOf(version: string): Dialect | undefined {
+  return dialects.find((known) => version === known || version.startsWith(`${known}.`));
 }
 
 function versionText(path: string): Promise<string> {

@@ -300,6 +300,20 @@ test('more findings than are kept are counted, and those that are told are whole
   }
 });
 
+test(
+  'the first release of a version has no third number, and knows its own baselines',
+  { skip },
+  async () => {
+    using host = smallHost();
+    const job = host.job(wholeEtc);
+    const text = `case "$1" in --version) echo "AIDE ${aideDialect}"; exit;; esac; exec aide "$@"`;
+    const provider = new AideProvider({ program: host.script('aide', text) });
+    await provider.init(job, patience());
+    host.write('etc/a', 'changed\n');
+    assert.deepEqual(told((await provider.check(job, patience())).report), ['changed /hostroot/etc/a']);
+  },
+);
+
 test('no AIDE, one of another version, something else: an error that says what to install', async () => {
   using host = smallHost();
   const job = host.job(wholeEtc);

@@ -29,7 +29,7 @@ import { closeCutReport } from './cut-report.ts';
 import { countRows, directoriesIn, mergeRows } from './database-rows.ts';
 import { leadAideConf, type LedConf } from './lead-conf.ts';
 import { limitFor } from './limit.ts';
-import { findAide, type AideProgram } from './program.ts';
+import { dialectOf, findAide, type AideProgram } from './program.ts';
 import { runAide, type AideRun } from './run-aide.ts';
 import {
   adoptDatabase,
@@ -315,7 +315,7 @@ function reportLines({ level }: ReportOptions): readonly string[] {
 
 /** @throws {RampartError} UNSUPPORTED */
 function refuseNewer({ facts }: SignedDatabase, { version, dialect }: AideProgram): void {
-  if (dialect !== '0.18' || facts.aideVersion.startsWith('0.18.')) return;
+  if (dialect !== '0.18' || dialectOf(facts.aideVersion) === '0.18') return;
   throw new RampartError(errorCodes.UNSUPPORTED, {
     what: 'AIDE cannot use the baseline',
     why: `it was made by AIDE ${facts.aideVersion}, and this one is ${version}, which does not read its times`,
