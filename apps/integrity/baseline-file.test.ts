@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 
 import { type Ended, rampart, Scene, start } from './integrity.fixture.ts';
 
@@ -109,3 +110,20 @@ test(
     assert.deepEqual(fs.readdirSync(scene.path).toSorted(), ['aide.conf', 'db', 'db.key', 'db.old', 'tree']);
   },
 );
+
+test('an update that is stopped while it still compares takes nothing', async () => {
+  using scene = new Scene();
+  // A file that has grown and got another name is read once more, when everything was seen.
+  scene.write('aide.conf', `${scene.tree} p+s+i+I+growing+sha256\n`);
+  scene.write('tree/log', Buffer.alloc(1 << 20, 'x'));
+  assert.equal((await scene.check('--init')).code, 0);
+  const before = fs.readFileSync(scene.at('db'));
+  fs.renameSync(scene.at('tree/log'), scene.at('tree/log.1'));
+  fs.appendFileSync(scene.at('tree/log.1'), 'x');
+  // Two seconds for each of both.
+  const { child, ended } = scene.start('--update', '--read-rate', '512k');
+  await delay(3000);
+  child.kill('SIGINT');
+  assert.match((await ended).stderr, /the baseline is as it was/);
+  assert.deepEqual(fs.readFileSync(scene.at('db')), before);
+});

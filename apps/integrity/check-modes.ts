@@ -103,7 +103,9 @@ export async function checkFiles(job: CheckJob, mode: 'check' | 'update'): Promi
   });
   const reading = collectReport({ differences: comparison, totals: comparison.totals, options: job.report });
   const writing =
-    tee === undefined ? undefined : write(job, withUnreadKept(baseline.entries(signal), tee.copy()));
+    tee === undefined
+      ? undefined
+      : write(job, withUnreadKept(baseline.entries(signal), tee.copy()), { compared: reading });
   // Both have ended before anything is closed. What the scan says goes before what its copy lacks.
   const [read, written] = await Promise.allSettled([reading, writing]);
   if (read.status === 'rejected') throw read.reason;
@@ -134,7 +136,7 @@ export async function importDatabase(job: CheckJob, path: string): Promise<void>
     import('../../systems/file-integrity/database/sort-entries.ts'),
   ]);
   const entries = sortEntries(readAideDatabase(path, { signal: job.signal, onColumns }), job.signal);
-  const total = await write(job, counted(entries), 'import');
+  const total = await write(job, counted(entries), { madeBy: 'import' });
   say(`${total} entries of ${path} are the baseline ${job.db} now`);
   if (refused.length === 0) return;
   say(
@@ -162,13 +164,19 @@ function scan(
   return stream;
 }
 
-async function write(job: CheckJob, entries: Batches<Entry>, madeBy = 'check'): Promise<number> {
+/** @param compared - What has to be told of the entries: what cannot be told is not taken. */
+async function write(
+  job: CheckJob,
+  entries: Batches<Entry>,
+  { madeBy = 'check', compared }: { readonly madeBy?: string; readonly compared?: Promise<unknown> } = {},
+): Promise<number> {
   const { db: path, signingKey: key, configDigest, signal } = job;
   if (key === undefined)
     throw new RampartError(errorCodes.INPUT, { what: 'there is no key to sign the baseline with' });
   const header = { rampartVersion: manifest.version, madeAtMs: Date.now(), configDigest, about: { madeBy } };
   async function* last(): AsyncGenerator<Batch<Entry>, void, undefined> {
     yield* entries;
+    await compared;
     // Everything was seen: the one before stays beside the new one.
     await keepOld(path);
   }
