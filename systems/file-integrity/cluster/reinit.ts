@@ -22,13 +22,14 @@ export interface Reinit {
 }
 
 /**
- * Undefined where nothing is asked. The ids of the requests follow from the FileIntegrity and how many it asked for before: who is
- * killed in between asks again with the same ids, and the next time has others.
+ * Undefined where nothing is asked. The ids of the requests follow from the FileIntegrity as it is: who is killed in between asks
+ * again with the same ids, and the next time has others. The count alone would not do: it may be less than it was, after
+ * `kubectl replace` or in a cluster that was restored, and nodes remember which ids they are done with.
  *
  * @param nodeNames those that the FileIntegrity is for
  */
 export function reinitOf(
-  { metadata: { annotations = {}, uid = '' } }: FileIntegrity,
+  { metadata: { annotations = {}, uid = '', resourceVersion = '' } }: FileIntegrity,
   nodeNames: readonly string[],
   statuses: readonly Pick<FileIntegrityNodeStatus, 'nodeName' | 'lastResult'>[],
 ): Reinit | undefined {
@@ -62,7 +63,7 @@ export function reinitOf(
   const count = Number.parseInt(annotations[reinitCount] ?? '0', 10) || 0;
   const id = (nodeName: string): string =>
     createHash('sha256')
-      .update(JSON.stringify([uid, count, list, isOnFailed, nodeName]))
+      .update(JSON.stringify([uid, resourceVersion, count, list, isOnFailed, nodeName]))
       .digest('hex')
       .slice(0, 16);
   return {

@@ -10,6 +10,7 @@ import type { NodeRequest } from '../node-result.ts';
 import { nodeStatusName } from '../object-names.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { failed, succeeded, TestCluster, testNamespace } from './cluster.fixture.ts';
+import { reinitCount } from './reinit.ts';
 
 async function requests(cluster: TestCluster, node: string): Promise<NodeRequest[]> {
   return requestsOf((await cluster.status('example', node))?.metadata.annotations);
@@ -60,6 +61,26 @@ suite('annotations', () => {
     assert.match(text, /^file_integrity_operator_reinit_total\{by="demand",node="node-10"\} 2$/m);
     assert.match(text, /^file_integrity_operator_reinit_total\{by="failure",node="node-1"\} 1$/m);
     assert.match(text, /^file_integrity_operator_node_failed\{node="node-1"\} 1$/m);
+  });
+
+  test('what is asked again after kubectl replace, which drops our annotations, is another request', async () => {
+    await using cluster = await TestCluster.start();
+    await cluster.createNode('n1');
+    cluster.startOperator();
+    await cluster.createIntegrity('example');
+    await cluster.report('example', 'n1', failed(0, 1, 0));
+    const ids = new Set<string>();
+    for (let time = 1; time <= 3; time++) {
+      await cluster.annotate('example', { [reinitCount]: null, [names.reinit]: '' });
+      const request = await until('it is asked', async () => (await requests(cluster, 'n1'))[0]);
+      ids.add(request.id);
+      await until('the annotation is gone', async () => {
+        const { annotations: left } = (await cluster.integrity('example')).metadata;
+        return left?.[names.reinit] === undefined;
+      });
+      await cluster.report('example', 'n1', succeeded, { doneRequests: [...ids] });
+    }
+    assert.equal(ids.size, 3);
   });
 
   test('what was accepted is told with who and why, and the request goes', async () => {
