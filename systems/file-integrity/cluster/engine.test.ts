@@ -96,12 +96,16 @@ suite('a result', () => {
       ({ sequence, lastResult: { condition: 'Succeeded', lastProbeTime } }) as const;
     const at = '2026-01-01T00:00:10Z';
     const atMs = Date.parse(at);
-    assert.ok(isNewer({ sequence: 0, atMs }, undefined));
-    assert.ok(isNewer({ sequence: 6, atMs }, known(5, at)));
-    assert.ok(isNewer({ sequence: 6, atMs: 0 }, known(5, at)));
-    assert.ok(!isNewer({ sequence: 5, atMs: atMs + 5000 }, known(5, at)));
-    assert.ok(!isNewer({ sequence: 4, atMs: atMs + 999 }, known(5, at)));
-    assert.ok(isNewer({ sequence: 4, atMs: atMs + 1000 }, known(5, at)));
+    assert.ok(isNewer({ sequence: 0, atMs }, undefined, atMs));
+    assert.ok(isNewer({ sequence: 6, atMs }, known(5, at), atMs));
+    assert.ok(isNewer({ sequence: 6, atMs: 0 }, known(5, at), atMs));
+    assert.ok(!isNewer({ sequence: 5, atMs: atMs + 5000 }, known(5, at), atMs));
+    assert.ok(!isNewer({ sequence: 4, atMs: atMs + 999 }, known(5, at), atMs));
+    assert.ok(isNewer({ sequence: 4, atMs: atMs + 1000 }, known(5, at), atMs));
+    // The clock of the node was wrong, and what it knew is gone.
+    const ahead = known(5, '2027-01-01T00:00:00Z');
+    assert.ok(isNewer({ sequence: 4, atMs }, ahead, atMs));
+    assert.ok(!isNewer({ sequence: 5, atMs }, ahead, atMs));
   });
 
   test('requests go when they are done, and nothing else goes', () => {

@@ -181,7 +181,7 @@ class ResultController {
     isMalformed: boolean,
     signal: AbortSignal,
   ): Promise<void> {
-    const { client, counts, reports } = this.#context;
+    const { client, counts, reports, clock } = this.#context;
     const { namespace, name } = read.fileIntegrity;
     const { nodeStatuses } = found.group.types;
     const target = { namespace, name: nodeStatusName(name, read.nodeName) };
@@ -206,7 +206,7 @@ class ResultController {
     }
     // One that cannot be read has no number; what was known of the files stays.
     const result = isMalformed ? { ...read, sequence: known?.sequence ?? -1 } : read;
-    if (!isMalformed && !isNewer(result, known)) return;
+    if (!isMalformed && !isNewer(result, known, clock.wallMs())) return;
     const taken = takeResult(result, known);
     const isFailed = result.outcome.kind === 'failed';
     // Without them, what the node has found is in its status all the same.

@@ -32,19 +32,26 @@ export interface TakenResult {
   readonly notes: readonly Note[];
 }
 
+/** Who is that much ahead of us had a wrong clock. */
+const MAX_AHEAD_MS = 10 * 60_000;
+
 /**
  * Whether a result is newer than what is known. The sequence says so, of results of one second too. A smaller one is
- * newer only where its time is: the node has been set up anew, and counts from the start.
+ * newer only where its time is: the node has been set up anew, and counts from the start. A time that is still to come does not keep it
+ * from that: what was known is of a clock that was wrong.
+ *
+ * @param nowMs ms since 1970
  */
 export function isNewer(
   result: Pick<NodeResult, 'sequence' | 'atMs'>,
   known: Pick<FileIntegrityNodeStatus, 'sequence' | 'lastResult'> | undefined,
+  nowMs: number,
 ): boolean {
   const { sequence = -1, lastResult } = known ?? {};
   if (lastResult === undefined || result.sequence > sequence) return true;
-  return (
-    result.sequence < sequence && apiTime(result.atMs) > apiTime(Date.parse(lastResult.lastProbeTime) || 0)
-  );
+  if (result.sequence === sequence) return false;
+  const knownMs = Date.parse(lastResult.lastProbeTime) || 0;
+  return apiTime(result.atMs) > apiTime(knownMs) || knownMs > nowMs + MAX_AHEAD_MS;
 }
 
 /** @param known as it is stored; undefined for the first result of a node */
