@@ -222,6 +222,18 @@ suite('the status', () => {
     assert.ok(JSON.stringify(status).length < 300_000);
   });
 
+  test('long errors of many nodes fit into one object; the nodes have them whole', () => {
+    const message = `line 1: ${'é'.repeat(16_000)}`;
+    const statuses = Array.from({ length: maxNodeStatus }, (_, at): FileIntegrityNodeStatus => {
+      const lastResult = { condition: 'Errored', lastProbeTime: '', errorMessage: message } as const;
+      return { metadata: {}, nodeName: `n${at}`, results: [lastResult], lastResult };
+    });
+    const facts = { configured: ok, nodeNames: statuses.map(({ nodeName }) => nodeName), statuses };
+    const { nodeStatus = [] } = statusOf(integrity(), facts, clock);
+    assert.match(nodeStatus[0]?.errorMessage ?? '', /^line 1: é+…$/);
+    assert.ok(Buffer.byteLength(JSON.stringify(nodeStatus)) < 1_000_000);
+  });
+
   test('another time of a probe is the same state, and another status', () => {
     const of = (lastProbeTime: string) => {
       const result = { condition: 'Succeeded', lastProbeTime } as const;

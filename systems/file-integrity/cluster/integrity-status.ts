@@ -12,11 +12,14 @@ import {
   names,
   type NodeStatus,
   type Phase,
+  type ScanResult,
 } from '../api.ts';
 import { requestsOf } from '../node-requests.ts';
 
-/** Results in one status: 200 bytes each, and etcd takes 1.5 MiB. */
+/** Results in one status: 200 bytes each and what is left of an error, and etcd takes 1.5 MiB. */
 export const maxNodeStatus = 1000;
+/** Up to 900 bytes. The FileIntegrityNodeStatus has the whole message, which may be 16 kB. */
+const maxMessageCharacters = 300;
 
 /** In one message. */
 const maxNamedNodes = 10;
@@ -126,7 +129,7 @@ function nodeStatusOf(statuses: readonly FileIntegrityNodeStatus[]): {
 } {
   const all = statuses.flatMap(({ nodeName, results, lastResult }) =>
     results.map((result) => ({
-      entry: { nodeName, ...result },
+      entry: { nodeName, ...withShortMessage(result) },
       rank: result.condition !== lastResult?.condition ? 2 : result.condition === 'Succeeded' ? 1 : 0,
     })),
   );
@@ -137,6 +140,12 @@ function nodeStatusOf(statuses: readonly FileIntegrityNodeStatus[]): {
     .map(({ entry }) => entry)
     .toSorted((a, b) => order(a.nodeName, b.nodeName) || order(a.lastProbeTime, b.lastProbeTime));
   return { kept, omitted: all.length - kept.length };
+}
+
+function withShortMessage(result: ScanResult): ScanResult {
+  const { errorMessage = '' } = result;
+  if (errorMessage.length <= maxMessageCharacters) return result;
+  return { ...result, errorMessage: `${errorMessage.slice(0, maxMessageCharacters - 1).toWellFormed()}…` };
 }
 
 /** Whether two statuses are the same but for the times of probes, which change with every scan. */
