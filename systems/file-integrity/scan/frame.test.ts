@@ -3,8 +3,8 @@ import { test } from 'node:test';
 
 import fc from 'fast-check';
 
-import { restOf } from './frame.ts';
-import { belowItem, entryItem } from './tasks.ts';
+import { eachOnce, restOf } from './frame.ts';
+import { belowItem, entryItem, nameOf } from './tasks.ts';
 
 test('what is left of a directory is cut into pieces for all threads, nothing lost and in order', () => {
   fc.assert(
@@ -34,5 +34,32 @@ test('what is left of a directory is cut into pieces for all threads, nothing lo
       },
     ),
     { numRuns: 100 },
+  );
+});
+
+test('a name that was listed twice, as one type or two, is looked at once', () => {
+  const name = fc.string({
+    unit: fc.constantFrom('a', 'b', '.', '\x01', '\xff'),
+    minLength: 1,
+    maxLength: 3,
+  });
+  const listed = fc.tuple(name, fc.constantFrom('f', 'd', '?'));
+  fc.assert(
+    fc.property(fc.array(listed, { maxLength: 30, size: 'max' }), (all) => {
+      const items = all
+        .flatMap(([one, type]) =>
+          type === 'd' ? [entryItem(one, type), belowItem(one)] : [entryItem(one, type as 'f')],
+        )
+        .sort();
+      const once = eachOnce([...items]);
+      assert.deepEqual(once, once.toSorted());
+      const entries = once.filter((item) => !item.endsWith('/')).map(nameOf);
+      assert.deepEqual(entries, [...new Set(all.map(([one]) => one))].toSorted());
+      assert.deepEqual(
+        once.filter((item) => item.endsWith('/')),
+        [...new Set(items.filter((item) => item.endsWith('/')))].toSorted(),
+      );
+    }),
+    { numRuns: 500 },
   );
 });

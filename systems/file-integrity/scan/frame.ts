@@ -36,6 +36,28 @@ export function insertItem(frame: Frame, item: string): void {
   if (frame.items[at] !== item) frame.items.splice(at, 0, item);
 }
 
+/**
+ * Of sorted items, each name once: one that is taken away and made again while its directory is listed may be listed twice (XFS,
+ * tmpfs). Changes `items`, and returns them.
+ */
+export function eachOnce(items: string[]): string[] {
+  let kept = 0;
+  for (let at = 1; at < items.length; at++) {
+    const item = items[at] ?? '';
+    if (!isSameName(items[kept] ?? '', item)) items[++kept] = item;
+  }
+  items.length = Math.min(items.length, kept + 1);
+  return items;
+}
+
+/** Whatever their types. From their ends, where names that follow one another differ. */
+function isSameName(one: string, other: string): boolean {
+  if (one.length !== other.length || one.endsWith('/') !== other.endsWith('/')) return false;
+  let at = one.length - 2;
+  while (at >= 0 && one.charCodeAt(at) === other.charCodeAt(at)) at--;
+  return at < 0;
+}
+
 /** What has not been looked at: of the deepest directory first, since that comes first. */
 export function restOf(stack: readonly Frame[]): Task[] {
   const rest: Task[] = [];

@@ -14,7 +14,7 @@ import type { AskedOf } from './asked.ts';
 import type { ContentReader } from './content.ts';
 import { type Directory, Directories } from './directories.ts';
 import { FileLook, type LookOutcome } from './file-look.ts';
-import { type Frame, insertItem, restOf } from './frame.ts';
+import { eachOnce, type Frame, insertItem, restOf } from './frame.ts';
 import type { Selected } from './selected.ts';
 import type { RunState, ThreadNote } from './shared-state.ts';
 import { belowItem, listedType, nameOf, type Part, type Task, type TaskResult } from './tasks.ts';
@@ -228,7 +228,7 @@ export class Walk {
       if (selected.descends(above + name)) items.push(belowItem(name));
     });
     if (number !== 0) this.#unreadable(frame.path, -number);
-    frame.items = items.sort();
+    frame.items = eachOnce(items.sort());
   }
 
   /** Of a directory: nothing is known of what is in it. */
