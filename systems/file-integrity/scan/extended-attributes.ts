@@ -72,6 +72,8 @@ export class ExtendedAttributes {
   readonly #knownCapabilities = capabilitiesOfKernel();
   /** With SELinux in the kernel a file has a label that its file system does not list. */
   readonly #hasSelinux = existsSync('/sys/fs/selinux/enforce');
+  /** Without it no path of a {@link Target} leads anywhere, which says nothing of the file. */
+  readonly #hasProc = existsSync('/proc/self/fd');
   /** By device. */
   readonly #hasAcls = new Map<number, boolean>();
 
@@ -98,7 +100,8 @@ export class ExtendedAttributes {
       return missing;
     }
     if (listed < 0) {
-      if (noList.has(-listed)) return asked & extendedBits;
+      const isBlind = target.fd < 0 && !this.#hasProc;
+      if (noList.has(-listed) && !isBlind) return asked & extendedBits;
       if ((asked & bits.xattrs) !== 0 || listed !== -E2BIG) this.errno = -listed;
       if (listed !== -E2BIG) return asked & extendedBits;
     }

@@ -453,3 +453,27 @@ test(
     assert.deepEqual(pathsOf(await scene.scan('/file acl+caps+sha256')), ['/file']);
   },
 );
+
+test('without /proc what has extended attributes is unread, not unchanged', { skip: needsRoot }, async () => {
+  await using scene = new Scene();
+  fs.mkdirSync(scene.path('directory'));
+  fs.mkdirSync(scene.path('no-proc'));
+  fs.writeFileSync(scene.path('file'), 'x');
+  const script = `
+    import { Scanner } from ${JSON.stringify(join(import.meta.dirname, 'scanner.ts'))};
+    import { all, confOf, pathsOf } from ${JSON.stringify(join(import.meta.dirname, 'scan.fixture.ts'))};
+    await using scanner = new Scanner({ root: { directory: ${JSON.stringify(scene.root)}, prefix: '' } });
+    const [stream] = scanner.scan([confOf('!/no-proc\\n/ xattrs+sha256')], { signal: new AbortController().signal });
+    console.log(JSON.stringify(pathsOf(await all(stream))));`;
+  const hidden = 'mount --bind "$1" /proc; shift; exec "$@"';
+  const { stdout, stderr } = spawnSync(
+    'unshare',
+    [
+      ...['-m', 'sh', '-c', hidden, 'sh', scene.path('no-proc')],
+      ...[process.execPath, '--input-type=module', '-e', script],
+    ],
+    { encoding: 'utf8', env: {} },
+  );
+  assert.notEqual(stdout, '', stderr);
+  assert.deepEqual(JSON.parse(stdout), ['/', '/directory', '/directory ENOENT', '/file']);
+});
