@@ -13,6 +13,8 @@ const expansions: ReadonlyMap<string, readonly string[]> = new Map([
   ['H', ['sha256', 'sha512']],
 ]);
 
+const approved: ReadonlySet<string> = new Set(['sha256', 'sha512']);
+
 export interface ConvertedExpression {
   /** To be written in its place; `undefined` when it can stay. */
   readonly text: string | undefined;
@@ -55,7 +57,11 @@ export function convertExpression(
       : undefined;
     return { text, meant: value, converted: wanted };
   }
-  const text = isRight(replaced) ? write(replaced, rename) : describeAttributes(wanted.set) || 'E';
+  // Where another of its terms has an approved one. What a group stands for is not written out where that can be
+  // avoided: it may be another thing in the other branch of a condition.
+  const others = replaced.filter((term) => expression.terms.includes(term) || !approved.has(term.name));
+  const right = [replaced, others].find(isRight);
+  const text = right === undefined ? describeAttributes(wanted.set) || 'E' : write(right, rename);
   return { text, meant: value, converted: wanted };
 }
 

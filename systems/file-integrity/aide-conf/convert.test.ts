@@ -88,6 +88,10 @@ suite('what it misses', () => {
     ['G=md5\n/a G\n/b G-md5+sha512', 'G=sha256\n/hostroot/a G\n/hostroot/b sha512'],
     ['report_ignore_changed_attrs=md5', 'report_ignore_changed_attrs=md5'],
     ['database_attrs=md5', 'database_attrs=sha256'],
+    [
+      '@@if hostname a\nG=p+u\n@@else\nG=p\n@@endif\n/a R+sha512+G\n/b md5+G+sha512',
+      '@@if hostname a\nG=p+u\n@@else\nG=p\n@@endif\n/hostroot/a L+s+m+c+sha512+G\n/hostroot/b G+sha512',
+    ],
     ['foo = p\n-/a\n/b foo+R', 'foo = p\n-/hostroot/a\n/hostroot/b foo+L+s+m+c+sha256'],
     ['/é p\r\n\r\n', '/hostroot/é p\r\n\r\n'],
   ];
