@@ -21,6 +21,7 @@ describe('changes in Debian kernels', { skip: kernelRunObstacle() ?? false }, ()
           'test/kernel/guest-sensor.sh',
           'kprobe',
           'shared/sensor/changes/change-watch.test.ts',
+          'shared/sensor/changes/readers.test.ts',
         ],
         timeoutMs: TIMEOUT_MS,
         signal: t.signal,

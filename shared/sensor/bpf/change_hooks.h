@@ -244,16 +244,28 @@ int change_time(struct bpf_raw_tracepoint_args *ctx)
 	return copies_times(inode, call) ? 0 : inode_changed(inode, call);
 }
 
+struct inode___mode {
+	unsigned short i_mode;
+} __attribute__((preserve_access_index));
+
+#define S_IFMT 0170000
+#define S_IFLNK 0120000
+
 /*
  * Attached to writeback_mark_inode_dirty where there are none of those. Readers dirty an inode too, by its access time:
- * so only within system calls that are known to change files, and not to read others meanwhile.
+ * so only within system calls that are known to change files, and not to read others meanwhile. But each of them may
+ * follow a symbolic link on its way: of one that has a name already it says nothing.
  */
 SEC("raw_tp")
 int inode_dirty(struct bpf_raw_tracepoint_args *ctx)
 {
+	struct inode *inode = (void *)ctx->args[0];
 	u32 call = current_call();
 
-	return call ? inode_changed((void *)ctx->args[0], call) : 0;
+	if (!call || ((BPF_CORE_READ((struct inode___mode *)inode, i_mode) & S_IFMT) == S_IFLNK &&
+		      BPF_CORE_READ(inode, i_dentry.first)))
+		return 0;
+	return inode_changed(inode, call);
 }
 
 /*

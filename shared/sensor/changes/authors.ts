@@ -70,7 +70,8 @@ export class Authors {
    */
   add(seen: SeenChange, directories: readonly ByteString[]): void {
     const { process, atMs } = seen;
-    if (process === undefined) return;
+    // Who closes a file need not have written to it.
+    if (process === undefined || seen.mask & inotifyBits.CLOSE_WRITE) return;
     const explains = explainedBy(seen);
     const { inode, device, generation } = seen;
     const removed =

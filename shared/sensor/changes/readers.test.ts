@@ -1,6 +1,6 @@
 // Who only reads changes nothing, also where reading brings a file's times up to date.
 import assert from 'node:assert/strict';
-import { closeSync, mkdirSync, openSync, statSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
@@ -8,8 +8,9 @@ import { suite, test } from 'node:test';
 import { libc, viewMemory } from '../../ebpf/ffi.ts';
 import { fileSystemSkip, overlayOf, tmpfs } from '../file-systems.fixture.ts';
 import { FuseMount, fuseSkip } from '../fuse.fixture.ts';
+import { TemporaryDirectory } from '../paths/path-tracker.fixture.ts';
 import { sensorSkip } from '../sensor.fixture.ts';
-import { changeTestMode, describeChange, runChild } from './change-watch.fixture.ts';
+import { changeOf, changeTestMode, describeChange, runChild } from './change-watch.fixture.ts';
 import type { Change } from './change.ts';
 import { openChangeWatch, type ChangeWatch } from './change-watch.ts';
 
@@ -44,6 +45,32 @@ suite('whoever reads', { skip: sensorSkip }, () => {
     },
   );
 
+  test('through a symbolic link is not told as who changed that, though its time of access changes', async () => {
+    using scratch = new TemporaryDirectory();
+    mkdirSync(scratch.at('directory'));
+    writeFileSync(scratch.at('directory', 'file'), 'x');
+    symlinkSync('directory', scratch.at('link'));
+    // Long enough for both.
+    using told = new Told(scratch.path, 1500);
+    const touched = runChild(scratch.path, 'touch', ['-h', 'link']);
+    runChild(scratch.path, 'cat', ['link/file']);
+    await told.rest();
+    const { author, others } = changeOf(told.changes, '/link');
+    if (author !== undefined) assert.deepEqual([author.pid, others], [touched.pid, 0]);
+  });
+
+  test('or closes what another process wrote is not told as who wrote it', async () => {
+    using scratch = new TemporaryDirectory();
+    writeFileSync(scratch.at('file'), 'x');
+    using told = new Told(scratch.path, 1500);
+    const script = 'exec 3>> file; dd if=/dev/zero bs=1 count=1 status=none >&3; sleep 0.1; exec 3>&-';
+    runChild(scratch.path, 'sh', ['-c', script]);
+    await told.rest();
+    const { author, others } = changeOf(told.changes, '/file');
+    if (author !== undefined) assert.match(author.executable, /\/(dd|busybox)$/);
+    assert.equal(others, 0);
+  });
+
   test('is not told where times are what another process says', { skip: fuseSkip }, async () => {
     using mount = await FuseMount.mount();
     using told = new Told(mount.path);
@@ -59,11 +86,13 @@ suite('whoever reads', { skip: sensorSkip }, () => {
 class Told implements Disposable {
   readonly changes: Change[] = [];
   readonly #watch: ChangeWatch;
+  readonly #settleMs: number;
 
-  constructor(root: string) {
+  constructor(root: string, settleMs = 10) {
+    this.#settleMs = settleMs;
     const problems: unknown[] = [];
     this.#watch = openChangeWatch({
-      ...{ root, mode: changeTestMode(), settleMs: 10, paceMs: 0 },
+      ...{ root, mode: changeTestMode(), settleMs, paceMs: 0 },
       onChange: (change) => this.changes.push(change),
       onLost: (loss) => problems.push(loss),
       onProblem: (problem) => problems.push(problem),
@@ -74,7 +103,7 @@ class Told implements Disposable {
 
   /** Until what was seen is told. */
   async rest(): Promise<void> {
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    await new Promise((resolve) => setTimeout(resolve, this.#settleMs + 300));
   }
 
   [Symbol.dispose](): void {
