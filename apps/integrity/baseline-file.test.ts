@@ -127,3 +127,20 @@ test('an update that is stopped while it still compares takes nothing', async ()
   assert.match((await ended).stderr, /the baseline is as it was/);
   assert.deepEqual(fs.readFileSync(scene.at('db')), before);
 });
+
+test('a baseline of another root is told before what differs', async () => {
+  using scene = new Scene();
+  scene.write('aide.conf', '/ p+sha256\n');
+  scene.write('tree/a', 'a\n');
+  scene.write('other/b', 'b\n');
+  const [tree, other] = [scene.tree, scene.at('other')].map((root) => ['--root', root]) as [
+    string[],
+    string[],
+  ];
+  assert.equal((await scene.check('--init', ...tree)).code, 0);
+  const warning = `warning: the baseline was made of the files below ${scene.tree}, not of those below ${scene.at('other')}`;
+  const { code, stderr } = await scene.check(...other);
+  assert.equal(code, 3);
+  assert.ok(stderr.includes(warning), stderr);
+  assert.doesNotMatch((await scene.check(...tree)).stderr, /warning/);
+});

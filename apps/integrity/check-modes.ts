@@ -89,6 +89,9 @@ export async function checkFiles(job: CheckJob, mode: 'check' | 'update'): Promi
   await using baseline = await openBaseline(job.db, job.key);
   if (baseline.header.configDigest !== job.configDigest && baseline.header.about['madeBy'] !== 'import')
     say(`warning: the baseline was made with another configuration than ${job.configName} is now`);
+  const { root: madeOf = job.root } = baseline.header.about;
+  if (madeOf !== job.root)
+    say(`warning: the baseline was made of the files below ${madeOf}, not of those below ${job.root}`);
   using bar = new ProgressBar(process.stderr);
   const expected = bar.isShown ? expectedOf(baseline) : undefined;
   await using scanner = new Scanner(job.threads);
@@ -170,10 +173,12 @@ async function write(
   entries: Batches<Entry>,
   { madeBy = 'check', compared }: { readonly madeBy?: string; readonly compared?: Promise<unknown> } = {},
 ): Promise<number> {
-  const { db: path, signingKey: key, configDigest, signal } = job;
+  const { db: path, root, signingKey: key, configDigest, signal } = job;
   if (key === undefined)
     throw new RampartError(errorCodes.INPUT, { what: 'there is no key to sign the baseline with' });
-  const header = { rampartVersion: manifest.version, madeAtMs: Date.now(), configDigest, about: { madeBy } };
+  // Of a database of AIDE nobody knows where its files are.
+  const about = { madeBy, ...(madeBy !== 'import' && { root }) };
+  const header = { rampartVersion: manifest.version, madeAtMs: Date.now(), configDigest, about };
   async function* last(): AsyncGenerator<Batch<Entry>, void, undefined> {
     yield* entries;
     await compared;
