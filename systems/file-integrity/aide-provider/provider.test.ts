@@ -254,6 +254,33 @@ test('what cannot be read is told, and not taken for removed', { skip: skip || m
   assert.deepEqual(await provider.init(job, patience()), { entries: 4, unread: 2 });
 });
 
+test(
+  'where AIDE warns of more than is read of it, nothing is taken for removed',
+  { skip: skip || mustBeRoot() },
+  async () => {
+    using host = smallHost();
+    const job = host.job(wholeEtc);
+    await new AideProvider().init(job, patience());
+    fs.chmodSync(host.at('etc/sub'), 0);
+    fs.chownSync(host.at('etc/sub'), 1000, 1000);
+    host.write('etc/b', 'changed\n');
+    const drop = '-dac_override,-dac_read_search';
+    const aide = `exec setpriv --inh-caps=${drop} --bounding-set=${drop} aide "$@"`;
+    const flood = 'case "$1" in --version) ;; *) head -c 5000000 /dev/zero | tr "\\0" "\\n" >&2;; esac';
+    const provider = new AideProvider({ program: host.script('aide', `${flood}\n${aide}`) });
+    const { report } = await provider.check(job, patience());
+    assert.deepEqual(told(report), ['changed /hostroot/etc/b', 'changed /hostroot/etc/sub']);
+    assert.deepEqual([report.counts.removed, report.counts.problems], [0, 1]);
+    assert.deepEqual(
+      report.problems.map(({ path, code }) => [path, code]),
+      [['/hostroot', 'EOVERFLOW']],
+    );
+    const about = { author: 'a', reason: 'r' };
+    const paths = ['/hostroot/etc/b', '/hostroot/etc/sub/d'];
+    assert.deepEqual((await provider.accept(job, paths, about, patience())).unread, paths);
+  },
+);
+
 test('a name that is no UTF-8 hides nothing', { skip }, async () => {
   using host = smallHost();
   const job = host.job(`!/hostroot/etc/left$\n${wholeEtc}`);

@@ -94,7 +94,7 @@ export class AideProvider implements IntegrityProvider {
       const how = { command: ['--init'], purpose: 'make a baseline', writes: path };
       const run = await this.#run(job, aide, conf, how, signal);
       const unseen = await this.#unseen(job, aide, conf, path, signal);
-      const unread = unreadOf(run.messages, conf.toJob).length + unseen.length;
+      const unread = unreadIn(run, conf, job).length + unseen.length;
       const requests = requestsAfter(before, request);
       const facts = { about: {}, unread, requests, configDigest: configDigest(job) };
       const entries = await this.#adopt(job, aide, id, facts, signal);
@@ -123,7 +123,7 @@ export class AideProvider implements IntegrityProvider {
     await baseline.verify(signal);
     const found = readReport(run, conf, aide);
     const unseen = await this.#unseen(job, aide, conf, baseline.path, signal, found);
-    const report = withUnread(found, [...unreadOf(run.messages, conf.toJob), ...unseen]);
+    const report = withUnread(found, [...unreadIn(run, conf, job), ...unseen]);
     onProgress?.({ files: report.counts.total, bytes: 0, expectedFiles: baseline.facts.entries });
     const configVersion = conf.conf.options.get('config_version')?.value;
     return {
@@ -158,7 +158,7 @@ export class AideProvider implements IntegrityProvider {
       const command = ['--init', ...(limit === undefined ? [] : [`--limit=${limit}`])];
       const how = { command, purpose: 'look at the accepted files', writes: fresh };
       const run = await this.#run(job, aide, conf, how, signal);
-      const shut = new Set(unreadOf(run.messages, conf.toJob).map((each) => each.path));
+      const shut = new Set(unreadIn(run, conf, job).map((each) => each.path));
       const unread = new Set(paths.filter((each) => isUnread(each, shut)));
       const taken = paths.filter((each) => !unread.has(each));
       const wanted = new Set(taken.map((each) => conf.toAide(each)));
@@ -294,6 +294,19 @@ export class AideProvider implements IntegrityProvider {
       await rm(directory, { recursive: true, force: true });
     }
   }
+}
+
+/** Of more warnings than are kept it is not known what they are about: then it is all of the node. */
+function unreadIn(
+  { messages, messagesAreCut }: AideRun,
+  { toJob }: LedConf,
+  { root }: IntegrityJob,
+): readonly ScanProblem[] {
+  const found = unreadOf(messages, toJob);
+  if (!messagesAreCut) return found;
+  const path = root.prefix === '' ? '/' : root.prefix;
+  const message = 'AIDE warned of more than is kept: what it did not find may be what it could not read';
+  return [...found.filter((each) => each.path !== path), { path, code: 'EOVERFLOW', message }];
 }
 
 /** The digest that tells whether a baseline was made with this configuration. */

@@ -26,8 +26,9 @@ export interface AideRun {
   readonly report: Buffer;
   /** There was more than the limit. */
   readonly reportIsCut: boolean;
-  /** What it said on stderr, one character a byte; the middle is left out where it is long. */
+  /** What it said on stderr, one character a byte; the first 4 MiB. */
   readonly messages: string;
+  readonly messagesAreCut: boolean;
 }
 
 const messagesLimit = 4 * 1024 * 1024;
@@ -83,6 +84,7 @@ export async function runAide(call: AideCall): Promise<AideRun> {
       report: report.bytes,
       reportIsCut: report.isCut,
       messages: messages.bytes.toString('latin1'),
+      messagesAreCut: messages.isCut,
     };
   } finally {
     clearTimeout(timer);
