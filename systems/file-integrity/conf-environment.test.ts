@@ -70,6 +70,13 @@ test('a link that leads nowhere is an error, and not passed over with its rules'
   assert.deepEqual(node.patterns('@@if exists /etc/aide.d/b.conf\n/b p\n@@endif'), []);
 });
 
+test('the name of a node, with comments as in hostname(5)', () => {
+  using node = new Node();
+  node.write('etc/hostname', '# of the template\n\nnode-8.example.org\n');
+  assert.equal(node.hostname, 'node-8');
+  assert.deepEqual(node.patterns('@@if hostname node-8\n/a p\n@@endif'), ['/hostroot/a']);
+});
+
 test('nobody waits for a FIFO or a device', () => {
   using node = new Node();
   node.fifo('etc/aide.d/a.conf');

@@ -52,7 +52,9 @@ function hostnameOf(directory: string): string {
   let name = '';
   try {
     using file = openBelow(directory, '/etc/hostname');
-    name = readRegularFile(`/proc/self/fd/${file.number}`).toString('utf8').trim();
+    const lines = readRegularFile(`/proc/self/fd/${file.number}`).toString('utf8').split('\n');
+    // hostname(5): one name, and comments.
+    name = lines.map((line) => line.trim()).find((line) => line !== '' && !line.startsWith('#')) ?? '';
   } catch {
     // Not every node has one.
   }
