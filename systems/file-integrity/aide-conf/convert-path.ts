@@ -4,7 +4,7 @@
  * @module
  */
 import type { Position, ProblemList } from './source.ts';
-import type { IncludeStatement, Text } from './syntax.ts';
+import type { IncludeStatement, Statement, Text } from './syntax.ts';
 
 /** Whether a path, or an expression for one, lies in the root already. */
 export function isInside(written: string, root: string): boolean {
@@ -20,6 +20,21 @@ export function insideRoot(written: string, root: string): string {
   if (isInside(written, root)) return written;
   // The root itself has no slash at its end.
   return escaped(root) + (written === '/$' ? '$' : written);
+}
+
+/** Whether a path begins with a macro that is a directory of the mounted host, which the conversion makes of two. */
+export function leadsToHost(
+  written: string,
+  source: string,
+  statements: readonly Statement[],
+  root: string,
+): boolean {
+  const macro = /^@@\{([A-Za-z0-9_]+)\}/.exec(written)?.[1];
+  const defines = statements.filter((each) => each.kind === 'define').filter(({ name }) => name === macro);
+  if (macro === 'DBDIR' || macro === 'LOGDIR') return defines.length > 0;
+  const isOfHost = (value: Text | undefined): boolean =>
+    value !== undefined && isInside(source.slice(value.at.offset, value.at.end), root);
+  return defines.length > 0 && defines.every(({ value }) => isOfHost(value));
 }
 
 /** With the backslashes that aide.conf asks for. */

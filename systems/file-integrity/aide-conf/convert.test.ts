@@ -124,6 +124,16 @@ suite('what it misses', () => {
       /'sha256'/,
     );
   });
+  test('a path of which only the node knows where it is', () => {
+    const warnings = (text: string): string =>
+      convertAideConf('c', `${text}\n/a p\n@@endif`)
+        .warnings.map(({ at, what }) => `${at.line}:${at.column} ${what}`)
+        .join();
+    assert.match(warnings('@@define ETC /etc\n@@if not exists @@{ETC}/x'), /^2:17 .*'@@\{ETC\}\/x' lies/);
+    assert.match(warnings('@@if exists etc/x'), /'etc\/x' lies/);
+    assert.equal(warnings('@@define DBDIR /x\n@@if exists @@{DBDIR}/x'), '');
+    assert.equal(warnings('@@define ROOT /hostroot\n@@if exists @@{ROOT}/etc/x'), '');
+  });
   test('another root', () => {
     const { text } = convertAideConf('c', '/a p\n/mnt.x/b p', { hostRoot: '/mnt.x/' });
     assert.equal(text, String.raw`/mnt\\.x/a p` + '\n/mnt.x/b p');

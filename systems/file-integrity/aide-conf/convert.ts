@@ -7,7 +7,7 @@
  */
 import { attributeNamed, defaultGroups } from '../attributes.ts';
 import { convertExpression } from './convert-expression.ts';
-import { convertInclude, insideRoot, isInside, writtenPath } from './convert-path.ts';
+import { convertInclude, insideRoot, isInside, leadsToHost, writtenPath } from './convert-path.ts';
 import { reportAndLogLevels } from './convert-verbose.ts';
 import { Groups } from './expression.ts';
 import { oldNames, options, type Option } from './options.ts';
@@ -238,8 +238,12 @@ class Converter {
     if (condition.test !== 'exists') return;
     const { at } = condition.text;
     const written = this.#edits.written(at);
-    if (written.startsWith('/') && !isInside(written, this.#root))
-      this.#edits.replace(at, writtenPath(this.#root) + written);
+    if (!written.startsWith('/')) {
+      if (!leadsToHost(written, this.#edits.text, this.#statements, this.#root)) {
+        const next = 'Write the path in full, starting with /';
+        this.#problems.warn(at, `it is not known where '${written}' lies on the host`, next);
+      }
+    } else if (!isInside(written, this.#root)) this.#edits.replace(at, writtenPath(this.#root) + written);
   }
 
   /** Of groups with special characters, which AIDE is going to refuse. An included file may know them by their old names. */
