@@ -20,7 +20,7 @@ export interface DirectoryWalkOptions {
   /** Is called before the directory is listed: what appears later is told as a change. */
   readonly watch: (path: ByteString) => WatchOutcome;
   /** With `sinceMs`, wall clock: what may have changed since then is told; of a directory: whether names came or went. */
-  readonly changed?: {
+  readonly changed: {
     readonly sinceMs: number;
     readonly selects: (path: ByteString) => boolean;
     readonly onFile: (path: ByteString) => void;
@@ -41,8 +41,7 @@ export async function walkDirectories(options: DirectoryWalkOptions): Promise<vo
     const above = path === '/' ? '/' : `${path}/`;
     const names = await list(within + path);
     let untilMs = performance.now() + turnMs;
-    if (changed !== undefined && isLater(within + path, changed.sinceMs, 'mtimeMs'))
-      changed.onDirectory(path);
+    if (isLater(within + path, changed.sinceMs, 'mtimeMs')) changed.onDirectory(path);
     for (const entry of names) {
       if (performance.now() > untilMs) {
         await nextTurn();
@@ -50,7 +49,7 @@ export async function walkDirectories(options: DirectoryWalkOptions): Promise<vo
         untilMs = performance.now() + turnMs;
       }
       const below = above + entry.name;
-      if (changed?.selects(below) === true && isLater(within + below, changed.sinceMs, 'ctimeMs'))
+      if (changed.selects(below) && isLater(within + below, changed.sinceMs, 'ctimeMs'))
         changed.onFile(below);
       if (entry.isDirectory() && wants(below)) left.push(below);
     }

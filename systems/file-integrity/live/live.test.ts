@@ -1,7 +1,7 @@
 // Real files, the sensor of this machine, the agent as it is: what is known at once, and who it was.
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
-import { chmodSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -100,7 +100,8 @@ suite('known at once', { timeout: 120_000 }, () => {
       followed.mark();
       await followed.shell('mkdir -p "$1" && echo x > "$1/file" && rm -r "$2"', 'new/er', 'deep/er');
       await followed.line('found', '/etc/new/er/file');
-      const removed = await followed.line('found', '/etc/deep/er/file');
+      // Its directory may be looked at first, of which nobody says who emptied it.
+      const removed = await followed.line('found', '/etc/deep/er/file', ({ author }) => author !== undefined);
       assert.deepEqual([removed.change, removed.author?.binary], ['removed', '/usr/bin/rm']);
     });
   });
@@ -250,62 +251,6 @@ suite('known at once', { timeout: 120_000 }, () => {
     end.abort();
     await followed.stop();
     assert.deepEqual(mine(), []);
-  });
-
-  test('a large file that waits for its look while findings are accepted; who closes it did not write it', async (t) => {
-    const end = new AbortController();
-    t.after(() => end.abort());
-    await using followed = await Followed.start({ live: liveOf({ signal: end.signal }) });
-    const { cluster } = followed;
-    cluster.write('large', '');
-    truncateSync(cluster.at('large'), 512 * 1024 * 1024);
-    const first = await cluster.result('fi');
-    await cluster.request('fi', { kind: 're-init', id: 'r1', by: 'annotation' });
-    await untilFollowed(cluster, 'fi', first?.sequence);
-    followed.mark();
-    await followed.shell('echo one >> "$1"; echo more >> "$2"', 'large', 'hosts');
-    await followed.line('found', '/etc/hosts');
-    await followed.line('found', '/etc/large');
-
-    // It rests now, nine times as long as the look took.
-    followed.mark();
-    const pid = await followed.shell('exec 3>> "$1"; echo two >&3; sleep 1.2; exec 3>&-', 'large');
-    await cluster.request('fi', {
-      ...{ kind: 'accept', path: '/etc/hosts', author: 'me', reason: 'why', id: 'a1' },
-    } as never);
-    await followed.line('accepted', '/etc/hosts');
-    assert.ok(!followed.lines().some(({ path }) => path === '/etc/large'), 'it was looked at too early');
-    const line = await followed.line('found', '/etc/large');
-    assert.deepEqual([line.seenBy, line.author?.pid], ['event', pid]);
-  });
-
-  test('what the kernel makes up is not watched either when events were lost', async (t) => {
-    const most = Number(readFileSync('/proc/sys/fs/inotify/max_queued_events', 'utf8'));
-    if (most > 20_000) return t.skip('the queue is too long to fill it');
-    const before = inotifyInstances();
-    const inner = liveOf();
-    let mounted = '';
-    await using followed = await Followed.start({
-      live: (job) => {
-        mounted = join(job.root.directory, 'etc/made-up');
-        mkdirSync(mounted, { recursive: true });
-        spawnSync('mount', ['-t', 'mqueue', 'mqueue', mounted]);
-        return inner(job);
-      },
-    });
-    const { cluster } = followed;
-    using stack = new DisposableStack();
-    stack.defer(() => void spawnSync('umount', ['--lazy', mounted]));
-    // This process waits meanwhile, so nobody reads.
-    const program = 'for (1..$ARGV[0]) { open(my $h, ">", "f"); close $h; unlink "f" } mkdir "sub"';
-    const cwd = cluster.at('deep');
-    assert.equal(spawnSync('perl', ['-e', program, String(Math.ceil(most / 3))], { cwd }).status, 0);
-    await cluster.resultWhen('fi', ({ detection }) => detection.lostEvents > 0);
-    await followed.line('found', '/etc/deep/sub');
-    assert.deepEqual(
-      [...inotifyInstances()].filter(([fd]) => !before.has(fd)).map(([, count]) => count),
-      [5],
-    );
   });
 
   test('what happens between the baseline and the first watch is known too', async () => {

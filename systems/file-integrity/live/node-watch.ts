@@ -106,26 +106,27 @@ export class NodeWatch implements Disposable {
     return tree;
   }
 
-  /** Also what happened between reading the files for the baseline and now. */
+  /**
+   * Also what happened between reading the files for the baseline and now. After a restart a scan reads them all; but it may be
+   * past a directory before that is watched.
+   */
   async #walk({ baseline, findings, logger }: LiveJob, tree: FollowedTree): Promise<void> {
     const startMs = performance.now();
+    const fromMs = findings.isKnown ? baseline.header.madeAtMs : Date.now();
     try {
       await walkDirectories({
         root: this.#root,
         wants: (path) => tree.wants(path) && !this.#madeUp.has(path),
         watch: (path) => this.#watch.watchDirectory(path),
-        // Otherwise a scan is about to begin.
-        ...(findings.isKnown && {
-          changed: {
-            sinceMs: baseline.header.madeAtMs - tickMs,
-            selects: (path) => tree.selects(tree.withPrefix(path)),
-            onFile: (path) => tree.addUnseen(path),
-            onDirectory: (path) => {
-              tree.addUnseen(path);
-              tree.lose('names came or went before they were watched');
-            },
+        changed: {
+          sinceMs: fromMs - tickMs,
+          selects: (path) => tree.selects(tree.withPrefix(path)),
+          onFile: (path) => tree.addUnseen(path),
+          onDirectory: (path) => {
+            tree.addUnseen(path);
+            tree.lose('names came or went before they were watched');
           },
-        }),
+        },
         signal: tree.stop.signal,
       });
     } catch (err) {
