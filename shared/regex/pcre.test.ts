@@ -111,6 +111,7 @@ suite('what PCRE2 refuses', () => {
       '[[:foo:]]',
       '[[.a.]]',
     ],
+    ...['^*a', 'a$?', 'a^{2}', String.raw`a\b+`, String.raw`\A*a`],
     ...['a{3,2}', 'a{99999}', '\\', String.raw`\y`, String.raw`\x{100}`, '(?#', String.raw`[\400]`, '(?'],
   ]) {
     test(pattern, () => {

@@ -77,7 +77,11 @@ class PcreParser {
         if (last !== undefined) nodes.push(this.#repeated(last));
         continue;
       }
+      const from = this.#at;
       const atom = this.#atom(depth);
+      // Only in a group of its own.
+      if (this.#isAssertion(from) && this.#bounds() !== undefined)
+        throw new PcreSyntaxError('quantifier does not follow a repeatable item', from);
       if (atom !== undefined) nodes.push(this.#repeated(atom));
     }
     if (nodes.length === 1) return nodes[0] ?? empty;
@@ -88,6 +92,11 @@ class PcreParser {
     const set = (this.#flags.fold ? foldedLiterals : literals)[byte];
     if (set === undefined) throw new PcreSyntaxError(`character ${byte} is no byte`, this.#at);
     return { kind: 'char', set };
+  }
+
+  #isAssertion(at: number): boolean {
+    const character = this.#text[at] ?? '';
+    return character === '\\' ? assertions.has(this.#text[at + 1] ?? '') : '^$'.includes(character);
   }
 
   #repeated(atom: RegexNode): RegexNode {
