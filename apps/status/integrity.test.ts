@@ -27,6 +27,8 @@ const sensor = {
   watchedDirectories: 900,
   unwatchedDirectories: 0,
   lostEvents: 0,
+  lostAuthors: 0,
+  directoriesWithoutAuthors: 0,
 } as const;
 const inotify = { ...sensor, events: 'inotify', reason: 'this kernel refuses the sensor.' } as const;
 
@@ -210,6 +212,22 @@ openshift-file-integrity/example  Active  n2    Failed     5 min ago  4 changed,
     41, uid 0)
     and 4 more
     node n2: Who changes files is not known: this kernel refuses the sensor.`,
+    );
+  });
+
+  test('what is missed between scans, and for whom', () => {
+    const busy = { ...sensor, lostEvents: 2, lostAuthors: 7, directoriesWithoutAuthors: 1 };
+    const nodes = [node('n1', 'Failed', {}, busy), node('n2', 'Succeeded')];
+    const lines = renderStatus(reportOf(view('example', nodes)), { widthColumns: 120, colour: false }).split(
+      '\n',
+    );
+    assert.deepEqual(
+      lines.filter((line) => line.startsWith('    node ')).map((line) => line.trim()),
+      [
+        'node n1: Events were lost; a full scan followed.',
+        'node n1: Records of who made changes were lost; these changes have no author.',
+        'node n1: Changes in 1 directory more than the sensor has room for have no author.',
+      ],
     );
   });
 

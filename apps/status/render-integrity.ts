@@ -155,7 +155,8 @@ function detectionTexts({ nodes }: IntegrityReport): string[] {
   const byReason = new Map<string, string[]>();
   for (const { name, detection } of nodes) {
     if (detection === null) continue;
-    const { events, reason, unwatchedDirectories, lostEvents } = detection;
+    const { events, reason, unwatchedDirectories, lostEvents, lostAuthors } = detection;
+    const { directoriesWithoutAuthors } = detection;
     const told: string[] = [];
     if (events === 'inotify') told.push(`Who changes files is not known: ${reason}`);
     if (events === 'none') told.push(`Changes are known by scans only: ${reason}`);
@@ -164,8 +165,11 @@ function detectionTexts({ nodes }: IntegrityReport): string[] {
         `Of ${count(unwatchedDirectories, 'directory', 'directories')} changes are known by scans only${events === 'sensor' && reason !== '' ? `: ${reason}` : '.'}`,
       );
     }
-    if (lostEvents > 0) {
-      told.push('Events were lost; a full scan followed.');
+    if (lostEvents > 0) told.push('Events were lost; a full scan followed.');
+    if (lostAuthors > 0) told.push('Records of who made changes were lost; these changes have no author.');
+    if (events === 'sensor' && directoriesWithoutAuthors > 0) {
+      const directories = count(directoriesWithoutAuthors, 'directory', 'directories');
+      told.push(`Changes in ${directories} more than the sensor has room for have no author.`);
     }
     for (const text of told) byReason.set(text, [...(byReason.get(text) ?? []), name]);
   }

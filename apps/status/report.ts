@@ -144,6 +144,8 @@ export interface IntegrityNodeReport {
     readonly watchedDirectories: number;
     readonly unwatchedDirectories: number;
     readonly lostEvents: number;
+    readonly lostAuthors: number;
+    readonly directoriesWithoutAuthors: number;
   } | null;
 }
 

@@ -62,4 +62,19 @@ export interface Detection {
   readonly unwatchedDirectories: number;
   /** How often events were lost since the agent began, by the kernel or in a storm of too many; a full scan follows each time. */
   readonly lostEvents: number;
+  /** Records of who made changes that were lost since the agent began: these changes have no author. */
+  readonly lostAuthors: number;
+  /** Watched directories beyond those that the sensor has room for: changes in them have no author. */
+  readonly directoriesWithoutAuthors: number;
 }
+
+/** As long as nothing watches. */
+export const noDetection: Detection = {
+  events: 'none',
+  reason: 'nothing watches files between the scans',
+  watchedDirectories: 0,
+  unwatchedDirectories: 0,
+  lostEvents: 0,
+  lostAuthors: 0,
+  directoriesWithoutAuthors: 0,
+};

@@ -52,6 +52,8 @@ const detection: fc.Arbitrary<Detection> = fc.record(
     watchedDirectories: count,
     unwatchedDirectories: count,
     lostEvents: count,
+    lostAuthors: count,
+    directoriesWithoutAuthors: count,
   },
   { noNullPrototype: true },
 );

@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 
 import { policyReportType } from '../../shared/reports/policy-reports.ts';
 import { reportObject } from '../../shared/reports/report-object.ts';
-import type { ChangeAuthor, Finding } from './finding.ts';
+import { type ChangeAuthor, type Finding, noDetection } from './finding.ts';
 import type { NodeOutcome, NodeResult } from './node-result.ts';
 import { describeAuthor, integrityReport, reportEntries } from './report-entries.ts';
 
@@ -43,13 +43,7 @@ const resultOf = (outcome: NodeOutcome, findings: readonly Finding[] = []): Node
   outcome,
   findings,
   omittedFindings: 0,
-  detection: {
-    events: 'none',
-    reason: 'a test',
-    watchedDirectories: 0,
-    unwatchedDirectories: 0,
-    lostEvents: 0,
-  },
+  detection: { ...noDetection, reason: 'a test' },
   doneRequests: [],
 });
 

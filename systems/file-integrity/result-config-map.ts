@@ -243,6 +243,8 @@ function readDetection(fields: Fields): Detection {
     watchedDirectories: fields.count('watchedDirectories', 0),
     unwatchedDirectories: fields.count('unwatchedDirectories', 0),
     lostEvents: fields.count('lostEvents', 0),
+    lostAuthors: fields.count('lostAuthors', 0),
+    directoriesWithoutAuthors: fields.count('directoriesWithoutAuthors', 0),
   };
 }
 

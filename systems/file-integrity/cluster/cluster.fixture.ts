@@ -17,7 +17,7 @@ import {
   released,
 } from '../api.ts';
 import { type FileIntegrityClusterOptions, runFileIntegrityCluster } from '../cluster.ts';
-import type { Finding } from '../finding.ts';
+import { type Finding, noDetection } from '../finding.ts';
 import { type Node, nodes } from '../for-node.ts';
 import type { NodeResult } from '../node-result.ts';
 import { keptName, nodeStatusName } from '../object-names.ts';
@@ -120,13 +120,7 @@ export class TestCluster extends TestApi {
       outcome,
       findings: outcome.kind === 'failed' ? [changedFile] : [],
       omittedFindings: 0,
-      detection: {
-        events: 'sensor',
-        reason: '',
-        watchedDirectories: 3,
-        unwatchedDirectories: 0,
-        lostEvents: 0,
-      },
+      detection: { ...noDetection, events: 'sensor', reason: '', watchedDirectories: 3 },
       doneRequests: [],
       ...more,
     };

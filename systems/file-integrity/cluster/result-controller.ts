@@ -13,6 +13,7 @@ import { referenceTo } from '../../../shared/kube/event-object.ts';
 import { keyQueue } from '../../../shared/kube/key-queue.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { names, type FileIntegrityNodeStatus } from '../api.ts';
+import { noDetection } from '../finding.ts';
 import { isForNode, nodes } from '../for-node.ts';
 import type { NodeResult } from '../node-result.ts';
 import { keptName, labelValue, nodeStatusName } from '../object-names.ts';
@@ -147,13 +148,7 @@ class ResultController {
       outcome: { kind: 'errored', message },
       findings: [],
       omittedFindings: 0,
-      detection: {
-        events: 'none',
-        reason: '',
-        watchedDirectories: 0,
-        unwatchedDirectories: 0,
-        lostEvents: 0,
-      },
+      detection: { ...noDetection, reason: '' },
       doneRequests: [],
     };
     return { result, found, isMalformed: true };

@@ -75,6 +75,16 @@ suite('nothing is missed', { timeout: 300_000 }, () => {
     );
   });
 
+  test('records of who makes changes that nobody had room for are counted', async () => {
+    await using followed = await Followed.start({ live: liveOf() });
+    const { cluster } = followed;
+    // This process waits meanwhile, so nobody reads.
+    const program = 'for (1..40000) { open(my $h, ">", "f$_"); print $h $_; close $h; unlink "f$_" }';
+    assert.equal(spawnSync('perl', ['-e', program], { cwd: cluster.at('deep') }).status, 0);
+    const { detection } = await cluster.resultWhen('fi', (result) => result.detection.lostAuthors > 0);
+    assert.equal(detection.directoriesWithoutAuthors, 0);
+  });
+
   test('what happens while an agent that was started again watches one directory after the other', async () => {
     const conf = '/hostroot/etc p+s\n';
     // The scan that follows a start comes later than that.

@@ -19,6 +19,13 @@ import { JobWatch } from './job-watch.ts';
 import { MadeUpMounts } from './made-up-mounts.ts';
 import { maxQueuedPaths, type LiveOptions } from './options.ts';
 
+/** Told when they change, but for lost events, which are told at once. */
+const paced = [
+  'watchedDirectories',
+  'unwatchedDirectories',
+  'lostAuthors',
+  'directoriesWithoutAuthors',
+] as const;
 /** Numbers that only went up or down a little are told so often: each telling is a result that is sent. */
 const countsMs = 30_000;
 /** How long a tree is followed without a job: a baseline is made, and the job goes on with it. */
@@ -41,6 +48,7 @@ export class NodeWatch implements Disposable {
   readonly #madeUp: MadeUpMounts;
   #refused: string | undefined;
   #lost = 0;
+  #lostAuthors = 0;
   #told: Detection | undefined;
   #toldMs = -Infinity;
   #tellTimer: NodeJS.Timeout | undefined;
@@ -211,10 +219,11 @@ export class NodeWatch implements Disposable {
   }
 
   #onLost(loss: ChangeLoss): void {
-    // The findings come without an author then; the sensor counts them.
-    if (loss.what === 'authors') return;
-    this.#lost++;
-    for (const tree of this.#trees) tree.lose('the kernel dropped events');
+    if (loss.what === 'authors') this.#lostAuthors += loss.count;
+    else {
+      this.#lost++;
+      for (const tree of this.#trees) tree.lose('the kernel dropped events');
+    }
     this.#tellSoon();
   }
 
@@ -223,10 +232,11 @@ export class NodeWatch implements Disposable {
   }
 
   #detection(): Detection {
-    const { directories, unwatchedDirectories } = this.#watch.stats();
+    const { directories, unwatchedDirectories, directoriesWithoutAuthors } = this.#watch.stats();
     return {
-      ...{ events: this.#watch.mode, reason: this.#reason, lostEvents: this.#lost },
-      ...{ watchedDirectories: directories, unwatchedDirectories },
+      ...{ events: this.#watch.mode, reason: this.#reason },
+      ...{ watchedDirectories: directories, unwatchedDirectories, directoriesWithoutAuthors },
+      ...{ lostEvents: this.#lost, lostAuthors: this.#lostAuthors },
     };
   }
 
@@ -235,8 +245,8 @@ export class NodeWatch implements Disposable {
     const [told, now] = [this.#told, this.#detection()];
     const isWorse =
       told.lostEvents !== now.lostEvents ||
-      (told.unwatchedDirectories === 0) !== (now.unwatchedDirectories === 0);
-    if (!isWorse && told.watchedDirectories === now.watchedDirectories) return;
+      paced.some((number) => number !== 'watchedDirectories' && (told[number] === 0) !== (now[number] === 0));
+    if (!isWorse && paced.every((number) => told[number] === now[number])) return;
     const dueMs = isWorse ? 0 : this.#toldMs + countsMs;
     this.#tellTimer = setTimeout(() => this.#tell(), Math.max(1000, dueMs - performance.now()));
     this.#tellTimer.unref();

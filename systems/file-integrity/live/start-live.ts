@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { noDetection } from '../finding.ts';
 import type { LiveJob, StartLive } from '../node/live.ts';
 import type { Followed, LiveEngine } from './live-engine.ts';
 import type { LiveOptions } from './options.ts';
@@ -49,7 +50,7 @@ async function follow(
       if (signal.aborted) return undefined;
       const reason = err instanceof Error ? err.message : String(err);
       job.logger.error({ err }, 'changes are known by scans only; it is tried again in a minute');
-      job.tell({ events: 'none', reason, watchedDirectories: 0, unwatchedDirectories: 0, lostEvents: 0 });
+      job.tell({ ...noDetection, reason });
     }
     await retryPause(signal);
   }

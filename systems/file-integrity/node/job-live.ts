@@ -6,9 +6,9 @@
 import { readAideConf } from '../aide-conf/evaluate.ts';
 import { reportOptionsOf } from '../aide-conf/report-options.ts';
 import { nodeEnvironment } from '../conf-environment.ts';
-import type { Detection } from '../finding.ts';
+import { type Detection, noDetection } from '../finding.ts';
 import type { IntegrityJob, IntegrityProvider } from '../provider.ts';
-import { type LiveJob, noDetection, type StartLive } from './live.ts';
+import type { LiveJob, StartLive } from './live.ts';
 
 export type LiveFacts = Pick<
   LiveJob,

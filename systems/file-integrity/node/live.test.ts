@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { names } from '../api.ts';
-import type { ChangeAuthor, Detection } from '../finding.ts';
+import { type ChangeAuthor, type Detection, noDetection } from '../finding.ts';
 import { describeDifference } from '../report/describe.ts';
 import type { LiveJob } from './live.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
@@ -13,7 +13,8 @@ const author: ChangeAuthor = {
   ...{ parentBinary: '/bin/sh', relation: 'host' },
 };
 const bySensor: Detection = {
-  ...{ events: 'sensor', reason: '', watchedDirectories: 3, unwatchedDirectories: 0, lostEvents: 0 },
+  ...noDetection,
+  ...{ events: 'sensor', reason: '', watchedDirectories: 3 },
 };
 
 suite('between the scans', { timeout: 90_000 }, () => {

@@ -40,9 +40,3 @@ export interface LiveJob {
  * place of that, and at the end. It must not throw: what cannot be watched is told by `tell`.
  */
 export type StartLive = (job: LiveJob) => AsyncDisposable | Disposable;
-
-/** As long as nothing watches. */
-export const noDetection: Detection = {
-  ...{ events: 'none', reason: 'nothing watches files between the scans' },
-  ...{ watchedDirectories: 0, unwatchedDirectories: 0, lostEvents: 0 },
-};
