@@ -135,7 +135,8 @@ function nodeReport({
     filesRemoved: lastResult?.filesRemoved ?? 0,
     findingCount,
     findings: findings.map(findingReport),
-    detection: detection ?? null,
+    detection:
+      detection === undefined ? null : { lostAuthors: 0, directoriesWithoutAuthors: 0, ...detection },
   };
 }
 

@@ -186,8 +186,11 @@ const detection = object(
     watchedDirectories: count('Directories whose changes are known at once.'),
     unwatchedDirectories: count('Directories that only scans look at.'),
     lostEvents: count('Events that the kernel dropped; a full scan follows each time.'),
-    lostAuthors: count('Records of who made changes that were lost; these changes have no author.'),
-    directoriesWithoutAuthors: count('Watched directories whose changes have no author, for want of room.'),
+    // Later ones than the others. While a cluster is upgraded, operators and stored objects of before have none.
+    lostAuthors: optional(count('Records of who made changes that were lost; these changes have no author.')),
+    directoriesWithoutAuthors: optional(
+      count('Watched directories whose changes have no author, for want of room.'),
+    ),
   },
   { description: 'How the node learns of changes between its scans.' },
 );

@@ -5,6 +5,7 @@ import { suite, test } from 'node:test';
 import { createMetrics } from '../../../shared/observe/metrics.ts';
 import { shareMetrics } from '../../../shared/kube/shared-metrics.ts';
 import { names, released } from '../api.ts';
+import { noDetection } from '../finding.ts';
 import { requestAnnotation, requestsOf } from '../node-requests.ts';
 import type { NodeRequest } from '../node-result.ts';
 import { nodeStatusName } from '../object-names.ts';
@@ -61,6 +62,33 @@ suite('annotations', () => {
     assert.match(text, /^file_integrity_operator_reinit_total\{by="demand",node="node-10"\} 2$/m);
     assert.match(text, /^file_integrity_operator_reinit_total\{by="failure",node="node-1"\} 1$/m);
     assert.match(text, /^file_integrity_operator_node_failed\{node="node-1"\} 1$/m);
+  });
+
+  test('while a cluster is upgraded, what is stored of before, or an operator of before writes, is taken', async () => {
+    await using cluster = await TestCluster.start();
+    await cluster.createNode('n1');
+    cluster.startOperator();
+    const integrity = await cluster.createIntegrity('example');
+    await cluster.phase('example', 'Initializing');
+    // As it was before `lostAuthors` and `directoriesWithoutAuthors`.
+    const { lostAuthors: _, directoriesWithoutAuthors: __, ...detection } = noDetection;
+    const { uid = '' } = integrity.metadata;
+    await cluster.client.create(released.nodeStatuses, {
+      metadata: {
+        namespace: testNamespace,
+        name: nodeStatusName('example', 'n1'),
+        labels: { [names.ownerLabel]: 'example', [names.nodeLabel]: 'n1' },
+        ownerReferences: [
+          { apiVersion: `${released.group}/v1alpha1`, kind: 'FileIntegrity', name: 'example', uid },
+        ],
+      },
+      nodeName: 'n1',
+      results: [],
+      sequence: 1,
+      detection,
+    });
+    await cluster.annotate('example', { [names.reinit]: '' });
+    await until('it is asked', async () => (await requests(cluster, 'n1')).length === 1);
   });
 
   test('what is asked again after kubectl replace, which drops our annotations, is another request', async () => {
