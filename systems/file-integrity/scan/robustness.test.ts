@@ -192,8 +192,18 @@ test(
       ...['/', '/dead ENOTCONN', '/dead-1', '/dead-1/file', '/dead.d', '/dead.d/file'],
       ...['/last', '/last/file'],
     ]);
-    // Who asks only for what is in it is told, too.
-    assert.deepEqual(pathsOf(await scene.scan('/dead/file p')), ['/dead ENOTCONN']);
+    // Who asks only for what is in it is told, too; and who asks for directories.
+    for (const rule of ['/dead/file p', '=/dead$ d p', '/dead$ d p'])
+      assert.deepEqual(pathsOf(await scene.scan(rule)), ['/dead ENOTCONN'], rule);
+    assert.deepEqual(pathsOf(await scene.scan('=/dead$ f p')), []);
+    // In its place, since it would be gone where the next name comes first.
+    assert.deepEqual(pathsOf(await scene.scan('/ d p')), [
+      ...['/', '/dead ENOTCONN', '/dead-1', '/dead.d', '/last'],
+    ]);
+    // A look does not know what it was.
+    const { signal } = new AbortController();
+    const look = scene.scanner.look(confOf('=/dead$ d p'), [{ path: '/dead', below: false }], { signal });
+    assert.deepEqual(pathsOf(await all(look)), ['/dead ENOTCONN']);
   },
 );
 

@@ -7,8 +7,9 @@
 import { constants } from 'node:os';
 
 import { errnoName } from '../../../shared/ebpf/libc.ts';
+import type { AttributeSet } from '../attributes.ts';
 import { EntryEncoder } from '../database/entry-codec.ts';
-import type { ByteString, FileType, ScanProblem } from '../entry.ts';
+import { type ByteString, fileTypes, type FileType, type ScanProblem } from '../entry.ts';
 import type { ScanRoot } from '../provider.ts';
 import type { AskedOf } from './asked.ts';
 import type { ContentReader } from './content.ts';
@@ -154,7 +155,7 @@ export class Walk {
       frame.next--;
       return false;
     }
-    this.#tell(path, outcome);
+    this.#tell(path, outcome, asListed);
     if (type === 'd' && outcome !== 'gone') {
       // It was something else when the directory was listed.
       if (listed !== 'd' && listed !== '.' && selected.descends(path)) insertItem(frame, belowItem(name));
@@ -251,7 +252,8 @@ export class Walk {
     }
   }
 
-  #tell(path: ByteString, outcome: LookOutcome): void {
+  /** @param asListed what is asked of it, where its directory says what it is */
+  #tell(path: ByteString, outcome: LookOutcome, asListed?: readonly AttributeSet[]): void {
     if (outcome === 'gone' || outcome === 'not selected' || outcome === 'too large') return;
     const { state, thread } = this.#options;
     const { entry, known } = this.#look;
@@ -267,9 +269,14 @@ export class Walk {
     state.add(thread, 1, 0);
     if (outcome !== 'problem') return;
     const { code, message } = this.#look.problem;
-    // Where not even its type is known, whoever would look at a file of that name is told.
-    const asked = known.length > 0 ? known : this.#options.selected.attributes(path, 'f');
-    this.#problem({ path, code, message }, (at) => (asked?.[at] ?? -1) !== -1);
+    const seen = known.length > 0 ? known : asListed;
+    // Where not even its type is known, whoever would look at anything of that name is told.
+    const asked = seen !== undefined ? [seen] : this.#ofAnyType(path);
+    this.#problem({ path, code, message }, (at) => asked.some((sets) => (sets?.[at] ?? -1) !== -1));
+  }
+
+  #ofAnyType(path: ByteString): ReturnType<AskedOf>[] {
+    return fileTypes.map((type) => this.#options.selected.attributes(path, type));
   }
 
   #endBlock(at: number): void {
