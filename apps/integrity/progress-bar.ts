@@ -75,26 +75,30 @@ interface LineFacts {
   readonly colour: boolean;
 }
 
-/** What does not fit is left out from the end. */
+/** What does not fit is left out: the bar where there is no room for anything beside it, else from the end. */
 export function progressLine(progress: ScanProgress, facts: LineFacts): string {
   const { files, bytes } = progress;
   const part = fractionOf(progress);
   const parts = [`${wholeNumbers.format(files)} files`, size(bytes), `${size(facts.bytesPerSecond)}/s`];
   if (part !== undefined && part > 0.005) parts.push(`${clock((facts.elapsedMs * (1 - part)) / part)} left`);
-  const bar =
-    part === undefined
-      ? ''
-      : `${'━'.repeat(Math.round(part * BAR_COLUMNS)).padEnd(BAR_COLUMNS, '─')} ${String(Math.floor(part * 100)).padStart(3)} %  `;
+  let percent = '';
+  let bar = '';
+  if (part !== undefined) {
+    percent = `${String(Math.floor(part * 100)).padStart(3)} %  `;
+    bar = `${'━'.repeat(Math.round(part * BAR_COLUMNS)).padEnd(BAR_COLUMNS, '─')} `;
+    // The number says the same.
+    if (bar.length + percent.length + (parts[0]?.length ?? 0) > facts.columns) bar = '';
+    if (percent.length > facts.columns) percent = '';
+  }
   let told = '';
-  let width = bar.length;
+  let width = bar.length + percent.length;
   for (const one of parts) {
     const more = told === '' ? one : `  ${one}`;
     if (width + more.length > facts.columns) break;
     told += more;
     width += more.length;
   }
-  if (bar.length > facts.columns) return told;
-  return paint('cyan', bar, facts.colour) + told;
+  return paint('cyan', bar + percent, facts.colour) + told;
 }
 
 /** As far as it is known; the baseline's numbers may be exceeded. */

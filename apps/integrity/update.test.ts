@@ -193,6 +193,9 @@ test('the line of the progress says how far it is, and fits the terminal', () =>
   assert.equal(progressLine({ files: 7, bytes: 0 }, facts), '7 files  0 B  2.4 MiB/s');
   for (let columns = 0; columns < 90; columns++)
     assert.ok(progressLine(half, { ...facts, columns }).length <= columns);
+  assert.equal(progressLine(half, { ...facts, columns: 39 }), ' 50 %  50,000 files  500 MiB  2.4 MiB/s');
+  assert.equal(progressLine(half, { ...facts, columns: 19 }), ' 50 %  50,000 files');
+  assert.equal(progressLine(half, { ...facts, columns: 18 }), ' 50 %  ');
   // More than the baseline had is not more than all.
   assert.match(progressLine({ ...half, files: 1e6, bytes: 2 ** 40 }, facts), / 99 % /);
 });
