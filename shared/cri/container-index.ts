@@ -31,6 +31,9 @@ interface Entry<V> {
   readonly place: KernelPlace;
 }
 
+/** Containers that are gone, of which changes and accesses may still be told: those of some seconds. */
+const mostGone = 256;
+
 /** The containers of a kernel by what its processes have. Holds memory only. */
 export class ContainerIndex<V extends object> {
   readonly #hostMountNamespace: number;
@@ -38,6 +41,8 @@ export class ContainerIndex<V extends object> {
   readonly #byId = new Map<string, Entry<V>>();
   readonly #byMountNamespace = new Map<number, Entry<V>>();
   readonly #byCgroup = new Map<bigint, Entry<V>>();
+  /** By the mount namespace, the latest last. */
+  readonly #gone = new Map<number, Entry<V> & { readonly goneMs: number }>();
 
   /**
    * @param hostMountNamespace - The inode number of `/proc/1/ns/mnt` of the node.
@@ -56,7 +61,8 @@ export class ContainerIndex<V extends object> {
     if (place.cgroupId !== undefined) this.#byCgroup.set(place.cgroupId, entry);
   }
 
-  delete(id: string): void {
+  /** @param goneMs - When it was seen to be gone, on a clock that nobody sets: what was done before that is still its own. Default: nothing is. */
+  delete(id: string, goneMs?: number): void {
     const entry = this.#byId.get(id);
     if (entry === undefined) return;
     const { mountNamespace, cgroupId } = entry.place;
@@ -64,14 +70,42 @@ export class ContainerIndex<V extends object> {
     // The kernel may have given the number to a newer container already.
     if (mountNamespace !== undefined && this.#byMountNamespace.get(mountNamespace) === entry) {
       this.#byMountNamespace.delete(mountNamespace);
+      if (goneMs !== undefined) this.#remember(mountNamespace, { ...entry, goneMs });
     }
     if (cgroupId !== undefined && this.#byCgroup.get(cgroupId) === entry) this.#byCgroup.delete(cgroupId);
   }
 
-  /** The container of a process that is there. */
-  find(process: { readonly mountNamespace: number; readonly cgroupId: bigint }): V | NoContainer {
-    const entry = this.#byMountNamespace.get(process.mountNamespace) ?? this.#byCgroup.get(process.cgroupId);
+  /**
+   * The container of a process.
+   *
+   * @param atMs - When the process did what is told of it, on the clock of `goneMs`, to the millisecond; default: it is there now.
+   */
+  find(
+    process: { readonly mountNamespace: number; readonly cgroupId: bigint },
+    atMs?: number,
+  ): V | NoContainer {
+    const { mountNamespace, cgroupId } = process;
+    const entry = this.#byMountNamespace.get(mountNamespace) ?? this.#byCgroup.get(cgroupId);
     if (entry !== undefined) return entry.value;
-    return process.mountNamespace === this.#hostMountNamespace ? 'host' : 'unknown';
+    if (mountNamespace === this.#hostMountNamespace) return 'host';
+    return this.#ofGone(process, atMs) ?? 'unknown';
+  }
+
+  #ofGone(
+    process: { readonly mountNamespace: number; readonly cgroupId: bigint },
+    atMs: number | undefined,
+  ): V | undefined {
+    const gone = this.#gone.get(process.mountNamespace);
+    if (gone === undefined || atMs === undefined || atMs > gone.goneMs + 1) return undefined;
+    // The kernel gives the number of a mount namespace again at once, that of a cgroup never.
+    const { cgroupId = process.cgroupId } = gone.place;
+    return cgroupId === process.cgroupId ? gone.value : undefined;
+  }
+
+  #remember(mountNamespace: number, gone: Entry<V> & { readonly goneMs: number }): void {
+    this.#gone.delete(mountNamespace);
+    this.#gone.set(mountNamespace, gone);
+    const [first] = this.#gone.keys();
+    if (this.#gone.size > mostGone && first !== undefined) this.#gone.delete(first);
   }
 }

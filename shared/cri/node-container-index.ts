@@ -36,7 +36,8 @@ export class NodeContainerIndex<V extends object> implements Disposable {
     const container = this.#source.get(id);
     const place = container && placeOf(container);
     // In the namespace of the host nothing tells it from the host.
-    if (container === undefined || place?.mountNamespace === this.#hostMountNamespace) this.index.delete(id);
+    if (container === undefined || place?.mountNamespace === this.#hostMountNamespace)
+      this.index.delete(id, performance.now());
     else if (place !== undefined) this.index.set(container, place);
   }
 }

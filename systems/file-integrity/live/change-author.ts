@@ -21,11 +21,15 @@ export class ChangeAuthors implements Disposable {
     }));
   }
 
-  /** Undefined for this agent itself: that it reads and writes is nobody's finding. */
-  authorOf(process: ChangeProcess): ChangeAuthor | undefined {
+  /**
+   * Undefined for this agent itself: that it reads and writes is nobody's finding.
+   *
+   * @param atMs wall clock: when it made the change. Its container may be gone by now.
+   */
+  authorOf(process: ChangeProcess, atMs: number): ChangeAuthor | undefined {
     if (process.own) return undefined;
     const { executable, cwd, uid, gid, pid, ppid, parentExecutable } = process;
-    const place = this.#containers.index.find(process);
+    const place = this.#containers.index.find(process, performance.now() - (Date.now() - atMs));
     return {
       ...{ binary: executable, arguments: process.arguments, cwd, uid, gid, pid, ppid },
       parentBinary: parentExecutable,

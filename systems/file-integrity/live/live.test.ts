@@ -1,12 +1,10 @@
 // Real files, the sensor of this machine, the agent as it is: what is known at once, and who it was.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
-import type { ContainerSource, SourceContainer } from '../../../shared/cri/container-source.ts';
 import { names } from '../api.ts';
 import { NativeProvider } from '../node/native-provider.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
@@ -266,45 +264,5 @@ suite('known at once', { timeout: 120_000 }, () => {
     const line = await followed.line('found', '/etc/passwd');
     assert.deepEqual([line.seenBy, line.author], ['event', undefined]);
     assert.equal(readFileSync(followed.cluster.at('passwd'), 'utf8'), 'before it is watched');
-  });
-
-  test('a process of a container is told with its container and pod', async () => {
-    const child = spawn('unshare', ['-m', 'sh'], { stdio: ['pipe', 'pipe', 'inherit'] });
-    try {
-      const ready = new Promise((resolve) => child.stdout.once('data', resolve));
-      child.stdin.write('echo ready\n');
-      await ready;
-      const container: SourceContainer = {
-        ...{
-          id: 'containerd://c1',
-          name: 'web',
-          podName: 'web-0',
-          podNamespace: 'shop',
-          podUid: 'u',
-          podIp: '',
-        },
-        ...{ pid: child.pid ?? 0, root: `/proc/${child.pid}/root` },
-      };
-      const containers: ContainerSource = {
-        synced: Promise.resolve(),
-        list: () => [container],
-        get: (id) => (id === container.id ? container : undefined),
-        subscribe: () => ({ [Symbol.dispose]: () => undefined }),
-      };
-      await using followed = await Followed.start({ containers });
-      child.stdin.write(`echo more >> '${followed.cluster.at('hosts')}'\n`);
-      const { author } = await followed.line('found', '/etc/hosts');
-      assert.deepEqual(
-        [author?.relation, author?.container, author?.pod, author?.pid],
-        [
-          'container',
-          { id: 'containerd://c1', name: 'web' },
-          { namespace: 'shop', name: 'web-0' },
-          child.pid,
-        ],
-      );
-    } finally {
-      child.kill('SIGKILL');
-    }
   });
 });

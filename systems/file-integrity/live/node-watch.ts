@@ -214,7 +214,7 @@ export class NodeWatch implements Disposable {
   }
 
   #onChange(change: Change): void {
-    const author = change.author && this.#authors.authorOf(change.author);
+    const author = change.author && this.#authors.authorOf(change.author, change.atMs);
     for (const tree of this.#trees) tree.add(change, author);
   }
 
