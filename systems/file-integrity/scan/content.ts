@@ -34,14 +34,14 @@ export class ContentReader {
   readonly #sha256 = Buffer.alloc(32);
   readonly #sha512 = Buffer.alloc(64);
   readonly #rate: ReadRate;
-  readonly #mayWait: boolean;
+  readonly mayWait: boolean;
   /** See {@link ScannerOptions.restMs}; undefined where files are always looked at before they are read. */
   readonly restMs: number | undefined;
 
-  /** @param mayWait whether the thread may be held up for the rate; without it no file is read that was not looked at */
+  /** @param mayWait whether the thread may be held up, as for the rate; without it no file is read that was not looked at */
   constructor(rate: ReadRate, mayWait: boolean, restMs: number) {
     this.#rate = rate;
-    this.#mayWait = mayWait;
+    this.mayWait = mayWait;
     // How much there is to read has to be known before it is read where that has to wait its turn.
     this.restMs = mayWait && rate.isUnlimited ? restMs : undefined;
   }
@@ -59,7 +59,7 @@ export class ContentReader {
     state: RunState,
     thread: number,
   ): Digests | number | undefined {
-    const stopFlag = this.#mayWait ? state.stopFlag : undefined;
+    const stopFlag = this.mayWait ? state.stopFlag : undefined;
     const chunkBytes = Math.min(bufferBytes, this.#rate.chunkBytes);
     if (sizeBytes > chunkBytes) return this.#digestInParts(fd, sizeBytes, wanted, state, thread);
     let length = 0;
@@ -100,7 +100,7 @@ export class ContentReader {
     state: RunState,
     thread: number,
   ): Digests | number | undefined {
-    const stopFlag = this.#mayWait ? state.stopFlag : undefined;
+    const stopFlag = this.mayWait ? state.stopFlag : undefined;
     const sha256 = wanted.sha256 ? createHash('sha256') : undefined;
     const sha512 = wanted.sha512 ? createHash('sha512') : undefined;
     const chunkBytes = Math.min(bufferBytes, this.#rate.chunkBytes);

@@ -18,10 +18,13 @@ import { FileStat } from './file-stat.ts';
 import { openName } from './open-name.ts';
 import type { RunState } from './shared-state.ts';
 
-const { ENOENT, ENOTDIR, ELOOP, ENXIO, EISDIR } = constants.errno;
+const { EAGAIN, ENOENT, ENOTDIR, ELOOP, ENXIO, EISDIR } = constants.errno;
 /** The name was taken away or given to something else: it has to be looked at again. */
 const swapped: ReadonlySet<number> = new Set([ENOENT, ENOTDIR, ELOOP, ENXIO, EISDIR]);
 const tries = 3;
+/** Who has a lease on a file is asked by our open to give it back, mostly within some ms: so long is waited in a walk, in all. */
+const leaseMs = 10_000;
+const leaseStepMs = 5;
 /** include/uapi/linux/fs.h: _IOR('f', 1, long). */
 const FS_IOC_GETFLAGS = 0x80086601;
 const longestTarget = 65_536;
@@ -57,8 +60,8 @@ export type LookOutcome =
   | 'problem'
   | 'gone'
   | 'not selected'
-  /** Not looked at: its content is more than may be read. */
-  | 'too large';
+  /** Not looked at: its content is more than may be read, or it has to be waited for and the thread may not wait. */
+  | 'not here';
 
 /** One for each thread. What it tells is of the last file. */
 export class FileLook {
@@ -81,6 +84,8 @@ export class FileLook {
   readonly #thread: number;
   /** A file that was not changed since, in seconds since 1970, is looked at once it is read; none where undefined. */
   #restedSinceS: number | undefined;
+  /** Of {@link leaseMs}, what is left. */
+  #leaseMs = 0;
 
   constructor(content: ContentReader, state: RunState, thread: number) {
     this.#content = content;
@@ -90,6 +95,7 @@ export class FileLook {
 
   /** Before the looks of a walk, which are not so many that this would become old. */
   begin(): void {
+    this.#leaseMs = leaseMs;
     const { restMs } = this.#content;
     this.#restedSinceS = restMs === undefined ? undefined : (Date.now() - restMs) / 1000;
   }
@@ -180,7 +186,7 @@ export class FileLook {
 
   #ofOpen(fd: number, directoryFd: number, path: () => string, isLast: boolean): LookOutcome | 'again' {
     const hasContent = (this.#union() & checksums) !== 0;
-    if (hasContent && this.#stat.sizeBytes > this.maxBytes) return 'too large';
+    if (hasContent && this.#stat.sizeBytes > this.maxBytes) return 'not here';
     const beside = this.#finish(directoryFd, fd, path, 'f');
     const outcome = hasContent ? this.#digest(fd, isLast) : 'seen';
     return outcome === 'seen' ? beside : outcome;
@@ -206,7 +212,11 @@ export class FileLook {
     }
     if (directory.isMadeUp) this.#forget(needOpen);
     if ((this.#union() & needOpen) === 0) return this.#finish(directory.fd, -1, path, type);
-    const fd = openName(directory.fd, this.#name, openFlags.NOFOLLOW);
+    let fd = openName(directory.fd, this.#name, openFlags.NOFOLLOW);
+    if (fd === -EAGAIN) {
+      if (!this.#content.mayWait) return 'not here';
+      fd = this.#openLeased(directory.fd);
+    }
     if (fd < 0) {
       if (fd === -ENOENT) return 'gone';
       if (swapped.has(-fd)) return isLast ? this.#changed(path) : 'again';
@@ -222,6 +232,17 @@ export class FileLook {
     } finally {
       libc.close(fd);
     }
+  }
+
+  /** As openName, once nobody has a lease on it any more (fcntl(2), F_SETLEASE); EAGAIN where that takes too long. */
+  #openLeased(directoryFd: number): number {
+    let fd = -EAGAIN;
+    while (fd === -EAGAIN && this.#leaseMs > 0) {
+      this.#leaseMs -= leaseStepMs;
+      this.#state.wait(leaseStepMs);
+      fd = openName(directoryFd, this.#name, openFlags.NOFOLLOW);
+    }
+    return fd;
   }
 
   #digest(fd: number, isLast: boolean): LookOutcome | 'again' {

@@ -36,6 +36,16 @@ export class RunState {
     if (Atomics.load(this.stopFlag, stopIndex) !== 0) throw new StoppedError('the scan is over');
   }
 
+  /**
+   * Holds up the thread for so long.
+   *
+   * @throws StoppedError
+   */
+  wait(ms: number): void {
+    Atomics.wait(this.stopFlag, stopIndex, 0, ms);
+    this.throwIfStopped();
+  }
+
   add(thread: number, files: number, bytes: number): void {
     const at = thread * countersPerThread;
     this.#counters[at] = (this.#counters[at] ?? 0) + files;

@@ -151,7 +151,7 @@ export class Walk {
       return now === listed ? asListed : selected.attributes(path, now);
     };
     const outcome = this.#look.look(directory, name, askedOf, listed === 'f' ? asListed : undefined);
-    if (outcome === 'too large') {
+    if (outcome === 'not here') {
       frame.next--;
       return false;
     }
@@ -254,7 +254,7 @@ export class Walk {
 
   /** @param asListed what is asked of it, where its directory says what it is */
   #tell(path: ByteString, outcome: LookOutcome, asListed?: readonly AttributeSet[]): void {
-    if (outcome === 'gone' || outcome === 'not selected' || outcome === 'too large') return;
+    if (outcome === 'gone' || outcome === 'not selected' || outcome === 'not here') return;
     const { state, thread } = this.#options;
     const { entry, known } = this.#look;
     entry.path = path;
