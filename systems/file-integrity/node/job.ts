@@ -14,7 +14,7 @@ import type { FileIntegrity, FileIntegrityNodeStatus, IntegrityTypes } from '../
 import { names, scheduleOf } from '../api.ts';
 import { BaselineError } from '../database/baseline-error.ts';
 import type { SigningKey } from '../database/signature.ts';
-import type { CheckResult, IntegrityJob, IntegrityProvider, ScanRoot } from '../provider.ts';
+import type { CheckResult, InitResult, IntegrityJob, IntegrityProvider, ScanRoot } from '../provider.ts';
 import type { ConfigMap } from '../result-config-map.ts';
 import { CurrentFindings, hostPath } from './findings.ts';
 import type { FindingChange } from './findings.ts';
@@ -23,7 +23,7 @@ import { JobLive } from './job-live.ts';
 import { JobResults, type ResultFacts } from './job-results.ts';
 import { JobRecord } from './job-record.ts';
 import { JobTimes } from './job-times.ts';
-import { followKey } from './key-follower.ts';
+import { KeyFollower } from './key-follower.ts';
 import type { StartLive } from './live.ts';
 import type { JobReading, NodeCounts } from './node-counts.ts';
 import { jobDirectoryName } from './old-jobs.ts';
@@ -60,6 +60,7 @@ export class Job implements AsyncDisposable {
   readonly #record: JobRecord;
   readonly #results: JobResults;
   readonly #live: JobLive;
+  readonly #key: KeyFollower;
   #integrity: FileIntegrity;
   #conf: string | undefined;
   #confVersion = 0;
@@ -111,7 +112,7 @@ export class Job implements AsyncDisposable {
       () => this.#reportSoon(),
     );
     this.#setLevel();
-    void followKey({
+    this.#key = new KeyFollower({
       ...{
         client: context.client,
         namespace,
@@ -127,6 +128,7 @@ export class Job implements AsyncDisposable {
       onMissing: (why) =>
         this.#results.reportError(new Error(`There is no key to sign baselines with: ${why}`), this.#facts()),
     });
+    void this.#key.run();
   }
 
   get integrity(): FileIntegrity {
@@ -204,6 +206,8 @@ export class Job implements AsyncDisposable {
 
   /** Asks the provider for the baseline. */
   async look(): Promise<void> {
+    // Perhaps the key was another, and is back.
+    if (this.#baseline === 'broken') await this.#key.ask();
     const [provider, job] = [await this.#provider(), await this.#job()];
     if (await this.#record.read(job.signingKey)) {
       const waiting = await this.#results.resume(job.signingKey, this.#record.notes.sequence);
@@ -227,16 +231,27 @@ export class Job implements AsyncDisposable {
   /** Makes a baseline. */
   async init(reason: InitReason, requests: readonly string[], signal: AbortSignal): Promise<void> {
     const { clock, counts } = this.#context;
-    const [provider, job] = [await this.#provider(), await this.#job()];
+    const provider = await this.#provider();
+    // A baseline that is signed with the key of before would be refused as soon as the other is known.
+    await this.#key.ask();
+    let job = await this.#job();
     await this.#record.readIfOurs(job.signingKey);
     await this.#live.stop();
     const request = requests.at(-1);
     const startedMs = clock.monotonicMs();
-    const { entries, unread } = await provider.init(job, {
-      signal,
-      onProgress: counts.progress(),
-      ...(request !== undefined && { request }),
-    });
+    const make = (): Promise<InitResult> =>
+      provider.init(job, {
+        signal,
+        onProgress: counts.progress(),
+        ...(request !== undefined && { request }),
+      });
+    let made = await make();
+    while (job.signingKey !== this.#signingKey) {
+      // It was replaced meanwhile.
+      job = await this.#job();
+      made = await make();
+    }
+    const { entries, unread } = made;
     counts.scans.init++;
     counts.addScan((clock.monotonicMs() - startedMs) / 1000);
     this.#logger.info({ reason, entries, unread }, 'a baseline was made');

@@ -28,30 +28,64 @@ const missing = { baseMs: 250, maxMs: 5000 };
 const knownMs = 10 * 60_000;
 /** Before that its absence is no error: the operator is about to make it. */
 const patienceMs = 10_000;
+/** An API that does not answer holds up nothing else. */
+const askMs = 5000;
 
-/** Until the signal aborts. */
-export async function followKey(options: KeyFollowerOptions): Promise<void> {
-  const { client, namespace, clock, logger, signal, onKey, onMissing } = options;
-  const startedMs = clock.monotonicMs();
-  let known: string | undefined;
-  let told: string | undefined;
-  const backoff = new Backoff(missing);
-  while (!signal.aborted) {
+export class KeyFollower {
+  readonly #options: KeyFollowerOptions;
+  #known: string | undefined;
+  #told: string | undefined;
+
+  constructor(options: KeyFollowerOptions) {
+    this.#options = options;
+  }
+
+  /** Until the signal aborts. */
+  async run(): Promise<void> {
+    const { clock, signal, onMissing } = this.#options;
+    const startedMs = clock.monotonicMs();
+    const backoff = new Backoff(missing);
+    while (!signal.aborted) {
+      const why = await this.ask();
+      if (why !== undefined && this.#known === undefined && clock.monotonicMs() - startedMs >= patienceMs)
+        await onMissing(why);
+      const waitMs = this.#known === undefined ? backoff.nextMs() : knownMs;
+      await sleep(clock, waitMs, signal).catch(() => undefined);
+    }
+  }
+
+  /**
+   * Asks now: before something is done that depends on which key there is now. The one that is known stays where there is none that
+   * can be used, and where the API does not answer.
+   *
+   * @returns why there is none that can be used; undefined where there is one, and where nobody knows
+   */
+  async ask(): Promise<string | undefined> {
+    const { client, namespace, logger, signal, onKey } = this.#options;
     try {
-      const key = await readSigningKey(client, namespace, signal);
-      if (typeof key !== 'string') {
-        const id = keyId(key);
-        if (id !== known) onKey(key);
-        known = id;
-      } else if (known === undefined) {
-        if (key !== told)
-          logger.warn({ why: key }, 'nothing is scanned before there is a key to sign baselines with');
-        told = key;
-        if (clock.monotonicMs() - startedMs >= patienceMs) await onMissing(key);
+      const key = await readSigningKey(
+        client,
+        namespace,
+        AbortSignal.any([signal, AbortSignal.timeout(askMs)]),
+      );
+      if (typeof key === 'string') {
+        if (key !== this.#told) logger.warn({ why: key }, this.#withoutKey);
+        return (this.#told = key);
       }
+      this.#told = undefined;
+      const id = keyId(key);
+      const isOther = id !== this.#known;
+      this.#known = id;
+      if (isOther && !signal.aborted) onKey(key);
     } catch (err) {
       logger.debug({ err }, 'the key to sign baselines with cannot be read now');
     }
-    await sleep(clock, known === undefined ? backoff.nextMs() : knownMs, signal).catch(() => undefined);
+    return undefined;
+  }
+
+  get #withoutKey(): string {
+    return this.#known === undefined
+      ? 'nothing is scanned before there is a key to sign baselines with'
+      : 'the key that baselines are signed with is gone: this agent goes on with it until it ends, and another does not know it';
   }
 }

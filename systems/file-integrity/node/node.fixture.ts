@@ -81,6 +81,12 @@ export class TestCluster extends TestApi {
     });
   }
 
+  /** Another key in the place of the one before. */
+  async replaceKey(secret: Uint8Array): Promise<void> {
+    await this.client.delete(secrets, { namespace, name: keySecretName });
+    await this.createKey(secret);
+  }
+
   createNode(name: string, labels: Record<string, string> = {}, taints: object[] = []): Promise<unknown> {
     return this.client.create(nodes, { metadata: { name, labels }, spec: { taints } } as never);
   }
