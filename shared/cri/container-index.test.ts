@@ -41,3 +41,15 @@ suite('a container that is gone', () => {
     assert.deepEqual(index.find({ mountNamespace: 301, cgroupId: 1n }, 999), { id: 'c301' });
   });
 });
+
+test('what was done before a container began is not its own, though it has the number now', () => {
+  const index = indexed();
+  const process = { mountNamespace: 2, cgroupId: 1n };
+  index.set(container('b'), { mountNamespace: 2, startedMs: 2000 });
+  assert.equal(index.find(process, 1000), 'unknown');
+  assert.deepEqual(index.find(process, 2000), { id: 'b' });
+  assert.deepEqual(index.find(process), { id: 'b' });
+  index.delete('b', 3000);
+  assert.equal(index.find(process, 1000), 'unknown');
+  assert.deepEqual(index.find(process, 2500), { id: 'b' });
+});

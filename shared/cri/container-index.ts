@@ -21,6 +21,8 @@ export interface KernelPlace {
   readonly mountNamespace?: number | undefined;
   /** The inode number of the directory in the cgroup2 filesystem. */
   readonly cgroupId?: bigint | undefined;
+  /** When its first process was started, on a clock that nobody sets; what was done before is not its own. */
+  readonly startedMs?: number | undefined;
 }
 
 /** `host`: none, a process of the node; `unknown`: a mount namespace and cgroup of which no container is known. */
@@ -33,6 +35,9 @@ interface Entry<V> {
 
 /** Containers that are gone, of which changes and accesses may still be told: those of some seconds. */
 const mostGone = 256;
+
+/** The kernel tells the start of a process in steps of 10 ms. */
+const startedToMs = 20;
 
 /** The containers of a kernel by what its processes have. Holds memory only. */
 export class ContainerIndex<V extends object> {
@@ -85,7 +90,8 @@ export class ContainerIndex<V extends object> {
     atMs?: number,
   ): V | NoContainer {
     const { mountNamespace, cgroupId } = process;
-    const entry = this.#byMountNamespace.get(mountNamespace) ?? this.#byCgroup.get(cgroupId);
+    const there = this.#byMountNamespace.get(mountNamespace);
+    const entry = there && hadBegun(there.place, atMs) ? there : this.#byCgroup.get(cgroupId);
     if (entry !== undefined) return entry.value;
     if (mountNamespace === this.#hostMountNamespace) return 'host';
     return this.#ofGone(process, atMs) ?? 'unknown';
@@ -97,6 +103,7 @@ export class ContainerIndex<V extends object> {
   ): V | undefined {
     const gone = this.#gone.get(process.mountNamespace);
     if (gone === undefined || atMs === undefined || atMs > gone.goneMs + 1) return undefined;
+    if (!hadBegun(gone.place, atMs)) return undefined;
     // The kernel gives the number of a mount namespace again at once, that of a cgroup never.
     const { cgroupId = process.cgroupId } = gone.place;
     return cgroupId === process.cgroupId ? gone.value : undefined;
@@ -108,4 +115,9 @@ export class ContainerIndex<V extends object> {
     const [first] = this.#gone.keys();
     if (this.#gone.size > mostGone && first !== undefined) this.#gone.delete(first);
   }
+}
+
+/** The number of a mount namespace may have been another's before. */
+function hadBegun({ startedMs }: KernelPlace, atMs: number | undefined): boolean {
+  return startedMs === undefined || atMs === undefined || atMs >= startedMs - startedToMs;
 }

@@ -4,12 +4,16 @@
  * @module
  */
 import { readFileSync, statSync } from 'node:fs';
+import { uptime } from 'node:os';
 
 import { ContainerIndex, type IndexedContainer, type KernelPlace } from './container-index.ts';
 import type { ContainerSource, SourceContainer } from './container-source.ts';
+import { processIdentity } from './process.ts';
 
 /** Where cgroup version 2 is mounted. */
 const CGROUPS = '/sys/fs/cgroup';
+/** USER_HZ of every architecture that is supported. */
+const tickMs = 10;
 
 /** Disposing it ends the following. */
 export class NodeContainerIndex<V extends object> implements Disposable {
@@ -44,10 +48,20 @@ export class NodeContainerIndex<V extends object> implements Disposable {
 
 /** Undefined for a directory, and for a process that is gone. */
 function placeOf({ root }: SourceContainer): KernelPlace | undefined {
-  const [, processPath] = /^(.*\/\d+)\/root\/?$/.exec(root) ?? [];
+  const [, processPath, procPath, pid] = /^((.*)\/(\d+))\/root\/?$/.exec(root) ?? [];
   if (processPath === undefined) return undefined;
   const namespace = mountNamespace(processPath);
-  return namespace === undefined ? undefined : { mountNamespace: namespace, cgroupId: cgroupId(processPath) };
+  if (namespace === undefined) return undefined;
+  const startedMs = startOf(Number(pid), procPath);
+  return { mountNamespace: namespace, cgroupId: cgroupId(processPath), startedMs };
+}
+
+/** On the clock of `performance.now()`; undefined where /proc tells another machine's uptime, as by lxcfs. */
+function startOf(pid: number, procPath: string | undefined): number | undefined {
+  const process = processIdentity(pid, procPath);
+  if (process === undefined) return undefined;
+  const ageMs = uptime() * 1000 - process.startTicks * tickMs;
+  return ageMs < -tickMs ? undefined : performance.now() - ageMs;
 }
 
 function mountNamespace(processPath: string): number | undefined {

@@ -12,9 +12,11 @@ type Place = Required<Pick<ChangeAuthor, 'container' | 'pod'>>;
 
 /** Follows the containers of a node until it is disposed. */
 export class ChangeAuthors implements Disposable {
+  readonly #source: ContainerSource;
   readonly #containers: NodeContainerIndex<Place>;
 
   constructor(source: ContainerSource) {
+    this.#source = source;
     this.#containers = new NodeContainerIndex(source, ({ id, name, podName, podNamespace }) => ({
       container: { id, name },
       pod: { namespace: podNamespace, name: podName },
@@ -35,6 +37,11 @@ export class ChangeAuthors implements Disposable {
       parentBinary: parentExecutable,
       ...(typeof place === 'string' ? { relation: place } : { relation: 'container', ...place }),
     };
+  }
+
+  /** Calls `listener` after a container came, changed or went. Dispose what is returned to end it. */
+  onContainer(listener: () => void): Disposable {
+    return this.#source.subscribe(() => listener());
   }
 
   [Symbol.dispose](): void {

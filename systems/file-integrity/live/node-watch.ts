@@ -10,8 +10,9 @@ import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { Change, ChangeLoss } from '../../../shared/sensor/changes/change.ts';
 import { openChangeWatch, type ChangeWatch } from '../../../shared/sensor/changes/change-watch.ts';
 import type { ByteString } from '../entry.ts';
-import type { Detection } from '../finding.ts';
+import type { ChangeAuthor, Detection } from '../finding.ts';
 import type { LiveJob } from '../node/live.ts';
+import { AwaitedContainers } from './awaited-containers.ts';
 import { ChangeAuthors } from './change-author.ts';
 import { walkDirectories } from './directory-walk.ts';
 import { FollowedTree } from './followed-tree.ts';
@@ -41,6 +42,7 @@ export class NodeWatch implements Disposable {
   readonly #root: string;
   readonly #watch: ChangeWatch;
   readonly #authors: ChangeAuthors;
+  readonly #awaited: AwaitedContainers;
   readonly #onClosed: () => void;
   readonly #jobs = new Set<JobWatch>();
   readonly #parked = new Map<string, { readonly tree: FollowedTree; readonly timer: NodeJS.Timeout }>();
@@ -61,9 +63,11 @@ export class NodeWatch implements Disposable {
     this.#options = options;
     this.#onClosed = onClosed;
     this.#authors = new ChangeAuthors(containers);
+    this.#awaited = new AwaitedContainers(this.#authors, (change, author) => this.#onChange(change, author));
     try {
       this.#watch = this.#open(options.mode ?? 'auto');
     } catch (error) {
+      this.#awaited[Symbol.dispose]();
       this.#authors[Symbol.dispose]();
       throw error;
     }
@@ -76,7 +80,7 @@ export class NodeWatch implements Disposable {
         ...{ root: this.#root, mode },
         ...(mostDirectories !== undefined && { mostDirectories }),
         wants: (path) => this.#wants(path),
-        onChange: (change) => this.#onChange(change),
+        onChange: (change) => this.#awaited.add(change),
         onBatchEnd: () => this.#tellSoon(),
         onLost: (loss) => this.#onLost(loss),
         onProblem: (err) => this.#problem(err),
@@ -213,9 +217,12 @@ export class NodeWatch implements Disposable {
     return false;
   }
 
-  #onChange(change: Change): void {
-    const author = change.author && this.#authors.authorOf(change.author, change.atMs);
-    for (const tree of this.#trees) tree.add(change, author);
+  #onChange(change: Change, author: ChangeAuthor | undefined): void {
+    try {
+      for (const tree of this.#trees) tree.add(change, author);
+    } catch (error) {
+      this.#problem(error);
+    }
   }
 
   #onLost(loss: ChangeLoss): void {
@@ -271,6 +278,7 @@ export class NodeWatch implements Disposable {
     for (const tree of this.#trees) tree.stop.abort();
     this.#trees.clear();
     this.#watch[Symbol.dispose]();
+    this.#awaited[Symbol.dispose]();
     this.#authors[Symbol.dispose]();
     this.#onClosed();
   }
