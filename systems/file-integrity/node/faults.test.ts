@@ -11,6 +11,8 @@ import { Health } from '../../../shared/observe/health.ts';
 import type { NodeResult } from '../node-result.ts';
 import { SmallDisk, smallDiskSkip } from '../../../shared/observe/small-disk.fixture.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
+import type { IntegrityProvider } from '../provider.ts';
+import { NativeProvider } from './native-provider.ts';
 import { TestCluster } from './node.fixture.ts';
 
 const isSuccess = ({ outcome }: NodeResult): boolean => outcome.kind === 'succeeded';
@@ -101,6 +103,33 @@ suite('faults around the agent', { timeout: 120_000 }, () => {
     assert.ok(health.readiness().ok, health.readiness().text);
     assert.ok(health.liveness().ok, health.liveness().text);
     assert.equal(agent.lines.length, 2);
+  });
+
+  test('a provider that checks one after the other: the files of each are counted', async () => {
+    await using cluster = await TestCluster.start();
+    const metrics = await createMetrics();
+    const native = new NativeProvider({ version: '0' });
+    const alone: IntegrityProvider = {
+      name: 'native',
+      state: (job) => native.state(job),
+      init: (job, options) => native.init(job, options),
+      check: (job, options) => native.check(job, options),
+      accept: (job, paths, about, options) => native.accept(job, paths, about, options),
+    };
+    const options = { metrics: shareMetrics(metrics), providers: { native: () => alone } };
+    const sum = (name: string): number =>
+      Number(
+        new RegExp(`^rampart_file_integrity_${name} (\\d+)$`, 'm').exec(metrics.registry.metrics())?.[1],
+      );
+    await cluster.startAgent('n1', options);
+    // What is due within a quarter of the period is done at once.
+    const config = { gracePeriod: 600, initialDelay: 1 };
+    await cluster.createIntegrity('one', { config });
+    await cluster.createIntegrity('two', { config });
+    await until('both are checked', () => sum('runs_total\\{kind="check"\\}') === 2);
+    assert.equal(sum('scan_seconds_count'), 3);
+    // /etc, hosts, passwd, shadow, deep, deep/er, deep/er/file: two baselines, two checks.
+    assert.equal(sum('files_total'), 4 * 7);
   });
 
   test('an agent that is killed again and again, also in the middle of scans, tells what there is', async () => {

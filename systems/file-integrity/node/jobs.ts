@@ -14,6 +14,7 @@ import type { CheckResult, IntegrityProvider } from '../provider.ts';
 import { type ConfigMap, configMaps } from '../result-config-map.ts';
 import { followOne, slimConfigMap, slimStatus } from './follow-one.ts';
 import { Job, type JobContext } from './job.ts';
+import type { NodeCounts } from './node-counts.ts';
 import { removeOldJobs } from './old-jobs.ts';
 import { checkedTogether, firstOf, type Step, stepOf, wakeAtMs } from './plan.ts';
 
@@ -182,15 +183,14 @@ export class NodeJobs {
     const [first] = begun;
     if (first === undefined) return;
     const startedMs = clock.monotonicMs();
-    const onProgress = counts.progress();
     const made = begun.map((one) => one.made);
     let results: readonly PromiseSettledResult<CheckResult>[];
     try {
       const provider: IntegrityProvider = await providers(first.job.integrity.spec.provider);
       results =
         provider.checkTogether === undefined
-          ? await oneByOne(provider, made, { signal, onProgress })
-          : await provider.checkTogether(made, { signal, onProgress });
+          ? await oneByOne(provider, made, { signal }, counts)
+          : await provider.checkTogether(made, { signal, onProgress: counts.progress() });
     } catch (error) {
       results = begun.map(() => ({ status: 'rejected', reason: error }));
     }
@@ -296,11 +296,14 @@ function planOf(job: Job, nowMs: number): Planned {
 async function oneByOne(
   provider: IntegrityProvider,
   jobs: readonly Parameters<IntegrityProvider['check']>[0][],
-  options: Parameters<IntegrityProvider['check']>[1],
+  options: Pick<Parameters<IntegrityProvider['check']>[1], 'signal'>,
+  counts: NodeCounts,
 ): Promise<PromiseSettledResult<CheckResult>[]> {
   const results: PromiseSettledResult<CheckResult>[] = [];
   for (const job of jobs) {
-    const [result] = await Promise.allSettled([provider.check(job, options)]);
+    // The sums of each begin with nothing.
+    const onProgress = counts.progress();
+    const [result] = await Promise.allSettled([provider.check(job, { ...options, onProgress })]);
     options.signal.throwIfAborted();
     results.push(result);
   }
