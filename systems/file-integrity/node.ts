@@ -88,7 +88,7 @@ export async function runFileIntegrityNode(options: FileIntegrityNodeOptions): P
   const caches = [...integrities.map(({ cache }) => cache), ownNode];
   const counts = new NodeCounts();
   if (shared !== undefined) counts.register(shared.metrics);
-  const steps = new StepWatch(clock, () => counts.files);
+  const steps = new StepWatch(clock, counts);
   let isReady = false;
   if (options.health !== undefined) {
     cleanup.use(registerNodeHealth(options.health, { caches, looked: () => isReady, steps }));

@@ -38,6 +38,8 @@ export interface ScanProgress {
   readonly files: number;
   /** Read for checksums. */
   readonly bytes: number;
+  /** The CPU time of another program that does it, of which no more is known. */
+  readonly cpuMs?: number;
   /** As far as they are known from the baseline. */
   readonly expectedFiles?: number;
   readonly expectedBytes?: number;

@@ -10,7 +10,7 @@ import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { aideDialect, withoutAide } from '../aide.fixture.ts';
 import { hasFault, pairKey } from '../database/baseline.fixture.ts';
 import { readAcceptances } from '../signed-notes/acceptance-log.ts';
-import type { IntegrityJob } from '../provider.ts';
+import type { IntegrityJob, ScanProgress } from '../provider.ts';
 import type { Report } from '../report/report.ts';
 import { patience, TestHost } from './job.fixture.ts';
 import { AideProvider } from './provider.ts';
@@ -442,6 +442,24 @@ test('the signal ends AIDE, and so does the end of its time', { skip }, async ()
   await assert.rejects(late, failsWith(errorCodes.SYSTEM, /longer than/));
   assert.equal(isAlive(), false);
   assert.equal(await new AideProvider().state(job), 'ready');
+});
+
+test('AIDE that does nothing any more is ended, and one that works says so', { skip }, async () => {
+  using host = smallHost();
+  const job = host.job(wholeEtc);
+  const script = (what: string): string =>
+    host.script('aide', `case "$1" in --version) exec aide --version;; esac\n${what}`);
+  const stuck = new AideProvider({ program: script('exec sleep 1000'), stuckMs: 400 });
+  await assert.rejects(stuck.init(job, patience()), failsWith(errorCodes.SYSTEM, /has done nothing for/));
+  const enough = host.beside('enough');
+  const busy = script(`until [ -e ${enough} ]; do :; done; exec aide "$@"`);
+  const onProgress = ({ cpuMs = 0 }: ScanProgress): void => {
+    if (cpuMs > 0) fs.writeFileSync(enough, '');
+  };
+  // A look every two seconds, and 40 s without any CPU time are none that works.
+  const provider = new AideProvider({ program: busy, stuckMs: 40_000 });
+  await provider.init(job, { ...patience(), onProgress });
+  assert.equal(await provider.state(job), 'ready');
 });
 
 test('AIDE has its own limit of memory, and is the last to get a processor', { skip }, async () => {

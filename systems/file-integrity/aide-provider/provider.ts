@@ -51,6 +51,8 @@ export interface AideProviderOptions {
   readonly workers?: number;
   /** AIDE is ended after that; no limit by default. */
   readonly timeLimitMs?: number;
+  /** AIDE is ended when it has taken no CPU time for so long; 10 minutes by default. */
+  readonly stuckMs?: number;
   /** Of AIDE's address space; no limit by default. Needs prlimit(1). */
   readonly memoryLimitBytes?: number;
   /** Of AIDE's report that is looked at; findings beyond it are counted and not told. */
@@ -59,6 +61,8 @@ export interface AideProviderOptions {
 
 /** Requests that wait for a node are few. */
 const rememberedRequests = 64;
+/** Before the agent is taken for one that is stuck (../node/node-health.ts). */
+const defaultStuckMs = 10 * 60_000;
 const defaultReportLimit = 16 * 1024 * 1024;
 
 interface Run {
@@ -92,7 +96,7 @@ export class AideProvider implements IntegrityProvider {
     const { id, path, aide, conf } = await this.#prepare(job);
     try {
       const how = { command: ['--init'], purpose: 'make a baseline', writes: path };
-      const run = await this.#run(job, aide, conf, how, signal);
+      const run = await this.#run(job, aide, conf, how, { signal, onProgress });
       const unseen = await this.#unseen(job, aide, conf, path, signal);
       const unread = unreadIn(run, conf, job).length + unseen.length;
       const requests = requestsAfter(before, request);
@@ -117,7 +121,7 @@ export class AideProvider implements IntegrityProvider {
       aide,
       conf,
       { command: ['--check'], purpose: 'check the files', baseline },
-      signal,
+      { signal, onProgress },
     );
     // It was read by AIDE, not by us: a change meanwhile would have misled it.
     await baseline.verify(signal);
@@ -157,7 +161,7 @@ export class AideProvider implements IntegrityProvider {
     try {
       const command = ['--init', ...(limit === undefined ? [] : [`--limit=${limit}`])];
       const how = { command, purpose: 'look at the accepted files', writes: fresh };
-      const run = await this.#run(job, aide, conf, how, signal);
+      const run = await this.#run(job, aide, conf, how, { signal, onProgress });
       const shut = new Set(unreadIn(run, conf, job).map((each) => each.path));
       const unread = new Set(paths.filter((each) => isUnread(each, shut)));
       const taken = paths.filter((each) => !unread.has(each));
@@ -260,9 +264,14 @@ export class AideProvider implements IntegrityProvider {
     aide: AideProgram,
     conf: LedConf,
     run: Run,
-    signal: AbortSignal,
+    { signal, onProgress }: Pick<RunOptions, 'signal'> & { onProgress: RunOptions['onProgress'] },
   ): Promise<AideRun> {
-    const { workers = Math.min(2, availableParallelism()), timeLimitMs, memoryLimitBytes } = this.#options;
+    const {
+      stuckMs = defaultStuckMs,
+      workers = Math.min(2, availableParallelism()),
+      timeLimitMs,
+      memoryLimitBytes,
+    } = this.#options;
     const directory = await mkdtemp(join(job.directory, runPrefix));
     try {
       const file = join(directory, 'aide.conf');
@@ -285,7 +294,8 @@ export class AideProvider implements IntegrityProvider {
         ],
         ...(run.baseline !== undefined && { databaseFd: run.baseline.fd }),
         reportLimitBytes: this.#options.reportLimitBytes ?? defaultReportLimit,
-        ...{ timeLimitMs, memoryLimitBytes, signal },
+        ...{ timeLimitMs, stuckMs, memoryLimitBytes, signal },
+        onCpu: onProgress && ((cpuMs) => onProgress({ files: 0, bytes: 0, cpuMs })),
       });
       const { outcome } = result;
       if (outcome.kind !== 'error') return result;

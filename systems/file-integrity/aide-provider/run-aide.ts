@@ -4,6 +4,7 @@
  * @module
  */
 import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { aideOutcome, type AideOutcome } from '../aide-output.ts';
 import { findProgram } from './program.ts';
@@ -15,6 +16,10 @@ export interface AideCall {
   readonly databaseFd?: number;
   readonly reportLimitBytes: number;
   readonly timeLimitMs: number | undefined;
+  /** It is ended when it has taken no CPU time for so long. */
+  readonly stuckMs: number;
+  /** Told now and then of the CPU time that it has taken. */
+  readonly onCpu: ((cpuMs: number) => void) | undefined;
   /** Of its address space. */
   readonly memoryLimitBytes: number | undefined;
   readonly signal: AbortSignal;
@@ -36,7 +41,7 @@ const messagesLimit = 4 * 1024 * 1024;
 /**
  * Resolves when it has ended, whatever its exit code.
  *
- * @throws the reason of `signal`; {RampartError} SYSTEM where it cannot be started or takes too long
+ * @throws the reason of `signal`; {RampartError} SYSTEM where it cannot be started, takes too long or does nothing any more
  */
 export async function runAide(call: AideCall): Promise<AideRun> {
   const { signal, timeLimitMs } = call;
@@ -55,6 +60,11 @@ export async function runAide(call: AideCall): Promise<AideRun> {
   // It ignores SIGTERM.
   const kill = (): void => void child.kill('SIGKILL');
   let late = false;
+  let isStuck = false;
+  const watch = watchCpu(child.pid, call, () => {
+    isStuck = true;
+    kill();
+  });
   const timer =
     timeLimitMs === undefined
       ? undefined
@@ -79,6 +89,13 @@ export async function runAide(call: AideCall): Promise<AideRun> {
         next: 'Select fewer files, or allow more time.',
       });
     }
+    if (isStuck) {
+      throw new RampartError(errorCodes.SYSTEM, {
+        what: 'AIDE was ended',
+        why: `it has done nothing for ${Math.round(call.stuckMs / 1000)} s: it seems to wait for a file system that does not answer, as of a file server that is gone`,
+        next: 'Unmount that file system, or leave it out of the configuration.',
+      });
+    }
     return {
       outcome: aideOutcome(code, killedBy),
       report: report.bytes,
@@ -88,7 +105,41 @@ export async function runAide(call: AideCall): Promise<AideRun> {
     };
   } finally {
     clearTimeout(timer);
+    clearInterval(watch);
     signal.removeEventListener('abort', kill);
+  }
+}
+
+/** Looks in one stuck time. */
+const looks = 20;
+/** USER_HZ: what /proc tells CPU time in, on every machine that Node runs on (proc_pid_stat(5)). */
+const msPerTick = 10;
+
+/** Who waits for a file system that does not answer takes no CPU time. Without /proc nobody knows. */
+function watchCpu(
+  pid: number | undefined,
+  { stuckMs, onCpu }: AideCall,
+  onStuck: () => void,
+): NodeJS.Timeout {
+  let [last, same] = [-1, 0];
+  return setInterval(() => {
+    const cpuMs = cpuMsOf(pid);
+    if (cpuMs === undefined) return;
+    same = cpuMs === last ? same + 1 : 0;
+    last = cpuMs;
+    onCpu?.(cpuMs);
+    if (same === looks) onStuck();
+  }, stuckMs / looks);
+}
+
+function cpuMsOf(pid: number | undefined): number | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    // After the name, which may have blanks: the state is the third field, and utime and stime are the 14th and 15th.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return (Number(fields[11]) + Number(fields[12])) * msPerTick;
+  } catch {
+    return undefined;
   }
 }
 

@@ -4,6 +4,7 @@
  * @module
  */
 import type { Metrics } from '../../../shared/observe/metrics.ts';
+import type { ScanProgress } from '../provider.ts';
 
 const bounds = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800] as const;
 
@@ -27,10 +28,17 @@ export class NodeCounts {
   files = 0;
   bytes = 0;
   results = 0;
+  /** Of other programs that scan. */
+  #cpuMs = 0;
   /** Findings that became known, by who told of them. */
   readonly findings = { event: 0, scan: 0 };
   /** Jobs of this node; none before the first FileIntegrity is for it. */
   jobs: () => Iterable<JobReading> = () => [];
+
+  /** Grows as long as a scan goes on, also within one large file. */
+  get work(): number {
+    return this.files + this.bytes + this.#cpuMs;
+  }
 
   addScan(seconds: number): void {
     let at = 0;
@@ -41,12 +49,15 @@ export class NodeCounts {
   }
 
   /** Takes the sums of one run as they grow. */
-  progress(): (sums: { readonly files: number; readonly bytes: number }) => void {
-    let [files, bytes] = [0, 0];
+  progress(): (sums: Pick<ScanProgress, 'files' | 'bytes' | 'cpuMs'>) => void {
+    let [files, bytes, cpuMs] = [0, 0, 0];
     return (sums) => {
       this.files += sums.files - files;
       this.bytes += sums.bytes - bytes;
       ({ files, bytes } = sums);
+      if (sums.cpuMs === undefined) return;
+      this.#cpuMs += sums.cpuMs - cpuMs;
+      cpuMs = sums.cpuMs;
     };
   }
 

@@ -5,6 +5,7 @@
  */
 import type { Clock } from '../../../shared/kube/clock.ts';
 import type { Health } from '../../../shared/observe/health.ts';
+import type { NodeCounts } from './node-counts.ts';
 
 /** A disk that answers no read for so long will not answer at all. */
 const stuckMs = 15 * 60_000;
@@ -12,15 +13,15 @@ const stuckMs = 15 * 60_000;
 /** Notices a step that does not come to an end. */
 export class StepWatch {
   readonly #clock: Clock;
-  readonly #files: () => number;
+  readonly #counts: Pick<NodeCounts, 'work'>;
   #step: string | undefined;
   #seen = 0;
   #sinceMs = 0;
 
-  /** @param files grows while a scan goes on */
-  constructor(clock: Clock, files: () => number) {
+  /** @param counts their `work` grows while a scan goes on */
+  constructor(clock: Clock, counts: Pick<NodeCounts, 'work'>) {
     this.#clock = clock;
-    this.#files = files;
+    this.#counts = counts;
   }
 
   /** What is begun; undefined when it has ended. */
@@ -32,9 +33,9 @@ export class StepWatch {
   /** To be asked now and then. */
   problem(): string | undefined {
     const nowMs = this.#clock.monotonicMs();
-    const files = this.#files();
-    if (this.#step === undefined || files !== this.#seen) {
-      this.#seen = files;
+    const { work } = this.#counts;
+    if (this.#step === undefined || work !== this.#seen) {
+      this.#seen = work;
       this.#sinceMs = nowMs;
       return undefined;
     }
