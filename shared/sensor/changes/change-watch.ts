@@ -67,6 +67,8 @@ export class ChangeWatch implements Disposable {
   readonly #pending: PendingChanges;
   readonly #authors = new Authors();
   readonly #adoptions: Adoptions;
+  /** Directories whose file system was unmounted: other ones may have come to light. */
+  readonly #unmounted = new Set<ByteString>();
   #timer: NodeJS.Timeout | undefined;
   #rotation: NodeJS.Timeout | undefined;
   #overflowed = false;
@@ -258,6 +260,7 @@ export class ChangeWatch implements Disposable {
       this.#pending.add(changed, bits, nowMs, this.#sinceMs, 'event');
       if (name !== '' && mask & NAMES_COME_AND_GO)
         this.#pending.add(path, kindBits.changed, nowMs, this.#sinceMs, 'event');
+      if (mask & inotifyBits.UNMOUNT) this.#unmounted.add(changed);
       const leftItsPath =
         mask & inotifyBits.MOVE_SELF || (mask & inotifyBits.MOVED_FROM && mask & inotifyBits.ISDIR);
       if (leftItsPath) this.#directories.unwatchBelow(changed);
@@ -268,6 +271,16 @@ export class ChangeWatch implements Disposable {
       const isReplaced = leftItsPath && this.#directories.isThere(changed);
       if ((appeared || isReplaced) && this.#wants(changed)) this.#adoptions.add(changed, [changed]);
     }
+  }
+
+  /** The kernel tells of each directory of the file system, in any order: the topmost have all others below them. */
+  #adoptUncovered(): void {
+    if (this.#unmounted.size === 0) return;
+    const tops = [...this.#unmounted].filter(
+      (path) => !this.#unmounted.has(path.slice(0, path.lastIndexOf('/'))),
+    );
+    this.#unmounted.clear();
+    for (const path of tops) if (this.#wants(path)) this.#adoptions.add(path, [path]);
   }
 
   #wants(path: ByteString): boolean {
@@ -303,6 +316,7 @@ export class ChangeWatch implements Disposable {
     this.#busy = this.#drain() > 0 || this.#busy;
     this.#sensor?.drain();
     this.#tellLostAuthors();
+    this.#adoptUncovered();
     let dropped = 0;
     // What was lost may be the record of these events.
     const isComplete = performance.now() > this.#lostMs + EVENT_LATE_MS;
