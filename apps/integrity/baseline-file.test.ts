@@ -144,3 +144,18 @@ test('a baseline of another root is told before what differs', async () => {
   assert.ok(stderr.includes(warning), stderr);
   assert.doesNotMatch((await scene.check(...tree)).stderr, /warning/);
 });
+
+test('what a process of the same number has left does not stop an update', async () => {
+  using scene = new Scene();
+  small(scene);
+  assert.equal((await scene.check('--init')).code, 0);
+  scene.write('tree/a', 'other\n');
+  // In a container every process may have the number of one that was killed.
+  const script = 'echo left > "$2.old.new.$$"; exec "$1" integrity check -c "$3" --db "$2" --update';
+  const paths = [rampart, scene.at('db'), scene.at('aide.conf')];
+  const { code, stderr } = await start('/bin/sh', ['-c', script, 'sh', ...paths]).ended;
+  assert.equal(code, 4, stderr);
+  assert.equal((await scene.check()).code, 0);
+  const names = fs.readdirSync(scene.path).filter((name) => name.startsWith('db'));
+  assert.deepEqual(names.toSorted(), ['db', 'db.key', 'db.old']);
+});

@@ -195,6 +195,8 @@ const withoutLinks: ReadonlySet<unknown> = new Set(['EPERM', 'EOPNOTSUPP', 'ENOT
 async function keepOld(path: string): Promise<void> {
   const old = `${path}.old`;
   const temporary = `${old}.new.${process.pid}`;
+  // In a container every process may have the number of one that was killed right here.
+  await unlink(temporary).catch(() => undefined);
   try {
     await link(path, temporary);
   } catch (error) {

@@ -1,5 +1,5 @@
 /** Baselines, checks and acceptances one after the other, until it is killed; says what it begins. */
-import { writeFileSync } from 'node:fs';
+import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { killJob, killRound, killFiles } from './kill.fixture.ts';
 import { NativeProvider } from './native-provider.ts';
@@ -12,7 +12,9 @@ const paths = killFiles.map((name) => `/hostroot/etc/${name}`);
 
 for (let round = killRound(directory) + 1; ; round++) {
   for (const name of killFiles) writeFileSync(join(directory, 'host/etc', name), Buffer.alloc(round));
-  writeFileSync(join(directory, 'round'), String(round));
+  // Killed in the middle of it, the one before is there.
+  writeFileSync(join(directory, 'round.next'), String(round));
+  renameSync(join(directory, 'round.next'), join(directory, 'round'));
   const request = round.toString(16);
   process.stdout.write('.');
   if (round % 3 === 0) await provider.init(job, { signal, request });
