@@ -8,7 +8,7 @@ import { KubeClient } from '../../shared/kube/client.ts';
 import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
 import { createLogger } from '../../shared/observe/log.ts';
 import type { SourceContainer } from '../../shared/cri/container-source.ts';
-import { DirectoryContainers } from './node.fixture.ts';
+import { GivenContainers } from '../../shared/cri/containers.fixture.ts';
 import { runFileAccessNode } from './node.ts';
 
 const { kubeconfig, nodeName, containers } = JSON.parse(process.argv[2] ?? '{}') as {
@@ -16,7 +16,7 @@ const { kubeconfig, nodeName, containers } = JSON.parse(process.argv[2] ?? '{}')
   readonly nodeName: string;
   readonly containers: readonly SourceContainer[];
 };
-const source = new DirectoryContainers();
+const source = new GivenContainers();
 for (const container of containers) source.set(container);
 await runFileAccessNode({
   client: new KubeClient(findClusterAccess({ path: kubeconfig })),

@@ -18,45 +18,15 @@ import type { KiveAlert } from './alert.ts';
 import { type KiveData, kiveDataType, type KivePolicy, kivePolicyType, type KiveTrap } from './api.ts';
 import { type Node, nodeType, type Pod, podType } from './caches.ts';
 import { type FileAccessClusterOptions, runFileAccessCluster } from './cluster.ts';
-import type { ContainerSource, SourceContainer } from '../../shared/cri/container-source.ts';
+import { GivenContainers } from '../../shared/cri/containers.fixture.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
 import { kiveDataNamespace } from './kive-data.ts';
 import { type FileAccessNodeOptions, type NodeState, readKernelId, runFileAccessNode } from './node.ts';
 
-/** Directories as containers. */
-export class DirectoryContainers implements ContainerSource {
-  readonly synced = Promise.resolve();
-  readonly #containers = new Map<string, SourceContainer>();
-  readonly #listeners = new Set<(id: string) => void>();
-
-  list(): Iterable<SourceContainer> {
-    return this.#containers.values();
-  }
-
-  get(id: string): SourceContainer | undefined {
-    return this.#containers.get(id);
-  }
-
-  subscribe(listener: (id: string) => void): Disposable {
-    this.#listeners.add(listener);
-    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
-  }
-
-  set(container: SourceContainer): void {
-    this.#containers.set(container.id, container);
-    for (const listener of this.#listeners) listener(container.id);
-  }
-
-  delete(id: string): void {
-    this.#containers.delete(id);
-    for (const listener of this.#listeners) listener(id);
-  }
-}
-
 /** A node of the test's cluster. */
 export interface TestNode {
   readonly name: string;
-  readonly containers: DirectoryContainers;
+  readonly containers: GivenContainers;
   readonly lines: string[];
   readonly alerts: KiveAlert[];
   /** The last that it told. */
@@ -85,7 +55,7 @@ export class TestCluster extends TestApi {
 
   /** An agent of a node, ready. */
   async startNode(name: string, options: Partial<FileAccessNodeOptions> = {}): Promise<TestNode> {
-    const containers = (options.containers as DirectoryContainers | undefined) ?? new DirectoryContainers();
+    const containers = (options.containers as GivenContainers | undefined) ?? new GivenContainers();
     const lines: string[] = [];
     let state: NodeState | undefined;
     const end = await this.runReady(

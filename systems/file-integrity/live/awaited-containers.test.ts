@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import { suite, test } from 'node:test';
 
-import type { ContainerSource, SourceContainer } from '../../../shared/cri/container-source.ts';
+import { GivenContainers } from '../../../shared/cri/containers.fixture.ts';
 import type { Change } from '../../../shared/sensor/changes/change.ts';
 import { AwaitedContainers } from './awaited-containers.ts';
 import { ChangeAuthors } from './change-author.ts';
@@ -22,39 +22,10 @@ function namespaceOf(processPath: string): number | undefined {
   }
 }
 
-class Runtime implements ContainerSource {
-  readonly synced = Promise.resolve();
-  readonly #containers = new Map<string, SourceContainer>();
-  readonly #listeners = new Set<(id: string) => void>();
-
-  list(): Iterable<SourceContainer> {
-    return this.#containers.values();
-  }
-
-  get(id: string): SourceContainer | undefined {
-    return this.#containers.get(id);
-  }
-
-  subscribe(listener: (id: string) => void): Disposable {
-    this.#listeners.add(listener);
-    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
-  }
-
-  tells(name: string, pid: number): void {
-    const pod = { podName: `${name}-0`, podNamespace: 'shop', podUid: 'u', podIp: '' };
-    this.#containers.set(name, { id: name, name, ...pod, pid, root: `/proc/${pid}/root` });
-    for (const listener of this.#listeners) listener(name);
-  }
-
-  get listeners(): number {
-    return this.#listeners.size;
-  }
-}
-
 async function withContainer(
   waitMs: number,
   use: (parts: {
-    readonly runtime: Runtime;
+    readonly runtime: GivenContainers;
     readonly awaited: AwaitedContainers;
     readonly pid: number;
     readonly passed: string[];
@@ -69,7 +40,7 @@ async function withContainer(
   try {
     await once(child.stdout, 'data');
     const pid = child.pid ?? 0;
-    const runtime = new Runtime();
+    const runtime = new GivenContainers();
     using authors = new ChangeAuthors(runtime);
     const passed: string[] = [];
     const { promise: untilPassed, resolve } = Promise.withResolvers<void>();
@@ -105,9 +76,9 @@ suite('changes by a container of which the runtime has not told yet', { skip, ti
       awaited.add(change('/a', namespace));
       awaited.add(change('/a', hostNamespace));
       awaited.add({ path: '/b', kinds: ['closed'], atMs: Date.now(), below: false, others: 0 });
-      runtime.tells('other', process.pid);
+      runtime.setProcess('other', process.pid);
       assert.deepEqual(passed.splice(0), ['/host host']);
-      runtime.tells('web', pid);
+      runtime.setProcess('web', pid);
       assert.deepEqual(passed.splice(0), ['/a web', '/a host', '/b nobody']);
       awaited.add(change('/c', namespace));
       assert.deepEqual(passed, ['/c web']);
@@ -126,13 +97,13 @@ suite('changes by a container of which the runtime has not told yet', { skip, ti
   test('are not its own where they were made before it began', async () => {
     await withContainer(longMs, async ({ runtime, awaited, pid, passed, change, namespace }) => {
       awaited.add(change('/a', namespace, Date.now() - 60_000));
-      runtime.tells('web', pid);
+      runtime.setProcess('web', pid);
       assert.deepEqual(passed, []);
     });
   });
 
   test('are forgotten at the end, and nobody listens any more', async () => {
-    let runtime: Runtime | undefined;
+    let runtime: GivenContainers | undefined;
     await withContainer(longMs, async (parts) => {
       ({ runtime } = parts);
       parts.awaited.add(parts.change('/a', parts.namespace));

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { suite, test } from 'node:test';
 
-import type { ContainerSource, SourceContainer } from '../../../shared/cri/container-source.ts';
+import { GivenContainers } from '../../../shared/cri/containers.fixture.ts';
 import { Followed } from './live.fixture.ts';
 
 suite('who it was', { timeout: 120_000 }, () => {
@@ -13,32 +13,12 @@ suite('who it was', { timeout: 120_000 }, () => {
       const ready = new Promise((resolve) => child.stdout.once('data', resolve));
       child.stdin.write('echo ready\n');
       await ready;
-      const container: SourceContainer = {
-        ...{
-          id: 'containerd://c1',
-          name: 'web',
-          podName: 'web-0',
-          podNamespace: 'shop',
-          podUid: 'u',
-          podIp: '',
-        },
-        ...{ pid: child.pid ?? 0, root: `/proc/${child.pid}/root` },
-      };
-      let isGone = false;
-      const listeners: ((id: string) => void)[] = [];
-      const containers: ContainerSource = {
-        synced: Promise.resolve(),
-        list: () => [container],
-        get: (id) => (id === container.id && !isGone ? container : undefined),
-        subscribe: (listener) => {
-          listeners.push(listener);
-          return { [Symbol.dispose]: () => undefined };
-        },
-      };
+      const containers = new GivenContainers();
+      containers.setProcess('web', child.pid ?? 0);
       await using followed = await Followed.start({ containers });
       const expected = {
         relation: 'container',
-        container: { id: 'containerd://c1', name: 'web' },
+        container: { id: 'containerd://web', name: 'web' },
         pod: { namespace: 'shop', name: 'web-0' },
         pid: child.pid,
       };
@@ -50,8 +30,7 @@ suite('who it was', { timeout: 120_000 }, () => {
       const wrote = new Promise((resolve) => child.stdout.once('data', resolve));
       child.stdin.write(`echo more >> '${followed.cluster.at('passwd')}'; echo done\n`);
       await wrote;
-      isGone = true;
-      for (const listener of listeners) listener(container.id);
+      containers.delete(expected.container.id);
       const last = await followed.line('found', '/etc/passwd');
       assert.deepEqual({ ...last.author, ...expected }, last.author);
     } finally {
