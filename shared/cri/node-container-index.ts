@@ -8,12 +8,10 @@ import { uptime } from 'node:os';
 
 import { ContainerIndex, type IndexedContainer, type KernelPlace } from './container-index.ts';
 import type { ContainerSource, SourceContainer } from './container-source.ts';
-import { processIdentity } from './process.ts';
+import { processIdentity, tickMs } from './process.ts';
 
 /** Where cgroup version 2 is mounted. */
 const CGROUPS = '/sys/fs/cgroup';
-/** USER_HZ of every architecture that is supported. */
-const tickMs = 10;
 
 /** Disposing it ends the following. */
 export class NodeContainerIndex<V extends object> implements Disposable {

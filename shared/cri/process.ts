@@ -5,6 +5,9 @@
  */
 import { readFileSync } from 'node:fs';
 
+/** What /proc tells times of processes in: USER_HZ, on every machine that Node runs on. In ms. */
+export const tickMs = 10;
+
 /** A process for as long as the machine runs. */
 export interface ProcessIdentity {
   readonly pid: number;
@@ -14,14 +17,24 @@ export interface ProcessIdentity {
 
 /** The process that has this pid now; undefined when there is none, or it is a zombie: that has no root any more. */
 export function processIdentity(pid: number, procPath = '/proc'): ProcessIdentity | undefined {
-  const stat = readProcFile(`${procPath}/${pid}/stat`);
-  if (stat === undefined) return undefined;
-  // The second field is the name in parentheses, which may itself have spaces and parentheses.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  const state = fields[0];
-  const startTicks = Number(fields[19]);
+  const [state, ...fields] = statFields(pid, procPath);
+  const startTicks = Number(fields[18]);
   if (state === 'Z' || state === 'X' || !Number.isSafeInteger(startTicks)) return undefined;
   return { pid, startTicks };
+}
+
+/** The CPU time that a process has taken, of user and kernel, in ms; undefined when there is none. */
+export function processCpuMs(pid: number): number | undefined {
+  const fields = statFields(pid, '/proc');
+  const ticks = Number(fields[11]) + Number(fields[12]);
+  return Number.isSafeInteger(ticks) ? ticks * tickMs : undefined;
+}
+
+/** From the third on, which is the state; empty where there is no such process. */
+function statFields(pid: number, procPath: string): readonly string[] {
+  const stat = readProcFile(`${procPath}/${pid}/stat`);
+  // The second field is the name in parentheses, which may itself have spaces and parentheses.
+  return stat === undefined ? [] : stat.slice(stat.lastIndexOf(')') + 2).split(' ');
 }
 
 /**

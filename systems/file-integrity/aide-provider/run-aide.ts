@@ -4,7 +4,7 @@
  * @module
  */
 import { spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { processCpuMs } from '../../../shared/cri/process.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { aideOutcome, type AideOutcome } from '../aide-output.ts';
 import { findProgram } from './program.ts';
@@ -112,8 +112,6 @@ export async function runAide(call: AideCall): Promise<AideRun> {
 
 /** Looks in one stuck time. */
 const looks = 20;
-/** USER_HZ: what /proc tells CPU time in, on every machine that Node runs on (proc_pid_stat(5)). */
-const msPerTick = 10;
 
 /** Who waits for a file system that does not answer takes no CPU time. Without /proc nobody knows. */
 function watchCpu(
@@ -123,24 +121,13 @@ function watchCpu(
 ): NodeJS.Timeout {
   let [last, same] = [-1, 0];
   return setInterval(() => {
-    const cpuMs = cpuMsOf(pid);
+    const cpuMs = pid === undefined ? undefined : processCpuMs(pid);
     if (cpuMs === undefined) return;
     same = cpuMs === last ? same + 1 : 0;
     last = cpuMs;
     onCpu?.(cpuMs);
     if (same === looks) onStuck();
   }, stuckMs / looks);
-}
-
-function cpuMsOf(pid: number | undefined): number | undefined {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    // After the name, which may have blanks: the state is the third field, and utime and stime are the 14th and 15th.
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    return (Number(fields[11]) + Number(fields[12])) * msPerTick;
-  } catch {
-    return undefined;
-  }
 }
 
 let places: Promise<readonly (string | undefined)[]> | undefined;
