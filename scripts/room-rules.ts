@@ -13,6 +13,7 @@ const top = dirname(import.meta.dirname);
 const sharedBelow: Readonly<Record<string, readonly string[]>> = {
   sensor: ['ebpf'],
   apiserver: ['kube', 'regex', 'sqlite'],
+  guard: ['cri', 'kube', 'reports'],
   manifests: ['kube'],
   mirror: ['apiserver', 'kube'],
   reports: ['kube'],

@@ -17,11 +17,11 @@ const noValues: IndexValues = [];
 
 /** The indexes of a cache. */
 export class CacheIndexes<T> {
-  readonly #indexes: readonly {
+  readonly #indexes: {
     readonly name: string;
     readonly of: IndexFunction<T>;
     readonly index: CacheIndex;
-  }[];
+  }[] = [];
   readonly #onFault: (error: unknown, key: string, index: string) => void;
 
   /** `onFault` is told when an index function throws; the object is not in that index then. */
@@ -29,8 +29,28 @@ export class CacheIndexes<T> {
     functions: Readonly<Record<string, IndexFunction<T>>>,
     onFault: (error: unknown, key: string, index: string) => void,
   ) {
-    this.#indexes = Object.entries(functions).map(([name, of]) => ({ name, of, index: new CacheIndex() }));
     this.#onFault = onFault;
+    this.add(functions);
+  }
+
+  /**
+   * Adds indexes; all objects have to be updated then. Those that are there with the same function stay.
+   *
+   * @returns whether there is a new one.
+   * @throws {RampartError} `INPUT` for the name of an index with another function.
+   */
+  add(functions: Readonly<Record<string, IndexFunction<T>>>): boolean {
+    const fresh = Object.entries(functions).filter(([name, of]) => {
+      const known = this.#indexes.find((index) => index.name === name);
+      if (known === undefined) return true;
+      if (known.of === of) return false;
+      throw new RampartError(errorCodes.INPUT, {
+        what: `index "${name}" is there with another function`,
+        next: 'Give it another name, or share the function.',
+      });
+    });
+    for (const [name, of] of fresh) this.#indexes.push({ name, of, index: new CacheIndex() });
+    return fresh.length > 0;
   }
 
   /** @throws {RampartError} `INPUT` for an index that there is none of. */

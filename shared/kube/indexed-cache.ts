@@ -164,6 +164,19 @@ export class IndexedCache<T extends KubeObject> {
     return { [Symbol.dispose]: () => void this.#listeners.delete(own) };
   }
 
+  /**
+   * Adds indexes, of which those that are there with the same function stay. Every object is parsed for a new one.
+   *
+   * @throws {RampartError} `INPUT` for the name of an index with another function.
+   */
+  addIndexes(functions: Readonly<Record<string, IndexFunction<T>>>): void {
+    if (!this.#indexes.add(functions)) return;
+    for (const [key, entry] of this.#entries) {
+      const object = this.#parsed.peek(key) ?? this.#parse(this.#texts.read(entry.handle));
+      entry.values = this.#indexes.update(key, entry.values, object);
+    }
+  }
+
   // What follows is for the one who feeds the cache.
 
   /** Begins a full list; those before it that were not completed are void. */

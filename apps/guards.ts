@@ -1,0 +1,10 @@
+/**
+ * The guards that there are. All that the program does for guards follows from this list.
+ *
+ * @module
+ */
+import type { Guard } from '../shared/guard/guard.ts';
+import { fileAccess } from '../systems/file-access/guard.ts';
+import { fileIntegrity } from '../systems/file-integrity/guard.ts';
+
+export const guards: readonly Guard[] = [fileAccess, fileIntegrity];

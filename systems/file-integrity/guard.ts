@@ -1,0 +1,27 @@
+/**
+ * The guard of the nodes' own files: what the rest of the program knows of it.
+ *
+ * @module
+ */
+import type { Guard } from '../../shared/guard/guard.ts';
+import {
+  bothGroups,
+  designFileIntegrities,
+  designNodeStatuses,
+  releasedFileIntegrities,
+  releasedNodeStatuses,
+} from './api.ts';
+
+export const fileIntegrity: Guard = {
+  name: 'file-integrity',
+  summary: 'tells which files of the nodes have changed, as a FileIntegrity asks for it',
+  resources: [releasedFileIntegrities, releasedNodeStatuses, designFileIntegrities, designNodeStatuses],
+  guarded: bothGroups.map(({ integrities }) => integrities),
+  directory: {
+    name: 'integrity',
+    flags: '--integrity-directory <dir>',
+    description: 'where the baselines of FileIntegrity are kept',
+  },
+  lease: 'rampart-file-integrity',
+  rights: {},
+};
