@@ -5,10 +5,12 @@ import { test } from 'node:test';
 import { parse } from 'yaml';
 
 import { expectedManifests } from '../scripts/crds.ts';
-import { guardResources, namesOf } from './resources.ts';
+import { guards } from './guards.ts';
+import { installedResourceNames } from './resources.ts';
 
 test('the custom resources of every guard are installed', async () => {
   const manifests = [...(await expectedManifests(dirname(import.meta.dirname))).values()];
   const names = manifests.map((text) => (parse(text) as { metadata: { name: string } }).metadata.name);
-  assert.deepEqual(new Set(names), namesOf(guardResources));
+  const reports = 'policyreports.wgpolicyk8s.io';
+  assert.deepEqual(new Set([...names, reports]), installedResourceNames(guards));
 });

@@ -5,55 +5,36 @@
  */
 import { Command, Option } from 'commander';
 
-import {
-  allowCallbackOption,
-  callbackSecretOption,
-  criSocketOption,
-  type IntegrityOptions,
-  integrityOptions,
-  metricsAndHealth,
-  metricsOption,
-  type ModeChoice,
-  modeOption,
-} from '../options.ts';
+import type { Guard, OptionValues } from '../../shared/guard/guard.ts';
+import { addGuardOptions, type GuardChoice } from '../guard-options.ts';
+import { criSocketOption, hostRootOption, metricsAndHealth, metricsOption } from '../options.ts';
 
-export interface AgentOptions extends IntegrityOptions {
+export interface AgentOptions extends GuardChoice, OptionValues {
   readonly nodeName?: string;
   readonly kubeconfig?: string;
   readonly criSocket?: string;
-  readonly spool: string;
-  readonly integrityDirectory: string;
+  readonly hostRoot: string;
   readonly alertsSocket?: string;
-  readonly allowCallback: readonly string[];
-  readonly callbackSecret: readonly string[];
-  readonly mode: ModeChoice;
   readonly metrics?: string;
 }
 
-export function agentCommand(): Command {
+export function agentCommand(guards: readonly Guard[]): Command {
   const command = new Command('agent')
     .summary('guard this node of a cluster')
     .description(
-      'Guards the containers of this node as the resources in the cluster say, until it is stopped. Alerts go to stdout, ' +
-        'one JSON object a line, and to the callbacks that the resources name; findings of file integrity go to stdout as well.\n' +
+      'Guards this node as the resources in the cluster say, until it is stopped. Alerts and findings go to stdout, one JSON ' +
+        'object a line; alerts go to the callbacks that the resources name as well.\n' +
         'Finds the cluster as kubectl does: --kubeconfig, KUBECONFIG, ~/.kube/config, or the pod that it runs in.',
     )
     .addOption(new Option('--node-name <name>', 'the name of this node in the cluster').env('NODE_NAME'))
-    .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
+    .option('--kubeconfig <file>', 'the kubeconfig of the cluster');
+  return addGuardOptions(command, 'agent', guards)
     .addOption(criSocketOption())
-    .option('--spool <dir>', 'where alerts wait for their callbacks', '/var/lib/rampart/spool')
+    .addOption(hostRootOption())
     .option(
       '--alerts-socket <path>',
       'where `rampart alerts` on this machine finds the last alerts; default: /run/rampart/alerts.sock',
     )
-    .option(
-      '--integrity-directory <dir>',
-      'where the baselines of FileIntegrity are kept',
-      '/var/lib/rampart/integrity',
-    )
-    .addOption(allowCallbackOption())
-    .addOption(callbackSecretOption())
-    .addOption(modeOption())
     .addOption(metricsOption(metricsAndHealth))
     .addHelpText(
       'after',
@@ -61,8 +42,6 @@ export function agentCommand(): Command {
     )
     .action(async (options: AgentOptions) => {
       const { runAgent } = await import('./run.ts');
-      await runAgent(options);
+      await runAgent(guards, options);
     });
-  for (const option of integrityOptions()) command.addOption(option);
-  return command;
 }

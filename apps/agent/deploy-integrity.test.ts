@@ -4,7 +4,7 @@ import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
-import type { ContainerSource } from '../../shared/cri/container-source.ts';
+import { noContainers } from '../../shared/cri/container-source.ts';
 import { isNotFound } from '../../shared/kube/client-errors.ts';
 import { type KubeObject, namespaces, type ResourceType } from '../../shared/kube/object.ts';
 import { createLogger } from '../../shared/observe/log.ts';
@@ -12,11 +12,11 @@ import { until } from '../../shared/observe/until.fixture.ts';
 import { policyReportType } from '../../shared/reports/policy-reports.ts';
 import { testMode } from '../../shared/sensor/sensor.fixture.ts';
 import { type FileIntegrity, names, released } from '../../systems/file-integrity/api.ts';
-import { nodes } from '../../systems/file-integrity/for-node.ts';
+import { nodes } from '../../shared/kube/object.ts';
 import { configMaps } from '../../systems/file-integrity/result-config-map.ts';
-import { runClusterGuards } from '../operator/guards.ts';
 import { Cluster, deploy, isOfIntegrity, rightsOf, systemNamespace } from './deploy.fixture.ts';
-import { runNodeGuards } from './guards.ts';
+import { runClusterGuards, runNodeGuards } from '../../shared/guard/part.fixture.ts';
+import { guards } from '../guards.ts';
 
 const roleName = 'rampart-agent-file-integrity';
 const roleBindings: ResourceType<
@@ -27,12 +27,6 @@ const roleBindings: ResourceType<
   plural: 'rolebindings',
   kind: 'RoleBinding',
   namespaced: true,
-};
-const noContainers: ContainerSource = {
-  synced: Promise.resolve(),
-  list: () => [],
-  get: () => undefined,
-  subscribe: () => ({ [Symbol.dispose]: () => undefined }),
 };
 
 suite('deploy/ for file integrity', () => {
@@ -56,21 +50,21 @@ suite('deploy/ for file integrity', () => {
     } as unknown as FileIntegrity);
 
     const stop = new AbortController();
-    const common = { signal: stop.signal, logger: createLogger({ level: 'silent' }), metrics: undefined };
+    const common = { signal: stop.signal, logger: createLogger({ level: 'silent' }) };
     const running = Promise.all([
-      runClusterGuards({ ...common, client: cluster.client('rampart-operator') }),
-      runNodeGuards({
-        ...common,
-        client: cluster.client('rampart-agent'),
-        nodeName: 'here',
-        containers: noContainers,
-        spoolDirectory: join(cluster.directory, 'spool'),
-        allowCallbacks: [],
-        sensorMode: testMode(),
-        integrity: { hostRoot: host, directory: join(cluster.directory, 'integrity'), version: '0' },
-        sink: () => undefined,
-        onState: () => undefined,
-      }),
+      runClusterGuards(guards, { ...common, client: cluster.client('rampart-operator') }),
+      runNodeGuards(
+        guards,
+        { allowCallback: [], callbackSecret: [], mode: testMode() },
+        {
+          ...common,
+          client: cluster.client('rampart-agent'),
+          nodeName: 'here',
+          containers: noContainers,
+          hostRoot: host,
+          directory: cluster.directory,
+        },
+      ),
     ]);
     const gone = async <T extends KubeObject>(
       type: ResourceType<T>,

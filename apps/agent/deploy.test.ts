@@ -19,9 +19,9 @@ import { until } from '../../shared/observe/until.fixture.ts';
 import { Receiver } from '../../systems/file-access/delivery/receiver.fixture.ts';
 import { secretType } from '../../systems/file-access/secret-credentials.ts';
 import { takeSnapshot } from '../status/snapshot.ts';
-import { runClusterGuards } from '../operator/guards.ts';
 import { Cluster, deploy, isOfIntegrity, kustomized, rightsOf, systemNamespace } from './deploy.fixture.ts';
-import { runNodeGuards } from './guards.ts';
+import { runClusterGuards, runNodeGuards } from '../../shared/guard/part.fixture.ts';
+import { guards } from '../guards.ts';
 
 const namespace = systemNamespace;
 
@@ -116,25 +116,21 @@ suite('deploy/', () => {
       });
     }
     const stop = new AbortController();
-    const common = { signal: stop.signal, logger: createLogger({ level: 'silent' }), metrics: undefined };
+    const common = { signal: stop.signal, logger: createLogger({ level: 'silent' }) };
     const running = Promise.all([
-      runClusterGuards({ ...common, client: cluster.client('rampart-operator') }),
-      runNodeGuards({
-        ...common,
-        client: cluster.client('rampart-agent'),
-        nodeName: 'here',
-        containers,
-        spoolDirectory: join(cluster.directory, 'spool'),
-        allowCallbacks: ['127.0.0.1'],
-        sensorMode: testMode(),
-        integrity: {
+      runClusterGuards(guards, { ...common, client: cluster.client('rampart-operator') }),
+      runNodeGuards(
+        guards,
+        { allowCallback: ['127.0.0.1'], callbackSecret: [], mode: testMode() },
+        {
+          ...common,
+          client: cluster.client('rampart-agent'),
+          nodeName: 'here',
+          containers,
           hostRoot: root,
-          directory: join(cluster.directory, 'integrity'),
-          version: '0',
+          directory: cluster.directory,
         },
-        sink: () => undefined,
-        onState: () => undefined,
-      }),
+      ),
     ]);
     try {
       const target = { namespace: 'default', name: 'p' };

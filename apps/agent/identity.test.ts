@@ -3,29 +3,29 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 
 import { TemporaryDirectory } from '../apiserver/rampart-process.fixture.ts';
-import { agentIdentity } from './identity.ts';
+import { lastingIdentity } from '../../shared/guard/identity.ts';
 
 suite('the name of an agent', () => {
   test('stays over restarts, and is another one in another directory', () => {
     using directory = new TemporaryDirectory();
     using other = new TemporaryDirectory();
-    const first = agentIdentity(directory.path, 'n1');
+    const first = lastingIdentity(directory.path, 'n1');
     assert.match(first, /^n1_[0-9a-f-]{36}$/);
-    assert.equal(agentIdentity(directory.path, 'n1'), first);
-    assert.notEqual(agentIdentity(other.path, 'n1'), first);
+    assert.equal(lastingIdentity(directory.path, 'n1'), first);
+    assert.notEqual(lastingIdentity(other.path, 'n1'), first);
   });
 
   test('a damaged file is replaced', () => {
     using directory = new TemporaryDirectory();
     for (const damaged of ['', 'half-a-', '\0'.repeat(36)]) {
       writeFileSync(directory.at('identity'), damaged);
-      const fresh = agentIdentity(directory.path, 'n1');
+      const fresh = lastingIdentity(directory.path, 'n1');
       assert.match(fresh, /^n1_[0-9a-f-]{36}$/);
       assert.equal(`n1_${readFileSync(directory.at('identity'), 'utf8').trim()}`, fresh);
     }
   });
 
   test('without a directory there is a name, too', () => {
-    assert.match(agentIdentity('/no/such', 'n1'), /^n1_[0-9a-f-]{36}$/);
+    assert.match(lastingIdentity('/no/such', 'n1'), /^n1_[0-9a-f-]{36}$/);
   });
 });

@@ -3,22 +3,27 @@
  *
  * @module
  */
+import { randomUUID } from 'node:crypto';
+
+import manifest from '../../package.json' with { type: 'json' };
+import { noContainers } from '../../shared/cri/container-source.ts';
+import { keepAgentLease } from '../../shared/guard/agent-lease.ts';
+import type { Guard } from '../../shared/guard/guard.ts';
+import { GuardStates } from '../../shared/guard/guard-states.ts';
+import { runNodeParts } from '../../shared/guard/run-guards.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
+import { shareMetrics } from '../../shared/kube/shared-metrics.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { Health } from '../../shared/observe/health.ts';
 import { createLogger } from '../../shared/observe/log.ts';
-import { parseCallbackDefaults } from '../../systems/file-access/callback-defaults.ts';
-import { shareMetrics } from '../../shared/kube/shared-metrics.ts';
-import type { NodeState } from '../../systems/file-access/node.ts';
 import { clusterAccess } from '../cluster.ts';
+import { directoryIn } from '../guard-options.ts';
+import { checkedHostRoot, chosenGuards, guardProcess, openRuntime } from '../guard-process.ts';
 import { observe, runParts, say, sayInLog, stopSignal } from '../process.ts';
 import { agentAlertsSocket, openAlertFeed } from './alert-feed.ts';
 import { AlertOutput } from './alert-output.ts';
 import type { AgentOptions } from './command.ts';
-import { runNodeGuards } from './guards.ts';
-import { nodeIntegrityOptions } from './integrity-options.ts';
 import { returnMemoryWhenIdle } from './idle-memory.ts';
-import { NodeRuntime } from './node-runtime.ts';
 import { registerProcessMetrics } from './process-metrics.ts';
 
 /** A policy for all containers of a node is some hundred writes at once; API servers say themselves when it is too much. */
@@ -29,7 +34,7 @@ const agentRate = { perSecond: 200, burst: 400 } as const;
  *
  * @throws {RampartError} `INPUT`, `PRIVILEGE` or `UNSUPPORTED` before anything was changed.
  */
-export async function runAgent(options: AgentOptions): Promise<void> {
+export async function runAgent(all: readonly Guard[], options: AgentOptions): Promise<void> {
   const { nodeName = '' } = options;
   if (nodeName === '') {
     throw new RampartError(errorCodes.INPUT, {
@@ -37,51 +42,53 @@ export async function runAgent(options: AgentOptions): Promise<void> {
       next: 'Set NODE_NAME (in a pod from spec.nodeName), or use --node-name.',
     });
   }
-  const callbackSecrets = parseCallbackDefaults(options.callbackSecret);
-  const integrity = nodeIntegrityOptions(options, options.integrityDirectory);
+  const guards = chosenGuards(all, options);
+  const directoryOf = directoryIn(options);
+  for (const guard of guards) if (guard.directory !== undefined) directoryOf(guard);
+  const hostRoot = checkedHostRoot(options.hostRoot);
   const access = clusterAccess(options.kubeconfig);
   const logger = createLogger();
   sayInLog(logger);
   const stop = stopSignal();
-  let state: NodeState | undefined;
   const health = new Health();
-  health.ready('file-access-node', () => (state?.ready === true ? undefined : 'it has not begun yet'));
   await using observed = await observe(options.metrics, health);
-  const own = observed.metrics;
-  const metrics = own && { own, shared: shareMetrics(own) };
   await using out = new AlertOutput(() => stop.abort());
-  registerProcessMetrics(own, { isReady: () => state?.ready === true, linesDropped: () => out.dropped });
+  registerProcessMetrics(observed.metrics, {
+    isReady: () => health.readiness().ok,
+    linesDropped: () => out.dropped,
+  });
   const { alertsSocket } = options;
   await using feed = await openAlertFeed(alertsSocket ?? agentAlertsSocket, alertsSocket !== undefined);
   using client = new KubeClient(access, agentRate);
   using _memory = returnMemoryWhenIdle({ letGo: () => client.closeUnusedConnections() });
-  const containers = new NodeRuntime({ socketPath: options.criSocket, logger });
-  health.ready('container-runtime', () => containers.problem);
   const { signal } = stop;
+  const identity = `${nodeName}_${randomUUID()}`;
+  const states = new GuardStates();
+  const containers = openRuntime(guards, { socketPath: options.criSocket, logger, health });
+  const process = guardProcess({
+    ...{ client, logger, health, identity },
+    metrics: observed.metrics,
+    shared: observed.metrics && shareMetrics(observed.metrics),
+    states: { node: states },
+    fail: (error) => stop.abort(error),
+  });
+  await using _caches = process.caches;
   say(`guarding node ${nodeName} of ${access.server.href}`);
   await runParts(stop, logger, {
-    'the container runtime': containers.run(signal),
-    'what guards the node': runNodeGuards({
-      client,
-      nodeName,
-      containers,
-      spoolDirectory: options.spool,
-      allowCallbacks: options.allowCallback,
-      callbackSecrets,
-      sensorMode: options.mode,
-      integrity,
-      sink: (line) => {
-        out.write(line);
-        feed.push(line);
+    ...(containers && { 'the container runtime': containers.run(signal) }),
+    'the lease of this agent': keepAgentLease({ client, nodeName, identity, states, signal, logger }),
+    guards: runNodeParts(
+      { guards, process, values: options, signal, states },
+      {
+        ...{ nodeName, hostRoot, directoryOf, say },
+        containers: containers ?? noContainers,
+        version: manifest.version,
+        sink: (line) => {
+          out.write(line);
+          feed.push(line);
+        },
       },
-      signal,
-      logger,
-      metrics,
-      health,
-      onState: (now) => {
-        state = now;
-      },
-    }),
+    ),
   });
   out.throwIfFailed();
   say('stopping');

@@ -3,32 +3,53 @@
  *
  * @module
  */
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+
+import type { Guard } from '../../shared/guard/guard.ts';
+import { GuardStates } from '../../shared/guard/guard-states.ts';
+import { runClusterParts } from '../../shared/guard/run-guards.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
+import { shareMetrics } from '../../shared/kube/shared-metrics.ts';
 import { Health } from '../../shared/observe/health.ts';
 import { createLogger } from '../../shared/observe/log.ts';
-import { shareMetrics } from '../../shared/kube/shared-metrics.ts';
+import { ReportWriter } from '../../shared/reports/report-writer.ts';
 import { clusterAccess } from '../cluster.ts';
+import { chosenGuards, guardProcess } from '../guard-process.ts';
 import { observe, runParts, say, sayInLog, stopSignal } from '../process.ts';
 import type { OperatorOptions } from './command.ts';
-import { runClusterGuards } from './guards.ts';
 
 /**
  * Runs until SIGINT or SIGTERM.
  *
  * @throws {RampartError} `INPUT` where no cluster is named or an option cannot work.
  */
-export async function runOperator(options: OperatorOptions): Promise<void> {
+export async function runOperator(all: readonly Guard[], options: OperatorOptions): Promise<void> {
+  const guards = chosenGuards(all, options);
   const access = clusterAccess(options.kubeconfig);
   const logger = createLogger();
   sayInLog(logger);
   const stop = stopSignal();
+  const { signal } = stop;
   const health = new Health();
   await using observed = await observe(options.metrics, health);
-  const metrics = observed.metrics && shareMetrics(observed.metrics);
   using client = new KubeClient(access);
+  const states = new GuardStates();
+  const process = guardProcess({
+    ...{ client, logger, health },
+    identity: `${hostname()}_${randomUUID()}`,
+    metrics: observed.metrics,
+    shared: observed.metrics && shareMetrics(observed.metrics),
+    states: { cluster: states },
+    fail: (error) => stop.abort(error),
+  });
+  await using _caches = process.caches;
   say(`looking after ${access.server.href}`);
   await runParts(stop, logger, {
-    'what the cluster needs': runClusterGuards({ client, signal: stop.signal, logger, metrics, health }),
+    guards: runClusterParts(
+      { guards, process, values: options, signal, states },
+      { reports: new ReportWriter({ client, logger }) },
+    ),
   });
   say('stopping');
 }

@@ -5,33 +5,22 @@
  */
 import { Command, Option } from 'commander';
 
-import {
-  allowCallbackOption,
-  append,
-  callbackSecretOption,
-  criSocketOption,
-  type IntegrityOptions,
-  integrityOptions,
-  metricsAndHealth,
-  metricsOption,
-  type ModeChoice,
-  modeOption,
-} from '../options.ts';
+import type { Guard, OptionValues } from '../../shared/guard/guard.ts';
+import { addGuardOptions, type GuardChoice } from '../guard-options.ts';
+import { append, criSocketOption, hostRootOption, metricsAndHealth, metricsOption } from '../options.ts';
 
-export interface StandaloneOptions extends IntegrityOptions {
+export interface StandaloneOptions extends GuardChoice, OptionValues {
   readonly data?: string;
   readonly file: readonly string[];
   readonly listen: string;
   readonly host: readonly string[];
   readonly criSocket?: string;
+  readonly hostRoot: string;
   readonly nodeName?: string;
-  readonly allowCallback: readonly string[];
-  readonly callbackSecret: readonly string[];
-  readonly mode: ModeChoice;
   readonly metrics?: string;
 }
 
-export function standaloneCommand(): Command {
+export function standaloneCommand(guards: readonly Guard[]): Command {
   const command = new Command('standalone')
     .summary('guard this machine, without a cluster')
     .description(
@@ -66,9 +55,7 @@ export function standaloneCommand(): Command {
         'NODE_NAME',
       ),
     )
-    .addOption(allowCallbackOption())
-    .addOption(callbackSecretOption())
-    .addOption(modeOption())
+    .addOption(hostRootOption())
     .addOption(metricsOption(metricsAndHealth))
     .addHelpText(
       'after',
@@ -80,8 +67,7 @@ export function standaloneCommand(): Command {
     )
     .action(async (options: StandaloneOptions) => {
       const { runStandalone } = await import('./run.ts');
-      await runStandalone(options);
+      await runStandalone(guards, options);
     });
-  for (const option of integrityOptions()) command.addOption(option);
-  return command;
+  return addGuardOptions(command, 'standalone', guards);
 }

@@ -10,9 +10,14 @@ import { join, resolve } from 'node:path';
 import manifest from '../../package.json' with { type: 'json' };
 import { type ApiServer, startApiServer } from '../../shared/apiserver/server.ts';
 import { VerbCalls } from '../../shared/apiserver/upkeep/verb-calls.ts';
+import { keepAgentLease } from '../../shared/guard/agent-lease.ts';
+import type { Guard } from '../../shared/guard/guard.ts';
+import { GuardStates } from '../../shared/guard/guard-states.ts';
+import { lastingIdentity } from '../../shared/guard/identity.ts';
+import { ensureSystemNamespace } from '../../shared/guard/lead.ts';
+import { runClusterParts, runNodeParts } from '../../shared/guard/run-guards.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
-import { namespaces } from '../../shared/kube/object.ts';
-import { isAlreadyExists } from '../../shared/kube/client-errors.ts';
+import { shareMetrics } from '../../shared/kube/shared-metrics.ts';
 import { manifestRoots } from '../../shared/manifests/files.ts';
 import { followManifests } from '../../shared/manifests/follow.ts';
 import { mirrorUser } from '../../shared/mirror/mirrored.ts';
@@ -22,20 +27,14 @@ import { mirrorReadOnly } from '../../shared/mirror/read-only.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { Health } from '../../shared/observe/health.ts';
 import { createLogger } from '../../shared/observe/log.ts';
-import { parseCallbackDefaults } from '../../systems/file-access/callback-defaults.ts';
-import { shareMetrics } from '../../shared/kube/shared-metrics.ts';
-import { kiveDataNamespace } from '../../systems/file-access/kive-data.ts';
-import type { NodeState } from '../../systems/file-access/node.ts';
+import { ReportWriter } from '../../shared/reports/report-writer.ts';
 import { openAlertFeed, standaloneAlertsSocket } from '../agent/alert-feed.ts';
 import { AlertOutput } from '../agent/alert-output.ts';
-import { runNodeGuards } from '../agent/guards.ts';
-import { agentIdentity } from '../agent/identity.ts';
-import { nodeIntegrityOptions } from '../agent/integrity-options.ts';
 import { NodeRuntime } from '../agent/node-runtime.ts';
 import { registerProcessMetrics } from '../agent/process-metrics.ts';
 import { listenAddress } from '../apiserver/listen-address.ts';
 import { clusterAccess } from '../cluster.ts';
-import { runClusterGuards } from '../operator/guards.ts';
+import { checkedHostRoot, chosenGuards, guardProcess } from '../guard-process.ts';
 import { observe, runParts, say, stopSignal } from '../process.ts';
 import { installedResourceNames, installResources } from '../resources.ts';
 import type { StandaloneOptions } from './command.ts';
@@ -47,10 +46,10 @@ import { MachinePods } from './machine-pods.ts';
  *
  * @throws {RampartError} as `startApiServer` and `runNodeGuards`; `INPUT` for options that cannot work.
  */
-export async function runStandalone(options: StandaloneOptions): Promise<void> {
+export async function runStandalone(all: readonly Guard[], options: StandaloneOptions): Promise<void> {
   const stop = stopSignal();
   try {
-    await run(options, stop);
+    await run(chosenGuards(all, options), options, stop);
   } catch (error) {
     // Stopped while it started.
     if (!stop.signal.aborted || error !== stop.signal.reason) throw error;
@@ -58,31 +57,34 @@ export async function runStandalone(options: StandaloneOptions): Promise<void> {
   say('stopped');
 }
 
-async function run(options: StandaloneOptions, stop: AbortController): Promise<void> {
+async function run(
+  guards: readonly Guard[],
+  options: StandaloneOptions,
+  stop: AbortController,
+): Promise<void> {
   checkOptions(options);
   const listen = listenAddress(options.listen);
-  const callbackSecrets = parseCallbackDefaults(options.callbackSecret);
   const roots = manifestRoots(options.file);
   const logger = createLogger();
   const { signal } = stop;
   await using stack = new AsyncDisposableStack();
   const directory = options.data === undefined ? temporaryDirectory(stack) : resolve(options.data);
-  const integrity = nodeIntegrityOptions(options, join(directory, 'integrity'));
-  let nodeState: NodeState | undefined;
+  const hostRoot = checkedHostRoot(options.hostRoot);
   const health = new Health();
-  health.ready('file-access-node', () => (nodeState?.ready === true ? undefined : 'it has not begun yet'));
   const observed = stack.use(await observe(options.metrics, health));
-  const own = observed.metrics;
-  const metrics = own && { own, shared: shareMetrics(own) };
+  const shared = observed.metrics && shareMetrics(observed.metrics);
   const out = stack.use(new AlertOutput(() => stop.abort()));
-  registerProcessMetrics(own, {
-    isReady: () => nodeState?.ready === true,
+  registerProcessMetrics(observed.metrics, {
+    isReady: () => health.readiness().ok,
     linesDropped: () => out.dropped,
   });
 
   const nodeName = options.nodeName ?? hostname().toLowerCase();
+  // Its containers are the pods of the API, whichever guards there are.
   const containers = new NodeRuntime({ socketPath: options.criSocket, logger });
-  health.ready('container-runtime', () => containers.problem);
+  if (guards.some((guard) => guard.containers === 'needed')) {
+    health.ready('container-runtime', () => containers.problem);
+  }
   const made: { mirror?: PodMirror } = {};
   const server = stack.use(
     await startApiServer({
@@ -94,7 +96,7 @@ async function run(options: StandaloneOptions, stop: AbortController): Promise<v
       admission: [mirrorReadOnly((namespace) => made.mirror?.hasPods(namespace) ?? false)],
       podLogs: containerLogs(containers, nodeName, logger),
       logger,
-      ...(metrics && { metrics: metrics.own, controllerMetrics: metrics.shared.controllers }),
+      ...(observed.metrics && shared && { metrics: observed.metrics, controllerMetrics: shared.controllers }),
     }),
   );
   const feed = stack.use(await openAlertFeed(join(directory, standaloneAlertsSocket), true));
@@ -102,8 +104,8 @@ async function run(options: StandaloneOptions, stop: AbortController): Promise<v
   say(`kubeconfig ${kubeconfig}`);
   if (options.data === undefined) say('nothing is kept: without --data all is gone at the end');
   const client = stack.use(new KubeClient(clusterAccess(kubeconfig)));
-  await installResources(client, signal);
-  await ensureNamespace(client, signal);
+  await installResources(client, guards, signal);
+  await ensureSystemNamespace({ client, signal, logger });
 
   const mirror = new PodMirror({
     calls: new VerbCalls(server.verbs, mirrorUser, 'rampart-mirror'),
@@ -113,6 +115,16 @@ async function run(options: StandaloneOptions, stop: AbortController): Promise<v
   });
   made.mirror = mirror;
   stack.use(new MachinePods(containers, (state) => mirror.tell(state)));
+  const [states, clusterStates] = [new GuardStates(), new GuardStates()];
+  // No other process has this directory: after a kill the lease need not end first.
+  const identity = lastingIdentity(directory, nodeName);
+  const guarding = guardProcess({
+    ...{ client, logger, health, identity, shared },
+    metrics: observed.metrics,
+    states: { node: states, cluster: clusterStates },
+    fail: (error) => stop.abort(error),
+  });
+  stack.use(guarding.caches);
   say(`serving ${server.url ?? ''}; try: kubectl --kubeconfig ${kubeconfig} get pods -A`);
   await runParts(stop, logger, {
     'the container runtime': containers.run(signal),
@@ -120,39 +132,24 @@ async function run(options: StandaloneOptions, stop: AbortController): Promise<v
     'the following of manifests':
       roots.length === 0
         ? aborted(signal)
-        : followManifests({ client, roots, reserved: installedResourceNames(), say, signal }),
-    'what the cluster needs': runClusterGuards({
-      client,
-      signal,
-      logger,
-      metrics: metrics?.shared,
-      health,
-      // No other process has this directory: after a kill the lease need not end first.
-      identity: agentIdentity(directory, nodeName),
-    }),
-    'what guards the machine': runNodeGuards({
-      client,
-      nodeName,
-      containers,
-      spoolDirectory: join(directory, 'spool'),
-      allowCallbacks: options.allowCallback,
-      callbackSecrets,
-      sensorMode: options.mode,
-      integrity,
-      sink: (line) => {
-        out.write(line);
-        feed.push(line);
+        : followManifests({ client, roots, reserved: installedResourceNames(guards), say, signal }),
+    'the lease of the agent': keepAgentLease({ client, nodeName, identity, states, signal, logger }),
+    'what the cluster needs': runClusterParts(
+      { guards, process: guarding, values: options, signal, states: clusterStates },
+      { reports: new ReportWriter({ client, logger }) },
+    ),
+    'what guards the machine': runNodeParts(
+      { guards, process: guarding, values: options, signal, states },
+      {
+        ...{ nodeName, containers, hostRoot, say },
+        version: manifest.version,
+        directoryOf: (guard) => join(directory, guard.directory?.name ?? ''),
+        sink: (line) => {
+          out.write(line);
+          feed.push(line);
+        },
       },
-      signal,
-      logger,
-      metrics,
-      health,
-      onState: (now) => {
-        nodeState = now;
-        const { ready, isLoader, sensorMode } = now;
-        if (ready && isLoader) say(`guarding this machine by ${sensorMode}`);
-      },
-    }),
+    ),
   });
   out.throwIfFailed();
 }
@@ -181,15 +178,6 @@ function temporaryDirectory(stack: AsyncDisposableStack): string {
 function kubeconfigOf({ kubeconfig }: ApiServer): string {
   if (kubeconfig === undefined) throw new TypeError('no kubeconfig of a server on a port');
   return kubeconfig;
-}
-
-/** That of KiveData, before anybody looks for it. */
-async function ensureNamespace(client: KubeClient, signal: AbortSignal): Promise<void> {
-  try {
-    await client.create(namespaces, { metadata: { name: kiveDataNamespace } }, { signal });
-  } catch (error) {
-    if (!isAlreadyExists(error)) throw error;
-  }
 }
 
 async function aborted(signal: AbortSignal): Promise<void> {

@@ -5,7 +5,7 @@
  */
 import { isDeleting } from '../../shared/kube/finalizers.ts';
 import type { KivePolicy } from '../../systems/file-access/api.ts';
-import { clusterLease } from '../../systems/file-access/cluster.ts';
+import { fileAccess } from '../../systems/file-access/guard.ts';
 import { type CompiledPolicy, compilePolicy, TrapIndex } from '../../systems/file-access/matching.ts';
 import { statusOf } from '../../systems/file-access/policy-status.ts';
 import type { PolicyNodeStatus } from '../../systems/file-access/policy-status-schema.ts';
@@ -50,7 +50,7 @@ export function examine(snapshot: Snapshot): StatusReport {
     policies,
     fileIntegrities,
     nodes: nodeReports(snapshot, nodeNames, kernels),
-    operator: holder(snapshot, clusterLease),
+    operator: holder(snapshot, fileAccess.lease),
     kiveData: {
       total: snapshot.data?.length ?? null,
       orphans: orphans(snapshot),

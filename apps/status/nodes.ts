@@ -3,13 +3,12 @@
  *
  * @module
  */
-import { clusterLease as fileAccessLease } from '../../systems/file-access/cluster.ts';
-import { clusterLease as fileIntegrityLease } from '../../systems/file-integrity/cluster.ts';
+import { guards } from '../guards.ts';
 import type { HolderReport, NodeReport } from './report.ts';
 import type { LeaseView, Snapshot } from './snapshot.ts';
 
 /** Of operators; all others are those of kernels. */
-const operatorLeases: ReadonlySet<string> = new Set([fileAccessLease, fileIntegrityLease]);
+const operatorLeases: ReadonlySet<string> = new Set(guards.map(({ lease = '' }) => lease));
 
 const nobody: HolderReport = { state: 'free', holder: null, renewedSecondsAgo: null };
 const unknown: HolderReport = { ...nobody, state: 'unknown' };

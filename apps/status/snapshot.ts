@@ -16,7 +16,7 @@ import {
 import { containerIdOf, policyKeyOf } from '../../systems/file-access/caches.ts';
 import { kernelOf, kiveDataNamespace, nodeOf } from '../../systems/file-access/kive-data.ts';
 import type { PodView } from '../../systems/file-access/matching.ts';
-import { type Node, nodes as nodeType } from '../../systems/file-integrity/for-node.ts';
+import { type Node, nodes as nodeType } from '../../shared/kube/object.ts';
 import { type IntegrityView, readIntegrities } from './integrity-snapshot.ts';
 
 /** As deploy/agent.yaml labels them. */

@@ -6,11 +6,14 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 
 import { accessWords } from '../../shared/sensor/access.ts';
-import { metricsOption, type ModeChoice, modeOption } from '../options.ts';
+import { sensorModeOption } from '../../shared/sensor/mode-option.ts';
+import type { SensorModeName } from '../../shared/sensor/modes.ts';
+import { optionOf } from '../guard-options.ts';
+import { metricsOption } from '../options.ts';
 
 export interface WatchOptions {
   readonly access: readonly string[];
-  readonly mode: ModeChoice;
+  readonly mode: SensorModeName | 'auto';
   readonly create?: true;
   /** Permission bits. */
   readonly fileMode: number;
@@ -43,7 +46,7 @@ export function watchCommand(): Command {
     .option('--access <words>', `accesses to report, any of ${accessWords.join(',')}`, splitWords, [
       ...accessWords,
     ])
-    .addOption(modeOption())
+    .addOption(optionOf(sensorModeOption))
     .option('--create', 'create a file that does not exist; never changes one that does')
     .option('--file-mode <octal>', 'permissions of a created file', octalMode, 0o400)
     .option('--root <dir>', 'directory that the paths are inside of, e.g. /proc/PID/root', '/')

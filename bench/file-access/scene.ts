@@ -14,7 +14,7 @@ import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
 import { customResourceDefinitions, established } from '../../shared/kube/crd/established.ts';
 import { type KubeObject, namespaces } from '../../shared/kube/object.ts';
 import { kivePolicyType, type KiveTrap } from '../../systems/file-access/api.ts';
-import { type Pod, podType } from '../../systems/file-access/caches.ts';
+import { pods as podType } from '../../shared/kube/object.ts';
 import { kiveDataNamespace } from '../../systems/file-access/kive-data.ts';
 import { type Lab, type LabContainer, startLab } from '../../test/lab/lab.ts';
 import { ServerProcess } from '../apiserver/server-process.ts';
@@ -136,7 +136,7 @@ async function startPod(
       annotations: { 'kubernetes.io/config.hash': pod.uid },
     },
     spec: { nodeName, containers: names.map((one) => ({ name: one, image: 'lab' })) },
-  } as unknown as Pod);
+  });
   const status = { phase: 'Running', podIP: pod.ip, podIPs: [{ ip: pod.ip }] };
   await client.patch(
     podType,

@@ -32,3 +32,11 @@ export interface ContainerSource {
   /** Tells the id of a container that came, changed or went, right after. Dispose what is returned to end it. */
   subscribe(listener: (id: string) => void): Disposable;
 }
+
+/** Of a machine that is not asked for its containers. */
+export const noContainers: ContainerSource = {
+  synced: Promise.resolve(),
+  list: () => [],
+  get: () => undefined,
+  subscribe: () => ({ [Symbol.dispose]: () => undefined }),
+};

@@ -53,7 +53,7 @@ export interface PartHealth {
 export interface NodeContext extends GuardContext {
   /** As the Node object and `spec.nodeName` of pods have it. */
   readonly nodeName: string;
-  /** Of the container runtime; empty for ever where no guard needs it. */
+  /** Of the container runtime; empty for ever where no guard asks it. */
   readonly containers: ContainerSource;
   /** Where the root of the node is: `/hostroot` in the agent's pod, `/` on a machine by itself. */
   readonly hostRoot: string;

@@ -65,8 +65,8 @@ export interface Guard {
   readonly checkOptions?: (values: OptionValues) => void;
   /** Where its node part keeps what outlives a restart. */
   readonly directory?: GuardDirectory;
-  /** Its node part asks the container runtime, which is looked for only then. */
-  readonly needsContainers?: boolean;
+  /** Whether its node part asks the container runtime, which is looked for only then. `needed`: readiness waits for it. */
+  readonly containers?: 'needed' | 'used';
   readonly rights: GuardRights;
   /** What its node part needs of the agent's pod beside the base. */
   readonly pod?: PodNeeds;

@@ -4,79 +4,12 @@
  * @module
  */
 import { isDeleting } from '../../shared/kube/finalizers.ts';
-import { IndexedCache } from '../../shared/kube/indexed-cache.ts';
-import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';
-import type { Logger } from '../../shared/observe/log.ts';
+import { nodeFacts, podFacts } from '../../shared/kube/facts.ts';
+import { type Node, nodes, type Pod, pods } from '../../shared/kube/object.ts';
+import type { CacheQuery } from '../../shared/kube/shared-caches.ts';
 import { type KiveData, kiveDataType, type KivePolicy, kivePolicyType } from './api.ts';
-import { kernelOf, nodeOf, ourAnnotations, podOf } from './kive-data.ts';
-import { compilePolicy, type PodView } from './matching.ts';
-
-/** A pod; of what the API has, {@link slimPod} keeps this much. */
-export interface Pod extends KubeObject, Pick<PodView, 'spec' | 'status'> {}
-
-export const podType: ResourceType<Pod> = {
-  group: '',
-  version: 'v1',
-  plural: 'pods',
-  kind: 'Pod',
-  namespaced: true,
-};
-
-export interface Node extends KubeObject {
-  readonly status?: { readonly nodeInfo?: { readonly bootID?: string } | undefined } | undefined;
-}
-
-export const nodeType: ResourceType<Node> = {
-  group: '',
-  version: 'v1',
-  plural: 'nodes',
-  kind: 'Node',
-  namespaced: false,
-};
-
-/** The uid that the runtime knows a static pod by: its object in the API has one of its own (kubelet, pkg/kubelet/types). */
-const configHash = 'kubernetes.io/config.hash';
-
-/** Of a pod what decides: some 300 bytes instead of some 3 kB, on a node and in the operator. */
-export function slimPod({ apiVersion, kind, metadata, spec, status }: Pod): Pod {
-  const { name, namespace, uid, resourceVersion, labels, annotations } = metadata;
-  const hash = annotations?.[configHash];
-  return {
-    ...(apiVersion !== undefined && { apiVersion }),
-    ...(kind !== undefined && { kind }),
-    metadata: {
-      ...(name !== undefined && { name }),
-      ...(namespace !== undefined && { namespace }),
-      ...(uid !== undefined && { uid }),
-      ...(resourceVersion !== undefined && { resourceVersion }),
-      ...(labels !== undefined && { labels }),
-      ...(hash !== undefined && { annotations: { [configHash]: hash } }),
-    },
-    spec: { nodeName: spec?.nodeName },
-    status: { phase: status?.phase, podIP: status?.podIP, podIPs: status?.podIPs },
-  };
-}
-
-/** Of a node what decides. */
-export function slimNode({ apiVersion, kind, metadata, status }: Node): Node {
-  const { name, uid, resourceVersion } = metadata;
-  const bootID = status?.nodeInfo?.bootID;
-  return {
-    ...(apiVersion !== undefined && { apiVersion }),
-    ...(kind !== undefined && { kind }),
-    metadata: {
-      ...(name !== undefined && { name }),
-      ...(uid !== undefined && { uid }),
-      ...(resourceVersion !== undefined && { resourceVersion }),
-    },
-    ...(bootID !== undefined && { status: { nodeInfo: { bootID } } }),
-  };
-}
-
-/** Whether the runtime's uid of a pod is that of this object. */
-export function isPod({ metadata }: Pod, runtimeUid: string): boolean {
-  return metadata.uid === runtimeUid || metadata.annotations?.[configHash] === runtimeUid;
-}
+import { kernelOf, kiveDataNamespace, nodeOf, ourAnnotations, podOf } from './kive-data.ts';
+import { compilePolicy } from './matching.ts';
 
 /** `namespace/name` of the policy that a KiveData is of. */
 export function policyKeyOf({ metadata }: KiveData): string {
@@ -96,15 +29,12 @@ export function placeOf(nodeName: string, containerId: string): string {
 }
 
 /** Index `trap`: the ids of the traps that work. */
-export function policyCache(logger?: Logger): IndexedCache<KivePolicy> {
-  return new IndexedCache({
-    type: kivePolicyType,
-    indexes: {
-      trap: (policy) => (isDeleting(policy) ? [] : compilePolicy(policy).traps.map(({ id }) => id)),
-    },
-    ...(logger && { logger }),
-  });
-}
+export const policyQuery: CacheQuery<KivePolicy> = {
+  type: kivePolicyType,
+  indexes: {
+    trap: (policy) => (isDeleting(policy) ? [] : compilePolicy(policy).traps.map(({ id }) => id)),
+  },
+};
 
 export const dataIndexes = {
   policy: (data: KiveData): string[] => [policyKeyOf(data)],
@@ -118,21 +48,14 @@ export const dataIndexes = {
 };
 
 /** With the indexes that are named. */
-export function dataCache(
-  indexes: readonly (keyof typeof dataIndexes)[],
-  logger?: Logger,
-): IndexedCache<KiveData> {
-  return new IndexedCache({
+export function dataQuery(indexes: readonly (keyof typeof dataIndexes)[]): CacheQuery<KiveData> {
+  return {
     type: kiveDataType,
+    namespace: kiveDataNamespace,
     indexes: Object.fromEntries(indexes.map((name) => [name, dataIndexes[name]])),
-    ...(logger && { logger }),
-  });
+  };
 }
 
-export function podCache(logger?: Logger): IndexedCache<Pod> {
-  return new IndexedCache({ type: podType, ...(logger && { logger }) });
-}
+export const podQuery: CacheQuery<Pod> = { type: pods, projection: podFacts };
 
-export function nodeCache(logger?: Logger): IndexedCache<Node> {
-  return new IndexedCache({ type: nodeType, ...(logger && { logger }) });
-}
+export const nodeQuery: CacheQuery<Node> = { type: nodes, projection: nodeFacts };

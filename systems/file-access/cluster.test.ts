@@ -7,8 +7,7 @@ import { isNotFound } from '../../shared/kube/client-errors.ts';
 import { leases } from '../../shared/kube/object.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
 import { type KiveData, kiveDataType, kivePolicyType } from './api.ts';
-import { nodeType, type Pod, podType } from './caches.ts';
-import { clusterLease } from './cluster.ts';
+import { nodes, type Pod, pods } from '../../shared/kube/object.ts';
 import { kiveDataNamespace, kiveDataOf, nameFor } from './kive-data.ts';
 import { compilePolicy } from './matching.ts';
 import { TestCluster } from './node.fixture.ts';
@@ -28,10 +27,10 @@ async function start(): Promise<{
   await cluster.createNode('n2', 'kernel-1');
   await cluster.createNode('n3');
   const pod = async (name: string, nodeName = 'n1'): Promise<Pod> => {
-    await cluster.client.create(podType, {
+    await cluster.client.create(pods, {
       metadata: { name, namespace: 'default' },
       spec: { nodeName, containers: [{ name: 'main', image: 'none' }] },
-    } as unknown as Pod);
+    });
     return await cluster.setPodStatus(name, { phase: 'Running' });
   };
   const data = async (of: Pod, kernelId = 'kernel-1'): Promise<KiveData> => {
@@ -60,15 +59,15 @@ suite('the pod controller', () => {
     for (const name of ['stays', 'gone', 'failed', 'completed', 'replaced']) await data(await pod(name));
     cluster.startOperator(quick);
     await until('the lease', () =>
-      cluster.client.get(leases, { namespace: kiveDataNamespace, name: clusterLease }),
+      cluster.client.get(leases, { namespace: kiveDataNamespace, name: 'kive' }),
     );
     await cluster.setPodStatus('failed', { phase: 'Failed' });
     await cluster.setPodStatus('completed', { phase: 'Succeeded' });
     const now = { gracePeriodSeconds: 0 };
-    await cluster.client.delete(podType, { namespace: 'default', name: 'gone' }, now);
-    await cluster.client.delete(podType, { namespace: 'default', name: 'replaced' }, now);
+    await cluster.client.delete(pods, { namespace: 'default', name: 'gone' }, now);
+    await cluster.client.delete(pods, { namespace: 'default', name: 'replaced' }, now);
     await until('the pod is gone', () =>
-      cluster.client.get(podType, { namespace: 'default', name: 'replaced' }).then(
+      cluster.client.get(pods, { namespace: 'default', name: 'replaced' }).then(
         () => false,
         (error: unknown) => isNotFound(error),
       ),
@@ -89,11 +88,11 @@ suite('the pod controller', () => {
     // This node does not say which kernel it has.
     await data(await pod('c', 'n3'), 'kernel-9');
     cluster.startOperator(quick);
-    await cluster.client.delete(nodeType, { name: 'n2' });
+    await cluster.client.delete(nodes, { name: 'n2' });
     await until('that of n2 to be gone', async () => (await podsLeft(cluster)).join() === 'a,c');
     await until('also its finalizer', async () => (await cluster.data()).length === 2);
     await cluster.client.patch(
-      nodeType,
+      nodes,
       { name: 'n1', subresource: 'status' },
       { type: 'merge', body: { status: { nodeInfo: { bootID: 'kernel-2' } } } },
     );
@@ -120,7 +119,7 @@ suite('the pod controller', () => {
     const { cluster, pod, data } = await start();
     await using _ = cluster;
     await data(await pod('a'));
-    for (const name of ['n1', 'n2', 'n3']) await cluster.client.delete(nodeType, { name });
+    for (const name of ['n1', 'n2', 'n3']) await cluster.client.delete(nodes, { name });
     cluster.startOperator(quick);
     await until(
       'the finalizer',
@@ -172,7 +171,7 @@ suite('the status of a policy', () => {
       both.status?.conditions?.[0]?.message,
       '2 files in 3 containers are watched, 1 is not. /secret.txt in default/a/main: it is a FIFO.',
     );
-    await client.delete(nodeType, { name: 'n2' });
+    await client.delete(nodes, { name: 'n2' });
     const one = await until('one', async () => {
       const policy = await cluster.getPolicy('p');
       return policy?.status?.conditions?.[0]?.status === 'True' && policy;
@@ -200,6 +199,6 @@ test('the operator creates the namespace', async () => {
   await using cluster = await TestCluster.start({ namespace: false });
   cluster.startOperator();
   await until('the lease in it', () =>
-    cluster.client.get(leases, { namespace: kiveDataNamespace, name: clusterLease }),
+    cluster.client.get(leases, { namespace: kiveDataNamespace, name: 'kive' }),
   );
 });

@@ -5,13 +5,16 @@
  */
 import type { Guard } from '../../shared/guard/guard.ts';
 import { kiveData, kivePolicies, kivePolicyType } from './api.ts';
+import { parseCallbackDefaults } from './callback-defaults.ts';
+import { clusterHealth, nodeHealth } from './health-parts.ts';
+import { type FileAccessOptions, fileAccessOptions } from './options.ts';
 
 export const fileAccess: Guard = {
   name: 'file-access',
   summary: 'tells who touches the files that a KivePolicy names',
   resources: [kivePolicies, kiveData],
   guarded: [kivePolicyType],
-  needsContainers: true,
+  containers: 'needed',
   directory: {
     name: 'spool',
     flags: '--spool <dir>',
@@ -19,4 +22,11 @@ export const fileAccess: Guard = {
   },
   lease: 'kive',
   rights: {},
+  options: fileAccessOptions,
+  checkOptions: (values) => {
+    parseCallbackDefaults((values as unknown as FileAccessOptions).callbackSecret);
+  },
+  health: [...nodeHealth, ...clusterHealth],
+  node: async () => (await import('./node-part.ts')).fileAccessNode,
+  cluster: async () => (await import('./cluster.ts')).runFileAccessCluster,
 };

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 
+import { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import { apiTime } from '../../shared/kube/api-time.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { anonymous } from '../../shared/kube/credentials.ts';
@@ -9,7 +10,7 @@ import { keyQueue } from '../../shared/kube/key-queue.ts';
 import { createLogger } from '../../shared/observe/log.ts';
 import type { AlertedFile } from './alerted-file.ts';
 import type { KiveData } from './api.ts';
-import { dataCache } from './caches.ts';
+import { dataQuery } from './caches.ts';
 import { kiveDataNamespace, kiveDataOf } from './kive-data.ts';
 import { Loader } from './loader.ts';
 import { compilePolicy } from './matching.ts';
@@ -28,7 +29,7 @@ function dataOf(name: string, kernelId: string, nodeName: string, inode = 1n): K
 /** A loader on node `n1` of kernel `k`; nothing that it does here asks the API. */
 class Scene implements Disposable {
   readonly found = new Map<string, AlertedFile>();
-  readonly data = dataCache(['kernel']);
+  readonly data = new IndexedCache(dataQuery(['kernel']));
   readonly loader: Loader;
   readonly #stack = new DisposableStack();
   readonly queue = this.#stack.use(keyQueue());

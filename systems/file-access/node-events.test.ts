@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
+import { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import type { EventRecord } from '../../shared/kube/event-object.ts';
 import type { KivePolicy } from './api.ts';
-import { policyCache } from './caches.ts';
+import { policyQuery } from './caches.ts';
 import type { CallbackState, CallbackStats } from './delivery/options.ts';
 import { compilePolicy } from './matching.ts';
 import { NodeEvents } from './node-events.ts';
@@ -20,7 +21,7 @@ function startWith(all: readonly KivePolicy[]): {
 } {
   const touched: string[] = [];
   const onCallbacks = (keys: Iterable<string>): void => void touched.push(...keys);
-  const policies = policyCache();
+  const policies = new IndexedCache(policyQuery);
   for (const policy of all) {
     policies.put({ ...policy, metadata: { ...policy.metadata, resourceVersion: '1' } }, { force: true });
   }

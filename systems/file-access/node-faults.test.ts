@@ -10,7 +10,7 @@ import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
 import type { KiveAlert } from './alert.ts';
 import { type KiveData, kiveDataType, kivePolicyType } from './api.ts';
 import { kiveDataFinalizer } from './kive-data.ts';
-import { podType } from './caches.ts';
+import { pods } from '../../shared/kube/object.ts';
 import { alertOf, readByCat, TestCluster, type TestContainer } from './node.fixture.ts';
 
 const files = { 'secret.txt': 'secret', 'etc/shadow': 'root' };
@@ -125,7 +125,7 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
     await alertOf(node, join(root, 'secret.txt'), () => true);
     const label = (level: string) =>
       cluster.client.patch(
-        podType,
+        pods,
         { namespace: 'default', name: 'a' },
         { type: 'merge', body: { metadata: { labels: { level } } } },
       );
@@ -153,7 +153,7 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
       namespace: 'default',
       annotations: { 'kubernetes.io/config.hash': 'f00d' },
     };
-    await cluster.client.create(podType, { metadata, spec });
+    await cluster.client.create(pods, { metadata, spec });
     await cluster.createPolicy('p', { path: '/secret.txt', matchAny: [{ ip: '10.0.0.7' }] });
     const asRuntime = (uid: string) => ({ metadata: { ...metadata, uid } });
     cluster.startContainer(node, asRuntime('another'), 'main', '10.0.0.7', files);
@@ -178,7 +178,7 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
     await cluster.createPolicy('p', { path: '/secret.txt', matchAny: [{ containerName: '^(init|debug)' }] });
     await cluster.createPod(node, { name: 'a', containers: ['init-db', 'main'], files });
     await cluster.dataCount(1);
-    const pod = await cluster.client.get(podType, { namespace: 'default', name: 'a' });
+    const pod = await cluster.client.get(pods, { namespace: 'default', name: 'a' });
     cluster.startContainer(node, pod, 'debugger-x', '10.0.0.9', files);
     const names = (await cluster.dataCount(2)).map(
       ({ metadata }) => metadata.annotations?.['container-name'],
@@ -192,7 +192,7 @@ suite('faults of Kive', { skip: sensorSkip }, () => {
     const before = only(await cluster.createPod(node, { name: 'a', files }));
     await cluster.createPolicy('p', { path: '/secret.txt', matchAny: everywhere });
     const [old] = await cluster.dataCount(1);
-    const pod = await cluster.client.get(podType, { namespace: 'default', name: 'a' });
+    const pod = await cluster.client.get(pods, { namespace: 'default', name: 'a' });
     node.containers.delete(before.id);
     const now = cluster.startContainer(node, pod, 'main', '10.0.0.9', files);
     const [data] = await until('the new container', async () => {

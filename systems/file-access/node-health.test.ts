@@ -4,6 +4,8 @@ import { suite, test } from 'node:test';
 import { ManualClock } from '../../shared/kube/clock.fixture.ts';
 import { Health } from '../../shared/observe/health.ts';
 import type { SensorStats } from '../../shared/sensor/options.ts';
+import { type GuardProcess, partContext } from '../../shared/guard/part-context.ts';
+import { fileAccess } from './guard.ts';
 import { registerNodeHealth, RingWatch } from './node-health.ts';
 
 const idle: SensorStats = {
@@ -43,19 +45,18 @@ suite('how an agent is', () => {
 
   test('each part says what it waits for, and nothing of it stays behind', async () => {
     const health = new Health();
-    const pods = { isSynced: false, type: { plural: 'pods' } };
     const synced = Promise.withResolvers<void>();
     let [looked, hasLoader] = [false, false];
-    const parts = registerNodeHealth(health, {
-      caches: [{ isSynced: true, type: { plural: 'kivepolicies' } }, pods],
+    const signal = new AbortController().signal;
+    const stack = new AsyncDisposableStack();
+    const process = { health } as GuardProcess;
+    registerNodeHealth(partContext(fileAccess, 'node', process, { signal, stack }).health, {
       containers: { synced: synced.promise },
       sensor: () => idle,
       looked: () => looked,
       hasLoader: () => hasLoader,
     });
     assert.deepEqual(health.readiness().text.split('\n'), [
-      '[+] file-access-node-kivepolicies',
-      '[-] file-access-node-pods: not listed yet',
       '[-] file-access-node-containers: the container runtime has not told of them yet',
       '[-] file-access-node-files: not looked at yet',
       '[-] file-access-node-loader: no agent is known to watch the files of this kernel yet',
@@ -63,11 +64,11 @@ suite('how an agent is', () => {
       '',
     ]);
     assert.deepEqual(health.liveness(), { ok: true, text: '[+] file-access-node-sensor\nok\n' });
-    [pods.isSynced, looked, hasLoader] = [true, true, true];
+    [looked, hasLoader] = [true, true];
     synced.resolve();
     await synced.promise;
     assert.equal(health.readiness().ok, true, health.readiness().text);
-    parts[Symbol.dispose]();
+    await stack.disposeAsync();
     assert.equal(health.readiness().text, 'ready\n');
     assert.equal(health.liveness().text, 'ok\n');
   });

@@ -4,14 +4,13 @@
  * @module
  */
 import { type Clock, systemClock } from '../../shared/kube/clock.ts';
-import type { Health } from '../../shared/observe/health.ts';
+import type { PartHealth } from '../../shared/guard/context.ts';
 import type { SensorStats } from '../../shared/sensor/options.ts';
 
 /** The sensor looks into its ring each second; what waits longer than this waits for ever. */
 const STUCK_MS = 30_000;
 
 export interface NodeParts {
-  readonly caches: readonly { readonly isSynced: boolean; readonly type: { readonly plural: string } }[];
   readonly containers: { readonly synced: Promise<void> };
   readonly sensor: () => SensorStats;
   /** What there is was looked at. */
@@ -20,12 +19,10 @@ export interface NodeParts {
   readonly hasLoader: () => boolean;
 }
 
-/** Registers the parts of the guard on a node; dispose what is returned when it ends. */
-export function registerNodeHealth(health: Health, parts: NodeParts, clock: Clock = systemClock): Disposable {
-  const stack = new DisposableStack();
+/** Registers the parts of the guard on a node. */
+export function registerNodeHealth(health: PartHealth, parts: NodeParts, clock: Clock = systemClock): void {
   const ready = (name: string, is: () => boolean, why: string): void =>
-    void stack.use(health.ready(`file-access-node-${name}`, () => (is() ? undefined : why)));
-  for (const cache of parts.caches) ready(cache.type.plural, () => cache.isSynced, 'not listed yet');
+    void health.ready(name, () => (is() ? undefined : why));
   let containersKnown = false;
   void parts.containers.synced.then(
     () => (containersKnown = true),
@@ -35,8 +32,7 @@ export function registerNodeHealth(health: Health, parts: NodeParts, clock: Cloc
   ready('files', parts.looked, 'not looked at yet');
   ready('loader', parts.hasLoader, 'no agent is known to watch the files of this kernel yet');
   const ring = new RingWatch(parts.sensor, clock);
-  stack.use(health.alive('file-access-node-sensor', () => ring.problem()));
-  return stack;
+  health.alive('sensor', () => ring.problem());
 }
 
 /** Notices a ring that nobody reads any more. */

@@ -10,14 +10,21 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
+import {
+  type GivenNode,
+  type GivenProcess,
+  runGivenCluster,
+  runGivenNode,
+} from '../../shared/guard/part.fixture.ts';
+import { type Node, nodes, type Pod, pods } from '../../shared/kube/object.ts';
 import { startTestApi, TestApi } from '../../shared/apiserver/test-api.fixture.ts';
 import { isNotFound } from '../../shared/kube/client-errors.ts';
 import type { KubeEvent } from '../../shared/kube/event-object.ts';
 import { events } from '../../shared/kube/event-object.ts';
 import type { KiveAlert } from './alert.ts';
 import { type KiveData, kiveDataType, type KivePolicy, kivePolicyType, type KiveTrap } from './api.ts';
-import { type Node, nodeType, type Pod, podType } from './caches.ts';
 import { type FileAccessClusterOptions, runFileAccessCluster } from './cluster.ts';
+import { fileAccess } from './guard.ts';
 import { GivenContainers } from '../../shared/cri/containers.fixture.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
 import { kiveDataNamespace } from './kive-data.ts';
@@ -54,24 +61,31 @@ export class TestCluster extends TestApi {
   }
 
   /** An agent of a node, ready. */
-  async startNode(name: string, options: Partial<FileAccessNodeOptions> = {}): Promise<TestNode> {
+  async startNode(name: string, options: Partial<FileAccessNodeOptions & GivenNode> = {}): Promise<TestNode> {
     const containers = (options.containers as GivenContainers | undefined) ?? new GivenContainers();
     const lines: string[] = [];
     let state: NodeState | undefined;
     const end = await this.runReady(
       (signal) =>
-        runFileAccessNode({
-          client: this.newClient(),
-          nodeName: name,
-          containers,
-          sink: (line) => lines.push(line),
-          signal,
-          logger: this.logger.child({ agent: name }),
-          onState: (now) => {
-            state = now;
+        runGivenNode(
+          fileAccess,
+          (context) =>
+            runFileAccessNode(context, {
+              onState: (now) => {
+                state = now;
+              },
+              ...options,
+            }),
+          {
+            client: this.newClient(),
+            nodeName: name,
+            containers,
+            sink: (line) => void lines.push(line),
+            signal,
+            logger: this.logger.child({ agent: name }),
+            ...options,
           },
-          ...options,
-        }),
+        ),
       () => state?.ready,
     );
     return {
@@ -87,9 +101,9 @@ export class TestCluster extends TestApi {
   }
 
   /** The operator; returns what stops it. */
-  startOperator(options: Partial<FileAccessClusterOptions> = {}): () => Promise<void> {
+  startOperator(options: Partial<FileAccessClusterOptions & GivenProcess> = {}): () => Promise<void> {
     return this.run((signal) =>
-      runFileAccessCluster({
+      runGivenCluster(fileAccess, (context) => runFileAccessCluster(context, options), {
         client: this.newClient(),
         signal,
         logger: this.logger.child({ operator: true }),
@@ -100,12 +114,12 @@ export class TestCluster extends TestApi {
 
   createNode(name: string, bootID?: string): Promise<Node> {
     return this.client
-      .create(nodeType, { metadata: { name } })
+      .create(nodes, { metadata: { name } })
       .then((node) =>
         bootID === undefined
           ? node
           : this.client.patch<Node>(
-              nodeType,
+              nodes,
               { name, subresource: 'status' },
               { type: 'merge', body: { status: { nodeInfo: nodeInfo(bootID) } } },
             ),
@@ -126,10 +140,10 @@ export class TestCluster extends TestApi {
     },
   ): Promise<TestContainer[]> {
     const { name, namespace = 'default', labels, ip = '10.0.0.9', containers = ['main'], phase } = pod;
-    const created = await this.client.create(podType, {
+    const created = await this.client.create(pods, {
       metadata: { name, namespace, ...(labels && { labels: { ...labels } }) },
       spec: { nodeName: node.name, containers: containers.map((one) => ({ name: one, image: 'none' })) },
-    } as unknown as Pod);
+    });
     await this.setPodStatus(name, { phase: phase ?? 'Running', podIP: ip, podIPs: [{ ip }] }, namespace);
     return containers.map((one) => this.startContainer(node, created, one, ip, pod.files));
   }
@@ -163,7 +177,7 @@ export class TestCluster extends TestApi {
 
   setPodStatus(name: string, status: object, namespace = 'default'): Promise<Pod> {
     return this.client.patch(
-      podType,
+      pods,
       { namespace, name, subresource: 'status' },
       { type: 'merge', body: { status } },
     );

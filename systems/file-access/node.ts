@@ -4,30 +4,20 @@
  *
  * @module
  */
-import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
-import type { ContainerSource } from '../../shared/cri/container-source.ts';
 import { NodeContainerIndex } from '../../shared/cri/node-container-index.ts';
-import type { KubeClient } from '../../shared/kube/client.ts';
+import type { NodeContext } from '../../shared/guard/context.ts';
 import { runController } from '../../shared/kube/controller.ts';
-import { EventRecorder } from '../../shared/kube/event-recorder.ts';
-import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import { keyQueue } from '../../shared/kube/key-queue.ts';
-import type { KubeObject } from '../../shared/kube/object.ts';
-import { runReflector } from '../../shared/kube/reflector.ts';
 import { allOrNone, whenSynced } from '../../shared/kube/run-parts.ts';
-import type { SharedMetrics } from '../../shared/kube/shared-metrics.ts';
 import type { WorkQueue } from '../../shared/kube/workqueue.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
-import type { Health } from '../../shared/observe/health.ts';
-import type { Logger } from '../../shared/observe/log.ts';
 import type { SensorModeName } from '../../shared/sensor/modes.ts';
 import { accessorJson, accessorOf } from './accessor.ts';
-import { dataCache, podCache, policyCache, slimPod } from './caches.ts';
+import { dataQuery, podQuery, policyQuery } from './caches.ts';
 import type { Delivery } from './delivery/delivery.ts';
 import { Discovery } from './discover.ts';
-import { kiveDataNamespace } from './kive-data.ts';
 import { Loader, runLoaderElection } from './loader.ts';
 import type { PlanChanges, PlannedAlert } from './loader-plan.ts';
 import { LocalSensor } from './local-sensor.ts';
@@ -38,28 +28,17 @@ import { NodeReporter } from './node-reporter.ts';
 import { TrapFiles } from './trap-files.ts';
 
 export interface FileAccessNodeOptions {
-  readonly client: KubeClient;
-  /** As the Node object and the pods' `spec.nodeName` have it. */
-  readonly nodeName: string;
   /** Default: that of this machine, see {@link readKernelId}. */
   readonly kernelId?: string;
-  readonly containers: ContainerSource;
   readonly sensor?: {
     readonly mode?: SensorModeName | 'auto';
     readonly capacity?: number;
     readonly ratePerSecond?: number;
     readonly ringSizeBytes?: number;
   };
-  /** Takes each alert as one line of JSON, without a newline. It must not wait: `LineWriter.write`. */
-  readonly sink: (line: string) => unknown;
   /** Takes alerts of traps with a callback too. Without it they are lines only. */
   readonly delivery?: Pick<Delivery, 'enqueue'> & CallbackTroubles;
-  /** Stops it: nothing is in the kernel then, and the lease is given back. */
-  readonly signal: AbortSignal;
-  readonly logger: Logger;
-  readonly metrics?: SharedMetrics;
-  readonly health?: Health;
-  /** In the lease. Default: the node's name and a random part. */
+  /** In the lease of its kernel. Default: that of the context. */
   readonly identity?: string;
   /** Called once when what there is has been looked at, and each time it becomes the loader of its kernel or not. */
   readonly onState?: (state: NodeState) => void;
@@ -74,7 +53,6 @@ export interface NodeState {
 }
 
 const WORKERS = 8;
-const STOP_MS = 2000;
 /** What the sensor had no room for is tried again. */
 const RETRY_REFUSED_MS = 30_000;
 const SLOW_START_MS = 10_000;
@@ -101,25 +79,22 @@ export function readKernelId(path = '/proc/sys/kernel/random/boot_id'): string {
  * @throws {RampartError} what LocalSensor throws when the kernel does not take the sensor; `LIMIT` when
  *   fs.inotify.max_user_instances is reached.
  */
-export async function runFileAccessNode(options: FileAccessNodeOptions): Promise<void> {
-  const { client, nodeName, containers, logger, metrics: shared } = options;
+export async function runFileAccessNode(
+  context: NodeContext,
+  options: FileAccessNodeOptions = {},
+): Promise<void> {
+  const { client, nodeName, containers, logger, metrics: shared } = context;
   const on = { kernelId: options.kernelId ?? readKernelId(), nodeName };
-  const identity = options.identity ?? `${nodeName}_${randomUUID()}`;
+  const { identity = context.identity } = options;
   const stop = new AbortController();
-  const signal = AbortSignal.any([options.signal, stop.signal]);
+  const signal = AbortSignal.any([context.signal, stop.signal]);
   const counts = new NodeCounts();
   await using cleanup = new AsyncDisposableStack();
 
-  const recorder = new EventRecorder({
-    client,
-    controller: 'rampart.dev/file-access',
-    instance: identity.slice(0, 128),
-    logger,
-  });
-  cleanup.defer(() => recorder.stop(AbortSignal.timeout(STOP_MS)));
-  const policies = policyCache(logger);
-  const pods = podCache(logger);
-  const data = dataCache(['place', 'kernel'], logger);
+  const recorder = context.recorder();
+  const policies = context.cache(policyQuery, 'kivepolicies');
+  const pods = context.cache({ ...podQuery, fieldSelector: `spec.nodeName=${nodeName}` }, 'pods');
+  const data = context.cache(dataQuery(['place', 'kernel']), 'kivedata');
   const accessors = cleanup.use(new NodeContainerIndex(containers, accessorOf));
 
   /** Wall clock of the batch that is read: one look at it for all its alerts. */
@@ -129,7 +104,7 @@ export async function runFileAccessNode(options: FileAccessNodeOptions): Promise
       ...options.sensor,
       accessorOf: (access, ownerId) => accessorJson(accessors.index, access, ownerId),
       onAlert: (line, callback, id, access, planned) => {
-        options.sink(line);
+        context.sink(line);
         counts.alerts++;
         nowMs ||= Date.now();
         counts.addLatency(nowMs - Number(access.timeNs) / 1e6);
@@ -208,34 +183,13 @@ export async function runFileAccessNode(options: FileAccessNodeOptions): Promise
   }
 
   let holder = '';
-  if (options.health !== undefined) {
-    const parts = {
-      caches: [policies, pods, data],
-      containers,
-      sensor: () => sensor.stats(),
-      looked: () => ready,
-      hasLoader: () => loader?.active === true || holder !== '',
-    };
-    cleanup.use(registerNodeHealth(options.health, parts));
-  }
+  registerNodeHealth(context.health, {
+    containers,
+    sensor: () => sensor.stats(),
+    looked: () => ready,
+    hasLoader: () => loader?.active === true || holder !== '',
+  });
 
-  const reflect = <T extends KubeObject>(
-    cache: IndexedCache<T>,
-    more: {
-      readonly transform?: (object: T) => T;
-      readonly namespace?: string;
-      readonly fieldSelector?: string;
-    } = {},
-  ): Promise<void> =>
-    runReflector({
-      client,
-      cache,
-      signal,
-      logger,
-      name: `file-access-node-${cache.type.plural}`,
-      ...more,
-      ...(shared && { metrics: shared.reflectors }),
-    });
   const control = (
     name: string,
     queue: WorkQueue,
@@ -319,12 +273,7 @@ export async function runFileAccessNode(options: FileAccessNodeOptions): Promise
     );
   }, SLOW_START_MS);
   cleanup.defer(() => clearTimeout(slow));
-  await allOrNone(stop, [
-    reflect(policies),
-    reflect(data, { namespace: kiveDataNamespace }),
-    reflect(pods, { transform: slimPod, fieldSelector: `spec.nodeName=${nodeName}` }),
-    whenSynced([policies, pods, data, containers], signal, work),
-  ]);
+  await whenSynced([policies, pods, data, containers], signal, work);
 }
 
 /** `namespace/name`. */

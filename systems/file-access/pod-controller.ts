@@ -22,7 +22,8 @@ import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import { keyQueue } from '../../shared/kube/key-queue.ts';
 import type { Logger } from '../../shared/observe/log.ts';
 import { type KiveData, kiveDataType, type KivePolicy } from './api.ts';
-import { type Node, nodeType, type Pod, podType, policyKeyOf } from './caches.ts';
+import { type Node, nodes as nodeType, type Pod, pods as podType } from '../../shared/kube/object.ts';
+import { policyKeyOf } from './caches.ts';
 import { kiveDataFinalizer, nodeOf, podOf } from './kive-data.ts';
 import { type ClusterView, type StaleReason, staleReason } from './stale-data.ts';
 

@@ -3,13 +3,11 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import { until } from '../../shared/observe/until.fixture.ts';
-import { leases } from '../../shared/kube/object.ts';
+import { leases, nodes, roleBindings, secrets } from '../../shared/kube/object.ts';
 import { design, names, released } from './api.ts';
-import { baselineKeySecret, agentRole } from './cluster/namespace-controller.ts';
-import { roleBindings, secrets } from './cluster/caches.ts';
+import { agentRole, baselineKeySecret } from './cluster/caches.ts';
 import { errored, failed, gone, succeeded, TestCluster, testNamespace } from './cluster/cluster.fixture.ts';
-import { clusterLease, deployedNamespace } from './cluster.ts';
-import { nodes } from './for-node.ts';
+import { systemNamespace } from '../../shared/guard/guard.ts';
 import { convertAideConf } from './aide-conf/convert.ts';
 import { defaultAideConf } from './aide-conf/default-conf.ts';
 
@@ -21,7 +19,7 @@ suite('a FileIntegrity', () => {
     cluster.startOperator();
     await cluster.createIntegrity('example');
     await until('the lease', () =>
-      cluster.client.get(leases, { namespace: deployedNamespace, name: clusterLease }),
+      cluster.client.get(leases, { namespace: systemNamespace, name: 'rampart-file-integrity' }),
     );
     await cluster.phase('example', 'Initializing');
     const active = await until('the configuration', () => cluster.configMap('example'));
@@ -171,7 +169,7 @@ suite('a FileIntegrity', () => {
     assert.equal(await allGone('b'), false);
     const { subjects, roleRef } = await cluster.client.get(roleBindings, binding);
     assert.deepEqual(subjects, [
-      { kind: 'ServiceAccount', name: 'rampart-agent', namespace: deployedNamespace },
+      { kind: 'ServiceAccount', name: 'rampart-agent', namespace: systemNamespace },
     ]);
     assert.equal(roleRef.name, 'rampart-agent-file-integrity');
     // Also of what goes while nobody looks.

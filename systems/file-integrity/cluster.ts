@@ -3,105 +3,62 @@
  *
  * @module
  */
-import { systemClock } from '../../shared/kube/clock.ts';
-import { EventRecorder } from '../../shared/kube/event-recorder.ts';
-import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
-import type { KubeObject } from '../../shared/kube/object.ts';
-import { type OperatorPartOptions, runOperatorPart } from '../../shared/kube/operator-part.ts';
-import { runReflector } from '../../shared/kube/reflector.ts';
+import type { ClusterContext as PartContext, GuardContext } from '../../shared/guard/context.ts';
+import { systemNamespace } from '../../shared/guard/guard.ts';
+import { type Clock, systemClock } from '../../shared/kube/clock.ts';
 import { allOrNone, whenSynced } from '../../shared/kube/run-parts.ts';
-import { names } from './api.ts';
-import { newCaches, slimStatus, withoutData } from './cluster/caches.ts';
+import { openCaches } from './cluster/caches.ts';
 import type { AgentAccount, ClusterContext, IntegrityReports } from './cluster/context.ts';
 import { runIntegrityController } from './cluster/integrity-controller.ts';
 import { ClusterMetrics } from './cluster/metrics.ts';
-import { agentRole, baselineKeySecret, runNamespaceController } from './cluster/namespace-controller.ts';
+import { runNamespaceController } from './cluster/namespace-controller.ts';
 import { runResultController } from './cluster/result-controller.ts';
-import { slimNode } from './for-node.ts';
 
-export interface FileIntegrityClusterOptions extends OperatorPartOptions {
-  /** What the agents run as. Default: `rampart-agent` in `kivebpf-system`, as deploy/ has it. */
+export interface FileIntegrityClusterOptions {
+  /** What the agents run as. Default: `rampart-agent`, as deploy/ has it. */
   readonly agents?: AgentAccount;
-  /** Where results of nodes are reported, e.g. a ReportWriter. Default: nowhere. */
+  /** Where results of nodes are reported. Default: that of the context. */
   readonly reports?: IntegrityReports;
-  /** Where the lease is. Default: `kivebpf-system`, as deploy/ has it. */
-  readonly namespace?: string;
+  readonly clock?: Clock;
 }
 
-export const clusterLease = 'rampart-file-integrity';
-/** Where Rampart itself is deployed. */
-export const deployedNamespace = 'kivebpf-system';
-export const deployedAgents: AgentAccount = { namespace: deployedNamespace, serviceAccount: 'rampart-agent' };
+export const deployedAgents: AgentAccount = { namespace: systemNamespace, serviceAccount: 'rampart-agent' };
 
 /**
  * All nodes are told of at their FileIntegrity, so the usual 25 events about one object are not enough. What one node has to say is
  * folded after some.
  */
 const eventLimits = { burst: 1000, perSecond: 2, remembered: 8192 };
-const STOP_MS = 2000;
 
 /**
- * Looks after FileIntegrity objects of both groups and takes the results of the agents, while this process holds the lease
- * `rampart-file-integrity`; until `signal` aborts. Creates the namespace of the lease where it is missing.
+ * Looks after FileIntegrity objects of both groups and takes the results of the agents, while this process holds the lease;
+ * until the signal aborts.
  *
  * @throws what cannot be mended by trying again, e.g. `INPUT` for options that cannot work. That the API cannot be
  *   reached is not among it.
  */
-export async function runFileIntegrityCluster(options: FileIntegrityClusterOptions): Promise<void> {
-  const { namespace = deployedNamespace } = options;
+export async function runFileIntegrityCluster(
+  context: PartContext,
+  options: FileIntegrityClusterOptions = {},
+): Promise<void> {
   const counts = new ClusterMetrics();
-  if (options.metrics !== undefined) counts.register(options.metrics.metrics);
-  await runOperatorPart(options, {
-    guard: 'file-integrity',
-    lease: { namespace, name: clusterLease },
-    namespaceOf: 'the lease',
-    work: (identity, term) => work(options, identity, counts, term),
-  });
+  if (context.metrics !== undefined) counts.register(context.metrics.metrics);
+  const { reports = context.reports, ...more } = options;
+  await context.lead((term) => work(term, { reports, ...more }, counts));
 }
 
 /** While it leads. */
 async function work(
-  options: FileIntegrityClusterOptions,
-  identity: string,
+  term: GuardContext,
+  { reports, agents = deployedAgents, clock = systemClock }: FileIntegrityClusterOptions,
   counts: ClusterMetrics,
-  term: AbortSignal,
 ): Promise<void> {
-  const { client, logger, metrics: shared, agents = deployedAgents, reports, clock = systemClock } = options;
-  const { controllers: metrics, reflectors } = shared ?? {};
+  const { client, logger } = term;
   const stop = new AbortController();
-  const signal = AbortSignal.any([term, stop.signal]);
-  const recorder = new EventRecorder({
-    client,
-    controller: 'rampart.dev/file-integrity',
-    instance: identity.slice(0, 128),
-    logger,
-    limits: eventLimits,
-  });
-  const caches = newCaches(logger);
+  const signal = AbortSignal.any([term.signal, stop.signal]);
+  const caches = openCaches(term);
   const { groups, nodes, results, active, kept, secrets, bindings } = caches;
-  const all = [nodes, results, active, kept, secrets, bindings];
   using parts = new DisposableStack();
-  const reflect = <T extends KubeObject>(
-    part: string,
-    cache: IndexedCache<T>,
-    more: {
-      readonly transform?: (object: T) => T;
-      readonly labelSelector?: string;
-      readonly fieldSelector?: string;
-    } = {},
-  ): Promise<void> => {
-    const name = `file-integrity-${part}`;
-    parts.use(options.health?.ready(name, () => (cache.isSynced ? undefined : 'not listed yet')));
-    return runReflector({
-      client,
-      cache,
-      signal,
-      logger,
-      name,
-      ...more,
-      ...(reflectors && { metrics: reflectors }),
-    });
-  };
   counts.forgetNodes();
   for (const { statuses } of groups) {
     parts.use(
@@ -109,44 +66,36 @@ async function work(
         counts.node(`${statuses.type.group} ${key}`, type === 'deleted' ? undefined : object),
       ),
     );
+    // A cache that others had before is told of no more.
+    for (const key of statuses.keys()) counts.node(`${statuses.type.group} ${key}`, statuses.get(key));
   }
   const context: ClusterContext = {
     client,
     caches,
-    recorder,
+    recorder: term.recorder(eventLimits),
     reports,
     agents,
     counts,
     signal,
     logger,
-    metrics,
+    metrics: term.metrics?.controllers,
     clock,
   };
   try {
-    await allOrNone(stop, [
-      ...groups.flatMap(({ types: { group }, integrities, statuses }) => [
-        reflect(`fileintegrities.${group}`, integrities),
-        reflect(`nodestatuses.${group}`, statuses, { transform: slimStatus }),
-      ]),
-      reflect('nodes', nodes, { transform: slimNode }),
-      reflect('results', results, { labelSelector: names.logLabel, transform: withoutData }),
-      reflect('active', active, { labelSelector: names.aideConfLabel }),
-      reflect('kept', kept, { labelSelector: names.resultLogLabel, transform: withoutData }),
-      reflect('secrets', secrets, {
-        fieldSelector: `metadata.name=${baselineKeySecret}`,
-        transform: withoutData,
-      }),
-      reflect('bindings', bindings, { fieldSelector: `metadata.name=${agentRole}` }),
-      whenSynced([...groups.flatMap((group) => [group.integrities, group.statuses]), ...all], signal, () =>
+    await whenSynced(
+      [
+        ...groups.flatMap((group) => [group.integrities, group.statuses]),
+        ...[nodes, results, active, kept, secrets, bindings],
+      ],
+      signal,
+      () =>
         allOrNone(stop, [
           runIntegrityController(context),
           runResultController(context),
           runNamespaceController(context),
         ]),
-      ),
-    ]);
+    );
   } finally {
     counts.forgetNodes();
-    await recorder.stop(AbortSignal.timeout(STOP_MS));
   }
 }

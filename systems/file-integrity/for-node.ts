@@ -6,36 +6,8 @@
  *
  * @module
  */
-import type { V1Node } from '@kubernetes/client-node';
-
-import type { KubeKind, ResourceType } from '../../shared/kube/object.ts';
+import type { Node } from '../../shared/kube/object.ts';
 import type { FileIntegritySpec, Toleration } from './api.ts';
-
-export type Node = KubeKind<V1Node>;
-
-export const nodes: ResourceType<Node> = {
-  group: '',
-  version: 'v1',
-  plural: 'nodes',
-  kind: 'Node',
-  namespaced: false,
-};
-
-/** Of a node what decides: some 1 kB instead of 20. */
-export function slimNode({ apiVersion, kind, metadata, spec }: Node): Node {
-  const { name, uid, resourceVersion, labels } = metadata;
-  return {
-    ...(apiVersion !== undefined && { apiVersion }),
-    ...(kind !== undefined && { kind }),
-    metadata: {
-      ...(name !== undefined && { name }),
-      ...(uid !== undefined && { uid }),
-      ...(resourceVersion !== undefined && { resourceVersion }),
-      ...(labels !== undefined && { labels }),
-    },
-    ...(spec?.taints && { spec: { taints: spec.taints } }),
-  };
-}
 
 type Taint = NonNullable<NonNullable<Node['spec']>['taints']>[number];
 

@@ -11,12 +11,15 @@ import {
   releasedFileIntegrities,
   releasedNodeStatuses,
 } from './api.ts';
+import { clusterHealth, nodeHealth } from './health-parts.ts';
+import { fileIntegrityOptions } from './options.ts';
 
 export const fileIntegrity: Guard = {
   name: 'file-integrity',
   summary: 'tells which files of the nodes have changed, as a FileIntegrity asks for it',
   resources: [releasedFileIntegrities, releasedNodeStatuses, designFileIntegrities, designNodeStatuses],
   guarded: bothGroups.map(({ integrities }) => integrities),
+  containers: 'used',
   directory: {
     name: 'integrity',
     flags: '--integrity-directory <dir>',
@@ -24,4 +27,8 @@ export const fileIntegrity: Guard = {
   },
   lease: 'rampart-file-integrity',
   rights: {},
+  options: fileIntegrityOptions,
+  health: [...nodeHealth, ...clusterHealth],
+  node: async () => (await import('./node-part.ts')).fileIntegrityNode,
+  cluster: async () => (await import('./cluster.ts')).runFileIntegrityCluster,
 };

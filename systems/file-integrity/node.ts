@@ -3,19 +3,14 @@
  *
  * @module
  */
-import type { ContainerSource } from '../../shared/cri/container-source.ts';
-import type { KubeClient } from '../../shared/kube/client.ts';
+import type { NodeContext } from '../../shared/guard/context.ts';
 import { type Clock, systemClock } from '../../shared/kube/clock.ts';
-import { IndexedCache } from '../../shared/kube/indexed-cache.ts';
-import type { KubeObject } from '../../shared/kube/object.ts';
-import { runReflector } from '../../shared/kube/reflector.ts';
+import { nodeFacts } from '../../shared/kube/facts.ts';
+import { type KubeObject, nodes } from '../../shared/kube/object.ts';
 import { withoutManagedFields } from '../../shared/kube/reflector-options.ts';
-import { allOrNone, whenSynced } from '../../shared/kube/run-parts.ts';
-import type { SharedMetrics } from '../../shared/kube/shared-metrics.ts';
-import type { Health } from '../../shared/observe/health.ts';
-import type { Logger } from '../../shared/observe/log.ts';
-import { bothGroups } from './api.ts';
-import { isForNode, type Node, nodes, slimNode } from './for-node.ts';
+import { whenSynced } from '../../shared/kube/run-parts.ts';
+import { bothGroups, type FileIntegrity } from './api.ts';
+import { isForNode } from './for-node.ts';
 import type { NodeJobs, WantedJob } from './node/jobs.ts';
 import type { StartLive } from './node/live.ts';
 import { NodeCounts } from './node/node-counts.ts';
@@ -26,27 +21,10 @@ import { winnerOf } from './same-name.ts';
 export type ProviderName = IntegrityProvider['name'];
 
 export interface FileIntegrityNodeOptions {
-  readonly client: KubeClient;
-  /** As the Node object has it. */
-  readonly nodeName: string;
-  /** Where the root of the host is: `/hostroot` in the agent's pod, `/` on a machine by itself. */
-  readonly hostRoot: string;
-  /** On the node, for baselines, logs and what waits for the API; it is made where it is missing. */
-  readonly directory: string;
-  readonly containers: ContainerSource;
-  /** Takes each finding as one line of JSON, without a newline. It must not wait: `LineWriter.write`. */
-  readonly sink: (line: string) => unknown;
-  /** Stops it. A scan is given up, baselines stay. */
-  readonly signal: AbortSignal;
-  readonly logger: Logger;
-  readonly metrics?: SharedMetrics;
-  readonly health?: Health;
-  /** Of Rampart, in baselines and reports. */
-  readonly version?: string;
   /** Of the native provider. Default: as fast as it goes. */
-  readonly readBytesPerSecond?: number;
+  readonly readBytesPerSecond?: number | undefined;
   /** Threads of the native provider. Default: 2, or the CPUs that there are. */
-  readonly workers?: number;
+  readonly workers?: number | undefined;
   /** In place of ours; made when a FileIntegrity asks for it. */
   readonly providers?: Partial<Record<ProviderName, () => Promise<IntegrityProvider> | IntegrityProvider>>;
   /** Watches files between the scans. */
@@ -75,24 +53,30 @@ const slowStartMs = 10_000;
  * Until `signal` aborts. That the API is not there ends nothing: it goes on with what it knows, and results wait on the disk.
  * What fails for one FileIntegrity is a result of that one.
  */
-export async function runFileIntegrityNode(options: FileIntegrityNodeOptions): Promise<void> {
-  const { client, nodeName, logger, metrics: shared, clock = systemClock, onState } = options;
+export async function runFileIntegrityNode(
+  context: NodeContext,
+  options: FileIntegrityNodeOptions = {},
+): Promise<void> {
+  const { client, nodeName, logger, metrics: shared } = context;
+  const { clock = systemClock, onState } = options;
   const stop = new AbortController();
-  const signal = AbortSignal.any([options.signal, stop.signal]);
+  const signal = AbortSignal.any([context.signal, stop.signal]);
   using cleanup = new DisposableStack();
-  const integrities = bothGroups.map((types) => ({
-    types,
-    cache: new IndexedCache({ type: types.integrities, parsedLimit: 16, logger }),
-  }));
-  const ownNode = new IndexedCache<Node>({ type: nodes, parsedLimit: 1, logger });
+  const integrities = bothGroups.map((types) => {
+    const { plural, group } = types.integrities;
+    const query = { type: types.integrities, projection: withoutStatus, parsedLimit: 16 };
+    return { types, cache: context.cache<FileIntegrity>(query, `${plural}.${group}`) };
+  });
+  const ownNode = context.cache(
+    { type: nodes, projection: nodeFacts, fieldSelector: `metadata.name=${nodeName}`, parsedLimit: 1 },
+    'nodes',
+  );
   const caches = [...integrities.map(({ cache }) => cache), ownNode];
   const counts = new NodeCounts();
   if (shared !== undefined) counts.register(shared.metrics);
   const steps = new StepWatch(clock, counts);
   let isReady = false;
-  if (options.health !== undefined) {
-    cleanup.use(registerNodeHealth(options.health, { caches, looked: () => isReady, steps }));
-  }
+  registerNodeHealth(context.health, { looked: () => isReady, steps });
 
   let jobs: NodeJobs | undefined;
   let count = 0;
@@ -131,10 +115,10 @@ export async function runFileIntegrityNode(options: FileIntegrityNodeOptions): P
         const { NodeJobs } = await import('./node/jobs.ts');
         jobs = new NodeJobs({
           ...{ client, nodeName, clock, logger, counts, signal, metrics: shared },
-          ...{ containers: options.containers, sink: options.sink, live: options.live },
-          root: { directory: options.hostRoot, prefix: hostPrefix },
-          directory: options.directory,
-          providers: providersOf(options),
+          ...{ containers: context.containers, sink: context.sink, live: options.live },
+          root: { directory: context.hostRoot, prefix: hostPrefix },
+          directory: context.directory,
+          providers: providersOf(context.version, options),
           onStep: (kind) => {
             step = kind === 'wait' ? undefined : kind;
             steps.set(step);
@@ -151,7 +135,7 @@ export async function runFileIntegrityNode(options: FileIntegrityNodeOptions): P
     }
     await running;
     const { reason } = stop.signal;
-    if (stop.signal.aborted && !options.signal.aborted) throw reason;
+    if (stop.signal.aborted && !context.signal.aborted) throw reason;
   };
 
   const slow = setTimeout(() => {
@@ -161,28 +145,14 @@ export async function runFileIntegrityNode(options: FileIntegrityNodeOptions): P
     logger.warn({ missing }, 'no file can be compared before these are known');
   }, slowStartMs);
   cleanup.defer(() => clearTimeout(slow));
-  const reflect = <T extends KubeObject>(
-    cache: IndexedCache<T>,
-    name: string,
-    more: { readonly fieldSelector?: string; readonly transform?: (object: T) => T },
-  ): Promise<void> =>
-    runReflector({
-      ...{ client, cache, signal, logger, name: `file-integrity-node-${name}` },
-      ...more,
-      ...(shared && { metrics: shared.reflectors }),
-    });
-  await allOrNone(stop, [
-    ...integrities.map(({ types, cache }) =>
-      reflect(cache, `${types.integrities.plural}-${types.group}`, { transform: withoutStatus }),
-    ),
-    reflect(ownNode, 'node', { fieldSelector: `metadata.name=${nodeName}`, transform: slimNode }),
-    whenSynced(caches, signal, work),
-  ]);
+  await whenSynced(caches, signal, work);
 }
 
 /** Each is made once, when it is needed. */
-function providersOf(options: FileIntegrityNodeOptions): (name: ProviderName) => Promise<IntegrityProvider> {
-  const { version = '0', workers, readBytesPerSecond, providers } = options;
+function providersOf(
+  version: string,
+  { workers, readBytesPerSecond, providers }: FileIntegrityNodeOptions,
+): (name: ProviderName) => Promise<IntegrityProvider> {
   const ours: Record<ProviderName, () => Promise<IntegrityProvider> | IntegrityProvider> = {
     native: async () => {
       const { NativeProvider } = await import('./node/native-provider.ts');

@@ -3,12 +3,20 @@
  *
  * @module
  */
-import type { V1RoleBinding, V1Secret } from '@kubernetes/client-node';
-
+import type { GuardContext } from '../../../shared/guard/context.ts';
 import { controllerOf } from '../../../shared/kube/owner-references.ts';
-import { IndexedCache } from '../../../shared/kube/indexed-cache.ts';
-import type { KubeKind, ResourceType } from '../../../shared/kube/object.ts';
-import type { Logger } from '../../../shared/observe/log.ts';
+import { nodeFacts } from '../../../shared/kube/facts.ts';
+import type { IndexedCache } from '../../../shared/kube/indexed-cache.ts';
+import {
+  type ConfigMap,
+  configMaps,
+  type Node,
+  nodes,
+  type RoleBinding,
+  roleBindings,
+  type Secret,
+  secrets,
+} from '../../../shared/kube/object.ts';
 import {
   bothGroups,
   type FileIntegrity,
@@ -16,28 +24,12 @@ import {
   type IntegrityTypes,
   names,
 } from '../api.ts';
-import { type Node, nodes } from '../for-node.ts';
 import { labelValue } from '../object-names.ts';
-import { type ConfigMap, configMaps } from '../result-config-map.ts';
 
-export type Secret = KubeKind<V1Secret>;
-export type RoleBinding = KubeKind<V1RoleBinding>;
-
-export const secrets: ResourceType<Secret> = {
-  group: '',
-  version: 'v1',
-  plural: 'secrets',
-  kind: 'Secret',
-  namespaced: true,
-};
-
-export const roleBindings: ResourceType<RoleBinding> = {
-  group: 'rbac.authorization.k8s.io',
-  version: 'v1',
-  plural: 'rolebindings',
-  kind: 'RoleBinding',
-  namespaced: true,
-};
+/** With the key `hmac-sha256`: 32 random bytes. */
+export const baselineKeySecret = 'file-integrity-baseline-key';
+/** The ClusterRole, and its RoleBinding in each namespace. */
+export const agentRole = 'rampart-agent-file-integrity';
 
 /** The caches of one API group. */
 export interface GroupCaches {
@@ -62,41 +54,76 @@ export interface ClusterCaches {
   readonly bindings: IndexedCache<RoleBinding>;
 }
 
-export function newCaches(logger: Logger): ClusterCaches {
-  const slim = { parsedLimit: 64, logger };
+/** Opens them all; readiness waits for each, under the names of {@link clusterHealth}. */
+export function openCaches(context: GuardContext): ClusterCaches {
+  const slim = { parsedLimit: 64 };
   return {
     groups: bothGroups.map((types) => ({
       types,
-      integrities: new IndexedCache<FileIntegrity>({
-        type: types.integrities,
-        indexes: {
-          namespace: ({ metadata }) => [metadata.namespace ?? ''],
-          label: ({ metadata }) => [labelKey(metadata.namespace, labelValue(metadata.name ?? ''))],
+      integrities: context.cache<FileIntegrity>(
+        {
+          type: types.integrities,
+          indexes: { namespace: namespaceOf, label: nameLabelOf },
         },
-        logger,
-      }),
-      statuses: new IndexedCache<FileIntegrityNodeStatus>({
-        type: types.nodeStatuses,
-        indexes: { integrity: (status) => [integrityKeyOf(status)] },
-        logger,
-      }),
+        `fileintegrities.${types.group}`,
+      ),
+      statuses: context.cache<FileIntegrityNodeStatus>(
+        {
+          type: types.nodeStatuses,
+          projection: slimStatus,
+          indexes: { integrity: integrityOf },
+        },
+        `nodestatuses.${types.group}`,
+      ),
     })),
-    nodes: new IndexedCache<Node>({
-      type: nodes,
-      indexes: { label: ({ metadata }) => [labelValue(metadata.name ?? '')] },
-      logger,
-    }),
-    results: new IndexedCache<ConfigMap>({ type: configMaps, ...slim }),
-    active: new IndexedCache<ConfigMap>({ type: configMaps, ...slim }),
-    kept: new IndexedCache<ConfigMap>({
-      type: configMaps,
-      indexes: { label: ({ metadata }) => [labelKey(metadata.namespace, ownerLabelOf(metadata))] },
-      ...slim,
-    }),
-    secrets: new IndexedCache<Secret>({ type: secrets, ...slim }),
-    bindings: new IndexedCache<RoleBinding>({ type: roleBindings, ...slim }),
+    nodes: context.cache<Node>(
+      { type: nodes, projection: nodeFacts, indexes: { label: nodeLabelOf } },
+      'nodes',
+    ),
+    results: context.cache<ConfigMap>(
+      { type: configMaps, labelSelector: names.logLabel, projection: withoutData, ...slim },
+      'results',
+    ),
+    active: context.cache<ConfigMap>(
+      { type: configMaps, labelSelector: names.aideConfLabel, ...slim },
+      'active',
+    ),
+    kept: context.cache<ConfigMap>(
+      {
+        type: configMaps,
+        labelSelector: names.resultLogLabel,
+        projection: withoutData,
+        indexes: { label: ownerKeyOf },
+        ...slim,
+      },
+      'kept',
+    ),
+    secrets: context.cache<Secret>(
+      {
+        type: secrets,
+        fieldSelector: `metadata.name=${baselineKeySecret}`,
+        projection: withoutData,
+        ...slim,
+      },
+      'secrets',
+    ),
+    bindings: context.cache<RoleBinding>(
+      { type: roleBindings, fieldSelector: `metadata.name=${agentRole}`, ...slim },
+      'bindings',
+    ),
   };
 }
+
+// Once: caches are shared by who has the same functions.
+const namespaceOf = ({ metadata }: FileIntegrity): string[] => [metadata.namespace ?? ''];
+const nameLabelOf = ({ metadata }: FileIntegrity): string[] => [
+  labelKey(metadata.namespace, labelValue(metadata.name ?? '')),
+];
+const integrityOf = (status: FileIntegrityNodeStatus): string[] => [integrityKeyOf(status)];
+const nodeLabelOf = ({ metadata }: Node): string[] => [labelValue(metadata.name ?? '')];
+const ownerKeyOf = ({ metadata }: ConfigMap): string[] => [
+  labelKey(metadata.namespace, ownerLabelOf(metadata)),
+];
 
 export function labelKey(namespace: string | undefined, label: string): string {
   return `${namespace ?? ''}/${label}`;

@@ -5,6 +5,7 @@
  */
 import { join } from 'node:path';
 
+import { type GivenProcess, runGivenCluster } from '../../../shared/guard/part.fixture.ts';
 import { startTestApi, TestApi } from '../../../shared/apiserver/test-api.fixture.ts';
 import { isNotFound } from '../../../shared/kube/client-errors.ts';
 import { events, type KubeEvent } from '../../../shared/kube/event-object.ts';
@@ -17,8 +18,9 @@ import {
   released,
 } from '../api.ts';
 import { type FileIntegrityClusterOptions, runFileIntegrityCluster } from '../cluster.ts';
+import { fileIntegrity } from '../guard.ts';
 import { type Finding, noDetection } from '../finding.ts';
-import { type Node, nodes } from '../for-node.ts';
+import { type Node, nodes } from '../../../shared/kube/object.ts';
 import type { NodeResult } from '../node-result.ts';
 import { keptName, nodeStatusName } from '../object-names.ts';
 import { type ConfigMap, configMaps, resultConfigMap } from '../result-config-map.ts';
@@ -53,9 +55,14 @@ export class TestCluster extends TestApi {
   }
 
   /** Returns what stops it. */
-  startOperator(options: Partial<FileIntegrityClusterOptions> = {}): () => Promise<void> {
+  startOperator(options: Partial<FileIntegrityClusterOptions & GivenProcess> = {}): () => Promise<void> {
     return this.run((signal) =>
-      runFileIntegrityCluster({ client: this.newClient(), signal, logger: this.logger, ...options }),
+      runGivenCluster(fileIntegrity, (context) => runFileIntegrityCluster(context, options), {
+        client: this.newClient(),
+        signal,
+        logger: this.logger,
+        ...options,
+      }),
     );
   }
 

@@ -10,10 +10,10 @@ import { names, released } from '../api.ts';
 import { requestAnnotation, requestsOf } from '../node-requests.ts';
 import { nodeStatusName } from '../object-names.ts';
 import { configMaps } from '../result-config-map.ts';
-import { roleBindings, secrets } from './caches.ts';
+import { roleBindings, secrets } from '../../../shared/kube/object.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { failed, gone, TestCluster, testNamespace } from './cluster.fixture.ts';
-import { agentRole, baselineKeySecret } from './namespace-controller.ts';
+import { agentRole, baselineKeySecret } from './caches.ts';
 import { reinitCount } from './reinit.ts';
 
 /** From this write on nothing of it comes through any more. */

@@ -7,7 +7,7 @@ import { KubeError } from '../../../shared/kube/client-errors.ts';
 import { findClusterAccess } from '../../../shared/kube/cluster-access.ts';
 import type { KubeObject, ResourceType } from '../../../shared/kube/object.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
-import { nodes } from '../for-node.ts';
+import { nodes } from '../../../shared/kube/object.ts';
 import { failed, succeeded, TestCluster } from './cluster.fixture.ts';
 
 const quota = 'exceeded quota: small, requested: count/configmaps=1, used: 10, limited: 10';

@@ -10,7 +10,7 @@ import { ReportWriter } from '../../../shared/reports/report-writer.ts';
 import { createMetrics } from '../../../shared/observe/metrics.ts';
 import { shareMetrics } from '../../../shared/kube/shared-metrics.ts';
 import { names } from '../api.ts';
-import { nodes } from '../for-node.ts';
+import { nodes } from '../../../shared/kube/object.ts';
 import { labelValue, temporaryName } from '../object-names.ts';
 import { requestsOf } from '../node-requests.ts';
 import { configMaps, resultAnnotation } from '../result-config-map.ts';

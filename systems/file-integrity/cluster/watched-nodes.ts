@@ -5,7 +5,8 @@
  */
 import { isConflict, isNotFound, type KubeError } from '../../../shared/kube/client-errors.ts';
 import { names, type FileIntegrityNodeStatus } from '../api.ts';
-import { isForNode, nodes } from '../for-node.ts';
+import { nodes } from '../../../shared/kube/object.ts';
+import { isForNode } from '../for-node.ts';
 import { labelValue } from '../object-names.ts';
 import { integrityReportTarget } from '../report-entries.ts';
 import { type ConfigMap, configMaps } from '../result-config-map.ts';

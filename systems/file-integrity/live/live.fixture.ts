@@ -10,7 +10,6 @@ import { chmodSync, readdirSync, readFileSync } from 'node:fs';
 import type { Detection, Finding } from '../finding.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { TestCluster } from '../node/node.fixture.ts';
-import type { FileIntegrityNodeOptions } from '../node.ts';
 import { liveOf } from './start-live.ts';
 
 /** A line of JSON of the agent. */
@@ -36,7 +35,7 @@ export class Followed implements AsyncDisposable {
   }
 
   static async start(
-    options: Partial<FileIntegrityNodeOptions> = {},
+    options: Parameters<TestCluster['startAgent']>[1] = {},
     integrity: Parameters<TestCluster['createIntegrity']>[1] = {},
   ): Promise<Followed> {
     const cluster = await TestCluster.start();

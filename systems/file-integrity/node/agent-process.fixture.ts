@@ -2,25 +2,33 @@
 import { KubeClient } from '../../../shared/kube/client.ts';
 import { findClusterAccess } from '../../../shared/kube/cluster-access.ts';
 import { createLogger } from '../../../shared/observe/log.ts';
+import { runGivenNode } from '../../../shared/guard/part.fixture.ts';
+import { fileIntegrity } from '../guard.ts';
 import { runFileIntegrityNode } from '../node.ts';
 
 const { kubeconfig, hostRoot, directory } = JSON.parse(process.argv[2] ?? '{}') as Record<string, string>;
 
-await runFileIntegrityNode({
-  client: new KubeClient(findClusterAccess({ path: kubeconfig ?? '' }), { perSecond: 1000, burst: 1000 }),
-  nodeName: 'n1',
-  hostRoot: hostRoot ?? '',
-  directory: directory ?? '',
-  containers: {
-    synced: Promise.resolve(),
-    list: () => [],
-    get: () => undefined,
-    subscribe: () => new DisposableStack(),
+await runGivenNode(
+  fileIntegrity,
+  (context) =>
+    runFileIntegrityNode(context, {
+      onState: ({ step }) => {
+        if (step !== undefined) process.stdout.write('.');
+      },
+    }),
+  {
+    client: new KubeClient(findClusterAccess({ path: kubeconfig ?? '' }), { perSecond: 1000, burst: 1000 }),
+    nodeName: 'n1',
+    hostRoot: hostRoot ?? '',
+    directory: directory ?? '',
+    containers: {
+      synced: Promise.resolve(),
+      list: () => [],
+      get: () => undefined,
+      subscribe: () => new DisposableStack(),
+    },
+    sink: () => undefined,
+    signal: new AbortController().signal,
+    logger: createLogger({ level: 'silent' }),
   },
-  sink: () => undefined,
-  signal: new AbortController().signal,
-  logger: createLogger({ level: 'silent' }),
-  onState: ({ step }) => {
-    if (step !== undefined) process.stdout.write('.');
-  },
-});
+);

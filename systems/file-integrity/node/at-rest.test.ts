@@ -29,5 +29,5 @@ test('nothing of scans, baselines and configurations is loaded before there is a
     'same-name.ts',
   ];
   assert.deepEqual(own, needed);
-  assert.ok(loaded.includes('../../shared/kube/reflector.ts'), 'the walk over imports works');
+  assert.ok(loaded.includes('../../shared/kube/facts.ts'), 'the walk over imports works');
 });

@@ -3,8 +3,8 @@
  *
  * @module
  */
+import type { PartHealth } from '../../../shared/guard/context.ts';
 import type { Clock } from '../../../shared/kube/clock.ts';
-import type { Health } from '../../../shared/observe/health.ts';
 import type { NodeCounts } from './node-counts.ts';
 
 /** A disk that answers no read for so long will not answer at all. */
@@ -45,25 +45,13 @@ export class StepWatch {
 }
 
 export interface NodeParts {
-  readonly caches: readonly {
-    readonly isSynced: boolean;
-    readonly type: { readonly plural: string; readonly group: string };
-  }[];
   /** It is known which FileIntegrities are for this node. */
   readonly looked: () => boolean;
   readonly steps: StepWatch;
 }
 
-/** Registers the parts of the guard on a node; dispose what is returned when it ends. */
-export function registerNodeHealth(health: Health, { caches, looked, steps }: NodeParts): Disposable {
-  const stack = new DisposableStack();
-  const name = (part: string): string => `file-integrity-node-${part}`;
-  for (const cache of caches) {
-    const { plural, group } = cache.type;
-    const part = name(group === '' ? plural : `${plural}.${group}`);
-    stack.use(health.ready(part, () => (cache.isSynced ? undefined : 'not listed yet')));
-  }
-  stack.use(health.ready(name('jobs'), () => (looked() ? undefined : 'not looked at yet')));
-  stack.use(health.alive(name('scan'), () => steps.problem()));
-  return stack;
+/** Registers the parts of the guard on a node. */
+export function registerNodeHealth(health: PartHealth, { looked, steps }: NodeParts): void {
+  health.ready('jobs', () => (looked() ? undefined : 'not looked at yet'));
+  health.alive('scan', () => steps.problem());
 }

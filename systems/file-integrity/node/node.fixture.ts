@@ -6,8 +6,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
+import { type GivenNode, runGivenNode } from '../../../shared/guard/part.fixture.ts';
 import { startTestApi, TestApi } from '../../../shared/apiserver/test-api.fixture.ts';
-import type { ContainerSource } from '../../../shared/cri/container-source.ts';
+import { noContainers } from '../../../shared/cri/container-source.ts';
 import { isNotFound } from '../../../shared/kube/client-errors.ts';
 import type { KubeObject, ResourceType } from '../../../shared/kube/object.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
@@ -19,7 +20,8 @@ import {
   released,
   type WrittenFileIntegrity,
 } from '../api.ts';
-import { nodes } from '../for-node.ts';
+import { nodes } from '../../../shared/kube/object.ts';
+import { fileIntegrity } from '../guard.ts';
 import { type FileIntegrityNodeOptions, type NodeState, runFileIntegrityNode } from '../node.ts';
 import { type NodeRequest, type NodeResult, requestAnnotationPrefix } from '../node-result.ts';
 import { nodeStatusName, temporaryName } from '../object-names.ts';
@@ -34,13 +36,6 @@ const secrets: ResourceType<KubeObject & { data: Record<string, string> }> = {
   plural: 'secrets',
   kind: 'Secret',
 } as never;
-
-export const noContainers: ContainerSource = {
-  synced: Promise.resolve(),
-  list: () => [],
-  get: () => undefined,
-  subscribe: () => ({ [Symbol.dispose]: () => undefined }),
-};
 
 export interface TestAgent {
   readonly lines: string[];
@@ -191,7 +186,7 @@ export class TestCluster extends TestApi {
   }
 
   /** Options of an agent; the data of a node stays where it is. */
-  agentOptions(nodeName: string): Omit<FileIntegrityNodeOptions, 'client' | 'signal' | 'sink'> {
+  agentOptions(nodeName: string): Omit<GivenNode, 'client' | 'signal' | 'sink'> {
     return {
       nodeName,
       hostRoot: this.host,
@@ -201,19 +196,25 @@ export class TestCluster extends TestApi {
     };
   }
 
-  async startAgent(nodeName = 'n1', options: Partial<FileIntegrityNodeOptions> = {}): Promise<TestAgent> {
+  async startAgent(
+    nodeName = 'n1',
+    options: Partial<FileIntegrityNodeOptions & GivenNode> = {},
+  ): Promise<TestAgent> {
     const lines: string[] = [];
     let state: NodeState | undefined;
     const end = await this.runReady(
       (signal) =>
-        runFileIntegrityNode({
-          ...this.agentOptions(nodeName),
-          client: this.newClient(),
-          sink: (line) => lines.push(line),
-          signal,
-          onState: (now) => void (state = now),
-          ...options,
-        }),
+        runGivenNode(
+          fileIntegrity,
+          (context) => runFileIntegrityNode(context, { onState: (now) => void (state = now), ...options }),
+          {
+            ...this.agentOptions(nodeName),
+            client: this.newClient(),
+            sink: (line) => void lines.push(line),
+            signal,
+            ...options,
+          },
+        ),
       () => state?.ready,
     );
     return { lines, state: () => state, stop: end };

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { design, names, released } from '../api.ts';
-import { nodes } from '../for-node.ts';
+import { nodes } from '../../../shared/kube/object.ts';
 import type { NodeResult } from '../node-result.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { namespace, TestCluster } from './node.fixture.ts';

@@ -6,7 +6,7 @@ import { until } from '../../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
 import type { KiveAlert } from '../../../systems/file-access/alert.ts';
 import { type KiveData, kiveDataType } from '../../../systems/file-access/api.ts';
-import { nodeType, podType } from '../../../systems/file-access/caches.ts';
+import { nodes as nodeType, pods as podType } from '../../../shared/kube/object.ts';
 import { summary } from '../guarded-lab.fixture.ts';
 import { labObstacle } from '../obstacle.ts';
 import { LabCluster, type LabNode } from './lab-cluster.fixture.ts';

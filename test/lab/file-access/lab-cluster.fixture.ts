@@ -9,6 +9,7 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { RampartProcess, TemporaryDirectory } from '../../../apps/apiserver/rampart-process.fixture.ts';
+import { guards } from '../../../apps/guards.ts';
 import { installResources } from '../../../apps/resources.ts';
 import { findClusterAccess } from '../../../shared/kube/cluster-access.ts';
 import { KubeClient } from '../../../shared/kube/client.ts';
@@ -23,7 +24,7 @@ import {
   kivePolicyType,
   type KiveTrap,
 } from '../../../systems/file-access/api.ts';
-import { podType } from '../../../systems/file-access/caches.ts';
+import { pods as podType } from '../../../shared/kube/object.ts';
 import { kiveDataNamespace } from '../../../systems/file-access/kive-data.ts';
 import { readKernelId } from '../../../systems/file-access/node.ts';
 import { type Lab, type LabContainer, type LabPod, startLab } from '../lab.ts';
@@ -167,7 +168,7 @@ export class LabCluster implements AsyncDisposable {
     const cluster = new LabCluster();
     try {
       await cluster.startApi();
-      await installResources(cluster.client, AbortSignal.timeout(60_000));
+      await installResources(cluster.client, guards, AbortSignal.timeout(60_000));
       cluster.#operator = new RampartProcess([
         ...['operator', '--kubeconfig', cluster.kubeconfig, '--metrics', '0'],
       ]);

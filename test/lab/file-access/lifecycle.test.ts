@@ -9,7 +9,7 @@ import { until } from '../../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
 import type { KiveAlert } from '../../../systems/file-access/alert.ts';
 import type { KiveData } from '../../../systems/file-access/api.ts';
-import { type Pod, podType } from '../../../systems/file-access/caches.ts';
+import { pods as podType } from '../../../shared/kube/object.ts';
 import { GuardedLab } from '../guarded-lab.fixture.ts';
 import type { LabPod } from '../lab.ts';
 import { labObstacle } from '../obstacle.ts';
@@ -269,7 +269,7 @@ suite('an address that is told late', { skip: sensorSkip || labObstacle() }, () 
       await cluster.client.create(podType, {
         metadata: { name, namespace, annotations: { 'kubernetes.io/config.hash': uid } },
         spec: { nodeName: 'n1', containers: [{ name: 'c', image: 'lab' }] },
-      } as Pod);
+      });
     }
     const raised = async (pod: LabPod): Promise<string[]> => {
       const from = await node.mark();

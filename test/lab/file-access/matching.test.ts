@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
 import type { KiveMatch } from '../../../systems/file-access/api.ts';
-import { podType } from '../../../systems/file-access/caches.ts';
+import { pods as podType } from '../../../shared/kube/object.ts';
 import { GuardedLab } from '../guarded-lab.fixture.ts';
 import type { LabContainer, LabPod } from '../lab.ts';
 import { labObstacle } from '../obstacle.ts';

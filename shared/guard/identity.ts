@@ -1,5 +1,5 @@
 /**
- * Who an agent is, over its restarts.
+ * Who a process is, over its restarts.
  *
  * @module
  */
@@ -10,13 +10,13 @@ import { join } from 'node:path';
 const form = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /**
- * The name for leases of the agent that has this directory: the same after a restart, so that an agent that was killed
+ * The name for leases of the process that has this directory: the same after a restart, so that one that was killed
  * goes on with its own lease at once and does not wait for its end, with nothing watched meanwhile.
  *
  * Call it only when no other process can have the directory: two must not have one name. Where the file cannot be
  * written the name is a new one each time, which costs that wait and nothing else.
  */
-export function agentIdentity(directory: string, nodeName: string): string {
+export function lastingIdentity(directory: string, nodeName: string): string {
   const path = join(directory, 'identity');
   let known = '';
   try {

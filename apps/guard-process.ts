@@ -1,0 +1,80 @@
+/**
+ * What a process that runs guards has once: caches, health, metrics, and the lines that it tells.
+ *
+ * @module
+ */
+import { statSync } from 'node:fs';
+import { resolve } from 'node:path';
+
+import type { Guard, OptionValues } from '../shared/guard/guard.ts';
+import { registerGuardMetrics } from '../shared/guard/guard-states.ts';
+import type { GuardProcess } from '../shared/guard/part-context.ts';
+import { selectGuards } from '../shared/guard/run-guards.ts';
+import type { KubeClient } from '../shared/kube/client.ts';
+import { SharedCaches } from '../shared/kube/shared-caches.ts';
+import type { SharedMetrics } from '../shared/kube/shared-metrics.ts';
+import { errorCodes, RampartError } from '../shared/observe/errors.ts';
+import type { Health } from '../shared/observe/health.ts';
+import type { Logger } from '../shared/observe/log.ts';
+import type { Metrics } from '../shared/observe/metrics.ts';
+import { NodeRuntime } from './agent/node-runtime.ts';
+import type { GuardChoice } from './guard-options.ts';
+
+/**
+ * The guards that are asked for.
+ *
+ * @throws {RampartError} `INPUT` for an unknown one, and for options of theirs that cannot work.
+ */
+export function chosenGuards(
+  guards: readonly Guard[],
+  options: GuardChoice & OptionValues,
+): readonly Guard[] {
+  const chosen = selectGuards(guards, options.guards);
+  for (const { checkOptions } of chosen) checkOptions?.(options);
+  return chosen;
+}
+
+/** @throws {RampartError} `INPUT` where the root of the node is no directory. */
+export function checkedHostRoot(hostRoot: string): string {
+  if (hostRoot !== '' && statSync(hostRoot, { throwIfNoEntry: false })?.isDirectory() === true) {
+    return resolve(hostRoot);
+  }
+  throw new RampartError(errorCodes.INPUT, {
+    what: `--host-root ${JSON.stringify(hostRoot)} is no directory`,
+    next: 'Give the directory where the root of the node is mounted, or leave it out on the node itself.',
+  });
+}
+
+export interface GuardProcessOptions {
+  readonly client: KubeClient;
+  readonly logger: Logger;
+  readonly health: Health;
+  readonly metrics: Metrics | undefined;
+  /** What `shareMetrics` made of them. */
+  readonly shared: SharedMetrics | undefined;
+  readonly identity: string;
+  readonly states: Parameters<typeof registerGuardMetrics>[1];
+  /** Ends the process, for a fault that only a new one mends. */
+  readonly fail: (error: unknown) => void;
+}
+
+/** The caller disposes `caches` after the guards have ended. */
+export function guardProcess(options: GuardProcessOptions): GuardProcess {
+  const { client, logger, health, identity, metrics, shared, states, fail } = options;
+  registerGuardMetrics(metrics, states);
+  const caches = new SharedCaches({ client, logger, metrics: shared?.reflectors, onFailure: fail });
+  return { client, logger, identity, health, metrics: shared, caches };
+}
+
+/** The container runtime where a guard asks it; readiness waits for it where one cannot do without. */
+export function openRuntime(
+  guards: readonly Guard[],
+  { socketPath, logger, health }: { socketPath: string | undefined; logger: Logger; health: Health },
+): NodeRuntime | undefined {
+  if (guards.every(({ containers }) => containers === undefined)) return undefined;
+  const runtime = new NodeRuntime({ socketPath, logger });
+  if (guards.some(({ containers }) => containers === 'needed')) {
+    health.ready('container-runtime', () => runtime.problem);
+  }
+  return runtime;
+}

@@ -1,0 +1,84 @@
+/**
+ * The `rampart` command: what it is called, its commands, and how a failure ends it. A command's file
+ * declares its options only and loads its work when it is asked for, so that `--help` is quick.
+ *
+ * @module
+ */
+import { Command } from 'commander';
+
+import manifest from '../package.json' with { type: 'json' };
+import type { Guard } from '../shared/guard/guard.ts';
+import { agentCommand } from './agent/command.ts';
+import { alertsCommand } from './alerts/command.ts';
+import { apiServerCommand } from './apiserver/command.ts';
+import { doctorCommand } from './doctor/command.ts';
+import { describeFailure, isBrokenPipe, outputFailure, withUsageExitCode } from './failure.ts';
+import { integrityCommand } from './integrity/command.ts';
+import { operatorCommand } from './operator/command.ts';
+import { standaloneCommand } from './standalone/command.ts';
+import { statusCommand } from './status/command.ts';
+import { watchCommand } from './watch/command.ts';
+
+/** Runs the command line of this process, with these guards; ends the process where it fails. */
+export async function runProgram(guards: readonly Guard[]): Promise<void> {
+  const program = new Command('rampart')
+    .description(manifest.description)
+    .version(manifest.version)
+    .addHelpText(
+      'after',
+      '\nExamples:\n' +
+        '  rampart watch /etc/shadow    tell who touches this file, until Ctrl-C\n' +
+        '  rampart doctor               say what this kernel allows\n' +
+        '  rampart status               say what is guarded, and why something is not\n' +
+        '  rampart alerts -f            the alerts of the agents, as they come\n' +
+        '  rampart integrity check      say which files have changed since their baseline\n' +
+        '  rampart watch --help         more examples, and all options of one command\n',
+    )
+    .addCommand(watchCommand())
+    .addCommand(doctorCommand())
+    .addCommand(standaloneCommand(guards))
+    .addCommand(statusCommand())
+    .addCommand(alertsCommand())
+    .addCommand(integrityCommand())
+    .addCommand(agentCommand(guards))
+    .addCommand(operatorCommand(guards))
+    .addCommand(apiServerCommand());
+
+  // Also for what is thrown outside of the command's own promise: an event handler, a stream.
+  process.on('uncaughtException', fail);
+  // A reader that went away (`| head`) is no failure; without its stderr there is nobody left to tell.
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on('error', (error) => (isBrokenPipe(error) ? process.exit() : fail(outputFailure(error))));
+  }
+
+  settle(program, program.name());
+  try {
+    await program.parseAsync();
+  } catch (error) {
+    fail(error);
+  }
+}
+
+/** Makes a usage error one line that names the next step, thrown for {@link fail} instead of ending the process. */
+function settle(command: Command, name: string): void {
+  command.exitOverride((error) => {
+    throw withUsageExitCode(error, command);
+  });
+  command.configureOutput({
+    outputError: (message, write) => {
+      const sentence = message
+        .replace(/^error: /, '')
+        .replace(/\s*\n\s*/g, ' ')
+        .trim();
+      write(`rampart: ${sentence}${/[.?!)]$/.test(sentence) ? '' : '.'} Try: ${name} --help\n`);
+    },
+  });
+  for (const sub of command.commands) settle(sub, `${name} ${sub.name()}`);
+}
+
+/** Ends the process; exit() rather than exitCode, because a failed command may have left a handle open. */
+function fail(error: unknown): never {
+  const { text, exitCode } = describeFailure(error);
+  if (text !== '') process.stderr.write(text);
+  process.exit(exitCode);
+}

@@ -1,0 +1,68 @@
+/**
+ * How the guards of a process are.
+ *
+ * @module
+ */
+import type { MetricsRegistry } from './guard.ts';
+
+/**
+ * - `waiting`: for what the API does not serve yet.
+ * - `running`: its part runs; whether it is ready, its health parts say.
+ * - `unavailable`: this machine or cluster cannot serve it.
+ */
+export interface GuardState {
+  readonly state: 'starting' | 'waiting' | 'running' | 'unavailable';
+  /** Why it does not run, in one line. */
+  readonly reason?: string;
+}
+
+/** By the guard's name. */
+export class GuardStates {
+  readonly #states = new Map<string, GuardState>();
+  readonly #listeners = new Set<() => void>();
+
+  get(guard: string): GuardState {
+    return this.#states.get(guard) ?? { state: 'starting' };
+  }
+
+  entries(): Iterable<[string, GuardState]> {
+    return this.#states.entries();
+  }
+
+  /** @returns whether that is new. */
+  set(guard: string, state: GuardState): boolean {
+    const before = this.#states.get(guard);
+    if (before?.state === state.state && before.reason === state.reason) return false;
+    this.#states.set(guard, state);
+    for (const listener of this.#listeners) listener();
+    return true;
+  }
+
+  /** Tells of each change, right after it. Dispose what is returned to end that. */
+  onChange(listener: () => void): Disposable {
+    const own = (): void => listener();
+    this.#listeners.add(own);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(own) };
+  }
+}
+
+/** Registers `rampart_guard_running`. @throws when the registry has it already. */
+export function registerGuardMetrics(
+  metrics: MetricsRegistry | undefined,
+  parts: Readonly<Partial<Record<'node' | 'cluster', GuardStates>>>,
+): void {
+  metrics?.gauge(
+    {
+      name: 'rampart_guard_running',
+      help: '1 where the part of a guard runs, 0 where it waits or cannot run here; the log and rampart status say why.',
+      labelNames: ['guard', 'part'],
+    },
+    () =>
+      Object.entries(parts).flatMap(([part, states]) =>
+        [...states.entries()].map(([guard, { state }]) => ({
+          labels: { guard, part },
+          value: state === 'running' ? 1 : 0,
+        })),
+      ),
+  );
+}

@@ -1,0 +1,26 @@
+/**
+ * What /readyz and /healthz say of this guard.
+ *
+ * @module
+ */
+import type { HealthPart } from '../../shared/guard/guard.ts';
+import { bothGroups } from './api.ts';
+
+export const nodeHealth: readonly HealthPart[] = [
+  ...bothGroups.map(({ integrities: { plural, group } }): HealthPart => ({
+    on: 'node',
+    name: `${plural}.${group}`,
+    what: `FileIntegrities of ${group} are listed`,
+  })),
+  { on: 'node', name: 'nodes', what: 'the Node is known, if there is one' },
+  { on: 'node', name: 'jobs', what: 'it is known which FileIntegrities are for this node' },
+  { on: 'node', name: 'scan', what: 'a scan that was begun goes on', alive: true },
+];
+
+export const clusterHealth: readonly HealthPart[] = [
+  { on: 'cluster', name: 'lease', what: 'it is known who holds the lease' },
+  ...[
+    ...bothGroups.flatMap(({ group }) => [`fileintegrities.${group}`, `nodestatuses.${group}`]),
+    ...['nodes', 'results', 'active', 'kept', 'secrets', 'bindings'],
+  ].map((name): HealthPart => ({ on: 'cluster', name, what: 'they are listed, while it leads' })),
+];

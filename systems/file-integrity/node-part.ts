@@ -1,0 +1,19 @@
+/**
+ * The node part of this guard as the agent runs it: with changes known at once.
+ *
+ * @module
+ */
+import type { NodePart } from '../../shared/guard/guard.ts';
+import { liveOf } from './live/start-live.ts';
+import { runFileIntegrityNode } from './node.ts';
+import type { FileIntegrityOptions } from './options.ts';
+
+export const fileIntegrityNode: NodePart = async (context, values) => {
+  const { mode, integrityReadRate, integrityWorkers } = values as unknown as FileIntegrityOptions;
+  await runFileIntegrityNode(context, {
+    // Changes are seen by kprobes where accesses are seen by fentry.
+    live: liveOf({ signal: context.signal, mode: mode === 'fentry' ? 'auto' : mode }),
+    readBytesPerSecond: integrityReadRate,
+    workers: integrityWorkers,
+  });
+};

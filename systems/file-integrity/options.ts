@@ -1,0 +1,49 @@
+/**
+ * What a user may say of this guard on the command line.
+ *
+ * @module
+ */
+import type { GuardOption } from '../../shared/guard/guard.ts';
+import { sensorModeOption } from '../../shared/sensor/mode-option.ts';
+import type { SensorModeName } from '../../shared/sensor/modes.ts';
+
+/** As the command line gives them. */
+export interface FileIntegrityOptions {
+  /** Bytes a second. */
+  readonly integrityReadRate?: number;
+  readonly integrityWorkers?: number;
+  readonly mode: SensorModeName | 'auto';
+}
+
+export const fileIntegrityOptions: readonly GuardOption[] = [
+  {
+    flags: '--integrity-read-rate <bytes>',
+    description: 'what scans of FileIntegrity read at most in a second: 500k, 20M; default: no limit',
+    on: ['agent', 'standalone'],
+    parse: byteCount,
+  },
+  {
+    flags: '--integrity-workers <number>',
+    description: 'threads that read files for FileIntegrity while a scan runs; default: 2',
+    on: ['agent', 'standalone'],
+    parse: threadCount,
+  },
+  sensorModeOption,
+];
+
+const units: Readonly<Record<string, number>> = { '': 1, k: 1024, m: 1024 ** 2, g: 1024 ** 3 };
+
+/** `500k`, `20M`, `1G`: a number of bytes above 0. @throws {RangeError} */
+function byteCount(text: string): number {
+  const [, digits = '', unit = ''] = /^(\d{1,12})([kmg]?)(?:i?b)?$/i.exec(text) ?? [];
+  const value = Number(digits) * (units[unit.toLowerCase()] ?? Number.NaN);
+  if (digits === '' || !(value > 0)) throw new RangeError('A number of bytes is needed: 500k, 20M, 1G.');
+  return value;
+}
+
+/** 1 to 64. @throws {RangeError} */
+function threadCount(text: string): number {
+  const value = Number(text);
+  if (!/^\d{1,2}$/.test(text) || value < 1 || value > 64) throw new RangeError('1 to 64 is needed.');
+  return value;
+}
