@@ -4,10 +4,10 @@
  * @module
  */
 import { apiTime } from '../../shared/kube/api-time.ts';
-import { Backoff } from '../../shared/kube/backoff.ts';
+import { Backoff } from '../../shared/time/backoff.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { isForbidden, isNotFound } from '../../shared/kube/client-errors.ts';
-import { sleep, systemClock } from '../../shared/kube/clock.ts';
+import { sleep, systemClock } from '../../shared/time/clock.ts';
 import type { ClusterAccess } from '../../shared/kube/cluster-access.ts';
 import { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { suite, test } from 'node:test';
 
+import { ManualClock } from '../time/clock.fixture.ts';
 import { type Answer, json, pair, serve, status } from './api-server.fixture.ts';
 import { KubeClient } from './client.ts';
 import {
@@ -11,7 +12,6 @@ import {
   isUnreachable,
   KubeError,
 } from './client-errors.ts';
-import { ManualClock } from './clock.fixture.ts';
 import { anonymous } from './credentials.ts';
 import type { ResourceType } from './object.ts';
 

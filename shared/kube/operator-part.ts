@@ -8,9 +8,9 @@ import { hostname } from 'node:os';
 
 import type { Health } from '../observe/health.ts';
 import type { Logger } from '../observe/log.ts';
+import { type Clock, sleep, systemClock } from '../time/clock.ts';
 import type { KubeClient } from './client.ts';
 import { isAlreadyExists, isForbidden } from './client-errors.ts';
-import { type Clock, sleep, systemClock } from './clock.ts';
 import { runElection } from './leader-election.ts';
 import { leaseStore } from './lease-store.ts';
 import { namespaces } from './object.ts';

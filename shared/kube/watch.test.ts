@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { suite, test } from 'node:test';
 
+import { ManualClock } from '../time/clock.fixture.ts';
 import { type Answer, json, pair, status } from './api-server.fixture.ts';
 import { isGone, isNotFound, isUnreachable, KubeError } from './client-errors.ts';
-import { ManualClock } from './clock.fixture.ts';
 import type { ResourceType } from './object.ts';
 import type { WatchEvent } from './watch.ts';
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { systemClock } from '../../shared/kube/clock.ts';
+import { systemClock } from '../../shared/time/clock.ts';
 import { EventRecorder } from '../../shared/kube/event-recorder.ts';
 import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import type { KubeObject } from '../../shared/kube/object.ts';

@@ -5,7 +5,7 @@
  */
 import type { ContainerSource } from '../../shared/cri/container-source.ts';
 import type { KubeClient } from '../../shared/kube/client.ts';
-import { type Clock, systemClock } from '../../shared/kube/clock.ts';
+import { type Clock, systemClock } from '../../shared/time/clock.ts';
 import { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import type { KubeObject } from '../../shared/kube/object.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';

@@ -8,7 +8,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ContainerSource } from '../../../shared/cri/container-source.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
-import type { Clock } from '../../../shared/kube/clock.ts';
+import type { Clock } from '../../../shared/time/clock.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
 import type { FileIntegrity, FileIntegrityNodeStatus, IntegrityTypes } from '../api.ts';
 import { names, scheduleOf } from '../api.ts';

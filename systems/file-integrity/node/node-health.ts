@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Clock } from '../../../shared/kube/clock.ts';
+import type { Clock } from '../../../shared/time/clock.ts';
 import type { Health } from '../../../shared/observe/health.ts';
 import type { NodeCounts } from './node-counts.ts';
 

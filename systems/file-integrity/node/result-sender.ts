@@ -4,9 +4,9 @@
  * @module
  */
 import { readFile, unlink } from 'node:fs/promises';
-import { Backoff } from '../../../shared/kube/backoff.ts';
+import { Backoff } from '../../../shared/time/backoff.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
-import { sleep, systemClock } from '../../../shared/kube/clock.ts';
+import { sleep, systemClock } from '../../../shared/time/clock.ts';
 import { FailureLevel } from '../../../shared/kube/failure-level.ts';
 import type { OwnerReference } from '../../../shared/kube/object.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
