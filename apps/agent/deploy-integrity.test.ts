@@ -6,28 +6,24 @@ import { suite, test } from 'node:test';
 
 import type { ContainerSource } from '../../shared/cri/container-source.ts';
 import { isNotFound } from '../../shared/kube/client-errors.ts';
-import { type KubeObject, namespaces, type ResourceType } from '../../shared/kube/object.ts';
+import {
+  configMaps,
+  type KubeObject,
+  namespaces,
+  nodes,
+  type ResourceType,
+  roleBindings,
+} from '../../shared/kube/object.ts';
 import { createLogger } from '../../shared/observe/log.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
 import { policyReportType } from '../../shared/reports/policy-reports.ts';
 import { testMode } from '../../shared/sensor/sensor.fixture.ts';
 import { type FileIntegrity, names, released } from '../../systems/file-integrity/api.ts';
-import { nodes } from '../../systems/file-integrity/for-node.ts';
-import { configMaps } from '../../systems/file-integrity/result-config-map.ts';
 import { runClusterGuards } from '../operator/guards.ts';
 import { Cluster, deploy, isOfIntegrity, rightsOf, systemNamespace } from './deploy.fixture.ts';
 import { runNodeGuards } from './guards.ts';
 
 const roleName = 'rampart-agent-file-integrity';
-const roleBindings: ResourceType<
-  KubeObject & { readonly roleRef: object; readonly subjects: readonly unknown[] }
-> = {
-  group: 'rbac.authorization.k8s.io',
-  version: 'v1',
-  plural: 'rolebindings',
-  kind: 'RoleBinding',
-  namespaced: true,
-};
 const noContainers: ContainerSource = {
   synced: Promise.resolve(),
   list: () => [],

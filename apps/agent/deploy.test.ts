@@ -10,7 +10,7 @@ import { parse } from 'yaml';
 import { issueAuthority, issueServerCertificate } from '../../shared/apiserver/access/certificate.ts';
 import { isNotFound } from '../../shared/kube/client-errors.ts';
 import { events } from '../../shared/kube/event-object.ts';
-import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';
+import { type KubeObject, pods, type RoleBinding, roleBindings } from '../../shared/kube/object.ts';
 import { createLogger } from '../../shared/observe/log.ts';
 import { sensorSkip, testMode } from '../../shared/sensor/sensor.fixture.ts';
 import { kiveDataType, type KivePolicy, kivePolicyType } from '../../systems/file-access/api.ts';
@@ -71,7 +71,6 @@ suite('deploy/', () => {
     const root = join(cluster.directory, 'root');
     mkdirSync(root);
     writeFileSync(join(root, 'secret'), 'x');
-    const pods: ResourceType = { group: '', version: 'v1', plural: 'pods', kind: 'Pod', namespaced: true };
     const pod = await client.create(pods, {
       metadata: { namespace: 'default', name: 'web' },
       spec: { nodeName: 'here', containers: [{ name: 'main', image: 'none' }] },
@@ -211,18 +210,6 @@ suite('deploy/', () => {
 });
 
 const withoutBinding = 'rampart-agent: get secrets. (default/receiver)';
-
-const roleBindings: ResourceType<RoleBinding> = {
-  group: 'rbac.authorization.k8s.io',
-  version: 'v1',
-  plural: 'rolebindings',
-  kind: 'RoleBinding',
-  namespaced: true,
-};
-interface RoleBinding extends KubeObject {
-  readonly roleRef: { readonly name: string };
-  readonly subjects: readonly unknown[];
-}
 
 interface Container {
   readonly securityContext: {

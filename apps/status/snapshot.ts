@@ -6,7 +6,15 @@
 import type { KubeClient } from '../../shared/kube/client.ts';
 import { isForbidden } from '../../shared/kube/client-errors.ts';
 import { sleep, systemClock } from '../../shared/time/clock.ts';
-import { type KubeObject, type Lease, leases, type ResourceType } from '../../shared/kube/object.ts';
+import {
+  type KubeObject,
+  type Lease,
+  leases,
+  type Node,
+  nodes as nodeType,
+  pods,
+  type ResourceType,
+} from '../../shared/kube/object.ts';
 import {
   type KiveData,
   kiveDataType,
@@ -16,7 +24,6 @@ import {
 import { containerIdOf, policyKeyOf } from '../../systems/file-access/caches.ts';
 import { kernelOf, kiveDataNamespace, nodeOf } from '../../systems/file-access/kive-data.ts';
 import type { PodView } from '../../systems/file-access/matching.ts';
-import { type Node, nodes as nodeType } from '../../systems/file-integrity/for-node.ts';
 import { type IntegrityView, readIntegrities } from './integrity-snapshot.ts';
 
 /** As deploy/agent.yaml labels them. */
@@ -101,13 +108,7 @@ interface StatusPod extends KubeObject {
   };
 }
 
-const podType: ResourceType<StatusPod> = {
-  group: '',
-  version: 'v1',
-  plural: 'pods',
-  kind: 'Pod',
-  namespaced: true,
-};
+const podType: ResourceType<StatusPod> = pods;
 
 interface ContainerStatus {
   readonly name: string;

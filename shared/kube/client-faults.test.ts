@@ -13,9 +13,8 @@ import {
   KubeError,
 } from './client-errors.ts';
 import { anonymous } from './credentials.ts';
-import type { ResourceType } from './object.ts';
+import { nodes } from './object.ts';
 
-const nodes: ResourceType = { group: '', version: 'v1', plural: 'nodes', kind: 'Node', namespaced: false };
 const node = { metadata: { name: 'n' } };
 
 /** A server below HTTP: what it does with each connection and each request on it is up to the test. */

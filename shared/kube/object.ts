@@ -7,7 +7,17 @@
  *
  * @module
  */
-import type { V1Lease, V1ObjectMeta, V1OwnerReference } from '@kubernetes/client-node';
+import type {
+  V1ConfigMap,
+  V1Lease,
+  V1Namespace,
+  V1Node,
+  V1ObjectMeta,
+  V1OwnerReference,
+  V1Pod,
+  V1RoleBinding,
+  V1Secret,
+} from '@kubernetes/client-node';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';
 
@@ -33,7 +43,13 @@ export interface KubeObject {
 /** A type of `@kubernetes/client-node` as an object in JSON. */
 export type KubeKind<T> = Wire<Omit<T, 'apiVersion' | 'kind' | 'metadata'>> & KubeObject;
 
+export type ConfigMap = KubeKind<V1ConfigMap>;
 export type Lease = KubeKind<V1Lease>;
+export type Namespace = KubeKind<V1Namespace>;
+export type Node = KubeKind<V1Node>;
+export type Pod = KubeKind<V1Pod>;
+export type RoleBinding = KubeKind<V1RoleBinding>;
+export type Secret = KubeKind<V1Secret>;
 
 /** A list, or one page of it. */
 export interface KubeList<T extends KubeObject = KubeObject> {
@@ -59,6 +75,12 @@ export interface ResourceType<T extends KubeObject = KubeObject> {
   readonly object?: T;
 }
 
+export const pods: ResourceType<Pod> = core('pods', 'Pod', true);
+export const nodes: ResourceType<Node> = core('nodes', 'Node', false);
+export const namespaces: ResourceType<Namespace> = core('namespaces', 'Namespace', false);
+export const secrets: ResourceType<Secret> = core('secrets', 'Secret', true);
+export const configMaps: ResourceType<ConfigMap> = core('configmaps', 'ConfigMap', true);
+
 export const leases: ResourceType<Lease> = {
   group: 'coordination.k8s.io',
   version: 'v1',
@@ -67,13 +89,17 @@ export const leases: ResourceType<Lease> = {
   namespaced: true,
 };
 
-export const namespaces: ResourceType = {
-  group: '',
+export const roleBindings: ResourceType<RoleBinding> = {
+  group: 'rbac.authorization.k8s.io',
   version: 'v1',
-  plural: 'namespaces',
-  kind: 'Namespace',
-  namespaced: false,
+  plural: 'rolebindings',
+  kind: 'RoleBinding',
+  namespaced: true,
 };
+
+function core<T extends KubeObject>(plural: string, kind: string, namespaced: boolean): ResourceType<T> {
+  return { group: '', version: 'v1', plural, kind, namespaced };
+}
 
 /** `v1`, `apps/v1`. */
 export function apiVersionOf({ group, version }: Pick<ResourceType, 'group' | 'version'>): string {

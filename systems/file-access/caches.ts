@@ -5,7 +5,7 @@
  */
 import { isDeleting } from '../../shared/kube/finalizers.ts';
 import { IndexedCache } from '../../shared/kube/indexed-cache.ts';
-import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';
+import { type KubeObject, nodes, pods, type ResourceType } from '../../shared/kube/object.ts';
 import type { Logger } from '../../shared/observe/log.ts';
 import { type KiveData, kiveDataType, type KivePolicy, kivePolicyType } from './api.ts';
 import { kernelOf, nodeOf, ourAnnotations, podOf } from './kive-data.ts';
@@ -14,25 +14,13 @@ import { compilePolicy, type PodView } from './matching.ts';
 /** A pod; of what the API has, {@link slimPod} keeps this much. */
 export interface Pod extends KubeObject, Pick<PodView, 'spec' | 'status'> {}
 
-export const podType: ResourceType<Pod> = {
-  group: '',
-  version: 'v1',
-  plural: 'pods',
-  kind: 'Pod',
-  namespaced: true,
-};
+export const podType: ResourceType<Pod> = pods;
 
 export interface Node extends KubeObject {
   readonly status?: { readonly nodeInfo?: { readonly bootID?: string } | undefined } | undefined;
 }
 
-export const nodeType: ResourceType<Node> = {
-  group: '',
-  version: 'v1',
-  plural: 'nodes',
-  kind: 'Node',
-  namespaced: false,
-};
+export const nodeType: ResourceType<Node> = nodes;
 
 /** The uid that the runtime knows a static pod by: its object in the API has one of its own (kubelet, pkg/kubelet/types). */
 const configHash = 'kubernetes.io/config.hash';

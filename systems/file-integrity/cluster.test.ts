@@ -3,13 +3,11 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import { until } from '../../shared/observe/until.fixture.ts';
-import { leases } from '../../shared/kube/object.ts';
+import { leases, nodes, roleBindings, secrets } from '../../shared/kube/object.ts';
 import { design, names, released } from './api.ts';
 import { baselineKeySecret, agentRole } from './cluster/namespace-controller.ts';
-import { roleBindings, secrets } from './cluster/caches.ts';
 import { errored, failed, gone, succeeded, TestCluster, testNamespace } from './cluster/cluster.fixture.ts';
 import { clusterLease, deployedNamespace } from './cluster.ts';
-import { nodes } from './for-node.ts';
 import { convertAideConf } from './aide-conf/convert.ts';
 import { defaultAideConf } from './aide-conf/default-conf.ts';
 

@@ -6,20 +6,9 @@
  *
  * @module
  */
-import type { V1Node } from '@kubernetes/client-node';
 
-import type { KubeKind, ResourceType } from '../../shared/kube/object.ts';
+import type { Node } from '../../shared/kube/object.ts';
 import type { FileIntegritySpec, Toleration } from './api.ts';
-
-export type Node = KubeKind<V1Node>;
-
-export const nodes: ResourceType<Node> = {
-  group: '',
-  version: 'v1',
-  plural: 'nodes',
-  kind: 'Node',
-  namespaced: false,
-};
 
 /** Of a node what decides: some 1 kB instead of 20. */
 export function slimNode({ apiVersion, kind, metadata, spec }: Node): Node {

@@ -3,11 +3,18 @@
  *
  * @module
  */
-import type { V1RoleBinding, V1Secret } from '@kubernetes/client-node';
-
 import { controllerOf } from '../../../shared/kube/owner-references.ts';
 import { IndexedCache } from '../../../shared/kube/indexed-cache.ts';
-import type { KubeKind, ResourceType } from '../../../shared/kube/object.ts';
+import {
+  type ConfigMap,
+  configMaps,
+  type Node,
+  nodes,
+  type RoleBinding,
+  roleBindings,
+  type Secret,
+  secrets,
+} from '../../../shared/kube/object.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
 import {
   bothGroups,
@@ -16,28 +23,7 @@ import {
   type IntegrityTypes,
   names,
 } from '../api.ts';
-import { type Node, nodes } from '../for-node.ts';
 import { labelValue } from '../object-names.ts';
-import { type ConfigMap, configMaps } from '../result-config-map.ts';
-
-export type Secret = KubeKind<V1Secret>;
-export type RoleBinding = KubeKind<V1RoleBinding>;
-
-export const secrets: ResourceType<Secret> = {
-  group: '',
-  version: 'v1',
-  plural: 'secrets',
-  kind: 'Secret',
-  namespaced: true,
-};
-
-export const roleBindings: ResourceType<RoleBinding> = {
-  group: 'rbac.authorization.k8s.io',
-  version: 'v1',
-  plural: 'rolebindings',
-  kind: 'RoleBinding',
-  namespaced: true,
-};
 
 /** The caches of one API group. */
 export interface GroupCaches {

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { startTestApi, TestApi } from '../../../shared/apiserver/test-api.fixture.ts';
 import { isNotFound } from '../../../shared/kube/client-errors.ts';
 import { events, type KubeEvent } from '../../../shared/kube/event-object.ts';
+import { type ConfigMap, configMaps, type Node, nodes } from '../../../shared/kube/object.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import {
   type FileIntegrity,
@@ -18,10 +19,9 @@ import {
 } from '../api.ts';
 import { type FileIntegrityClusterOptions, runFileIntegrityCluster } from '../cluster.ts';
 import { type Finding, noDetection } from '../finding.ts';
-import { type Node, nodes } from '../for-node.ts';
 import type { NodeResult } from '../node-result.ts';
 import { keptName, nodeStatusName } from '../object-names.ts';
-import { type ConfigMap, configMaps, resultConfigMap } from '../result-config-map.ts';
+import { resultConfigMap } from '../result-config-map.ts';
 
 export const testNamespace = 'openshift-file-integrity';
 

@@ -10,7 +10,7 @@ import { isAlreadyExists, isNotFound } from '../../../shared/kube/client-errors.
 import { done, type Result, runController } from '../../../shared/kube/controller.ts';
 import { isDeleting } from '../../../shared/kube/finalizers.ts';
 import { keyQueue } from '../../../shared/kube/key-queue.ts';
-import { type RoleBinding, roleBindings, secrets } from './caches.ts';
+import { type RoleBinding, roleBindings, secrets } from '../../../shared/kube/object.ts';
 import { type AgentAccount, type ClusterContext, fieldManager } from './context.ts';
 
 /** With the key `hmac-sha256`: 32 random bytes. */

@@ -5,9 +5,8 @@ import { suite, test } from 'node:test';
 import { KubeClient } from '../../../shared/kube/client.ts';
 import { KubeError } from '../../../shared/kube/client-errors.ts';
 import { findClusterAccess } from '../../../shared/kube/cluster-access.ts';
-import type { KubeObject, ResourceType } from '../../../shared/kube/object.ts';
+import { type KubeObject, nodes, type ResourceType } from '../../../shared/kube/object.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
-import { nodes } from '../for-node.ts';
 import { failed, succeeded, TestCluster } from './cluster.fixture.ts';
 
 const quota = 'exceeded quota: small, requested: count/configmaps=1, used: 10, limited: 10';

@@ -11,14 +11,15 @@ import { isAlreadyExists, isConflict, isNotFound } from '../../../shared/kube/cl
 import { done, type Result, runController } from '../../../shared/kube/controller.ts';
 import { referenceTo } from '../../../shared/kube/event-object.ts';
 import { keyQueue } from '../../../shared/kube/key-queue.ts';
+import { type ConfigMap, configMaps, nodes } from '../../../shared/kube/object.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { names, type FileIntegrityNodeStatus } from '../api.ts';
 import { noDetection } from '../finding.ts';
-import { isForNode, nodes } from '../for-node.ts';
+import { isForNode } from '../for-node.ts';
 import type { NodeResult } from '../node-result.ts';
 import { keptName, labelValue, nodeStatusName } from '../object-names.ts';
 import { integrityReport } from '../report-entries.ts';
-import { type ConfigMap, configMaps, readResultConfigMap } from '../result-config-map.ts';
+import { readResultConfigMap } from '../result-config-map.ts';
 import { integrityKeyOf, labelKey } from './caches.ts';
 import {
   type ClusterContext,

@@ -9,7 +9,7 @@ import { dirname, join } from 'node:path';
 import { startTestApi, TestApi } from '../../../shared/apiserver/test-api.fixture.ts';
 import type { ContainerSource } from '../../../shared/cri/container-source.ts';
 import { isNotFound } from '../../../shared/kube/client-errors.ts';
-import type { KubeObject, ResourceType } from '../../../shared/kube/object.ts';
+import { configMaps, nodes, secrets } from '../../../shared/kube/object.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import {
   type FileIntegrity,
@@ -19,21 +19,14 @@ import {
   released,
   type WrittenFileIntegrity,
 } from '../api.ts';
-import { nodes } from '../for-node.ts';
 import { type FileIntegrityNodeOptions, type NodeState, runFileIntegrityNode } from '../node.ts';
 import { type NodeRequest, type NodeResult, requestAnnotationPrefix } from '../node-result.ts';
 import { nodeStatusName, temporaryName } from '../object-names.ts';
-import { configMaps, readResultConfigMap } from '../result-config-map.ts';
+import { readResultConfigMap } from '../result-config-map.ts';
 import { hmacDataKey, keySecretName } from './signing-key.ts';
 
 export const namespace = 'openshift-file-integrity';
 export const conf = '/hostroot/etc p+u+g+n+s+ftype+sha256\n';
-
-const secrets: ResourceType<KubeObject & { data: Record<string, string> }> = {
-  ...configMaps,
-  plural: 'secrets',
-  kind: 'Secret',
-} as never;
 
 export const noContainers: ContainerSource = {
   synced: Promise.resolve(),

@@ -4,8 +4,8 @@ import { existsSync, readdirSync, readFileSync, rmSync, statSync, unlinkSync, wr
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { nodes } from '../../../shared/kube/object.ts';
 import { design, names, released } from '../api.ts';
-import { nodes } from '../for-node.ts';
 import type { NodeResult } from '../node-result.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { namespace, TestCluster } from './node.fixture.ts';

@@ -14,9 +14,9 @@ import type { V1PodSpec } from '@kubernetes/client-node';
 
 import { Cluster, kustomized, systemNamespace } from '../../../apps/agent/deploy.fixture.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
+import { nodes } from '../../../shared/kube/object.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { podType } from '../../../systems/file-access/caches.ts';
-import { nodes } from '../../../systems/file-integrity/for-node.ts';
 import { images } from '../image.ts';
 import { type ExecResult, type Lab, type LabContainer, type LabPod, startLab } from '../lab.ts';
 import type { PodSpec } from '../pod-config.ts';
