@@ -12,7 +12,7 @@ import {
   leases,
   type Node,
   nodes as nodeType,
-  pods,
+  pods as podResource,
   type ResourceType,
 } from '../../shared/kube/object.ts';
 import {
@@ -108,7 +108,7 @@ interface StatusPod extends KubeObject {
   };
 }
 
-const podType: ResourceType<StatusPod> = pods;
+const podType: ResourceType<StatusPod> = podResource;
 
 interface ContainerStatus {
   readonly name: string;

@@ -99,8 +99,8 @@ class Machine implements AsyncDisposable {
     }
   }
 
-  tell(...pods: MachinePod[]): void {
-    this.mirror.tell({ pods, runtimeVersion: 'containerd://1.6.20' });
+  tell(...told: MachinePod[]): void {
+    this.mirror.tell({ pods: told, runtimeVersion: 'containerd://1.6.20' });
   }
 
   pod(namespace = 'shop', name = 'web'): Promise<Pod | undefined> {
