@@ -15,7 +15,8 @@ const everywhere: readonly string[] = ['observe', 'time'];
 /** What a room of `shared/` may import besides itself and those. */
 const sharedBelow: Readonly<Record<string, readonly string[]>> = {
   sensor: ['ebpf'],
-  apiserver: ['kube', 'regex', 'sqlite'],
+  apiserver: ['cel', 'kube', 'regex', 'sqlite'],
+  cel: ['regex'],
   manifests: ['kube'],
   mirror: ['apiserver', 'kube'],
   reports: ['kube'],
