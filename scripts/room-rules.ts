@@ -9,10 +9,14 @@ import { dirname, join, relative, sep } from 'node:path';
 
 const top = dirname(import.meta.dirname);
 
-/** What a room of `shared/` may import besides itself and `observe`, which itself imports nothing of ours. */
+/** Rooms of `shared/` that every room may import; each of them only those before it. */
+const everywhere: readonly string[] = ['observe', 'time'];
+
+/** What a room of `shared/` may import besides itself and those. */
 const sharedBelow: Readonly<Record<string, readonly string[]>> = {
   sensor: ['ebpf'],
-  apiserver: ['kube', 'regex', 'sqlite'],
+  apiserver: ['cel', 'kube', 'regex', 'sqlite'],
+  cel: ['regex'],
   guard: ['cri', 'kube', 'reports'],
   manifests: ['kube'],
   mirror: ['apiserver', 'kube'],
@@ -71,9 +75,10 @@ function folderObjection(from: string, to: string): string | undefined {
   if (folder !== target || room === targetRoom || folder === 'apps') return undefined;
   if (folder === 'systems')
     return `a guard does not import another: ${room} is to know nothing of ${targetRoom}`;
-  if (room === 'observe') return 'shared/observe imports no other room';
-  if (targetRoom === 'observe' || sharedBelow[room]?.includes(targetRoom)) return undefined;
-  return `shared/${room} does not import shared/${targetRoom} (allowed: ${['observe', ...(sharedBelow[room] ?? [])].join(', ')})`;
+  const place = everywhere.indexOf(room);
+  const allowed = place < 0 ? [...everywhere, ...(sharedBelow[room] ?? [])] : everywhere.slice(0, place);
+  if (allowed.includes(targetRoom)) return undefined;
+  return `shared/${room} does not import shared/${targetRoom} (allowed: ${allowed.join(', ') || 'none'})`;
 }
 
 function folderOf(path: string): string {

@@ -6,14 +6,13 @@ import { suite, test } from 'node:test';
 
 import { noContainers } from '../../shared/cri/container-source.ts';
 import { isNotFound } from '../../shared/kube/client-errors.ts';
-import { type KubeObject, namespaces, type ResourceType } from '../../shared/kube/object.ts';
+import { configMaps, type KubeObject, namespaces, type ResourceType } from '../../shared/kube/object.ts';
 import { createLogger } from '../../shared/observe/log.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
 import { policyReportType } from '../../shared/reports/policy-reports.ts';
 import { testMode } from '../../shared/sensor/sensor.fixture.ts';
 import { type FileIntegrity, names, released } from '../../systems/file-integrity/api.ts';
 import { nodes } from '../../shared/kube/object.ts';
-import { configMaps } from '../../systems/file-integrity/result-config-map.ts';
 import { Cluster, deploy, isOfIntegrity, rightsOf, systemNamespace } from './deploy.fixture.ts';
 import { runClusterGuards, runNodeGuards } from '../../shared/guard/part.fixture.ts';
 import { guards } from '../guards.ts';

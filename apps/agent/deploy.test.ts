@@ -10,7 +10,7 @@ import { parse } from 'yaml';
 import { issueAuthority, issueServerCertificate } from '../../shared/apiserver/access/certificate.ts';
 import { isNotFound } from '../../shared/kube/client-errors.ts';
 import { events } from '../../shared/kube/event-object.ts';
-import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';
+import { type KubeObject, pods, type RoleBinding, roleBindings } from '../../shared/kube/object.ts';
 import { createLogger } from '../../shared/observe/log.ts';
 import { sensorSkip, testMode } from '../../shared/sensor/sensor.fixture.ts';
 import { kiveDataType, type KivePolicy, kivePolicyType } from '../../systems/file-access/api.ts';
@@ -36,9 +36,9 @@ suite('deploy/', () => {
   });
 
   test('gives nobody more than a list of capabilities, and no way to write to the image', () => {
-    const pods = kustomized().filter(({ kind }) => kind === 'DaemonSet' || kind === 'Deployment');
-    assert.equal(pods.length, 2);
-    for (const pod of pods as unknown as { spec: { template: { spec: { containers: Container[] } } } }[]) {
+    const owners = kustomized().filter(({ kind }) => kind === 'DaemonSet' || kind === 'Deployment');
+    assert.equal(owners.length, 2);
+    for (const pod of owners as unknown as { spec: { template: { spec: { containers: Container[] } } } }[]) {
       for (const { securityContext } of pod.spec.template.spec.containers) {
         const { privileged, allowPrivilegeEscalation, readOnlyRootFilesystem, capabilities } =
           securityContext;
@@ -71,7 +71,6 @@ suite('deploy/', () => {
     const root = join(cluster.directory, 'root');
     mkdirSync(root);
     writeFileSync(join(root, 'secret'), 'x');
-    const pods: ResourceType = { group: '', version: 'v1', plural: 'pods', kind: 'Pod', namespaced: true };
     const pod = await client.create(pods, {
       metadata: { namespace: 'default', name: 'web' },
       spec: { nodeName: 'here', containers: [{ name: 'main', image: 'none' }] },
@@ -207,18 +206,6 @@ suite('deploy/', () => {
 });
 
 const withoutBinding = 'rampart-agent: get secrets. (default/receiver)';
-
-const roleBindings: ResourceType<RoleBinding> = {
-  group: 'rbac.authorization.k8s.io',
-  version: 'v1',
-  plural: 'rolebindings',
-  kind: 'RoleBinding',
-  namespaced: true,
-};
-interface RoleBinding extends KubeObject {
-  readonly roleRef: { readonly name: string };
-  readonly subjects: readonly unknown[];
-}
 
 interface Container {
   readonly securityContext: {

@@ -7,8 +7,8 @@
 import { type Cri, openCri } from '../../shared/cri/cri.ts';
 import type { NodeContainer } from '../../shared/cri/node-container.ts';
 import { type ContainerWatch, watchContainers } from '../../shared/cri/watch.ts';
-import { Backoff } from '../../shared/kube/backoff.ts';
-import { sleep, systemClock } from '../../shared/kube/clock.ts';
+import { Backoff } from '../../shared/time/backoff.ts';
+import { sleep, systemClock } from '../../shared/time/clock.ts';
 import type { Logger } from '../../shared/observe/log.ts';
 import type { ContainerSource, SourceContainer } from '../../shared/cri/container-source.ts';
 import { criSource } from '../../shared/cri/cri-source.ts';

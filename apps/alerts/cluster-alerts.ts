@@ -4,13 +4,13 @@
  * @module
  */
 import { apiTime } from '../../shared/kube/api-time.ts';
-import { Backoff } from '../../shared/kube/backoff.ts';
+import { Backoff } from '../../shared/time/backoff.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { isForbidden, isNotFound } from '../../shared/kube/client-errors.ts';
-import { sleep, systemClock } from '../../shared/kube/clock.ts';
+import { sleep, systemClock } from '../../shared/time/clock.ts';
 import type { ClusterAccess } from '../../shared/kube/cluster-access.ts';
 import { IndexedCache } from '../../shared/kube/indexed-cache.ts';
-import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';
+import { type KubeObject, pods, type ResourceType } from '../../shared/kube/object.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { kiveDataNamespace } from '../../systems/file-access/kive-data.ts';
@@ -33,13 +33,7 @@ interface AgentPod extends KubeObject {
   };
 }
 
-const podType: ResourceType<AgentPod> = {
-  group: '',
-  version: 'v1',
-  plural: 'pods',
-  kind: 'Pod',
-  namespaced: true,
-};
+const podType: ResourceType<AgentPod> = pods;
 
 /**
  * Hands out the last alerts of all agents and, where it is followed, what comes, also of agents that come later. Ends

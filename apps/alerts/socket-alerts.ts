@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { Backoff } from '../../shared/kube/backoff.ts';
-import { sleep, systemClock } from '../../shared/kube/clock.ts';
+import { Backoff } from '../../shared/time/backoff.ts';
+import { sleep, systemClock } from '../../shared/time/clock.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { type FeedPosition, readFeed } from '../../shared/observe/feed-client.ts';
 import type { AlertRequest } from './source.ts';

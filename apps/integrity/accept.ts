@@ -8,7 +8,7 @@ import { join, resolve } from 'node:path';
 
 import { KubeClient } from '../../shared/kube/client.ts';
 import { isForbidden } from '../../shared/kube/client-errors.ts';
-import { sleep, systemClock } from '../../shared/kube/clock.ts';
+import { sleep, systemClock } from '../../shared/time/clock.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { renderTable, wantsColour } from '../../shared/observe/table.ts';
 import type { FileIntegrityNodeStatus } from '../../systems/file-integrity/api.ts';

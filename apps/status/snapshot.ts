@@ -5,7 +5,7 @@
  */
 import type { KubeClient } from '../../shared/kube/client.ts';
 import { isForbidden } from '../../shared/kube/client-errors.ts';
-import { sleep, systemClock } from '../../shared/kube/clock.ts';
+import { sleep, systemClock } from '../../shared/time/clock.ts';
 import { type KubeObject, type Lease, leases, type ResourceType } from '../../shared/kube/object.ts';
 import {
   type KiveData,

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { setTimeout as sleep } from 'node:timers/promises';
-
 import { errorCodes, RampartError } from '../observe/errors.ts';
+import { Backoff } from '../time/backoff.ts';
+import { sleep, systemClock } from '../time/clock.ts';
 import type { CriConnection } from './connection.ts';
 import { decode } from './wire.ts';
 
@@ -25,8 +25,7 @@ export interface FollowOptions {
   readonly onError: (error: unknown) => void;
 }
 
-const FIRST_PAUSE_MS = 100;
-const LONGEST_PAUSE_MS = 2_000;
+const PAUSE = { baseMs: 100, maxMs: 2_000 };
 /** A runtime without events may be replaced by one with them. */
 const NONE_PAUSE_MS = 5 * 60_000;
 
@@ -38,15 +37,13 @@ const filters = ['/tasks/start', '/tasks/exit', '/containers/create', '/containe
 /** Follows the runtime's events until the signal aborts; connects again whenever the stream breaks. Never rejects. */
 export async function followEvents(connection: CriConnection, options: FollowOptions): Promise<void> {
   const { signal, onSource } = options;
-  let failures = 0;
+  const backoff = new Backoff(PAUSE);
   while (!signal.aborted) {
-    const source = await followOnce(connection, options, () => (failures = 0));
+    const source = await followOnce(connection, options, () => backoff.reset());
     if (signal.aborted) return;
     onSource(source);
-    const pauseMs =
-      source === 'none' ? NONE_PAUSE_MS : Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** failures);
-    failures += 1;
-    await sleep(pauseMs, undefined, { signal, ref: false }).catch(() => undefined);
+    const pauseMs = source === 'none' ? NONE_PAUSE_MS : backoff.nextMs();
+    await sleep(systemClock, pauseMs, signal).catch(() => undefined);
   }
 }
 

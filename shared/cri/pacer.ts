@@ -3,6 +3,8 @@
  *
  * @module
  */
+import { Backoff } from '../time/backoff.ts';
+
 export interface PacerOptions {
   readonly signal: AbortSignal;
   /** Looks; whether that went well. Never rejects. */
@@ -18,8 +20,7 @@ export interface PacerOptions {
 const SETTLE_MS: readonly number[] = [0, 150, 1_000];
 /** Between two looks, however many events there are. */
 const APART_MS = 100;
-const FIRST_PAUSE_MS = 100;
-const LONGEST_PAUSE_MS = 2_000;
+const FAILED_PAUSE = { baseMs: 100, maxMs: 2_000 };
 
 interface Waiter {
   /** Number of the first look that counts. */
@@ -34,7 +35,9 @@ export class Pacer {
   #wanted: number[] = [];
   readonly #waiters = new Set<Waiter>();
   #begun = 0;
-  #failures = 0;
+  readonly #backoff = new Backoff(FAILED_PAUSE);
+  /** After a look that failed; undefined after one that went well. */
+  #pauseMs: number | undefined;
   #endedAtMs = -Infinity;
   /** Ends the present wait, so that it is planned anew. */
   #wake: () => void = () => undefined;
@@ -81,8 +84,9 @@ export class Pacer {
       this.#wanted = this.#wanted.filter((atMs) => atMs > beganAtMs);
       const isDone = await look();
       this.#endedAtMs = performance.now();
-      this.#failures = isDone ? 0 : this.#failures + 1;
+      this.#pauseMs = isDone ? undefined : this.#backoff.nextMs();
       if (isDone) {
+        this.#backoff.reset();
         for (const waiter of this.#waiters) {
           if (waiter.from > number) continue;
           this.#waiters.delete(waiter);
@@ -113,10 +117,7 @@ export class Pacer {
   }
 
   #nextAtMs(): number {
-    if (this.#failures > 0) {
-      const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (this.#failures - 1));
-      return this.#endedAtMs + pauseMs;
-    }
+    if (this.#pauseMs !== undefined) return this.#endedAtMs + this.#pauseMs;
     const idleAtMs = this.#endedAtMs + this.#options.idleMs();
     return Math.max(this.#endedAtMs + APART_MS, Math.min(this.#wanted[0] ?? Infinity, idleAtMs));
   }

@@ -3,10 +3,10 @@
  *
  * @module
  */
+import { Backoff } from '../time/backoff.ts';
 import type { WorkLimit } from './work-limit.ts';
 
-const FIRST_PAUSE_MS = 200;
-const LONGEST_PAUSE_MS = 10_000;
+const PAUSE = { baseMs: 200, maxMs: 10_000 };
 
 export interface SearchOptions<T> {
   /** Searches share it: so many at a time. */
@@ -20,7 +20,7 @@ export interface SearchOptions<T> {
 export class Search<T> {
   readonly #options: SearchOptions<T>;
   #attempt: Promise<void> | undefined;
-  #failures = 0;
+  readonly #backoff = new Backoff(PAUSE);
   #nextAtMs = 0;
 
   constructor(options: SearchOptions<T>) {
@@ -45,17 +45,15 @@ export class Search<T> {
 
   /** It is worth asking at once again. */
   reset(): void {
-    this.#failures = 0;
+    this.#backoff.reset();
     this.#nextAtMs = 0;
   }
 
   async #run(): Promise<void> {
     const found = await this.#options.find();
     this.#attempt = undefined;
-    if (found === undefined) {
-      this.#nextAtMs = performance.now() + Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures);
-      this.#failures += 1;
-    } else this.reset();
+    if (found === undefined) this.#nextAtMs = performance.now() + this.#backoff.nextMs();
+    else this.reset();
     this.#options.onEnd(found);
   }
 }

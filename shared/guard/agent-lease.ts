@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 import { apiMicroTime } from '../kube/api-time.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { isAlreadyExists, isNotFound } from '../kube/client-errors.ts';
-import { type Clock, sleep, systemClock } from '../kube/clock.ts';
+import { type Clock, sleep, systemClock } from '../time/clock.ts';
 import { type Lease, leases, nodes } from '../kube/object.ts';
 import type { Logger } from '../observe/log.ts';
 import { agentGuardsAnnotation, agentLeaseLabel, agentNodeAnnotation } from './agent-lease-names.ts';

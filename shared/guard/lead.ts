@@ -5,7 +5,7 @@
  */
 import type { KubeClient } from '../kube/client.ts';
 import { isAlreadyExists, isForbidden } from '../kube/client-errors.ts';
-import { type Clock, sleep, systemClock } from '../kube/clock.ts';
+import { type Clock, sleep, systemClock } from '../time/clock.ts';
 import { runElection } from '../kube/leader-election.ts';
 import { leaseStore } from '../kube/lease-store.ts';
 import { namespaces } from '../kube/object.ts';

@@ -5,8 +5,8 @@
  */
 import { isNotFound } from '../kube/client-errors.ts';
 import type { KubeClient } from '../kube/client.ts';
-import { type Clock, sleep, systemClock } from '../kube/clock.ts';
-import { Backoff } from '../kube/backoff.ts';
+import { type Clock, sleep, systemClock } from '../time/clock.ts';
+import { Backoff } from '../time/backoff.ts';
 import type { Resource, Versions } from '../kube/crd/resource.ts';
 import { apiResources } from '../kube/discovery.ts';
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Clock } from './clock.ts';
+import type { Clock } from '../time/clock.ts';
 
 /** Aborts when the caller's signal does, or when the time is up. The call disposes it at its end. */
 export class CallScope implements Disposable {

@@ -17,9 +17,8 @@ import {
   KubeError,
 } from './client-errors.ts';
 import type { Credentials } from './credentials.ts';
-import { leases, type ResourceType } from './object.ts';
+import { leases, nodes } from './object.ts';
 
-const nodes: ResourceType = { group: '', version: 'v1', plural: 'nodes', kind: 'Node', namespaced: false };
 const lease = { namespace: 'kube-system', name: 'rampart' };
 const echo: Answer = ({ method }, response) => json(response, 200, { method });
 

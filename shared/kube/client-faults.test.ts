@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { suite, test } from 'node:test';
 
+import { ManualClock } from '../time/clock.fixture.ts';
 import { type Answer, json, pair, serve, status } from './api-server.fixture.ts';
 import { KubeClient } from './client.ts';
 import {
@@ -11,11 +12,9 @@ import {
   isUnreachable,
   KubeError,
 } from './client-errors.ts';
-import { ManualClock } from './clock.fixture.ts';
 import { anonymous } from './credentials.ts';
-import type { ResourceType } from './object.ts';
+import { nodes } from './object.ts';
 
-const nodes: ResourceType = { group: '', version: 'v1', plural: 'nodes', kind: 'Node', namespaced: false };
 const node = { metadata: { name: 'n' } };
 
 /** A server below HTTP: what it does with each connection and each request on it is up to the test. */

@@ -8,9 +8,8 @@ import { KubeClient } from './client.ts';
 import { isUnreachable } from './client-errors.ts';
 import type { ClusterAccess } from './cluster-access.ts';
 import { type Credential, type Credentials, StoredCredentials } from './credentials.ts';
-import type { ResourceType } from './object.ts';
+import { nodes } from './object.ts';
 
-const nodes: ResourceType = { group: '', version: 'v1', plural: 'nodes', kind: 'Node', namespaced: false };
 const directory = temporaryDirectory();
 const certificates = makeCertificates(directory.path);
 const other = temporaryDirectory();

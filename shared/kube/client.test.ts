@@ -4,9 +4,8 @@ import { suite, test } from 'node:test';
 import { type Answer, json, pair, serve } from './api-server.fixture.ts';
 import { KubeClient } from './client.ts';
 import { apiGroups, apiResources, serverVersion } from './discovery.ts';
-import { leases, type ResourceType } from './object.ts';
+import { leases, nodes } from './object.ts';
 
-const nodes: ResourceType = { group: '', version: 'v1', plural: 'nodes', kind: 'Node', namespaced: false };
 const lease = { namespace: 'kube-system', name: 'rampart' };
 const leasePath = '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases';
 

@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';
-import type { Clock } from './clock.ts';
+import type { Clock } from '../time/clock.ts';
 import {
   anonymous,
   basicCredentials,

@@ -4,8 +4,8 @@
  * @module
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
+import { type Clock, systemClock } from '../time/clock.ts';
 import { apiTime } from './api-time.ts';
-import { type Clock, systemClock } from './clock.ts';
 
 export type ConditionStatus = 'True' | 'False' | 'Unknown';
 

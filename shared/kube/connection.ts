@@ -4,12 +4,12 @@
  * @module
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
+import { type Clock, sleep, systemClock } from '../time/clock.ts';
+import { TokenBucket } from '../time/rate-limit.ts';
 import type { CallScope } from './call-scope.ts';
 import { errorFromAnswer, unreachable } from './client-errors.ts';
-import { type Clock, sleep, systemClock } from './clock.ts';
 import type { ClusterAccess } from './cluster-access.ts';
 import type { Credential } from './credentials.ts';
-import { TokenBucket } from './rate-limit.ts';
 import { type Incoming, SendError, Transport } from './transport.ts';
 
 export interface ConnectionOptions {

@@ -3,8 +3,7 @@ import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { createMetrics } from '../observe/metrics.ts';
-import { ManualClock } from './clock.fixture.ts';
-import { createControllerMetrics } from './controller-metrics.ts';
+import { ManualClock } from '../time/clock.fixture.ts';
 import {
   type ControllerEnd,
   type ControllerOptions,
@@ -14,6 +13,7 @@ import {
   runController,
   TerminalError,
 } from './controller.ts';
+import { createControllerMetrics } from './controller-metrics.ts';
 import { WorkQueue } from './workqueue.ts';
 
 interface Started {

@@ -7,7 +7,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { Logger } from '../observe/log.ts';
-import { type Clock, sleep, systemClock } from './clock.ts';
+import { type Clock, sleep, systemClock } from '../time/clock.ts';
 import type { ControllerMetrics } from './controller-metrics.ts';
 import { FailureLevel } from './failure-level.ts';
 import type { WorkQueue } from './workqueue.ts';

@@ -6,7 +6,7 @@
 import { readFile } from 'node:fs/promises';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';
-import { type Clock, systemClock } from './clock.ts';
+import { type Clock, systemClock } from '../time/clock.ts';
 
 /** What one request is sent with. A new object whenever something in it is new. Never log it. */
 export interface Credential {

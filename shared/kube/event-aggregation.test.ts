@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 
 import fc from 'fast-check';
 
-import { ManualClock } from './clock.fixture.ts';
+import { ManualClock } from '../time/clock.fixture.ts';
 import { EventAggregation } from './event-aggregation.ts';
 import { cutNote, type EventRecord, newEventPlace } from './event-object.ts';
 

@@ -12,9 +12,9 @@
  *
  * @module
  */
-import type { Clock } from './clock.ts';
+import type { Clock } from '../time/clock.ts';
+import { TokenBucket } from '../time/rate-limit.ts';
 import { cutNote, type EventRecord, type ObjectReference } from './event-object.ts';
-import { TokenBucket } from './rate-limit.ts';
 
 /** One event object, there or to come. */
 export interface EventEntry {

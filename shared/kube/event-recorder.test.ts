@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import { createMetrics } from '../observe/metrics.ts';
+import { ManualClock } from '../time/clock.fixture.ts';
 import { type Answer, json, type Pair, pair, status } from './api-server.fixture.ts';
-import { ManualClock } from './clock.fixture.ts';
 import { registerEventMetrics } from './event-metrics.ts';
 import { type EventRecord, type KubeEvent, referenceTo } from './event-object.ts';
 import { EventRecorder, type EventRecorderOptions } from './event-recorder.ts';

@@ -8,10 +8,10 @@
  * @module
  */
 import type { Logger } from '../observe/log.ts';
-import { Backoff } from './backoff.ts';
+import { Backoff } from '../time/backoff.ts';
+import { type Clock, sleep, systemClock } from '../time/clock.ts';
 import type { KubeClient } from './client.ts';
 import { isAlreadyExists, isNotFound, isTooManyRequests, isUnreachable, KubeError } from './client-errors.ts';
-import { type Clock, sleep, systemClock } from './clock.ts';
 import { type AggregationLimits, EventAggregation, type EventEntry } from './event-aggregation.ts';
 import {
   cutNote,

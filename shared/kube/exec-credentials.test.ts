@@ -3,8 +3,8 @@ import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
+import { ManualClock } from '../time/clock.fixture.ts';
 import { temporaryDirectory } from './api-server.fixture.ts';
-import { ManualClock } from './clock.fixture.ts';
 import { findClusterAccess } from './cluster-access.ts';
 import { ExecCredentials, type ExecOptions } from './exec-credentials.ts';
 

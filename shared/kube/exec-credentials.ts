@@ -6,7 +6,7 @@
 import { spawn } from 'node:child_process';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';
-import { type Clock, systemClock } from './clock.ts';
+import { type Clock, systemClock } from '../time/clock.ts';
 import type { Credential, Credentials } from './credentials.ts';
 
 /** The versions of the protocol that are spoken. */

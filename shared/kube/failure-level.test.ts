@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
+import { ManualClock } from '../time/clock.fixture.ts';
 import { KubeError, unreachable } from './client-errors.ts';
-import { ManualClock } from './clock.fixture.ts';
 import { FailureLevel } from './failure-level.ts';
 
 const status = (code: number, reason: string): KubeError =>

@@ -4,8 +4,8 @@
  *
  * @module
  */
+import type { Clock } from '../time/clock.ts';
 import { isAlreadyExists, isConflict, isUnreachable } from './client-errors.ts';
-import type { Clock } from './clock.ts';
 
 /** Somebody else has changed the object meanwhile; what goes on for longer is a fight between two. */
 const CONFLICTS = 5;

@@ -4,8 +4,8 @@
  * @module
  */
 import type { Logger } from '../observe/log.ts';
+import { loopSlice } from '../time/loop-slice.ts';
 import { CacheIndexes, type IndexFunction, type IndexValues } from './cache-index.ts';
-import { loopSlice } from './loop-slice.ts';
 import { apiVersionOf, type KubeObject, objectKey, type ResourceType } from './object.ts';
 import { ParsedObjects } from './parsed-objects.ts';
 import { isOlder } from './resource-version.ts';

@@ -4,9 +4,9 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
+import { ManualClock } from '../time/clock.fixture.ts';
 import { temporaryDirectory } from './api-server.fixture.ts';
 import { findClusterAccess, inClusterAccess, kubeconfigAccess } from './cluster-access.ts';
-import { ManualClock } from './clock.fixture.ts';
 import { loadKubeconfig, parseKubeconfig } from './kubeconfig.ts';
 
 const signal = new AbortController().signal;

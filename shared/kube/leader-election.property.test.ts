@@ -3,8 +3,8 @@ import { suite, test } from 'node:test';
 
 import fc from 'fast-check';
 
-import { ManualClock, skewed } from './clock.fixture.ts';
-import type { Clock } from './clock.ts';
+import type { Clock } from '../time/clock.ts';
+import { ManualClock, skewed } from '../time/clock.fixture.ts';
 import { runElection, type Term } from './leader-election.ts';
 import { LeaseLink, LeaseServer, type Network } from './lease-api.fixture.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { ManualClock } from './clock.fixture.ts';
+import { ManualClock } from '../time/clock.fixture.ts';
 import {
   type LeaderElectionOptions,
   LeadershipLostError,

@@ -24,8 +24,8 @@ import { hostname } from 'node:os';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { Logger } from '../observe/log.ts';
+import { type Clock, sleep, systemClock } from '../time/clock.ts';
 import { isAlreadyExists, isConflict } from './client-errors.ts';
-import { type Clock, sleep, systemClock } from './clock.ts';
 import { FailureLevel } from './failure-level.ts';
 import { type Held, LeaseClaim } from './lease-claim.ts';
 import type { LeaseStore } from './lease-store.ts';

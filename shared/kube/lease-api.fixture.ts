@@ -3,8 +3,8 @@
  *
  * @module
  */
+import type { Clock } from '../time/clock.ts';
 import { errorFromStatus, unreachable } from './client-errors.ts';
-import type { Clock } from './clock.ts';
 import type { LeaseStore } from './lease-store.ts';
 import type { Lease } from './object.ts';
 

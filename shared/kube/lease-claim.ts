@@ -4,10 +4,10 @@
  * @module
  */
 import type { Logger } from '../observe/log.ts';
+import type { Clock } from '../time/clock.ts';
 import { apiMicroTime } from './api-time.ts';
 import { CallScope } from './call-scope.ts';
 import { isAlreadyExists, isConflict, isNotFound, unreachable } from './client-errors.ts';
-import type { Clock } from './clock.ts';
 import type { LeaseStore } from './lease-store.ts';
 import type { Lease } from './object.ts';
 

@@ -5,9 +5,7 @@ import { suite, test } from 'node:test';
 import { type Answer, json, pair, status } from './api-server.fixture.ts';
 import { isGone, isUnreachable } from './client-errors.ts';
 import type { ListStreamOptions } from './list-stream.ts';
-import type { ResourceType } from './object.ts';
-
-const nodes: ResourceType = { group: '', version: 'v1', plural: 'nodes', kind: 'Node', namespaced: false };
+import { nodes } from './object.ts';
 
 /** A list in one piece, then what the test wants. */
 const answering =

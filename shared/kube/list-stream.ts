@@ -4,12 +4,12 @@
  * @module
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
+import { loopSlice } from '../time/loop-slice.ts';
 import { CallScope } from './call-scope.ts';
 import { unreachable } from './client-errors.ts';
 import type { ListOptions } from './client-options.ts';
 import { type Connection, searchParams } from './connection.ts';
 import { ListDecoder } from './list-decoder.ts';
-import { loopSlice } from './loop-slice.ts';
 import type { KubeList } from './object.ts';
 
 export interface ListStreamOptions extends ListOptions {

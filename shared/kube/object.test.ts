@@ -3,10 +3,7 @@ import { suite, test } from 'node:test';
 
 import fc from 'fast-check';
 
-import { apiVersionOf, describeTarget, leases, resourcePath, type ResourceType } from './object.ts';
-
-const pods: ResourceType = { group: '', version: 'v1', plural: 'pods', kind: 'Pod', namespaced: true };
-const nodes: ResourceType = { group: '', version: 'v1', plural: 'nodes', kind: 'Node', namespaced: false };
+import { apiVersionOf, describeTarget, leases, nodes, pods, resourcePath } from './object.ts';
 
 suite('paths of resources', () => {
   const lease = { namespace: 'kube-system', name: 'rampart' };

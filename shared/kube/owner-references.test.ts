@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import type { KubeObject, ResourceType } from './object.ts';
+import { type KubeObject, nodes, type ResourceType } from './object.ts';
 import {
   controllerKey,
   controllerOf,
@@ -19,8 +19,6 @@ const deployments: ResourceType = {
   kind: 'Deployment',
   namespaced: true,
 };
-const nodes: ResourceType = { group: '', version: 'v1', plural: 'nodes', kind: 'Node', namespaced: false };
-
 const web: KubeObject = { metadata: { namespace: 'shop', name: 'web', uid: 'u1' } };
 const other: KubeObject = { metadata: { namespace: 'shop', name: 'other', uid: 'u2' } };
 const node: KubeObject = { metadata: { name: 'n1', uid: 'n' } };

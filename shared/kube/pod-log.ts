@@ -7,7 +7,7 @@ import { RampartError } from '../observe/errors.ts';
 import { CallScope } from './call-scope.ts';
 import { unreachable } from './client-errors.ts';
 import { type Connection, searchParams } from './connection.ts';
-import { resourcePath, type ResourceType } from './object.ts';
+import { pods, resourcePath } from './object.ts';
 
 export interface PodLogOptions {
   readonly signal?: AbortSignal | undefined;
@@ -25,13 +25,6 @@ export interface PodLogOptions {
   readonly timeoutMs?: number;
 }
 
-const pods: ResourceType = {
-  group: '',
-  version: 'v1',
-  plural: 'pods',
-  kind: 'Pod',
-  namespaced: true,
-};
 const TIMEOUT_MS = 30_000;
 /** Longer lines are left out: a container may write what it likes. */
 const MAX_LINE_BYTES = 1024 * 1024;

@@ -5,19 +5,7 @@
  */
 import { createHash } from 'node:crypto';
 
-import type { V1Pod } from '@kubernetes/client-node';
-
-import type { KubeKind, ResourceType } from './object.ts';
-
-export type Pod = KubeKind<V1Pod>;
-
-export const pods: ResourceType<Pod> = {
-  group: '',
-  version: 'v1',
-  plural: 'pods',
-  kind: 'Pod',
-  namespaced: true,
-};
+import type { Pod } from './object.ts';
 
 /** A UUID that only depends on `of`. */
 function uuid(of: string): string {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
+import { sleep as waiting } from '../time/clock.ts';
+import { ManualClock } from '../time/clock.fixture.ts';
 import { unreachable } from './client-errors.ts';
-import { ManualClock } from './clock.fixture.ts';
-import { sleep as waiting } from './clock.ts';
 import type { KubeObject, ResourceType, Target } from './object.ts';
 import { limit, reflect } from './reflector.fixture.ts';
 import type { WatchEvent, WatchOptions } from './watch.ts';

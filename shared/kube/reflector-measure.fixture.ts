@@ -16,8 +16,8 @@ import { KubeClient } from './client.ts';
 import { startCollectionServer } from './collection-server.fixture.ts';
 import { anonymous } from './credentials.ts';
 import { IndexedCache } from './indexed-cache.ts';
-import { objectKey } from './object.ts';
-import { largePod, type Pod, pods } from './pods.fixture.ts';
+import { objectKey, type Pod, pods } from './object.ts';
+import { largePod } from './pods.fixture.ts';
 import { runReflector } from './reflector.ts';
 
 export interface ReflectorFigures {

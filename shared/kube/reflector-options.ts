@@ -5,9 +5,9 @@
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { Logger } from '../observe/log.ts';
-import { type BackoffOptions, checkBackoff } from './backoff.ts';
+import { type BackoffOptions, checkBackoff } from '../time/backoff.ts';
+import type { Clock } from '../time/clock.ts';
 import type { KubeClient } from './client.ts';
-import type { Clock } from './clock.ts';
 import type { IndexedCache } from './indexed-cache.ts';
 import type { KubeObject } from './object.ts';
 import type { ReflectorMetrics } from './reflector-metrics.ts';

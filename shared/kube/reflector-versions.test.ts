@@ -5,7 +5,8 @@ import { suite, test } from 'node:test';
 import { until } from '../observe/until.fixture.ts';
 import { type Answer, json, serve, status } from './api-server.fixture.ts';
 import { IndexedCache } from './indexed-cache.ts';
-import { clientOf, limit, pod, pods, reflect } from './reflector.fixture.ts';
+import { pods } from './object.ts';
+import { clientOf, limit, pod, reflect } from './reflector.fixture.ts';
 
 /** A server whose watches are lines by script; the list is empty, of version 100. */
 function scripted(scripts: readonly (readonly [type: string, version: number, name?: string][])[]): Answer {

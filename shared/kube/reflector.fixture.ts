@@ -8,11 +8,10 @@ import assert from 'node:assert/strict';
 import { KubeClient } from './client.ts';
 import { anonymous } from './credentials.ts';
 import { IndexedCache } from './indexed-cache.ts';
-import type { KubeObject, ResourceType } from './object.ts';
+import { type KubeObject, pods } from './object.ts';
 import type { ReflectorStats } from './reflector-metrics.ts';
 import { type ReflectorOptions, runReflector } from './reflector.ts';
 
-export const pods: ResourceType = { group: '', version: 'v1', plural: 'pods', kind: 'Pod', namespaced: true };
 export const pod = (name: string, metadata = {}): KubeObject => ({
   metadata: { namespace: 'n', name, ...metadata },
 });

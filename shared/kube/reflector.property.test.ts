@@ -8,14 +8,12 @@ import { type CollectionServer, startCollectionServer } from './collection-serve
 import { anonymous } from './credentials.ts';
 import { type Asked, type Fault, startFaultProxy, subjectOf } from './fault-proxy.fixture.ts';
 import { IndexedCache } from './indexed-cache.ts';
-import type { KubeObject, ResourceType } from './object.ts';
+import { type KubeObject, pods } from './object.ts';
 import { runReflector } from './reflector.ts';
 import { isOlder } from './resource-version.ts';
 
 const FAULTS = 1000;
 const seed = Number(process.env['RAMPART_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
-const pods: ResourceType = { group: '', version: 'v1', plural: 'pods', kind: 'Pod', namespaced: true };
-
 /** mulberry32: the same numbers for the same seed. */
 function randomFrom(start: number): () => number {
   let state = start;

@@ -7,8 +7,8 @@ import { until } from '../observe/until.fixture.ts';
 import { type CollectionServer, startCollectionServer } from './collection-server.fixture.ts';
 import { type Asked, type Fault, startFaultProxy } from './fault-proxy.fixture.ts';
 import { IndexedCache } from './indexed-cache.ts';
-import type { KubeObject } from './object.ts';
-import { clientOf, limit, type More, pod, pods, reflect } from './reflector.fixture.ts';
+import { type KubeObject, pods } from './object.ts';
+import { clientOf, limit, type More, pod, reflect } from './reflector.fixture.ts';
 import { createReflectorMetrics } from './reflector-metrics.ts';
 import { runReflector } from './reflector.ts';
 

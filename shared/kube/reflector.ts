@@ -4,13 +4,13 @@
  * @module
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
-import { Backoff } from './backoff.ts';
+import { Backoff } from '../time/backoff.ts';
+import { type Clock, sleep, systemClock } from '../time/clock.ts';
+import { loopSlice } from '../time/loop-slice.ts';
 import { CallScope } from './call-scope.ts';
 import { isGone, isUnreachable, KubeError, unreachable } from './client-errors.ts';
-import { type Clock, sleep, systemClock } from './clock.ts';
 import { FailureLevel } from './failure-level.ts';
 import type { IndexedCache } from './indexed-cache.ts';
-import { loopSlice } from './loop-slice.ts';
 import { type KubeObject, objectKey } from './object.ts';
 import { askedForMs, asksForList, reasonOf, StaleListError } from './reflector-errors.ts';
 import type { ReflectorStats } from './reflector-metrics.ts';

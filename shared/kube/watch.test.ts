@@ -3,13 +3,11 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { suite, test } from 'node:test';
 
+import { ManualClock } from '../time/clock.fixture.ts';
 import { type Answer, json, pair, status } from './api-server.fixture.ts';
 import { isGone, isNotFound, isUnreachable, KubeError } from './client-errors.ts';
-import { ManualClock } from './clock.fixture.ts';
-import type { ResourceType } from './object.ts';
+import { nodes } from './object.ts';
 import type { WatchEvent } from './watch.ts';
-
-const nodes: ResourceType = { group: '', version: 'v1', plural: 'nodes', kind: 'Node', namespaced: false };
 
 const event = (type: string, name: string): string =>
   `${JSON.stringify({ type, object: { metadata: { name, resourceVersion: '1' } } })}\n`;

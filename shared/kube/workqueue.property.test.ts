@@ -3,8 +3,8 @@ import { suite, test } from 'node:test';
 
 import fc from 'fast-check';
 
-import { ManualClock } from './clock.fixture.ts';
-import { sleep } from './clock.ts';
+import { sleep } from '../time/clock.ts';
+import { ManualClock } from '../time/clock.fixture.ts';
 import { WorkQueue } from './workqueue.ts';
 
 const LEVELS = 3;

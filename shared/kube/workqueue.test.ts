@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { ManualClock } from './clock.fixture.ts';
+import { ManualClock } from '../time/clock.fixture.ts';
 import { WorkQueue, type WorkQueueOptions } from './workqueue.ts';
 
 const steady = { baseMs: 100, maxMs: 1000, jitter: 0 };

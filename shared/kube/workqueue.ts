@@ -4,10 +4,10 @@
  * @module
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
-import { type BackoffOptions, KeyedBackoff } from './backoff.ts';
-import { type Clock, systemClock } from './clock.ts';
+import { type BackoffOptions, KeyedBackoff } from '../time/backoff.ts';
+import { type Clock, systemClock } from '../time/clock.ts';
+import { type RateLimitOptions, TokenBucket } from '../time/rate-limit.ts';
 import { DelayHeap } from './delay-heap.ts';
-import { type RateLimitOptions, TokenBucket } from './rate-limit.ts';
 import { type Ready, ReadyLists } from './ready-lists.ts';
 
 /** Called as things happen, e.g. for histograms. Must be quick and must not throw. */

@@ -7,9 +7,9 @@ import { createHash } from 'node:crypto';
 import { type FSWatcher, watch } from 'node:fs';
 import { basename, dirname } from 'node:path';
 
-import { Backoff } from '../kube/backoff.ts';
+import { Backoff } from '../time/backoff.ts';
 import type { KubeClient } from '../kube/client.ts';
-import { sleep, systemClock } from '../kube/clock.ts';
+import { sleep, systemClock } from '../time/clock.ts';
 import { ManifestApplier, type Round } from './apply.ts';
 import { type FoundFiles, isManifestName, type ManifestRoot, readManifests } from './files.ts';
 import { describeProblem } from './problem.ts';

@@ -1,28 +1,19 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import type { V1Node, V1Pod } from '@kubernetes/client-node';
-
 import { type ApiServer, startApiServer } from '../apiserver/server.ts';
 import { VerbCalls } from '../apiserver/upkeep/verb-calls.ts';
 import { KubeClient } from '../kube/client.ts';
 import { isForbidden, isNotFound } from '../kube/client-errors.ts';
 import { kubeconfigAccess } from '../kube/cluster-access.ts';
 import { loadKubeconfig } from '../kube/kubeconfig.ts';
-import type { KubeKind, ResourceType } from '../kube/object.ts';
+import { namespaces, type Node, nodes, type Pod, pods } from '../kube/object.ts';
 import { createLogger } from '../observe/log.ts';
 import type { MachineContainer, MachinePod } from './machine-pod.ts';
 import { mirrorAnnotation, mirrorUser } from './mirrored.ts';
 import { nodeFacts } from './node-object.ts';
 import { PodMirror } from './pod-mirror.ts';
 import { mirrorReadOnly } from './read-only.ts';
-
-type Pod = KubeKind<V1Pod>;
-type Node = KubeKind<V1Node>;
-const core = { group: '', version: 'v1' };
-const podType: ResourceType<Pod> = { ...core, plural: 'pods', kind: 'Pod', namespaced: true };
-const nodeType: ResourceType<Node> = { ...core, plural: 'nodes', kind: 'Node', namespaced: false };
-const namespaceType: ResourceType = { ...core, plural: 'namespaces', kind: 'Namespace', namespaced: false };
 
 const at = Date.parse('2026-01-01T10:00:00Z');
 
@@ -108,12 +99,12 @@ class Machine implements AsyncDisposable {
     }
   }
 
-  tell(...pods: MachinePod[]): void {
-    this.mirror.tell({ pods, runtimeVersion: 'containerd://1.6.20' });
+  tell(...told: MachinePod[]): void {
+    this.mirror.tell({ pods: told, runtimeVersion: 'containerd://1.6.20' });
   }
 
   pod(namespace = 'shop', name = 'web'): Promise<Pod | undefined> {
-    return this.client.get(podType, { namespace, name }).catch((error: unknown) => {
+    return this.client.get(pods, { namespace, name }).catch((error: unknown) => {
       if (isNotFound(error)) return undefined;
       throw error;
     });
@@ -165,7 +156,7 @@ suite('pods of the machine in the API', () => {
   test('the node tells what the machine is, and whether its runtime answers', async () => {
     await using machine = await Machine.start();
     const node = (): Promise<Node | undefined> =>
-      machine.client.get(nodeType, { name: 'lab' }).catch(() => undefined);
+      machine.client.get(nodes, { name: 'lab' }).catch(() => undefined);
     const isReady = (one: Node | undefined): string | undefined =>
       one?.status?.conditions?.find(({ type }) => type === 'Ready')?.status;
     const before = await machine.shows(node, (one) => isReady(one) === 'False');
@@ -282,9 +273,9 @@ suite('pods of the machine in the API', () => {
   test('a pod written by hand gives way; others are left alone', async () => {
     await using machine = await Machine.start();
     const spec = { containers: [{ name: 'c', image: 'i' }] };
-    await machine.client.create(namespaceType, { metadata: { name: 'shop' } });
+    await machine.client.create(namespaces, { metadata: { name: 'shop' } });
     for (const name of ['web', 'mine']) {
-      await machine.client.create(podType, { metadata: { namespace: 'shop', name }, spec });
+      await machine.client.create(pods, { metadata: { namespace: 'shop', name }, spec });
     }
     machine.tell(machinePod());
     await machine.podWhen(({ metadata }) => metadata.annotations?.[mirrorAnnotation] === 'sandbox-1');
@@ -302,17 +293,17 @@ suite('mirrored objects are read-only', () => {
     const body = { metadata: { labels: { more: 'x' } } };
     const statusBody = { status: { phase: 'Failed' } };
     const refused: readonly (() => Promise<unknown>)[] = [
-      () => client.patch(podType, target, { type: 'merge', body }),
-      () => client.patch(podType, { ...target, subresource: 'status' }, { type: 'merge', body: statusBody }),
-      () => client.update(podType, { ...pod, metadata: { ...pod.metadata, labels: {} } }),
-      () => client.apply(podType, { metadata: { ...target, labels: { a: 'b' } } }, { fieldManager: 'x' }),
-      () => client.delete(podType, target),
-      () => client.deleteCollection(podType, { namespace: 'shop' }),
-      () => client.delete(nodeType, { name: 'lab' }),
-      () => client.patch(nodeType, { name: 'lab' }, { type: 'merge', body }),
-      () => client.delete(namespaceType, { name: 'shop' }),
+      () => client.patch(pods, target, { type: 'merge', body }),
+      () => client.patch(pods, { ...target, subresource: 'status' }, { type: 'merge', body: statusBody }),
+      () => client.update(pods, { ...pod, metadata: { ...pod.metadata, labels: {} } }),
+      () => client.apply(pods, { metadata: { ...target, labels: { a: 'b' } } }, { fieldManager: 'x' }),
+      () => client.delete(pods, target),
+      () => client.deleteCollection(pods, { namespace: 'shop' }),
+      () => client.delete(nodes, { name: 'lab' }),
+      () => client.patch(nodes, { name: 'lab' }, { type: 'merge', body }),
+      () => client.delete(namespaces, { name: 'shop' }),
       () =>
-        client.create(podType, {
+        client.create(pods, {
           metadata: { namespace: 'shop', name: 'fake', annotations: { [mirrorAnnotation]: 'x' } },
           spec: { containers: [{ name: 'c', image: 'i' }] },
         }),
@@ -320,7 +311,7 @@ suite('mirrored objects are read-only', () => {
     for (const [index, write] of refused.entries()) {
       await assert.rejects(write, (error) => isForbidden(error), `the write with index ${index}`);
     }
-    await assert.rejects(client.delete(podType, target), /read-only: change or remove the pod there/);
+    await assert.rejects(client.delete(pods, target), /read-only: change or remove the pod there/);
     assert.equal((await machine.pod())?.metadata.resourceVersion, pod.metadata.resourceVersion);
     // Without pods of the machine in it, the namespace is one like others.
     machine.tell();
@@ -328,6 +319,6 @@ suite('mirrored objects are read-only', () => {
       () => machine.pod(),
       (found) => found === undefined,
     );
-    await client.delete(namespaceType, { name: 'shop' });
+    await client.delete(namespaces, { name: 'shop' });
   });
 });

@@ -5,7 +5,7 @@
  */
 import type { KubeClient } from '../kube/client.ts';
 import { isNotFound } from '../kube/client-errors.ts';
-import { type Clock, systemClock } from '../kube/clock.ts';
+import { type Clock, systemClock } from '../time/clock.ts';
 import { apiResources } from '../kube/discovery.ts';
 import type { ResourceType } from '../kube/object.ts';
 import type { Logger } from '../observe/log.ts';

@@ -5,7 +5,7 @@ import { inspect } from 'node:util';
 
 import { issueAuthority } from '../../shared/apiserver/access/certificate.ts';
 import { KubeError, unreachable } from '../../shared/kube/client-errors.ts';
-import { ManualClock } from '../../shared/kube/clock.fixture.ts';
+import { ManualClock } from '../../shared/time/clock.fixture.ts';
 import type { KubeObject } from '../../shared/kube/object.ts';
 import { CallbackSecrets } from './callback-secrets.ts';
 import type { CallbackDefault } from './callback-defaults.ts';

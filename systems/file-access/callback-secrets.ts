@@ -9,8 +9,8 @@
  */
 import type { KubeClient } from '../../shared/kube/client.ts';
 import { isForbidden, isNotFound } from '../../shared/kube/client-errors.ts';
-import { type Clock, systemClock } from '../../shared/kube/clock.ts';
-import { TokenBucket } from '../../shared/kube/rate-limit.ts';
+import { type Clock, systemClock } from '../../shared/time/clock.ts';
+import { TokenBucket } from '../../shared/time/rate-limit.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import type { Logger } from '../../shared/observe/log.ts';
 import { type CallbackDefault, callbackDefault } from './callback-defaults.ts';

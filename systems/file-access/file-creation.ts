@@ -5,9 +5,9 @@
  */
 import { SystemCallError } from '../../shared/ebpf/libc.ts';
 import { createInRoot } from '../../shared/sensor/paths/resolve.ts';
+import { Backoff } from '../../shared/time/backoff.ts';
 import type { ContainerRoot } from './container-root.ts';
 
-const FIRST_PAUSE_MS = 1000;
 const LAST_PAUSE_MS = 60_000;
 
 /** What happens anyway when the path changes is no reason to try again by time. */
@@ -21,7 +21,7 @@ export class FileCreation implements Disposable {
   readonly #root: ContainerRoot;
   readonly #path: string;
   readonly #again: () => void;
-  #pauseMs = FIRST_PAUSE_MS;
+  readonly #backoff = new Backoff({ baseMs: 1000, maxMs: LAST_PAUSE_MS });
   #notBeforeMs = 0;
   #timer: NodeJS.Timeout | undefined;
   #failure: string | undefined;
@@ -46,7 +46,7 @@ export class FileCreation implements Disposable {
       return this.#failure;
     }
     // After a long rest it is no longer the same quarrel.
-    if (now > this.#notBeforeMs + 2 * LAST_PAUSE_MS) this.#pauseMs = FIRST_PAUSE_MS;
+    if (now > this.#notBeforeMs + 2 * LAST_PAUSE_MS) this.#backoff.reset();
     this.#failure = this.#create(modeBits);
     return this.#failure;
   }
@@ -71,8 +71,7 @@ export class FileCreation implements Disposable {
   }
 
   #pause(): void {
-    this.#notBeforeMs = performance.now() + this.#pauseMs;
-    this.#pauseMs = Math.min(2 * this.#pauseMs, LAST_PAUSE_MS);
+    this.#notBeforeMs = performance.now() + this.#backoff.nextMs();
   }
 
   #schedule(): void {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { ManualClock } from '../../shared/kube/clock.fixture.ts';
+import { ManualClock } from '../../shared/time/clock.fixture.ts';
 import { Health } from '../../shared/observe/health.ts';
 import type { SensorStats } from '../../shared/sensor/options.ts';
 import { type GuardProcess, partContext } from '../../shared/guard/part-context.ts';

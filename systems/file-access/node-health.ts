@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type Clock, systemClock } from '../../shared/kube/clock.ts';
+import { type Clock, systemClock } from '../../shared/time/clock.ts';
 import type { PartHealth } from '../../shared/guard/context.ts';
 import type { SensorStats } from '../../shared/sensor/options.ts';
 

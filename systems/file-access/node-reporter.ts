@@ -5,7 +5,7 @@
  */
 import type { KubeClient } from '../../shared/kube/client.ts';
 import { isNotFound } from '../../shared/kube/client-errors.ts';
-import { type Clock, systemClock } from '../../shared/kube/clock.ts';
+import { type Clock, systemClock } from '../../shared/time/clock.ts';
 import { done, requeueAfter, type Result } from '../../shared/kube/controller.ts';
 import { isDeleting } from '../../shared/kube/finalizers.ts';
 import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';

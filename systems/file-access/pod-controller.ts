@@ -8,7 +8,7 @@
  */
 import type { KubeClient } from '../../shared/kube/client.ts';
 import { isConflict, isNotFound } from '../../shared/kube/client-errors.ts';
-import { type Clock, systemClock } from '../../shared/kube/clock.ts';
+import { type Clock, systemClock } from '../../shared/time/clock.ts';
 import {
   done,
   type Reconcile,

@@ -5,7 +5,7 @@
  */
 import type { KubeClient } from '../../shared/kube/client.ts';
 import { isNotFound } from '../../shared/kube/client-errors.ts';
-import { type Clock, systemClock } from '../../shared/kube/clock.ts';
+import { type Clock, systemClock } from '../../shared/time/clock.ts';
 import { done, requeueAfter, type Result, runController } from '../../shared/kube/controller.ts';
 import type { ControllerMetrics } from '../../shared/kube/controller-metrics.ts';
 import { referenceTo } from '../../shared/kube/event-object.ts';

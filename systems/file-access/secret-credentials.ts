@@ -6,7 +6,7 @@
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 
-import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';
+import { type KubeObject, type ResourceType, secrets } from '../../shared/kube/object.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import type { Credentials } from './delivery/options.ts';
 
@@ -16,13 +16,7 @@ export interface Secret extends KubeObject {
   readonly data?: Readonly<Record<string, string>> | undefined;
 }
 
-export const secretType: ResourceType<Secret> = {
-  group: '',
-  version: 'v1',
-  plural: 'secrets',
-  kind: 'Secret',
-  namespaced: true,
-};
+export const secretType: ResourceType<Secret> = secrets;
 
 /** Those of `kubernetes.io/tls` among them. */
 const keys = ['token', 'tls.crt', 'tls.key', 'ca.crt'] as const;

@@ -5,7 +5,7 @@
  */
 import type { ClusterContext as PartContext, GuardContext } from '../../shared/guard/context.ts';
 import { systemNamespace } from '../../shared/guard/guard.ts';
-import { type Clock, systemClock } from '../../shared/kube/clock.ts';
+import { type Clock, systemClock } from '../../shared/time/clock.ts';
 import { allOrNone, whenSynced } from '../../shared/kube/run-parts.ts';
 import { openCaches } from './cluster/caches.ts';
 import type { AgentAccount, ClusterContext, IntegrityReports } from './cluster/context.ts';

@@ -4,7 +4,7 @@
  * @module
  */
 import type { NodeContext } from '../../shared/guard/context.ts';
-import { type Clock, systemClock } from '../../shared/kube/clock.ts';
+import { type Clock, systemClock } from '../../shared/time/clock.ts';
 import { nodeFacts } from '../../shared/kube/facts.ts';
 import { type KubeObject, nodes } from '../../shared/kube/object.ts';
 import { withoutManagedFields } from '../../shared/kube/reflector-options.ts';

@@ -4,13 +4,13 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 
 import { labelValueProblems } from '../../shared/kube/label-names.ts';
+import type { ConfigMap } from '../../shared/kube/object.ts';
 import { RampartError } from '../../shared/observe/errors.ts';
 import { names } from './api.ts';
 import { anyResult } from './node-result.fixture.ts';
 import { maxUnreadFiles } from './node-result.ts';
 import { labelValue, nodeStatusName, temporaryName } from './object-names.ts';
 import {
-  type ConfigMap,
   findingsKey,
   readResultConfigMap,
   resultAnnotation,

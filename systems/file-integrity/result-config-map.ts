@@ -5,25 +5,14 @@
  *
  * @module
  */
-import type { V1ConfigMap } from '@kubernetes/client-node';
 
-import type { KubeKind, OwnerReference, ResourceType } from '../../shared/kube/object.ts';
+import type { ConfigMap, OwnerReference } from '../../shared/kube/object.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { names } from './api.ts';
 import type { Detection, Finding, Unread } from './finding.ts';
 import { decodeFinding, Fields } from './finding-json.ts';
 import { maxFindings, maxUnreadFiles, type NodeOutcome, type NodeResult } from './node-result.ts';
 import { labelValue, temporaryName } from './object-names.ts';
-
-export type ConfigMap = KubeKind<V1ConfigMap>;
-
-export const configMaps: ResourceType<ConfigMap> = {
-  group: '',
-  version: 'v1',
-  plural: 'configmaps',
-  kind: 'ConfigMap',
-  namespaced: true,
-};
 
 /** The values of a ConfigMap together (Kubernetes, MaxSecretSize). */
 const MAX_DATA_BYTES = 1_048_576;

@@ -16,11 +16,11 @@ import { referenceTo } from '../../shared/kube/event-object.ts';
 import { EventRecorder, type EventStats } from '../../shared/kube/event-recorder.ts';
 import { handleDeletion } from '../../shared/kube/finalizers.ts';
 import { IndexedCache } from '../../shared/kube/indexed-cache.ts';
-import { type KubeObject, type ResourceType } from '../../shared/kube/object.ts';
+import { configMaps, type KubeObject, type ResourceType } from '../../shared/kube/object.ts';
 import { controllerKey, isOwnedBy, withController } from '../../shared/kube/owner-references.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';
 import { WorkQueue } from '../../shared/kube/workqueue.ts';
-import { configMaps, widgets } from './reflected.fixture.ts';
+import { widgets } from './reflected.fixture.ts';
 
 interface Widget extends KubeObject {
   readonly spec?: { readonly text?: string };

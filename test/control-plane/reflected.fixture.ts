@@ -9,19 +9,18 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Http } from '../../apps/apiserver/rampart-process.fixture.ts';
 import type { KubeClient } from '../../shared/kube/client.ts';
 import { IndexedCache } from '../../shared/kube/indexed-cache.ts';
-import { type KubeObject, objectKey, resourcePath, type ResourceType } from '../../shared/kube/object.ts';
+import {
+  configMaps,
+  type KubeObject,
+  objectKey,
+  resourcePath,
+  type ResourceType,
+} from '../../shared/kube/object.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';
 import { isOlder } from '../../shared/kube/resource-version.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
 import type { Random } from './random.fixture.ts';
 
-export const configMaps: ResourceType = {
-  group: '',
-  version: 'v1',
-  plural: 'configmaps',
-  kind: 'ConfigMap',
-  namespaced: true,
-};
 export const widgets: ResourceType = {
   group: 'follow.example.com',
   version: 'v1',

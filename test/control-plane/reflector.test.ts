@@ -10,16 +10,9 @@ import { KubeClient } from '../../shared/kube/client.ts';
 import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
 import { anonymous } from '../../shared/kube/credentials.ts';
 import { type Fault, startFaultProxy } from '../../shared/kube/fault-proxy.fixture.ts';
+import { configMaps } from '../../shared/kube/object.ts';
 import { Random, seed } from './random.fixture.ts';
-import {
-  change,
-  configMaps,
-  converged,
-  Followed,
-  served,
-  widgetDefinition,
-  widgets,
-} from './reflected.fixture.ts';
+import { change, converged, Followed, served, widgetDefinition, widgets } from './reflected.fixture.ts';
 
 const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
 const unlimited = { perSecond: 1e6, burst: 1e6 };

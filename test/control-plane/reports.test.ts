@@ -8,7 +8,7 @@ import { suite, test } from 'node:test';
 import { startApiServer } from '../../shared/apiserver/server.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { isNotFound } from '../../shared/kube/client-errors.ts';
-import { ManualClock } from '../../shared/kube/clock.fixture.ts';
+import { ManualClock } from '../../shared/time/clock.fixture.ts';
 import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
 import { customResourceDefinitions, established } from '../../shared/kube/crd/established.ts';
 import { crdManifest } from '../../shared/kube/crd/manifest.ts';

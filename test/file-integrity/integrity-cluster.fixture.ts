@@ -14,6 +14,7 @@ import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { isNotFound } from '../../shared/kube/client-errors.ts';
 import { events } from '../../shared/kube/event-object.ts';
+import { type ConfigMap, configMaps } from '../../shared/kube/object.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
 import { type PolicyReport, policyReportType } from '../../shared/reports/policy-reports.ts';
 import {
@@ -26,7 +27,6 @@ import {
 } from '../../systems/file-integrity/api.ts';
 import type { Finding } from '../../systems/file-integrity/finding.ts';
 import { keptName, nodeStatusName } from '../../systems/file-integrity/object-names.ts';
-import { type ConfigMap, configMaps } from '../../systems/file-integrity/result-config-map.ts';
 import { AgentProcess } from '../lab/file-access/agent-process.fixture.ts';
 
 const deploy = new URL('../../deploy', import.meta.url).pathname;

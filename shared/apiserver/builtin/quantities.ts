@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { Quantity } from '../schema/cel/quantity.ts';
+import { Quantity } from '../../cel/quantity.ts';
 
 export const quantityProblem =
   "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";

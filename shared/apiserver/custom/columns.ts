@@ -5,7 +5,7 @@
  */
 import { ageSince } from '../resources/age.ts';
 import type { Column } from '../resources/resource.ts';
-import { goNumber } from '../schema/field-error.ts';
+import { goNumber } from '../../cel/go-text.ts';
 import { canonicalJson } from '../schema/json.ts';
 import type { CrdColumn } from './crd.ts';
 import { firstAt, parseJsonPath } from './json-path.ts';

@@ -4,7 +4,7 @@
  * @module
  */
 import { compileSchema, InvalidSchemaError } from '../schema/compiled-schema.ts';
-import { checkFieldPath } from '../schema/cel/field-path.ts';
+import { checkFieldPath } from '../schema/rules/field-path.ts';
 import { fieldError, type Cause } from '../schema/field-error.ts';
 import { checkShape, withoutNulls } from '../schema/json-schema.ts';
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';

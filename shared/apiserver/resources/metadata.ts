@@ -5,7 +5,8 @@
  * @module
  */
 import { labelKeyProblems, labelValueProblems } from '../../kube/label-names.ts';
-import { type Cause, fieldError, goQuote } from '../schema/field-error.ts';
+import { goQuote } from '../../cel/go-text.ts';
+import { type Cause, fieldError } from '../schema/field-error.ts';
 import { deepEqual } from '../schema/json.ts';
 import type { Metadata, OwnerReference } from './metadata-fields.ts';
 import { withoutTrailingDash, nameProblems } from './object-names.ts';

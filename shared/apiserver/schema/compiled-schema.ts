@@ -13,8 +13,8 @@
  * @module
  */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
-import { RuleWalk } from './cel/evaluate.ts';
-import { compileRuleTree, type CompiledRules } from './cel/rules.ts';
+import { RuleWalk } from './rules/rule-walk.ts';
+import { compileRuleTree, type CompiledRules } from './rules/rule-tree.ts';
 import { OldValue } from './correlate.ts';
 import { defaultCauses } from './default-rules.ts';
 import { defaultObject } from './defaults.ts';

@@ -3,16 +3,12 @@
  *
  * @module
  */
+import { isObject, type JsonObject } from '../../cel/json.ts';
 
-/** A JSON object. Its fields are looked up as own properties only: a field may be called `constructor`. */
-export type JsonObject = Record<string, unknown>;
+export { deepEqual, fieldOf, isObject, type JsonObject } from '../../cel/json.ts';
 
 /** The name of a value's type in error messages (kube-openapi `pkg/validation/validate/type.go`). */
 export type JsonType = 'null' | 'boolean' | 'integer' | 'number' | 'string' | 'array' | 'object';
-
-export function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
 
 /** Go keeps a number as int64 where it can; every whole number of that range counts as an integer here. */
 export function jsonType(value: unknown): JsonType {
@@ -33,36 +29,12 @@ export function setField(object: JsonObject, name: string, value: unknown): void
   } else object[name] = value;
 }
 
-/** The value of an own field, `undefined` when there is none. */
-export function fieldOf(object: JsonObject, name: string): unknown {
-  return Object.hasOwn(object, name) ? object[name] : undefined;
-}
-
 export function cloneJson(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(cloneJson);
   if (!isObject(value)) return value;
   const copy: JsonObject = {};
   for (const name of Object.keys(value)) setField(copy, name, cloneJson(value[name]));
   return copy;
-}
-
-export function deepEqual(a: unknown, b: unknown): boolean {
-  if (a === b) return true;
-  if (Array.isArray(a)) {
-    return Array.isArray(b) && a.length === b.length && a.every((item, index) => deepEqual(item, b[index]));
-  }
-  if (isObject(a)) {
-    if (!isObject(b)) return false;
-    const names = Object.keys(a);
-    if (names.length !== Object.keys(b).length) return false;
-    return names.every((name) => Object.hasOwn(b, name) && deepEqual(a[name], b[name]));
-  }
-  // 5 and 5n: one number, read by two decoders.
-  return typeof a !== typeof b && isNumeric(a) && isNumeric(b) && BigInt(a) === BigInt(b);
-}
-
-function isNumeric(value: unknown): value is number | bigint {
-  return typeof value === 'bigint' || (typeof value === 'number' && Number.isInteger(value));
 }
 
 /** JSON with sorted field names: two values are equal exactly when their texts are. */

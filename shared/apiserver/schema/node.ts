@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { formatCheck } from './formats.ts';
+import { formatCheck } from '../../cel/formats.ts';
 import { additionalOf, itemsOf, type JsonSchema, type ValidationRule } from './json-schema.ts';
 import { Regex, RegexBudgetError } from '../../regex/regex.ts';
 import { RegexSyntaxError } from '../../regex/scanner.ts';

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { goNumber } from './field-error.ts';
+import { goNumber } from '../../cel/go-text.ts';
 import type { SchemaNode } from './node.ts';
 
 /** Where the failures of a number go. */

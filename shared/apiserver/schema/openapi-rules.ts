@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { checkFieldPath } from './cel/field-path.ts';
+import { checkFieldPath } from './rules/field-path.ts';
 import { fieldError, type Cause } from './field-error.ts';
 import { additionalOf, itemsOf, type JsonSchema, type ValidationRule } from './json-schema.ts';
 

@@ -9,7 +9,8 @@
  * @module
  */
 import { correlate, type Old } from './correlate.ts';
-import { fieldError, goQuote, Problems } from './field-error.ts';
+import { goQuote } from '../../cel/go-text.ts';
+import { fieldError, Problems } from './field-error.ts';
 import { canonicalJson, deepEqual, jsonType, type JsonObject, type JsonType } from './json.ts';
 import { RegexBudgetError, type SchemaNode } from './node.ts';
 import { checkNumber } from './number.ts';

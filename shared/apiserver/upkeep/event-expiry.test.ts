@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { type Clock, systemClock } from '../../kube/clock.ts';
+import { type Clock, systemClock } from '../../time/clock.ts';
 import type { JsonObject } from '../schema/json.ts';
 import { EventExpiry } from './event-expiry.ts';
 import { kinds, startServer, type TestServer } from './server.fixture.ts';

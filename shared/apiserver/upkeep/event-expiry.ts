@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type Clock, sleep, systemClock } from '../../kube/clock.ts';
+import { type Clock, sleep, systemClock } from '../../time/clock.ts';
 import type { Logger } from '../../observe/log.ts';
 import type { Registry } from '../resources/registry.ts';
 import { fieldOf, isObject } from '../schema/json.ts';

@@ -6,8 +6,8 @@
 import { setImmediate as turn } from 'node:timers/promises';
 
 import type { Logger } from '../../observe/log.ts';
-import { Backoff } from '../../kube/backoff.ts';
-import { type Clock, sleep, systemClock } from '../../kube/clock.ts';
+import { Backoff } from '../../time/backoff.ts';
+import { type Clock, sleep, systemClock } from '../../time/clock.ts';
 import type { Registry } from '../resources/registry.ts';
 import { ExpiredError } from '../store/errors.ts';
 import type { ChangeType, StoredObject } from '../store/object.ts';

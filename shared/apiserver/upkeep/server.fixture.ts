@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { builtinResources, customResourceDefinitions } from '../builtin/builtin.ts';
 import { crdStatus, crdStrategy } from '../custom/crd-strategy.ts';
 import { CustomResources } from '../custom/custom-resources.ts';
-import type { Clock } from '../../kube/clock.ts';
+import type { Clock } from '../../time/clock.ts';
 import { ApiError, type StatusFailure } from '../resources/api-error.ts';
 import type { Item } from '../resources/item.ts';
 import { Registry } from '../resources/registry.ts';

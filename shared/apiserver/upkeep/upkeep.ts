@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Clock } from '../../kube/clock.ts';
+import type { Clock } from '../../time/clock.ts';
 import type { ControllerMetrics } from '../../kube/controller-metrics.ts';
 import { runController } from '../../kube/controller.ts';
 import { WorkQueue } from '../../kube/workqueue.ts';

@@ -4,7 +4,7 @@
  * @module
  */
 import { apiTime } from '../../kube/api-time.ts';
-import type { Clock } from '../../kube/clock.ts';
+import type { Clock } from '../../time/clock.ts';
 import type { Registry } from '../resources/registry.ts';
 import { apiVersionOf, type Resource } from '../resources/resource.ts';
 import type { Store } from '../store/store.ts';

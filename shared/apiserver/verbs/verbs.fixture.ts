@@ -3,7 +3,7 @@
  * them, in two versions and with the subresources `status` and `scale`; pods, as a built-in kind is; namespaces.
  */
 import { applyTypeOf } from '../apply/type.ts';
-import { ManualClock } from '../../kube/clock.fixture.ts';
+import { ManualClock } from '../../time/clock.fixture.ts';
 import { patchTypeOf } from '../patch/merge-keys.ts';
 import { ApiError } from '../resources/api-error.ts';
 import type { Item } from '../resources/item.ts';

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { type Clock, systemClock } from '../../kube/clock.ts';
+import { type Clock, systemClock } from '../../time/clock.ts';
 import { apiErrors } from '../resources/api-error.ts';
 import type { Registry } from '../resources/registry.ts';
 import type { Store } from '../store/store.ts';

@@ -6,8 +6,8 @@
 import type { V1CustomResourceDefinition } from '@kubernetes/client-node';
 
 import { errorCodes, RampartError } from '../../observe/errors.ts';
+import { sleep, systemClock } from '../../time/clock.ts';
 import type { KubeClient } from '../client.ts';
-import { sleep, systemClock } from '../clock.ts';
 import { type Condition, isConditionTrue } from '../conditions.ts';
 import type { KubeKind, ResourceType } from '../object.ts';
 

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { Backoff } from '../../time/backoff.ts';
 
 /**
  * Things to try again, at a growing pace until none is left. A thing is taken out when it is tried
@@ -11,15 +12,11 @@
 export class Retries<T> implements Disposable {
   readonly #things = new Set<T>();
   readonly #again: (things: readonly T[]) => void;
-  readonly #firstMs: number;
-  readonly #lastMs: number;
-  #delayMs: number;
+  readonly #backoff: Backoff;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(firstMs: number, lastMs: number, again: (things: readonly T[]) => void) {
-    this.#firstMs = firstMs;
-    this.#lastMs = lastMs;
-    this.#delayMs = firstMs;
+    this.#backoff = new Backoff({ baseMs: firstMs, maxMs: lastMs });
     this.#again = again;
   }
 
@@ -39,14 +36,13 @@ export class Retries<T> implements Disposable {
   settle(): void {
     if (this.#timer !== undefined) return;
     if (this.#things.size === 0) {
-      this.#delayMs = this.#firstMs;
+      this.#backoff.reset();
       return;
     }
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
       this.#again([...this.#things]);
-    }, this.#delayMs);
-    this.#delayMs = Math.min(2 * this.#delayMs, this.#lastMs);
+    }, this.#backoff.nextMs());
   }
 
   [Symbol.dispose](): void {

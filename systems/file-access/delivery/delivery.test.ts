@@ -5,7 +5,7 @@ import { suite, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
-import { ManualClock } from '../../../shared/kube/clock.fixture.ts';
+import { ManualClock } from '../../../shared/time/clock.fixture.ts';
 import { createMetrics } from '../../../shared/observe/metrics.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { AlertIds } from './alert-ids.ts';

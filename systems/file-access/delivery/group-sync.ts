@@ -8,7 +8,7 @@
  */
 import { open } from 'node:fs/promises';
 
-import type { Clock } from '../../../shared/kube/clock.ts';
+import type { Clock } from '../../../shared/time/clock.ts';
 import type { Segment } from './segment.ts';
 
 export interface GroupSyncOptions {

@@ -10,7 +10,7 @@
 import { writeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 
-import { ManualClock } from '../../../shared/kube/clock.fixture.ts';
+import { ManualClock } from '../../../shared/time/clock.fixture.ts';
 import { openDelivery } from './delivery.ts';
 import { lineOf, quickOptions } from './receiver.fixture.ts';
 

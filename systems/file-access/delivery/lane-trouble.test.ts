@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { ManualClock } from '../../../shared/kube/clock.fixture.ts';
+import { ManualClock } from '../../../shared/time/clock.fixture.ts';
 import { LaneTrouble } from './lane-trouble.ts';
 
 function start(): { clock: ManualClock; trouble: LaneTrouble; told: (string | undefined)[] } {

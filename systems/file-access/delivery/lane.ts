@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { Backoff, type BackoffOptions } from '../../../shared/kube/backoff.ts';
-import { type Clock, sleep } from '../../../shared/kube/clock.ts';
+import { Backoff, type BackoffOptions } from '../../../shared/time/backoff.ts';
+import { type Clock, sleep } from '../../../shared/time/clock.ts';
 import type { CallbackLog } from './callback-log.ts';
 import { displayName } from './callback-url.ts';
 import { LaneTrouble } from './lane-trouble.ts';

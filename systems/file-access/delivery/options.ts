@@ -5,8 +5,8 @@
  */
 import type { Logger } from '../../../shared/observe/log.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
-import { type BackoffOptions, checkBackoff } from '../../../shared/kube/backoff.ts';
-import { type Clock, systemClock } from '../../../shared/kube/clock.ts';
+import { type BackoffOptions, checkBackoff } from '../../../shared/time/backoff.ts';
+import { type Clock, systemClock } from '../../../shared/time/clock.ts';
 import manifest from '../../../package.json' with { type: 'json' };
 import type { Resolve } from './address-rules.ts';
 import type { CredentialsFor, Credentials } from './poster.ts';

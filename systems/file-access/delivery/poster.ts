@@ -9,7 +9,7 @@ import { createSecureContext } from 'node:tls';
 
 import { RampartError } from '../../../shared/observe/errors.ts';
 import { Agent as HttpAgent, request as httpRequest } from '../../../shared/observe/node-http.ts';
-import type { Clock } from '../../../shared/kube/clock.ts';
+import type { Clock } from '../../../shared/time/clock.ts';
 import { type AddressRules, withoutBrackets } from './address-rules.ts';
 import { isPrivateWay, parseCallback } from './callback-url.ts';
 import { type Outcome, outcomeOf } from './outcome.ts';

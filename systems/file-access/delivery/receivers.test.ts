@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { suite, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 
-import { ManualClock } from '../../../shared/kube/clock.fixture.ts';
+import { ManualClock } from '../../../shared/time/clock.fixture.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { openDelivery } from './delivery.ts';
 import {

@@ -4,9 +4,9 @@
  * @module
  */
 import { isAlreadyExists, isForbidden } from '../../../shared/kube/client-errors.ts';
+import { type ConfigMap, configMaps } from '../../../shared/kube/object.ts';
 import { names } from '../api.ts';
 import { activeConfigName, labelValue } from '../object-names.ts';
-import { type ConfigMap, configMaps } from '../result-config-map.ts';
 import { type ClusterContext, fieldManager, type Found, ownerOf } from './context.ts';
 import {
   type ConfSource,

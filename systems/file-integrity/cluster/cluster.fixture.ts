@@ -20,10 +20,10 @@ import {
 import { type FileIntegrityClusterOptions, runFileIntegrityCluster } from '../cluster.ts';
 import { fileIntegrity } from '../guard.ts';
 import { type Finding, noDetection } from '../finding.ts';
-import { type Node, nodes } from '../../../shared/kube/object.ts';
+import { type ConfigMap, configMaps, type Node, nodes } from '../../../shared/kube/object.ts';
 import type { NodeResult } from '../node-result.ts';
 import { keptName, nodeStatusName } from '../object-names.ts';
-import { type ConfigMap, configMaps, resultConfigMap } from '../result-config-map.ts';
+import { resultConfigMap } from '../result-config-map.ts';
 
 export const testNamespace = 'openshift-file-integrity';
 

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
+import { configMaps } from '../../../shared/kube/object.ts';
 import { names } from '../api.ts';
 import { createMetrics } from '../../../shared/observe/metrics.ts';
 import { shareMetrics } from '../../../shared/kube/shared-metrics.ts';
-import { configMaps } from '../result-config-map.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { succeeded, TestCluster, testNamespace } from './cluster.fixture.ts';
 

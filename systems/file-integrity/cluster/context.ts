@@ -4,7 +4,7 @@
  * @module
  */
 import type { KubeClient } from '../../../shared/kube/client.ts';
-import type { Clock } from '../../../shared/kube/clock.ts';
+import type { Clock } from '../../../shared/time/clock.ts';
 import type { ControllerMetrics } from '../../../shared/kube/controller-metrics.ts';
 import { referenceTo } from '../../../shared/kube/event-object.ts';
 import type { EventRecorder } from '../../../shared/kube/event-recorder.ts';

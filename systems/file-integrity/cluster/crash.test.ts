@@ -4,12 +4,11 @@ import { test } from 'node:test';
 
 import { KubeClient } from '../../../shared/kube/client.ts';
 import { findClusterAccess } from '../../../shared/kube/cluster-access.ts';
-import type { ResourceType } from '../../../shared/kube/object.ts';
+import { configMaps, type ResourceType } from '../../../shared/kube/object.ts';
 import { isNotFound } from '../../../shared/kube/client-errors.ts';
 import { names, released } from '../api.ts';
 import { requestAnnotation, requestsOf } from '../node-requests.ts';
 import { nodeStatusName } from '../object-names.ts';
-import { configMaps } from '../result-config-map.ts';
 import { roleBindings, secrets } from '../../../shared/kube/object.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { failed, gone, TestCluster, testNamespace } from './cluster.fixture.ts';

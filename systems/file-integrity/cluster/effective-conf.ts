@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { ConfigMap } from '../../../shared/kube/object.ts';
 import { RampartError } from '../../../shared/observe/errors.ts';
 import { noEnvironment } from '../aide-conf/conf.ts';
 import { convertAideConf } from '../aide-conf/convert.ts';
@@ -13,7 +14,6 @@ import { describeProblem, ProblemList, sourceOf } from '../aide-conf/source.ts';
 import { allStatements, type Condition } from '../aide-conf/syntax.ts';
 import { names, type FileIntegrity, type FileIntegritySpec } from '../api.ts';
 import { activeConfigName } from '../object-names.ts';
-import type { ConfigMap } from '../result-config-map.ts';
 import { Selection } from '../selection.ts';
 
 /** Where the configuration of a user is. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Clock } from '../../../shared/kube/clock.ts';
+import type { Clock } from '../../../shared/time/clock.ts';
 import { type ConditionChange, setCondition } from '../../../shared/kube/conditions.ts';
 import {
   type FileIntegrity,

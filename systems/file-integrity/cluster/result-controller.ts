@@ -14,12 +14,12 @@ import { keyQueue } from '../../../shared/kube/key-queue.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { names, type FileIntegrityNodeStatus } from '../api.ts';
 import { noDetection } from '../finding.ts';
-import { nodes } from '../../../shared/kube/object.ts';
+import { type ConfigMap, configMaps, nodes } from '../../../shared/kube/object.ts';
 import { isForNode } from '../for-node.ts';
 import type { NodeResult } from '../node-result.ts';
 import { keptName, labelValue, nodeStatusName } from '../object-names.ts';
 import { integrityReport } from '../report-entries.ts';
-import { type ConfigMap, configMaps, readResultConfigMap } from '../result-config-map.ts';
+import { readResultConfigMap } from '../result-config-map.ts';
 import { integrityKeyOf, labelKey } from './caches.ts';
 import {
   type ClusterContext,

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 
 import { customResourceDefinitions, established } from '../../../shared/kube/crd/established.ts';
 import { crdManifest } from '../../../shared/kube/crd/manifest.ts';
-import type { ResourceType } from '../../../shared/kube/object.ts';
+import { configMaps, type ResourceType } from '../../../shared/kube/object.ts';
 import { policyReports, policyReportType } from '../../../shared/reports/policy-reports.ts';
 import { ReportWriter } from '../../../shared/reports/report-writer.ts';
 import { createMetrics } from '../../../shared/observe/metrics.ts';
@@ -13,7 +13,7 @@ import { names } from '../api.ts';
 import { nodes } from '../../../shared/kube/object.ts';
 import { labelValue, temporaryName } from '../object-names.ts';
 import { requestsOf } from '../node-requests.ts';
-import { configMaps, resultAnnotation } from '../result-config-map.ts';
+import { resultAnnotation } from '../result-config-map.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { errored, failed, gone, succeeded, TestCluster, testNamespace } from './cluster.fixture.ts';
 

@@ -7,9 +7,9 @@
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isNotFound } from '../../../shared/kube/client-errors.ts';
 import { IndexedCache } from '../../../shared/kube/indexed-cache.ts';
+import { type ConfigMap, configMaps } from '../../../shared/kube/object.ts';
 import { runReflector } from '../../../shared/kube/reflector.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
-import { type ConfigMap, configMaps } from '../result-config-map.ts';
 
 export interface UserConfigsOptions {
   readonly client: KubeClient;

@@ -5,11 +5,10 @@
  */
 import { isConflict, isNotFound, type KubeError } from '../../../shared/kube/client-errors.ts';
 import { names, type FileIntegrityNodeStatus } from '../api.ts';
-import { nodes } from '../../../shared/kube/object.ts';
+import { type ConfigMap, configMaps, nodes } from '../../../shared/kube/object.ts';
 import { isForNode } from '../for-node.ts';
 import { labelValue } from '../object-names.ts';
 import { integrityReportTarget } from '../report-entries.ts';
-import { type ConfigMap, configMaps } from '../result-config-map.ts';
 import { decidesAlike, labelKey } from './caches.ts';
 import type { ClusterContext, Found } from './context.ts';
 import { refusalOf } from './refusal.ts';

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { sleep, systemClock } from '../../../shared/time/clock.ts';
 import { noDetection } from '../finding.ts';
 import type { LiveJob, StartLive } from '../node/live.ts';
 import type { Followed, LiveEngine } from './live-engine.ts';
@@ -52,20 +53,7 @@ async function follow(
       job.logger.error({ err }, 'changes are known by scans only; it is tried again in a minute');
       job.tell({ ...noDetection, reason });
     }
-    await retryPause(signal);
+    await sleep(systemClock, retryMs, signal).catch(() => undefined);
   }
   return undefined;
-}
-
-function retryPause(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const end = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', end);
-      resolve();
-    };
-    const timer = setTimeout(end, retryMs);
-    timer.unref();
-    signal.addEventListener('abort', end, { once: true });
-  });
 }

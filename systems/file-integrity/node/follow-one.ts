@@ -5,12 +5,11 @@
  */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { IndexedCache } from '../../../shared/kube/indexed-cache.ts';
-import type { KubeObject, ResourceType } from '../../../shared/kube/object.ts';
+import type { ConfigMap, KubeObject, ResourceType } from '../../../shared/kube/object.ts';
 import { runReflector } from '../../../shared/kube/reflector.ts';
 import type { SharedMetrics } from '../../../shared/kube/shared-metrics.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
 import { type FileIntegrityNodeStatus, names } from '../api.ts';
-import type { ConfigMap } from '../result-config-map.ts';
 
 export interface FollowOptions<T extends KubeObject> {
   readonly client: KubeClient;

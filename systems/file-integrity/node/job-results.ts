@@ -5,7 +5,7 @@
  */
 import { join } from 'node:path';
 import type { KubeClient } from '../../../shared/kube/client.ts';
-import type { Clock } from '../../../shared/kube/clock.ts';
+import type { Clock } from '../../../shared/time/clock.ts';
 import type { OwnerReference } from '../../../shared/kube/object.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
 import { replaceFile } from '../database/replace-file.ts';

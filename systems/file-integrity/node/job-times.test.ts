@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ManualClock } from '../../../shared/kube/clock.fixture.ts';
+import { ManualClock } from '../../../shared/time/clock.fixture.ts';
 import { JobTimes } from './job-times.ts';
 
 /** Of a job that began at 1,000 ms. */

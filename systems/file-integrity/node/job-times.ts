@@ -3,7 +3,8 @@
  *
  * @module
  */
-import type { Clock } from '../../../shared/kube/clock.ts';
+import { backoffDelayMs } from '../../../shared/time/backoff.ts';
+import type { Clock } from '../../../shared/time/clock.ts';
 
 /** As the FileIntegrity has it, see `scheduleOf`. */
 export interface JobSchedule {
@@ -76,7 +77,11 @@ export class JobTimes {
   /** Returns when to try again: later each time. */
   failed(): number {
     const { gracePeriodS } = this.#schedule();
-    const retryMs = Math.min(firstRetryMs * 2 ** Math.min(this.#failures++, 20), gracePeriodS * 1000);
+    const retryMs = backoffDelayMs(this.#failures++, {
+      baseMs: firstRetryMs,
+      maxMs: gracePeriodS * 1000,
+      jitter: 0,
+    });
     return this.#clock.monotonicMs() + retryMs;
   }
 

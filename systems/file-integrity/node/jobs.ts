@@ -6,12 +6,16 @@
  *
  * @module
  */
-import type { KubeObject, ResourceType } from '../../../shared/kube/object.ts';
+import {
+  type ConfigMap,
+  configMaps,
+  type KubeObject,
+  type ResourceType,
+} from '../../../shared/kube/object.ts';
 import type { SharedMetrics } from '../../../shared/kube/shared-metrics.ts';
 import { type FileIntegrity, type FileIntegrityNodeStatus, type IntegrityTypes, names } from '../api.ts';
 import { activeConfigName, nodeStatusName } from '../object-names.ts';
 import type { CheckResult, IntegrityProvider } from '../provider.ts';
-import { type ConfigMap, configMaps } from '../result-config-map.ts';
 import { followOne, slimConfigMap, slimStatus } from './follow-one.ts';
 import { Job, type JobContext } from './job.ts';
 import type { NodeCounts } from './node-counts.ts';

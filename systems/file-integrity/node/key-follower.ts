@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { Backoff } from '../../../shared/kube/backoff.ts';
+import { Backoff } from '../../../shared/time/backoff.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
-import { type Clock, sleep } from '../../../shared/kube/clock.ts';
+import { type Clock, sleep } from '../../../shared/time/clock.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
 import { keyId } from '../database/signature.ts';
 import type { SigningKey } from '../database/signature.ts';

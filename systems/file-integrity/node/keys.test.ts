@@ -1,7 +1,7 @@
 // The key that baselines are signed with is replaced while the agent runs.
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { type Clock, systemClock } from '../../../shared/kube/clock.ts';
+import { type Clock, systemClock } from '../../../shared/time/clock.ts';
 import type { NodeResult } from '../node-result.ts';
 import type { InitOptions, InitResult, IntegrityJob } from '../provider.ts';
 import { NativeProvider } from './native-provider.ts';

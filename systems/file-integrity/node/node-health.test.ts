@@ -1,7 +1,7 @@
 // When a step is taken for one that is stuck, by a clock of the test.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { systemClock } from '../../../shared/kube/clock.ts';
+import { systemClock } from '../../../shared/time/clock.ts';
 import { NodeCounts } from './node-counts.ts';
 import { StepWatch } from './node-health.ts';
 

@@ -4,7 +4,7 @@
  * @module
  */
 import type { PartHealth } from '../../../shared/guard/context.ts';
-import type { Clock } from '../../../shared/kube/clock.ts';
+import type { Clock } from '../../../shared/time/clock.ts';
 import type { NodeCounts } from './node-counts.ts';
 
 /** A disk that answers no read for so long will not answer at all. */

@@ -10,7 +10,7 @@ import { type GivenNode, runGivenNode } from '../../../shared/guard/part.fixture
 import { startTestApi, TestApi } from '../../../shared/apiserver/test-api.fixture.ts';
 import { noContainers } from '../../../shared/cri/container-source.ts';
 import { isNotFound } from '../../../shared/kube/client-errors.ts';
-import type { KubeObject, ResourceType } from '../../../shared/kube/object.ts';
+import { configMaps, type KubeObject, type ResourceType } from '../../../shared/kube/object.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import {
   type FileIntegrity,
@@ -25,7 +25,7 @@ import { fileIntegrity } from '../guard.ts';
 import { type FileIntegrityNodeOptions, type NodeState, runFileIntegrityNode } from '../node.ts';
 import { type NodeRequest, type NodeResult, requestAnnotationPrefix } from '../node-result.ts';
 import { nodeStatusName, temporaryName } from '../object-names.ts';
-import { configMaps, readResultConfigMap } from '../result-config-map.ts';
+import { readResultConfigMap } from '../result-config-map.ts';
 import { hmacDataKey, keySecretName } from './signing-key.ts';
 
 export const namespace = 'openshift-file-integrity';

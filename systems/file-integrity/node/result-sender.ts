@@ -4,16 +4,16 @@
  * @module
  */
 import { readFile, unlink } from 'node:fs/promises';
-import { Backoff } from '../../../shared/kube/backoff.ts';
+import { Backoff } from '../../../shared/time/backoff.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
-import { sleep, systemClock } from '../../../shared/kube/clock.ts';
+import { sleep, systemClock } from '../../../shared/time/clock.ts';
 import { FailureLevel } from '../../../shared/kube/failure-level.ts';
-import type { OwnerReference } from '../../../shared/kube/object.ts';
+import { configMaps, type OwnerReference } from '../../../shared/kube/object.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
 import { replaceFile } from '../database/replace-file.ts';
 import type { SigningKey } from '../database/signature.ts';
 import type { NodeResult } from '../node-result.ts';
-import { configMaps, resultConfigMap } from '../result-config-map.ts';
+import { resultConfigMap } from '../result-config-map.ts';
 import { seal, unseal } from '../signed-notes/seal.ts';
 
 export interface ResultSenderOptions {

@@ -4,19 +4,10 @@
  * @module
  */
 import { createPrivateKey, createPublicKey } from 'node:crypto';
-import type { V1Secret } from '@kubernetes/client-node';
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isForbidden, isNotFound } from '../../../shared/kube/client-errors.ts';
-import type { KubeKind, ResourceType } from '../../../shared/kube/object.ts';
+import { secrets } from '../../../shared/kube/object.ts';
 import type { SigningKey } from '../database/signature.ts';
-
-const secrets: ResourceType<KubeKind<V1Secret>> = {
-  group: '',
-  version: 'v1',
-  plural: 'secrets',
-  kind: 'Secret',
-  namespaced: true,
-};
 
 export const keySecretName = 'file-integrity-baseline-key';
 /** 32 random bytes or more. */

@@ -8,12 +8,11 @@ import { suite, test } from 'node:test';
 
 import { rightsOf } from '../../../apps/agent/deploy.fixture.ts';
 import { parseFinding } from '../../../apps/alerts/finding-line.ts';
-import { namespaces } from '../../../shared/kube/object.ts';
+import { configMaps, namespaces } from '../../../shared/kube/object.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
 import type { KiveAlert } from '../../../systems/file-access/alert.ts';
 import { type KivePolicy, kivePolicyType } from '../../../systems/file-access/api.ts';
 import { type FileIntegrity, released } from '../../../systems/file-integrity/api.ts';
-import { configMaps } from '../../../systems/file-integrity/result-config-map.ts';
 import { labObstacle } from '../obstacle.ts';
 import { Deployed, type DeployedPod } from './deployed.fixture.ts';
 

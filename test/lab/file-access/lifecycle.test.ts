@@ -4,7 +4,7 @@ import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
-import type { ResourceType } from '../../../shared/kube/object.ts';
+import { nodes } from '../../../shared/kube/object.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
 import type { KiveAlert } from '../../../systems/file-access/alert.ts';
@@ -16,14 +16,6 @@ import { labObstacle } from '../obstacle.ts';
 import { LabCluster, pathIn } from './lab-cluster.fixture.ts';
 
 const sleeps = ['sleep', '1000000'];
-const nodes: ResourceType = {
-  group: '',
-  version: 'v1',
-  plural: 'nodes',
-  kind: 'Node',
-  namespaced: false,
-};
-
 const owner = ({ pod }: KiveAlert): string => `${pod.name}/${pod.container.name}`;
 const annotation = ({ metadata }: KiveData, name: string): string | undefined => metadata.annotations?.[name];
 

@@ -5,7 +5,7 @@
  * @module
  */
 import { labelKeyProblems } from '../../../kube/label-names.ts';
-import { baseEnvironment } from '../../schema/cel/scope.ts';
+import { baseEnvironment } from '../../../cel/environment.ts';
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import type { JsonObject } from '../../schema/json.ts';
 import { listAt, numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../access.ts';

@@ -8,7 +8,8 @@ import { isIP } from 'node:net';
 import { labelKeyProblems, labelValueProblems } from '../../../kube/label-names.ts';
 import { nameProblems } from '../../resources/object-names.ts';
 import type { NameRule } from '../../resources/resource.ts';
-import { fieldError, goQuote, type Cause } from '../../schema/field-error.ts';
+import { goQuote } from '../../../cel/go-text.ts';
+import { fieldError, type Cause } from '../../schema/field-error.ts';
 import { deepEqual, isObject, type JsonObject } from '../../schema/json.ts';
 import { numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../access.ts';
 

@@ -1,6 +1,6 @@
 /**
- * The environment of the rules of one schema: the functions of Kubernetes, and `self` and `oldSelf` with their
- * types. A rule that names a field its schema does not have fails to compile.
+ * What expressions may name: the functions of Kubernetes, and variables with their types. An expression that names a field
+ * which its type does not have fails to compile.
  *
  * @module
  */
@@ -15,7 +15,7 @@ import { addMacros } from './macros.ts';
 import { Library } from './register.ts';
 import type { CelType } from './types.ts';
 import { CelObject, type ObjectClass, type ObjectClasses } from './values.ts';
-import { deepEqual } from '../json.ts';
+import { deepEqual } from './json.ts';
 
 let base: Environment | undefined;
 
@@ -54,28 +54,37 @@ const primitives: Readonly<Partial<Record<CelType['kind'], string>>> = {
   timestamp: 'google.protobuf.Timestamp',
 };
 
-export class RuleScope {
+/** A variable of a {@link Scope}. */
+export interface Variable {
+  readonly type: CelType;
+  /** It is an optional, which may hold nothing. */
+  readonly optional?: boolean;
+}
+
+/** The functions of Kubernetes, and variables with their types. */
+export class Scope {
   readonly environment: Environment;
   readonly classes: ObjectClasses;
   readonly #classes = new Map<CelType, ObjectClass>();
+  readonly #declared = new Map<CelType, string>();
   readonly #names: ReadonlySet<string>;
 
   /**
-   * @param names the fields that the rules of this scope mention: only these are given their type. A schema of
+   * @param names the fields that the expressions of this scope mention: only these are given their type. A schema of
    *   thousands of fields would otherwise take seconds to declare.
-   * @param optionalOldSelf `oldSelf` is an optional, present on creation as well.
    */
-  constructor(self: CelType, names: ReadonlySet<string>, optionalOldSelf: boolean) {
+  constructor(variables: Readonly<Record<string, Variable>>, names: ReadonlySet<string>) {
     this.environment = baseEnvironment().clone();
     this.classes = this.#classes;
     this.#names = names;
-    const type = this.#declare(self, 'self', false);
-    this.environment.registerVariable('self', type);
-    this.environment.registerVariable('oldSelf', optionalOldSelf ? `optional<${type}>` : type);
+    for (const [name, { type, optional }] of Object.entries(variables)) {
+      const declared = this.#declare(type, name, false);
+      this.environment.registerVariable(name, optional === true ? `optional<${declared}>` : declared);
+    }
   }
 
   /** The name of a type for cel-js, declared under a path when it is an object. */
-  #declare(type: CelType, path: string, nullable = type.nullable): string {
+  #declare(type: CelType, path: string, nullable = type.nullable === true): string {
     // What may be null is of no one type; its uses are checked when the rule runs.
     if (nullable) {
       this.#declare(type, path, false);
@@ -90,6 +99,9 @@ export class RuleScope {
   }
 
   #declareObject(type: CelType, path: string): string {
+    const known = this.#declared.get(type);
+    if (known !== undefined) return known;
+    this.#declared.set(type, path);
     const fields: Record<string, string> = {};
     for (const [name, field] of type.fields ?? []) {
       fields[name] = this.#names.has(name) ? this.#declare(field.type, `${path}.${name}`) : 'dyn';

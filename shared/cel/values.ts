@@ -6,8 +6,8 @@
  */
 import { Optional } from '@marcbachmann/cel-js';
 import { Duration } from '@marcbachmann/cel-js/evaluator';
-import { parseDuration } from '../formats.ts';
-import { deepEqual, fieldOf, isObject, type JsonObject } from '../json.ts';
+import { parseDuration } from './formats.ts';
+import { deepEqual, fieldOf, isObject, type JsonObject } from './json.ts';
 import type { CelType } from './types.ts';
 
 /** Makes the object of a type; every type of object is a class of its own, by which the evaluator knows it. */
@@ -34,7 +34,7 @@ export class CelObject extends Map<string, unknown> {
     if (field === undefined) return undefined;
     const raw = fieldOf(this.raw, field.name);
     // A null that the schema does not allow is as good as absent.
-    if (raw === undefined || (raw === null && !field.type.nullable)) return undefined;
+    if (raw === undefined || (raw === null && field.type.nullable !== true)) return undefined;
     const value = toCel(raw, field.type, this.#classes);
     super.set(name, value);
     return value;

@@ -4,7 +4,7 @@
  * @module
  */
 import { Duration } from '@marcbachmann/cel-js/evaluator';
-import { goNumber } from '../field-error.ts';
+import { goNumber } from './go-text.ts';
 import { failure } from './register.ts';
 
 const maxPrecision = 1_000;

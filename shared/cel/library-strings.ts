@@ -6,8 +6,8 @@
  *
  * @module
  */
-import { goQuote } from '../field-error.ts';
-import { Regex } from '../../../regex/regex.ts';
+import { goQuote } from './go-text.ts';
+import { Regex } from '../regex/regex.ts';
 import { formatText } from './format-text.ts';
 import { failure, type Library } from './register.ts';
 

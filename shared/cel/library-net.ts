@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { goQuote } from '../field-error.ts';
-import { isUri } from '../formats.ts';
+import { goQuote } from './go-text.ts';
+import { isUri } from './formats.ts';
 import { IpAddress, Network } from './ip.ts';
 import { failure, type Library } from './register.ts';
 

@@ -42,7 +42,20 @@ export function checkBackoff(options: BackoffOptions): void {
   });
 }
 
-/** The backoff of one thing that is tried again and again, e.g. a watch. */
+/**
+ * The backoff of one thing that is tried again and again, e.g. a watch.
+ *
+ * @example
+ * const backoff = new Backoff({ baseMs: 100, maxMs: 30_000 });
+ * while (!signal.aborted) {
+ *   try {
+ *     await follow(signal, () => backoff.reset());
+ *   } catch (error) {
+ *     logger.warn({ err: error }, 'following broke');
+ *   }
+ *   await sleep(systemClock, backoff.nextMs(), signal);
+ * }
+ */
 export class Backoff {
   readonly #options: BackoffOptions;
   #attempts = 0;

@@ -13,11 +13,11 @@ import { fieldError, noField, omitted, type Cause, type Problems } from '../fiel
 import { deepEqual, isObject } from '../json.ts';
 import type { ValidationRule } from '../json-schema.ts';
 import { checkFieldPath } from './field-path.ts';
-import { evaluationMessage } from './messages.ts';
-import { CostExceeded, perCallLimit, perObjectLimit, type Outcome } from './meter.ts';
+import { evaluationMessage } from '../../../cel/messages.ts';
+import { CostExceeded, perCallLimit, perObjectLimit, type Outcome } from '../../../cel/meter.ts';
 import type { CompiledRule } from './rule.ts';
-import type { RuleNode } from './rules.ts';
-import { toCel } from './values.ts';
+import type { RuleNode } from './rule-tree.ts';
+import { toCel } from '../../../cel/values.ts';
 
 const maxMessageBytes = 5 * 1024;
 const outOfBudget =
@@ -80,7 +80,7 @@ export class RuleWalk {
         this.#problems.add(invalid(`rule compile error: ${program}`));
         continue;
       }
-      if (program.usesOldSelf && old === undefined && rule.optionalOldSelf !== true) continue;
+      if (program.variables.has('oldSelf') && old === undefined && rule.optionalOldSelf !== true) continue;
       if (this.#budget <= 0) {
         this.#problems.add(invalid(outOfBudget));
         return false;
@@ -106,7 +106,7 @@ export class RuleWalk {
       if (outcome.error !== undefined) this.#problems.add(invalid(errorMessage(outcome, rule)));
       else if (outcome.value !== true) {
         const cause = this.#failed(compiled, at, path, value, variables);
-        const unchanged = !program.usesOldSelf && isUnchanged(nearest);
+        const unchanged = !program.variables.has('oldSelf') && isUnchanged(nearest);
         if (unchanged) this.#warnings.push(`${cause.field}: ${cause.message}`);
         else this.#problems.add(cause);
       }

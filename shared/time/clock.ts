@@ -1,10 +1,9 @@
 /**
- * Time as the queue, the elector and the client see it, so that tests can bring their own.
+ * Where time comes from, so that tests can bring their own.
  *
  * @module
  */
 
-/** Where time comes from. */
 export interface Clock {
   /** Milliseconds that only grow; the zero means nothing. For every decision. */
   monotonicMs(): number;

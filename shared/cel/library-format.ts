@@ -5,8 +5,8 @@
  * @module
  */
 import { Optional } from '@marcbachmann/cel-js';
-import { goQuote } from '../field-error.ts';
-import { formatCheck, isUri } from '../formats.ts';
+import { goQuote } from './go-text.ts';
+import { formatCheck, isUri } from './formats.ts';
 import type { Library } from './register.ts';
 
 const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?';

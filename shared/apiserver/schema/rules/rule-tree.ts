@@ -1,0 +1,107 @@
+/**
+ * The rules of a whole schema: compiled beside its tree, with the causes that Kubernetes gives for rules it
+ * refuses (`pkg/apis/apiextensions/validation/validation.go`).
+ *
+ * @module
+ */
+import type { Program } from '../../../cel/program.ts';
+import type { CelType } from '../../../cel/types.ts';
+import { fieldError, type Cause } from '../field-error.ts';
+import type { SchemaNode } from '../node.ts';
+import { compileRules, type CompiledRule } from './rule.ts';
+import { celTypeOf } from './schema-type.ts';
+
+/** The part of the rules that belongs to one schema node; only nodes with rules in or below them have one. */
+export interface RuleNode {
+  readonly node: SchemaNode;
+  readonly type: CelType | undefined;
+  readonly rules: readonly CompiledRule[];
+  readonly properties: ReadonlyMap<string, RuleNode>;
+  readonly items: RuleNode | undefined;
+  readonly additional: RuleNode | undefined;
+}
+
+export interface CompiledRules {
+  readonly root: RuleNode | undefined;
+  readonly causes: readonly Cause[];
+}
+
+interface Place {
+  readonly path: string;
+  /** The first list or map on the way whose parts cannot be compared with their old ones. */
+  readonly uncorrelatable: string | undefined;
+}
+
+/** Compiles all rules of a schema. Nothing is thrown: a rule that does not compile is a cause. */
+export function compileRuleTree(root: SchemaNode, resource: boolean, path: string): CompiledRules {
+  if (!root.within.rules) return { root: undefined, causes: [] };
+  const causes: Cause[] = [];
+  return { root: visit(root, resource, { path, uncorrelatable: undefined }, causes), causes };
+}
+
+function visit(node: SchemaNode, resource: boolean, place: Place, causes: Cause[]): RuleNode {
+  const type = celTypeOf(node, resource);
+  const rules = node.rules.length === 0 ? [] : compileAt(node, type, place, causes);
+  const child = (part: SchemaNode, at: string, uncorrelatable: string | undefined): RuleNode =>
+    visit(part, part.embedded, { path: `${place.path}.${at}`, uncorrelatable }, causes);
+  const properties = new Map<string, RuleNode>();
+  const fieldsApart = node.granularMap ? place.uncorrelatable : (place.uncorrelatable ?? place.path);
+  for (const [name, property] of node.properties) {
+    if (property.within.rules) properties.set(name, child(property, `properties[${name}]`, fieldsApart));
+  }
+  const itemsApart = node.listType === 'map' ? place.uncorrelatable : (place.uncorrelatable ?? place.path);
+  return {
+    node,
+    type,
+    rules,
+    properties,
+    items: node.items?.within.rules ? child(node.items, 'items', itemsApart) : undefined,
+    additional: node.additional?.within.rules
+      ? child(node.additional, 'additionalProperties', place.uncorrelatable)
+      : undefined,
+  };
+}
+
+function compileAt(
+  node: SchemaNode,
+  type: CelType | undefined,
+  place: Place,
+  causes: Cause[],
+): CompiledRule[] {
+  const field = `${place.path}.x-kubernetes-validations`;
+  if (type === undefined) {
+    const words = `rule declared on schema that does not support validation rules type: '${node.schema.type ?? ''}' x-kubernetes-preserve-unknown-fields: '${node.preserveUnknown}'`;
+    causes.push(fieldError.internal(field, words));
+    return [];
+  }
+  const rules = compileRules(node.rules, type);
+  rules.forEach((compiled, index) => {
+    const at = `${field}[${index}]`;
+    if (typeof compiled.program === 'string') {
+      causes.push(fieldError.invalid(`${at}.rule`, compiled.rule, compiled.program));
+    } else {
+      checkOldSelf(compiled, compiled.program, at, place, causes);
+    }
+    if (typeof compiled.message === 'string') {
+      causes.push(fieldError.invalid(`${at}.messageExpression`, compiled.rule, compiled.message));
+    }
+  });
+  return rules;
+}
+
+function checkOldSelf(
+  compiled: CompiledRule,
+  program: Program,
+  at: string,
+  place: Place,
+  causes: Cause[],
+): void {
+  if (program.variables.has('oldSelf') && place.uncorrelatable !== undefined) {
+    const words = `oldSelf cannot be used on the uncorrelatable portion of the schema within ${place.uncorrelatable}`;
+    causes.push(fieldError.invalid(`${at}.rule`, compiled.rule.rule, words));
+  }
+  if (!program.variables.has('oldSelf') && compiled.rule.optionalOldSelf !== undefined) {
+    const words = 'may not be set if oldSelf is not used in rule';
+    causes.push(fieldError.invalid(`${at}.optionalOldSelf`, compiled.rule.optionalOldSelf, words));
+  }
+}
