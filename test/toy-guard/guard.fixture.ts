@@ -1,0 +1,67 @@
+/**
+ * A guard that is not of the product: each node greets the name of each Door, and the operator counts the doors. All that the
+ * program does for it follows from this folder.
+ *
+ * @module
+ */
+import type { Guard } from '../../shared/guard/guard.ts';
+import { conditionList } from '../../shared/kube/crd/condition-list.ts';
+import { defineResource, type ObjectOf, resourceType } from '../../shared/kube/crd/resource.ts';
+import { integer, object, optional, string } from '../../shared/kube/crd/schema.ts';
+
+export const doors = defineResource({
+  group: 'toys.example.com',
+  kind: 'Door',
+  plural: 'doors',
+  scope: 'Namespaced',
+  versions: {
+    v1: {
+      fields: {
+        spec: object({ greeting: string() }),
+        status: optional(object({ seen: optional(integer()), conditions: optional(conditionList()) })),
+      },
+    },
+  },
+});
+export type Door = ObjectOf<typeof doors>;
+export const doorType = resourceType(doors, 'v1');
+
+const group = { apiGroups: ['toys.example.com'], resources: ['doors'] };
+
+export const doorWatch: Guard = {
+  name: 'door-watch',
+  summary: 'greets whoever a Door names',
+  resources: [doors],
+  guarded: [doorType],
+  options: [
+    {
+      flags: '--door-greeter <name>',
+      description: 'who greets; broken: nobody can here',
+      on: ['agent', 'standalone'],
+      default: 'toy',
+    },
+  ],
+  directory: { name: 'doors', flags: '--door-directory <dir>', description: 'where greetings are kept' },
+  rights: {
+    agent: [{ ...group, verbs: ['list', 'watch'], why: 'Which doors there are.' }],
+    operator: [
+      { ...group, verbs: ['list', 'watch'] },
+      { apiGroups: group.apiGroups, resources: ['doors/status'], verbs: ['patch'] },
+    ],
+    viewer: [{ ...group, verbs: ['get', 'list', 'watch'] }],
+  },
+  pod: { capabilities: [{ name: 'SYS_NICE', why: 'Greetings are to be quick.' }] },
+  health: [
+    { on: 'node', name: 'doors', what: 'doors are listed' },
+    { on: 'cluster', name: 'lease', what: 'it is known who holds the lease' },
+    { on: 'cluster', name: 'doors', what: 'doors are listed' },
+  ],
+  metrics: async () => ({
+    node: (await import('./parts.fixture.ts')).registerDoorMetrics,
+  }),
+  lease: 'rampart-door-watch',
+  node: async () => (await import('./parts.fixture.ts')).runDoorNode,
+  cluster: async () => (await import('./parts.fixture.ts')).runDoorCluster,
+  status: async () => (await import('./views.fixture.ts')).doorStatus,
+  lines: async () => (await import('./views.fixture.ts')).doorLines,
+};

@@ -1,0 +1,71 @@
+/**
+ * What the toy guard does on a node, and once per cluster.
+ *
+ * @module
+ */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import type { ClusterPart, MetricsRegistry, NodePart } from '../../shared/guard/guard.ts';
+import { done, runController } from '../../shared/kube/controller.ts';
+import { keyQueue } from '../../shared/kube/key-queue.ts';
+import { whenSynced } from '../../shared/kube/run-parts.ts';
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { doorType } from './guard.fixture.ts';
+
+export function registerDoorMetrics(metrics: MetricsRegistry, greeted: () => number = () => 0): void {
+  metrics.counter({ name: 'rampart_door_watch_greeted_total', help: 'Doors that were greeted.' }, greeted);
+}
+
+export const runDoorNode: NodePart = async (context, { doorGreeter }) => {
+  const { signal, logger, nodeName, directory, sink, metrics } = context;
+  if (doorGreeter === 'broken') {
+    throw new RampartError(errorCodes.UNSUPPORTED, { what: 'nobody greets here', why: 'the greeter is broken' });
+  }
+  mkdirSync(directory, { recursive: true });
+  let greeted = 0;
+  if (metrics !== undefined) registerDoorMetrics(metrics.metrics, () => greeted);
+  const doors = context.cache({ type: doorType }, 'doors');
+  using queue = keyQueue();
+  using _listening = doors.subscribe(({ type, key }) => void (type === 'added' && queue.add(key)));
+  await whenSynced([doors], signal, async () => {
+    await runController({
+      name: 'door-watch-greet',
+      ...{ queue, signal, logger },
+      reconcile: async (key) => {
+        const door = doors.get(key);
+        if (door === undefined) return done;
+        const [namespace, name] = [door.metadata.namespace, door.metadata.name];
+        const line = { kind: 'Greeting', timeMs: Date.now(), node: nodeName, door: `${namespace}/${name}` };
+        sink(JSON.stringify({ ...line, text: `${door.spec.greeting}, says ${String(doorGreeter)}` }));
+        writeFileSync(join(directory, `${namespace}.${name}`), '');
+        greeted++;
+        return done;
+      },
+    });
+  });
+};
+
+export const runDoorCluster: ClusterPart = async (context) => {
+  await context.lead(async (term) => {
+    const { client, signal, logger } = term;
+    const doors = term.cache({ type: doorType }, 'doors');
+    using queue = keyQueue();
+    using _listening = doors.subscribe(({ key }) => queue.add(key));
+    await whenSynced([doors], signal, async () => {
+      for (const key of doors.keys()) queue.add(key);
+      await runController({
+        name: 'door-watch-count',
+        ...{ queue, signal, logger },
+        reconcile: async (key) => {
+          const door = doors.get(key);
+          if (door === undefined || door.status?.seen === doors.size) return done;
+          const { namespace = '', name = '' } = door.metadata;
+          const body = { status: { seen: doors.size } };
+          await client.patch(doorType, { namespace, name, subresource: 'status' }, { type: 'merge', body });
+          return done;
+        },
+      });
+    });
+  });
+};

@@ -1,0 +1,10 @@
+/**
+ * The `rampart` command with the toy guard beside the product's.
+ *
+ * @module
+ */
+import { guards } from '../../apps/guards.ts';
+import { runProgram } from '../../apps/program.ts';
+import { doorWatch } from './guard.fixture.ts';
+
+await runProgram([...guards, doorWatch]);
