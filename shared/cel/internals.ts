@@ -57,7 +57,6 @@ export interface CelNode {
   readonly op: string;
   readonly args: unknown;
   readonly pos: number;
-  readonly checkedType?: CheckedType;
   readonly meta: { readonly macro?: Macro };
   evaluate: Evaluate;
   /** Set by the type check on operators and calls: works on the values of the operands. */

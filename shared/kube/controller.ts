@@ -91,6 +91,24 @@ export type Outcome = 'done' | 'requeue' | 'error' | 'timeout' | 'terminal' | 'c
  * alone is out of the controller's reach.)
  *
  * @throws {RampartError} `INPUT` for options that cannot work.
+ * @example
+ * using queue = keyQueue();
+ * using _changes = cache.subscribe(({ key }) => queue.add(key));
+ * const reflecting = runReflector({ client, cache, signal });
+ * await cache.synced;
+ * await runController({
+ *   name: 'labels',
+ *   queue,
+ *   signal,
+ *   async reconcile(key, signal) {
+ *     const pod = cache.get(key);
+ *     if (pod === undefined || pod.metadata.labels?.['seen'] === 'yes') return done;
+ *     const { namespace = '', name = '' } = pod.metadata;
+ *     const body = { metadata: { labels: { seen: 'yes' } } };
+ *     await client.patch(pods, { namespace, name }, { type: 'merge', body }, { signal });
+ *     return done;
+ *   },
+ * });
  */
 export async function runController<K>(options: ControllerOptions<K>): Promise<ControllerEnd<K>> {
   const { queue, signal, workers = 1, graceMs = 30_000, timeoutMs = 300_000, clock = systemClock } = options;

@@ -55,6 +55,13 @@ interface Entry {
  *
  * Objects are kept as their JSON and parsed when they are read, some 15 µs for one of 2 kB, unless they are among those
  * that were read last. An object takes its JSON in UTF-8 and about 250 bytes, with each index some 50 more.
+ *
+ * @example
+ * const cache = new IndexedCache({ type: pods, indexes: { node: (pod) => [pod.spec?.nodeName ?? ''] } });
+ * using _log = cache.subscribe(({ type, key }) => logger.info({ key }, type));
+ * const reflecting = runReflector({ client, cache, signal, logger });
+ * await cache.synced;
+ * for (const pod of cache.byIndex('node', 'worker-1')) print(pod.metadata.name);
  */
 export class IndexedCache<T extends KubeObject> {
   readonly type: ResourceType<T>;

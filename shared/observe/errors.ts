@@ -62,7 +62,18 @@ export interface ErrorParts {
   readonly cause?: unknown;
 }
 
-/** The one error class of the product: a stable `code` and a message in whole sentences. */
+/**
+ * The one error class of the product: a stable `code` and a message in whole sentences.
+ *
+ * @example
+ * throw new RampartError(errorCodes.NOT_FOUND, {
+ *   what: `cannot watch ${path}`,
+ *   why: 'there is no such directory',
+ *   next: 'Make it first, or watch the directory above.',
+ *   cause: error,
+ * });
+ * // cannot watch /srv/data: there is no such directory. Make it first, or watch the directory above.
+ */
 export class RampartError extends Error {
   readonly code: ErrorCode;
   readonly next: string | undefined;

@@ -36,7 +36,22 @@ const QUIET_NS = NS_PER_S;
 /** A check inside a slow file system may take long; after this its return was missed, not late. */
 const NO_RETURN_NS = 60n * NS_PER_S;
 
-/** Loads and attaches the sensor. The caller disposes it. @throws {RampartError} see {@link Sensor.open}. */
+/**
+ * Loads and attaches the sensor. The caller disposes it.
+ *
+ * @throws {RampartError} see {@link Sensor.open}.
+ * @example
+ * using sensor = Sensor.open<Watcher & { readonly path: string }>({
+ *   // The record is read where it lies: take what you need before you return.
+ *   onAccess: ({ pid, comm }, { path }) => print(`${comm} (${pid}) touched ${path}`),
+ *   onLoss: (lost) => print(`${lost} accesses were lost`),
+ *   onProblem: (problem) => print(String(problem)),
+ * });
+ * const path = '/etc/shadow';
+ * const fd = openSync(path, 'r');
+ * sensor.targets.add(sensor.identify(fd), { path, filter: accessFilter(['read', 'write']) });
+ * closeSync(fd);
+ */
 export class Sensor<W extends Watcher> implements Disposable {
   readonly mode: SensorModeName;
   /** Better modes that this kernel refused, best first. */
