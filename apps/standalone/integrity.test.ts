@@ -5,7 +5,7 @@ import { appendFileSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { suite, test } from 'node:test';
 
 import { until } from '../../shared/observe/until.fixture.ts';
-import type { FindingLine } from '../alerts/finding-line.ts';
+import type { FindingLine } from '../../systems/file-integrity/finding-line-kind.ts';
 import type { IntegrityReport, StatusReport } from '../status/report.ts';
 import { rampart, Standalone } from './standalone.fixture.ts';
 

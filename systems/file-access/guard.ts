@@ -19,4 +19,5 @@ export const fileAccess: Guard = {
   },
   lease: 'kive',
   rights: {},
+  lines: async () => [(await import('./alert-line-kind.ts')).alertLines],
 };

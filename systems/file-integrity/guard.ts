@@ -24,4 +24,5 @@ export const fileIntegrity: Guard = {
   },
   lease: 'rampart-file-integrity',
   rights: {},
+  lines: async () => [(await import('./finding-line-kind.ts')).findingLines],
 };
