@@ -18,7 +18,8 @@ import type { ContainerSource, SourceContainer } from '../../shared/cri/containe
 import { until } from '../../shared/observe/until.fixture.ts';
 import { Receiver } from '../../systems/file-access/delivery/receiver.fixture.ts';
 import { secretType } from '../../systems/file-access/secret-credentials.ts';
-import { takeSnapshot } from '../status/snapshot.ts';
+import { guards } from '../guards.ts';
+import { askCluster } from '../status/ask.ts';
 import { runClusterGuards } from '../operator/guards.ts';
 import { Cluster, deploy, isOfIntegrity, kustomized, rightsOf, systemNamespace } from './deploy.fixture.ts';
 import { runNodeGuards } from './guards.ts';
@@ -54,13 +55,14 @@ suite('deploy/', () => {
   test('lets a viewer have all of rampart status', async () => {
     await using cluster = await Cluster.start();
     await cluster.apply();
-    const { notRead } = await takeSnapshot({
+    const { report } = await askCluster({
       client: cluster.client('rampart-viewer'),
+      guards,
       server: '',
       namespace: undefined,
       signal: AbortSignal.timeout(60_000),
     });
-    assert.deepEqual(notRead, []);
+    assert.deepEqual(report.notRead, []);
     assert.deepEqual(cluster.refused, []);
   });
 

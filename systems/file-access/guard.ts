@@ -19,5 +19,6 @@ export const fileAccess: Guard = {
   },
   lease: 'kive',
   rights: {},
+  status: async () => (await import('./status/section.ts')).fileAccessStatus,
   lines: async () => [(await import('./alert-line-kind.ts')).alertLines],
 };

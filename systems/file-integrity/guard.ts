@@ -24,5 +24,6 @@ export const fileIntegrity: Guard = {
   },
   lease: 'rampart-file-integrity',
   rights: {},
+  status: async () => (await import('./status/section.ts')).fileIntegrityStatus,
   lines: async () => [(await import('./finding-line-kind.ts')).findingLines],
 };
