@@ -18,10 +18,10 @@ import type { ContainerSource, SourceContainer } from '../../shared/cri/containe
 import { until } from '../../shared/observe/until.fixture.ts';
 import { Receiver } from '../../systems/file-access/delivery/receiver.fixture.ts';
 import { secretType } from '../../systems/file-access/secret-credentials.ts';
-import { takeSnapshot } from '../status/snapshot.ts';
+import { guards } from '../guards.ts';
+import { askCluster } from '../status/ask.ts';
 import { Cluster, deploy, isOfIntegrity, kustomized, rightsOf, systemNamespace } from './deploy.fixture.ts';
 import { runClusterGuards, runNodeGuards } from '../../shared/guard/part.fixture.ts';
-import { guards } from '../guards.ts';
 
 const namespace = systemNamespace;
 
@@ -54,13 +54,14 @@ suite('deploy/', () => {
   test('lets a viewer have all of rampart status', async () => {
     await using cluster = await Cluster.start();
     await cluster.apply();
-    const { notRead } = await takeSnapshot({
+    const { report } = await askCluster({
       client: cluster.client('rampart-viewer'),
+      guards,
       server: '',
       namespace: undefined,
       signal: AbortSignal.timeout(60_000),
     });
-    assert.deepEqual(notRead, []);
+    assert.deepEqual(report.notRead, []);
     assert.deepEqual(cluster.refused, []);
   });
 

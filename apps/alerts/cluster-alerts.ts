@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { systemNamespace } from '../../shared/guard/guard.ts';
 import { apiTime } from '../../shared/kube/api-time.ts';
 import { Backoff } from '../../shared/time/backoff.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
@@ -13,7 +14,6 @@ import { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import { type KubeObject, pods, type ResourceType } from '../../shared/kube/object.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
-import { kiveDataNamespace } from '../../systems/file-access/kive-data.ts';
 import { LogPosition } from './log-position.ts';
 import type { AlertRequest } from './source.ts';
 
@@ -48,15 +48,15 @@ export async function clusterAlerts(access: ClusterAccess, request: AlertRequest
   try {
     const { items } = await client.list(
       podType,
-      { namespace: kiveDataNamespace },
+      { namespace: systemNamespace },
       { labelSelector: agentSelector, signal },
     );
     const agents = new Map(items.map((pod) => [keyOf(pod), new AgentLog(client, pod, request)]));
     if (agents.size === 0 && !follow) throw noAgents(access);
     handler.say(
       agents.size === 0
-        ? `waiting for agents in ${access.server.href}, namespace ${kiveDataNamespace}: there is none`
-        : `alerts of ${agents.size} ${agents.size === 1 ? 'agent' : 'agents'} in ${access.server.href}, namespace ${kiveDataNamespace}`,
+        ? `waiting for agents in ${access.server.href}, namespace ${systemNamespace}: there is none`
+        : `alerts of ${agents.size} ${agents.size === 1 ? 'agent' : 'agents'} in ${access.server.href}, namespace ${systemNamespace}`,
     );
     const waiting = [...agents.values()];
     await Promise.all(
@@ -150,7 +150,7 @@ class AgentLog {
     options: NonNullable<Parameters<KubeClient['podLog']>[1]>,
     onLine: () => void = () => undefined,
   ): Promise<void> {
-    const target = { namespace: kiveDataNamespace, name: this.#name };
+    const target = { namespace: systemNamespace, name: this.#name };
     const log = this.#client.podLog(target, { ...options, container: this.#container, timestamps: true });
     for await (const line of log) {
       const text = this.#position.take(line);
@@ -193,7 +193,7 @@ async function followAll(
       follow(key, new AgentLog(client, object, request));
     }
   });
-  await runReflector({ client, cache, signal, namespace: kiveDataNamespace, labelSelector: agentSelector });
+  await runReflector({ client, cache, signal, namespace: systemNamespace, labelSelector: agentSelector });
   if (failure !== undefined) throw failure.error;
 }
 
@@ -209,7 +209,7 @@ function messageOf(error: unknown): string {
 function noAgents({ server }: ClusterAccess): RampartError {
   return new RampartError(errorCodes.NOT_FOUND, {
     what: `no agent in ${server.href}`,
-    why: `namespace ${kiveDataNamespace} has no pod with the label ${agentSelector}`,
+    why: `namespace ${systemNamespace} has no pod with the label ${agentSelector}`,
     next: 'For rampart standalone use --data with its directory.',
   });
 }

@@ -1,20 +1,23 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { AlertEncoder, type KiveAlert } from '../../systems/file-access/alert.ts';
-import { access, context } from '../../systems/file-access/alert.fixture.ts';
-import { parseAlert } from './alert-line.ts';
+import type { Line } from '../../shared/guard/line-kind.ts';
 import { alertFilter, type AlertFilterOptions, parseSince } from './filter.ts';
 
-function alertOf(more: Partial<typeof context> = {}): KiveAlert {
-  const alert = parseAlert(new AlertEncoder({ ...context, ...more }).encode(access));
-  assert.ok(alert);
-  return alert;
+const line: Line = {
+  timeNs: BigInt(Date.UTC(2026, 10, 21, 10, 0, 0, 123)) * 1_000_000n + 456_789n,
+  policy: ['kivebpf-system', 'kive-sample-policy'],
+  pod: ['default', 'nginx-pod'],
+  path: '/secret.txt',
+  pretty: () => '',
+};
+
+function fits(options: Partial<AlertFilterOptions>, of: Line = line): boolean {
+  return alertFilter({ policy: [], pod: [], path: [], ...options })(of);
 }
 
-suite('filters of alerts', () => {
-  const alert = alertOf();
-  for (const [options, fits] of [
+suite('filters of lines', () => {
+  for (const [options, expected] of [
     [{}, true],
     [{ policy: ['kive-sample-policy'] }, true],
     [{ policy: ['kivebpf-system/kive-sample-policy'] }, true],
@@ -30,20 +33,25 @@ suite('filters of alerts', () => {
     [{ path: ['/etc/**'] }, false],
     [{ policy: ['kive*'], pod: ['nginx*'], path: ['/x'] }, false],
     [{ sinceMs: Date.UTC(2026, 10, 21, 10) }, true],
-    [{ sinceMs: Date.UTC(2026, 10, 21, 10, 0, 1) }, false],
+    [{ sinceMs: Date.UTC(2026, 10, 21, 10, 0, 0, 123) }, true],
+    [{ sinceMs: Date.UTC(2026, 10, 21, 10, 0, 0, 124) }, false],
   ] as const) {
-    test(`${JSON.stringify(options)}: ${fits ? 'shown' : 'left out'}`, () => {
-      const all: AlertFilterOptions = { policy: [], pod: [], path: [], ...options };
-      assert.equal(alertFilter(all)(alert), fits);
-    });
+    test(`${JSON.stringify(options)}: ${expected ? 'shown' : 'left out'}`, () =>
+      assert.equal(fits(options), expected));
   }
 
   test('an alert of an older agent, which tells no namespace of the policy, fits the name alone', () => {
-    const { 'kive-policy-namespace': _namespace, ...older } = alert;
-    const filter = (policy: string): boolean =>
-      alertFilter({ policy: [policy], pod: [], path: [] })(older as KiveAlert);
-    assert.equal(filter('kive-sample-policy'), true);
-    assert.equal(filter('kivebpf-system/kive-sample-policy'), false);
+    const older: Line = { ...line, policy: [undefined, 'kive-sample-policy'] };
+    assert.equal(fits({ policy: ['kive-sample-policy'] }, older), true);
+    assert.equal(fits({ policy: ['kivebpf-system/kive-sample-policy'] }, older), false);
+  });
+
+  test('of no pod, and of no file: left out where one is asked for', () => {
+    const { path: _path, ...rest } = line;
+    const bare: Line = { ...rest, pod: [undefined, ''] };
+    assert.equal(fits({}, bare), true);
+    assert.equal(fits({ pod: ['nginx-pod'] }, bare), false);
+    assert.equal(fits({ path: ['/**'] }, bare), false);
   });
 });
 

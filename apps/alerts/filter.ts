@@ -1,72 +1,36 @@
 /**
- * Which alerts are shown.
+ * Which lines are shown.
  *
  * @module
  */
-import type { KiveAlert } from '../../systems/file-access/alert.ts';
-import type { FindingLine } from './finding-line.ts';
+import type { Line } from '../../shared/guard/line-kind.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { nameGlob, pathGlob } from '../../shared/regex/glob.ts';
 
-/**
- * Each a list of globs: one of them has to fit. An empty one lets everything through. Of findings of file integrity the policy is
- * the FileIntegrity, and the pod the one that made the change.
- */
+/** Each a list of globs: one of them has to fit. An empty one lets everything through. */
 export interface AlertFilterOptions {
   /** `NAME` or `NAMESPACE/NAME`. */
   readonly policy: readonly string[];
-  /** Of the pod that the file belongs to, in the same way. */
+  /** In the same way. */
   readonly pod: readonly string[];
   readonly path: readonly string[];
   /** Milliseconds since 1970. */
   readonly sinceMs?: number | undefined;
 }
 
-export type AlertFilter = (alert: KiveAlert | FindingLine) => boolean;
+export type AlertFilter = (line: Line) => boolean;
 
 /** @throws {RampartError} `INPUT` for a glob that is none. */
 export function alertFilter(options: AlertFilterOptions): AlertFilter {
   const policies = options.policy.map((text) => placedName(text, '--policy'));
   const pods = options.pod.map((text) => placedName(text, '--pod'));
   const paths = options.path.map((text) => pathGlob(text, '--path'));
-  const { sinceMs = -Infinity } = options;
-  return (line) => {
-    const { policy, pod, path, timeMs } = 'kind' in line ? ofFinding(line) : ofAlert(line);
-    return (
-      fitsOne(policies, ...policy) &&
-      fitsOne(pods, ...pod) &&
-      (paths.length === 0 || paths.some((fits) => fits(path))) &&
-      (sinceMs === -Infinity || timeMs >= sinceMs)
-    );
-  };
-}
-
-type Place = readonly [namespace: string | undefined, name: string];
-
-interface Facts {
-  readonly policy: Place;
-  readonly pod: Place;
-  readonly path: string;
-  readonly timeMs: number;
-}
-
-function ofAlert(alert: KiveAlert): Facts {
-  return {
-    policy: [alert['kive-policy-namespace'], alert['kive-policy-name']],
-    pod: [alert.pod.namespace, alert.pod.name],
-    path: alert.metadata.path,
-    timeMs: Date.parse(alert.timestamp),
-  };
-}
-
-function ofFinding({ fileIntegrity, author, path, seenMs }: FindingLine): Facts {
-  const [namespace, name = ''] = fileIntegrity.split('/');
-  return {
-    policy: [namespace, name],
-    pod: [author?.pod?.namespace, author?.pod?.name ?? ''],
-    path,
-    timeMs: seenMs,
-  };
+  const sinceNs = options.sinceMs === undefined ? undefined : BigInt(options.sinceMs) * 1_000_000n;
+  return ({ policy, pod, path, timeNs }) =>
+    fitsOne(policies, ...policy) &&
+    fitsOne(pods, ...pod) &&
+    (paths.length === 0 || (path !== undefined && paths.some((fits) => fits(path)))) &&
+    (sinceNs === undefined || timeNs >= sinceNs);
 }
 
 type PlacedName = (namespace: string, name: string) => boolean;

@@ -3,8 +3,7 @@
  *
  * @module
  */
-import { apiTime } from '../../shared/kube/api-time.ts';
-import { alertTimeNs } from './alert-line.ts';
+import { apiTime, apiTimeNs } from '../../shared/kube/api-time.ts';
 
 /** Remembers up to where a log with timestamps was read. */
 export class LogPosition {
@@ -23,7 +22,7 @@ export class LogPosition {
   /** The line without its time; undefined where it was taken before. */
   take(line: string): string | undefined {
     const space = line.indexOf(' ');
-    const ns = space < 0 ? undefined : alertTimeNs(line.slice(0, space));
+    const ns = space < 0 ? undefined : apiTimeNs(line.slice(0, space));
     // A server that gives no times: then nothing can be told apart.
     if (ns === undefined) return line;
     const text = line.slice(space + 1);

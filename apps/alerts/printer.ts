@@ -1,16 +1,15 @@
 /**
- * Alerts to stdout: those that fit, the last of what there was, then each that comes.
+ * Lines of guards to stdout: those that fit, the last of what there was, then each that comes.
  *
  * @module
  */
+import type { LineKind } from '../../shared/guard/line-kind.ts';
 import type { LineWriter } from '../../shared/observe/lines.ts';
-import { alertTimeNs, formatAlert, parseAlert } from './alert-line.ts';
-import type { PrettyAlertOptions } from './date-before.ts';
 import type { AlertFilter } from './filter.ts';
-import { formatFinding, parseFinding } from './finding-line.ts';
 
 export interface AlertPrinterOptions {
   readonly out: LineWriter;
+  readonly kinds: readonly LineKind[];
   readonly filter: AlertFilter;
   readonly format: 'pretty' | 'json';
   readonly colour: boolean;
@@ -33,14 +32,15 @@ export class AlertPrinter {
     this.#options = options;
   }
 
-  /** Takes any line; what is no alert, or does not fit, is left out. Returns a promise where the reader is slow. */
+  /** Takes any line; what is no guard's, or does not fit, is left out. Returns a promise where the reader is slow. */
   line(line: string): Promise<void> | undefined {
-    const { filter, format, colour, tail } = this.#options;
-    const shown = shownLine(line, filter, { colour, nowMs: Date.now() });
-    if (shown === undefined) return undefined;
-    const text = format === 'json' ? line : shown.pretty();
+    const { kinds, filter, format, colour, tail } = this.#options;
+    // Most lines of a log are nobody's: a look at how they begin is all that these cost.
+    const parsed = kinds.find(({ start }) => line.startsWith(start))?.parse(line);
+    if (parsed === undefined || !filter(parsed)) return undefined;
+    const text = format === 'json' ? line : parsed.pretty({ colour, nowMs: Date.now() });
     if (this.#held === undefined) return this.#write(text);
-    this.#held.push({ timeNs: shown.timeNs, text });
+    this.#held.push({ timeNs: parsed.timeNs, text });
     if (this.#held.length > 2 * tail + SLACK) this.#held = lastOf(this.#held, tail);
     return undefined;
   }
@@ -58,23 +58,6 @@ export class AlertPrinter {
     out.write(text);
     return out.spooledBytes > WAITING_BYTES ? out.flush(signal).catch(() => undefined) : undefined;
   }
-}
-
-/** An alert or a finding that is to be shown. */
-function shownLine(
-  line: string,
-  filter: AlertFilter,
-  options: PrettyAlertOptions,
-): { readonly timeNs: bigint; readonly pretty: () => string } | undefined {
-  const alert = parseAlert(line);
-  if (alert !== undefined) {
-    if (!filter(alert)) return undefined;
-    return { timeNs: alertTimeNs(alert.timestamp) ?? 0n, pretty: () => formatAlert(alert, options) };
-  }
-  const finding = parseFinding(line);
-  if (finding === undefined || !filter(finding)) return undefined;
-  const timeNs = BigInt(Math.trunc(finding.seenMs)) * 1_000_000n;
-  return { timeNs, pretty: () => formatFinding(finding, options) };
 }
 
 function lastOf<T extends { readonly timeNs: bigint }>(alerts: readonly T[], tail: number): T[] {

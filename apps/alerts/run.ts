@@ -6,6 +6,7 @@
 import type { RampartError } from '../../shared/observe/errors.ts';
 import { LineWriter } from '../../shared/observe/lines.ts';
 import { wantsColour } from '../../shared/observe/table.ts';
+import { guards } from '../guards.ts';
 import { say, stopSignal } from '../process.ts';
 import type { AlertsOptions } from './command.ts';
 import { clusterAlerts } from './cluster-alerts.ts';
@@ -28,6 +29,7 @@ export async function runAlerts(options: AlertsOptions): Promise<void> {
   const filter = alertFilter({ ...options, sinceMs });
   const tail = options.tail ?? (sinceMs !== undefined ? Infinity : follow ? LAST_BEFORE_FOLLOWING : LAST);
   const origin = await findOrigin(options);
+  const kinds = (await Promise.all(guards.map(async ({ lines }) => (await lines?.()) ?? []))).flat();
   const stop = stopSignal();
   const { signal } = stop;
   await using out = new LineWriter(process.stdout.fd, { name: 'stdout' });
@@ -38,6 +40,7 @@ export async function runAlerts(options: AlertsOptions): Promise<void> {
   });
   const printer = new AlertPrinter({
     out,
+    kinds,
     filter,
     tail,
     signal,

@@ -46,8 +46,14 @@ export class RampartProcess implements AsyncDisposable {
   #stdout = '';
   #stderr = '';
 
-  constructor(args: readonly string[], environment: NodeJS.ProcessEnv = {}) {
-    const child = spawn(rampart, args, {
+  /** @param program - The command and its first arguments; default: `rampart` itself. */
+  constructor(
+    args: readonly string[],
+    environment: NodeJS.ProcessEnv = {},
+    program: readonly [string, ...string[]] = [rampart],
+  ) {
+    const [command, ...before] = program;
+    const child = spawn(command, [...before, ...args], {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...process.env, ...environment },
     });

@@ -5,8 +5,9 @@ import { appendFileSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { suite, test } from 'node:test';
 
 import { until } from '../../shared/observe/until.fixture.ts';
-import type { FindingLine } from '../alerts/finding-line.ts';
-import type { IntegrityReport, StatusReport } from '../status/report.ts';
+import type { FindingLine } from '../../systems/file-integrity/finding-line-kind.ts';
+import type { IntegrityReport } from '../../systems/file-integrity/status/report.ts';
+import type { JsonReport } from '../status/found.fixture.ts';
 import { rampart, Standalone } from './standalone.fixture.ts';
 
 /** As people have it for FIO, with its shortest period. */
@@ -37,7 +38,7 @@ function ran(...args: readonly string[]): { readonly stdout: string; readonly st
 
 function reported(one: Standalone): IntegrityReport | undefined {
   const { stdout } = ran('status', '--data', one.at('data'), '--format', 'json');
-  return (JSON.parse(stdout) as StatusReport).fileIntegrities?.[0];
+  return (JSON.parse(stdout) as JsonReport).fileIntegrities?.[0];
 }
 
 suite('file integrity on one machine', () => {

@@ -17,7 +17,7 @@ export function statusCommand(): Command {
     .summary('say what is guarded, and why something is not')
     .description(
       'Asks the Kubernetes API what each policy guards on which node, what it does not and why, which files of the nodes ' +
-        'have changed, and whether agents and operator are there. Changes nothing, and needs to read only: what may not be ' +
+        'have changed, and whether agents and operator are there and which guards work on which node. Changes nothing, and needs to read only: what may not be ' +
         'read is said.\n' +
         'Finds the cluster as kubectl does: --kubeconfig, KUBECONFIG, ~/.kube/config, or the pod that it runs in.',
     )

@@ -1,261 +1,176 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { policyOf, trapOn } from '../../systems/file-access/policy.fixture.ts';
+import { bootIdOf, leaseOf } from '../../systems/file-access/status/snapshot.fixture.ts';
 import { examine } from './examine.ts';
-import type { Snapshot } from './snapshot.ts';
-import { leaseOf, nodePart, nowMs, podOn, ready, secrets, well, withStatus } from './snapshot.fixture.ts';
+import { agentOn, type Change, foundOf, intact, type JsonReport } from './found.fixture.ts';
 
-function problemsOf(change: Partial<Snapshot>): string[] {
-  const report = examine({ ...well, ...change });
-  const problems = report.policies.flatMap((policy) => policy.problems);
-  assert.equal(report.guarded, problems.length === 0);
-  return problems.map(({ kind, node, container, path }) =>
-    [kind, node, container, path].filter(Boolean).join(' '),
-  );
+function reportOf(change: Change = {}): JsonReport {
+  return examine(foundOf(change)) as JsonReport;
 }
 
-const web = { matchLabels: { app: 'web' } };
+const operator = {
+  state: 'held',
+  holder: 'operator-1_0e8e63a6-51a7-4b04-9f1c-3c0a4f7d9a10',
+  renewedSecondsAgo: 1,
+};
+const free = { state: 'free', holder: null, renewedSecondsAgo: null };
+const unavailable = { state: 'unavailable', reason: 'no BPF' } as const;
+const waiting = { state: 'waiting', reason: 'no CRD' } as const;
+const running = { state: 'running', reason: '' } as const;
 
-suite('callbacks', () => {
-  test('one that takes no alerts of a node is a problem of the policy', () => {
-    const callbackProblems = [{ callback: 'https://sink#1', message: 'HTTP 404' }];
-    const policy = withStatus(secrets, {
-      conditions: [ready],
-      nodes: [nodePart('n1', { callbackProblems }), nodePart('n2')],
-    });
-    assert.deepEqual(problemsOf({ policies: [policy] }), ['callback-failing n1']);
-    const [report] = examine({ ...well, policies: [policy] }).policies;
-    assert.equal(report?.problems[0]?.message, 'alerts for https://sink#1 are not delivered: HTTP 404');
-  });
-});
-
-suite('what is guarded', () => {
+suite('the report', () => {
   test('all is well', () => {
-    const { policies, nodes, ...rest } = examine(well);
+    const { policies, nodes, ...rest } = reportOf();
     assert.deepEqual(rest, {
       schema: 'rampart.dev/status/v1',
       server: 'https://10.0.0.1:6443',
       time: '2026-11-21T12:00:00.000Z',
       namespace: null,
       guarded: true,
+      guards: [
+        { name: 'file-access', installed: true, guarded: true, operator, nodes: [] },
+        { name: 'file-integrity', installed: true, guarded: true, operator, nodes: [] },
+      ],
       fileIntegrities: [],
-      operator: {
-        state: 'held',
-        holder: 'operator-1_0e8e63a6-51a7-4b04-9f1c-3c0a4f7d9a10',
-        renewedSecondsAgo: 1,
-      },
+      operator,
       kiveData: { total: 2, orphans: 0 },
       notRead: [],
     });
-    assert.deepEqual(policies, [
-      {
-        namespace: 'kivebpf-system',
-        name: 'secrets',
-        guarded: true,
-        deleting: false,
-        ready: { status: 'True', reason: 'Watching', message: ready.message, isCurrent: true },
-        traps: 1,
-        containers: 2,
-        files: 2,
-        kiveData: 2,
-        lastAlertTime: '2026-11-21T11:59:48Z',
-        problems: [],
-        nodes: [
-          {
-            name: 'n1',
-            containers: 1,
-            files: 1,
-            problemCount: 0,
-            isCurrent: true,
-            lastAlertTime: '2026-11-21T11:59:48Z',
-          },
-          { name: 'n2', containers: 1, files: 1, problemCount: 0, isCurrent: true, lastAlertTime: null },
-        ],
-      },
-    ]);
+    assert.equal(policies.length, 1);
     assert.deepEqual(
-      nodes.map(({ name, kernel, agent, agentPod, loader, containers, files }) => [
+      nodes.map(({ loader, ...node }) => ({ ...node, loader: loader.state })),
+      ['n1', 'n2'].map((name) => ({
         name,
-        kernel,
-        agent,
-        agentPod?.ready,
-        loader.state,
-        containers,
-        files,
-      ]),
+        agent: 'running',
+        agentPod: { name: `rampart-agent-${name}`, ready: true },
+        kernel: bootIdOf(name),
+        containers: 1,
+        files: 1,
+        loader: 'held',
+      })),
+    );
+  });
+
+  test('what may not be read is not known', () => {
+    const unread = { data: undefined, leases: undefined, nodes: undefined, pods: undefined };
+    const report = reportOf({ access: unread, agents: undefined, agentPods: undefined });
+    assert.equal(report.operator.state, 'unknown');
+    assert.deepEqual(
+      report.nodes.map(({ name, agent, kernel }) => [name, agent, kernel]),
       [
-        ['n1', 'kernel-n1', 'running', true, 'held', 1, 1],
-        ['n2', 'kernel-n2', 'running', true, 'held', 1, 1],
+        ['n1', 'not-seen', null],
+        ['n2', 'not-seen', null],
       ],
     );
   });
 
-  for (const [what, change, problems] of [
-    ['no policies', { policies: [] }, []],
-    [
-      'a file that is missing, and more than are named',
-      {
-        policies: [
-          withStatus(secrets, {
-            ...well.policies[0],
-            nodes: [
-              nodePart('n1', {
-                problemCount: 3,
-                problems: [
-                  { trap: 0, path: '/etc/shadow', container: 'shop/a/web', message: '/etc does not exist' },
-                ],
-              }),
-              nodePart('n2'),
-            ],
-          }),
-        ],
-      },
-      ['file-missing n1 shop/a/web /etc/shadow', 'file-missing n1'],
-    ],
-    [
-      'a trap that is refused, of two',
-      {
-        policies: [
-          withStatus(policyOf('secrets', trapOn('/etc/shadow', web), trapOn('/x', { ip: '300.1.1.1' })), {
-            conditions: [{ ...ready, status: 'False', reason: 'TrapsRefused' }],
-            nodes: [nodePart('n1'), nodePart('n2')],
-          }),
-        ],
-      },
-      ['trap-refused /x'],
-    ],
-    [
-      'all traps refused: not also that nothing matches',
-      { policies: [withStatus(policyOf('secrets', trapOn('etc/shadow', web)), {})], pods: [] },
-      ['trap-refused etc/shadow'],
-    ],
-    [
-      'nothing that matches',
-      { policies: [withStatus(secrets, {})], pods: [podOn('n1', 'a', [])] },
-      ['no-match'],
-    ],
-    [
-      'a node whose agent says nothing, although containers match there',
-      {
-        pods: [...(well.pods ?? []), podOn('n3', 'c')],
-        nodes: [...(well.nodes ?? []), { name: 'n3', kernel: 'kernel-n3' }],
-      },
-      ['node-silent n3', 'no-loader n3'],
-    ],
-    [
-      'an agent that was killed',
-      {
-        leases: [leaseOf('kive', 'o'), leaseOf('kernel-n1', 'n1', 60_000, false), leaseOf('kernel-n2', 'n2')],
-      },
-      ['no-loader n1'],
-    ],
-    [
-      'an agent that was stopped and gave its lease back',
-      { leases: [leaseOf('kive', 'o'), leaseOf('kernel-n1', ''), leaseOf('kernel-n2', 'n2')] },
-      ['no-loader n1'],
-    ],
-    [
-      'clocks that differ by an hour: the lease is seen to be renewed',
-      {
-        leases: [
-          leaseOf('kive', 'o', 3_600_000),
-          leaseOf('kernel-n1', 'n1', -3_600_000),
-          leaseOf('kernel-n2', 'n2'),
-        ],
-      },
-      [],
-    ],
-    [
-      'two nodes on one kernel, one of which alerts',
-      {
-        nodes: ['n1', 'n2'].map((name) => ({ name, kernel: 'one' })),
-        leases: [leaseOf('kive', 'o'), leaseOf('one', 'n2')],
-      },
-      [],
-    ],
-    [
-      'a policy that was edited just now',
-      { policies: [{ ...secrets, metadata: { ...secrets.metadata, generation: 3 } }] },
-      ['node-behind n1', 'node-behind n2'],
-    ],
-    [
-      'what only the operator knows',
-      {
-        policies: [
-          withStatus(secrets, {
-            conditions: [{ ...ready, status: 'False', reason: 'Other', message: 'why' }],
-            nodes: [nodePart('n1'), nodePart('n2')],
-          }),
-        ],
-      },
-      ['not-ready'],
-    ],
-    [
-      'what the operator said of an older version',
-      {
-        policies: [
-          withStatus(secrets, {
-            conditions: [{ ...ready, status: 'False', reason: 'Other', observedGeneration: 1 }],
-            nodes: [nodePart('n1'), nodePart('n2')],
-          }),
-        ],
-      },
-      [],
-    ],
-    [
-      'one that is being deleted',
-      { policies: [withStatus(secrets, {}, { deletionTimestamp: '2026-11-21T11:59:00Z' })] },
-      [],
-    ],
-    [
-      'a user who may read policies only',
-      { data: undefined, leases: undefined, nodes: undefined, agentPods: undefined, pods: undefined },
-      [],
-    ],
-  ] as const satisfies readonly (readonly [string, Partial<Snapshot>, readonly string[]])[]) {
-    test(what, () => assert.deepEqual(problemsOf(change), problems));
-  }
+  test('one guard that is not asked well enough is enough', () => {
+    const report = reportOf({ integrities: [{ ...intact, guarded: false }] });
+    assert.deepEqual([report.guarded, ...report.guards.map(({ guarded }) => guarded)], [false, true, false]);
+  });
+});
 
-  test('what may not be read is not known, which is another thing than nothing', () => {
-    const { operator, kiveData, nodes } = examine({
-      ...well,
-      data: undefined,
-      leases: undefined,
-      nodes: undefined,
-      agentPods: undefined,
-      pods: undefined,
+suite('operators', () => {
+  test('as good as the worst of the guards that are installed', () => {
+    const kernels = ['n1', 'n2'].map((name) => leaseOf(bootIdOf(name), name));
+    const own = leaseOf('rampart-file-integrity', 'operator-2', 60_000, false);
+    const stale = reportOf({ access: { leases: [leaseOf('kive', 'operator-1'), own, ...kernels] } });
+    assert.deepEqual([stale.operator.state, stale.operator.holder?.slice(0, 10)], ['stale', 'operator-2']);
+    assert.deepEqual(
+      stale.guards.map(({ operator: one }) => one?.state),
+      ['held', 'stale'],
+    );
+    const leases = [leaseOf('kive', 'operator-1'), ...kernels];
+    const none = reportOf({ access: { leases } });
+    assert.deepEqual([none.operator, none.guards[1]?.operator], [free, free]);
+    // Nothing that is guarded is lost.
+    assert.equal(none.guarded, true);
+    const { guards } = foundOf({ access: { leases } });
+    const absent = reportOf({
+      access: { leases },
+      guards: guards.map((one, at) => (at === 1 ? { ...one, installed: false } : one)),
     });
-    assert.equal(operator.state, 'unknown');
-    assert.deepEqual(kiveData, { total: null, orphans: null });
+    assert.deepEqual([absent.operator, absent.guards[1]?.operator], [operator, null]);
+  });
+
+  test('a lock of a guard is no kernel, and its holder no node', () => {
+    const leases = ['kive', 'rampart-file-integrity', 'rampart-network-policy', 'other'].map((name) =>
+      leaseOf(name, 'operator-1'),
+    );
+    const report = reportOf({ access: { leases } });
     assert.deepEqual(
-      nodes.map(({ name, agent, kernel, files, loader }) => [name, agent, kernel, files, loader.state]),
+      report.nodes.map(({ name }) => name),
+      ['n1', 'n2'],
+    );
+  });
+});
+
+suite('agents', () => {
+  const none = { leases: [], data: [], pods: [] };
+
+  test('one that renews its Lease runs there, whatever else is known', () => {
+    const agents = [agentOn('n1', { 'file-access': running }), agentOn('n2', {}, false), agentOn('n3')];
+    const report = reportOf({ access: none, agents, agentPods: [] });
+    assert.deepEqual(
+      report.nodes.map(({ name, agent }) => [name, agent]),
       [
-        ['n1', 'not-seen', null, null, 'unknown'],
-        ['n2', 'not-seen', null, null, 'unknown'],
+        ['n1', 'running'],
+        ['n2', 'not-seen'],
+        ['n3', 'running'],
       ],
     );
   });
 
-  test('KiveData of policies that are gone; not where other namespaces were not asked for', () => {
-    const data = [
-      ...(well.data ?? []),
-      { policy: 'shop/gone', nodeName: 'n1', kernel: 'kernel-n1', container: 'x' },
+  test('a Lease that one left behind on a node that is gone makes no node', () => {
+    const agents = [agentOn('n9', { 'file-access': unavailable }, false)];
+    assert.deepEqual(
+      reportOf({ agents }).nodes.map(({ name }) => name),
+      ['n1', 'n2'],
+    );
+    const unknown = reportOf({ agents, access: { nodes: undefined } });
+    assert.deepEqual(
+      unknown.nodes.map(({ name }) => name),
+      ['n1', 'n2', 'n9'],
+    );
+    assert.deepEqual(unknown.guards[0]?.nodes, []);
+  });
+
+  test('a guard that does not work on a node does not guard, where something is asked of it', () => {
+    const agents = [
+      agentOn('n2', { 'file-access': waiting, 'file-integrity': running }),
+      agentOn('n1', { 'file-access': unavailable, 'file-integrity': unavailable, 'of-later': unavailable }),
     ];
-    assert.deepEqual(examine({ ...well, data }).kiveData, { total: 3, orphans: 1 });
-    assert.deepEqual(examine({ ...well, data, namespace: 'shop' }).kiveData, { total: 3, orphans: null });
-  });
-
-  test('a machine without Node objects: its kernel is that of the lease that it holds', () => {
-    const report = examine({ ...well, nodes: [], data: [], agentPods: [] });
+    const report = reportOf({ agents });
     assert.deepEqual(
-      report.nodes.map(({ name, kernel, agent }) => [name, kernel, agent]),
+      report.guards.map(({ name, guarded, nodes }) => ({ name, guarded, nodes })),
       [
-        ['n1', 'kernel-n1', 'running'],
-        ['n2', 'kernel-n2', 'running'],
+        {
+          name: 'file-access',
+          guarded: false,
+          nodes: [
+            { name: 'n1', ...unavailable },
+            { name: 'n2', ...waiting },
+          ],
+        },
+        // No FileIntegrity asks for it.
+        { name: 'file-integrity', guarded: true, nodes: [{ name: 'n1', ...unavailable }] },
       ],
     );
-    assert.equal(report.guarded, true);
-    assert.equal(report.time, new Date(nowMs).toISOString());
+    assert.equal(report.guarded, false);
+    assert.equal(reportOf({ agents, access: { policies: [] } }).guarded, true);
+    const integrities = [intact];
+    assert.equal(reportOf({ agents, integrities, access: { policies: [] } }).guarded, false);
+  });
+
+  test('where it is not installed all wait, and that is well; starting is no fault', () => {
+    const { guards } = foundOf();
+    const report = reportOf({
+      agents: [
+        agentOn('n1', { 'file-integrity': waiting, 'file-access': { state: 'starting', reason: '' } }),
+      ],
+      guards: guards.map((one, at) => (at === 1 ? { ...one, installed: false } : one)),
+    });
+    assert.deepEqual([report.guarded, report.guards.map(({ nodes }) => nodes.length)], [true, [0, 0]]);
   });
 });

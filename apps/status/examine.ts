@@ -1,258 +1,105 @@
 /**
- * From what the API has to what is guarded and why something is not. No I/O, no clock.
+ * The report: what the sections say, put together with what is known of agents and operators. No I/O, no clock.
  *
  * @module
  */
-import { isDeleting } from '../../shared/kube/finalizers.ts';
-import type { KivePolicy } from '../../systems/file-access/api.ts';
-import { fileAccess } from '../../systems/file-access/guard.ts';
-import { type CompiledPolicy, compilePolicy, TrapIndex } from '../../systems/file-access/matching.ts';
-import { statusOf } from '../../systems/file-access/policy-status.ts';
-import type { PolicyNodeStatus } from '../../systems/file-access/policy-status-schema.ts';
-import { describeProblem, validatePolicy } from '../../systems/file-access/validation.ts';
-import { holder, holderName, kernelsOf, nodeReports } from './nodes.ts';
-import { integrityReports } from './integrity.ts';
-import type { HolderReport, PolicyProblemReport, PolicyReport, StatusReport } from './report.ts';
-import type { Snapshot } from './snapshot.ts';
+import { type HolderReport, holderOf, type LeaseView } from '../../shared/guard/lease-holder.ts';
+import type { NodeView } from '../../shared/guard/status-section.ts';
+import type { AgentPodView, AgentView, ReadGuard } from './reader.ts';
+import type { GuardNodeReport, GuardReport, NodeReport, StatusReport } from './report.ts';
 
-export function examine(snapshot: Snapshot): StatusReport {
-  const kernels = kernelsOf(snapshot);
-  const loaders = new Map<string, HolderReport>();
-  // Once for each node: of a thousand policies each may ask for a thousand nodes.
-  const loaderOf = (node: string): HolderReport => {
-    let loader = loaders.get(node);
-    if (loader === undefined) loaders.set(node, (loader = holder(snapshot, kernels.get(node))));
-    return loader;
-  };
-  const compiled = snapshot.policies.map((policy) => ({ policy, compiled: compilePolicy(policy) }));
-  const matching = matchingContainers(snapshot, compiled);
-  const dataCounts = countBy(snapshot.data, ({ policy }) => policy);
-  const policies = compiled
-    .map((one) =>
-      policyReport(one, {
-        data: dataCounts && (dataCounts.get(one.compiled.key) ?? 0),
-        matching: matching.get(one.compiled.key) ?? new Map(),
-        loaderOf,
-      }),
-    )
-    .toSorted((a, b) => compare(a.namespace, b.namespace) || compare(a.name, b.name));
-  const nodeNames = [
-    ...policies.flatMap(({ nodes }) => nodes.map(({ name }) => name)),
-    ...[...matching.values()].flatMap((nodes) => [...nodes.keys()]),
-  ];
-  const fileIntegrities = integrityReports(snapshot);
+/** What was read; `undefined` is what this user may not read. */
+export interface Found {
+  readonly server: string;
+  readonly timeMs: number;
+  readonly namespace: string | undefined;
+  readonly guards: readonly ReadGuard[];
+  readonly locks: readonly LeaseView[] | undefined;
+  readonly agents: readonly AgentView[] | undefined;
+  readonly agentPods: readonly AgentPodView[] | undefined;
+  readonly nodes: readonly NodeView[] | undefined;
+  readonly notRead: StatusReport['notRead'];
+}
+
+export function examine(found: Found): StatusReport {
+  const { guards, server, timeMs, namespace, notRead } = found;
+  const nodes = nodeReports(found);
+  const running = new Set(nodes.filter(({ agent }) => agent === 'running').map(({ name }) => name));
+  const reports = guards.map((one) => guardReport(one, found, running));
   return {
     schema: 'rampart.dev/status/v1',
-    server: snapshot.server,
-    time: new Date(snapshot.timeMs).toISOString(),
-    namespace: snapshot.namespace ?? null,
-    guarded: [...policies, ...(fileIntegrities ?? [])].every(({ guarded }) => guarded),
-    policies,
-    fileIntegrities,
-    nodes: nodeReports(snapshot, nodeNames, kernels),
-    operator: holder(snapshot, fileAccess.lease),
-    kiveData: {
-      total: snapshot.data?.length ?? null,
-      orphans: orphans(snapshot),
-    },
-    notRead: snapshot.notRead,
+    server,
+    time: new Date(timeMs).toISOString(),
+    namespace: namespace ?? null,
+    guarded: reports.every(({ guarded }) => guarded),
+    guards: reports,
+    ...fieldsOf(guards.map(({ section }) => section?.fields)),
+    nodes,
+    operator: worst(reports.flatMap(({ operator }) => operator ?? [])),
+    notRead,
   };
 }
 
-/** By policy and node: how many running containers a trap is for, as far as pods may be read. */
-function matchingContainers(
-  { pods }: Snapshot,
-  policies: readonly { readonly compiled: CompiledPolicy }[],
-): ReadonlyMap<string, ReadonlyMap<string, number>> {
-  const index = new TrapIndex();
-  for (const { compiled } of policies) index.set(compiled);
-  const found = new Map<string, Map<string, number>>();
-  for (const { view, nodeName, containers } of pods ?? []) {
-    const traps = index.forPod(view);
-    for (const container of containers) {
-      const keys = new Set(traps.for(container).map((trap) => `${trap.policyNamespace}/${trap.policyName}`));
-      for (const key of keys) {
-        const nodes = found.get(key) ?? new Map<string, number>();
-        found.set(key, nodes.set(nodeName, (nodes.get(nodeName) ?? 0) + 1));
-      }
-    }
-  }
-  return found;
-}
-
-/** What is known of a policy besides its object. */
-interface Surroundings {
-  readonly data: number | undefined;
-  /** By node: running containers that a trap is for. */
-  readonly matching: ReadonlyMap<string, number>;
-  readonly loaderOf: (node: string) => HolderReport;
-}
-
-function policyReport(
-  { policy }: { readonly policy: KivePolicy },
-  { data, matching, loaderOf }: Surroundings,
-): PolicyReport {
-  const { namespace = '', name = '', generation = 0 } = policy.metadata;
-  const status = statusOf(policy);
-  const parts = (status.nodes ?? []).toSorted((a, b) => compare(a.name, b.name));
-  const condition = status.conditions?.find(({ type }) => type === 'Ready');
-  const ready = condition && {
-    status: condition.status,
-    reason: condition.reason,
-    message: condition.message,
-    isCurrent: (condition.observedGeneration ?? 0) >= generation,
-  };
-  const deleting = isDeleting(policy);
-  const problems = deleting ? [] : problemsOf(policy, parts, matching, loaderOf);
-  if (!deleting && problems.length === 0 && ready?.isCurrent === true && ready.status === 'False') {
-    problems.push({ kind: 'not-ready', message: `${ready.reason}: ${ready.message}` });
-  }
-  const sum = (read: (part: PolicyNodeStatus) => number): number =>
-    parts.reduce((all, part) => all + read(part), 0);
-  return {
-    namespace,
-    name,
-    guarded: problems.length === 0,
-    deleting,
-    ready: ready ?? null,
-    traps: policy.spec.traps.length,
-    containers: sum((part) => part.matchedContainers),
-    files: sum((part) => part.watchedFiles),
-    kiveData: data ?? null,
-    lastAlertTime: latest([status.lastAlertTime, ...parts.map((part) => part.lastAlertTime)]),
-    problems,
-    nodes: parts.map((part) => ({
-      name: part.name,
-      containers: part.matchedContainers,
-      files: part.watchedFiles,
-      problemCount: part.problemCount,
-      isCurrent: isCurrent(part, generation),
-      lastAlertTime: part.lastAlertTime ?? null,
-    })),
-  };
-}
-
-function problemsOf(
-  policy: KivePolicy,
-  parts: readonly PolicyNodeStatus[],
-  matching: ReadonlyMap<string, number>,
-  loaderOf: (node: string) => HolderReport,
-): PolicyProblemReport[] {
-  const problems: PolicyProblemReport[] = [];
-  const { traps } = policy.spec;
-  for (const [trap, faults] of validatePolicy(policy)) {
-    for (const fault of faults) {
-      const path = traps[trap]?.path;
-      problems.push({
-        kind: 'trap-refused',
-        message: describeProblem(fault).replace(/\.?$/, '.'),
-        trap,
-        ...(path !== undefined && { path }),
-      });
-    }
-  }
-  const generation = policy.metadata.generation ?? 0;
-  for (const part of parts) problems.push(...partProblems(part, generation));
-  const heard = new Set(parts.map(({ name }) => name));
-  for (const [node, containers] of [...matching].toSorted(([a], [b]) => compare(a, b))) {
-    if (heard.has(node)) continue;
-    const what = containers === 1 ? '1 container matches' : `${containers} containers match`;
-    problems.push({
-      kind: 'node-silent',
-      node,
-      message: `${what} there, and no agent has said a word of it.`,
-    });
-  }
-  const nodes = new Set([
-    ...parts.filter((part) => part.matchedContainers > 0).map(({ name }) => name),
-    ...matching.keys(),
+/** The nodes that anything is known of. */
+function nodeReports({ guards, agents = [], agentPods = [], nodes }: Found): NodeReport[] {
+  const sections = guards.flatMap(({ section }) => section?.nodes ?? []);
+  const known = new Set(nodes?.map(({ name }) => name));
+  // What an agent left behind, of a node that is gone, is nothing to look after.
+  const here = agents.filter((agent) => agent.isRenewed || known.size === 0 || known.has(agent.nodeName));
+  const renewed = new Set(here.filter(({ isRenewed }) => isRenewed).map(({ nodeName }) => nodeName));
+  const pods = new Map(agentPods.map((pod) => [pod.nodeName, pod]));
+  const names = new Set([
+    ...sections.flatMap((section) => section.names),
+    ...pods.keys(),
+    ...here.map(({ nodeName }) => nodeName),
   ]);
-  for (const node of [...nodes].toSorted(compare)) {
-    const why = noLoader(loaderOf(node));
-    if (why !== undefined) problems.push({ kind: 'no-loader', node, message: why });
+  names.delete('');
+  return [...names].toSorted().map((name) => {
+    const pod = pods.get(name);
+    const parts = sections.map((section) => section.of(name));
+    const isRunning = renewed.has(name) || pod?.ready === true || parts.some((part) => part.isRunning);
+    return {
+      name,
+      agent: isRunning ? 'running' : 'not-seen',
+      agentPod: pod === undefined ? null : { name: pod.name, ready: pod.ready },
+      ...fieldsOf(parts.map(({ fields }) => fields)),
+    };
+  });
+}
+
+function guardReport(
+  { guard, installed, section }: ReadGuard,
+  { agents = [], locks }: Found,
+  running: ReadonlySet<string>,
+): GuardReport {
+  const nodes: GuardNodeReport[] = [];
+  // What is not installed is waited for everywhere. What an agent said that is gone holds no more.
+  for (const { nodeName, guards } of installed === false ? [] : agents) {
+    const { state, reason = '' } = guards.get(guard.name) ?? {};
+    if (!running.has(nodeName)) continue;
+    if (state === 'waiting' || state === 'unavailable') nodes.push({ name: nodeName, state, reason });
   }
-  const matched = parts.reduce((all, part) => all + part.matchedContainers, 0);
-  // Where all traps are refused, none of them matches anything.
-  const works = validatePolicy(policy).size < traps.length;
-  if (matched === 0 && matching.size === 0 && works) {
-    problems.push({ kind: 'no-match', message: 'No running container matches.' });
+  const isServed = nodes.length === 0 || section?.isAsked === false;
+  const hasOperator = guard.lease !== undefined && installed !== false;
+  return {
+    name: guard.name,
+    installed,
+    guarded: isServed && section?.guarded !== false,
+    operator: hasOperator ? holderOf(locks, guard.lease) : null,
+    nodes: nodes.toSorted((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)),
+  };
+}
+
+function fieldsOf(all: readonly (Readonly<Record<string, unknown>> | undefined)[]): object {
+  return Object.assign({}, ...all) as object;
+}
+
+const byBadness: readonly HolderReport['state'][] = ['free', 'stale', 'unknown', 'held'];
+
+function worst(holders: readonly HolderReport[]): HolderReport {
+  for (const state of byBadness) {
+    const holder = holders.find((one) => one.state === state);
+    if (holder !== undefined) return holder;
   }
-  return problems;
-}
-
-function partProblems(part: PolicyNodeStatus, generation: number): PolicyProblemReport[] {
-  const node = part.name;
-  const problems: PolicyProblemReport[] = (part.problems ?? []).map(({ trap, path, container, message }) => ({
-    kind: 'file-missing',
-    node,
-    container,
-    path,
-    trap,
-    message,
-  }));
-  const more = part.problemCount - problems.length;
-  if (more > 0) {
-    const files = more === 1 ? '1 more file is' : `${more} more files are`;
-    problems.push({
-      kind: 'file-missing',
-      node,
-      message: `${files} not watched; the log of its agent says which.`,
-    });
-  }
-  for (const { callback, message } of part.callbackProblems ?? []) {
-    problems.push({
-      kind: 'callback-failing',
-      node,
-      message: `alerts for ${callback} are not delivered: ${message}`,
-    });
-  }
-  if (!isCurrent(part, generation)) {
-    problems.push({
-      kind: 'node-behind',
-      node,
-      message: 'What its agent says is of an older version of the policy.',
-    });
-  }
-  return problems;
-}
-
-function isCurrent(part: PolicyNodeStatus, generation: number): boolean {
-  return part.observedGeneration === undefined || part.observedGeneration >= generation;
-}
-
-function noLoader(loader: HolderReport): string | undefined {
-  const { state, renewedSecondsAgo } = loader;
-  if (state === 'free') return 'No agent alerts on its kernel: nobody holds the lease.';
-  if (state !== 'stale') return undefined;
-  return (
-    `No agent alerts on its kernel, as it seems: the one of ${holderName(loader)} has not renewed the lease` +
-    `${renewedSecondsAgo === null ? '' : ` for ${Math.round(renewedSecondsAgo)} s`}.`
-  );
-}
-
-function orphans({ data, policies, namespace }: Snapshot): number | null {
-  if (data === undefined || namespace !== undefined) return null;
-  const known = new Set(policies.map(({ metadata }) => `${metadata.namespace ?? ''}/${metadata.name ?? ''}`));
-  return data.filter(({ policy }) => !known.has(policy)).length;
-}
-
-function countBy<T>(all: readonly T[] | undefined, key: (one: T) => string): Map<string, number> | undefined {
-  if (all === undefined) return undefined;
-  const counts = new Map<string, number>();
-  for (const one of all) counts.set(key(one), (counts.get(key(one)) ?? 0) + 1);
-  return counts;
-}
-
-/** In UTC and whole seconds, so that the later one is the greater text. */
-function latest(times: readonly (string | undefined)[]): string | null {
-  return (
-    times
-      .filter((time) => time !== undefined)
-      .toSorted(compare)
-      .at(-1) ?? null
-  );
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
+  return holderOf(undefined, undefined);
 }

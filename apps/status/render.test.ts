@@ -2,14 +2,26 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import { displayWidth } from '../../shared/observe/table.ts';
+import { agoText } from '../../shared/observe/ago.ts';
 import { policyOf, trapOn } from '../../systems/file-access/policy.fixture.ts';
-import { agoText } from './ago.ts';
+import {
+  bootIdOf,
+  leaseOf,
+  nodePart,
+  podOn,
+  secrets,
+  withStatus,
+} from '../../systems/file-access/status/snapshot.fixture.ts';
 import { examine } from './examine.ts';
+import { agentOn, type Change, foundOf, intact } from './found.fixture.ts';
 import { renderStatus } from './render.ts';
-import { leaseOf, nodePart, podOn, secrets, well, withStatus } from './snapshot.fixture.ts';
 
-const broken = {
-  ...well,
+function textOf(change: Change = {}, { widthColumns = 80, colour = false } = {}): string {
+  const found = foundOf(change);
+  return renderStatus(examine(found), found.guards, { widthColumns, colour });
+}
+
+const brokenAccess = {
   policies: [
     secrets,
     withStatus(
@@ -31,16 +43,23 @@ const broken = {
       },
     ),
   ],
-  leases: [leaseOf('kive', 'operator-1', 200_000, false), leaseOf('kernel-n1', 'n1', 47_000, false)],
-  agentPods: [{ name: 'rampart-agent-n1', nodeName: 'n1', ready: false }],
+  leases: [
+    leaseOf('kive', 'operator-1', 200_000, false),
+    leaseOf('rampart-file-integrity', 'operator-1', 200_000, false),
+    leaseOf(bootIdOf('n1'), 'n1', 47_000, false),
+  ],
   pods: [podOn('n1', 'a'), podOn('n2', 'b')],
+};
+const broken: Change = {
+  access: brokenAccess,
+  agentPods: [{ name: 'rampart-agent-n1', nodeName: 'n1', ready: false }],
   notRead: [{ resource: 'nodes', why: 'cannot list nodes: nodes is forbidden (403 Forbidden)' }],
 };
 
 suite('the report for people', () => {
   test('all is well', () => {
     assert.equal(
-      renderStatus(examine(well), { widthColumns: 80, colour: false }),
+      textOf(),
       `\
 The policy guards all that it asks for.  https://10.0.0.1:6443
 
@@ -50,8 +69,8 @@ kivebpf-system/secrets  1      2           2      12 s ago    yes
     node n2: 1 file in 1 container
 
 NODE  AGENT    ALERTED BY       KERNEL    CONTAINERS  FILES
-n1    running  itself, 1 s ago  kernel-n  1           1
-n2    running  itself, 1 s ago  kernel-n  1           1
+n1    running  itself, 1 s ago  6e310000  1           1
+n2    running  itself, 1 s ago  6e320000  1           1
 
 Operator: operator-1, 1 s ago
 KiveData: 2
@@ -60,7 +79,7 @@ KiveData: 2
   });
 
   test('much is not: in 80 columns', () => {
-    const text = renderStatus(examine(broken), { widthColumns: 80, colour: false });
+    const text = textOf(broken);
     assert.equal(
       text,
       `\
@@ -84,8 +103,8 @@ kivebpf-system/tokens   2      1           1      -           no
     node n2: No agent alerts on its kernel: nobody holds the lease.
 
 NODE  AGENT      ALERTED BY                KERNEL    CONTAINERS  FILES
-n1    not ready  nobody? itself, 47 s ago  kernel-n  1           1
-n2    not seen   nobody                    kernel-n  1           1
+n1    not ready  nobody? itself, 47 s ago  6e310000  1           1
+n2    not seen   nobody                    6e320000  1           1
 
 Operator: none, as it seems: operator-1 has not renewed its lease for 3 min.
     What is guarded stays so; conditions and the clean-up after pods stand
@@ -98,8 +117,8 @@ Not read: nodes. cannot list nodes: nodes is forbidden (403 Forbidden)
 
   test('colour changes no column, and nothing is wider than the terminal where it need not be', () => {
     for (const widthColumns of [80, 120]) {
-      const plain = renderStatus(examine(broken), { widthColumns, colour: false });
-      const coloured = renderStatus(examine(broken), { widthColumns, colour: true });
+      const plain = textOf(broken, { widthColumns });
+      const coloured = textOf(broken, { widthColumns, colour: true });
       assert.notEqual(coloured, plain);
       // oxlint-disable-next-line no-control-regex -- the escapes of colours
       assert.equal(coloured.replace(/\u001b\[\d+m/g, ''), plain);
@@ -109,29 +128,65 @@ Not read: nodes. cannot list nodes: nodes is forbidden (403 Forbidden)
 
   test('of many nodes only those that something is the matter with', () => {
     const names = Array.from({ length: 100 }, (_, index) => `node-${String(index).padStart(3, '0')}`);
-    const many = {
-      ...well,
+    const access = {
       policies: [withStatus(secrets, { nodes: names.map((name) => nodePart(name)) })],
       data: [],
-      nodes: names.map((name) => ({ name, kernel: `k-${name}` })),
-      leases: names.map((name) => leaseOf(`k-${name}`, name, 1000, name !== 'node-042')),
-      agentPods: [],
+      nodes: names.map((name) => ({ name, kernel: bootIdOf(name) })),
+      leases: names.map((name) => leaseOf(bootIdOf(name), name, 1000, name !== 'node-042')),
       pods: names.map((name) => podOn(name, 'a')),
     };
-    const text = renderStatus(examine(many), { widthColumns: 80, colour: false });
+    const agents = [agentOn('node-007', { 'file-integrity': { state: 'waiting', reason: '' } })];
+    const text = textOf({ access, agents, agentPods: [] });
     assert.match(text, /\n {4}and 80 more nodes\n/);
     assert.match(text, /\nnode-042 +not seen +nobody\? itself, 1 s ago/);
     assert.doesNotMatch(text, /\nnode-041/);
-    assert.match(text, /\n99 more nodes: nothing is the matter with them\n/);
+    assert.match(text, /\nnode-007 .*\n {4}node node-007: file-integrity waits\.\nnode-042/);
+    assert.match(text, /\n98 more nodes: nothing is the matter with them\n/);
   });
 
   test('no policy, in all and in one namespace', () => {
-    const empty = { ...well, policies: [] };
-    const options = { widthColumns: 80, colour: false };
-    assert.match(renderStatus(examine(empty), options), /^There is no policy: nothing is asked for\. /);
+    assert.match(textOf({ access: { policies: [] } }), /^There is no policy: nothing is asked for\. /);
     assert.match(
-      renderStatus(examine({ ...empty, namespace: 'shop' }), options),
+      textOf({ access: { policies: [], namespace: 'shop' } }),
       /^There is no policy in namespace shop: /,
+    );
+  });
+
+  test('several guards: each has its line and its table, in their order', () => {
+    const text = textOf({ integrities: [intact] });
+    assert.match(text, /^The policy guards .*6443\nNo file has changed on 0 nodes\.\n\nPOLICY/);
+    assert.match(text, /\n\nPOLICY[^]*\n\nFILE INTEGRITY[^]*\n\nNODE[^]*\n\nOperator/);
+    const alone = textOf({ access: { policies: [] }, integrities: [intact] });
+    assert.match(alone, /^No file has changed on 0 nodes\. {2}https:\S+\n\nFILE INTEGRITY/);
+  });
+
+  test('a guard that does not work on a node: in the first lines, and why', () => {
+    const reason = 'this kernel refuses BPF\u001b:\n it is locked down.';
+    const agents = [
+      agentOn('n1', { 'file-access': { state: 'unavailable', reason } }),
+      agentOn('n2', { 'file-access': { state: 'running', reason: '' } }),
+    ];
+    const text = textOf({ agents });
+    assert.match(text, /^The policy guards .*6443\nfile-access does not work on 1 node\.\n\n/);
+    assert.match(
+      text,
+      /\nn1 .*\n {4}node n1: file-access is not available: this kernel refuses BPF\\x1b: it is\n {4}locked down\.\nn2 /,
+    );
+    // Nobody asks for it: it is told and no more.
+    const idle = textOf({ agents, access: { policies: [] } });
+    assert.doesNotMatch(idle, /does not work/);
+    assert.match(idle, /node n1: file-access is not available/);
+  });
+
+  test('one that is not installed has no columns; operators that differ are told by guard', () => {
+    const found = foundOf();
+    const guards = found.guards.map((one, at) => (at === 0 ? { ...one, installed: false } : one));
+    const text = textOf({ guards, access: { policies: [] } });
+    assert.match(text, /\nNODE +AGENT\n/);
+    assert.match(text, /\nNot installed: file-access\. The API knows no KivePolicy\.\n/);
+    assert.match(
+      textOf({ access: { leases: [leaseOf('kive', 'operator-1')] } }),
+      /\nOperator of file-access: operator-1, 1 s ago\nOperator of file-integrity: none\. What is guarded/,
     );
   });
 

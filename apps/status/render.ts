@@ -3,147 +3,119 @@
  *
  * @module
  */
+import { type HolderReport, holderName } from '../../shared/guard/lease-holder.ts';
+import type { RenderOptions } from '../../shared/guard/status-section.ts';
+import { agoText } from '../../shared/observe/ago.ts';
 import { printable } from '../../shared/observe/printable.ts';
-import { type Cell, indentText, paint, renderTable, type Row, wrapText } from '../../shared/observe/table.ts';
-import { agoText } from './ago.ts';
-import { holderName } from './nodes.ts';
-import { integrityHeadline, integrityTable } from './render-integrity.ts';
-import type { HolderReport, NodeReport, PolicyProblemReport, PolicyReport, StatusReport } from './report.ts';
-
-export interface RenderOptions {
-  /** Where sentences wrap. */
-  readonly widthColumns: number;
-  readonly colour: boolean;
-}
+import {
+  type Cell,
+  displayWidth,
+  indentText,
+  paint,
+  renderTable,
+  type Row,
+  wrapText,
+} from '../../shared/observe/table.ts';
+import type { ReadGuard } from './reader.ts';
+import type { GuardReport, NodeReport, StatusReport } from './report.ts';
 
 const INDENT = 4;
 /** Of more nodes only those are shown that something is the matter with. */
 const MANY_NODES = 20;
 
-/** The report, ending with a newline. */
-export function renderStatus(report: StatusReport, options: RenderOptions): string {
-  const nowMs = Date.parse(report.time);
+/** The report, ending with a newline; the tables are those of the guards' sections. */
+export function renderStatus(
+  report: StatusReport,
+  guards: readonly ReadGuard[],
+  options: RenderOptions,
+): string {
   return `${[
-    headline(report, options),
-    policyTable(report, nowMs, options),
-    integrityTable(report.fileIntegrities ?? [], nowMs, options),
-    nodeTable(report, options),
-    foot(report, options),
+    headline(report, guards, options),
+    ...guards.map(({ section }) => section?.table(options) ?? ''),
+    nodeTable(report, guards, options),
+    foot(report, guards, options),
   ]
     .filter((part) => part !== '')
     .join('\n\n')}\n`;
 }
 
 function headline(
-  { policies, fileIntegrities, server, namespace }: StatusReport,
-  { widthColumns, colour }: RenderOptions,
+  { guards: reports, server, namespace }: StatusReport,
+  guards: readonly ReadGuard[],
+  options: RenderOptions,
 ): string {
-  const integrity = integrityHeadline(fileIntegrities ?? [], colour);
-  if (policies.length === 0 && integrity !== '') return `${integrity}\n${paint('dim', server, colour)}`;
-  const failing = policies.filter((policy) => !policy.guarded).length;
-  const all = policies.length;
-  const where = namespace === null ? '' : ` in namespace ${namespace}`;
-  let text = `There is no policy${where}: nothing is asked for.`;
-  if (failing > 0) {
-    text = `${failing} of ${all} ${all === 1 ? 'policy' : 'policies'}${where} ${failing === 1 ? 'does' : 'do'} not guard all that is asked for.`;
-  } else if (all === 1) text = `The policy${where} guards all that it asks for.`;
-  else if (all > 1) text = `All ${all} policies${where} guard what they ask for.`;
-  const line = paint(all === 0 ? 'yellow' : failing === 0 ? 'green' : 'red', text, colour);
+  const { widthColumns, colour } = options;
+  const lines = guards.map(({ section }) => section?.headline(options) ?? '').filter((line) => line !== '');
+  if (lines.length === 0) {
+    const where = namespace === null ? '' : ` in namespace ${namespace}`;
+    lines.push(paint('yellow', `There is no policy${where}: nothing is asked for.`, colour));
+  }
+  for (const { name, guarded, nodes } of reports) {
+    if (guarded || nodes.length === 0) continue;
+    lines.push(paint('red', `${name} does not work on ${count(nodes.length, 'node')}.`, colour));
+  }
+  const [first = '', ...more] = lines;
   // On a line of its own where both do not fit.
-  const first =
-    text.length + 2 + server.length <= widthColumns
-      ? `${line}  ${paint('dim', server, colour)}`
-      : `${line}\n${paint('dim', server, colour)}`;
-  return integrity === '' ? first : `${first}\n${integrity}`;
-}
-
-function policyTable({ policies }: StatusReport, nowMs: number, options: RenderOptions): string {
-  if (policies.length === 0) return '';
-  const rows = policies.map((policy): Row => ({
-    cells: [
-      `${policy.namespace}/${policy.name}`,
-      String(policy.traps),
-      String(policy.containers),
-      String(policy.files),
-      policy.lastAlertTime === null ? '-' : agoText(nowMs - Date.parse(policy.lastAlertTime)),
-      readiness(policy),
-    ],
-  }));
-  const head = ['POLICY', 'TRAPS', 'CONTAINERS', 'FILES', 'LAST ALERT', 'GUARDED'];
-  const [title = '', ...lines] = renderTable(rows, { head, ...options }).split('\n');
-  const out = [title];
-  lines.forEach((line, index) => {
-    out.push(line);
-    const policy = policies[index];
-    if (policy === undefined) return;
-    const texts = [...partTexts(policy, nowMs), ...policy.problems.map(problemText)];
-    out.push(...texts.map((text) => indentText(text, INDENT, options.widthColumns)));
-  });
-  return out.join('\n');
-}
-
-/** What each node has of it, where there are several. */
-function partTexts({ nodes }: PolicyReport, nowMs: number): string[] {
-  if (nodes.length < 2) return [];
-  const texts = nodes.slice(0, MANY_NODES).map(({ name, containers, files, lastAlertTime }) => {
-    const alert = lastAlertTime === null ? '' : `, last alert ${agoText(nowMs - Date.parse(lastAlertTime))}`;
-    return `node ${name}: ${count(files, 'file')} in ${count(containers, 'container')}${alert}`;
-  });
-  const more = nodes.length - texts.length;
-  return more === 0 ? texts : [...texts, `and ${count(more, 'more node')}`];
+  const gap = displayWidth(first) + 2 + server.length <= widthColumns ? '  ' : '\n';
+  return [`${first}${gap}${paint('dim', server, colour)}`, ...more].join('\n');
 }
 
 function count(number: number, one: string): string {
   return `${number} ${one}${number === 1 ? '' : 's'}`;
 }
 
-function readiness({ guarded, deleting, ready }: PolicyReport): Cell {
-  if (deleting) return { text: 'deleting', style: 'yellow' };
-  if (!guarded) return { text: 'no', style: 'red' };
-  // The operator has not said so yet, or not of this version.
-  if (ready?.isCurrent !== true) return { text: 'yes, unconfirmed', style: 'yellow' };
-  return { text: 'yes', style: 'green' };
-}
-
-function problemText({ kind, message, node, container, path }: PolicyProblemReport): string {
-  const where = node === undefined ? '' : `node ${node}: `;
-  if (kind === 'file-missing' && path !== undefined) {
-    return printable(`${where}${path} in ${container ?? ''}: ${message}`);
-  }
-  return printable(`${where}${message}`);
-}
-
-function nodeTable({ nodes, policies }: StatusReport, options: RenderOptions): string {
+function nodeTable(
+  { nodes, guards: reports }: StatusReport,
+  guards: readonly ReadGuard[],
+  options: RenderOptions,
+): string {
   if (nodes.length === 0) return '';
-  const named = new Set(policies.flatMap(({ problems }) => problems.map(({ node }) => node)));
+  const sections = guards.flatMap(({ installed, section }) =>
+    installed === false ? [] : (section?.nodes ?? []),
+  );
+  const lines = new Map<string, string[]>();
+  for (const guard of reports) {
+    for (const node of guard.nodes) {
+      lines.set(node.name, [...(lines.get(node.name) ?? []), problemText(guard, node)]);
+    }
+  }
+  const all = nodes.map((node) => ({
+    node,
+    parts: sections.map((section) => section.of(node.name)),
+    texts: lines.get(node.name) ?? [],
+  }));
   const shown =
-    nodes.length <= MANY_NODES ? nodes : nodes.filter((node) => named.has(node.name) || isDoubtful(node));
+    nodes.length <= MANY_NODES
+      ? all
+      : all.filter(
+          ({ node, parts, texts }) =>
+            node.agent !== 'running' || texts.length > 0 || parts.some((part) => part.isDoubtful),
+        );
   const hidden = nodes.length - shown.length;
   const rest =
     hidden === 0
       ? ''
       : `${shown.length > 0 ? '\n' : ''}${hidden} ${shown.length > 0 ? 'more ' : ''}nodes: nothing is the matter with them`;
   if (shown.length === 0) return rest;
-  const rows = shown.map((node): Row => ({
-    cells: [
-      node.name,
-      agentCell(node),
-      loaderCell(node),
-      node.kernel?.slice(0, 8) ?? '-',
-      String(node.containers ?? '-'),
-      String(node.files ?? '-'),
-    ],
+  const rows = shown.map(({ node, parts }): Row => ({
+    cells: [node.name, agentCell(node), ...parts.flatMap(({ cells }) => cells)],
   }));
-  return (
-    renderTable(rows, {
-      head: ['NODE', 'AGENT', 'ALERTED BY', 'KERNEL', 'CONTAINERS', 'FILES'],
-      ...options,
-    }) + rest
-  );
+  const head = ['NODE', 'AGENT', ...sections.flatMap(({ columns }) => columns)];
+  const [title = '', ...table] = renderTable(rows, { head, ...options }).split('\n');
+  const body = table.flatMap((line, at) => [
+    line,
+    ...(shown[at]?.texts ?? []).map((text) => indentText(text, INDENT, options.widthColumns)),
+  ]);
+  return [title, ...body].join('\n') + rest;
 }
 
-function isDoubtful({ agent, loader }: NodeReport): boolean {
-  return agent !== 'running' || loader.state === 'stale' || loader.state === 'free';
+function problemText(
+  { name: guard }: GuardReport,
+  { name, state, reason }: GuardReport['nodes'][number],
+): string {
+  const what = state === 'waiting' ? 'waits' : 'is not available';
+  const why = reason.replace(/\s*\n\s*/g, ' ');
+  return printable(`node ${name}: ${guard} ${what}${why === '' ? '.' : `: ${why}`}`);
 }
 
 function agentCell({ agent, agentPod }: NodeReport): Cell {
@@ -152,36 +124,47 @@ function agentCell({ agent, agentPod }: NodeReport): Cell {
   return { text: 'not seen', style: 'yellow' };
 }
 
-/** Who alerts there: mostly the agent of the node itself. */
-function loaderCell({ name, loader }: NodeReport): Cell {
-  const renewed = loader.renewedSecondsAgo === null ? '' : `, ${agoText(loader.renewedSecondsAgo * 1000)}`;
-  if (loader.state === 'unknown') return 'not known';
-  if (loader.state === 'free') return { text: 'nobody', style: 'red' };
-  const who = printable(holderName(loader));
-  const text = `${who === name ? 'itself' : who}${renewed}`;
-  return loader.state === 'held' ? text : { text: `nobody? ${text}`, style: 'red' };
-}
-
-function foot({ operator, kiveData, notRead }: StatusReport, options: RenderOptions): string {
-  const { widthColumns, colour } = options;
-  const lines = [`Operator: ${operatorText(operator)}`];
-  if (kiveData.total !== null) {
-    const of =
-      kiveData.orphans === null || kiveData.orphans === 0
-        ? ''
-        : `, ${kiveData.orphans} of policies that are gone`;
-    lines.push(`KiveData: ${kiveData.total}${of}`);
+function foot(
+  { guards: reports, operator, notRead }: StatusReport,
+  guards: readonly ReadGuard[],
+  { widthColumns, colour }: RenderOptions,
+): string {
+  const lines: FootLine[] = operatorLines(reports, operator);
+  for (const { guard, installed, section } of guards) {
+    lines.push(...(section?.foot ?? []).map((text) => ({ text })));
+    if (installed !== false) continue;
+    const kinds = new Set((guard.guarded ?? guard.resources).map(({ kind }) => kind));
+    lines.push({ text: `Not installed: ${guard.name}. The API knows no ${[...kinds].join(', no ')}.` });
   }
-  for (const { resource, why } of notRead) lines.push(`Not read: ${resource}. ${printable(why)}`);
+  for (const { resource, why } of notRead) {
+    lines.push({ text: `Not read: ${resource}. ${printable(why)}`, isDoubtful: true });
+  }
   return lines
-    .map((line, index) => {
-      const [first = '', ...more] = wrapText(line, widthColumns - INDENT);
-      const doubtful =
-        index === 0 ? operator.state !== 'held' && operator.state !== 'unknown' : line.startsWith('Not read');
-      const text = [first, ...more.map((one) => ' '.repeat(INDENT) + one)].join('\n');
-      return doubtful ? paint('yellow', text, colour) : text;
+    .map(({ text, isDoubtful }) => {
+      const [first = '', ...more] = wrapText(text, widthColumns - INDENT);
+      const wrapped = [first, ...more.map((one) => ' '.repeat(INDENT) + one)].join('\n');
+      return isDoubtful === true ? paint('yellow', wrapped, colour) : wrapped;
     })
     .join('\n');
+}
+
+interface FootLine {
+  readonly text: string;
+  readonly isDoubtful?: boolean;
+}
+
+/** One line where it is the same for all guards, which mostly one process looks after. */
+function operatorLines(reports: readonly GuardReport[], operator: HolderReport): FootLine[] {
+  const lineOf = (what: string, holder: HolderReport): FootLine => ({
+    text: `${what}: ${operatorText(holder)}`,
+    isDoubtful: holder.state !== 'held' && holder.state !== 'unknown',
+  });
+  if (reports.every((guard) => guard.operator === null || guard.operator.state === operator.state)) {
+    return [lineOf('Operator', operator)];
+  }
+  return reports.flatMap(({ name, operator: holder }) =>
+    holder === null ? [] : [lineOf(`Operator of ${name}`, holder)],
+  );
 }
 
 function operatorText(report: HolderReport): string {

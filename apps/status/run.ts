@@ -6,36 +6,35 @@
 import { join, resolve } from 'node:path';
 
 import { KubeClient } from '../../shared/kube/client.ts';
-import { isNotFound } from '../../shared/kube/client-errors.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { wantsColour } from '../../shared/observe/table.ts';
 import { clusterAccess } from '../cluster.ts';
 import { describeFailure } from '../failure.ts';
+import { guards } from '../guards.ts';
 import { stopSignal } from '../process.ts';
+import { type Asked, askCluster } from './ask.ts';
 import type { StatusOptions } from './command.ts';
-import { examine } from './examine.ts';
 import { renderStatus } from './render.ts';
-import type { StatusReport } from './report.ts';
-import { takeSnapshot } from './snapshot.ts';
 
 const DEFAULT_WIDTH = 80;
 const GREATEST_WIDTH = 120;
 
 /** @returns the exit code: 0 all is guarded, 1 something is not, 2 cannot tell, which is said on stderr. */
 export async function runStatus(options: StatusOptions): Promise<0 | 1 | 2> {
-  let report: StatusReport;
+  let asked: Asked;
   try {
-    report = await ask(options);
+    asked = await ask(options);
   } catch (error) {
     // Also an API that is away: a script has to tell it from what is not guarded.
     process.stderr.write(describeFailure(error).text);
     return 2;
   }
+  const { report } = asked;
   const { stdout } = process;
   stdout.write(
     options.format === 'json'
       ? `${JSON.stringify(report)}\n`
-      : renderStatus(report, {
+      : renderStatus(report, asked.guards, {
           widthColumns: Math.min(stdout.columns || DEFAULT_WIDTH, GREATEST_WIDTH),
           colour: wantsColour(stdout),
         }),
@@ -43,7 +42,7 @@ export async function runStatus(options: StatusOptions): Promise<0 | 1 | 2> {
   return report.guarded ? 0 : 1;
 }
 
-async function ask({ kubeconfig, data, namespace }: StatusOptions): Promise<StatusReport> {
+async function ask({ kubeconfig, data, namespace }: StatusOptions): Promise<Asked> {
   for (const [name, value] of Object.entries({
     '--kubeconfig': kubeconfig,
     '--data': data,
@@ -61,17 +60,6 @@ async function ask({ kubeconfig, data, namespace }: StatusOptions): Promise<Stat
   }
   const access = clusterAccess(data === undefined ? kubeconfig : join(resolve(data), 'kubeconfig'));
   using client = new KubeClient(access);
-  const { signal } = stopSignal();
   const server = access.server.href.replace(/\/$/, '');
-  try {
-    return examine(await takeSnapshot({ client, server, namespace, signal }));
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-    throw new RampartError(errorCodes.NOT_FOUND, {
-      what: `${server} knows no KivePolicy`,
-      why: 'Rampart is not installed there',
-      next: 'kubectl apply -k deploy/ does it, and rampart standalone for itself.',
-      cause: error,
-    });
-  }
+  return await askCluster({ client, guards, server, namespace, signal: stopSignal().signal });
 }

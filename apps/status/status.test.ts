@@ -8,7 +8,7 @@ import { startLab } from '../../test/lab/lab.ts';
 import { labObstacle } from '../../test/lab/obstacle.ts';
 import { RampartProcess, TemporaryDirectory } from '../apiserver/rampart-process.fixture.ts';
 import { rampart, Standalone } from '../standalone/standalone.fixture.ts';
-import type { StatusReport } from './report.ts';
+import type { JsonReport } from './found.fixture.ts';
 
 interface Ran {
   readonly code: number | null;
@@ -30,15 +30,12 @@ function status(...args: readonly string[]): Ran {
 }
 
 /** Asks until it is so: what the agent and the operator say takes a moment. */
-async function until(
-  args: readonly string[],
-  holds: (report: StatusReport) => boolean,
-): Promise<StatusReport> {
+async function until(args: readonly string[], holds: (report: JsonReport) => boolean): Promise<JsonReport> {
   const patience = AbortSignal.timeout(60_000);
   for (;;) {
     const { code, stdout, stderr } = status(...args, '--format', 'json');
     assert.notEqual(code, 2, stderr);
-    const report = JSON.parse(stdout) as StatusReport;
+    const report = JSON.parse(stdout) as JsonReport;
     assert.equal(code, report.guarded ? 0 : 1);
     if (holds(report)) return report;
     assert.ok(!patience.aborted, stdout);
@@ -46,7 +43,7 @@ async function until(
   }
 }
 
-const kinds = ({ policies }: StatusReport): string[] =>
+const kinds = ({ policies }: JsonReport): string[] =>
   policies.flatMap(({ name, problems }) => problems.map(({ kind }) => `${name} ${kind}`));
 
 const policy = (name: string, ...traps: readonly object[]): string =>
@@ -161,7 +158,7 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
     };
     const notThere = status('--kubeconfig', kubeconfig);
     assert.equal(notThere.code, 2);
-    assert.match(notThere.stderr, /knows no KivePolicy: Rampart is not installed there/);
+    assert.match(notThere.stderr, /knows no KivePolicy, no FileIntegrity: Rampart is not installed there/);
 
     kubectl(['apply', '-k', new URL('../../deploy', import.meta.url).pathname]);
     const lab = stack.use(await startLab());

@@ -5,7 +5,11 @@
  */
 import { join } from 'node:path';
 
-import { type FindingLine, formatFinding, parseFinding } from '../../apps/alerts/finding-line.ts';
+import {
+  type FindingLine,
+  formatFinding,
+  parseFinding,
+} from '../../systems/file-integrity/finding-line-kind.ts';
 import type { Detection } from '../../systems/file-integrity/finding.ts';
 import { answerOf, runCommand, shown } from './commands.ts';
 import {

@@ -1,44 +1,78 @@
 /**
- * What the lease of an agent says of its guards.
+ * What the Lease of an agent is called by, and what it says of the guards on its node. The agent writes it, status reads it.
  *
  * @module
  */
-import type { Lease } from '../kube/object.ts';
-import type { GuardState } from './guard-states.ts';
+import type { KubeObject } from '../kube/object.ts';
 
-/** On each lease of an agent: the node's name, or a digest of a long one. */
+/** On each Lease of an agent: the node's name, or its digest where the name is no label value. */
 export const agentLeaseLabel = 'rampart.dev/agent';
+/** The node's name. */
 export const agentNodeAnnotation = 'rampart.dev/node';
-/** JSON: the states of its guards by their names. */
+/** JSON: `{"file-access":{"state":"running"},"file-integrity":{"state":"unavailable","reason":"..."}}`. */
 export const agentGuardsAnnotation = 'rampart.dev/guards';
+
+const guardStates = ['starting', 'running', 'waiting', 'unavailable'] as const;
+
+/** How a guard is on a node: `waiting` for what it needs, `unavailable` where the node cannot serve it. */
+export interface AgentGuardState {
+  readonly state: (typeof guardStates)[number];
+  /** A sentence or two; empty where there is nothing to say. */
+  readonly reason: string;
+}
 
 export interface AgentLease {
   readonly nodeName: string;
-  readonly guards: Readonly<Record<string, GuardState>>;
+  /** By the guard's name. */
+  readonly guards: ReadonlyMap<string, AgentGuardState>;
 }
 
-const MAX_TEXT = 64 * 1024;
-const states: ReadonlySet<string> = new Set(['starting', 'waiting', 'running', 'unavailable']);
+/** The greatest that an annotation can be is 256 KiB; five guards need some hundred bytes. */
+const MAX_GUARDS_LENGTH = 16_384;
+const MAX_GUARDS = 64;
+const MAX_REASON_LENGTH = 1000;
+/** A DNS subdomain, as the API wants names of nodes. */
+const nodeName = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+const guardName = /^[a-z][-a-z0-9]{0,62}$/;
 
-/** What it says; undefined where it is no lease of an agent. What is not as an agent writes it is left out. */
-export function readAgentLease({ metadata }: Pick<Lease, 'metadata'>): AgentLease | undefined {
-  const { labels, annotations } = metadata;
-  const nodeName = annotations?.[agentNodeAnnotation];
-  if (labels?.[agentLeaseLabel] === undefined || !nodeName) return undefined;
-  const text = annotations?.[agentGuardsAnnotation] ?? '';
-  const guards: Record<string, GuardState> = {};
-  try {
-    const all: unknown = text.length <= MAX_TEXT ? JSON.parse(text) : {};
-    for (const [name, value] of Object.entries(all ?? {})) {
-      const { state, reason } = (value ?? {}) as Record<string, unknown>;
-      if (typeof state !== 'string' || !states.has(state)) continue;
-      guards[name] = {
-        state: state as GuardState['state'],
-        ...(typeof reason === 'string' && { reason }),
-      };
-    }
-  } catch {
-    // Not written by an agent of ours: nothing is known of its guards.
+/** Whether a Lease is an agent's, whatever else it says: then it is nobody's lock. */
+export function isAgentLease({ metadata }: Pick<KubeObject, 'metadata'>): boolean {
+  return metadata.labels?.[agentLeaseLabel] !== undefined;
+}
+
+/**
+ * What an agent says of its node; undefined for any other Lease, and where the node is not told. Of the guards only what can be
+ * understood is taken: a newer agent may say more.
+ */
+export function readAgentLease(lease: Pick<KubeObject, 'metadata'>): AgentLease | undefined {
+  if (!isAgentLease(lease)) return undefined;
+  const { annotations = {} } = lease.metadata;
+  const name = annotations[agentNodeAnnotation] ?? '';
+  if (!nodeName.test(name)) return undefined;
+  return { nodeName: name, guards: guardsOf(annotations[agentGuardsAnnotation] ?? '') };
+}
+
+function guardsOf(text: string): Map<string, AgentGuardState> {
+  const guards = new Map<string, AgentGuardState>();
+  if (text.length > MAX_GUARDS_LENGTH) return guards;
+  for (const [name, value] of entriesOf(parsed(text)).slice(0, MAX_GUARDS)) {
+    if (!guardName.test(name)) continue;
+    const { state: given, reason } = Object.fromEntries(entriesOf(value));
+    const state = guardStates.find((one) => one === given);
+    if (state === undefined) continue;
+    guards.set(name, { state, reason: typeof reason === 'string' ? reason.slice(0, MAX_REASON_LENGTH) : '' });
   }
-  return { nodeName, guards };
+  return guards;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function entriesOf(value: unknown): [string, unknown][] {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.entries(value) : [];
 }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { AgentGuardState } from './agent-lease-names.ts';
 import type { MetricsRegistry } from './guard.ts';
 
 /**
@@ -11,7 +12,7 @@ import type { MetricsRegistry } from './guard.ts';
  * - `unavailable`: this machine or cluster cannot serve it.
  */
 export interface GuardState {
-  readonly state: 'starting' | 'waiting' | 'running' | 'unavailable';
+  readonly state: AgentGuardState['state'];
   /** Why it does not run, in one line. */
   readonly reason?: string;
 }

@@ -106,7 +106,7 @@ function unavailableText(agents: IndexedCache<Lease>, guard: string): string {
   const nodes: string[] = [];
   for (const lease of agents.list()) {
     const agent = readAgentLease(lease);
-    const state = agent?.guards[guard];
+    const state = agent?.guards.get(guard);
     if (state?.state === 'unavailable') nodes.push(`node ${agent?.nodeName}: ${state.reason ?? ''}`);
   }
   const more = nodes.length - NAMED_NODES;

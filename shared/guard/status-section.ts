@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { KubeClient } from '../kube/client.ts';
 import type { KubeObject, ResourceType } from '../kube/object.ts';
 import type { Cell } from '../observe/table.ts';
+import type { LeaseView } from './lease-holder.ts';
 
 /** A guard's section. It reads the API once, changes nothing, and leaves out what may not be read. */
 export interface StatusSection {
@@ -14,11 +14,10 @@ export interface StatusSection {
 }
 
 export interface StatusContext {
-  readonly client: KubeClient;
   /** Whose objects are asked for; undefined: of all. */
   readonly namespace: string | undefined;
   readonly signal: AbortSignal;
-  /** When it was asked. */
+  /** When it was asked: ages in the report count from here. */
   readonly timeMs: number;
   /** All of a kind, item by item. Of a kind that is not served (404): none. @throws {KubeError} what is forbidden too */
   list<T extends KubeObject>(
@@ -28,21 +27,10 @@ export interface StatusContext {
   ): Promise<void>;
   /** What `read` found; undefined where this user may not read it, which the report then says under `notRead`. */
   orForbidden<T>(resource: string, read: () => Promise<T>): Promise<T | undefined>;
-  /** Of the system's namespace, read once; undefined where they may not be read. */
+  /** Locks in the system's namespace, read once; undefined where they may not be read. */
   leases(): Promise<readonly LeaseView[] | undefined>;
   /** Read once for all sections; undefined where they may not be read. */
   nodes(): Promise<readonly NodeView[] | undefined>;
-}
-
-export interface LeaseView {
-  readonly name: string;
-  /** Empty where nobody holds it. */
-  readonly holder: string;
-  readonly durationMs: number;
-  /** By the holder's clock; undefined where it is not said. */
-  readonly renewedMs: number | undefined;
-  /** It was seen to be renewed. */
-  readonly isRenewed: boolean;
 }
 
 export interface NodeView {
@@ -74,7 +62,7 @@ export interface SectionReport {
 }
 
 export interface SectionNodes {
-  /** Nodes that are in the report because of this section. */
+  /** Those that it knows of. */
   readonly names: readonly string[];
   /** Heads of its columns in the table of nodes. */
   readonly columns: readonly string[];
@@ -92,5 +80,4 @@ export interface RenderOptions {
   /** Where sentences wrap. */
   readonly widthColumns: number;
   readonly colour: boolean;
-  readonly nowMs: number;
 }

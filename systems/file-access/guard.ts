@@ -24,9 +24,13 @@ export const fileAccess: Guard = {
   rights: {},
   options: fileAccessOptions,
   checkOptions: (values) => {
-    parseCallbackDefaults((values as unknown as FileAccessOptions).callbackSecret);
+    // The operator has none.
+    const { callbackSecret = [] } = values as Partial<FileAccessOptions>;
+    parseCallbackDefaults(callbackSecret);
   },
   health: [...nodeHealth, ...clusterHealth],
   node: async () => (await import('./node-part.ts')).fileAccessNode,
   cluster: async () => (await import('./cluster.ts')).runFileAccessCluster,
+  status: async () => (await import('./status/section.ts')).fileAccessStatus,
+  lines: async () => [(await import('./alert-line-kind.ts')).alertLines],
 };

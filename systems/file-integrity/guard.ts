@@ -31,4 +31,6 @@ export const fileIntegrity: Guard = {
   health: [...nodeHealth, ...clusterHealth],
   node: async () => (await import('./node-part.ts')).fileIntegrityNode,
   cluster: async () => (await import('./cluster.ts')).runFileIntegrityCluster,
+  status: async () => (await import('./status/section.ts')).fileIntegrityStatus,
+  lines: async () => [(await import('./finding-line-kind.ts')).findingLines],
 };

@@ -20,7 +20,10 @@ export function registerDoorMetrics(metrics: MetricsRegistry, greeted: () => num
 export const runDoorNode: NodePart = async (context, { doorGreeter }) => {
   const { signal, logger, nodeName, directory, sink, metrics } = context;
   if (doorGreeter === 'broken') {
-    throw new RampartError(errorCodes.UNSUPPORTED, { what: 'nobody greets here', why: 'the greeter is broken' });
+    throw new RampartError(errorCodes.UNSUPPORTED, {
+      what: 'nobody greets here',
+      why: 'the greeter is broken',
+    });
   }
   mkdirSync(directory, { recursive: true });
   let greeted = 0;

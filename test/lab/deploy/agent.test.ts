@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
 import { rightsOf } from '../../../apps/agent/deploy.fixture.ts';
-import { parseFinding } from '../../../apps/alerts/finding-line.ts';
 import { configMaps, namespaces } from '../../../shared/kube/object.ts';
+import { parseFinding } from '../../../systems/file-integrity/finding-line-kind.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
 import type { KiveAlert } from '../../../systems/file-access/alert.ts';
 import { type KivePolicy, kivePolicyType } from '../../../systems/file-access/api.ts';

@@ -1,13 +1,14 @@
 /**
- * A line that may be a finding of file integrity, and a finding as a line for a person.
+ * The lines of this guard: a finding, and how it is shown to a person.
  *
  * @module
  */
+import type { LineKind, PrettyLineOptions } from '../../shared/guard/line-kind.ts';
+import { dateBefore } from '../../shared/observe/date-before.ts';
 import { clockTime, printable } from '../../shared/observe/printable.ts';
 import { paint } from '../../shared/observe/table.ts';
-import type { Finding } from '../../systems/file-integrity/finding.ts';
-import { describeAuthor } from '../../systems/file-integrity/report-entries.ts';
-import { dateBefore, type PrettyAlertOptions } from './date-before.ts';
+import type { Finding } from './finding.ts';
+import { describeAuthor } from './report-entries.ts';
 
 /** As an agent writes it. */
 export interface FindingLine extends Finding {
@@ -21,6 +22,24 @@ export interface FindingLine extends Finding {
 
 const start = '{"kind":"IntegrityFinding",';
 const PATH_COLUMNS = 40;
+
+/** The policy is the FileIntegrity, the pod the one that made the change. */
+export const findingLines: LineKind = {
+  start,
+  parse(line) {
+    const finding = parseFinding(line);
+    if (finding === undefined) return undefined;
+    const { fileIntegrity, author, path, seenMs } = finding;
+    const [namespace, name = ''] = fileIntegrity.split('/');
+    return {
+      timeNs: BigInt(Math.trunc(seenMs)) * 1_000_000n,
+      policy: [namespace, name],
+      pod: [author?.pod?.namespace, author?.pod?.name ?? ''],
+      path,
+      pretty: (options) => formatFinding(finding, options),
+    };
+  },
+};
 
 /** The finding in a line of an agent's output; undefined for its other lines. */
 export function parseFinding(line: string): FindingLine | undefined {
@@ -48,7 +67,7 @@ export function parseFinding(line: string): FindingLine | undefined {
  * @example
  * // 10:00:00.123   changed       n1:/etc/passwd  /usr/bin/vi /etc/passwd (pid 41, uid 0)  (size, sha512)  guard/workers
  */
-export function formatFinding(finding: FindingLine, { colour, nowMs }: PrettyAlertOptions): string {
+export function formatFinding(finding: FindingLine, { colour, nowMs }: PrettyLineOptions): string {
   const { fileIntegrity, node, path, change, attributes, author, seenMs, seenBy, state } = finding;
   const word = state === 'gone' ? 'as before' : state === 'accepted' ? 'accepted' : change;
   const place = `${printable(node)}:${escaped(path)}`;

@@ -3,22 +3,23 @@
  *
  * @module
  */
-import type { KivePolicy } from '../../systems/file-access/api.ts';
-import type { PolicyStatus } from '../../systems/file-access/policy-status-schema.ts';
-import { policyOf, trapOn } from '../../systems/file-access/policy.fixture.ts';
-import type { LeaseView, RunningPod, Snapshot } from './snapshot.ts';
+import type { LeaseView } from '../../../shared/guard/lease-holder.ts';
+import type { KivePolicy } from '../api.ts';
+import type { PolicyStatus } from '../policy-status-schema.ts';
+import { policyOf, trapOn } from '../policy.fixture.ts';
+import type { RunningPod, Snapshot } from './snapshot.ts';
 
 export const nowMs: number = Date.UTC(2026, 10, 21, 12);
 const id = '0e8e63a6-51a7-4b04-9f1c-3c0a4f7d9a10';
 
+/** Of a node, the same each time. */
+export function bootIdOf(node: string): string {
+  const digits = Buffer.from(node).toString('hex').padEnd(32, '0');
+  return [0, 8, 12, 16, 20].map((from, at) => digits.slice(from, [8, 12, 16, 20, 32][at])).join('-');
+}
+
 export function leaseOf(name: string, holder: string, agoMs = 1000, isRenewed = true): LeaseView {
-  return {
-    name,
-    holder: holder && `${holder}_${id}`,
-    durationMs: 10_000,
-    renewedMs: nowMs - agoMs,
-    isRenewed,
-  };
+  return { name, holder: holder && `${holder}_${id}`, renewedSecondsAgo: agoMs / 1000, isRenewed };
 }
 
 export function podOn(nodeName: string, name: string, containers: readonly string[] = ['web']): RunningPod {
@@ -61,25 +62,20 @@ export const secrets: KivePolicy = withStatus(
 );
 
 export const well: Snapshot = {
-  server: 'https://10.0.0.1:6443',
-  timeMs: nowMs,
   namespace: undefined,
   policies: [secrets],
-  integrities: [],
   data: ['n1', 'n2'].map((nodeName) => ({
     policy: 'kivebpf-system/secrets',
     nodeName,
-    kernel: `kernel-${nodeName}`,
+    kernel: bootIdOf(nodeName),
     container: `containerd://${nodeName}`,
   })),
   leases: [
     leaseOf('kive', 'operator-1'),
     leaseOf('rampart-file-integrity', 'operator-1'),
-    leaseOf('kernel-n1', 'n1'),
-    leaseOf('kernel-n2', 'n2'),
+    leaseOf(bootIdOf('n1'), 'n1'),
+    leaseOf(bootIdOf('n2'), 'n2'),
   ],
-  nodes: ['n1', 'n2'].map((name) => ({ name, kernel: `kernel-${name}` })),
-  agentPods: ['n1', 'n2'].map((nodeName) => ({ name: `rampart-agent-${nodeName}`, nodeName, ready: true })),
+  nodes: ['n1', 'n2'].map((name) => ({ name, kernel: bootIdOf(name) })),
   pods: [podOn('n1', 'a'), podOn('n2', 'b')],
-  notRead: [],
 };

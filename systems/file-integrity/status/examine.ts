@@ -3,27 +3,26 @@
  *
  * @module
  */
-import { isDeleting } from '../../shared/kube/finalizers.ts';
-import type { FileIntegrityStatus, ReportedFinding } from '../../systems/file-integrity/api.ts';
-import { describeAuthor } from '../../systems/file-integrity/report-entries.ts';
-import { isForNode } from '../../systems/file-integrity/for-node.ts';
-import type { IntegrityNodeView, IntegrityView } from './integrity-snapshot.ts';
+import type { NodeView } from '../../../shared/guard/status-section.ts';
+import { isDeleting } from '../../../shared/kube/finalizers.ts';
+import type { FileIntegrityStatus, ReportedFinding } from '../api.ts';
+import { isForNode } from '../for-node.ts';
+import { describeAuthor } from '../report-entries.ts';
 import type { IntegrityFindingReport, IntegrityNodeReport, IntegrityReport } from './report.ts';
-import type { NodeView, Snapshot } from './snapshot.ts';
+import type { IntegrityNodeView, IntegrityView } from './snapshot.ts';
 
 /** Nodes that a sentence names. */
 const NAMED_NODES = 3;
 
 type Problem = IntegrityReport['problems'][number];
 
-/** By namespace, name and group; `null` where they may not be read. */
-export function integrityReports({
-  integrities,
-  nodes,
-}: Pick<Snapshot, 'integrities' | 'nodes'>): IntegrityReport[] | null {
-  if (integrities === undefined) return null;
+/** By namespace, name and group. */
+export function integrityReports(
+  integrities: readonly IntegrityView[],
+  nodes: readonly NodeView[],
+): IntegrityReport[] {
   return integrities
-    .map((view) => integrityReport(view, nodes ?? []))
+    .map((view) => integrityReport(view, nodes))
     .toSorted(
       (a, b) => compare(a.namespace, b.namespace) || compare(a.name, b.name) || compare(a.group, b.group),
     );

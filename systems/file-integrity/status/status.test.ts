@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import type { FileIntegrity, FileIntegrityNodeStatus } from '../../systems/file-integrity/api.ts';
-import { examine } from './examine.ts';
-import type { IntegrityNodeView, IntegrityView } from './integrity-snapshot.ts';
-import { renderStatus } from './render.ts';
-import type { StatusReport } from './report.ts';
-import { well } from './snapshot.fixture.ts';
+import type { FileIntegrity, FileIntegrityNodeStatus } from '../api.ts';
+import type { NodeView, SectionReport } from '../../../shared/guard/status-section.ts';
+import { integrityReports } from './examine.ts';
+import type { IntegrityReport } from './report.ts';
+import { integritySection } from './section.ts';
+import type { IntegrityNodeView, IntegrityView } from './snapshot.ts';
+
+const nowMs = Date.UTC(2026, 10, 21, 12);
+const plain = { widthColumns: 80, colour: false };
 
 type Status = FileIntegrity['status'];
 
@@ -73,17 +76,23 @@ const changed: IntegrityNodeView = {
   findingCount: 5,
 };
 
-function reportOf(...integrities: readonly IntegrityView[]): StatusReport {
-  return examine({ ...well, policies: [], nodes: undefined, integrities });
+function sectionOf(integrities: readonly IntegrityView[], nodes: readonly NodeView[] = []): SectionReport {
+  return integritySection(integrityReports(integrities, nodes), nowMs);
+}
+
+function reportsOf({ fields }: SectionReport): readonly IntegrityReport[] {
+  return fields['fileIntegrities'] as readonly IntegrityReport[];
 }
 
 suite('file integrity in the status', () => {
   test('nothing has changed; a changed file is no fault of the guard', () => {
-    const intact = reportOf(view('example', [node('n1', 'Succeeded')]));
-    assert.deepEqual([intact.guarded, intact.fileIntegrities?.[0]?.intact], [true, true]);
-    const report = reportOf(view('example', [changed, node('n1', 'Succeeded')]));
-    assert.deepEqual([report.guarded, report.fileIntegrities?.[0]?.intact], [true, false]);
-    assert.deepEqual(report.fileIntegrities?.[0]?.nodes[1], {
+    const intact = sectionOf([view('example', [node('n1', 'Succeeded')])]);
+    assert.deepEqual([intact.guarded, reportsOf(intact)[0]?.intact], [true, true]);
+    const section = sectionOf([view('example', [changed, node('n1', 'Succeeded')])]);
+    assert.deepEqual([section.guarded, section.isAsked], [true, true]);
+    const [report] = reportsOf(section);
+    assert.equal(report?.intact, false);
+    assert.deepEqual(report.nodes[1], {
       name: 'n2',
       condition: 'Failed',
       lastProbeTime: '2026-11-21T11:55:00Z',
@@ -135,9 +144,9 @@ suite('file integrity in the status', () => {
     ],
   ] as const) {
     test(`not looked after: ${what}`, () => {
-      const { guarded, fileIntegrities } = reportOf(one);
-      assert.equal(guarded, false);
-      const [report] = fileIntegrities ?? [];
+      const section = sectionOf([one]);
+      assert.equal(section.guarded, false);
+      const [report] = reportsOf(section);
       assert.deepEqual(
         report?.problems.map(({ node: of, message }) => (of === undefined ? message : `${of} ${message}`)),
         problems,
@@ -148,16 +157,17 @@ suite('file integrity in the status', () => {
 
   test('scans that are held are no problem, and are told', () => {
     const held = { type: 'Paused', status: 'True', reason: 'HoldOff', message: 'no', lastTransitionTime: '' };
-    const report = reportOf(
+    const section = sectionOf([
       view('a', [node('n1', 'Succeeded')], { phase: 'Active', conditions: [held] as never }),
-    );
-    assert.deepEqual([report.guarded, report.fileIntegrities?.[0]?.paused], [true, true]);
-    assert.match(renderStatus(report, { widthColumns: 80, colour: false }), /a {2}paused {2}n1/);
+    ]);
+    assert.deepEqual([section.guarded, reportsOf(section)[0]?.paused], [true, true]);
+    assert.match(section.table(plain), /a {2}paused {2}n1/);
   });
 
   test('what may not be read is not known, and no reason to say no', () => {
-    const report = examine({ ...well, integrities: undefined });
-    assert.deepEqual([report.fileIntegrities, report.guarded], [null, true]);
+    const { fields, guarded, isAsked, headline, table } = integritySection(undefined, nowMs);
+    assert.deepEqual([fields['fileIntegrities'], guarded, isAsked], [null, true, false]);
+    assert.deepEqual([headline(plain), table(plain)], ['', '']);
   });
 
   test('nodes that it is for and nobody tells of; not those that it is not for', () => {
@@ -171,11 +181,9 @@ suite('file integrity in the status', () => {
       ...['n8', 'n7', 'n6'].map((name) => ({ name, kernel: undefined, labels })),
     ];
     const messages = (phase: 'Active' | 'Initializing'): readonly string[] =>
-      examine({
-        ...well,
-        nodes,
-        integrities: [view('a', [node('n1', 'Succeeded'), node('n2', undefined)], { phase })],
-      }).fileIntegrities?.flatMap(({ problems }) => problems.map(({ message }) => message)) ?? [];
+      reportsOf(
+        sectionOf([view('a', [node('n1', 'Succeeded'), node('n2', undefined)], { phase })], nodes),
+      ).flatMap(({ problems }) => problems.map(({ message }) => message));
     assert.deepEqual(messages('Active'), ['No agent has told anything of nodes n2, n6, n7 and 1 more.']);
     assert.deepEqual(messages('Initializing'), []);
   });
@@ -193,16 +201,14 @@ suite('file integrity in the status', () => {
         },
       ],
     });
-    const text = renderStatus(reportOf(view('example', [changed, node('n1', 'Succeeded')]), error), {
-      widthColumns: 80,
-      colour: false,
-    });
+    const section = sectionOf([view('example', [changed, node('n1', 'Succeeded')]), error]);
     assert.equal(
-      text.slice(0, text.indexOf('\n\nNODE')),
+      section.headline(plain),
+      'Files have changed on 1 of 2 nodes. 1 of 2 FileIntegrities is not looked after as asked for.',
+    );
+    assert.equal(
+      section.table(plain),
       `\
-Files have changed on 1 of 2 nodes. 1 of 2 FileIntegrities is not looked after as asked for.
-https://10.0.0.1:6443
-
 FILE INTEGRITY                    PHASE   NODE  RESULT     CHECKED    CHANGES               AT ONCE
 openshift-file-integrity/broken   Error   -
     line 3\\x1b
@@ -218,9 +224,9 @@ openshift-file-integrity/example  Active  n2    Failed     5 min ago  4 changed,
   test('what is missed between scans, and for whom', () => {
     const busy = { ...sensor, lostEvents: 2, lostAuthors: 7, directoriesWithoutAuthors: 1 };
     const nodes = [node('n1', 'Failed', {}, busy), node('n2', 'Succeeded')];
-    const lines = renderStatus(reportOf(view('example', nodes)), { widthColumns: 120, colour: false }).split(
-      '\n',
-    );
+    const lines = sectionOf([view('example', nodes)])
+      .table({ ...plain, widthColumns: 120 })
+      .split('\n');
     assert.deepEqual(
       lines.filter((line) => line.startsWith('    node ')).map((line) => line.trim()),
       [
@@ -235,21 +241,19 @@ openshift-file-integrity/example  Active  n2    Failed     5 min ago  4 changed,
     const nodes = Array.from({ length: 30 }, (_, index) =>
       node(`n${index}`, index === 7 ? 'Failed' : 'Succeeded', {}, index % 2 === 0 ? inotify : sensor),
     );
-    const text = renderStatus(reportOf(view('example', nodes)), { widthColumns: 80, colour: false });
-    assert.match(text, /^Files have changed on 1 of 30 nodes\.\n/);
+    const section = sectionOf([view('example', nodes)]);
+    const text = section.table(plain);
+    assert.equal(section.headline(plain), 'Files have changed on 1 of 30 nodes.');
     assert.equal(text.split('\n').filter((line) => line.startsWith('openshift-')).length, 1);
     assert.match(text, /nodes n0, n10, n12 and 12 more: Who changes files is not known/);
     assert.match(text, /29 more nodes: nothing has changed there/);
-    const all = renderStatus(
-      reportOf(
-        view(
-          'example',
-          nodes.map((one) => ({ ...one, ...node(one.nodeName, 'Succeeded') })),
-        ),
+    const all = sectionOf([
+      view(
+        'example',
+        nodes.map((one) => ({ ...one, ...node(one.nodeName, 'Succeeded') })),
       ),
-      { widthColumns: 80, colour: false },
-    );
-    assert.match(all, /^No file has changed on 30 nodes\.\n/);
-    assert.match(all, /Active {2}30 nodes$/m);
+    ]);
+    assert.equal(all.headline(plain), 'No file has changed on 30 nodes.');
+    assert.match(all.table(plain), /Active {2}30 nodes$/m);
   });
 });

@@ -3,16 +3,9 @@
  *
  * @module
  */
-import type { KubeClient } from '../../shared/kube/client.ts';
-import { isNotFound } from '../../shared/kube/client-errors.ts';
-import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';
-import {
-  bothGroups,
-  type FileIntegrity,
-  type FileIntegrityNodeStatus,
-  names,
-} from '../../systems/file-integrity/api.ts';
-import { labelValue } from '../../systems/file-integrity/object-names.ts';
+import type { StatusContext } from '../../../shared/guard/status-section.ts';
+import { bothGroups, type FileIntegrity, type FileIntegrityNodeStatus, names } from '../api.ts';
+import { labelValue } from '../object-names.ts';
 
 /** Findings that are shown of a node; a FileIntegrityNodeStatus has up to 200. */
 const SHOWN_FINDINGS = 3;
@@ -33,45 +26,31 @@ export interface IntegrityNodeView {
   readonly findingCount: number;
 }
 
-export interface IntegritySnapshotOptions {
-  readonly client: KubeClient;
-  readonly namespace: string | undefined;
-  readonly signal: AbortSignal;
-}
-
-/** Those of both groups; none where they are not installed. @throws {KubeError} as the client; what is forbidden too. */
-export async function readIntegrities(options: IntegritySnapshotOptions): Promise<IntegrityView[]> {
+/** Those of both groups; none where they are not installed. @throws {KubeError} what is forbidden too. */
+export async function readIntegrities({
+  list,
+  namespace: asked,
+}: Pick<StatusContext, 'list' | 'namespace'>): Promise<IntegrityView[]> {
   const views: IntegrityView[] = [];
   for (const { group, integrities, nodeStatuses } of bothGroups) {
     const found: FileIntegrity[] = [];
-    await listThere(options, integrities, (integrity) => void found.push(integrity));
+    await list(integrities, (integrity) => found.push(integrity), { namespace: asked });
     if (found.length === 0) continue;
     const nodes = new Map<string, IntegrityNodeView[]>();
     // Item by item: of up to 256 KiB each a hundredth is kept.
-    await listThere(options, nodeStatuses, (status) => {
+    const keep = (status: FileIntegrityNodeStatus): void => {
       const key = `${status.metadata.namespace}/${ownerOf(status)}`;
       const of = nodes.get(key) ?? [];
       nodes.set(key, of);
       of.push(nodeView(status));
-    });
+    };
+    await list(nodeStatuses, keep, { namespace: asked });
     for (const integrity of found) {
       const { namespace, name = '' } = integrity.metadata;
       views.push({ group, integrity, nodes: nodes.get(`${namespace}/${labelValue(name)}`) ?? [] });
     }
   }
   return views;
-}
-
-async function listThere<T extends KubeObject>(
-  { client, namespace, signal }: IntegritySnapshotOptions,
-  type: ResourceType<T>,
-  onItem: (object: T) => void,
-): Promise<void> {
-  try {
-    await client.listItems(type, { namespace }, { signal, onItem: (item) => onItem(JSON.parse(item) as T) });
-  } catch (error) {
-    if (!isNotFound(error)) throw error;
-  }
 }
 
 /** The value of the label with the name of the FileIntegrity; those that FIO made have an owner reference only. */

@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import { clockTime } from '../../shared/observe/printable.ts';
-import type { ChangeAuthor, Finding } from '../../systems/file-integrity/finding.ts';
-import { findingLine } from '../../systems/file-integrity/node/finding-line.ts';
-import type { FindingState } from '../../systems/file-integrity/node/findings.ts';
-import { alertFilter, type AlertFilterOptions } from './filter.ts';
-import { formatFinding, parseFinding } from './finding-line.ts';
+import type { ChangeAuthor, Finding } from './finding.ts';
+import { findingLines } from './finding-line-kind.ts';
+import { findingLine } from './node/finding-line.ts';
+import type { FindingState } from './node/findings.ts';
 
 const seenMs = Date.UTC(2026, 10, 21, 10, 0, 0, 123);
 const author: ChangeAuthor = {
@@ -31,9 +30,9 @@ function lineOf(more: Partial<Finding> = {}, state: FindingState = 'found'): str
 }
 
 function shown(line: string, nowMs = seenMs): string {
-  const parsed = parseFinding(line);
+  const parsed = findingLines.parse(line);
   assert.ok(parsed);
-  return formatFinding(parsed, { colour: false, nowMs });
+  return parsed.pretty({ colour: false, nowMs });
 }
 
 suite('a finding as a line for a person', () => {
@@ -84,28 +83,21 @@ suite('a finding as a line for a person', () => {
     lineOf().slice(1),
     '{"kind":"Other","fileIntegrity":"a/b","node":"n","path":"/","change":"added","attributes":[],"seenMs":1}',
   ]) {
-    test(`no finding: ${line.slice(0, 50)}`, () => assert.equal(parseFinding(line), undefined));
+    test(`no finding: ${line.slice(0, 50)}`, () => assert.equal(findingLines.parse(line), undefined));
   }
 });
 
-suite('filters of findings', () => {
-  for (const [options, fits] of [
-    [{}, true],
-    [{ policy: ['workers'] }, true],
-    [{ policy: ['guard/work*'] }, true],
-    [{ policy: ['other/workers'] }, false],
-    [{ pod: ['shop/web'] }, true],
-    [{ pod: ['api'] }, false],
-    [{ path: ['/etc/**'] }, true],
-    [{ path: ['/usr/**'] }, false],
-    [{ sinceMs: seenMs }, true],
-    [{ sinceMs: seenMs + 1 }, false],
-  ] as const) {
-    test(`${JSON.stringify(options)}: ${fits ? 'shown' : 'left out'}`, () => {
-      const all: AlertFilterOptions = { policy: [], pod: [], path: [], ...options };
-      const parsed = parseFinding(lineOf());
-      assert.ok(parsed);
-      assert.equal(alertFilter(all)(parsed), fits);
-    });
-  }
+test('what filters and the order of lines go by', () => {
+  const line = lineOf();
+  assert.ok(line.startsWith(findingLines.start));
+  const { timeNs, policy, pod, path } = findingLines.parse(line) ?? {};
+  assert.deepEqual(
+    { timeNs, policy, pod, path },
+    {
+      timeNs: BigInt(seenMs) * 1_000_000n,
+      policy: ['guard', 'workers'],
+      pod: ['shop', 'web'],
+      path: '/etc/passwd',
+    },
+  );
 });

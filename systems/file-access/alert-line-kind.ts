@@ -1,17 +1,35 @@
 /**
- * A line that may be an alert, and an alert as a line for a person.
+ * The lines of this guard: a KiveAlert, and how it is shown to a person.
  *
  * @module
  */
+import type { LineKind, PrettyLineOptions } from '../../shared/guard/line-kind.ts';
+import { apiTimeNs } from '../../shared/kube/api-time.ts';
+import { dateBefore } from '../../shared/observe/date-before.ts';
 import { printable } from '../../shared/observe/printable.ts';
 import { paint } from '../../shared/observe/table.ts';
-import { type AlertAccessor, formatPretty, type KiveAlert } from '../../systems/file-access/alert.ts';
-import { dateBefore, type PrettyAlertOptions } from './date-before.ts';
+import { type AlertAccessor, formatPretty, type KiveAlert } from './alert.ts';
 
 const start = '{"kive-alert-version":';
 
+export const alertLines: LineKind = {
+  start,
+  parse(line) {
+    const alert = parseAlert(line);
+    if (alert === undefined) return undefined;
+    const { metadata, pod, timestamp } = alert;
+    return {
+      timeNs: apiTimeNs(timestamp) ?? 0n,
+      policy: [alert['kive-policy-namespace'], alert['kive-policy-name']],
+      pod: [pod.namespace, pod.name],
+      path: metadata.path,
+      pretty: (options) => formatAlert(alert, options),
+    };
+  },
+};
+
 /** The alert in a line of an agent's output; undefined for its other lines. */
-export function parseAlert(line: string): KiveAlert | undefined {
+function parseAlert(line: string): KiveAlert | undefined {
   if (!line.startsWith(start)) return undefined;
   try {
     const alert = JSON.parse(line) as Partial<KiveAlert>;
@@ -23,16 +41,6 @@ export function parseAlert(line: string): KiveAlert | undefined {
   return undefined;
 }
 
-/** Nanoseconds since 1970 of a time in RFC 3339, e.g. an alert's; undefined for what is none. */
-export function alertTimeNs(text: string): bigint | undefined {
-  const [, seconds, fraction = '', zone] =
-    /^([^.Z+]+?)(?:\.(\d{1,9})\d*)?(Z|[+-]\d\d:\d\d)$/.exec(text) ?? [];
-  if (seconds === undefined || zone === undefined) return undefined;
-  const ms = Date.parse(`${seconds}${zone}`);
-  if (Number.isNaN(ms)) return undefined;
-  return BigInt(ms) * 1_000_000n + BigInt(fraction.padEnd(9, '0'));
-}
-
 /**
  * As `formatPretty`, with the pod before the path, and after it the policy, who it was where that is not the owner, and
  * whether the file is no longer at that path.
@@ -40,9 +48,9 @@ export function alertTimeNs(text: string): bigint | undefined {
  * @example
  * // 10:00:00.123   read          shop/nginx-pod/nginx:/secret.txt  /usr/bin/cat /secret.txt  (pid 41, uid 0)  secrets, by the host
  */
-export function formatAlert(alert: KiveAlert, { colour, nowMs }: PrettyAlertOptions): string {
+function formatAlert(alert: KiveAlert, { colour, nowMs }: PrettyLineOptions): string {
   const { metadata, process: by, pod } = alert;
-  const ns = alertTimeNs(alert.timestamp) ?? 0n;
+  const ns = apiTimeNs(alert.timestamp) ?? 0n;
   const place = pod.name === '' ? '' : `${pod.namespace}/${pod.name}/${pod.container.name}:`;
   const cut = new Set<string>(by.truncated ?? []);
   const line = formatPretty(

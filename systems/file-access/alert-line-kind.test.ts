@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import { clockTime } from '../../shared/observe/printable.ts';
-import { AlertEncoder } from '../../systems/file-access/alert.ts';
-import { access, context } from '../../systems/file-access/alert.fixture.ts';
-import { alertTimeNs, formatAlert, parseAlert } from './alert-line.ts';
+import { access, context } from './alert.fixture.ts';
+import { AlertEncoder } from './alert.ts';
+import { alertLines } from './alert-line-kind.ts';
 
 const timeMs = Number(access.timeNs / 1_000_000n);
 const accessor = (relation: string, name = ''): string =>
@@ -15,9 +15,9 @@ const accessor = (relation: string, name = ''): string =>
   });
 
 function shown(line: string, nowMs = timeMs): string {
-  const alert = parseAlert(line);
+  const alert = alertLines.parse(line);
   assert.ok(alert);
-  return formatAlert(alert, { colour: false, nowMs });
+  return alert.pretty({ colour: false, nowMs });
 }
 
 suite('an alert as a line for a person', () => {
@@ -82,21 +82,22 @@ test('other lines of an agent are no alerts', () => {
     whole.slice(0, -2),
     ` ${whole}`,
   ]) {
-    assert.equal(parseAlert(line), undefined, line);
+    assert.equal(alertLines.parse(line), undefined, line);
   }
-  assert.ok(parseAlert(whole));
+  assert.ok(alertLines.parse(whole));
 });
 
-test('times of alerts and of logs, to the nanosecond', () => {
-  for (const [text, expected] of [
-    ['2026-11-21T10:00:00.123456789Z', access.timeNs],
-    ['2026-11-21T11:00:00.123456789+01:00', access.timeNs],
-    ['2026-11-21T10:00:00Z', access.timeNs - 123_456_789n],
-    ['2026-11-21T10:00:00.1Z', access.timeNs - 23_456_789n],
-    ['rampart:', undefined],
-    ['2026', undefined],
-    ['', undefined],
-  ] as const) {
-    assert.equal(alertTimeNs(text), expected, text);
-  }
+test('what filters and the order of lines go by', () => {
+  const line = new AlertEncoder(context).encode(access);
+  assert.ok(line.startsWith(alertLines.start));
+  const { timeNs, policy, pod, path } = alertLines.parse(line) ?? {};
+  assert.deepEqual(
+    { timeNs, policy, pod, path },
+    {
+      timeNs: access.timeNs,
+      policy: ['kivebpf-system', 'kive-sample-policy'],
+      pod: ['default', 'nginx-pod'],
+      path: '/secret.txt',
+    },
+  );
 });

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { printable } from '../../shared/observe/printable.ts';
-import { type Cell, indentText, paint, renderTable, type Row } from '../../shared/observe/table.ts';
-import { agoText } from './ago.ts';
-import type { RenderOptions } from './render.ts';
+import type { RenderOptions } from '../../../shared/guard/status-section.ts';
+import { agoText } from '../../../shared/observe/ago.ts';
+import { printable } from '../../../shared/observe/printable.ts';
+import { type Cell, indentText, paint, renderTable, type Row } from '../../../shared/observe/table.ts';
 import type { IntegrityFindingReport, IntegrityNodeReport, IntegrityReport } from './report.ts';
 
 const INDENT = 4;

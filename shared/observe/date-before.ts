@@ -4,12 +4,6 @@
  * @module
  */
 
-export interface PrettyAlertOptions {
-  readonly colour: boolean;
-  /** Alerts of another day than this time's are shown with their date. */
-  readonly nowMs: number;
-}
-
 /** The time alone would be taken for today's. */
 export function dateBefore(timeMs: number, nowMs: number): string {
   const dateOf = (ms: number): string => {

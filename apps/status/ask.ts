@@ -1,0 +1,61 @@
+/**
+ * Asks a cluster what its guards do.
+ *
+ * @module
+ */
+import type { Guard } from '../../shared/guard/guard.ts';
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { examine } from './examine.ts';
+import { type ReadGuard, StatusReader, type StatusReaderOptions } from './reader.ts';
+import type { StatusReport } from './report.ts';
+
+export interface AskOptions extends StatusReaderOptions {
+  readonly guards: readonly Guard[];
+  /** As people know it. */
+  readonly server: string;
+}
+
+export interface Asked {
+  readonly report: StatusReport;
+  readonly guards: readonly ReadGuard[];
+}
+
+/**
+ * @throws {KubeError} where what users write may not be read; {@link RampartError} `API_UNREACHABLE` for no answer, `NOT_FOUND`
+ *   where no guard is installed.
+ */
+export async function askCluster({ guards, server, ...options }: AskOptions): Promise<Asked> {
+  const { namespace } = options;
+  // What is still asked for when one fails ends with it.
+  const end = new AbortController();
+  const reader = new StatusReader({ ...options, signal: AbortSignal.any([options.signal, end.signal]) });
+  try {
+    const read = await Promise.all(guards.map((guard) => reader.guard(guard)));
+    requireOne(read, server);
+    const [locks, agents, agentPods, nodes] = await Promise.all([
+      reader.locks(),
+      reader.agents(),
+      reader.agentPods(),
+      reader.nodes(),
+    ]);
+    const { timeMs, notRead } = reader;
+    const found = { server, timeMs, namespace, guards: read, locks, agents, agentPods, nodes, notRead };
+    return { report: examine(found), guards: read };
+  } finally {
+    end.abort();
+  }
+}
+
+/** Guards that bring no kinds of their own tell nothing. */
+function requireOne(read: readonly ReadGuard[], server: string): void {
+  const own = read.filter(({ guard }) => guard.resources.length > 0);
+  if (own.length === 0 || own.some(({ installed }) => installed !== false)) return;
+  const kinds = new Set(
+    own.flatMap(({ guard }) => (guard.guarded ?? guard.resources).map(({ kind }) => kind)),
+  );
+  throw new RampartError(errorCodes.NOT_FOUND, {
+    what: `${server} knows no ${[...kinds].join(', no ')}`,
+    why: 'Rampart is not installed there',
+    next: 'kubectl apply -k deploy/ does it, and rampart standalone for itself.',
+  });
+}

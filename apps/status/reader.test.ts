@@ -1,0 +1,194 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { test } from 'node:test';
+
+import { KubeClient } from '../../shared/kube/client.ts';
+import { anonymous } from '../../shared/kube/credentials.ts';
+import { policyOf, trapOn } from '../../systems/file-access/policy.fixture.ts';
+import { guards } from '../guards.ts';
+import { askCluster } from './ask.ts';
+import type { JsonReport } from './found.fixture.ts';
+
+type Answers = (path: string) => { readonly status: number; readonly body: object };
+
+/** Asks a server that answers so. */
+async function askOf(answers: Answers, namespace?: string) {
+  const asked: string[] = [];
+  const server = createServer((request, response) => {
+    const path = new URL(request.url ?? '', 'http://stub').pathname;
+    asked.push(path);
+    const { status, body } = answers(path);
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  try {
+    const { port } = server.address() as AddressInfo;
+    using client = new KubeClient({
+      server: new URL(`http://127.0.0.1:${port}`),
+      credentials: anonymous,
+      namespace: 'default',
+    });
+    const signal = AbortSignal.timeout(30_000);
+    const { report } = await askCluster({ client, guards, server: 'stub', namespace, signal });
+    return { asked, report: report as JsonReport };
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+}
+
+const listOf = (...items: readonly object[]) => ({
+  status: 200,
+  body: { metadata: { resourceVersion: '1' }, items },
+});
+const refusal = (code: number, reason: string) => ({
+  status: code,
+  body: { kind: 'Status', status: 'Failure', code, reason, message: 'so it is' },
+});
+
+const microTime = (ms: number): string => new Date(ms).toISOString().replace('Z', '000Z');
+
+test('policies are enough: what else may not be read is told, each once', async () => {
+  const { report } = await askOf((path) =>
+    path.endsWith('/kivepolicies') ? listOf(policyOf('p', trapOn('/x'))) : refusal(403, 'Forbidden'),
+  );
+  assert.equal(report.policies.length, 1);
+  assert.deepEqual(
+    [report.fileIntegrities, report.kiveData.total, report.operator.state, report.nodes],
+    [null, null, 'unknown', []],
+  );
+  assert.deepEqual(
+    report.guards.map(({ installed }) => installed),
+    [true, null],
+  );
+  assert.deepEqual(report.notRead.map(({ resource }) => resource).toSorted(), [
+    'fileintegrities',
+    'kivedata in kivebpf-system',
+    'leases in kivebpf-system',
+    'nodes',
+    'pods',
+    'pods in kivebpf-system',
+  ]);
+});
+
+test('without policies, or with an API that fails in another way, nothing can be told', async () => {
+  await assert.rejects(
+    askOf(() => refusal(403, 'Forbidden')),
+    { status: 403, message: /cannot list kivepolicies/ },
+  );
+  await assert.rejects(
+    askOf((path) => (path.endsWith('/leases') ? refusal(500, 'InternalError') : listOf())),
+    { status: 500 },
+  );
+});
+
+test('only the objects of one namespace', async () => {
+  const { asked } = await askOf(() => listOf(), 'shop');
+  for (const path of [
+    '/apis/kivebpf.san7o.github.io/v1/namespaces/shop/kivepolicies',
+    '/apis/fileintegrity.openshift.io/v1alpha1/namespaces/shop/fileintegrities',
+    '/api/v1/nodes',
+    '/apis/coordination.k8s.io/v1/namespaces/kivebpf-system/leases',
+  ]) {
+    assert.equal(asked.filter((one) => one === path).length, 1, path);
+  }
+});
+
+test('a guard whose kinds are not served is not installed; without any there is no Rampart', async () => {
+  const without = (pattern: RegExp) =>
+    askOf((path) => (pattern.test(path) ? refusal(404, 'NotFound') : listOf()));
+  for (const [pattern, installed] of [
+    [/kivebpf\.san7o/, [false, true]],
+    [/integrity\.openshift/, [true, false]],
+    [/file-integrity\.openshift/, [true, true]],
+  ] as const) {
+    const { report } = await without(pattern);
+    assert.deepEqual(
+      report.guards.map((guard) => guard.installed),
+      installed,
+    );
+    assert.deepEqual([report.policies, report.fileIntegrities, report.guarded], [[], [], true]);
+  }
+  await assert.rejects(without(/kivebpf\.san7o|integrity\.openshift/), {
+    code: 'RAMPART_NOT_FOUND',
+    message: /^stub knows no KivePolicy, no FileIntegrity: Rampart is not installed there\./,
+  });
+});
+
+test('a lock that looks old is looked at again: clocks may differ', async () => {
+  let reads = 0;
+  const { report } = await askOf((path) => {
+    if (!path.endsWith('/leases')) return listOf();
+    reads++;
+    const lease = (name: string, renewTime: string) => ({
+      metadata: { name },
+      spec: { holderIdentity: 'n', leaseDurationSeconds: 10, renewTime },
+    });
+    return listOf(
+      lease('kive', `2026-01-01T00:00:0${reads}.000000Z`),
+      lease('rampart-file-integrity', '2026-01-01T00:00:00.000000Z'),
+    );
+  });
+  assert.equal(reads, 2);
+  assert.deepEqual(
+    report.guards.map(({ operator }) => [operator?.state, operator?.holder]),
+    [
+      ['held', 'n'],
+      ['stale', 'n'],
+    ],
+  );
+});
+
+test('a lock that nobody holds', async () => {
+  const spec = { holderIdentity: '', renewTime: '2026-01-01T00:00:00.000000Z' };
+  const { report } = await askOf((path) =>
+    path.endsWith('/leases') ? listOf({ metadata: { name: 'kive' }, spec }) : listOf(),
+  );
+  assert.deepEqual(
+    report.guards.map(({ operator }) => [operator?.state, operator?.holder]),
+    [
+      ['free', null],
+      ['free', null],
+    ],
+  );
+});
+
+test('Leases of agents: whose node, and what works there; they are no locks and are not waited for', async () => {
+  let reads = 0;
+  const id = '0e8e63a6-51a7-4b04-9f1c-3c0a4f7d9a10';
+  const agent = (name: string, node: string, renewedMs: number) => ({
+    metadata: {
+      name,
+      labels: { 'rampart.dev/agent': node },
+      annotations: {
+        'rampart.dev/node': node,
+        'rampart.dev/guards': '{"file-access":{"state":"unavailable","reason":"no BPF"}}',
+      },
+    },
+    spec: { holderIdentity: `holder_${id}`, leaseDurationSeconds: 90, renewTime: microTime(renewedMs) },
+  });
+  const { report } = await askOf((path) => {
+    if (path.endsWith('/kivepolicies')) return listOf(policyOf('p', trapOn('/x')));
+    if (path.endsWith('/nodes')) return listOf({ metadata: { name: 'n1' } }, { metadata: { name: 'n2' } });
+    if (!path.endsWith('/leases')) return listOf();
+    reads++;
+    return listOf(
+      // Whatever they are called.
+      agent(id, 'n1', Date.now() - 60_000),
+      agent('kive', 'n2', Date.now() - 100_000),
+      agent('rampart-agent-n3', 'n3', Date.now() - 3_600_000),
+    );
+  });
+  assert.equal(reads, 1);
+  assert.deepEqual(
+    report.nodes.map(({ name, agent: state, kernel }) => [name, state, kernel]),
+    [
+      ['n1', 'running', null],
+      ['n2', 'not-seen', null],
+    ],
+  );
+  assert.equal(report.operator.state, 'free');
+  assert.deepEqual(report.guards[0]?.nodes, [{ name: 'n1', state: 'unavailable', reason: 'no BPF' }]);
+});

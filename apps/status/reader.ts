@@ -1,0 +1,241 @@
+/**
+ * Reads what sections of guards share, each once: nodes, locks, agents.
+ *
+ * @module
+ */
+import { type AgentLease, isAgentLease, readAgentLease } from '../../shared/guard/agent-lease-names.ts';
+import { type Guard, systemNamespace } from '../../shared/guard/guard.ts';
+import type { LeaseView } from '../../shared/guard/lease-holder.ts';
+import type { NodeView, SectionReport, StatusContext } from '../../shared/guard/status-section.ts';
+import type { KubeClient } from '../../shared/kube/client.ts';
+import { isForbidden, isNotFound } from '../../shared/kube/client-errors.ts';
+import { sleep, systemClock } from '../../shared/time/clock.ts';
+import { type KubeObject, type Lease, leases, type ResourceType } from '../../shared/kube/object.ts';
+
+/** As deploy/agent.yaml labels them. */
+const agentSelector = 'app.kubernetes.io/name=rampart-agent';
+/** Two periods of renewal and a bit: a lock that does not change for so long is not renewed. */
+const LEASE_LOOK_MS = 5000;
+
+/** What an agent says of its node and the guards there. */
+export interface AgentView extends AgentLease {
+  /** It was seen to be renewed. */
+  readonly isRenewed: boolean;
+}
+
+export interface AgentPodView {
+  readonly name: string;
+  readonly nodeName: string;
+  readonly ready: boolean;
+}
+
+/** A guard with what it has to say. */
+export interface ReadGuard {
+  readonly guard: Guard;
+  /** Whether the API serves what users write for it; `null` where it is not known. */
+  readonly installed: boolean | null;
+  /** undefined where it has none. */
+  readonly section: SectionReport | undefined;
+}
+
+interface StatusNode extends KubeObject {
+  readonly spec?: { readonly taints?: NonNullable<NodeView['taints']> };
+  readonly status?: { readonly nodeInfo?: { readonly bootID?: string } };
+}
+
+interface AgentPod extends KubeObject {
+  readonly spec?: { readonly nodeName?: string };
+  readonly status?: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
+}
+
+const nodeType: ResourceType<StatusNode> = {
+  group: '',
+  version: 'v1',
+  plural: 'nodes',
+  kind: 'Node',
+  namespaced: false,
+};
+
+const podType: ResourceType<AgentPod> = {
+  group: '',
+  version: 'v1',
+  plural: 'pods',
+  kind: 'Pod',
+  namespaced: true,
+};
+
+export interface StatusReaderOptions {
+  readonly client: KubeClient;
+  /** Default: the objects of all. */
+  readonly namespace: string | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** One look at the API. What is forbidden is left out and told. */
+export class StatusReader {
+  readonly notRead: { readonly resource: string; readonly why: string }[] = [];
+  /** When it was asked. */
+  readonly timeMs: number = Date.now();
+  readonly #options: StatusReaderOptions;
+  #leases: Promise<Leases | undefined> | undefined;
+  #nodes: Promise<readonly NodeView[] | undefined> | undefined;
+
+  constructor(options: StatusReaderOptions) {
+    this.#options = options;
+  }
+
+  /** What the guard has to say. @throws as its section does, and {@link KubeError} where the API does not answer. */
+  async guard(guard: Guard): Promise<ReadGuard> {
+    const section = await guard.status?.();
+    const served = new Map<string, boolean>();
+    const { namespace, signal } = this.#options;
+    const context: StatusContext = {
+      namespace,
+      signal,
+      timeMs: this.timeMs,
+      list: async (type, onItem, target) => {
+        try {
+          await this.#list(type, onItem, target);
+          served.set(keyOf(type), true);
+        } catch (error) {
+          if (!isNotFound(error)) throw error;
+          served.set(keyOf(type), false);
+        }
+      },
+      orForbidden: (resource, read) => this.#orForbidden(resource, read),
+      leases: async () => (await this.#readLeases())?.locks,
+      nodes: () => this.nodes(),
+    };
+    const report = await section?.read(context);
+    return { guard, installed: isInstalled(guard, served), section: report };
+  }
+
+  async locks(): Promise<readonly LeaseView[] | undefined> {
+    return (await this.#readLeases())?.locks;
+  }
+
+  /** Those that have a Lease of their own. */
+  async agents(): Promise<readonly AgentView[] | undefined> {
+    return (await this.#readLeases())?.agents;
+  }
+
+  nodes(): Promise<readonly NodeView[] | undefined> {
+    this.#nodes ??= this.#orForbidden('nodes', async () => {
+      const found: NodeView[] = [];
+      await this.#list(nodeType, (node) => found.push(nodeView(node)));
+      return found;
+    });
+    return this.#nodes;
+  }
+
+  agentPods(): Promise<readonly AgentPodView[] | undefined> {
+    return this.#orForbidden(`pods in ${systemNamespace}`, async () => {
+      const found: AgentPodView[] = [];
+      const target = { namespace: systemNamespace, labelSelector: agentSelector };
+      await this.#list(podType, (pod) => found.push(agentPodView(pod)), target);
+      return found;
+    });
+  }
+
+  #readLeases(): Promise<Leases | undefined> {
+    const { client, signal } = this.#options;
+    this.#leases ??= this.#orForbidden(`leases in ${systemNamespace}`, () => readLeases(client, signal));
+    return this.#leases;
+  }
+
+  async #list<T extends KubeObject>(
+    type: ResourceType<T>,
+    onItem: (object: T) => void,
+    { namespace, labelSelector }: Parameters<StatusContext['list']>[2] = {},
+  ): Promise<void> {
+    const { client, signal } = this.#options;
+    // Item by item: of what the API has of a pod a hundredth is kept.
+    await client.listItems(
+      type,
+      { namespace },
+      { signal, labelSelector, onItem: (item) => onItem(JSON.parse(item) as T) },
+    );
+  }
+
+  async #orForbidden<T>(resource: string, read: () => Promise<T>): Promise<T | undefined> {
+    try {
+      return await read();
+    } catch (error) {
+      if (!isForbidden(error)) throw error;
+      this.notRead.push({ resource, why: error.message });
+      return undefined;
+    }
+  }
+}
+
+function keyOf({ group, plural }: { readonly group: string; readonly plural: string }): string {
+  return `${plural}.${group}`;
+}
+
+/** By what its section asked for of the kinds that users write. */
+function isInstalled({ guarded, resources }: Guard, served: ReadonlyMap<string, boolean>): boolean | null {
+  const kinds = (guarded ?? resources).map((kind) => served.get(keyOf(kind)));
+  if (resources.length === 0 || kinds.includes(true)) return true;
+  return kinds.includes(undefined) ? null : false;
+}
+
+interface Leases {
+  readonly locks: readonly LeaseView[];
+  readonly agents: readonly AgentView[];
+}
+
+/** Locks that look as if nobody renewed them are looked at again, as clocks may differ. */
+async function readLeases(client: KubeClient, signal: AbortSignal): Promise<Leases> {
+  const read = async (): Promise<Lease[]> =>
+    (await client.list(leases, { namespace: systemNamespace }, { signal })).items;
+  let items = await read();
+  const before = new Map(items.map(({ metadata, spec }) => [metadata.name, spec?.renewTime]));
+  // An agent renews its own too seldom to wait for it.
+  if (items.some((lease) => !isAgentLease(lease) && isDoubtful(lease, Date.now()))) {
+    await sleep(systemClock, LEASE_LOOK_MS, signal);
+    items = await read();
+  }
+  const nowMs = Date.now();
+  const isRenewed = (lease: Lease): boolean =>
+    Boolean(lease.spec?.holderIdentity) &&
+    (!isDoubtful(lease, nowMs) || before.get(lease.metadata.name) !== lease.spec?.renewTime);
+  return {
+    locks: items
+      .filter((lease) => !isAgentLease(lease))
+      .map((lease) => lockView(lease, isRenewed(lease), nowMs)),
+    agents: items.flatMap((lease) => {
+      const agent = readAgentLease(lease);
+      return agent === undefined ? [] : [{ ...agent, isRenewed: isRenewed(lease) }];
+    }),
+  };
+}
+
+function isDoubtful({ spec }: Lease, nowMs: number): boolean {
+  if (!spec?.holderIdentity) return false;
+  const ageMs = nowMs - Date.parse(spec.renewTime ?? '');
+  return !(ageMs >= -2000 && ageMs <= (spec.leaseDurationSeconds ?? 15) * 1000);
+}
+
+function lockView({ metadata, spec }: Lease, isRenewed: boolean, nowMs: number): LeaseView {
+  const renewedMs = Date.parse(spec?.renewTime ?? '');
+  return {
+    name: metadata.name ?? '',
+    holder: spec?.holderIdentity ?? '',
+    renewedSecondsAgo: Number.isNaN(renewedMs) ? null : Math.round((nowMs - renewedMs) / 100) / 10,
+    isRenewed,
+  };
+}
+
+function nodeView({ metadata, spec, status }: StatusNode): NodeView {
+  return {
+    name: metadata.name ?? '',
+    kernel: status?.nodeInfo?.bootID || undefined,
+    ...(metadata.labels && { labels: metadata.labels }),
+    ...(spec?.taints && { taints: spec.taints }),
+  };
+}
+
+function agentPodView({ metadata, spec, status }: AgentPod): AgentPodView {
+  const ready = status?.conditions?.find(({ type }) => type === 'Ready')?.status === 'True';
+  return { name: metadata.name ?? '', nodeName: spec?.nodeName ?? '', ready };
+}

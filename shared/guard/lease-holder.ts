@@ -1,0 +1,42 @@
+/**
+ * Who holds a lock, as the API shows it.
+ *
+ * @module
+ */
+
+/** A lock as it was read. */
+export interface LeaseView {
+  readonly name: string;
+  /** Empty where nobody holds it. */
+  readonly holder: string;
+  /** By this machine's clock, negative where the holder's is ahead; `null` where it is not said. */
+  readonly renewedSecondsAgo: number | null;
+  /** It was seen to be renewed. */
+  readonly isRenewed: boolean;
+}
+
+/** Who holds a lock, in `--format json`. */
+export interface HolderReport {
+  /** `held`; `stale`: its holder has not renewed it in time; `free`: nobody's; `unknown`: it may not be read. */
+  readonly state: 'held' | 'stale' | 'free' | 'unknown';
+  readonly holder: string | null;
+  /** By this machine's clock; negative where the holder's is ahead. */
+  readonly renewedSecondsAgo: number | null;
+}
+
+const nobody: HolderReport = { state: 'free', holder: null, renewedSecondsAgo: null };
+
+/** Who holds the lock of this name; not known where locks may not be read, or it is not known which. */
+export function holderOf(leases: readonly LeaseView[] | undefined, name: string | undefined): HolderReport {
+  if (leases === undefined || name === undefined) return { ...nobody, state: 'unknown' };
+  const lease = leases.find((one) => one.name === name);
+  if (lease === undefined) return nobody;
+  const { holder, isRenewed, renewedSecondsAgo } = lease;
+  if (holder === '') return { ...nobody, renewedSecondsAgo };
+  return { state: isRenewed ? 'held' : 'stale', holder, renewedSecondsAgo };
+}
+
+/** Holders call themselves by their node or host and a random part, which tells a person nothing. */
+export function holderName({ holder }: HolderReport): string {
+  return (holder ?? '').replace(/_[0-9a-f-]{36}$/, '');
+}

@@ -1,0 +1,252 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import { policyOf, trapOn } from '../policy.fixture.ts';
+import { examine } from './examine.ts';
+import type { Snapshot } from './snapshot.ts';
+import { fileAccessSection } from './section.ts';
+import {
+  bootIdOf,
+  leaseOf,
+  nodePart,
+  nowMs,
+  podOn,
+  ready,
+  secrets,
+  well,
+  withStatus,
+} from './snapshot.fixture.ts';
+
+function problemsOf(change: Partial<Snapshot>): string[] {
+  const snapshot = { ...well, ...change };
+  const problems = examine(snapshot).policies.flatMap((policy) => policy.problems);
+  assert.equal(fileAccessSection(snapshot, nowMs).guarded, problems.length === 0);
+  return problems.map(({ kind, node, container, path }) =>
+    [kind, node, container, path].filter(Boolean).join(' '),
+  );
+}
+
+const web = { matchLabels: { app: 'web' } };
+
+suite('callbacks', () => {
+  test('one that takes no alerts of a node is a problem of the policy', () => {
+    const callbackProblems = [{ callback: 'https://sink#1', message: 'HTTP 404' }];
+    const policy = withStatus(secrets, {
+      conditions: [ready],
+      nodes: [nodePart('n1', { callbackProblems }), nodePart('n2')],
+    });
+    assert.deepEqual(problemsOf({ policies: [policy] }), ['callback-failing n1']);
+    const [report] = examine({ ...well, policies: [policy] }).policies;
+    assert.equal(report?.problems[0]?.message, 'alerts for https://sink#1 are not delivered: HTTP 404');
+  });
+});
+
+suite('what is guarded', () => {
+  test('all is well', () => {
+    const { policies, kiveData, nodeOf } = examine(well);
+    assert.deepEqual(kiveData, { total: 2, orphans: 0 });
+    assert.deepEqual(policies, [
+      {
+        namespace: 'kivebpf-system',
+        name: 'secrets',
+        guarded: true,
+        deleting: false,
+        ready: { status: 'True', reason: 'Watching', message: ready.message, isCurrent: true },
+        traps: 1,
+        containers: 2,
+        files: 2,
+        kiveData: 2,
+        lastAlertTime: '2026-11-21T11:59:48Z',
+        problems: [],
+        nodes: [
+          {
+            name: 'n1',
+            containers: 1,
+            files: 1,
+            problemCount: 0,
+            isCurrent: true,
+            lastAlertTime: '2026-11-21T11:59:48Z',
+          },
+          { name: 'n2', containers: 1, files: 1, problemCount: 0, isCurrent: true, lastAlertTime: null },
+        ],
+      },
+    ]);
+    assert.deepEqual(
+      ['n1', 'n2'].map((name) => ({ ...nodeOf(name), loader: nodeOf(name).loader.state })),
+      ['n1', 'n2'].map((name) => ({ kernel: bootIdOf(name), loader: 'held', containers: 1, files: 1 })),
+    );
+  });
+
+  for (const [what, change, problems] of [
+    ['no policies', { policies: [] }, []],
+    [
+      'a file that is missing, and more than are named',
+      {
+        policies: [
+          withStatus(secrets, {
+            ...well.policies[0],
+            nodes: [
+              nodePart('n1', {
+                problemCount: 3,
+                problems: [
+                  { trap: 0, path: '/etc/shadow', container: 'shop/a/web', message: '/etc does not exist' },
+                ],
+              }),
+              nodePart('n2'),
+            ],
+          }),
+        ],
+      },
+      ['file-missing n1 shop/a/web /etc/shadow', 'file-missing n1'],
+    ],
+    [
+      'a trap that is refused, of two',
+      {
+        policies: [
+          withStatus(policyOf('secrets', trapOn('/etc/shadow', web), trapOn('/x', { ip: '300.1.1.1' })), {
+            conditions: [{ ...ready, status: 'False', reason: 'TrapsRefused' }],
+            nodes: [nodePart('n1'), nodePart('n2')],
+          }),
+        ],
+      },
+      ['trap-refused /x'],
+    ],
+    [
+      'all traps refused: not also that nothing matches',
+      { policies: [withStatus(policyOf('secrets', trapOn('etc/shadow', web)), {})], pods: [] },
+      ['trap-refused etc/shadow'],
+    ],
+    [
+      'nothing that matches',
+      { policies: [withStatus(secrets, {})], pods: [podOn('n1', 'a', [])] },
+      ['no-match'],
+    ],
+    [
+      'a node whose agent says nothing, although containers match there',
+      {
+        pods: [...(well.pods ?? []), podOn('n3', 'c')],
+        nodes: [...(well.nodes ?? []), { name: 'n3', kernel: bootIdOf('n3') }],
+      },
+      ['node-silent n3', 'no-loader n3'],
+    ],
+    [
+      'an agent that was killed',
+      {
+        leases: [
+          leaseOf('kive', 'o'),
+          leaseOf(bootIdOf('n1'), 'n1', 60_000, false),
+          leaseOf(bootIdOf('n2'), 'n2'),
+        ],
+      },
+      ['no-loader n1'],
+    ],
+    [
+      'an agent that was stopped and gave its lease back',
+      { leases: [leaseOf('kive', 'o'), leaseOf(bootIdOf('n1'), ''), leaseOf(bootIdOf('n2'), 'n2')] },
+      ['no-loader n1'],
+    ],
+    [
+      'clocks that differ by an hour: the lease is seen to be renewed',
+      {
+        leases: [
+          leaseOf('kive', 'o', 3_600_000),
+          leaseOf(bootIdOf('n1'), 'n1', -3_600_000),
+          leaseOf(bootIdOf('n2'), 'n2'),
+        ],
+      },
+      [],
+    ],
+    [
+      'two nodes on one kernel, one of which alerts',
+      {
+        nodes: ['n1', 'n2'].map((name) => ({ name, kernel: bootIdOf('one') })),
+        leases: [leaseOf('kive', 'o'), leaseOf(bootIdOf('one'), 'n2')],
+      },
+      [],
+    ],
+    [
+      'a policy that was edited just now',
+      { policies: [{ ...secrets, metadata: { ...secrets.metadata, generation: 3 } }] },
+      ['node-behind n1', 'node-behind n2'],
+    ],
+    [
+      'what only the operator knows',
+      {
+        policies: [
+          withStatus(secrets, {
+            conditions: [{ ...ready, status: 'False', reason: 'Other', message: 'why' }],
+            nodes: [nodePart('n1'), nodePart('n2')],
+          }),
+        ],
+      },
+      ['not-ready'],
+    ],
+    [
+      'what the operator said of an older version',
+      {
+        policies: [
+          withStatus(secrets, {
+            conditions: [{ ...ready, status: 'False', reason: 'Other', observedGeneration: 1 }],
+            nodes: [nodePart('n1'), nodePart('n2')],
+          }),
+        ],
+      },
+      [],
+    ],
+    [
+      'one that is being deleted',
+      { policies: [withStatus(secrets, {}, { deletionTimestamp: '2026-11-21T11:59:00Z' })] },
+      [],
+    ],
+    [
+      'a user who may read policies only',
+      { data: undefined, leases: undefined, nodes: undefined, pods: undefined },
+      [],
+    ],
+  ] as const satisfies readonly (readonly [string, Partial<Snapshot>, readonly string[]])[]) {
+    test(what, () => assert.deepEqual(problemsOf(change), problems));
+  }
+
+  test('what may not be read is not known, which is another thing than nothing', () => {
+    const { kiveData, nodeNames, nodeOf } = examine({
+      ...well,
+      data: undefined,
+      leases: undefined,
+      nodes: undefined,
+      pods: undefined,
+    });
+    assert.deepEqual(kiveData, { total: null, orphans: null });
+    const loader = { state: 'unknown', holder: null, renewedSecondsAgo: null };
+    for (const name of ['n1', 'n2']) {
+      assert.ok(nodeNames.includes(name));
+      assert.deepEqual(nodeOf(name), { kernel: null, loader, containers: null, files: null });
+    }
+  });
+
+  test('KiveData of policies that are gone; not where other namespaces were not asked for', () => {
+    const data = [
+      ...(well.data ?? []),
+      { policy: 'shop/gone', nodeName: 'n1', kernel: bootIdOf('n1'), container: 'x' },
+    ];
+    assert.deepEqual(examine({ ...well, data }).kiveData, { total: 3, orphans: 1 });
+    assert.deepEqual(examine({ ...well, data, namespace: 'shop' }).kiveData, { total: 3, orphans: null });
+  });
+
+  test('a machine without Node objects: its kernel is that of the lease that it holds', () => {
+    const { nodes, guarded } = fileAccessSection({ ...well, nodes: [], data: [] }, nowMs);
+    assert.ok(nodes);
+    for (const name of ['n1', 'n2']) {
+      assert.ok(nodes.names.includes(name));
+      const { fields, isRunning } = nodes.of(name);
+      assert.deepEqual([fields['kernel'], isRunning], [bootIdOf(name), true]);
+    }
+    assert.equal(guarded, true);
+  });
+
+  test('a lock that is not named after a boot id is no kernel, and its holder no node', () => {
+    const others = ['rampart-network-policy', 'someone-elses', 'rampart-agent-n9'];
+    const leases = [...(well.leases ?? []), ...others.map((name) => leaseOf(name, `holder-of-${name}`))];
+    const { nodeNames } = examine({ ...well, leases });
+    assert.deepEqual([...new Set(nodeNames)].toSorted(), ['n1', 'n2']);
+  });
+});
