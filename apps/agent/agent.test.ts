@@ -164,7 +164,7 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
     assert.equal(readyz.status, 200);
     assert.equal(
       await readyz.text(),
-      '[+] file-access-node\n[+] container-runtime\n[+] file-access-node-kivepolicies\n[+] file-access-node-pods\n' +
+      '[+] container-runtime\n[+] file-access-node\n[+] file-integrity-node\n[+] file-access-node-kivepolicies\n[+] file-access-node-pods\n' +
         '[+] file-access-node-kivedata\n[+] file-access-node-containers\n[+] file-access-node-files\n' +
         '[+] file-access-node-loader\n[+] file-integrity-node-fileintegrities.fileintegrity.openshift.io\n' +
         '[+] file-integrity-node-fileintegrities.file-integrity.openshift.io\n[+] file-integrity-node-nodes\n' +

@@ -5,6 +5,7 @@
  */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
+import type { Guard } from '../../shared/guard/guard.ts';
 import { append } from '../options.ts';
 
 export interface AlertsOptions {
@@ -25,7 +26,7 @@ function wholeNumber(text: string): number {
   return Number(text);
 }
 
-export function alertsCommand(): Command {
+export function alertsCommand(guards: readonly Guard[]): Command {
   return new Command('alerts')
     .summary('show the last alerts, and those that come')
     .description(
@@ -81,6 +82,6 @@ export function alertsCommand(): Command {
     )
     .action(async (options: AlertsOptions) => {
       const { runAlerts } = await import('./run.ts');
-      await runAlerts(options);
+      await runAlerts(guards, options);
     });
 }

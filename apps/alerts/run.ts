@@ -3,10 +3,10 @@
  *
  * @module
  */
+import type { Guard } from '../../shared/guard/guard.ts';
 import type { RampartError } from '../../shared/observe/errors.ts';
 import { LineWriter } from '../../shared/observe/lines.ts';
 import { wantsColour } from '../../shared/observe/table.ts';
-import { guards } from '../guards.ts';
 import { say, stopSignal } from '../process.ts';
 import type { AlertsOptions } from './command.ts';
 import { clusterAlerts } from './cluster-alerts.ts';
@@ -23,7 +23,7 @@ const LAST_BEFORE_FOLLOWING = 10;
  *
  * @throws {RampartError} `INPUT` or `PRIVILEGE` before anything is shown, and what the sources throw.
  */
-export async function runAlerts(options: AlertsOptions): Promise<void> {
+export async function runAlerts(guards: readonly Guard[], options: AlertsOptions): Promise<void> {
   const { follow = false } = options;
   const sinceMs = options.since === undefined ? undefined : parseSince(options.since, Date.now());
   const filter = alertFilter({ ...options, sinceMs });

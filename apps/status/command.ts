@@ -5,6 +5,8 @@
  */
 import { Command, Option } from 'commander';
 
+import type { Guard } from '../../shared/guard/guard.ts';
+
 export interface StatusOptions {
   readonly kubeconfig?: string;
   readonly data?: string;
@@ -12,7 +14,7 @@ export interface StatusOptions {
   readonly format: 'table' | 'json';
 }
 
-export function statusCommand(): Command {
+export function statusCommand(guards: readonly Guard[]): Command {
   return new Command('status')
     .summary('say what is guarded, and why something is not')
     .description(
@@ -35,6 +37,6 @@ export function statusCommand(): Command {
     )
     .action(async (options: StatusOptions) => {
       const { runStatus } = await import('./run.ts');
-      process.exitCode = await runStatus(options);
+      process.exitCode = await runStatus(guards, options);
     });
 }

@@ -5,12 +5,12 @@
  */
 import { join, resolve } from 'node:path';
 
+import type { Guard } from '../../shared/guard/guard.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { wantsColour } from '../../shared/observe/table.ts';
 import { clusterAccess } from '../cluster.ts';
 import { describeFailure } from '../failure.ts';
-import { guards } from '../guards.ts';
 import { stopSignal } from '../process.ts';
 import { type Asked, askCluster } from './ask.ts';
 import type { StatusOptions } from './command.ts';
@@ -20,10 +20,10 @@ const DEFAULT_WIDTH = 80;
 const GREATEST_WIDTH = 120;
 
 /** @returns the exit code: 0 all is guarded, 1 something is not, 2 cannot tell, which is said on stderr. */
-export async function runStatus(options: StatusOptions): Promise<0 | 1 | 2> {
+export async function runStatus(guards: readonly Guard[], options: StatusOptions): Promise<0 | 1 | 2> {
   let asked: Asked;
   try {
-    asked = await ask(options);
+    asked = await ask(guards, options);
   } catch (error) {
     // Also an API that is away: a script has to tell it from what is not guarded.
     process.stderr.write(describeFailure(error).text);
@@ -42,7 +42,7 @@ export async function runStatus(options: StatusOptions): Promise<0 | 1 | 2> {
   return report.guarded ? 0 : 1;
 }
 
-async function ask({ kubeconfig, data, namespace }: StatusOptions): Promise<Asked> {
+async function ask(guards: readonly Guard[], { kubeconfig, data, namespace }: StatusOptions): Promise<Asked> {
   for (const [name, value] of Object.entries({
     '--kubeconfig': kubeconfig,
     '--data': data,
