@@ -21,7 +21,7 @@ export interface ListOptions {
 }
 
 export interface List {
-  /** In the order of (namespace, name), by their bytes in UTF-8. */
+  /** In the order of `namespace/name`, by the bytes in UTF-8: as etcd has keys. */
   readonly items: readonly StoredObject[];
   /** The version of the list: all items are as they were at it, and a watch from it misses nothing. */
   readonly version: bigint;
@@ -38,7 +38,7 @@ export interface PortionedList {
   /** The version of the list: all objects are as they were at it. */
   readonly version: bigint;
   /**
-   * The objects in the order of (namespace, name), about half a MiB of text at a time, each portion read when it is asked for,
+   * The objects in the order of `namespace/name`, about half a MiB of text at a time, each portion read when it is asked for,
    * so the caller may wait before the next. To be read once.
    *
    * Reading throws `ExpiredError` when the version has been compacted meanwhile, and as `list`.
@@ -53,7 +53,7 @@ export interface TextList {
   /** The version of the list: all objects are as they were at it. */
   readonly version: bigint;
   /**
-   * The texts in the order of (namespace, name), in UTF-8 with a comma between two: parts of about half a MiB, each read
+   * The texts in the order of `namespace/name`, in UTF-8 with a comma between two: parts of about half a MiB, each read
    * when it is asked for, so the caller may wait before the next. To be read once.
    *
    * Reading throws `ExpiredError` when the version has been compacted meanwhile, and as `list`.

@@ -171,7 +171,7 @@ export class Store implements AsyncDisposable {
   }
 
   /**
-   * Lists objects in the order of (namespace, name), all as they were at one version. It is read at once: list
+   * Lists objects in the order of `namespace/name`, all as they were at one version. It is read at once: list
    * in pages (`limit`) what may be large.
    *
    * @throws {ExpiredError} when the version of the token, or the one asked for, is compacted
