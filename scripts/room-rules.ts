@@ -12,7 +12,7 @@ const top = dirname(import.meta.dirname);
 /** What a room of `shared/` may import besides itself and `observe`, which itself imports nothing of ours. */
 const sharedBelow: Readonly<Record<string, readonly string[]>> = {
   sensor: ['ebpf'],
-  apiserver: ['kube', 'regex', 'sqlite'],
+  apiserver: ['json', 'kube', 'regex', 'sqlite'],
   manifests: ['kube'],
   mirror: ['apiserver', 'kube'],
   reports: ['kube'],

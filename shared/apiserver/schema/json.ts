@@ -3,6 +3,9 @@
  *
  * @module
  */
+import { setField } from '../../json/set-field.ts';
+
+export { setField };
 
 /** A JSON object. Its fields are looked up as own properties only: a field may be called `constructor`. */
 export type JsonObject = Record<string, unknown>;
@@ -24,13 +27,6 @@ export function jsonType(value: unknown): JsonType {
   if (typeof value === 'bigint') return 'integer';
   if (Array.isArray(value)) return 'array';
   return value === null || value === undefined ? 'null' : 'object';
-}
-
-/** Sets an own field whatever its name is: a plain assignment to `__proto__` would not make a field. */
-export function setField(object: JsonObject, name: string, value: unknown): void {
-  if (name === '__proto__') {
-    Object.defineProperty(object, name, { value, writable: true, enumerable: true, configurable: true });
-  } else object[name] = value;
 }
 
 /** The value of an own field, `undefined` when there is none. */
