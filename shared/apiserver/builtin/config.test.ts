@@ -191,7 +191,7 @@ test('Lease', () => {
   ]);
   assert.match(
     created(lease.replace('"2026-01-01T00:00:00.123456Z"', 'yesterday')).causes.join(),
-    /^spec\.renewTime: .*must be of type date-time/,
+    /^parsing time "yesterday" as "2006-01-02T15:04:05\.000000Z07:00": cannot parse/,
   );
 });
 

@@ -130,10 +130,12 @@ export const scale: Subresource = {
       kind: 'Scale',
       apiVersion: apiVersionOf({ group: 'autoscaling', version: 'v1' }),
       metadata: { name, namespace, uid, resourceVersion, creationTimestamp },
-      spec: { replicas: numberAt(object, 'spec', 'replicas') ?? 0 },
+      // Left out where it is zero, unlike that of the status.
+      spec: replicas === 0 ? {} : { replicas },
       status: {
         replicas: numberAt(object, 'status', 'replicas') ?? 0,
         ...(selector === '' ? {} : { selector }),
+    const replicas = numberAt(object, 'spec', 'replicas') ?? 0;
       },
     };
   },

@@ -66,6 +66,11 @@ export interface Resource extends ResourceNames {
 
 export interface ResourceModel {
   readonly schema: CompiledSchema;
+  /**
+   * Brings what was sent into the form in which it is kept, in place, before defaults: built-in kinds are of Go's types. Throws a
+   * `GoTypeError` for a value of another type.
+   */
+  decode?(object: JsonObject): void;
   readonly applyType: ApplyType;
   /** `undefined`: strategic merge patches are refused with 415, as for all custom resources. */
   readonly patchType: PatchType | undefined;

@@ -151,3 +151,13 @@ export class Problems {
     for (const problem of problems) this.add(problem);
   }
 }
+
+/** A field that is missing is told once, with what the kind has to say of it: the schema may find it missing as well. */
+export function eachRequiredOnce(causes: readonly Cause[]): Cause[] {
+  const last = new Map(
+    causes.flatMap((cause) => (cause.reason === 'FieldValueRequired' ? [[cause.field, cause]] : [])),
+  );
+  return causes.filter(
+    (cause) => (last.get(cause.field) ?? cause) === cause || cause.reason !== 'FieldValueRequired',
+  );
+}
