@@ -97,9 +97,17 @@ export function tracked(
       ? { resetFields: resetPaths }
       : {
           subresource: subresource.name,
-          resetFields: subresource.resetFields(object).map((name) => [name]),
+          resetFields: resetPathsOf(subresource, object),
         }),
   });
+}
+
+/** What a subresource does not write of an object, as paths. */
+export function resetPathsOf(
+  { resetFields, keptMetadata = [] }: Subresource,
+  object: JsonObject,
+): string[][] {
+  return [...resetFields(object).map((name) => [name]), ...keptMetadata.map((field) => ['metadata', field])];
 }
 
 /** @throws {ApiError} 422 where there is at least one cause. */
