@@ -67,10 +67,15 @@ export class ListStatements {
     return count;
   }
 
-  /** The texts of a page with a comma before each; the limit is a number above 0. */
-  texts(parameters: Parameters): { readonly bytes: Uint8Array | undefined; readonly count: number } {
+  /** The texts of a page, without their `head` but its brace, with a comma before each; the limit is a number above 0. */
+  texts(parameters: Parameters & { readonly head: string }): {
+    readonly bytes: Uint8Array | undefined;
+    readonly count: number;
+  } {
     this.#texts ??= this.#statement(
-      `SELECT CAST(group_concat(',' || text, '') AS BLOB), count(*) FROM (
+      `SELECT CAST(group_concat(',' || iif(
+           :head <> '' AND substr(text, 1, length(:head)) = :head, '{' || substr(text, length(:head) + 1), text
+         ), '') AS BLOB), count(*) FROM (
          SELECT r.text FROM (${this.#keys} ORDER BY 1 LIMIT :limit) k JOIN revisions r ON r.version = k.version
          ORDER BY k.key)`,
     );

@@ -48,6 +48,11 @@ export interface PortionedList {
   continueAfter(item: ObjectKey): string;
 }
 
+export interface TextListOptions extends Pick<ListOptions, 'namespace' | 'version'> {
+  /** What texts that begin with it are given without, all but the brace: `{"kind":"A",`. Default: nothing. */
+  readonly head?: string;
+}
+
 /** The objects of a list as their texts, ready to be sent. */
 export interface TextList {
   /** The version of the list: all objects are as they were at it. */
@@ -144,10 +149,17 @@ export function listPortions(
 export function listTexts(
   source: () => ListSource,
   resource: string,
-  { namespace, version: asked }: Pick<ListOptions, 'namespace' | 'version'>,
+  { namespace, version: asked, head = '' }: TextListOptions,
 ): TextList {
   const { after, version: at } = place(source(), resource, { version: asked });
-  const first = source().reader.texts({ resource, namespace, after, limit: firstPartCount, version: at });
+  const first = source().reader.texts({
+    resource,
+    namespace,
+    after,
+    limit: firstPartCount,
+    version: at,
+    head,
+  });
   const { version } = first;
   function* parts(): Generator<Uint8Array, void> {
     // Without the first comma.
@@ -156,7 +168,7 @@ export function listTexts(
       const { reader, compacted } = source();
       if (version < compacted) throw new ExpiredError('continue the list of', version, compacted);
       const limit = nextCount(part.bytes?.length ?? 1, part.count);
-      part = reader.texts({ resource, namespace, after: part.last, limit, version });
+      part = reader.texts({ resource, namespace, after: part.last, limit, version, head });
       if (part.bytes !== undefined) yield part.bytes;
     }
   }

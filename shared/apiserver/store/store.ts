@@ -25,6 +25,7 @@ import {
   type ListSource,
   type PortionedList,
   type TextList,
+  type TextListOptions,
 } from './list.ts';
 import { type FileLock, lockFile } from '../../sqlite/lock.ts';
 import type { ObjectKey, Revision, StoredObject, VersionedText } from './object.ts';
@@ -197,7 +198,7 @@ export class Store implements AsyncDisposable {
    *
    * @throws as `list`
    */
-  listTexts(resource: string, options: Pick<ListOptions, 'namespace' | 'version'> = {}): TextList {
+  listTexts(resource: string, options: TextListOptions = {}): TextList {
     return listTexts(() => this.#listSource(), resource, options);
   }
 
