@@ -59,13 +59,13 @@ suite('writes to status', () => {
   for (const [collection, object, expected] of kinds) {
     test(`metadata of ${collection}`, async () => {
       const path = await made(collection, { metadata, ...object });
-      const after = (await patched(`${path}/status`, { metadata: sent }))['metadata'] as JsonObject;
-      const { labels, annotations, finalizers: kept } = after;
+      const written = (await patched(`${path}/status`, { metadata: sent }))['metadata'] as JsonObject;
+      const { labels, annotations, finalizers: kept } = written;
       assert.deepEqual({ labels, annotations, finalizers: kept }, expected);
       const again = (await patched(`${path}/status`, { metadata: { generation: 99 } }))[
         'metadata'
       ] as JsonObject;
-      assert.equal(again['generation'], after['generation']);
+      assert.equal(again['generation'], written['generation']);
       const { code, json } = await server.call(
         'PATCH',
         `${path}/status`,

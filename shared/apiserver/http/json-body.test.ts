@@ -86,7 +86,10 @@ test('keys with escapes are what they are, whatever was read before', () => {
     ['/t/a\\', '/t/a"'],
     ['/t/c\\n', '/t/c\nx'],
   ] as const) {
-    for (const data of [{ '/t': 1, [before]: 1 }, { '/t': 1, [key]: 1 }]) {
+    for (const data of [
+      { '/t': 1, [before]: 1 },
+      { '/t': 1, [key]: 1 },
+    ]) {
       const text = JSON.stringify(data);
       assert.deepEqual(decode(text).value, data, text);
       assert.deepEqual(parseJson(text), data, text);

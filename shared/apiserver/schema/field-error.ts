@@ -155,9 +155,7 @@ export class Problems {
 /** A field that is missing is told once, with what the kind has to say of it: the schema may find it missing as well. */
 export function eachRequiredOnce(causes: readonly Cause[]): Cause[] {
   const last = new Map(
-    causes.flatMap((cause) => (cause.reason === 'FieldValueRequired' ? [[cause.field, cause]] : [])),
+    causes.flatMap((one) => (one.reason === 'FieldValueRequired' ? [[one.field, one]] : [])),
   );
-  return causes.filter(
-    (cause) => (last.get(cause.field) ?? cause) === cause || cause.reason !== 'FieldValueRequired',
-  );
+  return causes.filter((one) => (last.get(one.field) ?? one) === one || one.reason !== 'FieldValueRequired');
 }

@@ -175,12 +175,12 @@ function written(
   const { keptMetadata } = subresource;
   const object = subresource.write(old, sent.object);
   if (keptMetadata !== undefined) {
-    const merged: Metadata = { ...mergedMetadata(request, metadata, sent.metadata) };
+    const meta: Metadata = { ...mergedMetadata(request, metadata, sent.metadata) };
     for (const field of keptMetadata) {
-      delete merged[field];
-      if (metadata[field] !== undefined) Object.assign(merged, { [field]: metadata[field] });
+      delete meta[field];
+      if (metadata[field] !== undefined) Object.assign(meta, { [field]: metadata[field] });
     }
-    return { ...object, metadata: orderedMetadata(merged) };
+    return { ...object, metadata: orderedMetadata(meta) };
   }
   // Of the metadata, that is who owns what.
   const { managedFields } = subresource.model === undefined ? sent.metadata : metadata;
