@@ -15,7 +15,7 @@ import { canonicalTime } from './times.ts';
 interface Place {
   /** `PodSpec` */
   readonly struct: string;
-  /** `spec.containers`: no numbers, no keys of maps. */
+  /** `spec.containers.`, before the name of a field: no numbers, no keys of maps. */
   readonly path: string;
 }
 
@@ -34,10 +34,11 @@ export function takeGoForm(object: JsonObject, apiVersion: string, kind: string)
 function takeStruct(object: JsonObject, message: Message, path: string, except?: ReadonlySet<string>): void {
   const struct = message.name.slice(message.name.indexOf('.') + 1);
   const fields = fieldsOf(message);
+  const place = { struct, path };
   for (const name of Object.keys(object)) {
     const field = fields.get(name);
     if (field === undefined || except?.has(name) === true) continue;
-    const value = taken(object[name], field, { struct, path: path === '' ? name : `${path}.${name}` });
+    const value = taken(object[name], field, place);
     if (value === undefined) delete object[name];
     else object[name] = value;
   }
@@ -61,12 +62,12 @@ function fieldsOf(message: Message): ReadonlyMap<string, Field> {
 function taken(value: unknown, field: Field, place: Place): unknown {
   if (value === null) return undefined;
   if (field.form === 'list') {
-    if (!Array.isArray(value)) throw mismatch(value, `[]${typeName(field)}`, place);
+    if (!Array.isArray(value)) throw mismatch(value, `[]${typeName(field)}`, field, place);
     value.forEach((item, index) => (value[index] = single(item, field, place)));
     return value.length === 0 ? undefined : value;
   }
   if (field.form === 'map') {
-    if (!isObject(value)) throw mismatch(value, `map[string]${typeName(field)}`, place);
+    if (!isObject(value)) throw mismatch(value, `map[string]${typeName(field)}`, field, place);
     const names = Object.keys(value);
     for (const name of names) setField(value, name, single(value[name], field, place));
     return names.length === 0 ? undefined : value;
@@ -79,15 +80,15 @@ function taken(value: unknown, field: Field, place: Place): unknown {
 /** A value, or one of a list or map, where a null is the zero of its type. */
 function single(value: unknown, field: Field, place: Place): unknown {
   const { scalar, messageName } = field;
-  if (scalar !== undefined) return value === null ? zeroes[scalar] : scalarOf(value, scalar, place);
+  if (scalar !== undefined) return value === null ? zeroes[scalar] : scalarOf(value, scalar, field, place);
   const take = forms[messageName];
-  if (take !== undefined) return take(value, place, field.form);
+  if (take !== undefined) return take(value, field, place);
   const message = messageNamed(messageName);
   // Any JSON, or nothing that is served.
   if (message.toJson !== undefined) return value;
   const struct = value ?? {};
-  if (!isObject(struct)) throw mismatch(struct, typeName(field), place);
-  takeStruct(struct, message, place.path);
+  if (!isObject(struct)) throw mismatch(struct, typeName(field), field, place);
+  takeStruct(struct, message, `${place.path}${field.name}.`);
   return struct;
 }
 
@@ -100,7 +101,7 @@ const zeroes: Readonly<Record<Scalar, unknown>> = {
   double: 0,
 };
 
-function scalarOf(value: unknown, scalar: Scalar, place: Place): unknown {
+function scalarOf(value: unknown, scalar: Scalar, field: Field, place: Place): unknown {
   const fits =
     scalar === 'bool'
       ? typeof value === 'boolean'
@@ -110,7 +111,7 @@ function scalarOf(value: unknown, scalar: Scalar, place: Place): unknown {
           ? typeof value === 'number' || typeof value === 'bigint'
           : isInteger(value, scalar === 'int32' ? 2 ** 31 : 2 ** 63);
   if (fits) return value;
-  throw mismatch(value, goScalars[scalar], place, scalar === 'int32' || scalar === 'int64');
+  throw mismatch(value, goScalars[scalar], field, place, scalar === 'int32' || scalar === 'int64');
 }
 
 function isInteger(value: unknown, limit: number): boolean {
@@ -135,8 +136,8 @@ function typeName({ scalar, messageName }: Field): string {
 }
 
 /** Types that read their JSON themselves. */
-const forms: Readonly<Record<string, (value: unknown, place: Place, form: Field['form']) => unknown>> = {
-  'resource.Quantity': (value, _place, form) => {
+const forms: Readonly<Record<string, (value: unknown, field: Field, place: Place) => unknown>> = {
+  'resource.Quantity': (value, { form }) => {
     if (value === null) return '0';
     if (parseQuantity(value) === undefined) throw new GoTypeError(quantityProblem);
     // All maps of them are amounts of resources.
@@ -155,9 +156,9 @@ const forms: Readonly<Record<string, (value: unknown, place: Place, form: Field[
   'apiextensions.JSONSchemaPropsOrStringArray': schemas,
 };
 
-function schemas(value: unknown, { path }: Place): unknown {
+function schemas(value: unknown, { name }: Field, { path }: Place): unknown {
   for (const one of Array.isArray(value) ? value : [value]) {
-    if (isObject(one)) takeStruct(one, messageNamed('apiextensions.JSONSchemaProps'), path);
+    if (isObject(one)) takeStruct(one, messageNamed('apiextensions.JSONSchemaProps'), `${path}${name}.`);
   }
   return value;
 }
@@ -173,10 +174,16 @@ function timeOf(value: unknown, isMicro: boolean): unknown {
   throw new GoTypeError(`parsing time ${shown} as "${layout}": cannot parse ${shown} as "2006"`);
 }
 
-function mismatch(value: unknown, type: string, { struct, path }: Place, isNumbers = false): GoTypeError {
+function mismatch(
+  value: unknown,
+  type: string,
+  { name }: Field,
+  { struct, path }: Place,
+  isNumbers = false,
+): GoTypeError {
   const isNumber = typeof value === 'number' || typeof value === 'bigint';
   const shown = isNumber && isNumbers ? `number ${value}` : goName(value);
   return new GoTypeError(
-    `json: cannot unmarshal ${shown} into Go struct field ${struct}.${path} of type ${type}`,
+    `json: cannot unmarshal ${shown} into Go struct field ${struct}.${path}${name} of type ${type}`,
   );
 }
