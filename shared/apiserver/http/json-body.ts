@@ -6,7 +6,6 @@
 import { isUtf8 } from 'node:buffer';
 
 import { JsonSyntaxError, parseJsonCarefully } from '../../json/careful-json.ts';
-import { hasEscapedKey } from '../../json/escaped-keys.ts';
 import { maxNesting } from '../patch/bounds.ts';
 import type { Body } from '../verbs/request.ts';
 import { BodyMistake } from './body-mistake.ts';
@@ -28,7 +27,7 @@ export function decodeJson(bytes: Buffer): Body {
   const { fields, depth, isDelicate } = outlineJson(bytes);
   if (depth > maxNesting) throw new JsonMistake(`nested deeper than ${maxNesting} levels`);
   const text = bytes.toString('utf8');
-  if (isDelicate || hasEscapedKey(text)) return carefully(text);
+  if (isDelicate) return carefully(text);
   let value: unknown;
   try {
     value = JSON.parse(text);
