@@ -1,7 +1,7 @@
 /**
  * Writes `shared/apiserver/builtin/kinds.json`: the schemas of the built-in kinds, in the form of OpenAPI v3, made of
  * the models of @kubernetes/client-node. The file holds that package's descriptions, so it is made on each machine
- * and not committed; the product reads it and never the package.
+ * and not committed; the product reads it and never the package. `npm ci` does it (`prepare`), or scripts/setup.
  *
  *     node scripts/build-kinds.ts           writes it where it is missing or stale
  *     node scripts/build-kinds.ts --force   writes it

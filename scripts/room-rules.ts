@@ -15,7 +15,7 @@ const everywhere: readonly string[] = ['observe', 'time'];
 /** What a room of `shared/` may import besides itself and those. */
 const sharedBelow: Readonly<Record<string, readonly string[]>> = {
   sensor: ['ebpf'],
-  apiserver: ['cel', 'kube', 'regex', 'sqlite'],
+  apiserver: ['cel', 'json', 'kube', 'regex', 'sqlite'],
   cel: ['regex'],
   guard: ['cri', 'kube', 'reports'],
   manifests: ['kube'],

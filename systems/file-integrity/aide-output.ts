@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { parseJsonKeys } from '../../shared/json/escaped-keys.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { fileTypes } from './entry.ts';
 import type { FileType } from './entry.ts';
@@ -77,12 +78,11 @@ export function parseAideReport(output: Uint8Array, version?: string): Report {
     throw undecodable('it is not JSON: report_format=json has to come before report_url');
   let report: unknown;
   try {
-    const hex = unescaped(text, hexadecimal);
-    report = JSON.parse(hex);
+    report = parseJsonKeys(text);
     const writer = isObject(report) ? (report['aide_version'] ?? version) : version;
     if (typeof writer === 'string' && writer.startsWith('0.18.')) {
-      const meant = unescaped(text, decimal);
-      if (meant !== hex) report = JSON.parse(meant);
+      const meant = withHexadecimal(text);
+      if (meant !== text) report = parseJsonKeys(meant);
     }
   } catch (error) {
     throw undecodable(error instanceof Error ? error.message : String(error), error);
@@ -110,43 +110,22 @@ export function parseAideReport(output: Uint8Array, version?: string): Report {
   return {
     counts,
     changes,
-    redefined: redefined.map(([path, difference]) => ({ path: plain(path), difference: plain(difference) })),
+    redefined: redefined.map(([path, difference]) => ({ path, difference: String(difference) })),
     problems: [],
     omitted: counts.added + counts.removed + counts.changed - changes.length,
   };
 }
 
 /**
- * With each escape as one character of the private use area, which {@link plain} takes back. V8 takes a key with an escape for
- * another one that it has seen (nodejs/node#63785: `\n` for a backslash), and the keys are names of files.
- */
-function unescaped(text: string, numberOf: (digits: string) => number): string {
-  return text.replace(/\\(u[\da-f]{4}|.)/gis, (whole, escaped: string) => {
-    const code = escaped.length > 1 ? numberOf(escaped.slice(1)) : letters.get(escaped);
-    // What is no escape, JSON.parse refuses; what is no byte is in no name.
-    return code === undefined || code > 0xff ? whole : String.fromCharCode(PRIVATE + code);
-  });
-}
-
-const PRIVATE = 0xe000;
-const letters: ReadonlyMap<string, number> = new Map(
-  ['""', '\\\\', '//', 'b\b', 'f\f', 'n\n', 'r\r', 't\t'].map((pair) => [pair.charAt(0), pair.charCodeAt(1)]),
-);
-
-const hexadecimal = (digits: string): number => Number.parseInt(digits, 16);
-
-/**
  * AIDE 0.18.3 of Debian has the number of a control character in decimal where JSON wants it in hexadecimal: ESC is `\u0027`,
  * which would be an apostrophe. It writes an apostrophe, and every other character, as it is, so nothing else is meant. 0.19
  * has them as JSON wants them.
  */
-function decimal(digits: string): number {
-  const value = Number(digits);
-  return value < 32 || value === 127 ? value : hexadecimal(digits);
-}
-
-function plain(value: unknown): string {
-  return String(value).replace(/[\ue000-\ue0ff]/g, (one) => String.fromCharCode(one.charCodeAt(0) - PRIVATE));
+function withHexadecimal(text: string): string {
+  return text.replace(/\\(?:u(\d{4})|.)/gs, (whole, digits?: string) => {
+    const value = Number(digits ?? Number.NaN);
+    return value < 32 || value === 127 ? `\\u${value.toString(16).padStart(4, '0')}` : whole;
+  });
 }
 
 function readChanges(report: Record<string, unknown>, details: Record<string, unknown>): ReportedChange[] {
@@ -154,7 +133,7 @@ function readChanges(report: Record<string, unknown>, details: Record<string, un
   const add = (kind: ReportedChange['kind'], path: string, summary: string): void => {
     changes.push({
       kind,
-      path: plain(path),
+      path,
       summary,
       type: typeOf(summary),
       details: detailsOf(details[path]),
@@ -192,7 +171,7 @@ function detailsOf(value: unknown): AttributeDetail[] {
 
 function valuesOf(value: unknown): string[] {
   if (value === undefined || value === null) return [];
-  return (Array.isArray(value) ? value : [value]).map(plain);
+  return (Array.isArray(value) ? value : [value]).map(String);
 }
 
 function countOf(value: unknown): number {

@@ -4,7 +4,9 @@
  * @module
  */
 import { parse } from 'yaml';
+import { GoTypeError } from '../resources/go-decoding.ts';
 import { apiVersionOf, type Resource } from '../resources/resource.ts';
+import { eachRequiredOnce } from '../schema/field-error.ts';
 import { cloneJson, type JsonObject } from '../schema/json.ts';
 import { builtinResources } from './builtin.ts';
 
@@ -21,7 +23,7 @@ export interface Outcome {
   readonly object: JsonObject;
   /** Paths that were pruned. */
   readonly unknown: readonly string[];
-  /** `field: message` */
+  /** `field: message`; only why it could not be decoded, where it could not. */
   readonly causes: readonly string[];
 }
 
@@ -29,7 +31,8 @@ export const uid = '6a1c9c5e-9f1b-4c0e-8a52-2f6f0a1b2c3d';
 
 /** A manifest as a client would create it. */
 export function created(manifest: string | JsonObject): Outcome {
-  const { resource, object, unknown } = read(manifest);
+  const { resource, object, unknown, refusal } = read(manifest);
+  if (refusal !== undefined) return { resource, object, unknown, causes: [refusal] };
   const { strategy } = resource;
   if (strategy.createKeepsResetFields !== true)
     for (const field of strategy.resetFields) delete object[field];
@@ -44,7 +47,8 @@ export function created(manifest: string | JsonObject): Outcome {
 export function updated({ resource, object: old }: Outcome, change: (object: JsonObject) => void): Outcome {
   const sent = cloneJson(old) as JsonObject;
   change(sent);
-  const { object, unknown } = read(sent);
+  const { object, unknown, refusal } = read(sent);
+  if (refusal !== undefined) return { resource, object, unknown, causes: [refusal] };
   for (const field of resource.strategy.resetFields) {
     if (old[field] === undefined) delete object[field];
     else object[field] = cloneJson(old[field]);
@@ -54,19 +58,29 @@ export function updated({ resource, object: old }: Outcome, change: (object: Jso
   return { resource, object, unknown, causes: causesOf(resource, object, before) };
 }
 
-function read(manifest: string | JsonObject): Pick<Outcome, 'resource' | 'object' | 'unknown'> {
+interface Read extends Pick<Outcome, 'resource' | 'object' | 'unknown'> {
+  readonly refusal?: string;
+}
+
+function read(manifest: string | JsonObject): Read {
   const object = (typeof manifest === 'string' ? parse(manifest) : cloneJson(manifest)) as JsonObject;
   const resource = resourceOf(String(object['apiVersion']), String(object['kind']));
   const { schema } = resource.model;
+  try {
+    resource.model.decode?.(object);
+  } catch (error) {
+    if (!(error instanceof GoTypeError)) throw error;
+    return { resource, object, unknown: [], refusal: error.message };
+  }
   schema.applyDefaults(object);
   return { resource, object, unknown: schema.prune(object) };
 }
 
 function causesOf(resource: Resource, object: JsonObject, old: JsonObject | undefined): string[] {
-  const causes = [
+  const causes = eachRequiredOnce([
     ...resource.model.schema.validate(object, old),
     ...(resource.strategy.validate?.(object, old) ?? []),
-  ];
+  ]);
   return causes.map(({ field, message }) => `${field}: ${message}`);
 }
 

@@ -15,7 +15,7 @@ import { clusterKinds } from './kinds/cluster.ts';
 import { coreKinds } from './kinds/core.ts';
 import { storageKinds } from './kinds/storage.ts';
 import { workloadKinds } from './kinds/workloads.ts';
-import { statusOf } from './subresources.ts';
+import { statusAloneOf } from './subresources.ts';
 
 /**
  * All kinds but CustomResourceDefinition, each with its versions: one list for each call of `Registry.add`. Cheap:
@@ -43,7 +43,7 @@ export function customResourceDefinitions(strategy: Strategy, status?: Subresour
     namespaced: false,
     definition: 'apiextensions.CustomResourceDefinition',
     columns: plainColumns,
-    subresources: [status ?? statusOf({ group: extensions, kind: 'CustomResourceDefinition' })],
+    subresources: [status ?? statusAloneOf({ group: extensions, kind: 'CustomResourceDefinition' })],
     strategy,
   });
 }

@@ -183,17 +183,31 @@ const lease =
 
 test('Lease', () => {
   assert.deepEqual(created(lease).causes, []);
-  assert.deepEqual(
-    created(lease.replace('15', '0').replace('holderIdentity: a', 'holderIdentity: ""')).causes,
-    [
-      'spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0',
-      'spec.holderIdentity: Invalid value: "": must not be empty',
-    ],
-  );
+  assert.deepEqual(created(lease.replace('15', '0')).causes, [
+    'spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0',
+  ]);
+  assert.deepEqual(created(lease.replace('holderIdentity: a', 'preferredHolder: b')).causes, [
+    'spec.preferredHolder: Forbidden: may only be specified if `strategy` is defined',
+  ]);
   assert.match(
     created(lease.replace('"2026-01-01T00:00:00.123456Z"', 'yesterday')).causes.join(),
-    /^spec\.renewTime: .*must be of type date-time/,
+    /^parsing time "yesterday" as "2006-01-02T15:04:05\.000000Z07:00": cannot parse/,
   );
+});
+
+test('a Lease is let go as client-go does it', () => {
+  const released = updated(created(lease), (object) => {
+    const now = '2026-01-01T00:01:00.000000Z';
+    object['spec'] = {
+      holderIdentity: '',
+      leaseDurationSeconds: 1,
+      leaseTransitions: 0,
+      acquireTime: now,
+      renewTime: now,
+    };
+  });
+  assert.deepEqual(released.causes, []);
+  assert.equal((released.object['spec'] as JsonObject)['holderIdentity'], '');
 });
 
 test('PriorityClass', () => {

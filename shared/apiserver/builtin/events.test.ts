@@ -60,6 +60,7 @@ suite('Event', () => {
       deprecatedCount: 7,
       deprecatedFirstTimestamp: '2026-01-01T00:00:00Z',
       deprecatedLastTimestamp: '2026-01-01T00:05:00Z',
+      eventTime: null,
     });
     const { object: shown } = created(now);
     assert.equal(eventCodec.encode(shown)['reportingComponent'], 'default-scheduler');

@@ -5,7 +5,14 @@
  * @module
  */
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
-import { intOrStringName, nameOfRef, quantityName, rawExtensionName } from './facts/names.ts';
+import {
+  intOrStringName,
+  microTimeName,
+  nameOfRef,
+  quantityName,
+  rawExtensionName,
+  timeName,
+} from './facts/names.ts';
 
 /** Any value. What it holds is nobody's business here, or checked by other means. */
 const anything: JsonObject = { 'x-kubernetes-preserve-unknown-fields': true };
@@ -49,7 +56,8 @@ class Inliner {
     this.#open.add(name);
     const schema = this.#schema(definition);
     this.#open.delete(name);
-    return schema;
+    // A time that is no pointer is null where nobody has set it; `go-form.ts` takes away all other nulls.
+    return name === timeName || name === microTimeName ? { ...schema, nullable: true } : schema;
   }
 
   #schema(source: JsonObject): JsonObject {

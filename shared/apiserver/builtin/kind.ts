@@ -23,7 +23,7 @@ import { compileSchema } from '../schema/compiled-schema.ts';
 import type { JsonObject } from '../schema/json.ts';
 import { builtinDefinitions } from './definitions.ts';
 import { definitionName, nameOfRef } from './facts/names.ts';
-import { applyPlan, planCauses, planOf, type FieldPlan } from './field-plan.ts';
+import { takeGoForm } from './go-form.ts';
 import { inlineDefinition } from './inline.ts';
 
 /** What a table says of a kind. */
@@ -45,8 +45,6 @@ export interface KindParts {
   /** Where the objects are stored as another group's. */
   readonly stored?: { readonly name: string; readonly apiVersion: string; readonly codec: Codec };
 }
-
-const plans = new Map<string, FieldPlan>();
 
 /** What a kind's objects are checked and merged with; compiled when first asked for. */
 export class LazyModel implements ResourceModel {
@@ -80,6 +78,11 @@ export class LazyModel implements ResourceModel {
     return this.#applyType;
   }
 
+  /** @throws {GoTypeError} */
+  decode(object: JsonObject): void {
+    takeGoForm(object, this.#apiVersion, this.#kind);
+  }
+
   get patchType(): ResourceModel['patchType'] {
     return patchTypeOf(this.#apiVersion, this.#kind);
   }
@@ -99,7 +102,6 @@ export function openApiOf(definition: string): OpenApiModel {
 export function kindOf(parts: KindParts): Resource {
   const { group, version = 'v1', kind, plural, stored } = parts;
   const apiVersion = apiVersionOf({ group, version });
-  const plan = (): FieldPlan => planOf(builtinDefinitions(), definitionName(parts.definition), plans);
   return {
     group,
     version,
@@ -113,48 +115,14 @@ export function kindOf(parts: KindParts): Resource {
     storeName: stored?.name ?? groupResource({ group, plural }),
     storedApiVersion: stored?.apiVersion ?? apiVersion,
     verbs: parts.verbs ?? allVerbs,
-    subresources: new Map(
-      (parts.subresources ?? []).map((one) => [one.name, subresourceWithPlan(one, plan)]),
-    ),
+    subresources: new Map((parts.subresources ?? []).map((one) => [one.name, one])),
     columns: parts.columns,
     selectableFields: new Map(Object.entries(parts.selectableFields ?? {})),
-    strategy: withPlan(parts.strategy, plan),
+    strategy: parts.strategy,
     codec: stored?.codec,
     deprecation: undefined,
     model: new LazyModel(parts.definition, apiVersion, kind),
     openApi: openApiOf(parts.definition),
     isCustom: false,
-  };
-}
-
-/** A strategy that first does, and checks, what the fields of the kind ask for. */
-function withPlan(strategy: Strategy, plan: () => FieldPlan): Strategy {
-  return {
-    ...strategy,
-    prepareForCreate: (object) => {
-      applyPlan(object, plan());
-      strategy.prepareForCreate?.(object);
-    },
-    prepareForUpdate: (object, old) => {
-      applyPlan(object, plan());
-      strategy.prepareForUpdate?.(object, old);
-    },
-    validate: (object, old) => [...planCauses(object, plan()), ...(strategy.validate?.(object, old) ?? [])],
-  };
-}
-
-/** The same for a part of the object with a path of its own; one that shows another kind has its own care. */
-function subresourceWithPlan(subresource: Subresource, plan: () => FieldPlan): Subresource {
-  if (subresource.model !== undefined) return subresource;
-  return {
-    ...subresource,
-    write: (object, sent) => {
-      applyPlan(sent, plan());
-      return subresource.write(object, sent);
-    },
-    validate: (object, old) => [
-      ...planCauses(object, plan()),
-      ...(subresource.validate?.(object, old) ?? []),
-    ],
   };
 }

@@ -160,15 +160,13 @@ suite('Pod', () => {
       'a text where a number belongs',
       '{ containers: [{ name: a, image: a, ports: [{ containerPort: "http" }] }] }',
       [
-        'spec.containers[0].ports[0].containerPort: Invalid value: "string": spec.containers[0].ports[0].containerPort in body must be of type integer: "string"',
+        'json: cannot unmarshal string into Go struct field ContainerPort.spec.containers.ports.containerPort of type int32',
       ],
     ],
     [
       'a number that is too large',
       '{ priority: 3000000000, containers: [{ name: a, image: a }] }',
-      [
-        'spec.priority: Invalid value: 3000000000: spec.priority in body must be of type integer with format int32',
-      ],
+      ['json: cannot unmarshal number 3000000000 into Go struct field PodSpec.spec.priority of type int32'],
     ],
     [
       'no name server',

@@ -33,11 +33,18 @@ function otherFields(object: JsonObject, written: readonly string[]): readonly s
   );
 }
 
-/** `status`: a controller's view, apart from what users write. */
-export function statusOf(
-  { group, kind }: Owner,
-  validate?: (object: JsonObject, old: JsonObject) => readonly Cause[],
-): Subresource {
+interface StatusParts extends Owner {
+  readonly validate?: Subresource['validate'] | undefined;
+  readonly keptMetadata?: Subresource['keptMetadata'] | undefined;
+}
+
+/** `status`: a controller's view, apart from what users write. Labels and annotations may be written with it, as most kinds do. */
+export function statusOf({ group, kind, validate, keptMetadata = [] }: StatusParts): Subresource {
+  return { ...statusAloneOf({ group, kind, validate }), keptMetadata };
+}
+
+/** The same, where the metadata stays. */
+export function statusAloneOf({ group, kind, validate }: Omit<StatusParts, 'keptMetadata'>): Subresource {
   return {
     name: 'status',
     verbs,
@@ -65,6 +72,7 @@ export function finalizeOf(validate: (object: JsonObject) => readonly Cause[]): 
     write: (object, sent) => taking(object, sent, ['spec']),
     model: undefined,
     openApi: undefined,
+    keptMetadata: [],
     resetFields: (object) => otherFields(object, ['spec']),
     validate,
   };
@@ -126,11 +134,13 @@ export const scale: Subresource = {
   read: (object) => {
     const { name, namespace, uid, resourceVersion, creationTimestamp } = objectAt(object, 'metadata');
     const selector = selectorText(valueAt(object, 'spec', 'selector'));
+    const replicas = numberAt(object, 'spec', 'replicas') ?? 0;
     return {
       kind: 'Scale',
       apiVersion: apiVersionOf({ group: 'autoscaling', version: 'v1' }),
       metadata: { name, namespace, uid, resourceVersion, creationTimestamp },
-      spec: { replicas: numberAt(object, 'spec', 'replicas') ?? 0 },
+      // Left out where it is zero, unlike that of the status.
+      spec: replicas === 0 ? {} : { replicas },
       status: {
         replicas: numberAt(object, 'status', 'replicas') ?? 0,
         ...(selector === '' ? {} : { selector }),

@@ -7,16 +7,12 @@
 import { apiTime } from '../../kube/api-time.ts';
 
 const pattern = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)$/;
-const secondsLength = '2026-11-21T10:00:00Z'.length;
-const microLength = '2026-11-21T10:00:00.000000Z'.length;
 
-/** The canonical text. What is no time is returned as it is, for the schema to refuse. */
-export function canonicalTime(value: unknown, isMicro: boolean): unknown {
-  if (typeof value !== 'string') return value;
-  if (value.length === (isMicro ? microLength : secondsLength) && value.endsWith('Z')) return value;
+/** The canonical text; `undefined` for what is no time. */
+export function canonicalTime(value: string, isMicro: boolean): string | undefined {
   const [, seconds = '', fraction = '', zone = ''] = pattern.exec(value) ?? [];
   const ms = Date.parse(`${seconds}${zone}`);
-  if (Number.isNaN(ms)) return value;
+  if (Number.isNaN(ms)) return undefined;
   const text = apiTime(ms);
   return isMicro ? `${text.slice(0, -1)}.${fraction.slice(0, 6).padEnd(6, '0')}Z` : text;
 }

@@ -151,7 +151,7 @@ suite('Deployment', () => {
       'what is no quantity',
       'cpu: 0.5',
       'cpu: much',
-      'spec.template.spec.containers[0].resources.limits[cpu]: Invalid value: "much": quantities must match the regular expression \'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$\'',
+      "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
     ],
     [
       'two volumes of one name',

@@ -5,7 +5,7 @@
  * @module
  */
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
-import { statusOf } from '../builtin/subresources.ts';
+import { statusAloneOf } from '../builtin/subresources.ts';
 import type { Strategy, Subresource } from '../resources/resource.ts';
 import { crdCauses, crdStatusCauses } from './crd-causes.ts';
 import { setCondition } from './crd-conditions.ts';
@@ -42,10 +42,11 @@ export const crdStrategy: Strategy = {
 };
 
 /** Their status subresource. */
-export const crdStatus: Subresource = statusOf(
-  { group: crdGroup, kind: 'CustomResourceDefinition' },
-  crdStatusCauses,
-);
+export const crdStatus: Subresource = statusAloneOf({
+  group: crdGroup,
+  kind: 'CustomResourceDefinition',
+  validate: crdStatusCauses,
+});
 
 function isSet(object: JsonObject, name: string): boolean {
   return (fieldOf(object, name) ?? null) !== null;

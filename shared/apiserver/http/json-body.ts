@@ -5,10 +5,16 @@
  */
 import { isUtf8 } from 'node:buffer';
 
+import { JsonSyntaxError, parseJsonCarefully } from '../../json/careful-json.ts';
 import { maxNesting } from '../patch/bounds.ts';
 import type { Body } from '../verbs/request.ts';
-import { JsonMistake, parseJsonCarefully } from './careful-json.ts';
+import { BodyMistake } from './body-mistake.ts';
 import { countFields, outlineJson } from './json-outline.ts';
+
+/** The body is no JSON. */
+export class JsonMistake extends BodyMistake {
+  override readonly name = 'JsonMistake';
+}
 
 /**
  * Decodes JSON. `JSON.parse` does it, unless the bytes show something that it would lose: see {@link outlineJson}.
@@ -36,6 +42,11 @@ export function decodeJson(bytes: Buffer): Body {
 const none: readonly string[] = [];
 
 function carefully(text: string): Body {
-  const { value, duplicates } = parseJsonCarefully(text);
-  return { value, duplicates: duplicates.map((path) => `duplicate field ${JSON.stringify(path)}`) };
+  try {
+    const { value, duplicates } = parseJsonCarefully(text);
+    return { value, duplicates: duplicates.map((path) => `duplicate field ${JSON.stringify(path)}`) };
+  } catch (error) {
+    if (error instanceof JsonSyntaxError) throw new JsonMistake(error.message);
+    throw error;
+  }
 }

@@ -12,7 +12,7 @@ export interface JsonOutline {
   readonly depth: number;
   /**
    * There is a number or a string that `JSON.parse` may not keep: an integer of 16 digits or more, an exponent, an
-   * escaped surrogate.
+   * escaped surrogate, a key with an escape (nodejs/node#63785).
    */
   readonly isDelicate: boolean;
 }
@@ -27,20 +27,26 @@ export function outlineJson(bytes: Uint8Array): JsonOutline {
   let depth = 0;
   let level = 0;
   let isDelicate = false;
+  let isEscaped = false;
   for (let at = 0; at < end; at++) {
     const byte = bytes[at] as number;
     if (byte === quote) {
+      isEscaped = false;
       for (at++; at < end; at++) {
         const inside = bytes[at] as number;
         if (inside === quote) break;
         if (inside === backslash) {
           at++;
+          isEscaped = true;
           // \uD800 to \uDFFF
           if (bytes[at] === 0x75 && ((bytes[at + 1] ?? 0) | 0x20) === 0x64) isDelicate = true;
         }
       }
-    } else if (byte === 0x3a) fields++;
-    else if (byte === 0x7b || byte === 0x5b) {
+    } else if (byte === 0x3a) {
+      fields++;
+      // The string before it is a key.
+      if (isEscaped) isDelicate = true;
+    } else if (byte === 0x7b || byte === 0x5b) {
       level++;
       if (level > depth) depth = level;
     } else if (byte === 0x7d || byte === 0x5d) level--;

@@ -15,8 +15,7 @@ import { extentOf, maxNesting } from '../patch/bounds.ts';
 import { type JsonObject, setField } from '../schema/json.ts';
 import type { Body } from '../verbs/request.ts';
 import { BodyMistake } from './body-mistake.ts';
-import { JsonMistake } from './careful-json.ts';
-import { decodeJson } from './json-body.ts';
+import { decodeJson, JsonMistake } from './json-body.ts';
 
 /** The text is no YAML, or YAML that is no JSON, or more than this server wants to expand. */
 export class YamlMistake extends BodyMistake {

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { Item } from '../resources/item.ts';
+import { type Item, textHead } from '../resources/item.ts';
 import { jsonText, parseJson } from '../resources/json-text.ts';
-import { apiVersionOf } from '../resources/resource.ts';
+import { apiVersionOf, type Resource } from '../resources/resource.ts';
 import type { ItemList } from '../verbs/request.ts';
 import type { Format } from './format.ts';
 import { listMetadata, partialMetadata, resourceVersionOf } from './metadata.ts';
@@ -32,9 +32,7 @@ export function renderBody(body: object, format: Pick<Format, 'encoding' | 'pret
  * A list, in parts that belong together in their order. Stored texts are put together as they are: nothing is parsed
  * where objects are asked for.
  *
- * Items have their `kind` and `apiVersion`, which Kubernetes leaves out of the items of built-in kinds and not of those
- * of custom ones: client-go ignores them where it knows the type, and would derive them from the kind of the list where
- * it does not (apimachinery `unstructured/helpers.go`, decodeToList).
+ * Items of custom kinds have their `kind` and `apiVersion`, those of built-in kinds have not: Go's types of lists leave them out.
  */
 export function* renderList(list: ItemList, format: Format, now: Date): Generator<string, void, undefined> {
   if (format.encoding === 'yaml' || format.pretty) {
@@ -97,10 +95,18 @@ function framed(kind: string, apiVersion: string, metadata: string): readonly [s
 }
 
 function elementJson(list: ItemList, item: Item, format: Format, now: Date): string {
-  if (format.shape === 'object') return item.text;
+  if (format.shape === 'object') return itemText(list.resource, item);
   return format.shape === 'metadata'
     ? partialMetadata(item.object, format)
     : tableRow(list.resource, item, format, now);
+}
+
+function itemText(resource: Resource, item: Item): string {
+  if (resource.isCustom) return item.text;
+  const head = textHead(apiVersionOf(resource), resource.kind);
+  if (item.text.startsWith(head)) return `{${item.text.slice(head.length)}`;
+  const { apiVersion: _version, kind: _kind, ...rest } = item.object;
+  return jsonText(rest);
 }
 
 function inEncoding(json: string, format: Format): string {

@@ -93,6 +93,11 @@ export function itemOf(resource: Resource, change: Change): Item {
   return sharedItem(resource, change.object);
 }
 
+/** With what the texts of a kind begin. */
+export function textHead(apiVersion: string, kind: unknown): string {
+  return `{"apiVersion":${JSON.stringify(apiVersion)},"kind":${JSON.stringify(kind)},`;
+}
+
 /**
  * The text to store an object as: `apiVersion`, `kind`, then `metadata` with `resourceVersion` first, where the
  * store puts the version, and then the labels, which selectors look for in the text.
@@ -104,9 +109,7 @@ export function storedText(resource: Resource, object: JsonObject): VersionedTex
   const { apiVersion: _version, kind, metadata, ...rest } = encoded;
   const { resourceVersion: _replaced, labels, ...others } = isObject(metadata) ? metadata : {};
   const meta = labels === undefined ? others : { labels, ...others };
-  const before =
-    `{"apiVersion":${JSON.stringify(resource.storedApiVersion)},"kind":${JSON.stringify(kind)},` +
-    '"metadata":{"resourceVersion":"';
+  const before = `${textHead(resource.storedApiVersion, kind)}"metadata":{"resourceVersion":"`;
   const metaText = jsonText(meta);
   const restText = jsonText(rest);
   const after = `"${metaText === '{}' ? '}' : `,${metaText.slice(1)}`}${restText === '{}' ? '}' : `,${restText.slice(1)}`}`;

@@ -5,6 +5,7 @@
  */
 import { apiTime } from '../../kube/api-time.ts';
 import { isObject, type JsonObject, setField } from '../schema/json.ts';
+import { goName } from './go-decoding.ts';
 
 /** One of `metadata.ownerReferences`. */
 export interface OwnerReference {
@@ -251,11 +252,4 @@ function wholeSeconds(text: string): string {
     );
   }
   return apiTime(milliseconds);
-}
-
-function goName(value: unknown): string {
-  if (Array.isArray(value)) return 'array';
-  if (typeof value === 'bigint') return 'number';
-  if (typeof value === 'boolean') return 'bool';
-  return value === null ? 'null' : typeof value;
 }

@@ -66,6 +66,11 @@ export interface Resource extends ResourceNames {
 
 export interface ResourceModel {
   readonly schema: CompiledSchema;
+  /**
+   * Brings what was sent into the form in which it is kept, in place, before defaults: built-in kinds are of Go's types. Throws a
+   * `GoTypeError` for a value of another type.
+   */
+  decode?(object: JsonObject): void;
   readonly applyType: ApplyType;
   /** `undefined`: strategic merge patches are refused with 415, as for all custom resources. */
   readonly patchType: PatchType | undefined;
@@ -153,9 +158,14 @@ export interface Subresource {
   readonly read: (object: JsonObject) => JsonObject;
   /**
    * The object with what the subresource may change taken from `sent`. Another object; both arguments stay. Metadata
-   * is the object's, and for `status` is the caller's care (labels and annotations are kept as they were).
+   * is the object's; {@link keptMetadata} says what the caller does with it.
    */
   readonly write: (object: JsonObject, sent: JsonObject) => JsonObject;
+  /**
+   * What of the metadata stays, besides what the server alone sets; all of it where this is absent, as for custom resources
+   * (apimachinery ResetObjectMetaForStatus).
+   */
+  readonly keptMetadata?: readonly ('labels' | 'ownerReferences')[];
   /** Of what is sent, where its kind is another one than the object's. */
   readonly model: ResourceModel | undefined;
   readonly openApi: OpenApiModel | undefined;

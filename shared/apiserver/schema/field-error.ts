@@ -113,3 +113,11 @@ export class Problems {
     for (const problem of problems) this.add(problem);
   }
 }
+
+/** A field that is missing is told once, with what the kind has to say of it: the schema may find it missing as well. */
+export function eachRequiredOnce(causes: readonly Cause[]): Cause[] {
+  const last = new Map(
+    causes.flatMap((one) => (one.reason === 'FieldValueRequired' ? [[one.field, one]] : [])),
+  );
+  return causes.filter((one) => (last.get(one.field) ?? one) === one || one.reason !== 'FieldValueRequired');
+}

@@ -4,7 +4,9 @@
  * @module
  */
 import { isObject, type JsonObject } from '../../cel/json.ts';
+import { setField } from '../../json/set-field.ts';
 
+export { setField };
 export { deepEqual, fieldOf, isObject, type JsonObject } from '../../cel/json.ts';
 
 /** The name of a value's type in error messages (kube-openapi `pkg/validation/validate/type.go`). */
@@ -20,13 +22,6 @@ export function jsonType(value: unknown): JsonType {
   if (typeof value === 'bigint') return 'integer';
   if (Array.isArray(value)) return 'array';
   return value === null || value === undefined ? 'null' : 'object';
-}
-
-/** Sets an own field whatever its name is: a plain assignment to `__proto__` would not make a field. */
-export function setField(object: JsonObject, name: string, value: unknown): void {
-  if (name === '__proto__') {
-    Object.defineProperty(object, name, { value, writable: true, enumerable: true, configurable: true });
-  } else object[name] = value;
 }
 
 export function cloneJson(value: unknown): unknown {

@@ -67,6 +67,15 @@ suite('a list as texts', () => {
     assert.notEqual(texts(store), before);
   });
 
+  test('is given without its head where it begins with it', async () => {
+    await using store = openStore({ path: ':memory:' });
+    const bodies = ['{"kind":"Ä","mark":1,"v":"', '{"mark":2,"kind":"Ä","v":"'];
+    for (const [index, before] of bodies.entries())
+      await store.create({ ...key(`p${index}`), uid: `${index}`, text: { before, after: '"}' } });
+    const { parts } = store.listTexts('pods', { head: '{"kind":"Ä",' });
+    assert.equal(joined(parts), '{"mark":1,"v":"2"},{"mark":2,"kind":"Ä","v":"3"}');
+  });
+
   test('ends with an error when its version is compacted, or the store is closed', async () => {
     const store = await filled();
     const { version } = store;

@@ -21,7 +21,7 @@ export interface ListOptions {
 }
 
 export interface List {
-  /** In the order of (namespace, name), by their bytes in UTF-8. */
+  /** In the order of `namespace/name`, by the bytes in UTF-8: as etcd has keys. */
   readonly items: readonly StoredObject[];
   /** The version of the list: all items are as they were at it, and a watch from it misses nothing. */
   readonly version: bigint;
@@ -38,7 +38,7 @@ export interface PortionedList {
   /** The version of the list: all objects are as they were at it. */
   readonly version: bigint;
   /**
-   * The objects in the order of (namespace, name), about half a MiB of text at a time, each portion read when it is asked for,
+   * The objects in the order of `namespace/name`, about half a MiB of text at a time, each portion read when it is asked for,
    * so the caller may wait before the next. To be read once.
    *
    * Reading throws `ExpiredError` when the version has been compacted meanwhile, and as `list`.
@@ -48,12 +48,17 @@ export interface PortionedList {
   continueAfter(item: ObjectKey): string;
 }
 
+export interface TextListOptions extends Pick<ListOptions, 'namespace' | 'version'> {
+  /** What texts that begin with it are given without, all but the brace: `{"kind":"A",`. Default: nothing. */
+  readonly head?: string;
+}
+
 /** The objects of a list as their texts, ready to be sent. */
 export interface TextList {
   /** The version of the list: all objects are as they were at it. */
   readonly version: bigint;
   /**
-   * The texts in the order of (namespace, name), in UTF-8 with a comma between two: parts of about half a MiB, each read
+   * The texts in the order of `namespace/name`, in UTF-8 with a comma between two: parts of about half a MiB, each read
    * when it is asked for, so the caller may wait before the next. To be read once.
    *
    * Reading throws `ExpiredError` when the version has been compacted meanwhile, and as `list`.
@@ -144,10 +149,17 @@ export function listPortions(
 export function listTexts(
   source: () => ListSource,
   resource: string,
-  { namespace, version: asked }: Pick<ListOptions, 'namespace' | 'version'>,
+  { namespace, version: asked, head = '' }: TextListOptions,
 ): TextList {
   const { after, version: at } = place(source(), resource, { version: asked });
-  const first = source().reader.texts({ resource, namespace, after, limit: firstPartCount, version: at });
+  const first = source().reader.texts({
+    resource,
+    namespace,
+    after,
+    limit: firstPartCount,
+    version: at,
+    head,
+  });
   const { version } = first;
   function* parts(): Generator<Uint8Array, void> {
     // Without the first comma.
@@ -156,7 +168,7 @@ export function listTexts(
       const { reader, compacted } = source();
       if (version < compacted) throw new ExpiredError('continue the list of', version, compacted);
       const limit = nextCount(part.bytes?.length ?? 1, part.count);
-      part = reader.texts({ resource, namespace, after: part.last, limit, version });
+      part = reader.texts({ resource, namespace, after: part.last, limit, version, head });
       if (part.bytes !== undefined) yield part.bytes;
     }
   }

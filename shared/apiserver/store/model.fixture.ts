@@ -14,12 +14,13 @@ export interface ModelChange {
   readonly previous: ModelObject | undefined;
 }
 
-/** The order of lists: bytes of the UTF-8. */
+/** The order of lists: bytes of the UTF-8 of `namespace/name`. */
 export function inListOrder(a: ObjectKey, b: ObjectKey): number {
-  return (
-    Buffer.compare(Buffer.from(a.namespace), Buffer.from(b.namespace)) ||
-    Buffer.compare(Buffer.from(a.name), Buffer.from(b.name))
-  );
+  return Buffer.compare(bytesOf(a), bytesOf(b));
+}
+
+function bytesOf({ namespace, name }: ObjectKey): Buffer {
+  return Buffer.from(`${namespace}/${name}`);
 }
 
 export class Model {

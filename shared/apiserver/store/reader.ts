@@ -167,9 +167,13 @@ export class Reader {
   }
 
   /** The texts of the objects of a page, and nothing else of them: half the work. */
-  texts({ limit, ...request }: PageRequest & { readonly limit: number }): TextPage {
+  texts({
+    limit,
+    head,
+    ...request
+  }: PageRequest & { readonly limit: number; readonly head: string }): TextPage {
     return this.#listing(request, (statements, range, version) => ({
-      ...statements.texts({ ...range, limit }),
+      ...statements.texts({ ...range, limit, head }),
       last: statements.lastOf({ ...range, limit }),
       version,
     }));

@@ -173,6 +173,29 @@ suite('what is opened', () => {
     assert.throws(() => openDatabase(path), refusal(errorCodes.UNSUPPORTED, /newer release/));
   });
 
+  test('tokens of lists in another order hold no longer', () => {
+    using directory = new TemporaryDirectory();
+    const path = directory.at('db');
+    const keyOf = (steps?: readonly string[]): unknown => {
+      using database = openDatabase(path, steps);
+      return database.prepare('SELECT token_key FROM store').get();
+    };
+    assert.notDeepEqual(keyOf(migrations.slice(0, 1)), keyOf());
+    assert.deepEqual(keyOf(), keyOf());
+  });
+
+  test('lists of all namespaces are read by an index', () => {
+    using database = openDatabase(':memory:');
+    const plan = database
+      .prepare(
+        `EXPLAIN QUERY PLAN SELECT o.namespace || '/' || o.name AS key, o.version FROM objects o
+         WHERE o.resource = 'pods' AND o.namespace || '/' || o.name > 'a' || '/' || 'b' ORDER BY 1 LIMIT 3`,
+      )
+      .all()
+      .map((row) => String(row['detail']));
+    assert.deepEqual(plan, ['SEARCH o USING INDEX objects_by_key (resource=? AND <expr>>?)']);
+  });
+
   test('each store has its own key for tokens', () => {
     using one = openDatabase(':memory:');
     using two = openDatabase(':memory:');

@@ -57,6 +57,9 @@ export const migrations: readonly string[] = [
    ) STRICT;
    CREATE INDEX revisions_of_resource ON revisions (resource, version);
    INSERT INTO store VALUES (1, 1, 1, x'${'00'.repeat(32)}');`,
+  // Lists of all namespaces are in the order of these keys. Tokens of lists in another order hold no longer.
+  `CREATE INDEX objects_by_key ON objects (resource, namespace || '/' || name);
+   UPDATE store SET token_key = randomblob(32);`,
 ];
 
 /**

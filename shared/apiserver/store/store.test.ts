@@ -191,6 +191,30 @@ for (const backend of backends) {
       );
     });
 
+    test('a namespace whose name begins like another one comes where its keys do', async () => {
+      using directory = new TemporaryDirectory();
+      await using store = open(directory);
+      for (const namespace of ['a', 'a-b', 'a0', 'a.b', 'b']) {
+        for (const name of ['x', 'y']) await store.create(pod(name, 0, namespace));
+      }
+      const expected = ['a-b/x', 'a-b/y', 'a.b/x', 'a.b/y', 'a/x', 'a/y', 'a0/x', 'a0/y', 'b/x', 'b/y'];
+      const { version } = store.list('pods');
+      await store.delete({ resource: 'pods', namespace: 'a', name: 'x', expectedVersion: undefined });
+      for (const limit of [0, 1, 3]) {
+        const listed: string[] = [];
+        let page = store.list('pods', { version, limit });
+        for (;;) {
+          listed.push(...page.items.map(({ namespace, name }) => `${namespace}/${name}`));
+          assert.equal(listed.length + page.remaining, expected.length);
+          if (page.continue === undefined) break;
+          page = store.list('pods', { limit, continue: page.continue });
+        }
+        assert.deepEqual(listed, expected, `in pages of ${limit}`);
+      }
+      const newest = Buffer.concat([...store.listTexts('pods', {}).parts]).toString();
+      assert.equal(JSON.parse(`[${newest}]`).length, expected.length - 1);
+    });
+
     test('tokens and versions that cannot be served', async () => {
       using directory = new TemporaryDirectory();
       await using store = open(directory);

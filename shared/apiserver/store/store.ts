@@ -25,6 +25,7 @@ import {
   type ListSource,
   type PortionedList,
   type TextList,
+  type TextListOptions,
 } from './list.ts';
 import { type FileLock, lockFile } from '../../sqlite/lock.ts';
 import type { ObjectKey, Revision, StoredObject, VersionedText } from './object.ts';
@@ -171,7 +172,7 @@ export class Store implements AsyncDisposable {
   }
 
   /**
-   * Lists objects in the order of (namespace, name), all as they were at one version. It is read at once: list
+   * Lists objects in the order of `namespace/name`, all as they were at one version. It is read at once: list
    * in pages (`limit`) what may be large.
    *
    * @throws {ExpiredError} when the version of the token, or the one asked for, is compacted
@@ -197,7 +198,7 @@ export class Store implements AsyncDisposable {
    *
    * @throws as `list`
    */
-  listTexts(resource: string, options: Pick<ListOptions, 'namespace' | 'version'> = {}): TextList {
+  listTexts(resource: string, options: TextListOptions = {}): TextList {
     return listTexts(() => this.#listSource(), resource, options);
   }
 

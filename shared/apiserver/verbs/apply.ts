@@ -11,7 +11,7 @@ import { cloneJson, fieldOf, isObject, type JsonObject } from '../schema/json.ts
 import { factsOf, type VerbContext } from './context.ts';
 import { createObject } from './create.ts';
 import { updateObject } from './object-update.ts';
-import { baseObject, type CurrentObject } from './object-write.ts';
+import { baseObject, type CurrentObject, resetPathsOf } from './object-write.ts';
 import type { WriteOptions } from './query.ts';
 import type { ResourceAnswer, ResourceRequest } from './request.ts';
 import { notHandled, sentKind, sentObject, type SentObject } from './sent-object.ts';
@@ -106,10 +106,7 @@ function applyContext(
     ...base,
     apiVersion: subresource.model === undefined ? apiVersion : subresourceVersion(subresource),
     subresource: subresource.name,
-    resetFields:
-      subresource.model === undefined && live !== undefined
-        ? subresource.resetFields(live).map((field) => [field])
-        : [],
+    resetFields: subresource.model === undefined && live !== undefined ? resetPathsOf(subresource, live) : [],
   };
 }
 

@@ -6,7 +6,7 @@
 import { setImmediate } from 'node:timers/promises';
 
 import { apiErrors } from '../resources/api-error.ts';
-import { Item } from '../resources/item.ts';
+import { Item, textHead } from '../resources/item.ts';
 import { ExpiredError } from '../store/errors.ts';
 import type { PortionedList } from '../store/list.ts';
 import type { StoredObject } from '../store/object.ts';
@@ -24,7 +24,9 @@ export async function list(context: VerbContext, request: ResourceRequest): Prom
   if (takesTexts && isWhole && resource.codec === undefined) {
     const { namespace } = selection;
     const version = exactVersion(context, options);
-    const { parts, version: at } = context.store.listTexts(resource.storeName, { namespace, version });
+    // The items of Go's lists are not told what they are.
+    const head = resource.isCustom ? '' : textHead(resource.storedApiVersion, resource.kind);
+    const { parts, version: at } = context.store.listTexts(resource.storeName, { namespace, version, head });
     return { kind: 'texts', list: { resource, version: at, parts } };
   }
   return { kind: 'list', list: await listItems(context, request, options, selection) };

@@ -131,49 +131,60 @@ function checkSent(request: ResourceRequest, current: CurrentObject, sent: Metad
 /** The object as it was sent, with what it cannot change as it is. */
 function merged(
   request: ResourceRequest,
-  { object: old, metadata: oldMeta }: CurrentObject,
+  { object: old, metadata }: CurrentObject,
   sent: SentObject,
 ): JsonObject {
-  const { resource } = request;
-  const { metadata: meta } = sent;
   // It may be the current one, where a patch does nothing.
-  const object = { ...sent.object };
+  const object = { ...sent.object, metadata: mergedMetadata(request, metadata, sent.metadata) };
+  for (const field of factsOf(request.resource).resetFields) {
+    const value = fieldOf(old, field);
+    if (value === undefined) delete (object as JsonObject)[field];
+    else (object as JsonObject)[field] = value;
+  }
+  return object;
+}
+
+/** Metadata as it was sent, with what the server alone sets. */
+function mergedMetadata(request: ResourceRequest, old: Metadata, meta: Metadata): Metadata {
   const namespace = namespaceOf(request, meta.namespace);
-  const deletionTimestamp = oldMeta.deletionTimestamp ?? meta.deletionTimestamp;
-  const deletionGracePeriodSeconds = meta.deletionGracePeriodSeconds ?? oldMeta.deletionGracePeriodSeconds;
-  const { generation, creationTimestamp = meta.creationTimestamp } = oldMeta;
+  const deletionTimestamp = old.deletionTimestamp ?? meta.deletionTimestamp;
+  const deletionGracePeriodSeconds = meta.deletionGracePeriodSeconds ?? old.deletionGracePeriodSeconds;
+  const { generation, creationTimestamp = meta.creationTimestamp } = old;
   const { resourceVersion: _checked, namespace: _sent, generation: _counted, ...rest } = meta;
-  object['metadata'] = orderedMetadata({
+  return orderedMetadata({
     ...rest,
     ...ownersOf(meta, request.warnings),
     ...(namespace === undefined ? {} : { namespace }),
-    ...(meta.uid === undefined && oldMeta.uid !== undefined ? { uid: oldMeta.uid } : {}),
+    ...(meta.uid === undefined && old.uid !== undefined ? { uid: old.uid } : {}),
     ...(generation === undefined ? {} : { generation }),
     ...(creationTimestamp === undefined ? {} : { creationTimestamp }),
     ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }),
     ...(deletionGracePeriodSeconds === undefined ? {} : { deletionGracePeriodSeconds }),
   });
-  for (const field of factsOf(resource).resetFields) {
-    const value = fieldOf(old, field);
-    if (value === undefined) delete object[field];
-    else object[field] = value;
-  }
-  return object;
 }
 
-/** The object with what its subresource may write; of the metadata, that is who owns what. */
+/** The object with what its subresource may write. */
 function written(
-  { subresource }: ResourceRequest,
+  request: ResourceRequest,
   { object: old, metadata }: CurrentObject,
   sent: SentObject,
 ): JsonObject {
+  const { subresource } = request;
   if (subresource === undefined) throw new TypeError('no subresource');
   const { resourceVersion: _stored, ...kept } = metadata;
+  const { keptMetadata } = subresource;
+  const object = subresource.write(old, sent.object);
+  if (keptMetadata !== undefined) {
+    const meta: Metadata = { ...mergedMetadata(request, metadata, sent.metadata) };
+    for (const field of keptMetadata) {
+      delete meta[field];
+      if (metadata[field] !== undefined) Object.assign(meta, { [field]: metadata[field] });
+    }
+    return { ...object, metadata: orderedMetadata(meta) };
+  }
+  // Of the metadata, that is who owns what.
   const { managedFields } = subresource.model === undefined ? sent.metadata : metadata;
-  return {
-    ...subresource.write(old, sent.object),
-    metadata: managedFields === undefined ? kept : { ...kept, managedFields },
-  };
+  return { ...object, metadata: managedFields === undefined ? kept : { ...kept, managedFields } };
 }
 
 function countGeneration(
@@ -202,16 +213,23 @@ function causesOf(
 ): Cause[] {
   const { resource, subresource, warnings } = request;
   const { schema } = resource.model;
-  if (subresource !== undefined) {
-    return [...schema.validate(object, old, warnings), ...(subresource.validate?.(object, old) ?? [])];
-  }
   const metadata = object['metadata'] as Metadata;
+  const metaCauses = (): Cause[] => [
+    ...metadataCauses(metadata, kindRules(resource)),
+    ...metadataUpdateCauses(metadata, oldMeta),
+  ];
+  if (subresource !== undefined) {
+    return [
+      ...(subresource.keptMetadata === undefined ? [] : metaCauses()),
+      ...schema.validate(object, old, warnings),
+      ...(subresource.validate?.(object, old) ?? []),
+    ];
+  }
   const { strategy } = resource;
   for (const warning of strategy.warnings?.(object, old) ?? []) warnings.push(warning);
   if (resource.isCustom) warnings.push(...finalizerWarnings(metadata.finalizers, oldMeta.finalizers));
   return [
-    ...metadataCauses(metadata, kindRules(resource)),
-    ...metadataUpdateCauses(metadata, oldMeta),
+    ...metaCauses(),
     ...schema.validate(object, old, warnings),
     ...(strategy.validate?.(object, old) ?? []),
   ];

@@ -10,7 +10,7 @@ import { type Metadata, storedMetadata } from '../resources/metadata-fields.ts';
 import { pathSegmentProblems } from '../resources/object-names.ts';
 import { parseJson } from '../resources/json-text.ts';
 import type { Resource, Subresource } from '../resources/resource.ts';
-import type { Cause } from '../schema/field-error.ts';
+import { type Cause, eachRequiredOnce } from '../schema/field-error.ts';
 import { isObject, type JsonObject } from '../schema/json.ts';
 import type { StoredObject } from '../store/object.ts';
 import type { AdmissionRequest } from './admission.ts';
@@ -97,14 +97,22 @@ export function tracked(
       ? { resetFields: resetPaths }
       : {
           subresource: subresource.name,
-          resetFields: subresource.resetFields(object).map((name) => [name]),
+          resetFields: resetPathsOf(subresource, object),
         }),
   });
 }
 
+/** What a subresource does not write of an object, as paths. */
+export function resetPathsOf(
+  { resetFields, keptMetadata = [] }: Subresource,
+  object: JsonObject,
+): string[][] {
+  return [...resetFields(object).map((name) => [name]), ...keptMetadata.map((field) => ['metadata', field])];
+}
+
 /** @throws {ApiError} 422 where there is at least one cause. */
 export function refuseInvalid(resource: Resource, name: string, causes: readonly Cause[]): void {
-  if (causes.length > 0) throw apiErrors.invalid(resource, name, causes);
+  if (causes.length > 0) throw apiErrors.invalid(resource, name, eachRequiredOnce(causes));
 }
 
 /** The owners, each once; with a warning where that changes something. */

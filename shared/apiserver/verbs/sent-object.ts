@@ -5,6 +5,7 @@
  * @module
  */
 import { apiErrors, type ApiError } from '../resources/api-error.ts';
+import { GoTypeError } from '../resources/go-decoding.ts';
 import { readMetadata, type Metadata } from '../resources/metadata-fields.ts';
 import { apiVersionOf, type Resource, type ResourceModel, type Subresource } from '../resources/resource.ts';
 import { unknownFieldMessages } from '../schema/compiled-schema.ts';
@@ -35,12 +36,12 @@ export interface SentObject {
   readonly metadata: Metadata;
 }
 
-/** What is done with fields that are not known, or stand there twice. */
+/** What is done with fields that are not known, stand there twice, or are of another type. */
 export interface FieldReport {
   readonly mode: FieldValidation;
   readonly duplicates: readonly string[];
   readonly warnings: string[];
-  /** The answer in strict mode. */
+  /** The answer: to fields of another type, and in strict mode. */
   readonly refuse: (message: string) => ApiError;
 }
 
@@ -61,6 +62,12 @@ export function sentObject(value: unknown, kind: SentKind, report: FieldReport):
     throw notHandled(kind, error.message);
   }
   const { schema } = kind.model;
+  try {
+    kind.model.decode?.(object);
+  } catch (error) {
+    if (!(error instanceof GoTypeError)) throw error;
+    throw report.refuse(error.message);
+  }
   schema.applyDefaults(object);
   const unknown = [...read.unknown, ...schema.prune(object)];
   if (unknown.length > 0 || report.duplicates.length > 0) tell(unknown, report);

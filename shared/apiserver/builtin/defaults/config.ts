@@ -70,6 +70,8 @@ function fill(item: JsonObject, field: string, from: string): void {
 const rbacGroup = 'rbac.authorization.k8s.io';
 
 export function defaultSubjects(binding: JsonObject): void {
+  const role = binding['roleRef'];
+  if (isObject(role)) setDefault(role, 'apiGroup', rbacGroup);
   for (const subject of objectsAt(binding, 'subjects')) {
     const kind = textAt(subject, 'kind');
     if (kind === 'User' || kind === 'Group') setDefault(subject, 'apiGroup', rbacGroup);

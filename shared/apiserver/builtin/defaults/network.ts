@@ -6,7 +6,7 @@
  */
 import { createHash } from 'node:crypto';
 import { isIPv6 } from 'node:net';
-import { fieldOf, isObject, type JsonObject } from '../../schema/json.ts';
+import type { JsonObject } from '../../schema/json.ts';
 import { listAt, madeObject, objectsAt, setDefault, textAt, textsAt, valueAt } from '../access.ts';
 
 export function defaultService(service: JsonObject): void {
@@ -83,8 +83,10 @@ function clusterAddress(service: JsonObject): string {
 }
 
 export function defaultNetworkPolicy(policy: JsonObject): void {
-  const spec = fieldOf(policy, 'spec');
-  if (!isObject(spec) || listAt(spec, 'policyTypes').length > 0) return;
+  const spec = madeObject(policy, 'spec');
+  // Neither is a pointer in Go: a policy of nothing is about all pods, and refuses what comes in.
+  madeObject(spec, 'podSelector');
+  if (listAt(spec, 'policyTypes').length > 0) return;
   // Any policy is about incoming traffic unless it says otherwise.
   spec['policyTypes'] = listAt(spec, 'egress').length > 0 ? ['Ingress', 'Egress'] : ['Ingress'];
 }

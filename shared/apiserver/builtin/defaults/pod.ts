@@ -113,3 +113,15 @@ export function preparePodUpdate(pod: JsonObject, old: JsonObject): void {
     if (before[field] !== undefined) setDefault(spec, field, cloneJson(before[field]));
   }
 }
+
+/**
+ * With `podIP` as the first of `podIPs` (kubernetes `pkg/apis/core/v1`, Convert_v1_PodStatus_To_core_PodStatus): who writes only
+ * the one means it, and where both are there and differ it counts. Another object.
+ */
+export function withAgreeingAddresses(pod: JsonObject): JsonObject {
+  const status = objectAt(pod, 'status');
+  const [address, first] = [textAt(status, 'podIP'), textAt(objectsAt(status, 'podIPs')[0], 'ip')];
+  if (address === first) return pod;
+  const agreeing = address === '' ? { podIP: first } : { podIPs: [{ ip: address }] };
+  return { ...pod, status: { ...status, ...agreeing } };
+}

@@ -21,7 +21,7 @@ import {
 import { defaultSubjects } from '../defaults/config.ts';
 import { defaultNetworkPolicy } from '../defaults/network.ts';
 import { kindOf } from '../kind.ts';
-import { statusOf } from '../subresources.ts';
+import { statusAloneOf, statusOf } from '../subresources.ts';
 import { admissionBindingCauses, admissionPolicyCauses, webhookCauses } from '../validation/admission.ts';
 import { leaseCauses, priorityClassCauses } from '../validation/cluster.ts';
 import { endpointSliceCauses } from '../validation/network.ts';
@@ -174,7 +174,7 @@ const admissionPolicies = kindOf({
   namespaced: false,
   definition: 'admissionregistration.ValidatingAdmissionPolicy',
   columns: admissionPolicyColumns,
-  subresources: [statusOf({ group: admission, kind: 'ValidatingAdmissionPolicy' })],
+  subresources: [statusAloneOf({ group: admission, kind: 'ValidatingAdmissionPolicy' })],
   strategy: {
     ...counted,
     resetFields: ['status'],

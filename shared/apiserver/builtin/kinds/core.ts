@@ -3,7 +3,13 @@
  *
  * @module
  */
-import { allVerbs, type Resource, type Strategy, type Verb } from '../../resources/resource.ts';
+import {
+  allVerbs,
+  type Resource,
+  type Strategy,
+  type Subresource,
+  type Verb,
+} from '../../resources/resource.ts';
 import type { JsonObject } from '../../schema/json.ts';
 import { listAt, madeObject, objectsAt, setDefault, textAt, valueAt } from '../access.ts';
 import {
@@ -23,14 +29,14 @@ import {
   prepareNamespaceUpdate,
 } from '../defaults/config.ts';
 import { prepareService, prepareServiceUpdate } from '../defaults/network.ts';
-import { preparePod, preparePodUpdate } from '../defaults/pod.ts';
+import { preparePod, preparePodUpdate, withAgreeingAddresses } from '../defaults/pod.ts';
 import { defaultReplicationController } from '../defaults/workloads.ts';
 import { kindOf } from '../kind.ts';
 import { ephemeralContainersOf, finalizeOf, log, scale, statusOf } from '../subresources.ts';
 import { namespaceCauses, nodeCauses } from '../validation/cluster.ts';
 import { configMapCauses, secretCauses } from '../validation/config.ts';
 import { endpointsCauses, serviceCauses } from '../validation/network.ts';
-import { ephemeralContainerCauses, podCauses, podGracePeriod } from '../validation/pods.ts';
+import { ephemeralContainerCauses, podCauses, podGracePeriod, podStatusCauses } from '../validation/pods.ts';
 import { replicationControllerCauses } from '../validation/workloads.ts';
 import { coreEvents } from './events.ts';
 
@@ -95,6 +101,18 @@ const nodes = kindOf({
   },
 });
 
+const plainPodStatus = statusOf({
+  group,
+  kind: 'Pod',
+  keptMetadata: ['ownerReferences'],
+  validate: podStatusCauses,
+});
+
+const podStatus: Subresource = {
+  ...plainPodStatus,
+  write: (pod, sent) => plainPodStatus.write(pod, withAgreeingAddresses(sent)),
+};
+
 const pods = kindOf({
   group,
   kind: 'Pod',
@@ -115,7 +133,7 @@ const pods = kindOf({
       textAt(objectsAt(pod, 'status', 'podIPs')[0], 'ip') || textAt(pod, 'status', 'podIP'),
     'status.nominatedNodeName': text('status', 'nominatedNodeName'),
   },
-  subresources: [status('Pod'), ephemeralContainersOf(ephemeralContainerCauses), log],
+  subresources: [podStatus, ephemeralContainersOf(ephemeralContainerCauses), log],
   strategy: {
     ...withStatus,
     generation: 'all',

@@ -18,6 +18,14 @@ const strategy: Strategy = {
   allowCreateOnUpdate: true,
 };
 
+/** Go writes these as null where they are not set: they are no pointers. */
+function withTimes(...fields: readonly string[]): Pick<Strategy, 'prepareForCreate' | 'prepareForUpdate'> {
+  const prepare = (event: JsonObject): void => {
+    for (const field of fields) event[field] ??= null;
+  };
+  return { prepareForCreate: prepare, prepareForUpdate: prepare };
+}
+
 const objectFields = ['kind', 'namespace', 'name', 'uid', 'apiVersion', 'resourceVersion', 'fieldPath'];
 
 const text =
@@ -50,7 +58,11 @@ const coreEvent = kindOf({
     source: source(text('source', 'component'), text('reportingComponent')),
     type: text('type'),
   },
-  strategy: { ...strategy, validate: coreEventCauses },
+  strategy: {
+    ...strategy,
+    ...withTimes('eventTime', 'firstTimestamp', 'lastTimestamp'),
+    validate: coreEventCauses,
+  },
 });
 
 const newEvent = kindOf({
@@ -71,7 +83,11 @@ const newEvent = kindOf({
     source: source(text('deprecatedSource', 'component'), text('reportingController')),
     type: text('type'),
   },
-  strategy: { ...strategy, validate: newEventCauses },
+  strategy: {
+    ...strategy,
+    ...withTimes('eventTime', 'deprecatedFirstTimestamp', 'deprecatedLastTimestamp'),
+    validate: newEventCauses,
+  },
   stored: { name: 'events', apiVersion: 'v1', codec: eventCodec },
 });
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Resource, Strategy } from '../../resources/resource.ts';
+import type { Resource, Strategy, Subresource } from '../../resources/resource.ts';
 import type { JsonObject } from '../../schema/json.ts';
 import { numberAt } from '../access.ts';
 import {
@@ -37,19 +37,20 @@ import {
 
 interface Workload extends Omit<KindParts, 'definition' | 'namespaced' | 'strategy'> {
   readonly defaults: (object: JsonObject) => void;
+  readonly keptMetadata?: Subresource['keptMetadata'];
   /** Of a new object: what Go shows of a status in which nothing is set. */
   readonly status: JsonObject;
   readonly validate: NonNullable<Strategy['validate']>;
   readonly prepare?: (object: JsonObject) => void;
 }
 
-function workload({ defaults, status, validate, prepare, ...parts }: Workload): Resource {
+function workload({ defaults, status, validate, prepare, keptMetadata, ...parts }: Workload): Resource {
   const { group, kind, subresources = [] } = parts;
   return kindOf({
     ...parts,
     namespaced: true,
     definition: `${group}.${kind}`,
-    subresources: [statusOf({ group, kind }), ...subresources],
+    subresources: [statusOf({ group, kind, keptMetadata }), ...subresources],
     strategy: {
       nameRule: 'dns-subdomain',
       generation: 'all',
@@ -77,6 +78,7 @@ const deployments = workload({
   columns: deploymentColumns,
   subresources: [scale],
   defaults: defaultDeployment,
+  keptMetadata: ['labels'],
   status: {},
   validate: deploymentCauses,
 });

@@ -192,7 +192,7 @@ export function admissionBindingCauses(binding: JsonObject): Cause[] {
     checkName('dns-subdomain', textAt(spec, 'policyName'), 'spec.policyName', causes);
   }
   const actions = textsAt(spec, 'validationActions');
-  if (valueAt(spec, 'validationActions') !== undefined && actions.length === 0) {
+  if (actions.length === 0) {
     causes.push(fieldError.required('spec.validationActions', 'at least one validation action is required'));
   }
   checkUnique(actions, (index) => `spec.validationActions[${index}]`, causes);

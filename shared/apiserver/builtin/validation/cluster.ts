@@ -62,6 +62,7 @@ export function nodeCauses(node: JsonObject, old: JsonObject | undefined): Cause
   return causes;
 }
 
+/** A holder of '' is one that has let go: client-go's leader election writes it when it stops. */
 export function leaseCauses(lease: JsonObject): Cause[] {
   const causes: Cause[] = [];
   const spec = objectAt(lease, 'spec');
@@ -69,10 +70,11 @@ export function leaseCauses(lease: JsonObject): Cause[] {
   if (seconds !== undefined && seconds <= 0) {
     causes.push(fieldError.invalid('spec.leaseDurationSeconds', seconds, 'must be greater than 0'));
   }
-  if (valueAt(spec, 'holderIdentity') === '') {
-    causes.push(fieldError.invalid('spec.holderIdentity', '', 'must not be empty'));
-  }
   checkNotNegative(spec, ['leaseTransitions'], 'spec', causes);
+  if (textAt(spec, 'preferredHolder') !== '' && textAt(spec, 'strategy') === '') {
+    const words = 'may only be specified if `strategy` is defined';
+    causes.push(fieldError.forbidden('spec.preferredHolder', words));
+  }
   return causes;
 }
 

@@ -4,9 +4,11 @@
  *
  * @module
  */
+import { isIP } from 'node:net';
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import { cloneJson, deepEqual, type JsonObject } from '../../schema/json.ts';
 import { numberAt, objectAt, objectsAt, textAt, valueAt } from '../access.ts';
+import { checkAddress } from './checks.ts';
 import { checkPodSpec } from './pod-spec.ts';
 
 const changeable =
@@ -98,6 +100,23 @@ export function ephemeralContainerCauses(pod: JsonObject, old: JsonObject): Caus
     }
   }
   checkPodSpec(objectAt(pod, 'spec'), 'spec', causes);
+  return causes;
+}
+
+/** The addresses of a pod: one of each family (kubernetes validatePodIPs). */
+export function podStatusCauses(pod: JsonObject): Cause[] {
+  const path = 'status.podIPs';
+  const addresses = objectsAt(pod, 'status', 'podIPs').map((one) => textAt(one, 'ip'));
+  const causes: Cause[] = [];
+  for (const [index, address] of addresses.entries()) checkAddress(address, `${path}[${index}]`, causes);
+  if (causes.length === 0 && new Set(addresses.map(isIP)).size < addresses.length) {
+    const words = 'may specify no more than one IP for each IP family';
+    causes.push(fieldError.invalid(path, valueAt(pod, 'status', 'podIPs'), words));
+  }
+  for (const [index, address] of addresses.entries()) {
+    if (addresses.indexOf(address) < index)
+      causes.push(fieldError.duplicate(`${path}[${index}]`, { ip: address }));
+  }
   return causes;
 }
 

@@ -1,6 +1,6 @@
 /**
- * A JSON parser for the texts that need a closer look than `JSON.parse` gives: it keeps large integers, names the
- * fields that stand there twice, and says what is wrong in the words of an API server. About twenty times slower
+ * A JSON parser for the texts that need a closer look than `JSON.parse` gives: it keeps large integers and keys with escapes, names
+ * the fields that stand there twice, and says what is wrong in the words of an API server. About twenty times slower
  * than `JSON.parse`, so it comes second.
  *
  * Numbers are read as sigs.k8s.io/json reads them: an integer that fits an int64 is kept exactly (as `bigint` where a
@@ -8,12 +8,11 @@
  *
  * @module
  */
-import { type JsonObject, setField } from '../schema/json.ts';
-import { BodyMistake } from './body-mistake.ts';
+import { setField } from './set-field.ts';
 
 /** The text is no JSON. The message has the wording of Go's encoding/json (`scanner.go`). */
-export class JsonMistake extends BodyMistake {
-  override readonly name = 'JsonMistake';
+export class JsonSyntaxError extends SyntaxError {
+  override readonly name = 'JsonSyntaxError';
 }
 
 export interface CarefulJson {
@@ -27,7 +26,7 @@ const maxDuplicates = 100;
 /**
  * Calls itself once a level: the caller bounds the depth.
  *
- * @throws {JsonMistake}
+ * @throws {JsonSyntaxError}
  */
 export function parseJsonCarefully(text: string): CarefulJson {
   const parser = new Parser(text);
@@ -66,10 +65,10 @@ class Parser {
     }
   }
 
-  #mistake(where: string): JsonMistake {
+  #mistake(where: string): JsonSyntaxError {
     const next = this.#text.codePointAt(this.#at);
-    if (next === undefined) return new JsonMistake('unexpected end of JSON input');
-    return new JsonMistake(`invalid character ${shown(String.fromCodePoint(next))} ${where}`);
+    if (next === undefined) return new JsonSyntaxError('unexpected end of JSON input');
+    return new JsonSyntaxError(`invalid character ${shown(String.fromCodePoint(next))} ${where}`);
   }
 
   #value(path: string): unknown {
@@ -89,8 +88,8 @@ class Parser {
     return literal[1];
   }
 
-  #object(path: string): JsonObject {
-    const object: JsonObject = {};
+  #object(path: string): Record<string, unknown> {
+    const object: Record<string, unknown> = {};
     this.#at++;
     if (this.#peek() === '}') {
       this.#at++;
@@ -181,7 +180,7 @@ class Parser {
     const text = this.#text.slice(start, this.#at);
     const number = Number(text);
     if (!Number.isFinite(number)) {
-      throw new JsonMistake(
+      throw new JsonSyntaxError(
         `json: cannot unmarshal number ${text.slice(0, 40)} into Go value of type float64`,
       );
     }
