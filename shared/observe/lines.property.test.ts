@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-import fc from 'fast-check';
-
 import type { ByteSink } from './byte-sink.ts';
+import * as fc from './fast-check.fixture.ts';
 import { LineWriter } from './lines.ts';
 
 /** Takes as many bytes as its script says each time; 0 is EAGAIN. At the script's end it takes all, or fails. */

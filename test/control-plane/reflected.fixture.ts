@@ -12,8 +12,8 @@ import { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import { type KubeObject, objectKey, resourcePath, type ResourceType } from '../../shared/kube/object.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';
 import { isOlder } from '../../shared/kube/resource-version.ts';
+import type { Random } from '../../shared/observe/depth.fixture.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
-import type { Random } from './random.fixture.ts';
 
 export const configMaps: ResourceType = {
   group: '',

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../observe/fast-check.fixture.ts';
 import { JsonMistake, parseJsonCarefully } from './careful-json.ts';
 import { decodeJson } from './json-body.ts';
 import { countFields, outlineJson } from './json-outline.ts';

@@ -12,8 +12,7 @@ import {
 } from 'node:fs';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../../shared/observe/fast-check.fixture.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import type { Delivery } from './delivery.ts';
 import { RECORD_HEADER_BYTES, RecordEncoder } from './record.ts';

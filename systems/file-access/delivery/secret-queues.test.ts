@@ -3,9 +3,8 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
 import { issueAuthority, issueServerCertificate } from '../../../shared/apiserver/access/certificate.ts';
+import * as fc from '../../../shared/observe/fast-check.fixture.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { keyOf } from './callback-log.ts';
 import { displayName } from './callback-url.ts';
