@@ -50,7 +50,7 @@ function changesOf(watch: ContainerWatch): string[] {
   return seen;
 }
 
-suite('watch of containers', { timeout: 60_000 }, () => {
+suite('watch of containers', { timeout: 300_000 }, () => {
   test('an event of the interface is followed by a look', async () => {
     await using node = new Node();
     const events = new EventTarget();

@@ -42,7 +42,7 @@ class ScriptedSink implements ByteSink {
   }
 }
 
-suite('LineWriter, any way a write can turn out', { timeout: 60_000 }, () => {
+suite('LineWriter, any way a write can turn out', { timeout: 300_000 }, () => {
   const anyLine = fc.string({ unit: 'grapheme', maxLength: 30 }).map((text) => text.replaceAll('\n', ' '));
   // Lines, with pauses of the writer between them.
   const anyLines = fc.array(fc.oneof({ weight: 5, arbitrary: anyLine }, fc.constant(undefined)), {

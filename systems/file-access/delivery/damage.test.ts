@@ -66,7 +66,7 @@ async function deliverRest(
 const corruptFiles = (directory: TemporaryDirectory): number =>
   readdirSync(directory.path).filter((name) => name.endsWith('.corrupt')).length;
 
-suite('damaged queue files', { timeout: 120_000 }, () => {
+suite('damaged queue files', { timeout: 300_000 }, () => {
   for (const killed of [true, false]) {
     const how = killed ? 'after a kill' : 'after a clean end';
 

@@ -20,7 +20,7 @@ const serverPair = issueServerCertificate(authority, ['127.0.0.1'], validity);
 const secure = (): Promise<Receiver> => Receiver.start({ tls: serverPair });
 const urlOf = (receiver: Receiver): string => receiver.url('/').replace('http:', 'https:');
 
-suite('queues of callbacks with Secrets', { timeout: 60_000 }, () => {
+suite('queues of callbacks with Secrets', { timeout: 300_000 }, () => {
   test('the same callback with two Secrets and without: each alert with its own token, in order', async () => {
     using directory = new TemporaryDirectory();
     await using receiver = await secure();
