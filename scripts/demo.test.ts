@@ -18,6 +18,7 @@ import { text } from 'node:stream/consumers';
 import { describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
+import { sampled } from '../shared/observe/depth.fixture.ts';
 import { kubectlObstacle } from './demo/kubectl.ts';
 import { podsObstacle } from './demo/stage.ts';
 
@@ -213,7 +214,7 @@ describe('npm run demo', () => {
     'stopped by Ctrl-C it leaves nothing behind',
     { skip: needsRoot || noPods, concurrency: 2 },
     () => {
-      for (const [only, said, forMs] of moments) {
+      for (const [only, said, forMs] of sampled(moments, 3)) {
         test(`${forMs} ms after ${said}`, async () => {
           const { stderr, exitCode, left, stdout } = await demo(only, { stopAfter: { said, forMs } });
           assert.match(stderr, /^(demo: cleaning up\n)?demo: stopped by SIGINT\n$/, stdout);

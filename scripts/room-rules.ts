@@ -24,7 +24,10 @@ const sharedBelow: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Packages with an owner: the one file that imports them. */
-const owners: Readonly<Record<string, string>> = { koffi: 'shared/ebpf/ffi.ts' };
+const owners: Readonly<Record<string, string>> = {
+  'fast-check': 'shared/observe/fast-check.fixture.ts',
+  koffi: 'shared/ebpf/ffi.ts',
+};
 
 const testFile = /\.(test|fixture)\.ts$/;
 const productFolders: readonly string[] = ['apps', 'systems', 'shared'];

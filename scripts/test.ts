@@ -4,26 +4,34 @@
  *     node scripts/test.ts                     every *.test.ts
  *     node scripts/test.ts shared/ebpf         one room
  *     node scripts/test.ts shared/ebpf/map.test.ts
+ *     node scripts/test.ts --record            all, and how long each took goes to test-durations.json
  *
  * It is node's own runner and its spec reporter; added is a list of what was skipped and why, just
- * before the totals, where nobody overlooks it.
+ * before the totals, where nobody overlooks it, and at the end the files that took longest.
  *
  * @module
  */
-import { globSync, statSync } from 'node:fs';
+import { globSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { Readable } from 'node:stream';
 import { run } from 'node:test';
 import { spec, type TestEvent } from 'node:test/reporters';
 
+import { depthEnvironment } from '../shared/observe/depth.fixture.ts';
+
 const folders = ['apps', 'bench', 'scripts', 'shared', 'systems', 'test'];
 const top = dirname(import.meta.dirname);
 
 /** Booting a kernel by software emulation takes its time; what takes longer than this hangs. */
 const timeoutMs = 20 * 60_000;
-/** The kernel suites keep a core busy each. */
-const concurrency = Math.min(2, availableParallelism());
+/** One more than the cores that are taken into account: in most of the long ones something is waited for. */
+const concurrency = Math.min(2, availableParallelism()) + 1;
+/** How long each file took, in seconds, when somebody recorded it: those that take long are begun first. */
+const durationsFile = join(top, 'scripts/test-durations.json');
+/** Not worth a line there. */
+const LEAST_RECORDED_S = 2;
+const SLOWEST_SHOWN = 10;
 
 /** Tells the reporter of every skipped test once more, before the totals. */
 async function* withSkipped(events: AsyncIterable<TestEvent>): AsyncGenerator<TestEvent> {
@@ -43,7 +51,8 @@ async function* withSkipped(events: AsyncIterable<TestEvent>): AsyncGenerator<Te
   }
 }
 
-const named = process.argv.slice(2);
+const isRecording = process.argv.includes('--record');
+const named = process.argv.slice(2).filter((argument) => argument !== '--record');
 for (const path of named) {
   if (statSync(path, { throwIfNoEntry: false }) !== undefined) continue;
   process.stderr.write(`test: there is no ${path}. Name a folder (shared/ebpf) or a *.test.ts file.\n`);
@@ -61,11 +70,14 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 const patterns = (named.length > 0 ? named : folders).map((path) =>
   path.endsWith('.test.ts') ? path : `${relative(top, path)}/**/*.test.ts`.replace(/^\//, ''),
 );
-/** These take longest: begun last, one of them would run on by itself. */
-const isSlow = (file: string): boolean => file.startsWith('test/kernel/');
+const recorded = JSON.parse(readFileSync(durationsFile, 'utf8')) as Record<string, number>;
 const files = globSync(patterns, { cwd: top, exclude: ['**/node_modules'] }).toSorted(
-  (a, b) => Number(isSlow(b)) - Number(isSlow(a)) || (a < b ? -1 : 1),
+  (a, b) => (recorded[b] ?? 0) - (recorded[a] ?? 0) || (a < b ? -1 : 1),
 );
+// All files of a run have one seed, so that one number repeats it.
+Object.assign(process.env, depthEnvironment);
+const settings = Object.entries(depthEnvironment).map((setting) => setting.join('='));
+process.stdout.write(`${settings.join(' ')}\n`);
 
 const tests = run({
   cwd: top,
@@ -74,8 +86,25 @@ const tests = run({
   timeout: timeoutMs,
   signal: stop.signal,
 });
-tests.on('test:summary', ({ file, success, counts }) => {
+const seconds = new Map<string, number>();
+tests.on('test:summary', ({ file, success, counts, duration_ms }) => {
   // One summary for each file, and one without a file for all.
-  if (file === undefined && (!success || counts.tests === 0)) process.exitCode = 1;
+  if (file !== undefined) seconds.set(relative(top, file), Math.round(duration_ms / 1000));
+  else if (!success || counts.tests === 0) process.exitCode = 1;
 });
-Readable.from(withSkipped(tests)).pipe(spec()).pipe(process.stdout);
+const report = Readable.from(withSkipped(tests)).pipe(spec());
+report.once('end', () => {
+  process.stdout.write(`again: ${settings.join(' ')} npm test\nslowest:\n`);
+  const slowest = [...seconds].toSorted(([, a], [, b]) => b - a);
+  for (const [file, duration] of slowest.slice(0, SLOWEST_SHOWN)) {
+    process.stdout.write(`${String(duration).padStart(4)} s  ${file}\n`);
+  }
+  if (!isRecording) return;
+  const all = Object.entries({ ...recorded, ...Object.fromEntries(seconds) }).filter(
+    ([file, duration]) =>
+      duration >= LEAST_RECORDED_S && statSync(join(top, file), { throwIfNoEntry: false }) !== undefined,
+  );
+  const sorted = Object.fromEntries(all.toSorted(([a], [b]) => (a < b ? -1 : 1)));
+  writeFileSync(durationsFile, `${JSON.stringify(sorted, undefined, 2)}\n`);
+});
+report.pipe(process.stdout);

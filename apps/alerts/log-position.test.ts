@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../shared/observe/fast-check.fixture.ts';
 import { LogPosition } from './log-position.ts';
 
 const startMs = Date.UTC(2026, 10, 21, 10);

@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 
-import fc from 'fast-check';
-
+import * as fc from '../../shared/observe/fast-check.fixture.ts';
 import { setOf } from '../../systems/file-integrity/attributes.ts';
 import { type Batch, unpack } from '../../systems/file-integrity/batches.ts';
 import { Comparison } from '../../systems/file-integrity/compare.ts';

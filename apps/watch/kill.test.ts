@@ -6,12 +6,13 @@ import { writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 
 import { heldBy, leftOf, untilGone } from '../../shared/ebpf/kernel-objects.fixture.ts';
+import { scaled } from '../../shared/observe/depth.fixture.ts';
 import { TemporaryDirectory } from '../../shared/sensor/paths/path-tracker.fixture.ts';
 import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
 import { Watching } from './watch.fixture.ts';
 
 const skip = sensorSkip || (spawnSync('bpftool', ['version']).error ? 'bpftool is not installed' : false);
-const ROUNDS = 100;
+const ROUNDS = scaled(100);
 
 test(`${ROUNDS} kill -9 of the watcher under load: no program, map or link stays`, { skip }, async (t) => {
   using directory = new TemporaryDirectory();

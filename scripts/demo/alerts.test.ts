@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../shared/observe/fast-check.fixture.ts';
 import type { Access } from '../../shared/sensor/access.ts';
 import { AlertEncoder, type KiveAlert } from '../../systems/file-access/alert.ts';
 import { access, context } from '../../systems/file-access/alert.fixture.ts';

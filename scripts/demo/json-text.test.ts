@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../shared/observe/fast-check.fixture.ts';
 import { breakJson } from './json-text.ts';
 
 test('breaks JSON, and changes nothing but line breaks and indents', () => {

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../observe/fast-check.fixture.ts';
 import { LogDecoder, type LogTextOptions } from './log-decoder.ts';
 
 const at = (second: number): string => `2026-01-02T03:04:${String(second).padStart(2, '0')}.5Z`;

@@ -14,8 +14,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../observe/fast-check.fixture.ts';
 import { LogDecoder } from './log-decoder.ts';
 import { type LogReadOptions, openLog } from './log-reader.ts';
 

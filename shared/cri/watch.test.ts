@@ -3,8 +3,8 @@ import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { Code, ConnectError } from '@connectrpc/connect';
-import fc from 'fast-check';
 
+import * as fc from '../observe/fast-check.fixture.ts';
 import { until } from '../observe/until.fixture.ts';
 import { openCri } from './cri.ts';
 import type { NodeContainer } from './node-container.ts';
@@ -50,7 +50,7 @@ function changesOf(watch: ContainerWatch): string[] {
   return seen;
 }
 
-suite('watch of containers', { timeout: 60_000 }, () => {
+suite('watch of containers', { timeout: 300_000 }, () => {
   test('an event of the interface is followed by a look', async () => {
     await using node = new Node();
     const events = new EventTarget();

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import { create, type DescMessage, fromBinary, toBinary } from '@bufbuild/protobuf';
-import fc from 'fast-check';
 
+import * as fc from '../observe/fast-check.fixture.ts';
 import { messageDescriptor } from './descriptors.fixture.ts';
 import { type Field, type Message, type MessageName, messages } from './schema.ts';
 import { decode, encode } from './wire.ts';

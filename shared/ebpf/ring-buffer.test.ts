@@ -83,7 +83,7 @@ function missing(): string | false {
   }
 }
 
-suite('ring buffer of this kernel', { skip: missing(), timeout: 60_000 }, () => {
+suite('ring buffer of this kernel', { skip: missing(), timeout: 300_000 }, () => {
   test('records arrive in order, woken by the event loop', async () => {
     using ring = new Ring();
     using buffer = ring.open();

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import fc from 'fast-check';
+import * as fc from '../observe/fast-check.fixture.ts';
 
 import { parseJsonCarefully } from './careful-json.ts';
 import { hasEscapedKey, parseJsonKeys } from './escaped-keys.ts';

@@ -4,8 +4,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../observe/fast-check.fixture.ts';
 import { KubeClient } from './client.ts';
 import { isForbidden, isUnreachable } from './client-errors.ts';
 import { anonymous } from './credentials.ts';

@@ -4,16 +4,20 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { promisify } from 'node:util';
 
+import { scaled } from '../observe/depth.fixture.ts';
 import type { ReflectorFigures } from './reflector-measure.fixture.ts';
 
 const script = join(import.meta.dirname, 'reflector-measure.fixture.ts');
 
-suite('reflector: 100,000 objects', () => {
+const OBJECTS = scaled(100_000, 20_000);
+
+suite(`reflector: ${OBJECTS} objects`, () => {
   for (const page of ['500', '0']) {
     test(page === '0' ? 'all at once' : `in pages of ${page}`, async (context) => {
-      const { stdout } = await promisify(execFile)(process.execPath, ['--expose-gc', script, '--page', page]);
+      const args = ['--expose-gc', script, '--objects', String(OBJECTS), '--page', page];
+      const { stdout } = await promisify(execFile)(process.execPath, args);
       const figures = JSON.parse(stdout) as ReflectorFigures;
-      assert.equal(figures.objects, 100_000);
+      assert.equal(figures.objects, OBJECTS);
       // What is held does not depend on how busy the machine is.
       assert.ok(figures.heldBytesEach > figures.textBytesEach && figures.heldBytesEach < 3000, stdout);
       context.diagnostic(stdout);

@@ -1,8 +1,9 @@
-// A thousand faults between the reflector and a server: whatever comes, the cache converges, and no object goes back.
+// Faults between the reflector and a server: whatever comes, the cache converges, and no object goes back.
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
+import { Random, scaled, seed } from '../observe/depth.fixture.ts';
 import { KubeClient } from './client.ts';
 import { type CollectionServer, startCollectionServer } from './collection-server.fixture.ts';
 import { anonymous } from './credentials.ts';
@@ -12,65 +13,65 @@ import { type KubeObject, pods } from './object.ts';
 import { runReflector } from './reflector.ts';
 import { isOlder } from './resource-version.ts';
 
-const FAULTS = 1000;
-const seed = Number(process.env['RAMPART_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
-/** mulberry32: the same numbers for the same seed. */
-function randomFrom(start: number): () => number {
-  let state = start;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
+const FAULTS = scaled(1000);
 
 /** A fault for a request, each kind as likely as the others. */
-function randomFault(random: () => number, { watch }: Asked): Fault {
-  const upTo = (limit: number): number => Math.floor(random() * limit);
-  const afterBytes = upTo(2000);
+function randomFault(random: Random, { watch }: Asked): Fault {
+  const afterBytes = random.below(2000);
   const pick = [
-    (): Fault => ({ kind: 'status', code: [500, 502, 503, 504, 429, 403, 404, 400][upTo(8)] as number }),
+    (): Fault => ({
+      kind: 'status',
+      code: [500, 502, 503, 504, 429, 403, 404, 400][random.below(8)] as number,
+    }),
     (): Fault => ({ kind: 'refuse' }),
     (): Fault => ({ kind: 'silent' }),
     (): Fault => ({ kind: 'stall', afterBytes }),
     (): Fault => ({ kind: 'reset', afterBytes }),
     (): Fault => ({ kind: 'truncate', afterBytes }),
-    (): Fault => ({ kind: 'slow', pieceBytes: 1 + upTo(40), pieces: 1 + upTo(10), pauseMs: upTo(3) }),
-    (): Fault => ({ kind: 'gone', afterLines: upTo(4) }),
+    (): Fault => ({
+      kind: 'slow',
+      pieceBytes: 1 + random.below(40),
+      pieces: 1 + random.below(10),
+      pauseMs: random.below(3),
+    }),
+    (): Fault => ({ kind: 'gone', afterLines: random.below(4) }),
     (): Fault => ({
       kind: 'garbage',
-      afterLines: upTo(3),
+      afterLines: random.below(3),
       text: ['<html>busy</html>', '{', '{"type":"ADDED"}', '{"items":[{}],"metadata":{}}', 'null'][
-        upTo(5)
+        random.below(5)
       ] as string,
-      contentType: ['text/html', 'application/json'][upTo(2)] as string,
+      contentType: ['text/html', 'application/json'][random.below(2)] as string,
     }),
     (): Fault =>
-      watch ? { kind: 'replay', every: 1 + upTo(3), reversed: random() < 0.5 } : { kind: 'stale' },
+      watch
+        ? { kind: 'replay', every: 1 + random.below(3), reversed: random.chance(0.5) }
+        : { kind: 'stale' },
     (): Fault => ({ kind: 'bookmarks' }),
-    (): Fault => ({ kind: 'restart', downMs: upTo(20) }),
+    (): Fault => ({ kind: 'restart', downMs: random.below(20) }),
   ];
-  return (pick[upTo(pick.length)] as () => Fault)();
+  return (pick[random.below(pick.length)] as () => Fault)();
 }
 
 /** Changes at random, until `signal` aborts: objects come, change, change their label, go and come again. */
-async function churn(server: CollectionServer, random: () => number, signal: AbortSignal): Promise<number> {
+async function churn(server: CollectionServer, random: Random, signal: AbortSignal): Promise<number> {
   let changes = 0;
   while (!signal.aborted) {
-    const namespace = `n${Math.floor(random() * 3)}`;
-    const name = `pod-${Math.floor(random() * 60)}`;
-    if (random() < 0.35) server.delete(`${namespace}/${name}`);
+    const namespace = `n${random.below(3)}`;
+    const name = `pod-${random.below(60)}`;
+    if (random.chance(0.35)) server.delete(`${namespace}/${name}`);
     else
-      server.put({ metadata: { name, namespace, labels: { all: 'yes', half: random() < 0.5 ? 'a' : 'b' } } });
+      server.put({
+        metadata: { name, namespace, labels: { all: 'yes', half: random.chance(0.5) ? 'a' : 'b' } },
+      });
     changes++;
-    if (random() < 0.01) server.compact();
-    if (random() < 0.002) {
+    if (random.chance(0.01)) server.compact();
+    if (random.chance(0.002)) {
       await server.stop();
       await sleep(5);
       await server.listen();
     }
-    await sleep(random() * 4);
+    await sleep(random.next() * 4);
   }
   return changes;
 }
@@ -84,7 +85,7 @@ interface Watched {
 
 function reflect(
   client: KubeClient,
-  random: () => number,
+  random: Random,
   signal: AbortSignal,
   kind: { readonly pageSize: number; readonly namespace?: string; readonly labelSelector?: string },
 ): Watched {
@@ -110,7 +111,7 @@ function reflect(
     cache,
     signal,
     ...kind,
-    random,
+    random: () => random.next(),
     idleTimeoutMs: 60,
     answerTimeoutMs: 60,
     healthyMs: 100,
@@ -139,8 +140,8 @@ async function converged(server: CollectionServer, all: readonly Watched[]): Pro
 }
 
 suite('reflector: random faults', () => {
-  test(`${FAULTS} faults: the caches converge and no object goes back (RAMPART_SEED=${seed})`, async (context) => {
-    const random = randomFrom(seed);
+  test(`${FAULTS} faults: the caches converge and no object goes back (RAMPART_TEST_SEED=${seed})`, async (context) => {
+    const random = new Random(seed);
     await using server = await startCollectionServer({ bookmarkMs: 15, firstVersion: 95 });
     let left = FAULTS;
     // By what is listed: a third old list in a row would rightly be taken.
@@ -154,7 +155,7 @@ suite('reflector: random faults', () => {
       // That it is watched from a newer version shows that a list was taken.
       if (watch && from > known.watchedFrom) Object.assign(known, { lists: 0, watchedFrom: from });
       // Some answers have to be right for state to move on at all; no three old lists in a row.
-      if (left === 0 || random() < 0.3) return undefined;
+      if (left === 0 || random.chance(0.3)) return undefined;
       const fault = randomFault(random, asked);
       if (fault.kind === 'stale') {
         if (known.lists >= 2) return undefined;

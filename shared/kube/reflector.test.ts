@@ -77,7 +77,7 @@ suite('reflector', limit, () => {
     'a restart': { kind: 'restart', downMs: 10 },
   })) {
     test(`a watch with ${what} is begun anew where it was, without a list`, async () => {
-      const short = { idleTimeoutMs: 100, answerTimeoutMs: 100 };
+      const short = { idleTimeoutMs: 1000, answerTimeoutMs: 1000 };
       await using all = await faulty(first(watches, fault), short);
       await all.cache.synced;
       for (const name of ['f', 'g', 'h']) all.server.put(pod(name));
@@ -89,7 +89,7 @@ suite('reflector', limit, () => {
     });
 
     test(`a list with ${what} is begun anew`, async () => {
-      const short = { idleTimeoutMs: 100, answerTimeoutMs: 100 };
+      const short = { idleTimeoutMs: 1000, answerTimeoutMs: 1000 };
       await using all = await faulty(first(lists, fault), short);
       await all.cache.synced;
       assert.ok(all.same());

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import fc from 'fast-check';
 import { errorCodes, RampartError } from '../observe/errors.ts';
+import * as fc from '../observe/fast-check.fixture.ts';
 import { labelKeyProblems, labelValueProblems } from './label-names.ts';
 import {
   labelSelectorOf,

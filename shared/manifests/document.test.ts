@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
 import { stringify } from 'yaml';
 
+import * as fc from '../observe/fast-check.fixture.ts';
 import { parseManifest } from './document.ts';
 import { describeProblem } from './problem.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { suite, test } from 'node:test';
 
-suite('descriptorSink', { timeout: 60_000 }, () => {
+suite('descriptorSink', { timeout: 300_000 }, () => {
   test('a terminal gets every line, more than its buffer holds, and its flags are left alone', () => {
     const program = `
       import { readFileSync } from 'node:fs';

@@ -7,8 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from './fast-check.fixture.ts';
 import { type FeedEvent, type FeedPosition, readFeed } from './feed-client.ts';
 import { serveFeed } from './feed-server.ts';
 import { LineFeed } from './line-feed.ts';

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-import fc from 'fast-check';
-
 import type { ByteSink } from './byte-sink.ts';
+import * as fc from './fast-check.fixture.ts';
 import { LineWriter } from './lines.ts';
 
 /** Takes as many bytes as its script says each time; 0 is EAGAIN. At the script's end it takes all, or fails. */
@@ -43,7 +42,7 @@ class ScriptedSink implements ByteSink {
   }
 }
 
-suite('LineWriter, any way a write can turn out', { timeout: 60_000 }, () => {
+suite('LineWriter, any way a write can turn out', { timeout: 300_000 }, () => {
   const anyLine = fc.string({ unit: 'grapheme', maxLength: 30 }).map((text) => text.replaceAll('\n', ' '));
   // Lines, with pauses of the writer between them.
   const anyLines = fc.array(fc.oneof({ weight: 5, arbitrary: anyLine }, fc.constant(undefined)), {

@@ -17,7 +17,7 @@ function run(program: string, environment: Readonly<Record<string, string>> = {}
   });
 }
 
-suite('createLogger', { timeout: 60_000 }, () => {
+suite('createLogger', { timeout: 300_000 }, () => {
   test('writes JSON lines to stderr, none to stdout, and loses none at exit', () => {
     const { stdout, stderr, status } = run(`
       const log = createLogger();

@@ -90,7 +90,7 @@ suite('createMetrics', () => {
   });
 });
 
-suite('serveMetrics', { timeout: 60_000 }, () => {
+suite('serveMetrics', { timeout: 300_000 }, () => {
   test('/metrics, /healthz, /readyz, and nothing else; GET and HEAD, and nothing else', async () => {
     const { registry, counter } = await createMetrics();
     counter({ name: 'rampart_x_total', help: 'x' }, () => 5);

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from './fast-check.fixture.ts';
 import { clockTime, printable } from './printable.ts';
 
 suite('printable', () => {

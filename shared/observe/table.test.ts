@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 
-import fc from 'fast-check';
-
+import * as fc from './fast-check.fixture.ts';
 import { displayWidth, indentText, paint, renderTable, wantsColour, wrapText } from './table.ts';
 
 test('display width counts terminal columns', () => {

@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../observe/fast-check.fixture.ts';
 import { Regex, RegexBudgetError } from './regex.ts';
 
 suite('what differs from JavaScript', () => {

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
 import { RampartError } from '../observe/errors.ts';
+import * as fc from '../observe/fast-check.fixture.ts';
 import { accessFilter, accessWords, describeMask, everyAccess, may } from './access.ts';
 
 const isInput = (pattern: RegExp) => (error: unknown) =>

@@ -2,10 +2,9 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
 import type { BpfMap } from '../ebpf/map.ts';
 import { BpfObject } from '../ebpf/object.ts';
+import * as fc from '../observe/fast-check.fixture.ts';
 import { FoldLedger } from './fold-ledger.ts';
 import { bucket as bucketAt, bucketKey as keyAt } from './layout.ts';
 import { sensorSkip } from './sensor.fixture.ts';

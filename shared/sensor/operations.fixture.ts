@@ -22,6 +22,9 @@ export function asNobody(command: string, ...args: string[]): void {
   }
 }
 
+/** Longer than anything takes, also in a guest whose clock runs ahead of a busy machine. */
+const PATIENCE_MS = 300_000;
+
 /** A Perl process that opens the file before the watch and does something with descriptor `$fd` when told to. */
 export class Holder implements AsyncDisposable {
   readonly #child: ChildProcess;
@@ -42,7 +45,12 @@ export class Holder implements AsyncDisposable {
       { stdio: ['pipe', 'pipe', 'inherit'] },
     );
     const holder = new Holder(child);
-    await holder.#answer();
+    try {
+      await holder.#answer();
+    } catch (error) {
+      child.kill('SIGKILL');
+      throw error;
+    }
     return holder;
   }
 
@@ -55,7 +63,7 @@ export class Holder implements AsyncDisposable {
   async #answer(): Promise<void> {
     const { stdout } = this.#child;
     if (stdout === null) throw new Error('no pipe');
-    await once(stdout, 'data', { signal: AbortSignal.timeout(20_000) });
+    await once(stdout, 'data', { signal: AbortSignal.timeout(PATIENCE_MS) });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

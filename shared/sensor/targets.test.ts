@@ -2,11 +2,10 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
 import type { BpfMap } from '../ebpf/map.ts';
 import { BpfObject } from '../ebpf/object.ts';
 import { RampartError } from '../observe/errors.ts';
+import * as fc from '../observe/fast-check.fixture.ts';
 import { everyAccess, may, type FileIdentity } from './access.ts';
 import { target as targetAt, targetKey } from './layout.ts';
 import { sensorSkip } from './sensor.fixture.ts';

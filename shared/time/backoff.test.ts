@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../observe/fast-check.fixture.ts';
 import { Backoff, backoffDelayMs, KeyedBackoff } from './backoff.ts';
 
 suite('backoff', () => {

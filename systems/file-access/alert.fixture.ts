@@ -3,8 +3,8 @@
  *
  * @module
  */
-import fc from 'fast-check';
 
+import * as fc from '../../shared/observe/fast-check.fixture.ts';
 import type { Access, Verdict } from '../../shared/sensor/access.ts';
 import type { AlertContext } from './alert.ts';
 

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../shared/observe/fast-check.fixture.ts';
 import { type Access, describeMask } from '../../shared/sensor/access.ts';
 import { access, anyAccess, anyContext, context } from './alert.fixture.ts';
 import { type AlertContext, AlertEncoder, type KiveAlert } from './alert.ts';

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
 import { compileSchema } from '../../shared/apiserver/schema/compiled-schema.ts';
 import { crdManifest } from '../../shared/kube/crd/manifest.ts';
+import * as fc from '../../shared/observe/fast-check.fixture.ts';
 import { alertedOfData, alertedOfFound } from './alerted-file.ts';
 import { type KiveData, kiveData } from './api.ts';
 import { desiredData, diffData, wantedFiles } from './desired.ts';

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../shared/observe/fast-check.fixture.ts';
 import { alertedOfData } from './alerted-file.ts';
 import type { KiveData } from './api.ts';
 import { fileKey, loaderPlan, type LoaderPlan, type PlannedAlert, planChanges } from './loader-plan.ts';

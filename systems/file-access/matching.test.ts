@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../shared/observe/fast-check.fixture.ts';
 import type { KiveMatch } from './api.ts';
 import { canonicalIp } from './ip-address.ts';
 import { compilePolicy, type CompiledTrap, matches, type PodView, TrapIndex } from './matching.ts';

@@ -181,7 +181,7 @@ class Scene implements AsyncDisposable {
 
 const policyOf = (line: string): string => (JSON.parse(line) as KiveAlert)['kive-policy-name'];
 
-suite('credentials of callbacks', { skip: sensorSkip, timeout: 120_000 }, () => {
+suite('credentials of callbacks', { skip: sensorSkip, timeout: 300_000 }, () => {
   test('a client certificate that the receiver checks, its authority and a token, all from one Secret', async () => {
     await using scene = await Scene.start({ requestCert: true });
     const { ca, clientCert, clientKey } = scene.certificates;

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import fc from 'fast-check';
 
+import * as fc from '../../shared/observe/fast-check.fixture.ts';
 import type { KiveMatch, KivePolicy, KiveTrap } from './api.ts';
 import type { NodeContainer } from './kive-data.ts';
 import type { PodView } from './matching.ts';

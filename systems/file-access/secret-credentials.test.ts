@@ -2,10 +2,9 @@ import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
 import { issueAuthority, issueServerCertificate } from '../../shared/apiserver/access/certificate.ts';
 import { RampartError } from '../../shared/observe/errors.ts';
+import * as fc from '../../shared/observe/fast-check.fixture.ts';
 import { credentialBytes, sameCredentials, type Secret, secretCredentials } from './secret-credentials.ts';
 
 const validity = { now: new Date(), days: 2 };

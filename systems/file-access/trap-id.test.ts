@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../shared/observe/fast-check.fixture.ts';
 import { anyTrap, trapOn } from './policy.fixture.ts';
 import { canonicalJson, kiveDataName, trapId, type DataSubject } from './trap-id.ts';
 

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../shared/observe/fast-check.fixture.ts';
 import type { KivePolicy } from './api.ts';
 import { misreadModes, parseFileMode } from './file-mode.ts';
 import { compilePolicy } from './matching.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from '../../shared/observe/fast-check.fixture.ts';
 import { aideOutcome, parseAideReport } from './aide-output.ts';
 import { attributeNamed } from './attributes.ts';
 import type { AttributeSet } from './attributes.ts';
@@ -21,7 +21,6 @@ import { plainReport } from './report/plain.ts';
 import { defaultReportOptions, exitBits } from './report/report.ts';
 import type { Report, ReportLevel, ReportOptions, RunFacts } from './report/report.ts';
 
-const runs = Number(process.env['AIDE_RUNS'] ?? 60);
 const names = ['a', 'b', 'a!', 'a-b', 'a b', 'é', 'x\n', 't\t"\\', '%41', "'q'"];
 const paths = [
   ...names,
@@ -147,7 +146,7 @@ async function compareDatabases(directory: string, options: ReportOptions): Prom
 }
 
 test('random trees: the same differences, told in the same words', { skip: withoutAide }, async () => {
-  let different = 0;
+  let [runs, different] = [0, 0];
   await fc.assert(
     fc.asyncProperty(
       fc.array(step, { maxLength: 25, size: 'max' }),
@@ -165,6 +164,7 @@ test('random trees: the same differences, told in the same words', { skip: witho
         summarized: fc.boolean(),
       }),
       async (build, alter, [rule, otherRule], told) => {
+        runs++;
         using directory = temporaryDirectory();
         const { path } = directory;
         const root = join(path, 'root');
@@ -234,7 +234,7 @@ test('random trees: the same differences, told in the same words', { skip: witho
         );
       },
     ),
-    { numRuns: runs },
+    { numRuns: 60 },
   );
   assert.ok(different > runs / 12);
 });
@@ -278,6 +278,6 @@ test('our rewriting of a database of AIDE is the same to AIDE', { skip: withoutA
         }
       },
     ),
-    { numRuns: Math.ceil(runs / 3) },
+    { numRuns: 20 },
   );
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import * as fc from '../../shared/observe/fast-check.fixture.ts';
 import { aideOutcome, parseAideReport } from './aide-output.ts';
 
 test('bits are changes, all else that is not 0 is an error with its reason', () => {

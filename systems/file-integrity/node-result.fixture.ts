@@ -3,8 +3,8 @@
  *
  * @module
  */
-import fc from 'fast-check';
 
+import * as fc from '../../shared/observe/fast-check.fixture.ts';
 import type { ChangeAuthor, Detection, Finding, Unread } from './finding.ts';
 import { maxUnreadFiles, type NodeOutcome, type NodeResult } from './node-result.ts';
 

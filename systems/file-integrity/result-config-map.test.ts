@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
 import { labelValueProblems } from '../../shared/kube/label-names.ts';
 import type { ConfigMap } from '../../shared/kube/object.ts';
 import { RampartError } from '../../shared/observe/errors.ts';
+import * as fc from '../../shared/observe/fast-check.fixture.ts';
 import { names } from './api.ts';
 import { anyResult } from './node-result.fixture.ts';
 import { maxUnreadFiles } from './node-result.ts';

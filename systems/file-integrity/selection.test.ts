@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../shared/observe/fast-check.fixture.ts';
 import { noEnvironment } from './aide-conf/conf.ts';
 import { readAideConf } from './aide-conf/evaluate.ts';
 import type { Dialect } from './aide-conf/source.ts';
@@ -120,7 +119,7 @@ for (const dialect of ['0.18', '0.19'] as const) {
           }
         },
       ),
-      { numRuns: 1_000 },
+      { numRuns: 1_000, least: 1_000 },
     );
     for (const [what, times] of Object.entries(told)) assert.ok(times > 5, `${what}: ${times}`);
   });

@@ -6,12 +6,12 @@ import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { Http, RestartedServer, TemporaryDirectory } from '../../apps/apiserver/rampart-process.fixture.ts';
+import { Random, scaled, seed } from '../../shared/observe/depth.fixture.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
-import { Random, seed } from './random.fixture.ts';
 import { served, widgetDefinition, widgets } from './reflected.fixture.ts';
 
 const WIDGETS = 200;
-const CHANGES = 900;
+const CHANGES = scaled(900, 300);
 const agentFile = new URL('./agent.fixture.ts', import.meta.url).pathname;
 const path = '/apis/follow.example.com/v1/namespaces/default/widgets';
 
@@ -115,7 +115,7 @@ async function differences(http: Http): Promise<string[]> {
   return found;
 }
 
-test(`${WIDGETS} widgets, an agent and a server that are killed (RAMPART_SEED=${seed})`, async (t) => {
+test(`${WIDGETS} widgets, an agent and a server that are killed (RAMPART_TEST_SEED=${seed})`, async (t) => {
   const random = new Random(seed);
   using directory = new TemporaryDirectory();
   await using server = new RestartedServer('--data', directory.at('data'), '--listen');

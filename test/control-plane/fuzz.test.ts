@@ -11,12 +11,12 @@ import {
   RampartProcess,
   TemporaryDirectory,
 } from '../../apps/apiserver/rampart-process.fixture.ts';
+import { Random, scaled, seed } from '../../shared/observe/depth.fixture.ts';
 import { definitions, samples, things } from './manifests.fixture.ts';
 import { widgetDefinition } from './widget.fixture.ts';
-import { Random, seed } from './random.fixture.ts';
 import { type Heard, type RandomRequest, randomRequest } from './requests.fixture.ts';
 
-const REQUESTS = Number(process.env['RAMPART_FUZZ_REQUESTS'] ?? 4000);
+const REQUESTS = scaled(4000);
 const FAULTS_SHOWN = 20;
 const RSS_LIMIT_BYTES = 700 * 1024 * 1024;
 
@@ -152,7 +152,7 @@ function listen(heard: Heard, body: unknown): void {
   if ('uid' in metadata && metadata.uid) heard.uids.push(metadata.uid);
 }
 
-describe(`${REQUESTS} requests at random (RAMPART_SEED=${seed})`, () => {
+describe(`${REQUESTS} requests at random (RAMPART_TEST_SEED=${seed})`, () => {
   test('each is answered; one that is refused has changed nothing', async (t) => {
     const heard: Heard = { tokens: [], versions: ['1'], uids: ['none'] };
     const codes = new Map<number, number>();

@@ -5,7 +5,7 @@
  */
 import { stringify } from 'yaml';
 
-import type { Random } from './random.fixture.ts';
+import type { Random } from '../../shared/observe/depth.fixture.ts';
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 type Tree = Json[] | { [name: string]: Json };

@@ -3,8 +3,8 @@
  *
  * @module
  */
+import type { Random } from '../../shared/observe/depth.fixture.ts';
 import { type Json, mixed, mutate, pointers, textOf, texts, yamlOf } from './mutate.fixture.ts';
-import type { Random } from './random.fixture.ts';
 
 /** A patch for an object that looks like `manifest`. */
 export function patchOf(random: Random, manifest: Json): { readonly type: string; readonly text: string } {

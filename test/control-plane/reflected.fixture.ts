@@ -18,8 +18,8 @@ import {
 } from '../../shared/kube/object.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';
 import { isOlder } from '../../shared/kube/resource-version.ts';
+import type { Random } from '../../shared/observe/depth.fixture.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
-import type { Random } from './random.fixture.ts';
 
 export const widgets: ResourceType = {
   group: 'follow.example.com',

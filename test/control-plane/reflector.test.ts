@@ -11,10 +11,12 @@ import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
 import { anonymous } from '../../shared/kube/credentials.ts';
 import { type Fault, startFaultProxy } from '../../shared/kube/fault-proxy.fixture.ts';
 import { configMaps } from '../../shared/kube/object.ts';
-import { Random, seed } from './random.fixture.ts';
+import { Random, scaled, seed } from '../../shared/observe/depth.fixture.ts';
 import { change, converged, Followed, served, widgetDefinition, widgets } from './reflected.fixture.ts';
 
 const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions';
+const KILLS = scaled(10, 3);
+const FAULTS = scaled(300, 40);
 const unlimited = { perSecond: 1e6, burst: 1e6 };
 
 /** Several writers until they are stopped; a server that is gone stops none. */
@@ -101,8 +103,8 @@ async function forwarder(socketPath: string): Promise<{ url: string } & AsyncDis
   };
 }
 
-describe(`reflectors on the embedded server (RAMPART_SEED=${seed})`, () => {
-  test('10 times kill -9: the caches come to what the server has, and no object goes back', async (t) => {
+describe(`reflectors on the embedded server (RAMPART_TEST_SEED=${seed})`, () => {
+  test(`${KILLS} times kill -9: the caches come to what the server has, and no object goes back`, async (t) => {
     const random = new Random(seed);
     using directory = new TemporaryDirectory();
     await using server = new RestartedServer('--data', directory.at('data'), '--listen');
@@ -116,7 +118,7 @@ describe(`reflectors on the embedded server (RAMPART_SEED=${seed})`, () => {
       await http.json(definitions, { method: 'POST', body: widgetDefinition });
       await served(http, widgets);
       all = followAll(client, stopping.signal);
-      for (let kill = 0; kill < 10; kill++) {
+      for (let kill = 0; kill < KILLS; kill++) {
         const writers = writing(() => http, random);
         await delay(50 + random.below(250));
         await server.kill();
@@ -127,22 +129,22 @@ describe(`reflectors on the embedded server (RAMPART_SEED=${seed})`, () => {
         changes += await writers.stop();
         await converged(http, all);
       }
-      assert.ok(changes > 100, `only ${changes} changes`);
-      t.diagnostic(`${changes} changes, 10 kills`);
+      assert.ok(changes > 10 * KILLS, `only ${changes} changes`);
+      t.diagnostic(`${changes} changes, ${KILLS} kills`);
     } finally {
       stopping.abort();
       await Promise.all(all.map(({ reflecting }) => reflecting));
     }
   });
 
-  test('300 faults on the way and 3 times kill -9', async (t) => {
+  test(`${FAULTS} faults on the way, and kill -9 at times`, async (t) => {
     const random = new Random(seed + 1);
     using directory = new TemporaryDirectory();
     const socket = directory.at('api.sock');
     await using server = new RestartedServer('--data', directory.at('data'), '--socket', socket);
     await server.start();
     await using port = await forwarder(socket);
-    let left = 300;
+    let left = FAULTS;
     await using proxy = await startFaultProxy(port.url, ({ watch }) => {
       // Some answers have to be right for state to move on at all.
       if (left <= 0 || random.chance(0.3)) return undefined;

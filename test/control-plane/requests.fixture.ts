@@ -3,10 +3,10 @@
  *
  * @module
  */
+import type { Random } from '../../shared/observe/depth.fixture.ts';
 import { definitions, type Sample, samples } from './manifests.fixture.ts';
 import { damage, type Json, mixed, mutate, textOf, texts, yamlOf } from './mutate.fixture.ts';
 import { patchOf } from './patches.fixture.ts';
-import type { Random } from './random.fixture.ts';
 
 export interface RandomRequest {
   readonly method: string;

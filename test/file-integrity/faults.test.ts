@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
+import { scaled } from '../../shared/observe/depth.fixture.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
 import { fileSystemSkip, Mounted } from '../../shared/sensor/file-systems.fixture.ts';
 import { type FileIntegrity, names, released } from '../../systems/file-integrity/api.ts';
@@ -19,7 +20,7 @@ import {
   namespace,
 } from './integrity-cluster.fixture.ts';
 
-const kills = 10;
+const kills = scaled(10, 4);
 const files = Array.from({ length: 40 }, (_, at) => `file${String(at).padStart(2, '0')}`);
 
 async function createIntegrity(

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../shared/observe/fast-check.fixture.ts';
 import { channelReader, lineSplitter, markFor } from './channel.ts';
 
 const mark = markFor('0123-nonce');

@@ -7,8 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../observe/fast-check.fixture.ts';
 import { issueAuthority, issueServerCertificate } from './certificate.ts';
 import { element, oid, time, unsignedInteger } from './der.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import fc from 'fast-check';
+import * as fc from '../../observe/fast-check.fixture.ts';
 import { Refusal } from '../patch/refusal.ts';
 import { canonicalJson, isObject, type JsonObject } from '../schema/json.ts';
 import { compare } from './compare.ts';

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../observe/fast-check.fixture.ts';
 import { isObject, type JsonObject } from '../schema/json.ts';
 import { compare } from './compare.ts';
 import { createdFields } from './created-fields.ts';

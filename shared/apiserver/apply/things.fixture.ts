@@ -3,7 +3,7 @@
  *
  * @module
  */
-import fc from 'fast-check';
+import * as fc from '../../observe/fast-check.fixture.ts';
 import type { JsonObject } from '../schema/json.ts';
 
 export const letter = fc.constantFrom('a', 'b', 'c');

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../observe/fast-check.fixture.ts';
 import { Item, storedText } from '../resources/item.ts';
 import { Registry } from '../resources/registry.ts';
 import type { JsonObject } from '../schema/json.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
+import * as fc from '../../observe/fast-check.fixture.ts';
 
 import { knownKinds } from '../protobuf/fields.ts';
 import { anyObject } from '../protobuf/messages.fixture.ts';

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../observe/fast-check.fixture.ts';
 import type { JsonObject } from '../schema/json.ts';
 import { created, resourceOf, updated } from './builtin.fixture.ts';
 import { canonicalAmount, parseQuantity } from './quantities.ts';

@@ -15,7 +15,7 @@ function resources(object: JsonObject) {
   return resourcesOfCrd(readCrd(object));
 }
 
-suite('resourcesOfCrd', { timeout: 60_000 }, () => {
+suite('resourcesOfCrd', { timeout: 300_000 }, () => {
   test('the served versions, the preferred one first', () => {
     const made = resources(
       crd([

@@ -30,7 +30,7 @@ function settled(server: TestServer, crdName = name) {
   });
 }
 
-suite('CustomResources', { timeout: 60_000 }, () => {
+suite('CustomResources', { timeout: 300_000 }, () => {
   test('a definition is established, its names accepted, and its kind served', async () => {
     await using server = await startServer();
     const created = await server.create(kinds.crds, crd([version('v1')], { names: { shortNames: ['ct'] } }));

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
 import { test } from 'node:test';
 
-import fc from 'fast-check';
-
+import { scaled } from '../../observe/depth.fixture.ts';
+import * as fc from '../../observe/fast-check.fixture.ts';
 import type { HttpServer } from './server.ts';
 import { serveThings, token } from './server.fixture.ts';
 
@@ -157,7 +157,7 @@ test('known tricks', async () => {
   await assertAlive(server);
 });
 
-test('1,000 requests with bytes changed, cut out, repeated or put in', async () => {
+test('requests with bytes changed, cut out, repeated or put in', async () => {
   const errors: unknown[] = [];
   let answered = 0;
   const log = {
@@ -211,7 +211,7 @@ test('1,000 requests with bytes changed, cut out, repeated or put in', async () 
     { numRuns: 1000 },
   );
   assert.deepEqual(errors, []);
-  assert.ok(answered > 500, `${answered}`);
+  assert.ok(answered > scaled(500), `${answered}`);
   await assertAlive(server);
 });
 

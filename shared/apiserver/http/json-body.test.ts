@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../observe/fast-check.fixture.ts';
 import { JsonSyntaxError, parseJsonCarefully } from '../../json/careful-json.ts';
 import { decodeJson, JsonMistake } from './json-body.ts';
 import { parseJson } from '../resources/json-text.ts';

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../observe/fast-check.fixture.ts';
 import { ApiError } from '../resources/api-error.ts';
 import { readPath, splitTarget } from './request-path.ts';
 import { routeRequest } from './route.ts';

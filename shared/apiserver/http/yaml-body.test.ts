@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../observe/fast-check.fixture.ts';
 import { decodeYaml, maxYamlBytes } from './yaml-body.ts';
 
 const decode = (text: string) => decodeYaml(Buffer.from(text));

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../observe/fast-check.fixture.ts';
 import { MessageWriter } from './protobuf.ts';
 
 /** What a reader of the wire format finds in a message (protobuf.dev, "Encoding"). */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import fc from 'fast-check';
+import * as fc from '../../observe/fast-check.fixture.ts';
 import { canonicalJson, isObject, type JsonObject } from '../schema/json.ts';
 import { applyMergePatch, mergePatch } from './merge-patch.ts';
 import { Refusal } from './refusal.ts';

@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../observe/fast-check.fixture.ts';
 import { builtinResources } from '../builtin/builtin.ts';
 import { apiVersionOf } from '../resources/resource.ts';
 import { jsonText } from '../resources/json-text.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import fc from 'fast-check';
 import { parse } from 'yaml';
 
+import * as fc from '../../observe/fast-check.fixture.ts';
 import {
   configMaps,
   events as eventKind,

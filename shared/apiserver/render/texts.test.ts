@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../observe/fast-check.fixture.ts';
 import { configMaps } from '../discovery/kinds.fixture.ts';
 import { negotiate } from './format.ts';
 import { renderTexts, takesTexts } from './texts.ts';

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../observe/fast-check.fixture.ts';
 import { jsonText, parseJson } from './json-text.ts';
 
 test('an integer of 64 bits comes back as it was', () => {

@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../observe/fast-check.fixture.ts';
 import { compileSchema, InvalidSchemaError } from './compiled-schema.ts';
 import { fileIntegrity, kiveData, kivePolicy } from './crds.fixture.ts';
 import { canonicalJson, deepEqual } from './json.ts';

@@ -6,10 +6,11 @@ import { statSync } from 'node:fs';
 import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 
+import { scaled } from '../../observe/depth.fixture.ts';
 import { openStore } from './store.ts';
 import { TemporaryDirectory } from './store.fixture.ts';
 
-const KILLS = 210;
+const KILLS = scaled(210, 30);
 /** Directories at the same time: most of a round is the start of a process. */
 const LANES = ['thread', 'thread', 'inline'] as const;
 const WRITERS = 20;

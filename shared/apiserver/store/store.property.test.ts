@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 
-import fc from 'fast-check';
-
+import * as fc from '../../observe/fast-check.fixture.ts';
 import { ExpiredError } from './errors.ts';
 import { Model, type ModelChange, type ModelObject } from './model.fixture.ts';
 import type { Change, ObjectKey, StoredObject } from './object.ts';

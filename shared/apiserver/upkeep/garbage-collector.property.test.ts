@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../observe/fast-check.fixture.ts';
 import type { JsonObject } from '../schema/json.ts';
 import { configMap, kinds, ownerOf, startServer } from './server.fixture.ts';
 

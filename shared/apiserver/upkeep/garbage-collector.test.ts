@@ -24,7 +24,7 @@ async function idle(server: TestServer): Promise<void> {
   await gone(server, name);
 }
 
-suite('garbage collection', { timeout: 60_000 }, () => {
+suite('garbage collection', { timeout: 300_000 }, () => {
   test('background: dependents go after their owner, and theirs after them', async () => {
     await using server = await startServer();
     const owner = await server.create(configMaps, configMap('owner'));

@@ -16,7 +16,7 @@ const create = (server: TestServer, name: string) =>
 const gone = (server: TestServer, name: string): Promise<true> =>
   server.until(`${name} is gone`, async () => (await server.get(namespaces, name)) === undefined);
 
-suite('namespaces', { timeout: 60_000 }, () => {
+suite('namespaces', { timeout: 300_000 }, () => {
   test('those that every cluster has are there, and stay as they are at the next start', async () => {
     using directory = new TemporaryDirectory();
     const store = { path: directory.at('api.db') };

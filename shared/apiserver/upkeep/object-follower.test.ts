@@ -38,7 +38,7 @@ function follow(server: TestServer, store: Store) {
   return { seen, follower, stop, ended: follower.run(stop.signal) };
 }
 
-suite('ObjectFollower', { timeout: 60_000 }, () => {
+suite('ObjectFollower', { timeout: 300_000 }, () => {
   test('lists, then follows; kinds that come later too, until they go', async () => {
     await using server = await startServer({ upkeep: false });
     await server.create(kinds.configMaps, configMap('a'));

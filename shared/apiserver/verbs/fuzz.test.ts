@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../observe/fast-check.fixture.ts';
 import { ApiError } from '../resources/api-error.ts';
 import type { Verb } from '../resources/resource.ts';
 import type { JsonObject } from '../schema/json.ts';

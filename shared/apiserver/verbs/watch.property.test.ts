@@ -5,8 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 
-import fc from 'fast-check';
-
+import * as fc from '../../observe/fast-check.fixture.ts';
 import { ApiError } from '../resources/api-error.ts';
 import type { JsonObject } from '../schema/json.ts';
 import { type Asked, Bench, meta, widget } from './verbs.fixture.ts';

@@ -5,9 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
-import fc from 'fast-check';
-
 import { RampartError } from '../../observe/errors.ts';
+import * as fc from '../../observe/fast-check.fixture.ts';
 import { entryPointOffset } from './elf.ts';
 
 test('the entry point of a program is where readelf says', (t) => {

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { constants } from 'node:os';
 import { test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../observe/fast-check.fixture.ts';
 import { inUserNamespace, missingCapabilities, parseEffectiveCapabilities } from './capabilities.ts';
 import {
   ENOTSUPP,

@@ -2,10 +2,9 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 
-import fc from 'fast-check';
-
 import { AT_FDCWD, openat2, openFlags, type Fd } from '../../ebpf/libc.ts';
 import { RampartError } from '../../observe/errors.ts';
+import * as fc from '../../observe/fast-check.fixture.ts';
 import {
   decodeInotify,
   DirectoryWatches,

@@ -3,8 +3,7 @@ import { linkSync, mkdirSync, renameSync, rmdirSync, symlinkSync, unlinkSync, wr
 import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-import fc from 'fast-check';
-
+import * as fc from '../../observe/fast-check.fixture.ts';
 import { TemporaryDirectory, Tracking } from './path-tracker.fixture.ts';
 
 /** Few names, so that operations meet: every path is one to three of them. */

@@ -12,8 +12,7 @@ import {
 } from 'node:fs';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../../shared/observe/fast-check.fixture.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import type { Delivery } from './delivery.ts';
 import { RECORD_HEADER_BYTES, RecordEncoder } from './record.ts';
@@ -67,7 +66,7 @@ async function deliverRest(
 const corruptFiles = (directory: TemporaryDirectory): number =>
   readdirSync(directory.path).filter((name) => name.endsWith('.corrupt')).length;
 
-suite('damaged queue files', { timeout: 120_000 }, () => {
+suite('damaged queue files', { timeout: 300_000 }, () => {
   for (const killed of [true, false]) {
     const how = killed ? 'after a kill' : 'after a clean end';
 

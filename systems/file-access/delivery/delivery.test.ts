@@ -27,7 +27,7 @@ import {
 const numbered = (count: number, prefix = 'a'): string[] =>
   Array.from({ length: count }, (_, index) => `${prefix}${index}`);
 
-suite('delivery', { timeout: 120_000 }, () => {
+suite('delivery', { timeout: 300_000 }, () => {
   test('one POST for each alert, in order, as the consumer of today expects it', async () => {
     using directory = new TemporaryDirectory();
     await using receiver = await Receiver.start();

@@ -6,7 +6,7 @@ import { SmallDisk, smallDiskSkip } from '../../../shared/observe/small-disk.fix
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { balanced, closedPort, inBalance, lineOf, openQuick, Receiver } from './receiver.fixture.ts';
 
-suite('a full disk', { skip: smallDiskSkip(), timeout: 60_000 }, () => {
+suite('a full disk', { skip: smallDiskSkip(), timeout: 300_000 }, () => {
   test('refused and counted; what was taken stays whole, also for the next process', async () => {
     using disk = new SmallDisk(300);
     const port = await closedPort();

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
+import { scaled } from '../../../shared/observe/depth.fixture.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import {
   accept,
@@ -20,7 +21,7 @@ import {
 } from './receiver.fixture.ts';
 
 const fixture = join(import.meta.dirname, 'kill.fixture.ts');
-const KILLS = 60;
+const KILLS = scaled(60, 20);
 const LANES = 2;
 
 interface Ended {

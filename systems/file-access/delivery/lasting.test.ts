@@ -6,7 +6,7 @@ import { until } from '../../../shared/observe/until.fixture.ts';
 import type { CallbackState } from './options.ts';
 import { answerWith, accept, openQuick, Receiver, TemporaryDirectory } from './receiver.fixture.ts';
 
-suite('a callback that takes no alerts', { timeout: 120_000 }, () => {
+suite('a callback that takes no alerts', { timeout: 300_000 }, () => {
   test('404: told once while it is tried on and on, and when it takes them', async () => {
     using directory = new TemporaryDirectory();
     await using receiver = await Receiver.start();

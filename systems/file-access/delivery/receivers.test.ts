@@ -22,7 +22,7 @@ import {
 
 const numbered = (count: number): string[] => Array.from({ length: count }, (_, index) => `a${index}`);
 
-suite('receivers of all kinds', { timeout: 120_000 }, () => {
+suite('receivers of all kinds', { timeout: 300_000 }, () => {
   test('5xx, 408, 425, 429, 401, 404 and redirects are tried again, for ever', async () => {
     using directory = new TemporaryDirectory();
     await using receiver = await Receiver.start();

@@ -3,9 +3,8 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
 import { issueAuthority, issueServerCertificate } from '../../../shared/apiserver/access/certificate.ts';
+import * as fc from '../../../shared/observe/fast-check.fixture.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { keyOf } from './callback-log.ts';
 import { displayName } from './callback-url.ts';
@@ -21,7 +20,7 @@ const serverPair = issueServerCertificate(authority, ['127.0.0.1'], validity);
 const secure = (): Promise<Receiver> => Receiver.start({ tls: serverPair });
 const urlOf = (receiver: Receiver): string => receiver.url('/').replace('http:', 'https:');
 
-suite('queues of callbacks with Secrets', { timeout: 60_000 }, () => {
+suite('queues of callbacks with Secrets', { timeout: 300_000 }, () => {
   test('the same callback with two Secrets and without: each alert with its own token, in order', async () => {
     using directory = new TemporaryDirectory();
     await using receiver = await secure();

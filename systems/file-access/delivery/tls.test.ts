@@ -21,7 +21,7 @@ const elsewherePair = issueServerCertificate(authority, ['elsewhere.example'], v
 const url = (receiver: Receiver): string => receiver.url('/').replace('http:', 'https:');
 const lastWhy = (delivery: Delivery): string => delivery.callbacks()[0]?.lastError?.why ?? '';
 
-suite('credentials', { timeout: 60_000 }, () => {
+suite('credentials', { timeout: 300_000 }, () => {
   test('a receiver of an authority of its own, a token, and its rotation', async () => {
     using directory = new TemporaryDirectory();
     await using receiver = await Receiver.start({ tls: serverPair });

@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../../shared/observe/fast-check.fixture.ts';
 import { describeAttributes } from '../attributes.ts';
 import { noEnvironment } from './conf.ts';
 import { convertAideConf } from './convert.ts';

@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import fc from 'fast-check';
-
+import * as fc from '../../../shared/observe/fast-check.fixture.ts';
 import { createMetrics } from '../../../shared/observe/metrics.ts';
 import { type FileIntegrity, type FileIntegrityNodeStatus, names } from '../api.ts';
 import { requestAnnotation } from '../node-requests.ts';

@@ -1,5 +1,5 @@
 /** Random entries; apart from the other fixtures because fast-check takes its time to load. */
-import fc from 'fast-check';
+import * as fc from '../../../shared/observe/fast-check.fixture.ts';
 import { attributes } from '../attributes.ts';
 import { fileTypes } from '../entry.ts';
 import type { Entry } from '../entry.ts';

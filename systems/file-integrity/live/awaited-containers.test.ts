@@ -68,7 +68,7 @@ async function withContainer(
 
 const skip = process.geteuid?.() !== 0 && 'needs root for mounts of its own';
 
-suite('changes by a container of which the runtime has not told yet', { skip, timeout: 60_000 }, () => {
+suite('changes by a container of which the runtime has not told yet', { skip, timeout: 300_000 }, () => {
   test('wait for it, and what changed later waits behind them', async () => {
     await withContainer(longMs, async ({ runtime, awaited, pid, passed, change, namespace }) => {
       awaited.add(change('/host', hostNamespace));

@@ -6,7 +6,7 @@ import { suite, test } from 'node:test';
 import { GivenContainers } from '../../../shared/cri/containers.fixture.ts';
 import { Followed } from './live.fixture.ts';
 
-suite('who it was', { timeout: 120_000 }, () => {
+suite('who it was', { timeout: 300_000 }, () => {
   test('a process of a container is told with its container and pod, also when that is gone by then', async () => {
     const child = spawn('unshare', ['-m', 'sh'], { stdio: ['pipe', 'pipe', 'inherit'] });
     try {

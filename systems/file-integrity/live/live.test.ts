@@ -11,7 +11,7 @@ import { until } from '../../../shared/observe/until.fixture.ts';
 import { Followed, inotifyInstances, run, untilFollowed } from './live.fixture.ts';
 import { liveOf } from './start-live.ts';
 
-suite('known at once', { timeout: 120_000 }, () => {
+suite('known at once', { timeout: 300_000 }, () => {
   test('each kind of change, with who made it; put back, it is gone', async (t) => {
     await using followed = await Followed.start();
     const { cluster, detection } = followed;

@@ -23,7 +23,7 @@ function bytesRead(): number {
   return Number(/rchar: (\d+)/.exec(readFileSync('/proc/self/io', 'utf8'))?.[1]);
 }
 
-suite('faults around the agent', { timeout: 120_000 }, () => {
+suite('faults around the agent', { timeout: 300_000 }, () => {
   test(
     'a full disk: errored with the reason, the baseline stays, and it goes on by itself',
     { skip: smallDiskSkip() },

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from '../../../shared/observe/fast-check.fixture.ts';
 import type { ChangeAuthor } from '../finding.ts';
 import type { Report, ReportedChange } from '../report/report.ts';
 import { CurrentFindings, hostPath } from './findings.ts';

@@ -7,11 +7,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { scaled } from '../../../shared/observe/depth.fixture.ts';
 import { readAcceptances } from '../signed-notes/acceptance-log.ts';
 import { killFiles, killJob, killRound } from './kill.fixture.ts';
 import { NativeProvider } from './native-provider.ts';
 
-const kills = 100;
+const kills = scaled(100, 15);
 const lanes = 3;
 /** Most of the time of a process is its start. */
 const cache = mkdtempSync(join(tmpdir(), 'rampart-kill-cache-'));
@@ -95,6 +96,6 @@ test(
       }),
     );
     assert.ok(acceptances > 0, 'nothing was accepted');
-    assert.ok(rounds.size > 10, `only ${rounds.size} rounds were seen`);
+    assert.ok(rounds.size > kills / 10, `only ${rounds.size} rounds were seen`);
   },
 );

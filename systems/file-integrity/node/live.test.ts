@@ -17,7 +17,7 @@ const bySensor: Detection = {
   ...{ events: 'sensor', reason: '', watchedDirectories: 3 },
 };
 
-suite('between the scans', { timeout: 90_000 }, () => {
+suite('between the scans', { timeout: 300_000 }, () => {
   test('what watches gets the baseline, tells findings, and is begun anew with each baseline', async () => {
     await using cluster = await TestCluster.start();
     const jobs: LiveJob[] = [];

@@ -21,7 +21,7 @@ function backupsIn(directory: string): string[] {
   return readdirSync(directory).filter((name) => name.startsWith('baseline.backup-'));
 }
 
-suite('the agent of a node', { concurrency: 2, timeout: 90_000 }, () => {
+suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
   test('a baseline at first, then what changes is told with counts, log, findings and lines', async () => {
     await using cluster = await TestCluster.start();
     const agent = await cluster.startAgent();

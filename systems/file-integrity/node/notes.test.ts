@@ -4,7 +4,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from '../../../shared/observe/fast-check.fixture.ts';
 import { setOf } from '../attributes.ts';
 import { entryOf, hasFault, pairKey, secretKey, temporaryDirectory } from '../database/baseline.fixture.ts';
 import type { Entry } from '../entry.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from '../../../shared/observe/fast-check.fixture.ts';
 import type { NodeRequest } from '../node-result.ts';
 import { checkedTogether, firstOf, stepOf, togetherShare, wakeAtMs } from './plan.ts';
 import type { JobView, Step } from './plan.ts';

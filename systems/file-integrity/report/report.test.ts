@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
-import fc from 'fast-check';
+import * as fc from '../../../shared/observe/fast-check.fixture.ts';
 import { setOf } from '../attributes.ts';
 import { Comparison } from '../compare.ts';
 import { entryOf } from '../database/baseline.fixture.ts';

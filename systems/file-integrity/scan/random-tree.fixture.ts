@@ -3,10 +3,10 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import fc from 'fast-check';
 
 import { fileCalls, libc } from '../../../shared/ebpf/ffi.ts';
 import { FixedBuffer } from '../../../shared/ebpf/libc.ts';
+import * as fc from '../../../shared/observe/fast-check.fixture.ts';
 
 /** One character a byte. */
 const names = [

@@ -4,6 +4,7 @@ import { renameSync, statSync, writeFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
+import { scaled } from '../../../shared/observe/depth.fixture.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
 import { statusOf } from '../../../systems/file-access/policy-status.ts';
@@ -11,8 +12,9 @@ import type { LabContainer } from '../lab.ts';
 import { labObstacle } from '../obstacle.ts';
 import { accessOf, LabCluster, type LabNode, pathIn, readNumbered } from './lab-cluster.fixture.ts';
 
-const AWAY_MS = 60_000;
-const SILENT_MS = 20_000;
+/** At least longer than the lease. */
+const AWAY_MS = scaled(60_000, 20_000);
+const SILENT_MS = scaled(20_000, 6000);
 const secret = '/secret.txt';
 const labels = { app: 'web' };
 const match = [{ matchLabels: labels }];

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
+import { scaled } from '../../../shared/observe/depth.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
 import type { KiveAlert } from '../../../systems/file-access/alert.ts';
 import type { KiveTrap } from '../../../systems/file-access/api.ts';
@@ -9,7 +10,7 @@ import { GuardedLab } from '../guarded-lab.fixture.ts';
 import type { LabContainer, LabPod } from '../lab.ts';
 import { labObstacle } from '../obstacle.ts';
 
-const PODS = 50;
+const PODS = scaled(50);
 const matchAny = [{ matchLabels: { app: 'many' } }];
 const traps: readonly KiveTrap[] = [
   { path: '/etc/shadow', metadata: { trap: 'shadow' }, matchAny },
@@ -50,7 +51,7 @@ function expected(pods: Iterable<LabPod>): string[] {
     .sort();
 }
 
-suite('fifty pods with four traps', { skip: sensorSkip || labObstacle() }, () => {
+suite('many pods with four traps', { skip: sensorSkip || labObstacle() }, () => {
   test('each access is one alert of its pod; what is removed goes, the rest stays', async () => {
     await using guarded = await GuardedLab.start();
     const { lab } = guarded;

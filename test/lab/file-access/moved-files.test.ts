@@ -5,6 +5,7 @@ import { linkSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } f
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
+import { scaled } from '../../../shared/observe/depth.fixture.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
 import type { KiveData } from '../../../systems/file-access/api.ts';
@@ -145,7 +146,7 @@ suite('files that leave the path of their trap', { skip: sensorSkip || labObstac
     await watch('/root/f');
     const inode = inodeOf('/root/f');
     await tells(inode, 0);
-    const times = 200;
+    const times = scaled(200, 40);
     const turn =
       'mv /root/f /root/x; echo > /root/f; /bin/head -n $i /root/x; mv /root/x /root/f; /bin/tail -n $i /root/f';
     const alerts = await guarded.alertsOf(() =>

@@ -16,6 +16,7 @@ import {
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
+import { scaled } from '../../../shared/observe/depth.fixture.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
 import type { KiveAlert } from '../../../systems/file-access/alert.ts';
@@ -262,7 +263,7 @@ suite('files that are replaced, moved, deleted', { skip: sensorSkip || labObstac
     await sh('echo > /root/fast');
     await watch('/root/fast');
     await isWatched('/root/fast');
-    const times = 200;
+    const times = scaled(200, 40);
     const replace = 'echo $i > /root/next; mv /root/next /root/fast';
     const script = `i=0; while [ $i -lt ${times} ]; do ${replace}; /bin/head -n $i /root/fast; i=$((i+1)); done`;
     const reads = (await guarded.alertsOf(() => sh(script)))

@@ -1,10 +1,9 @@
 // Receivers that are down, the agent killed meanwhile: every alert arrives afterwards, in order.
-//
-// RAMPART_TEST_OUTAGE_S says how long they are down: 20 s by default.
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
+import { scaled } from '../../../shared/observe/depth.fixture.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
 import type { KiveAlert } from '../../../systems/file-access/alert.ts';
@@ -18,7 +17,7 @@ import {
 import { labObstacle } from '../obstacle.ts';
 import { accessOf, LabCluster, pathIn, readNumbered } from './lab-cluster.fixture.ts';
 
-const outageMs = Number(process.env['RAMPART_TEST_OUTAGE_S'] ?? 20) * 1000;
+const outageMs = scaled(20_000, 6000);
 /** Between two kills of the agent. */
 const KILL_MS = Math.max(3000, outageMs / 40);
 /** Between two accesses: in a long outage fewer, so that what waits is thousands and not a hundred thousand. */

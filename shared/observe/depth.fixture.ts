@@ -1,0 +1,83 @@
+/**
+ * How deep the tests go: one factor for all that a test does many times, and one seed for all that it leaves to chance.
+ *
+ *     npm test                                   a tenth: while one waits
+ *     npm run test:deep                          all of it: before a release
+ *     RAMPART_TEST_DEPTH=5 npm test -- FILE      more than that
+ *     RAMPART_TEST_SEED=123 npm test -- FILE     what chance chose in the run that said 123
+ *
+ * The numbers in the tests are those of depth 1.
+ *
+ * @module
+ */
+
+/** Few enough to be quick, and enough to mean something. */
+const LEAST = 10;
+
+/** 1 is all that the tests say. */
+export const depth = fromEnvironment('RAMPART_TEST_DEPTH', 0.1);
+if (depth <= 0) throw new RangeError(`RAMPART_TEST_DEPTH must be greater than 0, not ${depth}`);
+
+/** It belongs into the names of tests which use it: with it in RAMPART_TEST_SEED they do the same again. */
+export const seed = fromEnvironment('RAMPART_TEST_SEED', Math.floor(Math.random() * 2 ** 31));
+
+/** For a process whose environment is not this one's. */
+export const depthEnvironment: Readonly<Record<string, string>> = {
+  RAMPART_TEST_DEPTH: String(depth),
+  RAMPART_TEST_SEED: String(seed),
+};
+
+/**
+ * How often to do at this depth what is done `full` times at depth 1; also how long, for a time.
+ *
+ * @param least - However small the depth is. By default ten, or `full` where that is less.
+ */
+export function scaled(full: number, least = Math.min(full, LEAST)): number {
+  return Math.max(least, Math.round(full * depth));
+}
+
+/** Those to try at this depth, in their order: all from depth 1 on; below, others with each seed. */
+export function sampled<T>(all: readonly T[], least?: number): T[] {
+  const random = new Random(seed);
+  const drawn = all.map((_, at) => ({ at, lot: random.next() })).toSorted((a, b) => a.lot - b.lot);
+  const chosen = new Set(drawn.slice(0, scaled(all.length, least)).map(({ at }) => at));
+  return all.filter((_, at) => chosen.has(at));
+}
+
+/** Random choices that a seed repeats (mulberry32). */
+export class Random {
+  #state: number;
+
+  constructor(from: number) {
+    this.#state = from | 0;
+  }
+
+  /** From 0 up to, but not, 1. */
+  next(): number {
+    this.#state = (this.#state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  }
+
+  /** A whole number below `limit`. */
+  below(limit: number): number {
+    return Math.floor(this.next() * limit);
+  }
+
+  chance(probability: number): boolean {
+    return this.next() < probability;
+  }
+
+  pick<T>(list: readonly T[]): T {
+    if (list.length === 0) throw new Error('nothing to pick from');
+    return list[this.below(list.length)] as T;
+  }
+}
+
+function fromEnvironment(name: string, otherwise: number): number {
+  const text = process.env[name] ?? '';
+  const value = text === '' ? otherwise : Number(text);
+  if (!Number.isFinite(value)) throw new RangeError(`${name} must be a number, not ${text}`);
+  return value;
+}

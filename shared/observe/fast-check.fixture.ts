@@ -1,0 +1,40 @@
+/**
+ * fast-check, with its runs scaled by the depth of the tests and its chances from their seed.
+ * `numRuns` says how many at depth 1; what a property is to be tried on besides (`examples`) always is.
+ *
+ * @module
+ */
+import {
+  assert as assertUnscaled,
+  configureGlobal,
+  type IAsyncProperty,
+  type IProperty,
+  type Parameters,
+} from 'fast-check';
+
+import { scaled, seed } from './depth.fixture.ts';
+
+export * from 'fast-check';
+
+/** As fast-check has it. */
+const NUM_RUNS = 100;
+
+configureGlobal({ seed });
+
+interface Asserted<Ts> extends Parameters<Ts> {
+  /** However small the depth is: where few of the runs come to what the property is about. */
+  readonly least?: number;
+}
+
+export function assert<Ts>(property: IAsyncProperty<Ts>, parameters?: Asserted<Ts>): Promise<void>;
+export function assert<Ts>(property: IProperty<Ts>, parameters?: Asserted<Ts>): void;
+export function assert<Ts>(
+  property: IAsyncProperty<Ts> | IProperty<Ts>,
+  { least, ...parameters }: Asserted<Ts> = {},
+): Promise<void> | void {
+  const { numRuns = NUM_RUNS, examples = [] } = parameters;
+  return assertUnscaled(property as IProperty<Ts>, {
+    ...parameters,
+    numRuns: scaled(numRuns, least) + examples.length,
+  });
+}
