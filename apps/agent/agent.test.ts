@@ -13,6 +13,7 @@ import type { KiveAlert } from '../../systems/file-access/alert.ts';
 import { startLab } from '../../test/lab/lab.ts';
 import { labObstacle } from '../../test/lab/obstacle.ts';
 import { rampart, RampartProcess, TemporaryDirectory } from '../apiserver/rampart-process.fixture.ts';
+import { kustomizedText } from './kustomize.fixture.ts';
 
 const deploy = new URL('../../deploy', import.meta.url).pathname;
 
@@ -81,7 +82,7 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
       assert.equal(status, 0, stderr);
       return stdout.trim();
     };
-    kubectl(['apply', '-k', deploy]);
+    kubectl(['apply', '-f', '-'], kustomizedText(deploy));
     const secret = ['create', 'secret', 'generic', 'receiver', '--namespace', 'kivebpf-system'];
     kubectl([...secret, '--from-literal=token=of-the-agent', `--from-literal=ca.crt=${authority.cert}`]);
     const lab = stack.use(await startLab());

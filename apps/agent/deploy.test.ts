@@ -20,15 +20,16 @@ import { Receiver } from '../../systems/file-access/delivery/receiver.fixture.ts
 import { secretType } from '../../systems/file-access/secret-credentials.ts';
 import { takeSnapshot } from '../status/snapshot.ts';
 import { runClusterGuards } from '../operator/guards.ts';
-import { Cluster, deploy, isOfIntegrity, kustomized, rightsOf, systemNamespace } from './deploy.fixture.ts';
+import { Cluster, deploy, isOfIntegrity, rightsOf, systemNamespace } from './deploy.fixture.ts';
 import { runNodeGuards } from './guards.ts';
+import { kustomize } from './kustomize.fixture.ts';
 
 const namespace = systemNamespace;
 
 suite('deploy/', () => {
   test('is applied as it is, and applied again changes nothing', async () => {
     await using cluster = await Cluster.start();
-    const objects = kustomized().length;
+    const objects = kustomize(deploy).length;
     const first = await cluster.apply();
     assert.deepEqual(first.filter((line) => line.endsWith(' created')).length, objects, first.join('\n'));
     const second = await cluster.apply();
@@ -36,7 +37,7 @@ suite('deploy/', () => {
   });
 
   test('gives nobody more than a list of capabilities, and no way to write to the image', () => {
-    const pods = kustomized().filter(({ kind }) => kind === 'DaemonSet' || kind === 'Deployment');
+    const pods = kustomize(deploy).filter(({ kind }) => kind === 'DaemonSet' || kind === 'Deployment');
     assert.equal(pods.length, 2);
     for (const pod of pods as unknown as { spec: { template: { spec: { containers: Container[] } } } }[]) {
       for (const { securityContext } of pod.spec.template.spec.containers) {

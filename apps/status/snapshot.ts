@@ -19,7 +19,7 @@ import type { PodView } from '../../systems/file-access/matching.ts';
 import { type Node, nodes as nodeType } from '../../systems/file-integrity/for-node.ts';
 import { type IntegrityView, readIntegrities } from './integrity-snapshot.ts';
 
-/** As deploy/agent.yaml labels them. */
+/** As deploy/base/agent.yaml labels them. */
 const agentSelector = 'app.kubernetes.io/name=rampart-agent';
 /** Two periods of renewal and a bit: a lease that does not change for so long is not renewed. */
 const LEASE_LOOK_MS = 5000;

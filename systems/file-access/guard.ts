@@ -5,6 +5,9 @@
  */
 import type { Guard } from '../../shared/guard/guard.ts';
 import { kiveData, kivePolicies, kivePolicyType } from './api.ts';
+import type { Delivery } from './delivery/delivery.ts';
+import { pod, rights } from './deployment.ts';
+import type { NodeReadings } from './node-metrics.ts';
 
 export const fileAccess: Guard = {
   name: 'file-access',
@@ -18,5 +21,17 @@ export const fileAccess: Guard = {
     description: 'where alerts wait for their callbacks',
   },
   lease: 'kive',
-  rights: {},
+  rights,
+  pod,
+  metrics: async () => {
+    const { registerNodeMetrics } = await import('./node-metrics.ts');
+    const { addDeliveryMetrics } = await import('./delivery/delivery-metrics.ts');
+    return {
+      node: (metrics) => {
+        // Nothing is read of what is given to them.
+        registerNodeMetrics(metrics, {} as NodeReadings);
+        addDeliveryMetrics(metrics, {} as Delivery);
+      },
+    };
+  },
 };

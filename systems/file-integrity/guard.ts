@@ -11,6 +11,7 @@ import {
   releasedFileIntegrities,
   releasedNodeStatuses,
 } from './api.ts';
+import { pod, rights } from './deployment.ts';
 
 export const fileIntegrity: Guard = {
   name: 'file-integrity',
@@ -23,5 +24,14 @@ export const fileIntegrity: Guard = {
     description: 'where the baselines of FileIntegrity are kept',
   },
   lease: 'rampart-file-integrity',
-  rights: {},
+  rights,
+  pod,
+  metrics: async () => {
+    const { NodeCounts } = await import('./node/node-counts.ts');
+    const { ClusterMetrics } = await import('./cluster/metrics.ts');
+    return {
+      node: (metrics) => new NodeCounts().register(metrics),
+      cluster: (metrics) => new ClusterMetrics().register(metrics),
+    };
+  },
 };

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Metrics } from '../../../shared/observe/metrics.ts';
+import type { MetricsRegistry } from '../../../shared/guard/guard.ts';
 import type { Delivery } from './delivery.ts';
 import type { CallbackStats, DeliveryStats } from './options.ts';
 
@@ -13,7 +13,10 @@ const SNAPSHOT_MS = 50;
 type Sample = { readonly labels: Readonly<Record<string, string>>; readonly value: number };
 
 /** Adds `rampart_callback_...` to the metrics. Callbacks are named without path and query, which may be secret. */
-export function addDeliveryMetrics(metrics: Metrics, delivery: Pick<Delivery, 'stats' | 'callbacks'>): void {
+export function addDeliveryMetrics(
+  metrics: MetricsRegistry,
+  delivery: Pick<Delivery, 'stats' | 'callbacks'>,
+): void {
   const stats = snapshot(() => delivery.stats);
   const callbacks = snapshot(() => delivery.callbacks());
   const count = (name: string, help: string, read: (now: DeliveryStats) => number): void =>

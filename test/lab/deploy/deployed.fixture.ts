@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +13,8 @@ import { text } from 'node:stream/consumers';
 
 import type { V1PodSpec } from '@kubernetes/client-node';
 
-import { Cluster, kustomized, systemNamespace } from '../../../apps/agent/deploy.fixture.ts';
+import { Cluster, systemNamespace } from '../../../apps/agent/deploy.fixture.ts';
+import { kustomize, type Manifest } from '../../../apps/agent/kustomize.fixture.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { podType } from '../../../systems/file-access/caches.ts';
@@ -28,6 +30,11 @@ const archive = process.env['RAMPART_IMAGE'];
 const program = '/opt/rampart/bin/rampart';
 const checkout = new URL('../../..', import.meta.url).pathname;
 const nodeName = 'lab-node';
+
+/** Whether `rampart agent` runs some of the guards where it is told to. */
+export const knowsGuards: boolean = execFileSync(join(checkout, 'bin/rampart'), ['agent', '--help'], {
+  encoding: 'utf8',
+}).includes('--guards');
 
 const PATIENCE_MS = 60_000;
 
@@ -95,19 +102,20 @@ export class Deployed implements AsyncDisposable {
   readonly nodeName: string = nodeName;
   readonly #accounts: ServiceAccounts;
   readonly #stack: AsyncDisposableStack;
-  readonly #manifests = kustomized();
+  readonly #manifests: readonly Manifest[];
   #pods = 0;
 
   private constructor(cluster: Cluster, lab: Lab, accounts: ServiceAccounts, stack: AsyncDisposableStack) {
     [this.cluster, this.lab, this.#accounts, this.#stack] = [cluster, lab, accounts, stack];
+    this.#manifests = kustomize(cluster.deployed);
     this.client = cluster.client();
   }
 
-  /** Without any pod. */
-  static async start(): Promise<Deployed> {
+  /** Without any pod. @param kustomization - Default: deploy/, with every guard. */
+  static async start(kustomization?: string): Promise<Deployed> {
     const stack = new AsyncDisposableStack();
     try {
-      const cluster = stack.use(await Cluster.start());
+      const cluster = stack.use(await Cluster.start(kustomization));
       const lab = stack.use(await startLab());
       await cluster.apply();
       const accounts = stack.use(await ServiceAccounts.start(cluster, lab));
@@ -171,7 +179,8 @@ export class Deployed implements AsyncDisposable {
   /** The capabilities that the manifest gives to the agent. */
   get agentCapabilities(): readonly string[] {
     const [container] = this.#podSpec('rampart-agent').containers;
-    return container?.securityContext?.capabilities?.add ?? [];
+    // Two guards may name the same.
+    return [...new Set(container?.securityContext?.capabilities?.add)];
   }
 
   /** Runs a pod, and makes its object as kubelet and the scheduler leave it. */
@@ -192,11 +201,17 @@ export class Deployed implements AsyncDisposable {
     return pod;
   }
 
+  /** Without the flag of the components as long as the command has none. */
   #podSpec(name: Workload): V1PodSpec {
     const found = this.#manifests.find(
       ({ kind, metadata }) => metadata.name === name && (kind === 'DaemonSet' || kind === 'Deployment'),
     ) as unknown as { readonly spec: { readonly template: { readonly spec: V1PodSpec } } };
-    return found.spec.template.spec;
+    const spec = structuredClone(found.spec.template.spec);
+    if (knowsGuards) return spec;
+    for (const container of spec.containers) {
+      container.args = (container.args ?? []).filter((arg) => !arg.startsWith('--guards='));
+    }
+    return spec;
   }
 
   #kubeletPod(name: Workload): ReturnType<typeof kubeletPod> {
