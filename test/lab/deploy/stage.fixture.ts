@@ -112,7 +112,7 @@ export function said(agent: DeployedPod, what: RegExp): boolean {
 function findings(agent: DeployedPod, path: string): Finding[] {
   return agent.lines('stdout').flatMap((line) => {
     const found = parseFinding(line);
-    return found?.path === path ? [found as unknown as Finding] : [];
+    return found?.path === path ? [found] : [];
   });
 }
 
