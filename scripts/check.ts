@@ -17,7 +17,10 @@ const checks = {
   lint: { what: 'lint and the import rules between rooms', command: ['oxlint', '--format', 'unix'] },
   format: { what: 'format', command: ['prettier', '--check', '--log-level', 'warn', '.'] },
   bpf: { what: 'committed .bpf.o match their source', command: ['scripts/check-bpf'] },
-  crds: { what: 'CRD manifests match the schemas in systems/*/api.ts', command: ['node', 'scripts/crds.ts'] },
+  manifests: {
+    what: 'manifests match the guards and their schemas (apps/guards.ts)',
+    command: ['node', 'scripts/manifests.ts'],
+  },
   lock: { what: 'package-lock.json', command: ['node', 'scripts/check-lock.ts'] },
 } as const;
 type CheckName = keyof typeof checks;
@@ -45,7 +48,7 @@ async function passes(name: CheckName): Promise<boolean> {
   const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
   const passed = code === 0;
   process.stdout.write(
-    `${name.padEnd(8)}${passed ? 'ok    ' : 'FAILED'}  ${seconds.padStart(5)} s  ${what}\n`,
+    `${name.padEnd(10)}${passed ? 'ok    ' : 'FAILED'}  ${seconds.padStart(5)} s  ${what}\n`,
   );
   if (!passed) {
     const output = [stdout, stderr, typeof code === 'string' ? code : ''].filter(

@@ -8,7 +8,17 @@ import { accessWords } from '../shared/sensor/access.ts';
 import { operations } from '../shared/sensor/modes.ts';
 import { access, context } from '../systems/file-access/alert.fixture.ts';
 import { AlertEncoder } from '../systems/file-access/alert.ts';
-import { generatedFiles, operationsTable, regenerate } from './docs.ts';
+import { guards } from '../apps/guards.ts';
+import type { Guard } from '../shared/guard/guard.ts';
+import {
+  generatedFiles,
+  guardMetricsTable,
+  healthTable,
+  operationsTable,
+  podTable,
+  regenerate,
+  rightsTable,
+} from './docs.ts';
 
 const top = join(import.meta.dirname, '..');
 const read = (file: string): string => readFileSync(join(top, file), 'utf8');
@@ -27,6 +37,60 @@ describe('what is generated is up to date (else run: node scripts/docs.ts)', () 
 
   test('the table has every operation', () => {
     assert.equal(operationsTable().split('\n').length, operations.length + 2);
+  });
+
+  test('a guard is told as its descriptor has it', async () => {
+    const guard: Guard = {
+      name: 'doors',
+      summary: '',
+      resources: [],
+      rights: {
+        viewer: [
+          {
+            apiGroups: ['d.dev'],
+            resources: ['doors'],
+            resourceNames: ['d'],
+            verbs: ['get'],
+            inSystem: true,
+          },
+        ],
+      },
+      pod: { capabilities: [{ name: 'BPF', why: 'Programs.' }], hostNetwork: 'Doors of the node.' },
+      health: [
+        { on: 'node', name: 'pods', what: 'pods are listed' },
+        { on: 'cluster', name: 'lease', what: 'it is known who leads', alive: true },
+      ],
+      metrics: () =>
+        Promise.resolve({
+          node: (metrics) => metrics.counter({ name: 'b', help: 'B.', labelNames: ['l'] }, () => 0),
+          cluster: (metrics) => metrics.gauge({ name: 'a', help: 'A.' }, () => 0),
+        }),
+    };
+    const rows = (text: string): string[] => text.split('\n').filter((line) => /^\| (doors|`)/.test(line));
+    assert.deepEqual(rows(healthTable(guard)), [
+      '| `doors-node-pods` | agent | `/readyz` | pods are listed |',
+      '| `doors-lease` | operator | `/healthz` | it is known who leads |',
+    ]);
+    assert.equal(healthTable({ ...guard, health: [] }), '');
+    assert.deepEqual(rows(await guardMetricsTable(guard)), [
+      '| `b` | counter | `l` | B. | agent |',
+      '| `a` | gauge |  | A. | operator |',
+    ]);
+    assert.deepEqual(rows(rightsTable([guard])), [
+      '| doors | viewer | `doors` of d.dev named `d`, in `kivebpf-system` | get |',
+    ]);
+    assert.deepEqual(rows(podTable([guard])), [
+      '| doors | capability `BPF` | Programs. |',
+      '| doors | `hostNetwork` | Doors of the node. |',
+    ]);
+  });
+
+  test('each guard has its tables in a guide', () => {
+    const guides = generatedFiles.map(read).join('');
+    for (const { name } of guards) {
+      for (const what of ['metrics', 'health'])
+        assert.ok(guides.includes(`generated: ${what} of ${name} `), name);
+    }
   });
 
   test('an old part is replaced, an unknown one refused', async () => {

@@ -11,30 +11,34 @@ import { join } from 'node:path';
 import { format, resolveConfig } from 'prettier';
 
 import { registerProcessMetrics } from '../apps/agent/process-metrics.ts';
-import type { MetricDefinition, Metrics } from '../shared/observe/metrics.ts';
+import { guards } from '../apps/guards.ts';
+import { type Guard, type MetricsRegistry, type Right, systemNamespace } from '../shared/guard/guard.ts';
+import { shareMetrics } from '../shared/kube/shared-metrics.ts';
+import type { MetricDefinition } from '../shared/observe/metrics.ts';
 import { describeMask } from '../shared/sensor/access.ts';
 import { operations, sensorModeNames } from '../shared/sensor/modes.ts';
-import { shareMetrics } from '../shared/kube/shared-metrics.ts';
-import { addDeliveryMetrics } from '../systems/file-access/delivery/delivery-metrics.ts';
-import type { Delivery } from '../systems/file-access/delivery/delivery.ts';
-import { ClusterMetrics } from '../systems/file-integrity/cluster/metrics.ts';
-import { NodeCounts } from '../systems/file-integrity/node/node-counts.ts';
-import { type NodeReadings, registerNodeMetrics } from '../systems/file-access/node-metrics.ts';
 
 const top = join(import.meta.dirname, '..');
 
 /** What each generated part is made of, by the name that its markers carry. */
-const parts: Readonly<Record<string, () => string>> = {
+const parts: Readonly<Record<string, () => string | Promise<string>>> = {
   operations: operationsTable,
   'watch help': () => commandHelp('watch'),
   'doctor help': () => commandHelp('doctor'),
+  'rights of guards': () => rightsTable(guards),
+  'pods of guards': () => podTable(guards),
   'agent metrics': agentMetricsTable,
-  'operator metrics of file integrity': () =>
-    metricsTable((metrics) => new ClusterMetrics().register(metrics)),
+  ...Object.fromEntries(
+    guards.flatMap((guard) => [
+      [`metrics of ${guard.name}`, () => guardMetricsTable(guard)],
+      [`health of ${guard.name}`, () => healthTable(guard)],
+    ]),
+  ),
 };
 
 /** The files that have such parts, by their path from the top of the repository. */
 export const generatedFiles: readonly string[] = [
+  'deploy/README.md',
   'docs/file-access.md',
   'docs/file-integrity.md',
   'docs/sensor.md',
@@ -52,36 +56,99 @@ export function operationsTable(): string {
     const everywhere = sensorModeNames.every((mode) => seen[mode] !== undefined);
     return [`\`${name}\``, what, ...cells, everywhere ? '' : (unseenBecause ?? '')];
   });
-  return [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
+  return table(head, rows);
 }
 
-/** What an agent serves at /metrics: it registers here what it registers there. */
+/** What an agent serves at /metrics whichever guards it runs: it registers here what it registers there. */
 function agentMetricsTable(): string {
-  return metricsTable((metrics) => {
+  const rows = metricRows((metrics) => {
     // Nothing is read of what is given to them.
     registerProcessMetrics(metrics, { isReady: () => false, linesDropped: () => 0 });
     shareMetrics(metrics);
-    registerNodeMetrics(metrics, {} as NodeReadings);
-    addDeliveryMetrics(metrics, {} as Delivery);
-    new NodeCounts().register(metrics);
   });
+  return table(['metric', 'kind', 'labels', 'what'], rows);
 }
 
-/** As a Markdown table, by their names. */
-function metricsTable(register: (metrics: Metrics) => void): string {
+/** What a guard adds to that, and to what the operator serves. */
+export async function guardMetricsTable({ metrics }: Guard): Promise<string> {
+  const { node, cluster } = (await metrics?.()) ?? {};
+  const rows = [
+    ...metricRows((registry) => node?.(registry)).map((row) => [...row, 'agent']),
+    ...metricRows((registry) => cluster?.(registry)).map((row) => [...row, 'operator']),
+  ];
+  return table(['metric', 'kind', 'labels', 'what', 'of'], rows);
+}
+
+/** By their names: name, kind, labels, what. */
+function metricRows(register: (metrics: MetricsRegistry) => void): string[][] {
   const rows: string[][] = [];
   const add =
     (kind: string) =>
     ({ name, help, labelNames = [] }: MetricDefinition): void =>
-      void rows.push([`\`${name}\``, kind, labelNames.map((label) => `\`${label}\``).join(', '), help]);
-  register({
-    counter: add('counter'),
-    gauge: add('gauge'),
-    histogram: add('histogram'),
-  } as Partial<Metrics> as Metrics);
-  const head = ['metric', 'kind', 'labels', 'what'];
-  const byName = rows.toSorted(([one = ''], [other = '']) => (one < other ? -1 : 1));
-  return [head, head.map(() => '---'), ...byName].map((row) => `| ${row.join(' | ')} |`).join('\n');
+      void rows.push([code(name), kind, labelNames.map(code).join(', '), help]);
+  register({ counter: add('counter'), gauge: add('gauge'), histogram: add('histogram') });
+  return rows.toSorted(([one = ''], [other = '']) => (one < other ? -1 : 1));
+}
+
+/** The parts of /readyz and /healthz that a guard has; nothing where it has none. */
+export function healthTable({ name: guard, health = [] }: Guard): string {
+  const rows = health.map(({ on, name, what, alive }) => [
+    code(on === 'node' ? `${guard}-node-${name}` : `${guard}-${name}`),
+    on === 'node' ? 'agent' : 'operator',
+    code(alive === true ? '/healthz' : '/readyz'),
+    what,
+  ]);
+  return rows.length === 0
+    ? ''
+    : `The parts of ${guard} in /readyz and /healthz:\n\n${table(['part', 'of', 'in', 'when it is well'], rows)}`;
+}
+
+/** What the processes may do in the API for each guard. */
+export function rightsTable(all: readonly Guard[]): string {
+  const rows = all.flatMap(({ name, rights: { roles = [], ...rights } }) => [
+    ...(['agent', 'operator', 'viewer'] as const).flatMap((who) =>
+      (rights[who] ?? []).map((right) => [name, who, ...shownRight(right)]),
+    ),
+    ...roles.flatMap(({ name: role, rules }) =>
+      rules.map((right) => [name, `who is bound to ${code(role)}`, ...shownRight(right)]),
+    ),
+  ]);
+  return table(['guard', 'who', 'what', 'may'], rows);
+}
+
+/** What the agent's pod has for each guard, and why. */
+export function podTable(all: readonly Guard[]): string {
+  const rows = all.flatMap(({ name, pod = {} }) => {
+    const { capabilities = [], mounts = [], hostPID, hostNetwork, appArmorUnconfined } = pod;
+    const flags = { hostPID, hostNetwork, 'AppArmor `Unconfined`': appArmorUnconfined };
+    return [
+      ...capabilities.map((one) => [name, `capability ${code(one.name)}`, one.why]),
+      ...Object.entries(flags).flatMap(([what, why]) =>
+        why === undefined ? [] : [[name, what.includes('`') ? what : code(what), why]],
+      ),
+      ...mounts.map(({ hostPath, mountPath, readOnly, why }) => [
+        name,
+        `mount ${code(hostPath)}${hostPath === mountPath ? '' : ` at ${code(mountPath)}`}${readOnly === true ? ', read-only' : ''}`,
+        why,
+      ]),
+    ];
+  });
+  return table(['guard', 'what', 'why'], rows);
+}
+
+function shownRight({ apiGroups, resources, resourceNames = [], verbs, inSystem }: Right): [string, string] {
+  const groups = apiGroups.filter((group) => group !== '').join(', ');
+  const named = resourceNames.length === 0 ? '' : ` named ${resourceNames.map(code).join(', ')}`;
+  const where = inSystem === true ? `, in ${code(systemNamespace)}` : '';
+  return [`${resources.map(code).join(', ')}${groups && ` of ${groups}`}${named}${where}`, verbs.join(', ')];
+}
+
+function code(text: string): string {
+  return `\`${text}\``;
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  return [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
 }
 
 function commandHelp(command: string): string {
@@ -89,15 +156,20 @@ function commandHelp(command: string): string {
   return `\`\`\`text\n${help.trimEnd()}\n\`\`\``;
 }
 
-const part = /(<!-- generated: ([\w ]+) -->)\n.*?(<!-- end -->)/gs;
+const part = /(<!-- generated: ([\w -]+) -->)\n.*?(<!-- end -->)/gs;
 
 /** The text of a Markdown file with its generated parts made anew, formatted. */
 export async function regenerate(text: string): Promise<string> {
-  const fresh = text.replaceAll(part, (_all, begin: string, name: string, end: string) => {
+  const made = new Map<string, string>();
+  for (const [, , name = ''] of text.matchAll(part)) {
     const make = parts[name];
     if (make === undefined) throw new Error(`nothing is generated under the name "${name}"`);
-    return `${begin}\n\n${make()}\n\n${end}`;
-  });
+    made.set(name, await make());
+  }
+  const fresh = text.replaceAll(
+    part,
+    (_all, begin: string, name: string, end: string) => `${begin}\n\n${made.get(name) ?? ''}\n\n${end}`,
+  );
   const options = await resolveConfig(join(top, 'docs', 'any.md'));
   return format(fresh, { ...options, parser: 'markdown' });
 }

@@ -13,6 +13,8 @@ import type { KiveAlert } from '../../systems/file-access/alert.ts';
 import { startLab } from '../../test/lab/lab.ts';
 import { labObstacle } from '../../test/lab/obstacle.ts';
 import { rampart, RampartProcess, TemporaryDirectory } from '../apiserver/rampart-process.fixture.ts';
+import { guards } from '../guards.ts';
+import { kustomizedText } from './kustomize.fixture.ts';
 
 const deploy = new URL('../../deploy', import.meta.url).pathname;
 
@@ -81,7 +83,7 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
       assert.equal(status, 0, stderr);
       return stdout.trim();
     };
-    kubectl(['apply', '-k', deploy]);
+    kubectl(['apply', '-f', '-'], kustomizedText(deploy));
     const secret = ['create', 'secret', 'generic', 'receiver', '--namespace', 'kivebpf-system'];
     kubectl([...secret, '--from-literal=token=of-the-agent', `--from-literal=ca.crt=${authority.cert}`]);
     const lab = stack.use(await startLab());
@@ -173,7 +175,9 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
     const metrics = await (await fetch(`${url}/metrics`)).text();
     assert.match(metrics, /^rampart_agent_ready 1$/m);
     assert.match(metrics, /^rampart_file_access_latency_seconds_bucket\{le="\+Inf"\} [1-9]\d*$/m);
-    const documented = readFileSync(new URL('../../docs/file-access.md', import.meta.url), 'utf8');
+    const documented = guards
+      .map(({ name }) => readFileSync(new URL(`../../docs/${name}.md`, import.meta.url), 'utf8'))
+      .join('');
     assert.deepEqual(
       new Set([...metrics.matchAll(/^# HELP (\S+)/gm)].map(([, name]) => name)),
       new Set([...documented.matchAll(/^\| `(rampart_\w+)` /gm)].map(([, name]) => name)),

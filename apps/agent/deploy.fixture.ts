@@ -4,13 +4,11 @@
  * @module
  */
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-
-import { parseAllDocuments } from 'yaml';
 
 import { apiErrors } from '../../shared/apiserver/resources/api-error.ts';
 import { type ApiServer, startApiServer } from '../../shared/apiserver/server.ts';
@@ -18,6 +16,7 @@ import type { ResourceRequest } from '../../shared/apiserver/verbs/request.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { createLogger } from '../../shared/observe/log.ts';
 import { clusterAccess } from '../cluster.ts';
+import { kustomize, kustomizedText } from './kustomize.fixture.ts';
 
 export const deploy: string = new URL('../../deploy', import.meta.url).pathname;
 export const systemNamespace = 'kivebpf-system';
@@ -28,24 +27,13 @@ interface Rule {
   readonly verbs: readonly string[];
   readonly resourceNames?: readonly string[];
 }
-export interface Manifest {
-  readonly kind: string;
-  readonly metadata: { readonly name: string; readonly namespace?: string };
-  readonly rules?: readonly Rule[];
-}
-
-export function kustomized(): Manifest[] {
-  const { status, stdout, stderr } = spawnSync('kubectl', ['kustomize', deploy], { encoding: 'utf8' });
-  assert.equal(status, 0, stderr);
-  return parseAllDocuments(stdout).map((document) => document.toJS() as Manifest);
-}
-
 /** Each right once: `VERB RESOURCE.GROUP`, with a name where it is for one object, with ` in NAMESPACE` where it is for one only. */
-export function rightsOf(name: string): Set<string> {
+export function rightsOf(name: string, directory = deploy): Set<string> {
   const rights = new Set<string>();
-  for (const { kind, metadata, rules = [] } of kustomized()) {
+  for (const { kind, metadata, ...more } of kustomize(directory)) {
     if (metadata.name !== name || !kind.endsWith('Role')) continue;
     const where = kind === 'Role' ? ` in ${metadata.namespace}` : '';
+    const { rules = [] } = more as { readonly rules?: readonly Rule[] };
     for (const { apiGroups, resources, verbs, resourceNames = [''] } of rules) {
       for (const group of apiGroups)
         for (const resource of resources)
@@ -75,6 +63,9 @@ function wantedFor({
 }
 
 export class Cluster implements AsyncDisposable {
+  /** The kustomization. */
+  readonly deployed: string;
+  /** For what the test keeps. */
   readonly directory: string;
   readonly server: ApiServer;
   readonly used = new Map<string, Set<string>>();
@@ -83,10 +74,10 @@ export class Cluster implements AsyncDisposable {
   readonly refused: string[] = [];
   readonly #stack: AsyncDisposableStack;
 
-  private constructor(directory: string, server: ApiServer, stack: AsyncDisposableStack) {
-    [this.directory, this.server, this.#stack] = [directory, server, stack];
+  private constructor(deployed: string, directory: string, server: ApiServer, stack: AsyncDisposableStack) {
+    [this.deployed, this.directory, this.server, this.#stack] = [deployed, directory, server, stack];
     const rights = new Map(
-      ['rampart-agent', 'rampart-operator', 'rampart-viewer'].map((name) => [name, rightsOf(name)]),
+      ['rampart-agent', 'rampart-operator', 'rampart-viewer'].map((name) => [name, rightsOf(name, deployed)]),
     );
     const handle = server.verbs.handle.bind(server.verbs);
     server.verbs.handle = (request) => {
@@ -107,7 +98,7 @@ export class Cluster implements AsyncDisposable {
     };
   }
 
-  static async start(): Promise<Cluster> {
+  static async start(deployed = deploy): Promise<Cluster> {
     const stack = new AsyncDisposableStack();
     const directory = mkdtempSync(join(tmpdir(), 'rampart-deploy-'));
     stack.defer(() => rmSync(directory, { recursive: true, force: true }));
@@ -119,16 +110,17 @@ export class Cluster implements AsyncDisposable {
       logger: createLogger({ level: 'silent' }),
     });
     stack.use(server);
-    return new Cluster(directory, server, stack);
+    return new Cluster(deployed, directory, server, stack);
   }
 
   /** kubectl may take its time, and the server is in this process. */
-  async apply(directory = deploy): Promise<string[]> {
-    const args = ['--kubeconfig', this.server.kubeconfig ?? '', 'apply', '-k', directory];
+  async apply(directory = this.deployed): Promise<string[]> {
+    const args = ['--kubeconfig', this.server.kubeconfig ?? '', 'apply', '-f', '-'];
     const kubectl = spawn('kubectl', args, {
       env: { PATH: process.env['PATH'], HOME: this.directory },
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: ['pipe', 'pipe', 'pipe'],
     });
+    kubectl.stdin.end(kustomizedText(directory));
     const [stdout, stderr] = await Promise.all([text(kubectl.stdout), text(kubectl.stderr)]);
     assert.equal(stderr, '');
     return stdout.trim().split('\n');
@@ -141,7 +133,7 @@ export class Cluster implements AsyncDisposable {
   /** Rights that the role has and nobody has used, for both. */
   unused(): string[] {
     return ['rampart-agent', 'rampart-operator'].flatMap((who) =>
-      [...rightsOf(who)]
+      [...rightsOf(who, this.deployed)]
         .filter((right) => this.used.get(who)?.has(right) !== true)
         .map((right) => `${who}: ${right}`),
     );

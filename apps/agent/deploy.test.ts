@@ -18,17 +18,18 @@ import type { ContainerSource, SourceContainer } from '../../shared/cri/containe
 import { until } from '../../shared/observe/until.fixture.ts';
 import { Receiver } from '../../systems/file-access/delivery/receiver.fixture.ts';
 import { secretType } from '../../systems/file-access/secret-credentials.ts';
+import { runClusterGuards, runNodeGuards } from '../../shared/guard/part.fixture.ts';
 import { guards } from '../guards.ts';
 import { askCluster } from '../status/ask.ts';
-import { Cluster, deploy, isOfIntegrity, kustomized, rightsOf, systemNamespace } from './deploy.fixture.ts';
-import { runClusterGuards, runNodeGuards } from '../../shared/guard/part.fixture.ts';
+import { Cluster, deploy, isOfIntegrity, rightsOf, systemNamespace } from './deploy.fixture.ts';
+import { kustomize } from './kustomize.fixture.ts';
 
 const namespace = systemNamespace;
 
 suite('deploy/', () => {
   test('is applied as it is, and applied again changes nothing', async () => {
     await using cluster = await Cluster.start();
-    const objects = kustomized().length;
+    const objects = kustomize(deploy).length;
     const first = await cluster.apply();
     assert.deepEqual(first.filter((line) => line.endsWith(' created')).length, objects, first.join('\n'));
     const second = await cluster.apply();
@@ -36,9 +37,9 @@ suite('deploy/', () => {
   });
 
   test('gives nobody more than a list of capabilities, and no way to write to the image', () => {
-    const owners = kustomized().filter(({ kind }) => kind === 'DaemonSet' || kind === 'Deployment');
-    assert.equal(owners.length, 2);
-    for (const pod of owners as unknown as { spec: { template: { spec: { containers: Container[] } } } }[]) {
+    const pods = kustomize(deploy).filter(({ kind }) => kind === 'DaemonSet' || kind === 'Deployment');
+    assert.equal(pods.length, 2);
+    for (const pod of pods as unknown as { spec: { template: { spec: { containers: Container[] } } } }[]) {
       for (const { securityContext } of pod.spec.template.spec.containers) {
         const { privileged, allowPrivilegeEscalation, readOnlyRootFilesystem, capabilities } =
           securityContext;

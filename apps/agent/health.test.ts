@@ -69,8 +69,8 @@ const nowhere = (port: number): string =>
 
 suite('probes', () => {
   for (const name of ['agent', 'operator']) {
-    test(`deploy/${name}.yaml asks what the process serves`, () => {
-      const text = readFileSync(new URL(`../../deploy/${name}.yaml`, import.meta.url), 'utf8');
+    test(`deploy/base/${name}.yaml asks what the process serves`, () => {
+      const text = readFileSync(new URL(`../../deploy/base/${name}.yaml`, import.meta.url), 'utf8');
       const [container] = (parse(text) as Workload).spec.template.spec.containers;
       const { args, ports, livenessProbe, readinessProbe } = container;
       const port = ports.find((one) => one.name === 'metrics')?.containerPort;

@@ -17,9 +17,9 @@ import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { LogPosition } from './log-position.ts';
 import type { AlertRequest } from './source.ts';
 
-/** As deploy/agent.yaml labels them. */
+/** As deploy/base/agent.yaml labels them. */
 const agentSelector = 'app.kubernetes.io/name=rampart-agent';
-/** As deploy/agent.yaml calls it; a pod that has no such container has one that is the agent. */
+/** As deploy/base/agent.yaml calls it; a pod that has no such container has one that is the agent. */
 const agentContainer = 'agent';
 /** Of each log, where nothing says since when: the agent's other lines are among them. */
 const LOG_LINES = 1000;

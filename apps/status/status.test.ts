@@ -6,6 +6,7 @@ import { suite, test } from 'node:test';
 import { sensorSkip, testMode } from '../../shared/sensor/sensor.fixture.ts';
 import { startLab } from '../../test/lab/lab.ts';
 import { labObstacle } from '../../test/lab/obstacle.ts';
+import { kustomizedText } from '../agent/kustomize.fixture.ts';
 import { RampartProcess, TemporaryDirectory } from '../apiserver/rampart-process.fixture.ts';
 import { rampart, Standalone } from '../standalone/standalone.fixture.ts';
 import type { JsonReport } from './found.fixture.ts';
@@ -160,7 +161,7 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
     assert.equal(notThere.code, 2);
     assert.match(notThere.stderr, /knows no KivePolicy, no FileIntegrity: Rampart is not installed there/);
 
-    kubectl(['apply', '-k', new URL('../../deploy', import.meta.url).pathname]);
+    kubectl(['apply', '-f', '-'], kustomizedText(new URL('../../deploy', import.meta.url).pathname));
     const lab = stack.use(await startLab());
     const pod = await lab.runPod({ name: 'nginx-pod', labels: { 'security-level': 'high' } });
     const metadata = {

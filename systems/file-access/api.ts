@@ -2,7 +2,7 @@
  * The resources of the file-access guard: what users write (KivePolicy), and what the agents tell each other
  * (KiveData). Group, kinds and fields are those of Kive, so that what is written for it works unchanged.
  *
- * The manifests in `crd/` are made from this file: `node scripts/crds.ts --write`.
+ * The manifests in `crd/` are made from this file: `node scripts/manifests.ts --write`.
  *
  * @module
  */

@@ -6,7 +6,10 @@
 import type { Guard } from '../../shared/guard/guard.ts';
 import { kiveData, kivePolicies, kivePolicyType } from './api.ts';
 import { parseCallbackDefaults } from './callback-defaults.ts';
+import type { Delivery } from './delivery/delivery.ts';
+import { pod, rights } from './deployment.ts';
 import { clusterHealth, nodeHealth } from './health-parts.ts';
+import type { NodeReadings } from './node-metrics.ts';
 import { type FileAccessOptions, fileAccessOptions } from './options.ts';
 
 export const fileAccess: Guard = {
@@ -21,7 +24,6 @@ export const fileAccess: Guard = {
     description: 'where alerts wait for their callbacks',
   },
   lease: 'kive',
-  rights: {},
   options: fileAccessOptions,
   checkOptions: (values) => {
     // The operator has none.
@@ -33,4 +35,17 @@ export const fileAccess: Guard = {
   cluster: async () => (await import('./cluster.ts')).runFileAccessCluster,
   status: async () => (await import('./status/section.ts')).fileAccessStatus,
   lines: async () => [(await import('./alert-line-kind.ts')).alertLines],
+  rights,
+  pod,
+  metrics: async () => {
+    const { registerNodeMetrics } = await import('./node-metrics.ts');
+    const { addDeliveryMetrics } = await import('./delivery/delivery-metrics.ts');
+    return {
+      node: (metrics) => {
+        // Nothing is read of what is given to them.
+        registerNodeMetrics(metrics, {} as NodeReadings);
+        addDeliveryMetrics(metrics, {} as Delivery);
+      },
+    };
+  },
 };

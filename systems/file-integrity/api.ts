@@ -5,7 +5,7 @@
  * They are served in two API groups, from one schema: `fileintegrity.openshift.io`, which the operator was released with,
  * and `file-integrity.openshift.io`, as its design has it, and as all labels and annotations are called.
  *
- * The manifests in `crd/` are made from this file: `node scripts/crds.ts --write`.
+ * The manifests in `crd/` are made from this file: `node scripts/manifests.ts --write`.
  *
  * @module
  */

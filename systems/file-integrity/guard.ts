@@ -11,6 +11,7 @@ import {
   releasedFileIntegrities,
   releasedNodeStatuses,
 } from './api.ts';
+import { pod, rights } from './deployment.ts';
 import { clusterHealth, nodeHealth } from './health-parts.ts';
 import { fileIntegrityOptions } from './options.ts';
 
@@ -26,11 +27,20 @@ export const fileIntegrity: Guard = {
     description: 'where the baselines of FileIntegrity are kept',
   },
   lease: 'rampart-file-integrity',
-  rights: {},
   options: fileIntegrityOptions,
   health: [...nodeHealth, ...clusterHealth],
   node: async () => (await import('./node-part.ts')).fileIntegrityNode,
   cluster: async () => (await import('./cluster.ts')).runFileIntegrityCluster,
   status: async () => (await import('./status/section.ts')).fileIntegrityStatus,
   lines: async () => [(await import('./finding-line-kind.ts')).findingLines],
+  rights,
+  pod,
+  metrics: async () => {
+    const { NodeCounts } = await import('./node/node-counts.ts');
+    const { ClusterMetrics } = await import('./cluster/metrics.ts');
+    return {
+      node: (metrics) => new NodeCounts().register(metrics),
+      cluster: (metrics) => new ClusterMetrics().register(metrics),
+    };
+  },
 };

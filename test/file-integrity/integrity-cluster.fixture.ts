@@ -9,6 +9,7 @@ import { once } from 'node:events';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
+import { kustomizedText } from '../../apps/agent/kustomize.fixture.ts';
 import { rampart, RampartProcess, TemporaryDirectory } from '../../apps/apiserver/rampart-process.fixture.ts';
 import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
@@ -110,8 +111,8 @@ export class IntegrityCluster implements AsyncDisposable {
       cluster.#kubeconfig = await server.ready;
       const access = findClusterAccess({ path: cluster.#kubeconfig });
       cluster.#client = cluster.#stack.use(new KubeClient(access, { perSecond: 1000, burst: 1000 }));
-      await cluster.kubectl(['apply', '-k', deploy]);
-      await cluster.kubectl(['apply', '-k', join(deploy, 'policy-reports')]);
+      await cluster.apply(kustomizedText(deploy));
+      await cluster.apply(kustomizedText(join(deploy, 'policy-reports')));
       await cluster.kubectl(['create', 'namespace', namespace]);
       cluster.startOperator();
       return cluster;

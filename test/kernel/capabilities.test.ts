@@ -1,16 +1,16 @@
 /**
- * The capabilities that deploy/agent.yaml gives, in a kernel of a distribution: with overlayfs as a module, and with a sysctl that
+ * The capabilities that deploy/ gives to the agent, in a kernel of a distribution: with overlayfs as a module, and with a sysctl that
  * asks for more.
  */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 
-import { parse } from 'yaml';
-
+import { kustomize } from '../../apps/agent/kustomize.fixture.ts';
 import { kernelRunObstacle, runInKernel } from './vm.ts';
 
-const manifest = parse(readFileSync(new URL('../../deploy/agent.yaml', import.meta.url), 'utf8')) as {
+const agent = kustomize(new URL('../../deploy', import.meta.url).pathname).find(
+  ({ kind }) => kind === 'DaemonSet',
+) as unknown as {
   readonly spec: {
     readonly template: {
       readonly spec: {
@@ -27,8 +27,10 @@ test(
   "the agent's capabilities load both objects on 6.1",
   { skip: kernelRunObstacle() ?? false },
   async (t) => {
-    const [container] = manifest.spec.template.spec.containers;
-    const capabilities = container.securityContext.capabilities.add.map((name) => `+${name.toLowerCase()}`);
+    const [container] = agent.spec.template.spec.containers;
+    const capabilities = [
+      ...new Set(container.securityContext.capabilities.add.map((name) => `+${name.toLowerCase()}`)),
+    ];
     const run = await runInKernel({
       kernel: '6.1',
       command: ['sh', 'test/kernel/guest-capabilities.sh', capabilities.join(','), 'fentry'],

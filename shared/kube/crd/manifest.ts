@@ -117,5 +117,5 @@ export function crdYaml(resource: Resource, source: string): string {
     // kubectl reads YAML 1.1, where `on` is a boolean and `1_0` a number.
     compat: 'yaml-1.1',
   });
-  return `# Made from ${source} by \`node scripts/crds.ts --write\`. Change it there.\n${text}`;
+  return `# Made from ${source} by \`node scripts/manifests.ts --write\`. Change it there.\n${text}`;
 }

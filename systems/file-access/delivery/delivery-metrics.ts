@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Metrics } from '../../../shared/observe/metrics.ts';
+import type { MetricsRegistry } from '../../../shared/guard/guard.ts';
 import type { Delivery } from './delivery.ts';
 import type { CallbackStats, DeliveryStats } from './options.ts';
 
@@ -14,7 +14,7 @@ type Sample = { readonly labels: Readonly<Record<string, string>>; readonly valu
 
 /** Adds `rampart_callback_...` to the metrics. Callbacks are named without path and query, which may be secret. */
 export function addDeliveryMetrics(
-  metrics: Pick<Metrics, 'counter' | 'gauge' | 'histogram'>,
+  metrics: MetricsRegistry,
   delivery: Pick<Delivery, 'stats' | 'callbacks'>,
 ): void {
   const stats = snapshot(() => delivery.stats);

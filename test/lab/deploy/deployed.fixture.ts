@@ -12,7 +12,8 @@ import { text } from 'node:stream/consumers';
 
 import type { V1PodSpec } from '@kubernetes/client-node';
 
-import { Cluster, kustomized, systemNamespace } from '../../../apps/agent/deploy.fixture.ts';
+import { Cluster, systemNamespace } from '../../../apps/agent/deploy.fixture.ts';
+import { kustomize, type Manifest } from '../../../apps/agent/kustomize.fixture.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { pods as podType } from '../../../shared/kube/object.ts';
@@ -95,19 +96,20 @@ export class Deployed implements AsyncDisposable {
   readonly nodeName: string = nodeName;
   readonly #accounts: ServiceAccounts;
   readonly #stack: AsyncDisposableStack;
-  readonly #manifests = kustomized();
+  readonly #manifests: readonly Manifest[];
   #pods = 0;
 
   private constructor(cluster: Cluster, lab: Lab, accounts: ServiceAccounts, stack: AsyncDisposableStack) {
     [this.cluster, this.lab, this.#accounts, this.#stack] = [cluster, lab, accounts, stack];
+    this.#manifests = kustomize(cluster.deployed);
     this.client = cluster.client();
   }
 
-  /** Without any pod. */
-  static async start(): Promise<Deployed> {
+  /** Without any pod. @param kustomization - Default: deploy/, with every guard. */
+  static async start(kustomization?: string): Promise<Deployed> {
     const stack = new AsyncDisposableStack();
     try {
-      const cluster = stack.use(await Cluster.start());
+      const cluster = stack.use(await Cluster.start(kustomization));
       const lab = stack.use(await startLab());
       await cluster.apply();
       const accounts = stack.use(await ServiceAccounts.start(cluster, lab));
@@ -171,7 +173,8 @@ export class Deployed implements AsyncDisposable {
   /** The capabilities that the manifest gives to the agent. */
   get agentCapabilities(): readonly string[] {
     const [container] = this.#podSpec('rampart-agent').containers;
-    return container?.securityContext?.capabilities?.add ?? [];
+    // Two guards may name the same.
+    return [...new Set(container?.securityContext?.capabilities?.add)];
   }
 
   /** Runs a pod, and makes its object as kubelet and the scheduler leave it. */
@@ -196,7 +199,7 @@ export class Deployed implements AsyncDisposable {
     const found = this.#manifests.find(
       ({ kind, metadata }) => metadata.name === name && (kind === 'DaemonSet' || kind === 'Deployment'),
     ) as unknown as { readonly spec: { readonly template: { readonly spec: V1PodSpec } } };
-    return found.spec.template.spec;
+    return structuredClone(found.spec.template.spec);
   }
 
   #kubeletPod(name: Workload): ReturnType<typeof kubeletPod> {

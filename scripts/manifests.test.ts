@@ -10,13 +10,16 @@ import { parse } from 'yaml';
 import { compileSchema } from '../shared/apiserver/schema/compiled-schema.ts';
 import { kitchenSinks } from '../shared/kube/crd/kitchen-sink.fixture.ts';
 import { crdManifest, type CrdManifest } from '../shared/kube/crd/manifest.ts';
-import { differences, expectedManifests, writeManifests } from './crds.ts';
+import { guards } from '../apps/guards.ts';
+import type { Guard } from '../shared/guard/guard.ts';
+import { expectedManifests } from './crds.ts';
+import { differences, writeManifests } from './manifests.ts';
 
 const top = dirname(import.meta.dirname);
 
 /** A tree with one guard whose api.ts is this. */
 function tree(api: string): Disposable & { readonly path: string } {
-  const path = mkdtempSync(join(tmpdir(), 'rampart-crds-'));
+  const path = mkdtempSync(join(tmpdir(), 'rampart-manifests-'));
   mkdirSync(join(path, 'systems/guard'), { recursive: true });
   const at = (file: string): string => JSON.stringify(pathToFileURL(join(top, 'shared/kube/crd', file)).href);
   const imports = `import { defineResource } from ${at('resource.ts')};
@@ -28,6 +31,16 @@ import { integer, object, string } from ${at('schema.ts')};\n`;
 const things = `export const things = defineResource({ group: 'test.dev', kind: 'Thing', plural: 'things',
   scope: 'Cluster', versions: { v1: { fields: { spec: object({ name: string() }) } } } });
 export const other = 3;`;
+
+const thingGuard: Guard = {
+  name: 'guard',
+  summary: 'guards things',
+  resources: [],
+  rights: {
+    agent: [{ apiGroups: ['test.dev'], resources: ['things'], verbs: ['watch'], why: 'To know.' }],
+    viewer: [{ apiGroups: [''], resources: ['pods'], verbs: ['list'], inSystem: true }],
+  },
+};
 
 suite('manifests of custom resources', () => {
   test('the schemas of all our resources are structural, and their rules compile', async () => {
@@ -87,41 +100,74 @@ suite('manifests of custom resources', () => {
   test('written once, then in order; an edited, a missing and a stray manifest are named', async () => {
     using guard = tree(things);
     const path = 'systems/guard/crd/things.yaml';
-    const copy = 'deploy/crd/things.yaml';
+    const copy = 'deploy/guards/guard/crd/things.yaml';
+    const all = 'deploy/guards/kustomization.yaml';
+    const component = 'deploy/guards/guard/kustomization.yaml';
     const file = join(guard.path, path);
-    assert.deepEqual(await differences(guard.path), [`${path}: is missing`, `${copy}: is missing`]);
-    assert.deepEqual(await writeManifests(guard.path), [path, copy]);
-    assert.deepEqual(await differences(guard.path), []);
-    assert.deepEqual(await writeManifests(guard.path), []);
+    const found = (): Promise<string[]> => differences(guard.path, [thingGuard]);
+    const write = (): Promise<string[]> => writeManifests(guard.path, [thingGuard]);
+    const files = [path, all, copy, component];
+    assert.deepEqual(
+      await found(),
+      files.map((one) => `${one}: is missing`),
+    );
+    assert.deepEqual(await write(), files);
+    assert.deepEqual(await found(), []);
+    assert.deepEqual(await write(), []);
     const text = readFileSync(file, 'utf8');
     writeFileSync(file, text.replace('scope: Cluster', 'scope: Namespaced'));
     const line = text.split('\n').indexOf('  scope: Cluster') + 1;
-    assert.deepEqual(await differences(guard.path), [
-      `${path}:${line}: is "  scope: Namespaced", the schema says "  scope: Cluster"`,
+    assert.deepEqual(await found(), [
+      `${path}:${line}: is "  scope: Namespaced", the code says "  scope: Cluster"`,
     ]);
     writeFileSync(file, `${text}more: true\n`);
-    assert.match(
-      (await differences(guard.path)).join(),
-      /things.yaml:\d+: is "more: true", the schema says ""/,
-    );
-    const stray = join(guard.path, 'systems/guard/crd/old.yaml');
-    writeFileSync(stray, text);
-    writeFileSync(join(guard.path, 'deploy/crd/old.yaml'), text);
-    const strays = ['deploy/crd/old.yaml', 'systems/guard/crd/old.yaml'];
+    assert.match((await found()).join(), /things.yaml:\d+: is "more: true", the code says ""/);
+    const strays = ['deploy/guards/gone/kustomization.yaml', 'systems/guard/crd/old.yaml'];
+    mkdirSync(join(guard.path, 'deploy/guards/gone'));
+    for (const stray of strays) writeFileSync(join(guard.path, stray), text);
     assert.deepEqual(
-      (await differences(guard.path)).slice(-2),
-      strays.map((one) => `${one}: no resource in api.ts has this manifest`),
+      (await found()).slice(-2),
+      strays.map((one) => `${one}: nothing in the code has this manifest`),
     );
-    assert.deepEqual(await writeManifests(guard.path), [path, ...strays]);
-    assert.deepEqual(await differences(guard.path), []);
+    assert.deepEqual(await write(), [path, ...strays]);
+    assert.deepEqual(await found(), []);
+  });
+
+  test('a component has what its guard needs, with the reasons, and nothing else', async () => {
+    using guard = tree(things);
+    await writeManifests(guard.path, [thingGuard]);
+    const text = readFileSync(join(guard.path, 'deploy/guards/guard/kustomization.yaml'), 'utf8');
+    const component = parse(text) as {
+      readonly resources: unknown;
+      readonly patches: readonly { readonly target: object; readonly patch: string }[];
+    };
+    assert.deepEqual(component.resources, ['crd/things.yaml']);
+    const flag = [{ op: 'add', path: '/spec/template/spec/containers/0/args/-', value: '--guards=guard' }];
+    const rule = (value: object): object[] => [{ op: 'add', path: '/rules/-', value }];
+    assert.deepEqual(
+      component.patches.map(({ target, patch }) => [target, parse(patch) as unknown]),
+      [
+        [{ kind: 'DaemonSet', name: 'rampart-agent' }, flag],
+        [{ kind: 'Deployment', name: 'rampart-operator' }, flag],
+        [
+          { kind: 'ClusterRole', name: 'rampart-agent' },
+          rule({ apiGroups: ['test.dev'], resources: ['things'], verbs: ['watch'] }),
+        ],
+        [
+          { kind: 'Role', name: 'rampart-viewer' },
+          rule({ apiGroups: [''], resources: ['pods'], verbs: ['list'] }),
+        ],
+      ],
+    );
+    assert.match(text, /# To know\.\n\s+- op: add/);
   });
 
   test('two resources of one name are refused', async () => {
     using guard = tree(`${things}\nexport const again = things;`);
-    await assert.rejects(differences(guard.path), /two resources called things/);
+    await assert.rejects(differences(guard.path, [thingGuard]), /two resources called things/);
   });
 
-  test('the committed manifests are those of the schemas', async () => {
-    assert.deepEqual(await differences(top), []);
+  test('the committed manifests are those of the code', async () => {
+    assert.deepEqual(await differences(top, guards), []);
   });
 });

@@ -1,0 +1,175 @@
+// deploy/ with some of the guards: each has what its descriptor says, and nothing of another.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+
+import type { V1PodSpec } from '@kubernetes/client-node';
+import { parseAllDocuments } from 'yaml';
+
+import type { Guard } from '../../shared/guard/guard.ts';
+import { guards } from '../guards.ts';
+import { Cluster, deploy, rightsOf } from './deploy.fixture.ts';
+import { kustomize, type Manifest } from './kustomize.fixture.ts';
+import { overlay } from './overlay.fixture.ts';
+
+const nameOf = ({ kind, metadata }: Manifest): string =>
+  `${kind} ${metadata.namespace ?? ''}/${metadata.name}`;
+
+function podOf(manifests: readonly Manifest[], kind: 'DaemonSet' | 'Deployment'): V1PodSpec {
+  const found = manifests.find((one) => one.kind === kind) as unknown as {
+    readonly spec: { readonly template: { readonly spec: V1PodSpec } };
+  };
+  return found.spec.template.spec;
+}
+
+/** In one order, as lists in pods that are merged have none. */
+function comparable(manifests: readonly Manifest[]): ReadonlyMap<string, Manifest> {
+  const byName = manifests.map((manifest): [string, Manifest] => {
+    if (manifest.kind !== 'DaemonSet') return [nameOf(manifest), manifest];
+    const copy = structuredClone(manifest);
+    const pod = podOf([copy], 'DaemonSet');
+    pod.volumes?.sort((one, other) => (one.name < other.name ? -1 : 1));
+    pod.containers[0]?.volumeMounts?.sort((one, other) => (one.name < other.name ? -1 : 1));
+    return [nameOf(manifest), copy];
+  });
+  return new Map(byName.toSorted(([one], [other]) => (one < other ? -1 : 1)));
+}
+
+/** Components are known from kubectl 1.21 on, labels from 1.22. */
+function kustomizeObstacle(): string | undefined {
+  const { status, stdout } = spawnSync('kubectl', ['version', '--client', '-o', 'json'], {
+    encoding: 'utf8',
+  });
+  if (status !== 0) return 'needs kubectl';
+  const { clientVersion } = JSON.parse(stdout) as { clientVersion: { minor: string; gitVersion: string } };
+  return Number.parseInt(clientVersion.minor, 10) >= 22
+    ? undefined
+    : `needs the kustomize of kubectl 1.22, and this is ${clientVersion.gitVersion}`;
+}
+
+/** The rights that a guard names, as rightsOf() has them. */
+function named(guard: Guard, who: 'agent' | 'operator' | 'viewer'): string[] {
+  return (guard.rights[who] ?? []).flatMap(
+    ({ apiGroups, resources, verbs, resourceNames = [''], inSystem }) =>
+      apiGroups.flatMap((group) =>
+        resources.flatMap((resource) =>
+          verbs.flatMap((verb) =>
+            resourceNames.map(
+              (name) =>
+                `${verb} ${resource}.${group}${name && ` ${name}`}${inSystem ? ' in kivebpf-system' : ''}`,
+            ),
+          ),
+        ),
+      ),
+  );
+}
+
+const sets = [[], ...guards.map((guard) => [guard]), guards];
+
+suite('deploy/ with some guards', () => {
+  for (const of of sets) {
+    const title = of.map(({ name }) => name).join(', ') || 'none';
+    test(`${title}: rights, flags, capabilities and mounts of those and the base`, () => {
+      using mine = overlay(of);
+      const manifests = kustomize(mine.path);
+      const base = join(deploy, 'base');
+      for (const who of ['agent', 'operator', 'viewer'] as const) {
+        const wanted = [...rightsOf(`rampart-${who}`, base), ...of.flatMap((guard) => named(guard, who))];
+        assert.deepEqual(rightsOf(`rampart-${who}`, mine.path), new Set(wanted));
+      }
+      const crds = manifests.filter(({ kind }) => kind === 'CustomResourceDefinition');
+      assert.deepEqual(
+        crds.map(({ metadata }) => metadata.name).toSorted(),
+        of.flatMap(({ resources }) => resources.map(({ plural, group }) => `${plural}.${group}`)).toSorted(),
+      );
+      const flags = of.map(({ name }) => `--guards=${name}`);
+      for (const kind of ['DaemonSet', 'Deployment'] as const) {
+        const [{ args = [] } = {}] = podOf(manifests, kind).containers;
+        assert.deepEqual(
+          args.filter((arg) => arg.startsWith('--guards')),
+          flags,
+        );
+      }
+      const pod = podOf(manifests, 'DaemonSet');
+      const [agent] = pod.containers;
+      assert.equal(pod.hostPID, of.some((guard) => guard.pod?.hostPID !== undefined) || undefined);
+      const { capabilities, appArmorProfile } = agent?.securityContext ?? {};
+      assert.equal(
+        appArmorProfile?.type,
+        of.some((guard) => guard.pod?.appArmorUnconfined !== undefined) ? 'Unconfined' : undefined,
+      );
+      assert.deepEqual(capabilities?.drop, ['ALL']);
+      assert.deepEqual(
+        new Set(capabilities?.add),
+        new Set(of.flatMap((guard) => (guard.pod?.capabilities ?? []).map(({ name }) => name))),
+      );
+      // A name or a path twice is refused by the API.
+      const mounts = (guard: Guard): string[] => (guard.pod?.mounts ?? []).map(({ mountPath }) => mountPath);
+      const shared = ['/run/rampart', '/tmp', '/var/lib/rampart'];
+      assert.deepEqual(
+        agent?.volumeMounts?.map(({ mountPath }) => mountPath).toSorted(),
+        [...new Set([...shared, ...of.flatMap(mounts)])].toSorted(),
+      );
+      assert.deepEqual(
+        pod.volumes?.map(({ name }) => name).toSorted(),
+        agent?.volumeMounts?.map(({ name }) => name).toSorted(),
+      );
+      for (const { metadata } of manifests) {
+        assert.equal(metadata.labels?.['app.kubernetes.io/part-of'], 'rampart');
+      }
+    });
+  }
+
+  test('every guard is the same as deploy/, but for the name of the image', () => {
+    using mine = overlay(guards);
+    const withoutImage = (directory: string): unknown =>
+      JSON.parse(
+        JSON.stringify([...comparable(kustomize(directory))]).replaceAll(/"image":"[^"]*"/g, '"image":""'),
+      );
+    assert.deepEqual(withoutImage(mine.path), withoutImage(deploy));
+    const images = new Set(
+      (['DaemonSet', 'Deployment'] as const).map(
+        (kind) => podOf(kustomize(mine.path), kind).containers[0]?.image,
+      ),
+    );
+    assert.deepEqual(images, new Set(['REGISTRY/rampart:0.1.0']));
+  });
+
+  for (const of of sets) {
+    const title = of.map(({ name }) => name).join(', ') || 'none';
+    test(`${title}: kubectl makes the same of it`, { skip: kustomizeObstacle() ?? false }, () => {
+      using mine = overlay(of);
+      for (const directory of of === guards ? [mine.path, deploy] : [mine.path]) {
+        const ran = spawnSync('kubectl', ['kustomize', directory], { encoding: 'utf8' });
+        assert.equal(ran.status, 0, ran.stderr);
+        const real = parseAllDocuments(ran.stdout).map((document) => document.toJS() as Manifest);
+        assert.deepEqual(comparable(kustomize(directory)), comparable(real));
+      }
+    });
+  }
+
+  test('another set is applied over the one before: what has gone has no rights any more', async () => {
+    const [first, ...others] = guards;
+    assert.ok(first);
+    using all = overlay(guards);
+    using one = overlay([first]);
+    await using cluster = await Cluster.start(all.path);
+    await cluster.apply();
+    const said = await cluster.apply(one.path);
+    assert.deepEqual(
+      said.filter((line) => line.endsWith(' created')),
+      [],
+    );
+    const type = {
+      group: 'rbac.authorization.k8s.io',
+      version: 'v1',
+      kind: 'ClusterRole',
+      namespaced: false,
+    };
+    const role = await cluster.client().get({ ...type, plural: 'clusterroles' }, { name: 'rampart-agent' });
+    const text = JSON.stringify(role);
+    for (const { group } of others.flatMap(({ resources }) => resources)) assert.ok(!text.includes(group));
+    assert.ok(first.resources.every(({ group }) => text.includes(group)));
+  });
+});

@@ -1,0 +1,115 @@
+/**
+ * What `kubectl kustomize` makes of deploy/, for tests: Debian's kubectl 1.20 knows no components. It reads just what our
+ * kustomizations have, and refuses the rest. A test compares it with a kubectl that can do it.
+ *
+ * @module
+ */
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { parse, parseAllDocuments } from 'yaml';
+
+import { applyJsonPatch } from '../../shared/apiserver/patch/json-patch.ts';
+import { patchTypeOf } from '../../shared/apiserver/patch/merge-keys.ts';
+import { applyStrategicMergePatch } from '../../shared/apiserver/patch/strategic-merge-patch.ts';
+import type { JsonObject } from '../../shared/apiserver/schema/json.ts';
+
+export interface Manifest {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace?: string;
+    readonly labels?: Readonly<Record<string, string>>;
+  };
+  readonly [more: string]: unknown;
+}
+
+interface Kustomization {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly namespace?: string;
+  readonly labels?: readonly { readonly pairs: Readonly<Record<string, string>> }[];
+  readonly resources?: readonly string[];
+  readonly components?: readonly string[];
+  readonly images?: readonly { readonly name: string; readonly newName?: string; readonly newTag?: string }[];
+  readonly patches?: readonly {
+    readonly target: { readonly kind: string; readonly name: string };
+    readonly patch: string;
+  }[];
+}
+
+const known: ReadonlySet<string> = new Set([
+  ...['apiVersion', 'kind', 'namespace', 'labels', 'resources', 'components', 'images', 'patches'],
+]);
+const clusterScoped = /^(Namespace|ClusterRole|ClusterRoleBinding|CustomResourceDefinition)$/;
+
+/** The objects of a kustomization. @throws {Error} for what this does not know. */
+export function kustomize(directory: string): Manifest[] {
+  return built(directory, []);
+}
+
+/** The same as a file for `kubectl apply -f -`. */
+export function kustomizedText(directory: string): string {
+  return JSON.stringify({ apiVersion: 'v1', kind: 'List', items: kustomize(directory) });
+}
+
+/** A component is given what there is. */
+function built(directory: string, before: readonly Manifest[]): Manifest[] {
+  const file = join(directory, 'kustomization.yaml');
+  const kustomization = parse(readFileSync(file, 'utf8')) as Kustomization;
+  const unknown = Object.keys(kustomization).filter((key) => !known.has(key));
+  if (unknown.length > 0)
+    throw new Error(`${file}: kustomize.fixture.ts does not know ${unknown.join(', ')}`);
+  const { namespace, resources = [], components = [], patches = [] } = kustomization;
+  let objects = [...before, ...resources.flatMap((path) => resourcesOf(join(directory, path)))];
+  const names = objects.map(({ kind, metadata }) => `${kind} ${metadata.namespace ?? ''}/${metadata.name}`);
+  if (new Set(names).size !== names.length) throw new Error(`${file}: two objects of one name`);
+  for (const path of components) objects = built(join(directory, path), objects);
+  for (const { target, patch } of patches) {
+    const isTarget = ({ kind, metadata }: Manifest): boolean =>
+      kind === target.kind && metadata.name === target.name;
+    if (!objects.some(isTarget)) throw new Error(`${file}: no ${target.kind} ${target.name}`);
+    objects = objects.map((object) => (isTarget(object) ? patched(object, parse(patch)) : object));
+  }
+  for (const { pairs, ...more } of kustomization.labels ?? []) {
+    if (Object.keys(more).length > 0) throw new Error(`${file}: labels for more than objects`);
+    objects = objects.map((object) => changed(object, { labels: { ...object.metadata.labels, ...pairs } }));
+  }
+  if (namespace !== undefined) {
+    objects = objects.map((one) => (clusterScoped.test(one.kind) ? one : changed(one, { namespace })));
+  }
+  return objects.map((object) => withImages(object, kustomization.images ?? []));
+}
+
+function resourcesOf(path: string): Manifest[] {
+  if (statSync(path).isDirectory()) return built(path, []);
+  return parseAllDocuments(readFileSync(path, 'utf8')).map((document) => document.toJS() as Manifest);
+}
+
+function patched(object: Manifest, patch: unknown): Manifest {
+  const original = object as unknown as JsonObject;
+  if (Array.isArray(patch)) return applyJsonPatch(original, patch) as unknown as Manifest;
+  const type = patchTypeOf(object.apiVersion, object.kind);
+  return applyStrategicMergePatch(original, patch, type) as unknown as Manifest;
+}
+
+function changed(object: Manifest, metadata: Partial<Manifest['metadata']>): Manifest {
+  return { ...object, metadata: { ...object.metadata, ...metadata } };
+}
+
+function withImages(object: Manifest, images: NonNullable<Kustomization['images']>): Manifest {
+  if (object.kind !== 'DaemonSet' && object.kind !== 'Deployment') return object;
+  const copy = structuredClone(object) as Workload & Manifest;
+  for (const container of copy.spec.template.spec.containers) {
+    const [name = '', tag] = container.image.split(/:(?=[^/:]*$)/);
+    for (const { name: wanted, newName, newTag } of images) {
+      if (name === wanted) container.image = [newName ?? name, newTag ?? tag].filter((one) => one).join(':');
+    }
+  }
+  return copy;
+}
+
+interface Workload {
+  readonly spec: { readonly template: { readonly spec: { readonly containers: { image: string }[] } } };
+}

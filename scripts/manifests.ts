@@ -1,0 +1,125 @@
+/**
+ * The manifests that follow from the code, of custom resources and of deploy/. This checks that they are what the code says, or
+ * writes them:
+ *
+ * - `systems/<guard>/crd/*.yaml`, from the schemas in `systems/<guard>/api.ts`;
+ * - `deploy/guards/<guard>/`, a kustomize Component for each guard of apps/guards.ts, from its descriptor, with copies of its
+ *   custom resources (a kustomization reads nothing outside of its directory);
+ * - `deploy/policy-reports/policyreports.yaml`.
+ *
+ *     node scripts/manifests.ts            says which file differs, and where first; exit code 1
+ *     node scripts/manifests.ts --write
+ *
+ * @module
+ */
+import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+
+import { format } from 'prettier';
+
+import { guards as allGuards } from '../apps/guards.ts';
+import type { Guard } from '../shared/guard/guard.ts';
+import { allYaml, componentYaml, rolesYaml } from './components.ts';
+import { expectedManifests, expectedReports } from './crds.ts';
+
+/** Where nothing else is to be. */
+const written = ['systems/*/crd/*.yaml', 'deploy/guards/**/*.yaml'];
+
+/** The text of each file, by its path from `top`. */
+async function expectedFiles(top: string, guards: readonly Guard[]): Promise<Map<string, string>> {
+  const crds = await expectedManifests(top);
+  const files = new Map([...crds, ...(await expectedReports(top))]);
+  const add = async (path: string, text: string): Promise<void> =>
+    void files.set(path, await format(text, { parser: 'yaml', singleQuote: true, printWidth: 110 }));
+  await add('deploy/guards/kustomization.yaml', allYaml(guards));
+  for (const guard of guards) {
+    const directory = join('deploy/guards', guard.name);
+    const resources: string[] = [];
+    for (const [path, text] of crds) {
+      if (dirname(path) !== join('systems', guard.name, 'crd')) continue;
+      resources.push(join('crd', basename(path)));
+      files.set(join(directory, 'crd', basename(path)), text);
+    }
+    const roles = rolesYaml(guard);
+    if (roles !== undefined) {
+      resources.push('roles.yaml');
+      await add(join(directory, 'roles.yaml'), roles);
+    }
+    await add(join(directory, 'kustomization.yaml'), componentYaml(guard, resources));
+  }
+  return files;
+}
+
+/** How the files under `top` differ from what the code says, a line each. */
+export async function differences(top: string, guards: readonly Guard[]): Promise<string[]> {
+  const expected = await expectedFiles(top, guards);
+  const problems: string[] = [];
+  for (const [path, text] of expected) {
+    const problem = firstDifference(readIfThere(join(top, path)), text);
+    if (problem !== undefined) problems.push(`${path}${problem}`);
+  }
+  for (const path of globSync(written, { cwd: top }).toSorted()) {
+    if (!expected.has(path)) problems.push(`${path}: nothing in the code has this manifest`);
+  }
+  return problems;
+}
+
+/** Makes the files what the code says. Returns the paths of those that were changed. */
+export async function writeManifests(top: string, guards: readonly Guard[]): Promise<string[]> {
+  const expected = await expectedFiles(top, guards);
+  const changed: string[] = [];
+  for (const [path, text] of expected) {
+    const file = join(top, path);
+    if (readIfThere(file) === text) continue;
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, text);
+    changed.push(path);
+  }
+  for (const path of globSync(written, { cwd: top }).toSorted()) {
+    if (expected.has(path)) continue;
+    rmSync(join(top, path));
+    changed.push(path);
+  }
+  return changed;
+}
+
+function readIfThere(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+function firstDifference(found: string | undefined, expected: string): string | undefined {
+  if (found === expected) return undefined;
+  if (found === undefined) return ': is missing';
+  const [foundLines, expectedLines] = [found.split('\n'), expected.split('\n')];
+  const index = expectedLines.findIndex((line, at) => line !== foundLines[at]);
+  // All lines are there, so there are more.
+  const line = index === -1 ? expectedLines.length : index;
+  const shown = (text: string | undefined): string => (text === undefined ? 'nothing' : JSON.stringify(text));
+  return `:${line + 1}: is ${shown(foundLines[line])}, the code says ${shown(expectedLines[line])}`;
+}
+
+if (import.meta.main) {
+  const top = dirname(import.meta.dirname);
+  const given = process.argv.slice(2);
+  if (given.length > 1 || (given.length === 1 && given[0] !== '--write')) {
+    process.stderr.write('manifests: the only option is --write\n');
+    process.exit(2);
+  }
+  if (given.length === 1) {
+    for (const path of await writeManifests(top, allGuards)) console.log(path);
+  } else {
+    const problems = await differences(top, allGuards);
+    for (const problem of problems) console.error(problem);
+    if (problems.length > 0) {
+      console.error(
+        'Change api.ts or the descriptor, not the manifest, and run: node scripts/manifests.ts --write',
+      );
+      process.exitCode = 1;
+    }
+  }
+}

@@ -1,0 +1,24 @@
+/**
+ * Mounts of the agent's pod that more than one guard needs. The same object in each, as a volume has one meaning in a pod.
+ *
+ * @module
+ */
+import type { PodMount } from './guard.ts';
+
+export const runtimeMount: PodMount = {
+  name: 'runtime',
+  hostPath: '/run/containerd',
+  mountPath: '/run/containerd',
+  type: 'Directory',
+  readOnly: true,
+  why: 'The directory, not the socket: that is another file after each start of the runtime.',
+};
+
+export const btfMount: PodMount = {
+  name: 'btf',
+  hostPath: '/sys/kernel/btf',
+  mountPath: '/sys/kernel/btf',
+  type: 'Directory',
+  readOnly: true,
+  why: "The kernel's types, which eBPF programs are fitted to.",
+};
