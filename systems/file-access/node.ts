@@ -127,6 +127,8 @@ export async function runFileAccessNode(options: FileAccessNodeOptions): Promise
   const sensor = cleanup.use(
     new LocalSensor({
       ...options.sensor,
+      // Only the loader of a kernel sees accesses; the others identify files.
+      attached: false,
       accessorOf: (access, ownerId) => accessorJson(accessors.index, access, ownerId),
       onAlert: (line, callback, id, access, planned) => {
         options.sink(line);
@@ -278,6 +280,7 @@ export async function runFileAccessNode(options: FileAccessNodeOptions): Promise
         local: found,
         queue: deletionQueue,
         apply,
+        sensor,
         logger,
         onPlanned: (planned) => {
           if (planned.callbackSecret !== undefined) return;
