@@ -37,9 +37,9 @@ suite('deploy/', () => {
   });
 
   test('gives nobody more than a list of capabilities, and no way to write to the image', () => {
-    const pods = kustomize(deploy).filter(({ kind }) => kind === 'DaemonSet' || kind === 'Deployment');
-    assert.equal(pods.length, 2);
-    for (const pod of pods as unknown as { spec: { template: { spec: { containers: Container[] } } } }[]) {
+    const owners = kustomize(deploy).filter(({ kind }) => kind === 'DaemonSet' || kind === 'Deployment');
+    assert.equal(owners.length, 2);
+    for (const pod of owners as unknown as { spec: { template: { spec: { containers: Container[] } } } }[]) {
       for (const { securityContext } of pod.spec.template.spec.containers) {
         const { privileged, allowPrivilegeEscalation, readOnlyRootFilesystem, capabilities } =
           securityContext;

@@ -33,6 +33,8 @@ export interface SensorOptions<W extends Watcher> {
   readonly ratePerSecond?: number;
   /** Size of the ring, a power of two; default {@link defaultRingSizeBytes}. */
   readonly ringSizeBytes?: number;
+  /** Default true. Otherwise the programs are only loaded, and nothing is seen before {@link Sensor.attach}. */
+  readonly attached?: boolean;
   /**
    * One access for one watcher that wants it. `access` is a window on kernel memory: read it during
    * the call, or take its `snapshot()`. Must not throw; what it throws goes to `onProblem` and the

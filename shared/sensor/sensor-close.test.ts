@@ -34,6 +34,40 @@ suite('a sensor that is closed', { skip }, () => {
     }
   });
 
+  test('sees what is accessed only while it is attached, and holds no link otherwise', () => {
+    using directory = new TemporaryDirectory();
+    using opened = openTestSensor({ attached: false });
+    const { sensor } = opened;
+    const links = (): number => heldBy(process.pid).link.size;
+    const { identity } = opened.watchFile(directory.path);
+    const read = (): void => void spawnSync('ls', [directory.path]);
+    const seen = (): number => {
+      sensor.drain();
+      return sensor.stats().received;
+    };
+    assert.ok(identity.inode > 0n);
+    read();
+    assert.deepEqual([sensor.attached, links(), seen()], [false, 0, 0]);
+    sensor.attach();
+    const attached = links();
+    sensor.attach();
+    assert.ok(sensor.attached && attached > 0);
+    assert.equal(links(), attached);
+    read();
+    const before = seen();
+    assert.ok(before > 0);
+    sensor.detach();
+    sensor.detach();
+    read();
+    assert.deepEqual([sensor.attached, links(), seen()], [false, 0, before]);
+    sensor.attach();
+    read();
+    assert.ok(seen() > before);
+    sensor.close();
+    sensor.detach();
+    assert.throws(() => sensor.attach(), isDisposed);
+  });
+
   test('leaves none either when the kernel refuses the mode', (t) => {
     using sensor = openTestSensor({ mode: 'auto' });
     const [refused] = sensor.sensor.refused;

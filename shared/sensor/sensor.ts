@@ -37,7 +37,7 @@ const QUIET_NS = NS_PER_S;
 const NO_RETURN_NS = 60n * NS_PER_S;
 
 /**
- * Loads and attaches the sensor. The caller disposes it.
+ * The loaded programs, attached or not. The caller disposes it.
  *
  * @throws {RampartError} see {@link Sensor.open}.
  * @example
@@ -59,7 +59,7 @@ export class Sensor<W extends Watcher> implements Disposable {
   readonly targets: Targets<W>;
   readonly #options: SensorOptions<W>;
   readonly #object: BpfObject;
-  readonly #links: readonly BpfLink[];
+  #links: readonly BpfLink[] = [];
   readonly #memory: MappedMemory;
   readonly #counters: DataView;
   readonly #identifier: Identifier;
@@ -96,7 +96,7 @@ export class Sensor<W extends Watcher> implements Disposable {
       onError: (problem) => options.onProblem(problem),
     });
     try {
-      this.#links = loaded.mode.attach(this.#object);
+      if (options.attached !== false) this.attach();
     } catch (error) {
       this.#ring[Symbol.dispose]();
       throw error;
@@ -105,7 +105,7 @@ export class Sensor<W extends Watcher> implements Disposable {
   }
 
   /**
-   * Loads and attaches the programs. In mode `auto` the best mode that the kernel accepts is taken: the
+   * Loads the programs, and attaches them unless the options say otherwise. In mode `auto` the best mode that the kernel accepts is taken: the
    * probes rule modes out in milliseconds, where loading the whole object to be refused takes a tenth of
    * a second and megabytes; what they let through must still load.
    *
@@ -147,6 +147,37 @@ export class Sensor<W extends Watcher> implements Disposable {
       why: refused.map(({ mode, reason }) => (wanted === 'auto' ? `${mode}: ${reason}` : reason)).join('; '),
       next: 'See `rampart doctor` for what it allows',
     });
+  }
+
+  get attached(): boolean {
+    return this.#links.length > 0;
+  }
+
+  /** Accesses are seen from here on. @throws {RampartError} `EBPF` when the kernel refuses it; `DISPOSED`. */
+  attach(): void {
+    if (this.#final !== undefined)
+      throw new RampartError(errorCodes.DISPOSED, { what: 'the sensor is closed' });
+    if (!this.attached) this.#links = sensorMode(this.mode).attach(this.#object);
+  }
+
+  /** Sees nothing from here on, costs no other process anything, and hands out what it has seen. */
+  detach(): void {
+    if (this.#final !== undefined) return;
+    this.#detach();
+    this.drain();
+    this.#endWaiting();
+  }
+
+  #detach(): void {
+    for (const link of this.#links) link[Symbol.dispose]();
+    this.#links = [];
+  }
+
+  /** What can come to no end without the programs. */
+  #endWaiting(): void {
+    if (this.mode === 'kprobe') this.#sweepPending(0n);
+    this.#sweepFolded(-NS_PER_S * 3600n);
+    this.#tellLoss();
   }
 
   /**
@@ -292,11 +323,9 @@ export class Sensor<W extends Watcher> implements Disposable {
   close(): SensorStats {
     if (this.#final !== undefined) return this.#final;
     clearInterval(this.#housekeeping);
-    for (const link of this.#links) link[Symbol.dispose]();
+    this.#detach();
     this.#ring.drain();
-    if (this.mode === 'kprobe') this.#sweepPending(0n);
-    this.#sweepFolded(-NS_PER_S * 3600n);
-    this.#tellLoss();
+    this.#endWaiting();
     this.#final = this.stats();
     this.#ring[Symbol.dispose]();
     this.#memory[Symbol.dispose]();

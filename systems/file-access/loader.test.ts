@@ -46,6 +46,7 @@ class Scene implements Disposable {
         queue: this.queue,
         apply: ignore,
         onPlanned: ignore,
+        sensor: { attach: ignore, detach: ignore },
         onActive: ignore,
         logger: createLogger({ level: 'silent' }),
       }),

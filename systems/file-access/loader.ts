@@ -43,6 +43,8 @@ export interface LoaderOptions {
   readonly apply: (changes: PlanChanges) => void;
   /** A planned alert that was not there before. */
   readonly onPlanned: (planned: PlannedAlert) => void;
+  /** Called before the first file is given to it, and after the last was taken from it. */
+  readonly sensor: { attach(): void; detach(): void };
   /** `active` is another one now. */
   readonly onActive: () => void;
   readonly logger: Logger;
@@ -95,16 +97,22 @@ export class Loader implements Disposable {
     this.#settle();
   }
 
-  /** Begins or ends to watch. Ended, nothing of it is in the kernel's map when this returns. */
+  /**
+   * Begins or ends to watch. Ended, nothing of it is in the kernel's map when this returns, and no program is attached.
+   *
+   * @throws {RampartError} what the sensor throws that cannot be attached.
+   */
   setActive(active: boolean): void {
     if (this.#active === active) return;
+    const { data, local, on, sensor } = this.#options;
+    if (active) sensor.attach();
     this.#active = active;
-    const { data, local, on } = this.#options;
     this.#options.onActive();
     if (!active) {
       for (const planned of this.#plan.values()) this.#names.add(dataNameOf(planned));
       this.#settle();
       this.#names.clear();
+      sensor.detach();
       return;
     }
     for (const name of local.names()) this.#touched.add(name);

@@ -5,7 +5,7 @@
  */
 import { randomBytes } from 'node:crypto';
 
-import { RampartError } from '../../shared/observe/errors.ts';
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { everyAccess, type Access, type FileIdentity } from '../../shared/sensor/access.ts';
 import type { SensorOptions, SensorStats } from '../../shared/sensor/options.ts';
 import { Sensor } from '../../shared/sensor/sensor.ts';
@@ -85,7 +85,8 @@ export interface Applied {
 
 /** The sensor with the plan in it. Dispose it to stop; what is in the ring is handed out before. */
 export class LocalSensor implements Disposable {
-  readonly sensor: Sensor<PlanWatcher>;
+  #sensor: Sensor<PlanWatcher>;
+  readonly #options: SensorOptions<PlanWatcher>;
   /** What is in place, by {@link placeOf}: names may be exchanged between files. */
   readonly #watchers = new Map<string, PlanWatcher>();
   readonly #refused = new Map<string, RefusedAlert>();
@@ -99,7 +100,7 @@ export class LocalSensor implements Disposable {
     // Accesses are numbered, and a run is told from every other by chance: 96 bits.
     const run = randomBytes(12).toString('base64url');
     let number = 0;
-    this.sensor = Sensor.open<PlanWatcher>({
+    this.#options = {
       ...options,
       onAccess: (access, watcher) => {
         const { context } = watcher.planned;
@@ -111,7 +112,34 @@ export class LocalSensor implements Disposable {
           for (const { planned } of watchers) onFolded(count, pid, planned.context);
         },
       }),
-    });
+    };
+    this.#sensor = Sensor.open(this.#options);
+  }
+
+  get sensor(): Sensor<PlanWatcher> {
+    return this.#sensor;
+  }
+
+  /**
+   * Sees accesses from here on. To be called while nothing is in place.
+   *
+   * @throws {RampartError} see Sensor.open.
+   */
+  attach(): void {
+    try {
+      this.#sensor.attach();
+    } catch (error) {
+      if (!(error instanceof RampartError) || error.code !== errorCodes.EBPF) throw error;
+      // What could be loaded cannot be attached: the next mode may.
+      const other = Sensor.open({ ...this.#options, attached: true });
+      this.#sensor[Symbol.dispose]();
+      this.#sensor = other;
+    }
+  }
+
+  /** Sees nothing from here on; files are identified as before. */
+  detach(): void {
+    this.#sensor.detach();
   }
 
   /** How many planned alerts are in place, without those of moved files; several may be for one file. */

@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
+import { heldBy } from '../../shared/ebpf/kernel-objects.fixture.ts';
 import { leases } from '../../shared/kube/object.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
@@ -17,6 +18,8 @@ import { alertOf, readByCat, TestCluster } from './node.fixture.ts';
 
 const files = { 'secret.txt': 'secret' };
 const trap = { path: '/secret.txt', matchAny: [{ containerName: '.*' }] };
+/** How often a process, with all nodes in it, has programs attached. */
+const attachedBy = (pid = process.pid): number => heldBy(pid).link.size;
 /** After that another may take over, at the latest. */
 const TAKE_OVER_MS = 15_000;
 /** For a machine that has much else to do. */
@@ -69,11 +72,15 @@ suite('one loader for a kernel', { skip: sensorSkip }, () => {
     const body = { spec: { holderIdentity: 'somebody', leaseDurationSeconds: 2 } };
     await cluster.client.patch(leases, lease, { type: 'merge', body });
     await until('its end', () => node.state()?.isLoader === false);
+    assert.equal(attachedBy(), 0);
     node.lines.length = 0;
     readByCat(file);
     await until('to lead again', () => node.state()?.isLoader);
+    assert.ok(attachedBy() > 0);
     assert.deepEqual(node.lines, []);
     await alertOf(node, file, () => true);
+    await node.stop();
+    assert.equal(attachedBy(), 0);
   });
 
   test('when its holder is killed another takes over, with the files of both', async () => {
@@ -108,10 +115,13 @@ suite('one loader for a kernel', { skip: sensorSkip }, () => {
       const [b] = await cluster.createPod(other, { name: 'b', files });
       assert.ok(b);
       await cluster.dataCount(2);
+      assert.ok(attachedBy(child.pid) > 0);
+      assert.equal(attachedBy(), 0);
       child.kill('SIGKILL');
       await once(child, 'exit');
       assert.equal(other.state()?.isLoader, false);
       await until('the other', () => other.state()?.isLoader, TAKE_OVER_MS + BUSY_MS);
+      assert.ok(attachedBy() > 0);
       assert.equal((await alertOf(other, file, ({ pod }) => pod.name === 'a')).node.name, 'n1');
       await alertOf(other, join(b.root, 'secret.txt'), ({ pod }) => pod.name === 'b');
     } finally {

@@ -102,6 +102,8 @@ export async function runFileAccessNode(
   const sensor = cleanup.use(
     new LocalSensor({
       ...options.sensor,
+      // Only the loader of a kernel sees accesses; the others identify files.
+      attached: false,
       accessorOf: (access, ownerId) => accessorJson(accessors.index, access, ownerId),
       onAlert: (line, callback, id, access, planned) => {
         context.sink(line);
@@ -232,6 +234,7 @@ export async function runFileAccessNode(
         local: found,
         queue: deletionQueue,
         apply,
+        sensor,
         logger,
         onPlanned: (planned) => {
           if (planned.callbackSecret !== undefined) return;

@@ -53,6 +53,11 @@ export class Authors {
   #before: Generation = { traces: new Map(), size: 0 };
   #drops = 0;
 
+  /** How much is remembered. */
+  get size(): number {
+    return this.#now.size + this.#before.size;
+  }
+
   /** Whether nothing is remembered. */
   get empty(): boolean {
     return this.#now.traces.size === 0 && this.#before.traces.size === 0;

@@ -16,6 +16,7 @@ import { suite, test } from 'node:test';
 
 import { libc, viewMemory } from '../../ebpf/ffi.ts';
 import { RampartError } from '../../observe/errors.ts';
+import { until } from '../../observe/until.fixture.ts';
 import { Holder } from '../operations.fixture.ts';
 import { TemporaryDirectory } from '../paths/path-tracker.fixture.ts';
 import { sensorSkip } from '../sensor.fixture.ts';
@@ -304,6 +305,18 @@ suite('what is told', { skip }, () => {
     writeFileSync(all.scratch.at('w', 'sub', 'file'), 'x');
     changeOf(await all.watch.settled(), '/w/sub/file');
     assert.ok(all.watch.watch.stats().overflows > 0);
+  });
+
+  test('nothing is kept of a storm when it is over', { timeout: 120_000 }, async () => {
+    using all = watched();
+    perl(
+      all.scratch.at('w'),
+      `for my $i (1 .. 5000) { open(my $h, '>', "f$i") or die; print $h $i; close $h }`,
+    );
+    const changes = await all.watch.settled();
+    assert.ok(changes.length > 0);
+    assert.ok(all.watch.watch.stats().kept >= changes.length);
+    await until('all to be let go', () => all.watch.watch.stats().kept === 0);
   });
 
   test('names that are no UTF-8', async () => {

@@ -179,6 +179,7 @@ export class ChangeWatch implements Disposable {
       told: this.#told,
       withAuthor: this.#withAuthor,
       own: this.#own,
+      kept: this.#pending.kept + this.#authors.size,
       sensor: this.#sensor?.stats(),
     };
   }
@@ -330,6 +331,7 @@ export class ChangeWatch implements Disposable {
       if (!isKnown && change.bits !== kindBits.closed && change.addedMs < this.#droppedMs + EVENT_LATE_MS)
         dropped += 1;
     }
+    if (this.#pending.takeOverflow()) this.#guarded(() => this.#options.onLost({ what: 'changes' }));
     if (dropped > 0) this.#guarded(() => this.#options.onLost({ what: 'authors', count: dropped }));
     if (this.#options.onBatchEnd !== undefined) this.#guarded(this.#options.onBatchEnd);
   }

@@ -101,7 +101,7 @@ export interface Change {
 /** Something is missing. */
 export type ChangeLoss =
   /**
-   * The kernel's queue was full: any change may be missing. Told when all directories are watched again, so that a full look
+   * The kernel's queue was full, or more waited to be told than is kept: any change may be missing. Told when all directories are watched again, so that a full look
    * that begins now misses nothing.
    */
   | { readonly what: 'changes' }

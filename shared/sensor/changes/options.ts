@@ -49,6 +49,8 @@ export interface ChangeWatchStats {
   readonly withAuthor: number;
   /** Of these, by this process itself. */
   readonly own: number;
+  /** What is kept in memory of changes: paths, and who changed them. None some seconds after the last. */
+  readonly kept: number;
   /** Undefined in mode `inotify`. */
   readonly sensor: ChangeSensorStats | undefined;
 }

@@ -27,6 +27,31 @@ suite('paths that wait to be told', () => {
     assert.equal(pending.oldestMs, Infinity);
   });
 
+  test('no more is kept than there is room for, and that there was none is told once', () => {
+    const most = 100;
+    const pending = new PendingChanges(50, 500, most);
+    for (let i = 0; i < 1000; i++) pending.add(`/${i}`, 1, 1000, 0, 'event');
+    assert.equal(pending.kept, most);
+    // What waits already takes no room.
+    pending.add('/0', 2, 1000, 0, 'event');
+    assert.deepEqual([pending.takeOverflow(), pending.takeOverflow()], [true, false]);
+    const taken = pending.take(1050, 1000);
+    assert.deepEqual(
+      taken.map(({ path }) => path),
+      Array.from({ length: most }, (_, i) => `/${i}`),
+    );
+    assert.equal(taken[0]?.bits, 3);
+    for (let round = 1; round <= 50; round++) {
+      for (let i = 0; i < most; i++) pending.add(`/${round}-${i}`, 1, 2000, 0, 'event');
+      assert.equal(pending.take(3000, 1000).length, most);
+      assert.ok(pending.kept <= 2 * most, `${pending.kept}`);
+    }
+    assert.equal(pending.takeOverflow(), false);
+    pending.rotate();
+    pending.rotate();
+    assert.ok(pending.empty);
+  });
+
   test('a path that goes on changing is told at its pace', () => {
     const pending = new PendingChanges(50, 500);
     pending.add('/a', 1, 1000, 0, 'event');

@@ -21,6 +21,9 @@ export interface PendingChange {
 /** How it is known: by an event, by a record of the sensor, or as a directory with all that is below. */
 export type ChangeSource = 'event' | 'record' | 'below';
 
+/** Some 10 MB. Who changes more in a moment than is told meanwhile: what changed is not known then, only that it did. */
+export const mostPending = 32_768;
+
 interface Waiting {
   bits: number;
   events: number;
@@ -33,19 +36,21 @@ interface Waiting {
 export class PendingChanges {
   readonly #settleMs: number;
   readonly #paceMs: number;
+  readonly #most: number;
   readonly #waiting = new Map<ByteString, Waiting>();
   /** When each was told last. */
   #told = new Map<ByteString, number>();
   #toldBefore = new Map<ByteString, number>();
   #nextDueMs = Infinity;
+  #isFull = false;
 
   /**
    * @param settleMs - From the first change of a path until it is told.
    * @param paceMs - At least between two tellings of a path.
+   * @param most - Paths that may wait. After more have been told in a while, those before them are not paced.
    */
-  constructor(settleMs: number, paceMs: number) {
-    this.#settleMs = settleMs;
-    this.#paceMs = paceMs;
+  constructor(settleMs: number, paceMs: number, most = mostPending) {
+    [this.#settleMs, this.#paceMs, this.#most] = [settleMs, paceMs, most];
   }
 
   get size(): number {
@@ -64,9 +69,21 @@ export class PendingChanges {
     return Infinity;
   }
 
+  /** How many paths are kept: those that wait, and those that were told. */
+  get kept(): number {
+    return this.#waiting.size + this.#told.size + this.#toldBefore.size;
+  }
+
+  /** Since this was asked last there was no room for a path. */
+  takeOverflow(): boolean {
+    const isFull = this.#isFull;
+    this.#isFull = false;
+    return isFull;
+  }
+
   /** Whether nothing waits and nothing is remembered. */
   get empty(): boolean {
-    return this.#waiting.size === 0 && this.#told.size === 0 && this.#toldBefore.size === 0;
+    return this.kept === 0;
   }
 
   /** @param sinceMs - Wall clock: what is added now did not happen before. */
@@ -78,6 +95,10 @@ export class PendingChanges {
       waiting.bits |= bits;
       waiting.events |= events;
       waiting.below ||= below;
+      return;
+    }
+    if (this.#waiting.size >= this.#most) {
+      this.#isFull = true;
       return;
     }
     const toldMs = this.#told.get(path) ?? this.#toldBefore.get(path);
@@ -103,6 +124,7 @@ export class PendingChanges {
       this.#waiting.delete(path);
       this.#told.set(path, nowMs);
     }
+    if (this.#told.size >= this.#most) this.rotate();
     return taken;
   }
 

@@ -7,7 +7,7 @@ import { suite, test } from 'node:test';
 
 import { GivenContainers } from '../../../shared/cri/containers.fixture.ts';
 import type { Change } from '../../../shared/sensor/changes/change.ts';
-import { AwaitedContainers } from './awaited-containers.ts';
+import { AwaitedContainers, mostAwaiting } from './awaited-containers.ts';
 import { ChangeAuthors } from './change-author.ts';
 
 const longMs = 600_000;
@@ -99,6 +99,18 @@ suite('changes by a container of which the runtime has not told yet', { skip, ti
       awaited.add(change('/a', namespace, Date.now() - 60_000));
       runtime.setProcess('web', pid);
       assert.deepEqual(passed, []);
+    });
+  });
+
+  test('wait only as many as there is room for, and go on in their order', async () => {
+    await withContainer(longMs, async ({ awaited, passed, change, namespace }) => {
+      const more = 500;
+      for (let i = 0; i < mostAwaiting + more; i++) awaited.add(change(`/${i}`, namespace));
+      assert.equal(awaited.size, mostAwaiting);
+      assert.deepEqual(
+        passed,
+        Array.from({ length: more }, (_, i) => `/${i} unknown`),
+      );
     });
   });
 

@@ -13,6 +13,8 @@ const defaultWaitMs = 400;
 /** Of a service of the node with mounts of its own no container will be told. */
 const strangersMs = 10_000;
 const mostStrangers = 1000;
+/** With more, the first goes on at once: of so many, authors are not what matters. */
+export const mostAwaiting = 10_000;
 
 /** Hands changes on in their order, so that the last that changed a path is its author. Disposing forgets those that wait. */
 export class AwaitedContainers implements Disposable {
@@ -35,10 +37,15 @@ export class AwaitedContainers implements Disposable {
     this.#subscription = authors.onContainer(() => this.#passKnown());
   }
 
+  /** How many wait. */
+  get size(): number {
+    return this.#waiting.length;
+  }
+
   add(change: Change): void {
     this.#waiting.push({ change, untilMs: performance.now() + this.#waitMs });
     // The first of those that wait has its timer.
-    if (this.#waiting.length === 1) this.#passKnown();
+    if (this.#waiting.length === 1 || this.#waiting.length > mostAwaiting) this.#passKnown();
   }
 
   #passKnown(): void {
@@ -46,7 +53,12 @@ export class AwaitedContainers implements Disposable {
     let passed = 0;
     for (const { change, untilMs } of this.#waiting) {
       const author = change.author && this.#authors.authorOf(change.author, change.atMs);
-      if (author?.relation === 'unknown' && this.#waitsFor(change.author?.mountNamespace ?? 0, untilMs)) {
+      const mayWait = this.#waiting.length - passed <= mostAwaiting;
+      if (
+        mayWait &&
+        author?.relation === 'unknown' &&
+        this.#waitsFor(change.author?.mountNamespace ?? 0, untilMs)
+      ) {
         this.#timer = setTimeout(() => this.#passKnown(), untilMs - performance.now());
         this.#timer.unref();
         break;

@@ -23,9 +23,21 @@ const typeAt = 18;
 const nameAt = 19;
 const DT_DIR = 4;
 const dot = 0x2e;
+/** In one call: a path that is given to the kernel has at most 4,095 bytes. */
+const levelsAtOnce = 1000;
 
-export interface Directory extends OpenDirectory {
+/** Which directory it is, whatever its path. */
+export interface DirectoryIdentity {
   readonly device: number;
+  readonly inode: bigint;
+}
+
+export interface Directory extends OpenDirectory, DirectoryIdentity {}
+
+/** An open directory, and where it lies. */
+export interface OpenPlace {
+  readonly path: ByteString;
+  readonly directory: Directory;
 }
 
 /** A name in a directory as the item of a task (tasks.ts); its type may have changed since it was listed. */
@@ -47,10 +59,44 @@ export class Directories {
     return this.#opened(this.#openRoot(openFlags.DIRECTORY));
   }
 
-  /** A directory below the root, to look at names in it but not to list it; or the errno as a negative number. */
-  openPath(path: ByteString): Directory | number {
-    let fd = this.#openRoot(openFlags.DIRECTORY | openFlags.PATH);
-    for (let at = 1; fd >= 0 && at < path.length;) {
+  /**
+   * A directory below the root, to look at names in it but not to list it; or the errno as a negative number.
+   *
+   * @param near an open directory from where the way may be shorter: one above it, or one below it where its identity is known
+   */
+  openPath(path: ByteString, near?: OpenPlace, identity?: DirectoryIdentity): Directory | number {
+    if (near !== undefined && isAtOrBelow(path, near.path)) {
+      this.#name.writeText('.');
+      const fd = this.#openAt(near.directory.fd, openFlags.DIRECTORY | openFlags.PATH);
+      return this.#openBelow(fd, path, near.path.length);
+    }
+    if (near !== undefined && identity !== undefined && isAtOrBelow(near.path, path)) {
+      const directory = this.#openAbove(near, path);
+      if (typeof directory !== 'number') {
+        if (directory.inode === identity.inode && directory.device === identity.device) return directory;
+        // What was below it has been moved: it leads elsewhere.
+        this.close(directory);
+      }
+    }
+    return this.#openBelow(this.#openRoot(openFlags.DIRECTORY | openFlags.PATH), path, 0);
+  }
+
+  #openAbove({ path, directory }: OpenPlace, above: ByteString): Directory | number {
+    let levels = depthOf(path) - depthOf(above);
+    let { fd } = directory;
+    for (; fd >= 0 && levels > 0; levels -= levelsAtOnce) {
+      this.#name.writeText('../'.repeat(Math.min(levels, levelsAtOnce)));
+      const next = this.#openAt(fd, openFlags.DIRECTORY | openFlags.PATH);
+      if (fd !== directory.fd) libc.close(fd);
+      fd = next;
+    }
+    return this.#opened(fd, directory);
+  }
+
+  /** @param start open, and closed here; `path` leads on from there after so many bytes */
+  #openBelow(start: number, path: ByteString, length: number): Directory | number {
+    let fd = start;
+    for (let at = length + 1; fd >= 0 && at < path.length;) {
       let end = path.indexOf('/', at);
       if (end === -1) end = path.length;
       this.#name.writeText(path.slice(at, end));
@@ -142,7 +188,18 @@ export class Directories {
       libc.close(fd);
       return -number;
     }
-    const { device } = this.#stat;
-    return { fd, device, isMadeUp: parent?.device === device ? parent.isMadeUp : isMadeUp(fd) };
+    const { device, inode } = this.#stat;
+    return { fd, device, inode, isMadeUp: parent?.device === device ? parent.isMadeUp : isMadeUp(fd) };
   }
+}
+
+function isAtOrBelow(path: ByteString, above: ByteString): boolean {
+  return path.startsWith(above) && (path.length === above.length || path[above.length] === '/');
+}
+
+/** How many names lead there from the root. */
+export function depthOf(path: ByteString): number {
+  let depth = 0;
+  for (let at = path.indexOf('/'); at !== -1; at = path.indexOf('/', at + 1)) depth++;
+  return depth;
 }

@@ -4,11 +4,11 @@
  * @module
  */
 import type { ByteString } from '../entry.ts';
-import type { Directory } from './directories.ts';
+import { depthOf, type Directory, type DirectoryIdentity } from './directories.ts';
 import type { FilesAsked } from './selected.ts';
-import type { Task } from './tasks.ts';
+import type { Names, Task } from './tasks.ts';
 
-/** Names of one directory that go back to the queue together: what a thread does at once. */
+/** Names that go back to the queue together: what a thread does at once. */
 const pieceWeight = 512;
 /**
  * Of a directory, which may be a large tree: a few of them are a piece, or there would be one with nearly everything in it and
@@ -23,6 +23,8 @@ export interface Frame {
   next: number;
   /** Undefined while so many others are open. */
   directory: Directory | undefined;
+  /** Which it was when it was open. */
+  identity?: DirectoryIdentity | undefined;
   /** What is asked of the regular files in it, once that is known. */
   files?: FilesAsked;
   /** Names of directories in it that have been listed, by their own names. */
@@ -59,29 +61,61 @@ function isSameName(one: string, other: string): boolean {
 }
 
 /** What has not been looked at: of the deepest directory first, since that comes first. */
-export function restOf(stack: readonly Frame[]): Task[] {
-  const rest: Task[] = [];
-  for (const { path, items, next, listed } of stack.toReversed()) {
-    let waiting: string[] = [];
-    let weight = 0;
-    const end = (): void => {
-      if (waiting.length > 0) rest.push({ directory: path, items: waiting });
-      waiting = [];
-      weight = 0;
-    };
+export function restOf(stack: readonly Frame[]): readonly Task[] {
+  const rest = new Pieces();
+  for (const { path, items, next, listed, identity } of stack.toReversed()) {
+    rest.enter(path, identity);
     for (let at = next; at < items.length; at++) {
       const item = items[at] ?? '';
       const below = item.endsWith('/') ? listed?.get(item.slice(0, -1)) : undefined;
-      if (below !== undefined) {
-        end();
-        rest.push({ directory: `${path}/${item.slice(0, -1)}`, items: below });
-      } else {
-        waiting.push(item);
-        weight += item.endsWith('/') ? directoryWeight : 1;
-        if (weight >= pieceWeight) end();
+      if (below === undefined) rest.add(item);
+      else {
+        rest.enter(`${path}/${item.slice(0, -1)}`);
+        for (const one of below) rest.add(one);
+        rest.enter(path, identity);
       }
     }
-    end();
   }
-  return rest;
+  return rest.end();
+}
+
+class Pieces {
+  readonly #all: Task[] = [];
+  #piece: (Names & { readonly items: string[] })[] = [];
+  #weight = 0;
+  #count = 0;
+  #depth = 0;
+  #directory: ByteString = '';
+  #identity: DirectoryIdentity | undefined;
+
+  enter(directory: ByteString, identity?: DirectoryIdentity): void {
+    this.#directory = directory;
+    this.#identity = identity && { device: identity.device, inode: identity.inode };
+  }
+
+  add(item: string): void {
+    if (this.#count++ === 0) this.#depth = depthOf(this.#directory);
+    let names = this.#piece.at(-1);
+    if (names?.directory !== this.#directory) {
+      names = { directory: this.#directory, items: [], identity: this.#identity };
+      this.#piece.push(names);
+    }
+    names.items.push(item);
+    this.#weight += item.endsWith('/') ? directoryWeight : 1;
+    // The way to a deep directory is long: the piece has to be worth it.
+    if (this.#weight >= pieceWeight && this.#count >= this.#depth) this.#endPiece();
+  }
+
+  end(): readonly Task[] {
+    this.#endPiece();
+    return this.#all;
+  }
+
+  #endPiece(): void {
+    const [first, ...after] = this.#piece;
+    if (first !== undefined) this.#all.push(after.length > 0 ? { ...first, after } : first);
+    this.#piece = [];
+    this.#weight = 0;
+    this.#count = 0;
+  }
 }

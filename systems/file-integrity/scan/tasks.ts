@@ -7,16 +7,26 @@ import type { AideConf, Rule } from '../aide-conf/conf.ts';
 import type { EncodedBlock } from '../database/entry-block.ts';
 import type { ByteString, FileType, ScanProblem } from '../entry.ts';
 import { parsePcre } from '../../../shared/regex/pcre.ts';
+import type { DirectoryIdentity } from './directories.ts';
 
 /**
- * A piece of a tree, in the order of the paths' bytes. Of a directory: its names, each with its type behind a NUL, and
- * `name/` for what lies below a directory. So 'c' comes before 'c.b', and that before 'c/'.
+ * Names of a directory, each with its type behind a NUL, and `name/` for what lies below a directory; in the order of the
+ * paths' bytes. So 'c' comes before 'c.b', and that before 'c/'.
  */
-export interface Task {
+export interface Names {
   /** From the root that is scanned: empty for the root itself, else with a slash at its start. */
   readonly directory: ByteString;
+  readonly items: readonly string[];
+  /** Of the directory, where it has been open. */
+  readonly identity?: DirectoryIdentity | undefined;
+}
+
+/** A piece of a tree, in the order of the paths' bytes. */
+export interface Task extends Omit<Names, 'items'> {
   /** Without these: the root, its entry first. */
   readonly items?: readonly string[];
+  /** What comes after them: of a deep tree, a few names of each directory on the way up. */
+  readonly after?: readonly Names[];
   /** Of the root: its entry, and nothing in it. */
   readonly onlyRoot?: boolean;
 }

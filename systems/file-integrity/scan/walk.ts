@@ -13,7 +13,7 @@ import { type ByteString, fileTypes, type FileType, type ScanProblem } from '../
 import type { ScanRoot } from '../provider.ts';
 import type { AskedOf } from './asked.ts';
 import type { ContentReader } from './content.ts';
-import { type Directory, Directories } from './directories.ts';
+import { depthOf, type Directory, Directories, type OpenPlace } from './directories.ts';
 import { FileLook, type LookOutcome } from './file-look.ts';
 import { eachOnce, type Frame, insertItem, restOf } from './frame.ts';
 import type { Selected } from './selected.ts';
@@ -69,6 +69,8 @@ export class Walk {
   readonly #encoders: EntryEncoder[];
   #parts: Part[][] = [];
   #stack: Frame[] = [];
+  /** The directory that was left last: from there it is not far to those above it. */
+  #left: OpenPlace | undefined;
 
   constructor(options: WalkOptions) {
     this.#options = options;
@@ -87,10 +89,12 @@ export class Walk {
     this.#look.maxBytes = budget.fileBytes;
     this.#look.begin();
     const bytesBefore = state.bytesOf(thread);
-    const most = task.items === undefined ? budget.rootEntries : budget.entries;
+    // The way to a deep directory is long: the walk has to be worth it.
+    const most =
+      task.items === undefined ? budget.rootEntries : Math.max(budget.entries, depthOf(task.directory));
     try {
       if (task.items === undefined) this.#root(task.onlyRoot === true);
-      else this.#push({ path: task.directory, items: [...task.items], next: 0, directory: undefined });
+      else this.#pushAll(task);
       for (let done = 0; this.#stack.length > 0; done++) {
         state.throwIfStopped();
         if (done >= most || state.bytesOf(thread) - bytesBefore >= budget.bytes) break;
@@ -101,6 +105,16 @@ export class Walk {
       return { parts: this.#parts, rest };
     } finally {
       while (this.#stack.length > 0) this.#pop();
+      this.#leave(undefined);
+    }
+  }
+
+  #pushAll({ directory, items = [], identity, after = [] }: Task): void {
+    for (const names of [{ directory, items, identity }, ...after].reverse()) {
+      this.#push({
+        ...{ path: names.directory, items: [...names.items], next: 0 },
+        ...{ directory: undefined, identity: names.identity },
+      });
     }
   }
 
@@ -111,7 +125,7 @@ export class Walk {
     const path = this.#prefix === '' ? '/' : this.#prefix;
     const outcome = this.#look.lookAtRoot(directory.fd, (type) => selected.attributes(path, type));
     this.#tell(path, outcome);
-    const frame: Frame = { path: '', items: [], next: 0, directory };
+    const frame: Frame = { path: '', items: [], next: 0, directory, identity: directory };
     this.#push(frame);
     if (!alone && selected.descends(path)) this.#list(frame, directory);
   }
@@ -212,7 +226,7 @@ export class Walk {
       if (directory !== 0) this.#unreadable(path, -directory);
       return undefined;
     }
-    const child: Frame = { path, items: [], next: 0, directory };
+    const child: Frame = { path, items: [], next: 0, directory, identity: directory };
     this.#list(child, directory);
     return child;
   }
@@ -297,13 +311,23 @@ export class Walk {
 
   #pop(): void {
     const frame = this.#stack.pop();
-    if (frame?.directory !== undefined) this.#directories.close(frame.directory);
+    if (frame?.directory !== undefined) this.#leave({ path: frame.path, directory: frame.directory });
+  }
+
+  #leave(place: OpenPlace | undefined): void {
+    if (this.#left !== undefined) this.#directories.close(this.#left.directory);
+    this.#left = place;
   }
 
   #reopen(frame: Frame): Directory | undefined {
     this.#options.note.write(this.#prefix + frame.path);
-    const directory = this.#directories.openPath(frame.path);
-    if (typeof directory !== 'number') return (frame.directory = directory);
+    const above = this.#stack.at(-2);
+    const near =
+      above?.directory !== undefined && frame.path.startsWith(`${above.path}/`)
+        ? { path: above.path, directory: above.directory }
+        : this.#left;
+    const directory = this.#directories.openPath(frame.path, near, frame.identity);
+    if (typeof directory !== 'number') return (frame.directory = frame.identity = directory);
     if (frame.path === '') throw new NoRootError(-directory);
     this.#unreadable(frame.path, -directory);
     return undefined;

@@ -8,6 +8,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 
 import { rampart } from '../../../apps/apiserver/rampart-process.fixture.ts';
+import { heldBy } from '../../../shared/ebpf/kernel-objects.fixture.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { testMode } from '../../../shared/sensor/sensor.fixture.ts';
 import type { KiveAlert } from '../../../systems/file-access/alert.ts';
@@ -48,6 +49,11 @@ export class AgentProcess implements AsyncDisposable {
   /** How often it was started. */
   get run(): number {
     return this.#run;
+  }
+
+  /** In how many places of the kernel it has programs. */
+  attachments(): number {
+    return heldBy(this.#child?.pid ?? 0).link.size;
   }
 
   /** Starts it; where it runs already, throws. */

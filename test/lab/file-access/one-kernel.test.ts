@@ -92,6 +92,11 @@ class Kind implements AsyncDisposable {
   }
 }
 
+/** Asserts that only `loader` has programs attached. */
+function onlyAttached(kind: Kind, loader: LabNode): void {
+  for (const node of kind.nodes) assert.equal(node.agent.attachments() > 0, node === loader, node.name);
+}
+
 /** Accesses both files and asserts that each is told once, by `loader`, with its own node. */
 async function eachOnce(kind: Kind, loader: LabNode): Promise<void> {
   const [first, second] = kind.nodes;
@@ -138,6 +143,7 @@ suite('two nodes on one kernel', { skip: sensorSkip || labObstacle() }, () => {
     assert.equal(await second.agent.isLoader(), false);
     await eachOnce(kind, first);
     assert.equal(second.agent.told.length, 0);
+    onlyAttached(kind, first);
 
     // Killed.
     await first.agent.kill();
@@ -147,6 +153,7 @@ suite('two nodes on one kernel', { skip: sensorSkip || labObstacle() }, () => {
     first.agent.start();
     await until('the first to be back', async () => (await first.agent.metric('agent_ready')) === 1);
     assert.equal(await first.agent.isLoader(), false);
+    onlyAttached(kind, second);
     await eachOnce(kind, second);
     await noDataLost(kind, uids);
 
@@ -167,6 +174,7 @@ suite('two nodes on one kernel', { skip: sensorSkip || labObstacle() }, () => {
     first.agent.signal('SIGCONT');
     const resumedMs = performance.now();
     await until('the first to see the other', async () => !(await first.agent.isLoader()));
+    onlyAttached(kind, second);
     t.diagnostic(`resumed: it had seen the other after ${Math.round(performance.now() - resumedMs)} ms`);
     await eachOnce(kind, second);
     // What was accessed while it was halted it has in its ring: told again, with other ids, once.
