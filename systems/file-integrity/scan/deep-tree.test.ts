@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { test } from 'node:test';
 
-import fc from 'fast-check';
+import * as fc from '../../../shared/observe/fast-check.fixture.ts';
 
 import { fileCalls } from '../../../shared/ebpf/ffi.ts';
 import { Directories, type Directory, type OpenPlace } from './directories.ts';
