@@ -30,6 +30,7 @@ import { createLogger } from '../../shared/observe/log.ts';
 import { ReportWriter } from '../../shared/reports/report-writer.ts';
 import { openAlertFeed, standaloneAlertsSocket } from '../agent/alert-feed.ts';
 import { AlertOutput } from '../agent/alert-output.ts';
+import { returnMemoryWhenIdle } from '../agent/idle-memory.ts';
 import { NodeRuntime } from '../agent/node-runtime.ts';
 import { registerProcessMetrics } from '../agent/process-metrics.ts';
 import { listenAddress } from '../apiserver/listen-address.ts';
@@ -104,6 +105,8 @@ async function run(
   say(`kubeconfig ${kubeconfig}`);
   if (options.data === undefined) say('nothing is kept: without --data all is gone at the end');
   const client = stack.use(new KubeClient(clusterAccess(kubeconfig)));
+  // What a storm of changes leaves is given back: docs/decisions/0010-memory-of-standalone.md.
+  stack.use(returnMemoryWhenIdle({ letGo: () => client.closeUnusedConnections() }));
   await installResources(client, guards, signal);
   await ensureSystemNamespace({ client, signal, logger });
 
