@@ -9,6 +9,7 @@
 
 export type Family = 4 | 6;
 export type Direction = 'ingress' | 'egress';
+export const directions: readonly Direction[] = ['ingress', 'egress'];
 export type Protocol = 'TCP' | 'UDP' | 'SCTP';
 
 /** `namespace/name`: neither may have a slash, so no two pods or policies have one key. */
