@@ -1,0 +1,184 @@
+/**
+ * From the objects of the cluster to the rules of this node, change by change.
+ *
+ * Pure: no I/O, no clock. What it says follows from the objects that it knows, never from their order.
+ * A change costs what depends on it. Of policies that no pod of this node is selected by, only what was read of
+ * them is held.
+ *
+ * @module
+ */
+import type { Labels } from '../../../shared/kube/selectors.ts';
+import { rangesOf, union } from './address-sets.ts';
+import { type Block, parseBlock } from './addresses.ts';
+import { compileRules } from './compile.ts';
+import { equal } from './equal.ts';
+import type { NamespaceObject, PodObject, PolicyObject } from './objects.ts';
+import { type ParsedPolicy, parsePolicy } from './parsed-policy.ts';
+import { PeerViews, type PolicyViews } from './peer-views.ts';
+import { type PodChange, PodTable } from './pod-table.ts';
+import {
+  directions,
+  type Family,
+  type NodeRules,
+  type PodKey,
+  type PolicyKey,
+  type PolicyProblem,
+  policyRulesKey,
+  type RulesChange,
+} from './rules.ts';
+import { type Dirty, Targets } from './targets.ts';
+
+const nothing: NodeRules = { pods: new Map(), policies: new Map(), podCidrs: { 4: [], 6: [] } };
+
+export class PolicyEngine {
+  readonly #namespaces = new Map<string, Labels>();
+  readonly #policies = new Map<PolicyKey, ParsedPolicy>();
+  readonly #pods: PodTable;
+  readonly #dirty: Dirty = { pods: new Set(), policies: new Set() };
+  readonly #targets = new Targets(this.#dirty);
+  readonly #views: PeerViews;
+  /** Of the policies that a pod of this node is selected by. */
+  readonly #compiled = new Map<PolicyKey, { readonly policy: ParsedPolicy; readonly views: PolicyViews }>();
+  #rules = nothing;
+  /** As they were at the last {@link takeChange}, and what may be different since. */
+  #taken = nothing;
+  readonly #touchedPods = new Set<PodKey>();
+  readonly #touchedPolicies = new Set<string>();
+
+  /** @param nodeName - Pods with it in `spec.nodeName` are of this node. */
+  constructor(nodeName: string) {
+    this.#pods = new PodTable(nodeName);
+    this.#views = new PeerViews(this.#pods, this.#namespaces, (key) => this.#dirty.policies.add(key));
+  }
+
+  upsertPolicy(object: PolicyObject): void {
+    const policy = parsePolicy(object);
+    const before = this.#policies.get(policy.key);
+    if (equal(before, policy)) return;
+    if (before !== undefined) this.#targets.removePolicy(before);
+    this.#policies.set(policy.key, policy);
+    this.#targets.addPolicy(policy);
+  }
+
+  /** @param key - `namespace/name` */
+  removePolicy(key: PolicyKey): void {
+    const policy = this.#policies.get(key);
+    if (policy === undefined) return;
+    this.#policies.delete(key);
+    this.#targets.removePolicy(policy);
+  }
+
+  upsertPod(pod: PodObject): void {
+    this.#podsChanged(this.#pods.upsert(pod));
+  }
+
+  /** @param key - `namespace/name` */
+  removePod(key: PodKey): void {
+    this.#podsChanged(this.#pods.remove(key));
+  }
+
+  upsertNamespace({ metadata }: NamespaceObject): void {
+    this.#setNamespace(metadata.name ?? '', metadata.labels ?? {});
+  }
+
+  removeNamespace(name: string): void {
+    this.#setNamespace(name, undefined);
+  }
+
+  /** Those of this node (`spec.podCIDRs`). What is no CIDR is passed over. */
+  setPodCidrs(cidrs: readonly string[]): void {
+    const blocks = cidrs.map(parseBlock).filter((block): block is Block => typeof block !== 'string');
+    const of = (wanted: Family) => rangesOf(wanted, union(blocks.filter(({ family }) => family === wanted)));
+    this.#rules = { ...this.#rules, podCidrs: { 4: of(4), 6: of(6) } };
+  }
+
+  /** As of now. It does not change any more; parts that are the same as before are the same objects. */
+  get rules(): NodeRules {
+    const { pods, policies } = this.#dirty;
+    if (pods.size > 0) this.#rules = { ...this.#rules, pods: this.#podsAnew() };
+    if (policies.size > 0) this.#rules = { ...this.#rules, policies: this.#policiesAnew() };
+    pods.clear();
+    policies.clear();
+    return this.#rules;
+  }
+
+  /** How {@link rules} are different from what they were at the last call; at the first from no rules at all. */
+  takeChange(): RulesChange {
+    const [before, after] = [this.#taken, this.rules];
+    const pods = [...this.#touchedPods].filter((key) => !equal(before.pods.get(key), after.pods.get(key)));
+    const policies = [...this.#touchedPolicies].filter(
+      (key) => !equal(before.policies.get(key), after.policies.get(key)),
+    );
+    this.#touchedPods.clear();
+    this.#touchedPolicies.clear();
+    this.#taken = after;
+    return {
+      pods: new Set(pods),
+      policies: new Set(policies),
+      podCidrs: !equal(before.podCidrs, after.podCidrs),
+    };
+  }
+
+  /** What cannot be expressed, of all policies. */
+  problems(): readonly PolicyProblem[] {
+    return [...this.#policies.values()].flatMap(({ problems }) => problems);
+  }
+
+  #podsChanged(changes: readonly PodChange[]): void {
+    for (const change of changes) {
+      this.#targets.podChanged(change);
+      this.#views.podChanged(change);
+    }
+  }
+
+  #setNamespace(name: string, labels: Labels | undefined): void {
+    const before = this.#namespaces.get(name);
+    if (labels === undefined) this.#namespaces.delete(name);
+    else this.#namespaces.set(name, labels);
+    if (!equal(before, labels)) this.#views.namespaceChanged(name, before, labels);
+  }
+
+  #podsAnew(): NodeRules['pods'] {
+    const pods = new Map(this.#rules.pods);
+    for (const key of this.#dirty.pods) {
+      const pod = this.#targets.localPod(key);
+      if (pod === undefined) pods.delete(key);
+      else pods.set(key, pod);
+      this.#touchedPods.add(key);
+    }
+    return pods;
+  }
+
+  #policiesAnew(): NodeRules['policies'] {
+    const policies = new Map(this.#rules.policies);
+    for (const key of this.#dirty.policies) {
+      const policy = this.#policies.get(key);
+      const targets = policy === undefined ? [] : this.#targets.of(policy);
+      const views = targets.length === 0 ? this.#release(key) : this.#viewsOf(policy);
+      for (const direction of directions) {
+        const rulesKey = policyRulesKey(direction, key);
+        const rules =
+          policy === undefined || views === undefined
+            ? undefined
+            : compileRules(policy, direction, views, targets);
+        if (rules === undefined) policies.delete(rulesKey);
+        else policies.set(rulesKey, rules);
+        this.#touchedPolicies.add(rulesKey);
+      }
+    }
+    return policies;
+  }
+
+  #viewsOf(policy: ParsedPolicy | undefined): PolicyViews | undefined {
+    if (policy === undefined) return undefined;
+    const compiled = this.#compiled.get(policy.key);
+    if (compiled?.policy === policy) return compiled.views;
+    const views = this.#views.hold(policy);
+    this.#compiled.set(policy.key, { policy, views });
+    return views;
+  }
+
+  #release(key: PolicyKey): undefined {
+    if (this.#compiled.delete(key)) this.#views.release(key);
+  }
+}

@@ -1,0 +1,38 @@
+/**
+ * Items that come and go, until somebody wants to know what is left of it.
+ *
+ * @module
+ */
+
+/** What came and went again is nothing. An address that passes from one pod to another may come before it goes. */
+export class NetChanges<T> {
+  readonly #changes = new Map<string, { readonly item: T; readonly count: number }>();
+
+  get size(): number {
+    return this.#changes.size;
+  }
+
+  came(key: string, item: T): void {
+    this.#count(key, item, 1);
+  }
+
+  went(key: string, item: T): void {
+    this.#count(key, item, -1);
+  }
+
+  /** @returns first those that went, then those that came; after it nothing is left */
+  take(): { readonly gone: readonly T[]; readonly come: readonly T[] } {
+    const changes = [...this.#changes.values()];
+    this.#changes.clear();
+    return {
+      gone: changes.filter(({ count }) => count < 0).map(({ item }) => item),
+      come: changes.filter(({ count }) => count > 0).map(({ item }) => item),
+    };
+  }
+
+  #count(key: string, item: T, by: 1 | -1): void {
+    const count = (this.#changes.get(key)?.count ?? 0) + by;
+    if (count === 0) this.#changes.delete(key);
+    else this.#changes.set(key, { item, count });
+  }
+}

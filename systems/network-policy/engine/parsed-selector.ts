@@ -1,0 +1,33 @@
+/**
+ * A selector of a policy, read.
+ *
+ * @module
+ */
+import {
+  type LabelSelector,
+  labelSelectorOf,
+  type LabelSelectorObject,
+  SelectorError,
+} from '../../../shared/kube/selectors.ts';
+
+/** Takes note of a field that cannot be expressed. */
+export type Refuse = (field: string, message: string) => void;
+
+/**
+ * @param consequence - What follows where it is malformed.
+ * @returns undefined where it is malformed
+ */
+export function parseSelector(
+  selector: LabelSelectorObject,
+  field: string,
+  refuse: Refuse,
+  consequence: string,
+): LabelSelector | undefined {
+  try {
+    return labelSelectorOf(selector);
+  } catch (error) {
+    if (!(error instanceof SelectorError)) throw error;
+    refuse(field, `The selector is malformed (${error.status.message}): ${consequence}.`);
+    return undefined;
+  }
+}

@@ -1,0 +1,202 @@
+/**
+ * What is held of the peers of the policies that this node needs, kept up to date with pods and namespaces.
+ * Rules with the same peers share it.
+ *
+ * @module
+ */
+import { type Labels, type LabelSelector, labelsMatch } from '../../../shared/kube/selectors.ts';
+import type { Peers, PodScope } from './parsed-peers.ts';
+import type { ParsedPolicy, ParsedRule } from './parsed-policy.ts';
+import { PeerAddresses } from './peer-addresses.ts';
+import { PeerEndpoints } from './peer-endpoints.ts';
+import type { PodChange, PodFacts, PodTable } from './pod-table.ts';
+import type { Direction, PolicyKey } from './rules.ts';
+import { anyNamespace, SelectorIndex } from './selector-index.ts';
+
+/** What a rule stands on; without `addresses` its peers are everyone. */
+export interface RuleViews {
+  readonly rule: ParsedRule;
+  readonly addresses: PeerAddresses | undefined;
+  /** For egress with named ports. */
+  readonly endpoints: PeerEndpoints | undefined;
+}
+
+export type PolicyViews = Readonly<Record<Direction, readonly RuleViews[] | undefined>>;
+
+interface Entry<View = PeerAddresses | PeerEndpoints> {
+  readonly key: string;
+  readonly view: View;
+  /** `everyone`: no pod has to be selected. */
+  readonly scopes: 'everyone' | readonly PodScope[];
+  /** A pod may matter for its address, whatever its labels are. */
+  readonly asksEveryPod: boolean;
+  readonly users: Set<PolicyKey>;
+}
+
+export class PeerViews {
+  readonly #pods: PodTable;
+  readonly #namespaces: ReadonlyMap<string, Labels>;
+  readonly #changed: (policy: PolicyKey) => void;
+  readonly #entries = new Map<string, Entry>();
+  readonly #held = new Map<PolicyKey, ReadonlySet<Entry>>();
+  readonly #index = new SelectorIndex<Entry>();
+  readonly #byNamespaceLabels = new Set<Entry>();
+
+  /** @param changed - Called for each policy that stands on what is different after an event. */
+  constructor(pods: PodTable, namespaces: ReadonlyMap<string, Labels>, changed: (policy: PolicyKey) => void) {
+    this.#pods = pods;
+    this.#namespaces = namespaces;
+    this.#changed = changed;
+  }
+
+  /** Holds what the rules of a policy need, and lets go of what it held for it before. */
+  hold(policy: ParsedPolicy): PolicyViews {
+    const held = new Set<Entry>();
+    const use = <View extends PeerAddresses | PeerEndpoints>(entry: Entry<View>): View => {
+      held.add(entry);
+      entry.users.add(policy.key);
+      return entry.view;
+    };
+    const viewsOf = (direction: Direction) =>
+      policy[direction]?.map((rule) => ({
+        rule,
+        addresses: rule.peers === 'everyone' ? undefined : use(this.#addressesOf(rule.peers)),
+        endpoints:
+          direction === 'ingress' || rule.names.length === 0 ? undefined : use(this.#endpointsOf(rule)),
+      }));
+    const views = { ingress: viewsOf('ingress'), egress: viewsOf('egress') };
+    this.#keep(policy.key, held);
+    return views;
+  }
+
+  release(policy: PolicyKey): void {
+    this.#keep(policy, new Set());
+  }
+
+  podChanged({ before, after }: PodChange): void {
+    const found = new Set<Entry>();
+    if (before !== undefined) this.#index.find(before.namespace, before.labels, found);
+    if (after !== undefined) this.#index.find(after.namespace, after.labels, found);
+    const pod = after ?? (before === undefined ? undefined : { ...before, addresses: [] });
+    if (pod !== undefined) for (const entry of found) this.#update(entry, pod);
+  }
+
+  /** The labels of a namespace are others, or it came or went. */
+  namespaceChanged(namespace: string, before: Labels | undefined, after: Labels | undefined): void {
+    const selects = (selector: LabelSelector, labels: Labels | undefined) =>
+      labels !== undefined && labelsMatch(selector, labels);
+    for (const entry of this.#byNamespaceLabels) {
+      const differs = scopesOf(entry).some(
+        ({ namespaces }) =>
+          typeof namespaces !== 'string' && selects(namespaces, before) !== selects(namespaces, after),
+      );
+      if (!differs) continue;
+      for (const pod of this.#pods.inNamespace(namespace)) this.#update(entry, pod);
+    }
+  }
+
+  #addressesOf(peers: Peers): Entry<PeerAddresses> {
+    const key = `addresses ${peers.key}`;
+    const known = this.#entries.get(key) as Entry<PeerAddresses> | undefined;
+    return (
+      known ??
+      this.#add({
+        key,
+        view: new PeerAddresses(peers),
+        scopes: peers.scopes,
+        asksEveryPod: false,
+        users: new Set(),
+      })
+    );
+  }
+
+  #endpointsOf({ peers, names }: ParsedRule): Entry<PeerEndpoints> {
+    const of = peers === 'everyone' ? 'everyone' : peers.key;
+    const key = `endpoints ${JSON.stringify(names.map(({ protocol, name }) => [protocol, name]))} ${of}`;
+    const known = this.#entries.get(key) as Entry<PeerEndpoints> | undefined;
+    return (
+      known ??
+      this.#add({
+        key,
+        view: new PeerEndpoints(peers, names),
+        scopes: peers === 'everyone' ? peers : peers.scopes,
+        asksEveryPod: peers === 'everyone' || peers.blocks[4].length > 0 || peers.blocks[6].length > 0,
+        users: new Set(),
+      })
+    );
+  }
+
+  #add<View extends PeerAddresses | PeerEndpoints>(entry: Entry<View>): Entry<View> {
+    this.#entries.set(entry.key, entry);
+    for (const [namespace, selector] of anchoredBy(entry)) this.#index.add(entry, namespace, selector);
+    const byLabels = scopesOf(entry).some(({ namespaces }) => typeof namespaces !== 'string');
+    if (byLabels) this.#byNamespaceLabels.add(entry);
+    for (const pod of this.#candidates(entry)) entry.view.set(pod, this.#selects(entry, pod));
+    return entry;
+  }
+
+  #drop(entry: Entry): void {
+    this.#entries.delete(entry.key);
+    this.#byNamespaceLabels.delete(entry);
+    for (const [namespace, selector] of anchoredBy(entry)) this.#index.delete(entry, namespace, selector);
+  }
+
+  #keep(policy: PolicyKey, kept: ReadonlySet<Entry>): void {
+    for (const entry of this.#held.get(policy) ?? []) {
+      if (kept.has(entry)) continue;
+      entry.users.delete(policy);
+      if (entry.users.size === 0) this.#drop(entry);
+    }
+    if (kept.size === 0) this.#held.delete(policy);
+    else this.#held.set(policy, kept);
+  }
+
+  #update(entry: Entry, pod: PodFacts): void {
+    if (!entry.view.set(pod, this.#selects(entry, pod))) return;
+    for (const policy of entry.users) this.#changed(policy);
+  }
+
+  #selects({ scopes }: Entry, pod: PodFacts): boolean {
+    if (scopes === 'everyone') return true;
+    return scopes.some(
+      ({ namespaces, pods }) => this.#inScope(namespaces, pod.namespace) && labelsMatch(pods, pod.labels),
+    );
+  }
+
+  /** A namespace that is not known is selected by its name only: its labels may be any. */
+  #inScope(namespaces: string | LabelSelector, namespace: string): boolean {
+    if (typeof namespaces === 'string') return namespaces === namespace;
+    const labels = this.#namespaces.get(namespace);
+    return labels !== undefined && labelsMatch(namespaces, labels);
+  }
+
+  *#candidates(entry: Entry): Iterable<PodFacts> {
+    if (entry.asksEveryPod) {
+      yield* this.#pods.all();
+      return;
+    }
+    for (const { namespaces } of scopesOf(entry)) {
+      if (typeof namespaces === 'string') yield* this.#pods.inNamespace(namespaces);
+      else {
+        for (const [namespace, labels] of this.#namespaces) {
+          if (labelsMatch(namespaces, labels)) yield* this.#pods.inNamespace(namespace);
+        }
+      }
+    }
+  }
+}
+
+const anyLabels: LabelSelector = { requirements: [], selectsNothing: false };
+
+function scopesOf({ scopes }: Entry): readonly PodScope[] {
+  return scopes === 'everyone' ? [] : scopes;
+}
+
+/** Under what the index has it. */
+function anchoredBy(entry: Entry): readonly (readonly [namespace: string, selector: LabelSelector])[] {
+  if (entry.asksEveryPod) return [[anyNamespace, anyLabels]];
+  return scopesOf(entry).map(({ namespaces, pods }) => [
+    typeof namespaces === 'string' ? namespaces : anyNamespace,
+    pods,
+  ]);
+}

@@ -1,0 +1,140 @@
+/**
+ * Whether a packet is allowed, by which rule of which policy, or by what it is refused.
+ *
+ * Reads the objects as they are, one rule after the other, and shares nothing with the engine but how addresses are
+ * read: it is what `rampart network explain` says, and what the engine is tested against.
+ *
+ * @module
+ */
+import type { NamespaceObject, PodObject, PolicyObject } from '../engine/objects.ts';
+import type { Direction, Family, PolicyKey } from '../engine/rules.ts';
+import { type Party, partiesOf } from './parties.ts';
+import { peerFits, selectsTarget, targetsAreKnown } from './peers.ts';
+import { portFits } from './ports.ts';
+
+/** The first packet of a connection, as it is after the translation of services. */
+export interface Packet {
+  /** A pod (`namespace/name`) or an address. */
+  readonly from: string;
+  readonly to: string;
+  /** By default that of the address, or the first that both pods have an address of. */
+  readonly family?: Family | undefined;
+  /** `TCP`, `UDP`, `SCTP`, or another one, which has no ports. */
+  readonly protocol: string;
+  /** Of the destination. */
+  readonly port?: number | undefined;
+}
+
+export interface JudgeOptions {
+  /** The packet is from the node that the destination runs on, which reaches its own pods whatever the policies say. */
+  readonly fromNode?: boolean | undefined;
+}
+
+export interface Judgement {
+  readonly allowed: boolean;
+  /** What the policies of the destination say. */
+  readonly ingress: Decision;
+  /** What the policies of the source say. */
+  readonly egress: Decision;
+}
+
+export type Decision =
+  /** No policy is for the pod in this direction, or it is no pod. */
+  | { readonly verdict: 'not isolated' }
+  | { readonly verdict: 'own node' }
+  | ({ readonly verdict: 'allowed' } & Fit)
+  | {
+      readonly verdict: 'refused';
+      /** Those that isolate the pod, sorted. */
+      readonly policies: readonly PolicyKey[];
+      /** What came nearest to allowing it: undefined where no rule has anything that fits. */
+      readonly nearest: NearMiss | undefined;
+    };
+
+/** Indexes in the policy; undefined: the rule names none, so everyone and every port fits. */
+export interface Fit {
+  readonly policy: PolicyKey;
+  readonly rule: number;
+  readonly peer: number | undefined;
+  readonly port: number | undefined;
+}
+
+export interface NearMiss extends Fit {
+  /** What of the rule fits; the other does not. */
+  readonly fits: 'peer' | 'port';
+}
+
+/** @throws {RampartError} for a pod that is not known or has no address of the family. */
+export function judge(
+  policies: Iterable<PolicyObject>,
+  pods: Iterable<PodObject>,
+  namespaces: Iterable<NamespaceObject>,
+  packet: Packet,
+  { fromNode = false }: JudgeOptions = {},
+): Judgement {
+  const { source, destination } = partiesOf([...pods], packet);
+  const sorted = [...policies].toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+  const known = [...namespaces];
+  const decide = (direction: Direction) =>
+    decisionOf(sorted, known, packet, direction, { source, destination });
+  const ingress: Decision = fromNode ? { verdict: 'own node' } : decide('ingress');
+  const egress = decide('egress');
+  return { allowed: ingress.verdict !== 'refused' && egress.verdict !== 'refused', ingress, egress };
+}
+
+function decisionOf(
+  policies: readonly PolicyObject[],
+  namespaces: readonly NamespaceObject[],
+  packet: Packet,
+  direction: Direction,
+  { source, destination }: { readonly source: Party; readonly destination: Party },
+): Decision {
+  const [target, peer] = direction === 'ingress' ? [destination, source] : [source, destination];
+  const isolating = policies.filter((policy) => isolates(policy, direction, target));
+  if (isolating.length === 0) return { verdict: 'not isolated' };
+  const misses: NearMiss[] = [];
+  for (const policy of isolating.filter(targetsAreKnown)) {
+    for (const [rule, { peers, ports }] of rulesOf(policy, direction).entries()) {
+      const at = { policy: keyOf(policy), rule };
+      const namespace = policy.metadata.namespace ?? '';
+      const whichPeer = firstThat(peers, (one) => peerFits(one, namespace, peer, namespaces));
+      const whichPort = firstThat(ports, (one) => portFits(one, packet, destination.pod));
+      const [peerIndex, portIndex] = [whichPeer.index, whichPort.index];
+      if (whichPeer.fits && whichPort.fits) {
+        return { verdict: 'allowed', ...at, peer: peerIndex, port: portIndex };
+      }
+      if (whichPeer.fits) misses.push({ ...at, peer: peerIndex, port: undefined, fits: 'peer' });
+      if (whichPort.fits) misses.push({ ...at, peer: undefined, port: portIndex, fits: 'port' });
+    }
+  }
+  // Who talks is more telling than to which port.
+  const nearest = misses.find(({ fits }) => fits === 'peer') ?? misses[0];
+  return { verdict: 'refused', policies: isolating.map(keyOf), nearest };
+}
+
+function isolates(policy: PolicyObject, direction: Direction, target: Party): boolean {
+  if (target.pod === undefined || !selectsTarget(policy, target.pod)) return false;
+  const types = (policy.spec?.policyTypes ?? []).filter((type) => type === 'Ingress' || type === 'Egress');
+  if (types.length > 0) return types.includes(direction === 'ingress' ? 'Ingress' : 'Egress');
+  return direction === 'ingress' || (policy.spec?.egress ?? []).length > 0;
+}
+
+function rulesOf({ spec }: PolicyObject, direction: Direction) {
+  return direction === 'ingress'
+    ? (spec?.ingress ?? []).map(({ from, ports }) => ({ peers: from ?? [], ports: ports ?? [] }))
+    : (spec?.egress ?? []).map(({ to, ports }) => ({ peers: to ?? [], ports: ports ?? [] }));
+}
+
+/** Where nothing is listed everything fits. */
+function firstThat<T>(
+  list: readonly T[],
+  holds: (item: T) => boolean,
+): { readonly fits: boolean; readonly index: number | undefined } {
+  if (list.length === 0) return { fits: true, index: undefined };
+  const index = list.findIndex(holds);
+  return index === -1 ? { fits: false, index: undefined } : { fits: true, index };
+}
+
+function keyOf({ metadata }: PolicyObject): PolicyKey {
+  return `${metadata.namespace ?? ''}/${metadata.name ?? ''}`;
+}
