@@ -11,6 +11,11 @@ const configHash = 'kubernetes.io/config.hash';
 /** Of a pod what decides: some 300 bytes instead of some 3 kB, on a node and in the operator. */
 export function podFacts({ apiVersion, kind, metadata, spec, status }: Pod): Pod {
   const { name, namespace, uid, resourceVersion, labels, annotations } = metadata;
+  const { creationTimestamp, deletionTimestamp } = metadata;
+  const [containers, initContainers] = [
+    withNamedPorts(spec?.containers),
+    withNamedPorts(spec?.initContainers),
+  ];
   const hash = annotations?.[configHash];
   return {
     ...(apiVersion !== undefined && { apiVersion }),
@@ -21,11 +26,36 @@ export function podFacts({ apiVersion, kind, metadata, spec, status }: Pod): Pod
       ...(uid !== undefined && { uid }),
       ...(resourceVersion !== undefined && { resourceVersion }),
       ...(labels !== undefined && { labels }),
+      ...(creationTimestamp !== undefined && { creationTimestamp }),
+      ...(deletionTimestamp !== undefined && { deletionTimestamp }),
       ...(hash !== undefined && { annotations: { [configHash]: hash } }),
     },
-    spec: { nodeName: spec?.nodeName },
-    status: { phase: status?.phase, podIP: status?.podIP, podIPs: status?.podIPs },
+    spec: {
+      nodeName: spec?.nodeName,
+      ...(spec?.hostNetwork === true && { hostNetwork: true }),
+      ...(containers.length > 0 && { containers }),
+      ...(initContainers.length > 0 && { initContainers }),
+    },
+    status: {
+      phase: status?.phase,
+      podIP: status?.podIP,
+      podIPs: status?.podIPs,
+      ...(status?.startTime !== undefined && { startTime: status.startTime }),
+    },
   } as unknown as Pod;
+}
+
+type Container = NonNullable<NonNullable<Pod['spec']>['containers']>[number];
+
+/** Ports by which policies may name them; containers without one are left out. */
+function withNamedPorts(containers: readonly Container[] = []): Partial<Container>[] {
+  return containers.flatMap(({ restartPolicy, ports = [] }) => {
+    const named = ports
+      .filter(({ name }) => name !== undefined)
+      .map(({ name, containerPort, protocol }) => ({ name, containerPort, protocol }));
+    if (named.length === 0) return [];
+    return [{ ...(restartPolicy !== undefined && { restartPolicy }), ports: named }] as Partial<Container>[];
+  });
 }
 
 /** Of a node what decides: some 1 kB instead of 20. */
@@ -41,7 +71,11 @@ export function nodeFacts({ apiVersion, kind, metadata, spec, status }: Node): N
       ...(resourceVersion !== undefined && { resourceVersion }),
       ...(labels !== undefined && { labels }),
     },
-    ...(spec?.taints && { spec: { taints: spec.taints } }),
+    spec: {
+      ...(spec?.taints && { taints: spec.taints }),
+      ...(spec?.podCIDR !== undefined && { podCIDR: spec.podCIDR }),
+      ...(spec?.podCIDRs && { podCIDRs: spec.podCIDRs }),
+    },
     ...(bootID !== undefined && { status: { nodeInfo: { bootID } } }),
   } as Node;
 }

@@ -1,0 +1,31 @@
+/**
+ * The guard of the pods' network: what the rest of the program knows of it.
+ *
+ * @module
+ */
+import type { Guard } from '../../shared/guard/guard.ts';
+import { pod, rights } from './deployment.ts';
+import { networkPolicyOptions } from './options.ts';
+
+export const networkPolicy: Guard = {
+  name: 'network-policy',
+  summary: "lets pods talk to whom a NetworkPolicy allows, by the node's kernel",
+  // NetworkPolicy is Kubernetes' own.
+  resources: [],
+  options: networkPolicyOptions,
+  rights,
+  pod,
+  health: [
+    { on: 'node', name: 'networkpolicies', what: 'NetworkPolicies are listed' },
+    { on: 'node', name: 'pods', what: 'pods are listed' },
+    { on: 'node', name: 'namespaces', what: 'namespaces are listed' },
+    { on: 'node', name: 'node', what: 'the Node is known, if there is one' },
+    { on: 'node', name: 'rules', what: 'the kernel has the rules' },
+  ],
+  metrics: async () => {
+    const { registerNodeMetrics } = await import('./node/metrics.ts');
+    return { node: (metrics) => registerNodeMetrics(metrics) };
+  },
+  node: async () => (await import('./node.ts')).networkPolicyNode,
+  status: async () => (await import('./status/section.ts')).networkPolicyStatus,
+};

@@ -1,0 +1,164 @@
+/**
+ * What the agent runs for this guard on a node: it keeps the rules in the kernel as the policies say.
+ *
+ * @module
+ */
+import type { NodeContext } from '../../shared/guard/context.ts';
+import type { NodePart } from '../../shared/guard/guard.ts';
+import { referenceTo } from '../../shared/kube/event-object.ts';
+import { whenSynced } from '../../shared/kube/run-parts.ts';
+import { Backoff } from '../../shared/time/backoff.ts';
+import { sleep, systemClock } from '../../shared/time/clock.ts';
+import { networkPolicies } from './api.ts';
+import { PolicyEngine } from './engine/engine.ts';
+import type { PolicyProblem } from './engine/rules.ts';
+import { filterBridges } from './node/bridge.ts';
+import { type Dataplane, defaultDataplaneOptions } from './node/dataplane.ts';
+import { followObjects } from './node/followed-objects.ts';
+import { NodeCounts, registerNodeMetrics } from './node/metrics.ts';
+import type { NetworkPolicyOptions } from './options.ts';
+
+/** What comes together is programmed together. */
+const SETTLE_MS = 5;
+const VERIFY_MS = 60_000;
+const FULL_SYNC_MS = 5 * 60_000;
+const RETRY = { baseMs: 100, maxMs: 10_000 };
+
+export const networkPolicyNode: NodePart = async (context, values) => {
+  const { networkPolicyDefault, podCidr } = values as unknown as NetworkPolicyOptions;
+  const { openNftables } = await import('./node/nftables/dataplane.ts');
+  using dataplane = openNftables({ ...defaultDataplaneOptions, unknownPods: networkPolicyDefault });
+  await runNetworkPolicyNode(context, { dataplane, podCidrs: podCidr });
+};
+
+export interface NetworkPolicyNodeOptions {
+  readonly dataplane: Dataplane;
+  /** Empty: those of the Node object. */
+  readonly podCidrs?: readonly string[];
+  /** Called after each time that the kernel has taken the rules. */
+  readonly onProgrammed?: () => void;
+}
+
+/**
+ * Until the signal aborts. What is programmed stays then, and while the API is away: who stops this does not open anything.
+ * What the kernel does not take is tried again, and nothing is opened for it.
+ */
+export async function runNetworkPolicyNode(
+  context: NodeContext,
+  options: NetworkPolicyNodeOptions,
+): Promise<void> {
+  const { nodeName, signal, logger, metrics, health } = context;
+  const counts = new NodeCounts();
+  if (metrics !== undefined) registerNodeMetrics(metrics.metrics, counts);
+  const engine = new PolicyEngine(nodeName);
+  using objects = followObjects(context, engine, options.podCidrs ?? []);
+  let problem: string | undefined = 'not programmed yet';
+  health.ready('rules', () => problem);
+  const bridges = filterBridges();
+  if (bridges !== undefined) logger.warn(bridges);
+  const recorder = context.recorder();
+  const told = new Map<string, string>();
+
+  await whenSynced(objects.caches, signal, async () => {
+    let changed = Promise.withResolvers<void>();
+    const wake = (): void => changed.resolve();
+    signal.addEventListener('abort', wake, { once: true });
+    objects.begin(wake);
+    const backoff = new Backoff(RETRY);
+    const clock = systemClock;
+    let fullAtMs = -Infinity;
+    let verifiedAtMs = clock.monotonicMs();
+    while (!signal.aborted) {
+      changed = Promise.withResolvers();
+      try {
+        const nowMs = clock.monotonicMs();
+        if (nowMs - fullAtMs >= FULL_SYNC_MS) {
+          await programAll();
+          fullAtMs = verifiedAtMs = nowMs;
+        } else if (nowMs - verifiedAtMs >= VERIFY_MS) {
+          await repair();
+          verifiedAtMs = nowMs;
+        } else await programChange();
+        problem = undefined;
+        backoff.reset();
+        counts.refused = await options.dataplane.counters(signal);
+        options.onProgrammed?.();
+      } catch (error) {
+        if (signal.aborted) return;
+        counts.failedSyncs++;
+        problem = error instanceof Error ? error.message : String(error);
+        logger.error({ err: error }, 'the kernel did not take the rules; those before stay, retrying');
+        // Nobody knows what was taken: all of it again.
+        fullAtMs = -Infinity;
+        await sleep(clock, backoff.nextMs(), signal).catch(() => undefined);
+        continue;
+      }
+      tellProblems();
+      const pause = new AbortController();
+      const dueMs = Math.max(0, verifiedAtMs + VERIFY_MS - clock.monotonicMs());
+      const due = sleep(clock, dueMs, AbortSignal.any([signal, pause.signal])).catch(() => undefined);
+      await Promise.race([due, changed.promise]);
+      pause.abort();
+      await sleep(clock, SETTLE_MS, signal).catch(() => undefined);
+    }
+  });
+
+  async function programAll(): Promise<void> {
+    const beganMs = systemClock.monotonicMs();
+    engine.takeChange();
+    await options.dataplane.sync(engine.rules, signal);
+    counts.fullSyncs++;
+    counts.lastSyncSeconds = (systemClock.monotonicMs() - beganMs) / 1000;
+    countRules();
+  }
+
+  async function programChange(): Promise<void> {
+    const change = engine.takeChange();
+    if (change.pods.size === 0 && change.policies.size === 0 && !change.podCidrs) return;
+    await options.dataplane.apply(engine.rules, change, signal);
+    counts.partialSyncs++;
+    countRules();
+  }
+
+  /** What somebody else has changed of ours is put right, and told. */
+  async function repair(): Promise<void> {
+    const drift = await options.dataplane.verify(signal);
+    if (drift.length > 0) {
+      counts.driftRepaired += drift.length;
+      logger.warn(
+        { drift: drift.slice(0, 10), count: drift.length },
+        'rules were changed by somebody else; repairing',
+      );
+      await programAll();
+    } else await programChange();
+  }
+
+  function countRules(): void {
+    const { pods, policies } = engine.rules;
+    counts.localPods = pods.size;
+    counts.policies = policies.size;
+  }
+
+  /** Once for each policy that a pod of this node needs. */
+  function tellProblems(): void {
+    const problems = engine.problems();
+    counts.problems = problems.length;
+    const needed = new Set([...engine.rules.policies.values()].map(({ policy }) => policy));
+    for (const [key, of] of Map.groupBy(problems, (one: PolicyProblem) => one.policy)) {
+      if (!needed.has(key)) continue;
+      const note = of.map(({ field, message }) => `${field}: ${message}`).join('\n');
+      const policy = objects.policies.get(key);
+      if (policy === undefined || told.get(key) === note) continue;
+      told.set(key, note);
+      logger.warn({ policy: key }, `cannot be expressed, and allows nothing: ${note}`);
+      recorder.record({
+        regarding: referenceTo(networkPolicies, policy),
+        type: 'Warning',
+        reason: 'NotExpressed',
+        action: 'Program',
+        note,
+      });
+    }
+    for (const key of told.keys()) if (!problems.some(({ policy }) => policy === key)) told.delete(key);
+  }
+}

@@ -1,0 +1,43 @@
+/**
+ * Whether what crosses a bridge of this node passes the rules: that is a setting of the network namespace, which the module
+ * br_netfilter has (kernel, Documentation/networking/ip-sysctl.rst, bridge-nf-call-iptables).
+ *
+ * @module
+ */
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+const settings = ['bridge-nf-call-iptables', 'bridge-nf-call-ip6tables'] as const;
+
+export interface BridgeOptions {
+  /** Default: those of the network namespace of this process. */
+  readonly sysctls?: string;
+  readonly links?: string;
+}
+
+/**
+ * Sees to it that bridged packets pass the rules.
+ *
+ * @returns why they do not; undefined where they do, or where there is no bridge.
+ */
+export function filterBridges({
+  sysctls = '/proc/sys/net/bridge',
+  links = '/sys/class/net',
+}: BridgeOptions = {}): string | undefined {
+  const bridges = readdirSync(links).filter((link) => existsSync(join(links, link, 'bridge')));
+  if (bridges.length === 0) return undefined;
+  const around = `traffic between pods on one bridge (${bridges.join(', ')}) gets around all policies`;
+  if (!existsSync(sysctls))
+    return `${around}: the module br_netfilter is not loaded. Load it: modprobe br_netfilter`;
+  for (const name of settings) {
+    const path = join(sysctls, name);
+    if (!existsSync(path) || readFileSync(path, 'utf8').trim() === '1') continue;
+    try {
+      writeFileSync(path, '1');
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      return `${around}: net.bridge.${name} is 0 and cannot be set (${why}). Set it: sysctl -w net.bridge.${name}=1`;
+    }
+  }
+  return undefined;
+}

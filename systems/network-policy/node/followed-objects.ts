@@ -1,0 +1,111 @@
+/**
+ * Feeds the engine with what the API has.
+ *
+ * @module
+ */
+import type { NodeContext } from '../../../shared/guard/context.ts';
+import { nodeFacts, podFacts } from '../../../shared/kube/facts.ts';
+import type { IndexedCache } from '../../../shared/kube/indexed-cache.ts';
+import { type KubeObject, type Namespace, namespaces, nodes, pods } from '../../../shared/kube/object.ts';
+import { withoutManagedFields } from '../../../shared/kube/reflector-options.ts';
+import { type NetworkPolicy, networkPolicies } from '../api.ts';
+import type { PolicyEngine } from '../engine/engine.ts';
+import type { PodObject, PolicyObject } from '../engine/objects.ts';
+
+/** What engine and status need is in the engine; few objects are read again. */
+const FEW = 16;
+
+export interface FollowedObjects extends Disposable {
+  readonly policies: IndexedCache<NetworkPolicy>;
+  readonly caches: readonly IndexedCache<never>[];
+  /** Gives all that there is to the engine; from now on `onChange` is called after each change. */
+  begin(onChange: () => void): void;
+}
+
+/**
+ * @param podCidrs - Of this node; empty: those of the Node object.
+ */
+export function followObjects(
+  context: NodeContext,
+  engine: PolicyEngine,
+  podCidrs: readonly string[],
+): FollowedObjects {
+  const { nodeName } = context;
+  const policies = context.cache<NetworkPolicy>(
+    { type: networkPolicies, projection: policyFacts, parsedLimit: FEW },
+    'networkpolicies',
+  );
+  const allPods = context.cache({ type: pods, projection: podFacts, parsedLimit: FEW }, 'pods');
+  const allNamespaces = context.cache(
+    { type: namespaces, projection: namespaceFacts, parsedLimit: FEW },
+    'namespaces',
+  );
+  const node = context.cache(
+    { type: nodes, projection: nodeFacts, fieldSelector: `metadata.name=${nodeName}`, parsedLimit: 1 },
+    'node',
+  );
+  const stack = new DisposableStack();
+  const setCidrs = (): void => {
+    const spec = node.get(nodeName)?.spec;
+    const told = spec?.podCIDRs ?? (spec?.podCIDR === undefined ? [] : [spec.podCIDR]);
+    engine.setPodCidrs(podCidrs.length > 0 ? podCidrs : told);
+  };
+  return {
+    policies,
+    caches: [policies, allPods, allNamespaces, node] as unknown as IndexedCache<never>[],
+    begin(onChange) {
+      const follow = <T extends KubeObject>(
+        cache: IndexedCache<T>,
+        upsert: (object: T) => void,
+        remove: (key: string) => void,
+      ): void => {
+        stack.use(
+          cache.subscribe(({ type, key, object }) => {
+            if (type === 'deleted') remove(key);
+            else upsert(object);
+            onChange();
+          }),
+        );
+        for (const object of cache.list()) upsert(object);
+      };
+      follow(
+        allNamespaces,
+        (object) => engine.upsertNamespace(object),
+        (key) => engine.removeNamespace(key),
+      );
+      follow(
+        allPods,
+        (object) => engine.upsertPod(object as PodObject),
+        (key) => engine.removePod(key),
+      );
+      follow(
+        policies,
+        (object) => engine.upsertPolicy(object as PolicyObject),
+        (key) => engine.removePolicy(key),
+      );
+      follow(node, setCidrs, setCidrs);
+      setCidrs();
+    },
+    [Symbol.dispose]: () => stack.dispose(),
+  };
+}
+
+/** Without annotations, in which kubectl keeps a copy of the whole. */
+function policyFacts(policy: NetworkPolicy): NetworkPolicy {
+  const { annotations: _copy, ...metadata } = withoutManagedFields(policy).metadata;
+  return { ...policy, metadata };
+}
+
+function namespaceFacts({ apiVersion, kind, metadata }: Namespace): Namespace {
+  const { name, uid, resourceVersion, labels } = metadata;
+  return {
+    ...(apiVersion !== undefined && { apiVersion }),
+    ...(kind !== undefined && { kind }),
+    metadata: {
+      ...(name !== undefined && { name }),
+      ...(uid !== undefined && { uid }),
+      ...(resourceVersion !== undefined && { resourceVersion }),
+      ...(labels !== undefined && { labels }),
+    },
+  };
+}

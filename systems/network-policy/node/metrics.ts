@@ -1,0 +1,60 @@
+/**
+ * What this guard counts on a node.
+ *
+ * @module
+ */
+import type { MetricsRegistry } from '../../../shared/guard/guard.ts';
+import type { Refused } from './dataplane.ts';
+
+/** Counts since the start of the process. */
+export class NodeCounts {
+  fullSyncs = 0;
+  partialSyncs = 0;
+  failedSyncs = 0;
+  /** Things of ours that somebody else had changed. */
+  driftRepaired = 0;
+  /** Of the last full sync that succeeded. */
+  lastSyncSeconds = 0;
+  localPods = 0;
+  policies = 0;
+  problems = 0;
+  refused: readonly Refused[] = [];
+}
+
+/** Registers `rampart_network_policy_*`. @throws when the registry has them already. */
+export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts = new NodeCounts()): void {
+  const name = (of: string): string => `rampart_network_policy_${of}`;
+  metrics.counter(
+    { name: name('syncs_total'), help: 'Changes of the rules in the kernel.', labelNames: ['kind'] },
+    () => [
+      { labels: { kind: 'full' }, value: counts.fullSyncs },
+      { labels: { kind: 'partial' }, value: counts.partialSyncs },
+    ],
+  );
+  const counter = (of: string, help: string, read: () => number): void =>
+    metrics.counter({ name: name(of), help }, read);
+  const gauge = (of: string, help: string, read: () => number): void =>
+    metrics.gauge({ name: name(of), help }, read);
+  counter('sync_failures_total', 'Changes that the kernel did not take.', () => counts.failedSyncs);
+  counter(
+    'drift_repaired_total',
+    'Things of ours in the kernel that somebody else had changed.',
+    () => counts.driftRepaired,
+  );
+  gauge('full_sync_seconds', 'How long the last full sync took.', () => counts.lastSyncSeconds);
+  gauge('pods', 'Pods of this node that have rules.', () => counts.localPods);
+  gauge('policies', 'Directions of policies that pods of this node need.', () => counts.policies);
+  gauge('problems', 'Fields of policies that cannot be expressed.', () => counts.problems);
+  metrics.counter(
+    {
+      name: name('refused_packets_total'),
+      help: 'Packets that were refused, by pod; an empty pod is an address of no known pod.',
+      labelNames: ['namespace', 'pod', 'direction'],
+    },
+    () =>
+      counts.refused.map(({ pod = '/', direction, packets }) => {
+        const [namespace = '', podName = ''] = pod.split('/');
+        return { labels: { namespace, pod: podName, direction }, value: packets };
+      }),
+  );
+}

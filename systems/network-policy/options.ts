@@ -1,0 +1,29 @@
+/**
+ * What a user may say of this guard on the command line.
+ *
+ * @module
+ */
+import type { GuardOption } from '../../shared/guard/guard.ts';
+
+/** As the command line gives them. */
+export interface NetworkPolicyOptions {
+  readonly networkPolicyDefault: 'allow' | 'deny';
+  readonly podCidr: readonly string[];
+}
+
+export const networkPolicyOptions: readonly GuardOption[] = [
+  {
+    flags: '--network-policy-default <verdict>',
+    description:
+      'what happens to traffic of addresses of this node that are of no known pod, as of one that has just started',
+    on: ['agent', 'standalone'],
+    choices: ['allow', 'deny'],
+    default: 'allow',
+  },
+  {
+    flags: '--pod-cidr <cidr>',
+    description: 'the addresses of the pods of this node; repeatable; default: those of the Node object',
+    on: ['agent', 'standalone'],
+    repeatable: true,
+  },
+];
