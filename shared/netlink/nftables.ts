@@ -8,7 +8,13 @@ import { libnftables, type Pointer } from '../ebpf/ffi.ts';
 import { errorCodes, RampartError } from '../observe/errors.ts';
 
 /** `NFT_CTX_OUTPUT_*` of libnftables.h. */
-const outputFlags = { stateless: 4, json: 16, numericProtocol: 128, numericPriority: 256, terse: 2048 } as const;
+const outputFlags = {
+  stateless: 4,
+  json: 16,
+  numericProtocol: 128,
+  numericPriority: 256,
+  terse: 2048,
+} as const;
 
 export interface ListOptions {
   /** JSON in place of nft's own language. */

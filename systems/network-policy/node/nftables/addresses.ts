@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { AddressRange, AddressSet, ByFamily, Family } from '../../engine/rules.ts';
+import type { AddressRange, Family } from '../../engine/rules.ts';
 
 const widths = { 4: 32n, 6: 128n } as const;
 
@@ -13,10 +13,6 @@ export function rangeText(family: Family, { first, last }: AddressRange): string
   const size = high - low + 1n;
   const isBlock = (size & (size - 1n)) === 0n && low % size === 0n;
   return isBlock ? `${first}/${widths[family] - BigInt(size.toString(2).length - 1)}` : `${first}-${last}`;
-}
-
-export function setElements(family: Family, set: ByFamily<AddressSet>): Map<string, string> {
-  return new Map(set[family].map((range) => [rangeText(family, range), '']));
 }
 
 function parse(family: Family, address: string): bigint {

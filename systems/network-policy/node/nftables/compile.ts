@@ -7,8 +7,8 @@
  * @module
  */
 import type {
+  AddressRange,
   AddressSet,
-  ByFamily,
   Clause,
   Direction,
   Endpoint,
@@ -18,7 +18,7 @@ import type {
   PolicyRules,
 } from '../../engine/rules.ts';
 import type { DataplaneOptions } from '../dataplane.ts';
-import { setElements } from './addresses.ts';
+import { rangeText } from './addresses.ts';
 import {
   commentText,
   directions,
@@ -89,7 +89,9 @@ function directionChain(direction: Direction, denyUnknown: boolean): Chain {
       ...families.map((family) => `${ip[family]} ${side} vmap @${podMap(direction, family)}`),
       ...families.flatMap((family) =>
         denyUnknown
-          ? [`${ip[family]} ${side} @pod-cidrs-${family} fib ${side} type != local goto ${unknownChain(direction)}`]
+          ? [
+              `${ip[family]} ${side} @pod-cidrs-${family} fib ${side} type != local goto ${unknownChain(direction)}`,
+            ]
           : [],
       ),
     ],
@@ -98,7 +100,7 @@ function directionChain(direction: Direction, denyUnknown: boolean): Chain {
 
 function unknownObjects(rules: NodeRules, options: DataplaneOptions): TableObject[] {
   return [
-    ...families.map((family) => addressSet(`pod-cidrs-${family}`, family, rules.podCidrs)),
+    ...families.map((family) => addressSet(`pod-cidrs-${family}`, family, rules.podCidrs[family], true)),
     ...directions.flatMap((direction): TableObject[] => {
       const name = unknownChain(direction);
       return [
@@ -195,46 +197,59 @@ function compileClause(clause: Clause, direction: Direction, name: string): Comp
   }
   const matches: string[] = [];
   const sets: ElementSet[] = [];
-  const lookInto = (set: ElementSet): string => {
-    sets.push(set);
-    return `@${set.name}`;
-  };
   for (const family of families) {
-    const { peers } = clause;
-    const endpoints = 'endpoints' in clause ? clause.endpoints[family] : undefined;
-    // Nobody: no rule, so that nothing is allowed, and no set for it.
-    if (endpoints?.length === 0 || (peers !== 'everyone' && peers[family].length === 0)) continue;
-    const conditions: string[] = [];
-    if (peers !== 'everyone') {
-      const set = addressSet(`${name}-peers-${family}`, family, peers);
-      conditions.push(`${ip[family]} ${peerSide[direction]} ${lookInto(set)}`);
-    }
+    const peers = compilePeers(clause.peers, family, `${ip[family]} ${peerSide[direction]}`, name);
+    let destinations: readonly string[];
     if ('ports' in clause) {
-      for (const ports of portMatches(clause.ports)) matches.push([...conditions, ports].join(' ').trim());
+      destinations = portMatches(clause.ports);
     } else {
-      const set = endpointSet(`${name}-endpoints-${family}`, family, clause.endpoints[family]);
-      conditions.push(`${ip[family]} daddr . meta l4proto . th dport ${lookInto(set)}`);
-      matches.push(conditions.join(' '));
+      const endpoints = endpointSet(`${name}-endpoints-${family}`, family, clause.endpoints[family]);
+      // Nobody: no rule, so that nothing is allowed, and no sets for it.
+      if (endpoints.elements.size === 0) continue;
+      sets.push(endpoints);
+      destinations = [`${ip[family]} daddr . meta l4proto . th dport @${endpoints.name}`];
+    }
+    sets.push(...peers.sets);
+    for (const peer of peers.matches) {
+      matches.push(...destinations.map((destination) => `${peer} ${destination}`.trim()));
     }
   }
   return { matches, sets };
 }
 
-function addressSet(name: string, family: Family, set: ByFamily<AddressSet>): ElementSet {
+/** More ranges than that are a set. */
+const rangesAsRules = 8;
+
+/**
+ * Pods come and go: they are a set of addresses, of which one is changed without a look at the others. Blocks seldom change, and
+ * a set of ranges makes every change of the table dearer (docs/decisions/0010-nftables-by-libnftables.md): a few are rules.
+ */
+function compilePeers(peers: Clause['peers'], family: Family, field: string, name: string): CompiledClause {
+  if (peers === 'everyone') return { matches: [''], sets: [] };
+  const [pods, blocks]: [AddressRange[], AddressRange[]] = [[], []];
+  for (const range of peers[family]) (range.first === range.last ? pods : blocks).push(range);
+  const sets: ElementSet[] = [];
+  const matches: string[] = [];
+  if (pods.length > 0) sets.push(addressSet(`${name}-pods-${family}`, family, pods, false));
+  if (blocks.length > rangesAsRules) {
+    sets.push(addressSet(`${name}-blocks-${family}`, family, blocks, true));
+  } else {
+    matches.push(...blocks.map((range) => `${field} ${rangeText(family, range)}`));
+  }
+  return { matches: [...sets.map((set) => `${field} @${set.name}`), ...matches], sets };
+}
+
+function addressSet(name: string, family: Family, set: AddressSet, interval: boolean): ElementSet {
   return {
     kind: 'set',
     name,
     type: addressType[family],
-    interval: true,
-    elements: setElements(family, set),
+    interval,
+    elements: new Map(set.map((range) => [rangeText(family, range), ''])),
   };
 }
 
-function endpointSet(
-  name: string,
-  family: Family,
-  endpoints: readonly Endpoint[],
-): ElementSet {
+function endpointSet(name: string, family: Family, endpoints: readonly Endpoint[]): ElementSet {
   return {
     kind: 'set',
     name,
@@ -248,4 +263,3 @@ function endpointSet(
     ),
   };
 }
-

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { Nftables } from '../../../../shared/netlink/nftables.ts';
+import { type ListOptions, Nftables } from '../../../../shared/netlink/nftables.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import type { Direction, NodeRules, PodKey, RulesChange } from '../../engine/rules.ts';
 import {
@@ -142,13 +142,14 @@ class NftablesDataplane implements Dataplane {
 
   counters(signal?: AbortSignal): Promise<readonly Refused[]> {
     return promised(() => {
-      if (!this.#isThere()) return [];
-      const listing = JSON.parse(this.#nft.list(`list counters table ${tableName}`, { json: true })) as {
+      const listing = this.#list(`list counters table ${tableName}`, { json: true });
+      if (listing === undefined) return [];
+      const { nftables } = JSON.parse(listing) as {
         readonly nftables: readonly {
           readonly counter?: { readonly name: string; readonly packets: number; readonly bytes: number };
         }[];
       };
-      return listing.nftables.flatMap(({ counter }) => {
+      return nftables.flatMap(({ counter }) => {
         const owner = this.#chainOwners.get(counter?.name ?? '');
         return counter === undefined || owner === undefined
           ? []
@@ -194,14 +195,19 @@ class NftablesDataplane implements Dataplane {
     return comment === undefined ? objectKey(object) : `${objectKey(object)} (${comment})`;
   }
 
-  #isThere(): boolean {
-    return this.#nft.list('list tables').split('\n').includes(`table ${tableName}`);
+  /** Undefined: there is no table of ours. */
+  #list(command: string, options: ListOptions): string | undefined {
+    try {
+      return this.#nft.list(command, options);
+    } catch (error) {
+      if (isRefusal(error) && error.message.includes('No such file or directory')) return undefined;
+      throw error;
+    }
   }
 
   #read(): TableObjects | undefined {
-    return this.#isThere()
-      ? parseListing(this.#nft.list(`list table ${tableName}`, { stateless: true }))
-      : undefined;
+    const listing = this.#list(`list table ${tableName}`, { stateless: true });
+    return listing === undefined ? undefined : parseListing(listing);
   }
 
   #run(commands: readonly string[]): void {

@@ -148,7 +148,9 @@ class Commands {
   #elements(verb: 'add' | 'delete', { name, elements }: ElementSet, keys: readonly string[]): void {
     if (keys.length === 0) return;
     const texts =
-      verb === 'delete' ? keys : keys.map((key) => (elements.get(key) ? `${key} : ${elements.get(key)}` : key));
+      verb === 'delete'
+        ? keys
+        : keys.map((key) => (elements.get(key) ? `${key} : ${elements.get(key)}` : key));
     (verb === 'add' ? this.#elementsIn : this.#elementsOut).push(
       `${verb} element ${tableName} ${name} { ${texts.join(', ')} }`,
     );

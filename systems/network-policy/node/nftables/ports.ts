@@ -9,19 +9,22 @@ export const protocolNumbers = { TCP: 6, UDP: 17, SCTP: 132 } as const satisfies
 const matchNames = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const satisfies Record<Protocol, string>;
 const lastPort = 65_535;
 
-/** A match for each protocol; one that is empty matches all. None: nothing is allowed. */
+/**
+ * A match for each range; one that is empty matches all. None: nothing is allowed. Not one set of ports for each rule: the
+ * cost of every change grows with the number of sets of ranges (docs/decisions/0010-nftables-by-libnftables.md).
+ */
 export function portMatches(ports: 'any' | readonly PortRange[]): string[] {
   if (ports === 'any') return [''];
   const protocols = [...new Set(ports.map(({ protocol }) => protocol))].sort();
-  return protocols.map((protocol) => {
-    const merged = mergedPorts(ports.filter((range) => range.protocol === protocol));
-    const texts = merged.map(({ first, last }) => (first === last ? `${first}` : `${first}-${last}`));
-    if (merged[0]?.first === 0 && merged[0].last === lastPort) return `meta l4proto ${protocolNumbers[protocol]}`;
-    return `${matchNames[protocol]} dport ${texts.length === 1 ? texts[0] : `{ ${texts.join(', ')} }`}`;
-  });
+  return protocols.flatMap((protocol) =>
+    mergedPorts(ports.filter((range) => range.protocol === protocol)).map(({ first, last }) => {
+      if (first === 0 && last === lastPort) return `meta l4proto ${protocolNumbers[protocol]}`;
+      return `${matchNames[protocol]} dport ${first === last ? first : `${first}-${last}`}`;
+    }),
+  );
 }
 
-/** Ranges that overlap or touch are one: nft refuses the first and lists the second so. */
+/** Ranges that overlap or touch are one. */
 function mergedPorts(ports: readonly PortRange[]): { first: number; last: number }[] {
   const merged: { first: number; last: number }[] = [];
   for (const { first, last } of [...ports].sort((a, b) => a.first - b.first)) {
