@@ -13,7 +13,7 @@ import { networkPolicies } from './api.ts';
 import { PolicyEngine } from './engine/engine.ts';
 import type { PolicyProblem } from './engine/rules.ts';
 import { filterBridges } from './node/bridge.ts';
-import { type Dataplane, defaultDataplaneOptions } from './node/dataplane.ts';
+import type { Dataplane } from './node/dataplane.ts';
 import { followObjects } from './node/followed-objects.ts';
 import { NodeCounts, registerNodeMetrics } from './node/metrics.ts';
 import type { NetworkPolicyOptions } from './options.ts';
@@ -26,8 +26,8 @@ const RETRY = { baseMs: 100, maxMs: 10_000 };
 
 export const networkPolicyNode: NodePart = async (context, values) => {
   const { networkPolicyDefault, podCidr } = values as unknown as NetworkPolicyOptions;
-  const { openNftables } = await import('./node/nftables/dataplane.ts');
-  using dataplane = openNftables({ ...defaultDataplaneOptions, unknownPods: networkPolicyDefault });
+  const { openNftablesDataplane } = await import('./node/nftables/dataplane.ts');
+  using dataplane = openNftablesDataplane({ unknownPods: networkPolicyDefault });
   await runNetworkPolicyNode(context, { dataplane, podCidrs: podCidr });
 };
 
