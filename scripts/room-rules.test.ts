@@ -27,7 +27,7 @@ suite('imports between rooms', () => {
     ['shared/ebpf/map.test.ts', '../../scripts/debian-packages.ts'],
     ['shared/observe/fast-check.fixture.ts', 'fast-check'],
     ['shared/ebpf/map.test.ts', '@bufbuild/protobuf'],
-    ['test/kernel/sensor.test.ts', '../../systems/file-access/alert.ts'],
+    ['test/kernel/vm.test.ts', '../../systems/file-access/alert.ts'],
     ['bench/sensor/run.ts', '../../test/kernel/vm.ts'],
   ];
   for (const [from, specifier] of allowed) {

@@ -24,7 +24,7 @@ const folders = ['apps', 'bench', 'scripts', 'shared', 'systems', 'test'];
 const top = dirname(import.meta.dirname);
 
 /** Booting a kernel by software emulation takes its time; what takes longer than this hangs. */
-const timeoutMs = 20 * 60_000;
+const timeoutMs = 40 * 60_000;
 /** One more than the cores that are taken into account: in most of the long ones something is waited for. */
 const concurrency = Math.min(2, availableParallelism()) + 1;
 /** How long each file took, in seconds, when somebody recorded it: those that take long are begun first. */

@@ -36,9 +36,13 @@ export function scaled(full: number, least = Math.min(full, LEAST)): number {
   return Math.max(least, Math.round(full * depth));
 }
 
-/** Those to try at this depth, in their order: all from depth 1 on; below, others with each seed. */
-export function sampled<T>(all: readonly T[], least?: number): T[] {
-  const random = new Random(seed);
+/**
+ * Those to try at this depth, in their order: all from depth 1 on; below, others with each seed.
+ *
+ * @param from - Makes it others than the next test of the same has.
+ */
+export function sampled<T>(all: readonly T[], least?: number, from = seed): T[] {
+  const random = new Random(from);
   const drawn = all.map((_, at) => ({ at, lot: random.next() })).toSorted((a, b) => a.lot - b.lot);
   const chosen = new Set(drawn.slice(0, scaled(all.length, least)).map(({ at }) => at));
   return all.filter((_, at) => chosen.has(at));

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
 import { libc, viewMemory } from '../../ebpf/ffi.ts';
+import { until } from '../../observe/until.fixture.ts';
 import { fileSystemSkip, overlayOf, tmpfs } from '../file-systems.fixture.ts';
 import { FuseMount, fuseSkip } from '../fuse.fixture.ts';
 import { TemporaryDirectory } from '../paths/path-tracker.fixture.ts';
@@ -55,7 +56,7 @@ suite('whoever reads', { skip: sensorSkip }, () => {
     const touched = runChild(scratch.path, 'touch', ['-h', 'link']);
     runChild(scratch.path, 'cat', ['link/file']);
     await told.rest();
-    const { author, others } = changeOf(told.changes, '/link');
+    const { author, others } = await until('/link', () => changeOf(told.changes, '/link'));
     if (author !== undefined) assert.deepEqual([author.pid, others], [touched.pid, 0]);
   });
 
@@ -66,7 +67,7 @@ suite('whoever reads', { skip: sensorSkip }, () => {
     const script = 'exec 3>> file; dd if=/dev/zero bs=1 count=1 status=none >&3; sleep 0.1; exec 3>&-';
     runChild(scratch.path, 'sh', ['-c', script]);
     await told.rest();
-    const { author, others } = changeOf(told.changes, '/file');
+    const { author, others } = await until('/file', () => changeOf(told.changes, '/file'));
     if (author !== undefined) assert.match(author.executable, /\/(dd|busybox)$/);
     assert.equal(others, 0);
   });

@@ -184,9 +184,12 @@ test('an overflow of the event queue loses nothing', async () => {
   mkdirSync(root.at('x'));
   writeFileSync(root.at('x/late'), '');
   await tracking.until(
-    () => tracking.word('/a/b/file') === 'absent /a/b/file' && tracking.word('/x/late') === 'file',
+    // Each look at a path sees what is there by then: both may be known before the overflow is read.
+    () =>
+      tracking.word('/a/b/file') === 'absent /a/b/file' &&
+      tracking.word('/x/late') === 'file' &&
+      tracking.tracker.stats.overflows >= 1,
   );
-  assert.ok(tracking.tracker.stats.overflows >= 1);
 });
 
 test('watches are shared, given up with the last path, and gone with the tracker', () => {

@@ -1,0 +1,143 @@
+/**
+ * What is run in one of Debian's kernels, which is booted once for all of it: what the guest is like, the capabilities of
+ * deploy/, and the sensor's own suites, unchanged, in every mode.
+ *
+ * @module
+ */
+import assert from 'node:assert/strict';
+import { existsSync, globSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+
+import { kustomize } from '../../apps/agent/kustomize.fixture.ts';
+import { depthEnvironment, sampled, seed } from '../../shared/observe/depth.fixture.ts';
+import { type SensorModeName, sensorModeNames } from '../../shared/sensor/modes.ts';
+import { checkout, guestSees, written } from './guest-look.fixture.ts';
+import { type KernelVersion, kernelVersions } from './modules.ts';
+import { quote } from './quote.ts';
+import { remarkable } from './remarkable.ts';
+import { kernelRunObstacle, type KernelRun, runInKernel } from './vm.ts';
+
+/** Under emulation a test is some ten times slower than on the machine. */
+const TIMEOUT_MS = 35 * 60_000;
+const MARK = '\u001frampart';
+/** Below depth 1 not all suites run in all modes: as many as these. */
+const LEAST_CELLS = 4;
+
+/** One suite in one mode. */
+interface Cell {
+  readonly mode: SensorModeName;
+  readonly file: string;
+}
+
+const operations = 'shared/sensor/operations.test.ts';
+const facts = globSync('shared/sensor/sensor-*.test.ts', { cwd: checkout }).toSorted();
+/** Changes and who made them: the machine itself proves raw_tracepoint, and may have no kprobes. */
+const changes = ['change-watch', 'readers'].map((name) => `shared/sensor/changes/${name}.test.ts`);
+/** All modes find what the table says; what raw_tracepoint says of processes and files was proven on the machine itself, and differs by kernel. */
+const cells: readonly Cell[] = sensorModeNames.flatMap((mode) =>
+  [operations, ...(mode === 'raw_tracepoint' ? [] : facts), ...(mode === 'kprobe' ? changes : [])].map(
+    (file) => ({ mode, file }),
+  ),
+);
+
+interface Manifest {
+  readonly spec: {
+    readonly template: {
+      readonly spec: {
+        readonly containers: [
+          { readonly securityContext: { readonly capabilities: { readonly add: readonly string[] } } },
+        ];
+      };
+    };
+  };
+}
+
+/** With all capabilities, then with those that the manifest gives. */
+function capabilityCommands(): readonly string[] {
+  const agent = kustomize(join(checkout, 'deploy')).find(({ kind }) => kind === 'DaemonSet');
+  const [container] = (agent as unknown as Manifest).spec.template.spec.containers;
+  const { add } = container.securityContext.capabilities;
+  const names = [...new Set(add.map((name) => `+${name.toLowerCase()}`))];
+  const look = 'env RAMPART_SENSOR_MODE=fentry node test/kernel/guest-capabilities.ts /tmp/over/merged/file';
+  return [look, `setpriv --bounding-set=-all,${names.join()} --inh-caps=-all --no-new-privs ${look}`];
+}
+
+/** Output and exit code of each command. */
+function partsOf(output: string): readonly { readonly text: string; readonly exitCode: number }[] {
+  const pattern = new RegExp(`^${MARK} begins\n([^]*?)^${MARK} ends with (\\d+)\n`, 'gm');
+  return [...output.matchAll(pattern)].map(([, text = '', code]) => ({ text, exitCode: Number(code) }));
+}
+
+/** All that is run in this kernel. */
+export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
+  const chosen = sampled(cells, LEAST_CELLS, seed + kernelVersions.indexOf(kernel));
+  const [look, capabilities] = [['node test/kernel/guest-look.fixture.ts'], capabilityCommands()];
+  const suites = chosen.map(
+    ({ mode, file }) =>
+      `RAMPART_SENSOR_MODE=${mode} node --test --test-concurrency=1 --test-reporter=spec ${quote(file)}`,
+  );
+  const title = `Debian's kernel ${kernel} (RAMPART_TEST_SEED=${seed})`;
+  suite(title, { skip: kernelRunObstacle() ?? false }, () => {
+    let run: KernelRun | undefined;
+    const lines: string[] = [];
+    let parts: ReturnType<typeof partsOf> = [];
+    before(
+      async () => {
+        run = await runInKernel({
+          kernel,
+          command: ['sh', 'test/kernel/guest-suites.sh', MARK, ...look, ...capabilities, ...suites],
+          env: { ...depthEnvironment, A_VARIABLE: `it's "quoted" $HOME\n` },
+          timeoutMs: TIMEOUT_MS,
+          signal: AbortSignal.timeout(TIMEOUT_MS),
+          onLine: (line) => lines.push(line),
+        });
+        parts = partsOf(run.output);
+      },
+      { timeout: TIMEOUT_MS },
+    );
+    after(() => {
+      for (const path of written) rmSync(path, { force: true });
+    });
+
+    test('the checkout and node are there, writes stay inside, the exit code comes back', () => {
+      assert.equal(run?.exitCode, 3, run?.output.slice(-4000));
+      assert.equal(run.output, `${lines.join('\n')}\n`);
+      assert.equal(parts.length, look.length + capabilities.length + suites.length);
+      const [{ text, exitCode } = { text: '', exitCode: -1 }] = parts;
+      assert.equal(exitCode, 0, text);
+      guestSees(text, release);
+      for (const path of written) assert.ok(!existsSync(path), `${path} reached the host`);
+    });
+
+    test("the agent's capabilities load both objects", () => {
+      const told = parts.slice(look.length).slice(0, capabilities.length);
+      const [all, few] = told.map(({ text, exitCode }) => {
+        assert.equal(exitCode, 0, text);
+        return /^fentry identity (\d+ \d+ \d+); changes (\w+)$/m.exec(text)?.slice(1);
+      });
+      assert.ok(all && few);
+      // With the types of the module, or the file would be known by less.
+      assert.equal(few[0], all[0]);
+      // Debian lets nobody open perf events for kprobes without CAP_SYS_ADMIN (kernel.perf_event_paranoid = 3).
+      assert.deepEqual([all[1], few[1]], ['kprobe', 'raw_tracepoint']);
+    });
+
+    for (const [at, { mode, file }] of chosen.entries()) {
+      test(`${mode}: ${file}`, (t) => {
+        const part = parts[look.length + capabilities.length + at];
+        assert.ok(part);
+        const { text, exitCode } = part;
+        assert.equal(exitCode, 0, remarkable(text) || text.slice(-4000));
+        const passed = Number(/^ℹ pass (\d+)$/m.exec(text)?.[1] ?? 0);
+        assert.ok(
+          passed >= (file === operations ? 38 : 2),
+          `only ${passed} tests ran:\n${text.slice(-4000)}`,
+        );
+        for (const line of text.split('\n').filter((one) => one.includes('﹣'))) {
+          t.diagnostic(`skipped in the guest: ${line.trim()}`);
+        }
+      });
+    }
+  });
+}
