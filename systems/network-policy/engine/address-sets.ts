@@ -36,7 +36,10 @@ export function covers(intervals: readonly Interval[], value: bigint): boolean {
 }
 
 export function rangesOf(family: Family, intervals: readonly Interval[]): AddressRange[] {
-  return intervals.map(({ low, high }) => range(family, low, high));
+  return intervals.map(({ low, high, text }) => {
+    const first = text ?? addressText(family, low);
+    return { first, last: low === high ? first : addressText(family, high) };
+  });
 }
 
 /** These intervals (of {@link union}) with these addresses, none of which is in them. */
@@ -45,7 +48,7 @@ export function setOf(
   intervals: readonly Interval[],
   addresses: readonly IpAddress[],
 ): AddressSet {
-  const points = addresses.map(({ value }) => ({ low: value, high: value }));
+  const points = addresses.map(({ value, text }) => ({ low: value, high: value, text }));
   return rangesOf(family, union([...intervals, ...points]));
 }
 
@@ -82,11 +85,6 @@ export function firstIndex(length: number, holds: (index: number) => boolean): n
     else low = middle + 1;
   }
   return low;
-}
-
-function range(family: Family, low: bigint, high: bigint): AddressRange {
-  const first = addressText(family, low);
-  return { first, last: low === high ? first : addressText(family, high) };
 }
 
 function byLow(a: Interval, b: Interval): number {

@@ -18,6 +18,8 @@ export interface IpAddress {
 export interface Interval {
   readonly low: bigint;
   readonly high: bigint;
+  /** Of an interval of one address, where it is known. */
+  readonly text?: Address;
 }
 
 export interface Block extends Interval {

@@ -10,11 +10,11 @@
 import type { Labels } from '../../../shared/kube/selectors.ts';
 import { rangesOf, union } from './address-sets.ts';
 import { type Block, parseBlock } from './addresses.ts';
-import { compileRules } from './compile.ts';
-import { equal } from './equal.ts';
+import { CompiledPolicy } from './compiled-policy.ts';
+import { type Compared, equal } from './equal.ts';
 import type { NamespaceObject, PodObject, PolicyObject } from './objects.ts';
 import { type ParsedPolicy, parsePolicy } from './parsed-policy.ts';
-import { PeerViews, type PolicyViews } from './peer-views.ts';
+import { PeerViews } from './peer-views.ts';
 import { type PodChange, PodTable } from './pod-table.ts';
 import {
   directions,
@@ -38,7 +38,7 @@ export class PolicyEngine {
   readonly #targets = new Targets(this.#dirty);
   readonly #views: PeerViews;
   /** Of the policies that a pod of this node is selected by. */
-  readonly #compiled = new Map<PolicyKey, { readonly policy: ParsedPolicy; readonly views: PolicyViews }>();
+  readonly #compiled = new Map<PolicyKey, CompiledPolicy>();
   #rules = nothing;
   /** As they were at the last {@link takeChange}, and what may be different since. */
   #taken = nothing;
@@ -105,10 +105,11 @@ export class PolicyEngine {
   /** How {@link rules} are different from what they were at the last call; at the first from no rules at all. */
   takeChange(): RulesChange {
     const [before, after] = [this.#taken, this.rules];
-    const pods = [...this.#touchedPods].filter((key) => !equal(before.pods.get(key), after.pods.get(key)));
-    const policies = [...this.#touchedPolicies].filter(
-      (key) => !equal(before.policies.get(key), after.policies.get(key)),
-    );
+    const compared: Compared = new Map();
+    const differ = (were: ReadonlyMap<string, object>, are: ReadonlyMap<string, object>) => (key: string) =>
+      !equal(were.get(key), are.get(key), compared);
+    const pods = [...this.#touchedPods].filter(differ(before.pods, after.pods));
+    const policies = [...this.#touchedPolicies].filter(differ(before.policies, after.policies));
     this.#touchedPods.clear();
     this.#touchedPolicies.clear();
     this.#taken = after;
@@ -152,15 +153,11 @@ export class PolicyEngine {
   #policiesAnew(): NodeRules['policies'] {
     const policies = new Map(this.#rules.policies);
     for (const key of this.#dirty.policies) {
-      const policy = this.#policies.get(key);
-      const targets = policy === undefined ? [] : this.#targets.of(policy);
-      const views = targets.length === 0 ? this.#release(key) : this.#viewsOf(policy);
+      const compiled = this.#compiledOf(key);
       for (const direction of directions) {
         const rulesKey = policyRulesKey(direction, key);
-        const rules =
-          policy === undefined || views === undefined
-            ? undefined
-            : compileRules(policy, direction, views, targets);
+        const rules = compiled?.rules(direction);
+        if (rules === this.#rules.policies.get(rulesKey)) continue;
         if (rules === undefined) policies.delete(rulesKey);
         else policies.set(rulesKey, rules);
         this.#touchedPolicies.add(rulesKey);
@@ -169,16 +166,19 @@ export class PolicyEngine {
     return policies;
   }
 
-  #viewsOf(policy: ParsedPolicy | undefined): PolicyViews | undefined {
-    if (policy === undefined) return undefined;
-    const compiled = this.#compiled.get(policy.key);
-    if (compiled?.policy === policy) return compiled.views;
-    const views = this.#views.hold(policy);
-    this.#compiled.set(policy.key, { policy, views });
-    return views;
-  }
-
-  #release(key: PolicyKey): undefined {
-    if (this.#compiled.delete(key)) this.#views.release(key);
+  #compiledOf(key: PolicyKey): CompiledPolicy | undefined {
+    const policy = this.#policies.get(key);
+    const targets = policy === undefined ? [] : this.#targets.of(policy);
+    if (policy === undefined || targets.length === 0) {
+      if (this.#compiled.delete(key)) this.#views.release(key);
+      return undefined;
+    }
+    let compiled = this.#compiled.get(key);
+    if (compiled?.policy !== policy) {
+      compiled = new CompiledPolicy(policy, this.#views.hold(policy));
+      this.#compiled.set(key, compiled);
+    }
+    compiled.setTargets(targets);
+    return compiled;
   }
 }

@@ -31,10 +31,11 @@ export class PeerAddresses {
   set(pod: PodFacts, selected: boolean): boolean {
     const before = this.#members.get(pod.key) ?? [];
     // What is in a block is there whatever becomes of the pod.
-    const after = selected ? pod.addresses.filter((address) => !this.#inBlock(address)) : [];
+    const after = selected ? this.#outsideOfBlocks(pod.addresses) : [];
     if (equal(before, after)) return false;
     if (after.length === 0) this.#members.delete(pod.key);
     else this.#members.set(pod.key, after);
+    if (this.#value === undefined) return true;
     for (const address of before) this.#pending.went(address.text, address);
     for (const address of after) this.#pending.came(address.text, address);
     return true;
@@ -65,7 +66,9 @@ export class PeerAddresses {
     return { 4: of(4), 6: of(6) };
   }
 
-  #inBlock({ family, value }: IpAddress): boolean {
-    return covers(this.#peers.blocks[family], value);
+  #outsideOfBlocks(addresses: readonly IpAddress[]): readonly IpAddress[] {
+    const { blocks } = this.#peers;
+    if (blocks[4].length === 0 && blocks[6].length === 0) return addresses;
+    return addresses.filter(({ family, value }) => !covers(blocks[family], value));
   }
 }

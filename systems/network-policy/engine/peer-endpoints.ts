@@ -38,6 +38,7 @@ export class PeerEndpoints {
     if (equal(before, after)) return false;
     if (after.length === 0) this.#members.delete(pod.key);
     else this.#members.set(pod.key, after);
+    if (this.#value === undefined) return true;
     for (const one of before) this.#pending.went(keyOf(one), one);
     for (const one of after) this.#pending.came(keyOf(one), one);
     return true;

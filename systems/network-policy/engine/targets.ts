@@ -24,7 +24,9 @@ export class Targets {
   readonly #dirty: Dirty;
   readonly #pods = new Map<PodKey, Target>();
   readonly #index = new SelectorIndex<ParsedPolicy>();
-  readonly #selected = new Map<ParsedPolicy, Set<PodKey>>();
+  readonly #selected = new Map<ParsedPolicy, Map<PodKey, PodFacts>>();
+  /** {@link of}, until it is different. */
+  readonly #lists = new Map<ParsedPolicy, readonly PodFacts[]>();
 
   constructor(dirty: Dirty) {
     this.#dirty = dirty;
@@ -42,12 +44,12 @@ export class Targets {
 
   removePolicy(policy: ParsedPolicy): void {
     this.#index.delete(policy, policy.namespace, policy.targets);
-    for (const key of this.#selected.get(policy) ?? []) {
+    for (const key of this.#selected.get(policy)?.keys() ?? []) {
       this.#pods.get(key)?.policies.delete(policy);
       this.#dirty.pods.add(key);
     }
     this.#selected.delete(policy);
-    this.#dirty.policies.add(policy.key);
+    this.#changed(policy);
   }
 
   podChanged({ before, after }: PodChange): void {
@@ -68,9 +70,13 @@ export class Targets {
     }
   }
 
-  /** The pods of this node that the policy is for. */
-  of(policy: ParsedPolicy): PodFacts[] {
-    return [...(this.#selected.get(policy) ?? [])].flatMap((key) => this.#pods.get(key)?.facts ?? []);
+  /** The pods of this node that the policy is for; the same list as long as they are the same. */
+  of(policy: ParsedPolicy): readonly PodFacts[] {
+    const known = this.#lists.get(policy);
+    if (known !== undefined) return known;
+    const pods = [...(this.#selected.get(policy)?.values() ?? [])];
+    if (pods.length > 0) this.#lists.set(policy, pods);
+    return pods;
   }
 
   localPod(key: PodKey): LocalPod | undefined {
@@ -95,15 +101,20 @@ export class Targets {
   #select(policy: ParsedPolicy, { facts, policies }: Target): void {
     policies.add(policy);
     const selected = this.#selected.get(policy);
-    if (selected === undefined) this.#selected.set(policy, new Set([facts.key]));
-    else selected.add(facts.key);
-    this.#dirty.policies.add(policy.key);
+    if (selected === undefined) this.#selected.set(policy, new Map([[facts.key, facts]]));
+    else selected.set(facts.key, facts);
+    this.#changed(policy);
   }
 
   #deselect(policy: ParsedPolicy, key: PodKey): void {
     const selected = this.#selected.get(policy);
     selected?.delete(key);
     if (selected?.size === 0) this.#selected.delete(policy);
+    this.#changed(policy);
+  }
+
+  #changed(policy: ParsedPolicy): void {
+    this.#lists.delete(policy);
     this.#dirty.policies.add(policy.key);
   }
 }

@@ -1,0 +1,82 @@
+/**
+ * The rules of a policy as a dataplane takes them.
+ *
+ * @module
+ */
+import type { ParsedPolicy } from './parsed-policy.ts';
+import { podEndpoints } from './peer-endpoints.ts';
+import type { PolicyViews, RuleViews } from './peer-views.ts';
+import type { PodFacts } from './pod-table.ts';
+import type { Clause, Direction, PolicyRule, PolicyRules } from './rules.ts';
+
+/** A policy that pods of this node are selected by. */
+export class CompiledPolicy {
+  readonly policy: ParsedPolicy;
+  readonly #views: PolicyViews;
+  readonly #rules = new Map<Direction, PolicyRules>();
+  #targets: readonly PodFacts[] = [];
+  /** What the named ports of a rule for ingress stand for on the targets. */
+  readonly #endpoints = new Map<RuleViews, ReturnType<typeof podEndpoints>>();
+
+  constructor(policy: ParsedPolicy, views: PolicyViews) {
+    this.policy = policy;
+    this.#views = views;
+  }
+
+  /** @param targets - The pods of this node that it is for; the same list as before where they are the same. */
+  setTargets(targets: readonly PodFacts[]): void {
+    if (targets !== this.#targets) this.#endpoints.clear();
+    this.#targets = targets;
+  }
+
+  /** As of now; the same object as before where nothing is different. Undefined: it does not isolate in this direction. */
+  rules(direction: Direction): PolicyRules | undefined {
+    const views = this.#views[direction];
+    if (views === undefined) return undefined;
+    const before = this.#rules.get(direction);
+    const rules = views.map((rule, at) => this.#ruleOf(rule, before?.rules[at]));
+    if (before !== undefined && rules.every((rule, at) => rule === before.rules[at])) return before;
+    const after = { policy: this.policy.key, direction, rules };
+    this.#rules.set(direction, after);
+    return after;
+  }
+
+  #ruleOf(views: RuleViews, before: PolicyRule | undefined): PolicyRule {
+    const clauses = this.#clausesOf(views);
+    const same =
+      before?.clauses.length === clauses.length &&
+      clauses.every((clause, at) => isSame(clause, before.clauses[at]));
+    return same ? before : { index: views.rule.index, clauses };
+  }
+
+  /** Clauses stay where their peers or endpoints are gone for now, so that those who come are not a new rule. */
+  #clausesOf(views: RuleViews): Clause[] {
+    const { ports, names, peers: wanted } = views.rule;
+    if (wanted !== 'everyone' && isNobody(wanted)) return [];
+    const peers = views.addresses?.value() ?? 'everyone';
+    const clauses: Clause[] = ports === 'any' || ports.length > 0 ? [{ peers, ports }] : [];
+    if (views.endpoints !== undefined)
+      clauses.push({ peers: 'everyone', endpoints: views.endpoints.value() });
+    else if (names.length > 0) clauses.push({ peers, endpoints: this.#targetEndpoints(views) });
+    return clauses;
+  }
+
+  #targetEndpoints(views: RuleViews): ReturnType<typeof podEndpoints> {
+    const known = this.#endpoints.get(views);
+    if (known !== undefined) return known;
+    const endpoints = podEndpoints(this.#targets, views.rule.names);
+    this.#endpoints.set(views, endpoints);
+    return endpoints;
+  }
+}
+
+/** Its parts are the same objects. */
+function isSame(a: Clause, b: Clause | undefined): boolean {
+  if (b === undefined || a.peers !== b.peers) return false;
+  if ('endpoints' in a) return 'endpoints' in b && a.endpoints === b.endpoints;
+  return 'ports' in b && a.ports === b.ports;
+}
+
+function isNobody({ scopes, blocks }: Exclude<RuleViews['rule']['peers'], 'everyone'>): boolean {
+  return scopes.length === 0 && blocks[4].length === 0 && blocks[6].length === 0;
+}

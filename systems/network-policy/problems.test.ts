@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import type { PolicySpec } from './engine/objects.ts';
+import { app, holds, ingress, policy, xa, xb, ya } from './meaning.fixture.ts';
+
+suite('what cannot be expressed is told, and allows nothing', () => {
+  const wrong: Readonly<
+    Record<string, readonly [rule: NonNullable<PolicySpec['ingress']>[number], field: string]>
+  > = {
+    'endPort below port': [{ ports: [{ port: 80, endPort: 79 }] }, 'ports[0].endPort'],
+    'a name with endPort': [{ ports: [{ port: 'http', endPort: 81 }] }, 'ports[0].endPort'],
+    'endPort alone': [{ ports: [{ endPort: 81 }] }, 'ports[0].endPort'],
+    'a port that is none': [{ ports: [{ port: 65_616 }] }, 'ports[0].port'],
+    'an unknown protocol': [{ ports: [{ port: 80, protocol: 'tcp' }] }, 'ports[0].protocol'],
+    'a block with host bits': [{ from: [{ ipBlock: { cidr: '10.0.0.1/24' } }] }, 'from[0].ipBlock.cidr'],
+    'a block that is none': [{ from: [{ ipBlock: { cidr: '10.0.0.0' } }] }, 'from[0].ipBlock.cidr'],
+    'an except outside of its block': [
+      { from: [{ ipBlock: { cidr: '10.0.0.0/24', except: ['10.0.1.0/25'] } }] },
+      'from[0].ipBlock.except[0]',
+    ],
+    'an except that is none': [
+      { from: [{ ipBlock: { cidr: '10.0.0.0/24', except: ['10.0.0.5/32', '10.0.0.x/25'] } }] },
+      'from[0].ipBlock.except[1]',
+    ],
+    'a malformed podSelector': [
+      { from: [{ podSelector: { matchExpressions: [{ key: 'app', operator: 'Near' }] } }] },
+      'from[0].podSelector',
+    ],
+    'a malformed namespaceSelector': [
+      {
+        from: [
+          { podSelector: {}, namespaceSelector: { matchExpressions: [{ key: '!', operator: 'Exists' }] } },
+        ],
+      },
+      'from[0].namespaceSelector',
+    ],
+    'a peer that names nobody': [{ from: [{}] }, 'from[0]'],
+    'a block beside a selector': [
+      { from: [{ podSelector: {}, ipBlock: { cidr: '10.0.0.0/24' } }] },
+      'from[0]',
+    ],
+  };
+  for (const [title, [rule, field]] of Object.entries(wrong)) {
+    test(`${title}, while what stands beside it holds`, () => {
+      const refused = holds(ingress(rule), [
+        [false, xb, xa],
+        [false, xb, xa, 79],
+        [false, xb, xa, 81],
+      ]);
+      assert.deepEqual(
+        refused.problems().map((problem) => [problem.policy, problem.field]),
+        [['x/p', `spec.ingress[0].${field}`]],
+      );
+      const right = { from: [...(rule.from ?? []), { podSelector: app('b') }], ports: rule.ports };
+      const both = rule.ports === undefined ? right : { ports: [...(rule.ports ?? []), { port: 80 }] };
+      holds(ingress(both), [[true, xb, xa]]);
+    });
+  }
+
+  test('a malformed selector of targets isolates the namespace', () => {
+    const engine = holds(
+      [policy('x/p', { podSelector: { matchLabels: { app: '-' } }, ingress: [{}] })],
+      [
+        [false, ya, xa],
+        [false, ya, xb],
+        [true, xa, ya],
+      ],
+    );
+    assert.deepEqual(
+      engine.problems().map(({ field }) => field),
+      ['spec.podSelector'],
+    );
+  });
+
+  test('an unknown policy type is passed over', () => {
+    const engine = holds([policy('x/p', { podSelector: {}, policyTypes: ['ingress'] })], [[false, ya, xa]]);
+    assert.deepEqual(
+      engine.problems().map(({ field }) => field),
+      ['spec.policyTypes[0]'],
+    );
+  });
+});
