@@ -16,6 +16,7 @@ const sharedBelow: Readonly<Record<string, readonly string[]>> = {
   guard: ['cri', 'kube', 'reports'],
   manifests: ['kube'],
   mirror: ['apiserver', 'kube'],
+  netlink: ['ebpf'],
   reports: ['kube'],
 };
 

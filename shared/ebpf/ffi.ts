@@ -1,6 +1,6 @@
 /**
- * The only file that knows the FFI library. It declares the C functions of libc and libbpf that
- * Rampart calls, with their TypeScript types; everything else in `shared/ebpf` builds on these.
+ * The only file that knows the FFI library. It declares the C functions of libc, libbpf and libnftables that
+ * Rampart calls, with their TypeScript types; everything else in `shared/ebpf` and `shared/netlink` builds on these.
  *
  * Conventions: a C pointer is a `bigint` (0n is never passed for "no pointer": `null` is); a byte
  * buffer goes in as a `Uint8Array` and must stay referenced for as long as C may use it; after a
@@ -130,6 +130,13 @@ export const libc = {
     'int',
     ['_Out_ void *', 'size_t', 'void *', 'void *'],
   ),
+  /** Of the calling thread alone: sockets and processes that it makes from then on are of that namespace. */
+  setns: c<(fd: number, namespaceType: number) => number>('setns', 'int', ['int', 'int']),
+  memfdCreate: c<(name: string, flags: number) => number>('memfd_create', 'int', [
+    'const char *',
+    'unsigned int',
+  ]),
+  unshare: c<(flags: number) => number>('unshare', 'int', ['int']),
   /** Gives freed memory back to the kernel: libbpf parses megabytes of BTF while it loads. */
   mallocTrim: c<(padBytes: number) => number>('malloc_trim', 'int', ['size_t']),
 } as const;
@@ -376,6 +383,49 @@ export function libbpf(): Libbpf {
     loaded.setPrint(koffi.register(printToCapture, koffi.pointer(printPrototype)));
   }
   return loaded;
+}
+
+function declareLibnftables() {
+  const lib = loadLibrary(['libnftables.so.1'], 'libnftables1');
+  const f = <F>(name: string, result: string, args: readonly string[]): F =>
+    lib.func(name, result, [...args]) as F;
+  return {
+    ctxNew: f<(flags: number) => Pointer | null>('nft_ctx_new', 'void *', ['uint32_t']),
+    ctxFree: f<(context: Pointer) => void>('nft_ctx_free', 'void', ['void *']),
+    ctxBufferOutput: f<(context: Pointer) => number>('nft_ctx_buffer_output', 'int', ['void *']),
+    ctxBufferError: f<(context: Pointer) => number>('nft_ctx_buffer_error', 'int', ['void *']),
+    ctxOutput: f<(context: Pointer) => string | null>('nft_ctx_get_output_buffer', 'const char *', [
+      'void *',
+    ]),
+    ctxError: f<(context: Pointer) => string | null>('nft_ctx_get_error_buffer', 'const char *', ['void *']),
+    ctxOutputSetFlags: f<(context: Pointer, flags: number) => void>('nft_ctx_output_set_flags', 'void', [
+      'void *',
+      'unsigned int',
+    ]),
+    runCmdFromFilename: f<(context: Pointer, path: string) => number>('nft_run_cmd_from_filename', 'int', [
+      'void *',
+      'const char *',
+    ]),
+    runCmdFromBuffer: f<(context: Pointer, commands: string) => number>('nft_run_cmd_from_buffer', 'int', [
+      'void *',
+      'const char *',
+    ]),
+  } as const;
+}
+
+/** libnftables' functions, with the names of its header in camel case. */
+export type Libnftables = ReturnType<typeof declareLibnftables>;
+
+let loadedNftables: Libnftables | undefined;
+
+/**
+ * libnftables.so.1, loaded at the first call.
+ *
+ * @throws {RampartError} `UNSUPPORTED` when the library is not installed.
+ */
+export function libnftables(): Libnftables {
+  loadedNftables ??= declareLibnftables();
+  return loadedNftables;
 }
 
 const LIBBPF_DEBUG = 2;

@@ -1,0 +1,87 @@
+/**
+ * Network namespaces that have no name and no process: a descriptor of this process holds each, so that the kernel takes them away
+ * with all that is in them when the process ends, however it ends.
+ *
+ * @module
+ */
+import { execFileSync } from 'node:child_process';
+import { closeSync, openSync } from 'node:fs';
+
+import { libc } from '../../shared/ebpf/ffi.ts';
+
+const CLONE_NEWNET = 0x40000000;
+const ownNamespace = '/proc/thread-self/ns/net';
+
+/** Why there are no namespaces here; undefined where there are. */
+export function namespaceObstacle(): string | undefined {
+  if (process.getuid?.() !== 0) return 'needs root, for network namespaces';
+  try {
+    execFileSync('ip', ['-V'], { stdio: 'ignore' });
+  } catch {
+    return 'missing packages: apt-get install iproute2';
+  }
+  return undefined;
+}
+
+export class NetworkNamespace implements Disposable {
+  readonly fd: number;
+
+  constructor() {
+    const outside = openSync(ownNamespace, 'r');
+    try {
+      if (libc.unshare(CLONE_NEWNET) !== 0) throw new Error('no network namespace: unshare failed');
+      this.fd = openSync(ownNamespace, 'r');
+      enter(outside);
+    } finally {
+      closeSync(outside);
+    }
+  }
+
+  /** What `ip` takes in place of a namespace's name. */
+  get path(): string {
+    return `/proc/${process.pid}/fd/${this.fd}`;
+  }
+
+  /** Sockets and processes that `work` makes are of this namespace, and stay it. Nothing may be awaited in it. */
+  run<T>(work: () => T): T {
+    const outside = openSync(ownNamespace, 'r');
+    try {
+      enter(this.fd);
+      return work();
+    } finally {
+      enter(outside);
+      closeSync(outside);
+    }
+  }
+
+  /** As {@link run}, until what Node does on the next tick is done too: there connect(2) is. Only one at a time. */
+  async runTick<T>(work: () => T): Promise<T> {
+    const outside = openSync(ownNamespace, 'r');
+    try {
+      enter(this.fd);
+      const result = work();
+      await new Promise(setImmediate);
+      return result;
+    } finally {
+      enter(outside);
+      closeSync(outside);
+    }
+  }
+
+  /** The lines as commands of `ip`. */
+  ip(...lines: readonly string[]): void {
+    this.run(() => execFileSync('ip', ['-batch', '-'], { input: `${lines.join('\n')}\n` }));
+  }
+
+  nft(commands: string): string {
+    return this.run(() => execFileSync('nft', ['-f', '-'], { input: commands, encoding: 'utf8' }));
+  }
+
+  [Symbol.dispose](): void {
+    closeSync(this.fd);
+  }
+}
+
+function enter(fd: number): void {
+  if (libc.setns(fd, CLONE_NEWNET) !== 0) throw new Error('setns failed');
+}
