@@ -1,0 +1,265 @@
+/**
+ * The rules of a node as the objects of one nftables table.
+ *
+ * Each direction has base chains of its own: `accept` ends one of them and no other, so what a source may send is still
+ * looked at for what its destination may get, and by the tables of others. No packet is marked.
+ *
+ * @module
+ */
+import type {
+  AddressRange,
+  AddressSet,
+  Clause,
+  Direction,
+  Endpoint,
+  Family,
+  LocalPod,
+  NodeRules,
+  PolicyRules,
+} from '../../engine/rules.ts';
+import type { DataplaneOptions } from '../dataplane.ts';
+import { rangeText } from './addresses.ts';
+import {
+  commentText,
+  directions,
+  families,
+  logPrefix,
+  podChain,
+  podMap,
+  policyChain,
+  shortDirection,
+  unknownChain,
+} from './names.ts';
+import type { Chain, ElementSet, TableObject } from './objects.ts';
+import { portMatches, protocolNumbers } from './ports.ts';
+
+const ip = { 4: 'ip', 6: 'ip6' } as const;
+const addressType = { 4: 'ipv4_addr', 6: 'ipv6_addr' } as const;
+/** Whose address tells the pod: of what it sends the source, of what it gets the destination. */
+const podSide = { egress: 'saddr', ingress: 'daddr' } as const;
+const peerSide = { egress: 'daddr', ingress: 'saddr' } as const;
+
+/** Without these, paths with a small MTU and IPv6 neighbours would be lost: they are of no connection that could be allowed. */
+const control = [
+  'icmp type { destination-unreachable, time-exceeded, parameter-problem } accept',
+  'icmpv6 type { destination-unreachable, packet-too-big, time-exceeded, parameter-problem, nd-router-solicit, nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert } accept',
+];
+
+/** After DNAT (-100), so that a Service's address is already that of its pod; before the filters of others (0). */
+const priority = { egress: -10, ingress: -9 } as const;
+
+/** All but the pods and policies. */
+export function compileBase(rules: NodeRules, options: DataplaneOptions): TableObject[] {
+  const deny = options.unknownPods === 'deny';
+  return [
+    baseChain('forward', 'egress', []),
+    baseChain('forward', 'ingress', []),
+    // What a pod sends to its node, also to a NodePort, whose destination is in the node's own network.
+    baseChain('input', 'egress', []),
+    // A node always reaches its own pods. Not in forward: there a source of the node is forged.
+    baseChain('output', 'ingress', ['fib saddr type local accept']),
+    ...directions.map((direction) => directionChain(direction, deny)),
+    {
+      kind: 'chain',
+      name: 'refuse',
+      // At once, also over IPv6, where an ICMP error reaches connect(2) after a second only.
+      rules: ['meta l4proto 6 reject with tcp reset', 'reject'],
+    },
+    ...(deny ? unknownObjects(rules, options) : []),
+  ];
+}
+
+function baseChain(hook: string, direction: Direction, first: readonly string[]): Chain {
+  return {
+    kind: 'chain',
+    name: `${hook}-${shortDirection[direction]}`,
+    base: `type filter hook ${hook} priority ${priority[direction]}; policy accept;`,
+    rules: [...first, `jump ${shortDirection[direction]}`],
+  };
+}
+
+function directionChain(direction: Direction, denyUnknown: boolean): Chain {
+  const side = podSide[direction];
+  return {
+    kind: 'chain',
+    name: shortDirection[direction],
+    rules: [
+      'ct state established,related accept',
+      ...control,
+      ...families.map((family) => `${ip[family]} ${side} vmap @${podMap(direction, family)}`),
+      ...families.flatMap((family) =>
+        denyUnknown
+          ? [
+              `${ip[family]} ${side} @pod-cidrs-${family} fib ${side} type != local goto ${unknownChain(direction)}`,
+            ]
+          : [],
+      ),
+    ],
+  };
+}
+
+function unknownObjects(rules: NodeRules, options: DataplaneOptions): TableObject[] {
+  return [
+    ...families.map((family) => addressSet(`pod-cidrs-${family}`, family, rules.podCidrs[family], true)),
+    ...directions.flatMap((direction): TableObject[] => {
+      const name = unknownChain(direction);
+      return [
+        { kind: 'counter', name },
+        { kind: 'chain', name, rules: refusal(name, options) },
+      ];
+    }),
+  ];
+}
+
+function refusal(name: string, { logGroup }: DataplaneOptions): string[] {
+  return [
+    `limit rate 10/minute burst 10 packets log prefix "${logPrefix(name)}" group ${logGroup}`,
+    `counter name ${name} goto refuse`,
+  ];
+}
+
+/**
+ * From the addresses of pods to their chains. A pod that is not isolated is in here too: it is known. Should two pods have
+ * one address, the isolated one has it.
+ */
+export function compileMaps(rules: NodeRules): TableObject[] {
+  return directions.flatMap((direction) =>
+    families.map((family): ElementSet => {
+      const elements = new Map<string, string>();
+      for (const { pod, addresses, ...policies } of rules.pods.values()) {
+        for (const address of addresses[family]) {
+          if (policies[direction] !== undefined) elements.set(address, `goto ${podChain(direction, pod)}`);
+          else if (!elements.has(address)) elements.set(address, 'accept');
+        }
+      }
+      return {
+        kind: 'map',
+        name: podMap(direction, family),
+        type: `${addressType[family]} : verdict`,
+        interval: false,
+        elements,
+      };
+    }),
+  );
+}
+
+export function compilePod(pod: LocalPod, options: DataplaneOptions): TableObject[] {
+  return directions.flatMap((direction): TableObject[] => {
+    const policies = pod[direction];
+    if (policies === undefined) return [];
+    const name = podChain(direction, pod.pod);
+    return [
+      { kind: 'counter', name },
+      {
+        kind: 'chain',
+        name,
+        comment: commentText(pod.pod),
+        rules: [
+          'ct state invalid drop',
+          // By a Service that leads back to it.
+          ...families.flatMap((family) =>
+            pod.addresses[family].map((address) => `${ip[family]} ${peerSide[direction]} ${address} accept`),
+          ),
+          ...policies.map(
+            (policy) => `jump ${policyChain(direction, policy)} comment "${commentText(policy)}"`,
+          ),
+          ...refusal(name, options),
+        ],
+      },
+    ];
+  });
+}
+
+/** A chain that accepts what the policy allows in this direction, and the sets it looks into. */
+export function compilePolicy({ policy, direction, rules }: PolicyRules): TableObject[] {
+  const chain = policyChain(direction, policy);
+  const sets: ElementSet[] = [];
+  const lines = rules.flatMap(({ index, clauses }) =>
+    clauses.flatMap((clause, place) => {
+      const compiled = compileClause(clause, direction, `${chain}-${index}-${place}`);
+      sets.push(...compiled.sets);
+      return compiled.matches.map((match) =>
+        [match, 'accept', `comment "${direction}[${index}]"`].filter(Boolean).join(' '),
+      );
+    }),
+  );
+  return [...sets, { kind: 'chain', name: chain, comment: commentText(policy), rules: lines }];
+}
+
+interface CompiledClause {
+  readonly matches: readonly string[];
+  readonly sets: readonly ElementSet[];
+}
+
+function compileClause(clause: Clause, direction: Direction, name: string): CompiledClause {
+  if (clause.peers === 'everyone' && 'ports' in clause) {
+    return { matches: portMatches(clause.ports), sets: [] };
+  }
+  const matches: string[] = [];
+  const sets: ElementSet[] = [];
+  for (const family of families) {
+    const peers = compilePeers(clause.peers, family, `${ip[family]} ${peerSide[direction]}`, name);
+    let destinations: readonly string[];
+    if ('ports' in clause) {
+      destinations = portMatches(clause.ports);
+    } else {
+      const endpoints = endpointSet(`${name}-endpoints-${family}`, family, clause.endpoints[family]);
+      // Nobody: no rule, so that nothing is allowed, and no sets for it.
+      if (endpoints.elements.size === 0) continue;
+      sets.push(endpoints);
+      destinations = [`${ip[family]} daddr . meta l4proto . th dport @${endpoints.name}`];
+    }
+    sets.push(...peers.sets);
+    for (const peer of peers.matches) {
+      matches.push(...destinations.map((destination) => `${peer} ${destination}`.trim()));
+    }
+  }
+  return { matches, sets };
+}
+
+/** More ranges than that are a set. */
+const rangesAsRules = 8;
+
+/**
+ * Pods come and go: they are a set of addresses, of which one is changed without a look at the others. Blocks seldom change, and
+ * a set of ranges makes every change of the table dearer (docs/decisions/0010-nftables-by-libnftables.md): a few are rules.
+ */
+function compilePeers(peers: Clause['peers'], family: Family, field: string, name: string): CompiledClause {
+  if (peers === 'everyone') return { matches: [''], sets: [] };
+  const [pods, blocks]: [AddressRange[], AddressRange[]] = [[], []];
+  for (const range of peers[family]) (range.first === range.last ? pods : blocks).push(range);
+  const sets: ElementSet[] = [];
+  const matches: string[] = [];
+  if (pods.length > 0) sets.push(addressSet(`${name}-pods-${family}`, family, pods, false));
+  if (blocks.length > rangesAsRules) {
+    sets.push(addressSet(`${name}-blocks-${family}`, family, blocks, true));
+  } else {
+    matches.push(...blocks.map((range) => `${field} ${rangeText(family, range)}`));
+  }
+  return { matches: [...sets.map((set) => `${field} @${set.name}`), ...matches], sets };
+}
+
+function addressSet(name: string, family: Family, set: AddressSet, interval: boolean): ElementSet {
+  return {
+    kind: 'set',
+    name,
+    type: addressType[family],
+    interval,
+    elements: new Map(set.map((range) => [rangeText(family, range), ''])),
+  };
+}
+
+function endpointSet(name: string, family: Family, endpoints: readonly Endpoint[]): ElementSet {
+  return {
+    kind: 'set',
+    name,
+    type: `${addressType[family]} . inet_proto . inet_service`,
+    interval: false,
+    elements: new Map(
+      endpoints.map(({ address, protocol, port }) => [
+        `${address} . ${protocolNumbers[protocol]} . ${port}`,
+        '',
+      ]),
+    ),
+  };
+}

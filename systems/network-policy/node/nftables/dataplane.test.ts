@@ -1,0 +1,74 @@
+import { execFileSync } from 'node:child_process';
+
+import { namespaceObstacle } from '../../../../test/network-policy/namespaces.fixture.ts';
+import type { Host } from '../../../../test/network-policy/network.fixture.ts';
+import { dataplaneSuite } from '../dataplane.suite.fixture.ts';
+import { openNftablesDataplane } from './dataplane.ts';
+import { podChain, podMap, policyChain, tableName } from './names.ts';
+
+const list = ({ namespace }: Host): string =>
+  namespace.run(() => execFileSync('nft', ['-s', 'list', 'ruleset'], { encoding: 'utf8' }));
+
+dataplaneSuite(
+  {
+    name: 'nftables',
+    open: openNftablesDataplane,
+    listing: list,
+    addForeign: ({ namespace }) => {
+      namespace.nft(`
+        add table inet rampart-network-policy-not
+        add chain inet rampart-network-policy-not forward { type filter hook forward priority filter; policy accept; }
+        add rule inet rampart-network-policy-not forward ip saddr 192.0.2.1 tcp dport { 1, 2-3 } mark set 0x10000 accept
+        add table ip filter
+        add chain ip filter FORWARD { type filter hook forward priority filter; policy accept; }
+        add rule ip filter FORWARD counter accept
+        add set ip filter pods-in-4 { type ipv4_addr; flags interval; elements = { 10.1.0.0/24 }; }
+      `);
+    },
+    addNodePort: ({ namespace }, nodePort, address, port) => {
+      namespace.nft(`
+        add table ip service
+        add chain ip service prerouting { type nat hook prerouting priority dstnat; }
+        add chain ip service postrouting { type nat hook postrouting priority srcnat; }
+        add rule ip service prerouting ip daddr 10.7.0.1 tcp dport ${nodePort} dnat to ${address}:${port}
+        add rule ip service postrouting ct status dnat masquerade
+      `);
+    },
+    makeOld: ({ namespace }) => {
+      const table = namespace.run(() =>
+        execFileSync('nft', ['-s', 'list', 'table', ...tableName.split(' ')], { encoding: 'utf8' }),
+      );
+      const older = table.replaceAll(/priority (-\d+|filter - \d+)/g, 'priority -20');
+      namespace.nft(`delete table ${tableName}\n${older}`);
+    },
+    damages: [
+      {
+        name: 'the table is gone',
+        do: ({ namespace }) => namespace.nft(`delete table ${tableName}`),
+        found: /^chain pod-in-\w+ \(x\/a\) missing$/m,
+      },
+      {
+        name: "a pod's chain is empty",
+        do: ({ namespace }) => namespace.nft(`flush chain ${tableName} ${podChain('ingress', 'x/a')}`),
+        found: /^chain pod-in-\w+ \(x\/a\) changed$/,
+      },
+      {
+        name: 'the element of a pod is gone',
+        do: ({ namespace }) =>
+          namespace.nft(`delete element ${tableName} ${podMap('ingress', 4)} { 10.1.0.10 }`),
+        found: /^map pods-in-4 changed$/,
+      },
+      {
+        name: 'a rule, a chain and an address were added',
+        do: ({ namespace }) =>
+          namespace.nft(`
+            add chain ${tableName} mine
+            insert rule ${tableName} in jump mine
+            add element ${tableName} ${policyChain('ingress', 'x/in-x.a')}-0-0-pods-4 { 10.1.0.12 }
+          `),
+        found: /^chain in changed\nset policy-in-\w+-0-0-pods-4 changed\nchain mine added$/,
+      },
+    ],
+  },
+  namespaceObstacle(),
+);

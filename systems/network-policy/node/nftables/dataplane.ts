@@ -1,0 +1,239 @@
+/**
+ * Network policies by nftables: one table of ours, changed by transactions.
+ *
+ * @module
+ */
+import { type ListOptions, Nftables } from '../../../../shared/netlink/nftables.ts';
+import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
+import type { Direction, NodeRules, PodKey, RulesChange } from '../../engine/rules.ts';
+import {
+  type Dataplane,
+  type DataplaneOptions,
+  defaultDataplaneOptions,
+  type Drift,
+  type Programmed,
+  type Refused,
+} from '../dataplane.ts';
+import { compileBase, compileMaps, compilePod, compilePolicy } from './compile.ts';
+import { parseListing } from './listing.ts';
+import { directions, logPrefix, podChain, tableName, unknownChain } from './names.ts';
+import {
+  commandsAnew,
+  commandsBetween,
+  objectKey,
+  objectsOf,
+  sameObject,
+  type TableObject,
+  type TableObjects,
+} from './objects.ts';
+
+/** What the objects are of: `base`, `maps`, `pod KEY`, or the key of a policy's rules. */
+type Owned = Map<string, TableObjects>;
+
+/** Whose chain it is. */
+interface ChainOwner {
+  readonly pod: PodKey | undefined;
+  readonly direction: Direction;
+}
+
+/**
+ * Works in the network namespace that the calling thread has now.
+ *
+ * @throws {RampartError} `UNSUPPORTED` without libnftables.
+ */
+export function openNftablesDataplane(options: Partial<DataplaneOptions> = {}): Dataplane {
+  return new NftablesDataplane(new Nftables(), { ...defaultDataplaneOptions, ...options });
+}
+
+class NftablesDataplane implements Dataplane {
+  readonly #nft: Nftables;
+  readonly #options: DataplaneOptions;
+  /** What the kernel has, as of the last change. */
+  #owned: Owned = new Map();
+  readonly #chainOwners = new Map<string, ChainOwner>(
+    directions.map((direction) => [unknownChain(direction), { pod: undefined, direction }]),
+  );
+
+  constructor(nft: Nftables, options: DataplaneOptions) {
+    this.#nft = nft;
+    this.#options = options;
+  }
+
+  sync(rules: NodeRules, signal?: AbortSignal): Promise<Programmed> {
+    return promised(() => this.#sync(rules), signal);
+  }
+
+  #sync(rules: NodeRules): Programmed {
+    const owned: Owned = new Map([['base', objectsOf(compileBase(rules, this.#options))]]);
+    owned.set('maps', objectsOf(compileMaps(rules)));
+    for (const pod of rules.pods.values()) owned.set(podOwner(pod.pod), this.#podObjects(rules, pod.pod));
+    for (const key of rules.policies.keys()) owned.set(key, policyObjects(rules, key));
+    const programmed = this.#replace(this.#read(), flat(owned));
+    this.#owned = owned;
+    this.#chainOwners.clear();
+    for (const pod of [undefined, ...rules.pods.keys()]) this.#remember(pod);
+    return programmed;
+  }
+
+  /** The difference to what is there; where that is refused, all anew. */
+  #replace(actual: TableObjects | undefined, wanted: TableObjects): Programmed {
+    let reason = 'a chain or set of ours is of another kind';
+    const commands = actual === undefined ? commandsAnew(wanted) : commandsBetween(actual, wanted);
+    if (commands !== undefined) {
+      try {
+        this.#run(commands);
+        return { commands: commands.length };
+      } catch (error) {
+        if (actual === undefined || !isRefusal(error)) throw error;
+        reason = error.message;
+      }
+    }
+    const anew = commandsAnew(wanted);
+    this.#run(anew);
+    return { commands: anew.length, replacedBecause: reason };
+  }
+
+  apply(rules: NodeRules, change: RulesChange, signal?: AbortSignal): Promise<Programmed> {
+    return promised(() => this.#apply(rules, change), signal);
+  }
+
+  #apply(rules: NodeRules, change: RulesChange): Programmed {
+    const changed: Owned = new Map([['maps', objectsOf(compileMaps(rules))]]);
+    if (change.podCidrs) changed.set('base', objectsOf(compileBase(rules, this.#options)));
+    for (const pod of change.pods) changed.set(podOwner(pod), this.#podObjects(rules, pod));
+    for (const key of change.policies) changed.set(key, policyObjects(rules, key));
+    const before = new Map([...changed.keys()].map((owner) => [owner, this.#owned.get(owner) ?? new Map()]));
+    const commands = commandsBetween(flat(before), flat(changed));
+    try {
+      if (commands === undefined) return this.#sync(rules);
+      this.#run(commands);
+    } catch (error) {
+      // Somebody has changed what is ours.
+      if (!isRefusal(error)) throw error;
+      return { replacedBecause: error.message, ...this.#sync(rules) };
+    }
+    for (const [owner, objects] of changed) {
+      if (objects.size === 0) this.#owned.delete(owner);
+      else this.#owned.set(owner, objects);
+    }
+    for (const pod of change.pods) {
+      if (rules.pods.has(pod)) this.#remember(pod);
+      else for (const direction of directions) this.#chainOwners.delete(podChain(direction, pod));
+    }
+    return { commands: commands.length };
+  }
+
+  verify(signal?: AbortSignal): Promise<readonly Drift[]> {
+    return promised(() => {
+      const wanted = flat(this.#owned);
+      const actual = this.#read() ?? new Map<string, TableObject>();
+      const drift: Drift[] = [];
+      for (const [key, object] of wanted) {
+        const found = actual.get(key);
+        if (found === undefined) drift.push({ what: this.#describe(object), how: 'missing' });
+        else if (!sameObject(found, object)) drift.push({ what: this.#describe(object), how: 'changed' });
+      }
+      for (const [key, object] of actual) {
+        if (!wanted.has(key)) drift.push({ what: this.#describe(object), how: 'added' });
+      }
+      return drift;
+    }, signal);
+  }
+
+  counters(signal?: AbortSignal): Promise<readonly Refused[]> {
+    return promised(() => {
+      const listing = this.#list(`list counters table ${tableName}`, { json: true });
+      if (listing === undefined) return [];
+      const { nftables } = JSON.parse(listing) as {
+        readonly nftables: readonly {
+          readonly counter?: { readonly name: string; readonly packets: number; readonly bytes: number };
+        }[];
+      };
+      return nftables.flatMap(({ counter }) => {
+        const owner = this.#chainOwners.get(counter?.name ?? '');
+        return counter === undefined || owner === undefined
+          ? []
+          : [{ ...owner, packets: counter.packets, bytes: counter.bytes }];
+      });
+    }, signal);
+  }
+
+  remove(signal?: AbortSignal): Promise<readonly string[]> {
+    return promised(() => {
+      const there = this.#read();
+      this.#owned.clear();
+      if (there === undefined) return [];
+      this.#run([`delete table ${tableName}`]);
+      return [`table ${tableName}`, ...[...there.keys()].map((key) => `${key} in it`)];
+    }, signal);
+  }
+
+  whoseLog(prefix: string): ChainOwner | undefined {
+    const chain = prefix.trim().split(' ')[1] ?? '';
+    return logPrefix(chain).trim() === prefix.trim() ? this.#chainOwners.get(chain) : undefined;
+  }
+
+  [Symbol.dispose](): void {
+    this.#nft[Symbol.dispose]();
+  }
+
+  #podObjects(rules: NodeRules, key: PodKey): TableObjects {
+    const pod = rules.pods.get(key);
+    return objectsOf(pod === undefined ? [] : compilePod(pod, this.#options));
+  }
+
+  #remember(pod: PodKey | undefined): void {
+    for (const direction of directions) {
+      const chain = pod === undefined ? unknownChain(direction) : podChain(direction, pod);
+      this.#chainOwners.set(chain, { pod, direction });
+    }
+  }
+
+  #describe(object: TableObject): string {
+    const pod = this.#chainOwners.get(object.name)?.pod;
+    const comment = pod ?? (object.kind === 'chain' ? object.comment : undefined);
+    return comment === undefined ? objectKey(object) : `${objectKey(object)} (${comment})`;
+  }
+
+  /** Undefined: there is no table of ours. */
+  #list(command: string, options: ListOptions): string | undefined {
+    try {
+      return this.#nft.list(command, options);
+    } catch (error) {
+      if (isRefusal(error) && error.message.includes('No such file or directory')) return undefined;
+      throw error;
+    }
+  }
+
+  #read(): TableObjects | undefined {
+    const listing = this.#list(`list table ${tableName}`, { stateless: true });
+    return listing === undefined ? undefined : parseListing(listing);
+  }
+
+  #run(commands: readonly string[]): void {
+    if (commands.length > 0) this.#nft.run(commands.join('\n'));
+  }
+}
+
+function podOwner(pod: PodKey): string {
+  return `pod ${pod}`;
+}
+
+function policyObjects(rules: NodeRules, key: string): TableObjects {
+  const policy = rules.policies.get(key);
+  return objectsOf(policy === undefined ? [] : compilePolicy(policy));
+}
+
+function flat(owned: Owned): TableObjects {
+  return new Map([...owned.values()].flatMap((objects) => [...objects]));
+}
+
+function isRefusal(error: unknown): error is RampartError {
+  return error instanceof RampartError && error.code === errorCodes.SYSTEM;
+}
+
+/** libnftables answers at once; a dataplane that starts programs does not. */
+async function promised<T>(work: () => T, signal: AbortSignal | undefined): Promise<T> {
+  signal?.throwIfAborted();
+  return work();
+}

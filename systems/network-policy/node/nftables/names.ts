@@ -1,0 +1,54 @@
+/**
+ * Names in the kernel. A name of 24 hexadecimal digits stands for a pod or policy, since namespace and name may be longer
+ * than a name in nftables; comments tell them to people.
+ *
+ * @module
+ */
+import { createHash } from 'node:crypto';
+
+import type { Direction, Family } from '../../engine/rules.ts';
+
+export const tableName = 'inet rampart-network-policy';
+
+export const directions = ['egress', 'ingress'] as const satisfies readonly Direction[];
+export const families = [4, 6] as const satisfies readonly Family[];
+
+/** As part of names: `in` and `out` are told apart at a glance. */
+export const shortDirection = { ingress: 'in', egress: 'out' } as const satisfies Record<Direction, string>;
+
+/** A key is `namespace/name`, and neither has a slash: `a/bc` and `ab/c` have names of their own. */
+function idOf(key: string): string {
+  return createHash('sha256').update(key).digest('hex').slice(0, 24);
+}
+
+/** Of a pod's chain, and of the counter in it. */
+export function podChain(direction: Direction, pod: string): string {
+  return `pod-${shortDirection[direction]}-${idOf(pod)}`;
+}
+
+export function policyChain(direction: Direction, policy: string): string {
+  return `policy-${shortDirection[direction]}-${idOf(policy)}`;
+}
+
+/** From an address to the chain of its pod. */
+export function podMap(direction: Direction, family: Family): string {
+  return `pods-${shortDirection[direction]}-${family}`;
+}
+
+/** Of what comes from or goes to an address of no known pod. */
+export function unknownChain(direction: Direction): string {
+  return `unknown-${shortDirection[direction]}`;
+}
+
+/** The kernel takes up to 127 bytes (NF_LOG_PREFIXLEN). */
+export function logPrefix(chain: string): string {
+  return `rampart ${chain} `;
+}
+
+const longestComment = 120;
+
+/** A comment may have 127 bytes and no quote. */
+export function commentText(text: string): string {
+  const plain = text.replaceAll(/[^\w./[\] -]/g, '?');
+  return plain.length > longestComment ? `${plain.slice(0, longestComment)}...` : plain;
+}

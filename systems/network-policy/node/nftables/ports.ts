@@ -1,0 +1,36 @@
+/**
+ * Ports as nft matches and lists them.
+ *
+ * @module
+ */
+import type { PortRange, Protocol } from '../../engine/rules.ts';
+
+export const protocolNumbers = { TCP: 6, UDP: 17, SCTP: 132 } as const satisfies Record<Protocol, number>;
+const matchNames = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const satisfies Record<Protocol, string>;
+const lastPort = 65_535;
+
+/**
+ * A match for each range; one that is empty matches all. None: nothing is allowed. Not one set of ports for each rule: the
+ * cost of every change grows with the number of sets of ranges (docs/decisions/0010-nftables-by-libnftables.md).
+ */
+export function portMatches(ports: 'any' | readonly PortRange[]): string[] {
+  if (ports === 'any') return [''];
+  const protocols = [...new Set(ports.map(({ protocol }) => protocol))].sort();
+  return protocols.flatMap((protocol) =>
+    mergedPorts(ports.filter((range) => range.protocol === protocol)).map(({ first, last }) => {
+      if (first === 0 && last === lastPort) return `meta l4proto ${protocolNumbers[protocol]}`;
+      return `${matchNames[protocol]} dport ${first === last ? first : `${first}-${last}`}`;
+    }),
+  );
+}
+
+/** Ranges that overlap or touch are one. */
+function mergedPorts(ports: readonly PortRange[]): { first: number; last: number }[] {
+  const merged: { first: number; last: number }[] = [];
+  for (const { first, last } of [...ports].sort((a, b) => a.first - b.first)) {
+    const before = merged.at(-1);
+    if (before !== undefined && first <= before.last + 1) before.last = Math.max(before.last, last);
+    else merged.push({ first, last });
+  }
+  return merged;
+}

@@ -1,0 +1,186 @@
+/**
+ * A node with pods, and an outside beyond it: real packets, without containers. The pods are a, b and c of the namespaces x, y and
+ * z; each answers over TCP and UDP, IPv4 and IPv6, at ports 80 and 81.
+ *
+ * @module
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createSocket, type Socket as UdpSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:net';
+
+import type { Family } from '../../systems/network-policy/engine/rules.ts';
+import { NetworkNamespace } from './namespaces.fixture.ts';
+
+export const podNames = ['x', 'y', 'z'].flatMap((namespace) =>
+  ['a', 'b', 'c'].map((name) => `${namespace}/${name}`),
+);
+export const ports = [80, 81] as const;
+/** Of which all pods are. */
+export const podCidr = { 4: '10.1.0.0/24', 6: 'fd00:1::/64' } as const;
+
+/** The node's own towards its pods, and towards the outside. */
+const nodeAddress = { 4: '10.1.0.1', 6: 'fd00:1::1' } as const;
+const outsideAddress = { 4: '10.7.0.2', 6: 'fd00:7::2' } as const;
+const nodeOutsideAddress = { 4: '10.7.0.1', 6: 'fd00:7::1' } as const;
+
+/** Somebody who sends and answers. */
+export interface Host {
+  readonly name: string;
+  readonly namespace: NetworkNamespace;
+  readonly addresses: Readonly<Record<Family, string>>;
+}
+
+export interface NetworkOptions {
+  /** Pods on one bridge in place of one route each. */
+  readonly bridge?: boolean;
+}
+
+export class Network implements AsyncDisposable {
+  readonly node: Host = { name: 'node', namespace: new NetworkNamespace(), addresses: nodeOutsideAddress };
+  readonly outside: Host = {
+    name: 'outside',
+    namespace: new NetworkNamespace(),
+    addresses: outsideAddress,
+  };
+  readonly pods: readonly Host[] = podNames.map((name, place) => ({
+    name,
+    namespace: new NetworkNamespace(),
+    addresses: { 4: `10.1.0.${place + 10}`, 6: `fd00:1::${place + 10}` },
+  }));
+  readonly #open: (Server | UdpSocket)[] = [];
+  readonly #udp = new Map<string, UdpSocket>();
+  readonly #children: ChildProcess[] = [];
+
+  static async create({ bridge = false }: NetworkOptions = {}): Promise<Network> {
+    const network = new Network();
+    try {
+      network.#link(bridge);
+      for (const host of [network.node, network.outside, ...network.pods]) await network.#serve(host);
+    } catch (error) {
+      await network[Symbol.asyncDispose]();
+      throw error;
+    }
+    return network;
+  }
+
+  host(name: string): Host {
+    const found = [this.node, this.outside, ...this.pods].find((host) => host.name === name);
+    if (found === undefined) throw new Error(`no host ${name}`);
+    return found;
+  }
+
+  /** Calls `seen` for each datagram that comes to the pod at port 80. */
+  watchUdp(name: string, seen: () => void): void {
+    this.#udp.get(`${name} 80 4`)?.on('message', seen);
+  }
+
+  /** Runs a shell script there, until it is stopped. */
+  spawn(host: Host, script: string): ChildProcess {
+    const child = host.namespace.run(() => spawn('bash', ['-c', script], { stdio: 'ignore' }));
+    this.#children.push(child);
+    return child;
+  }
+
+  async #stop(child: ChildProcess): Promise<void> {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const ended = once(child, 'exit');
+    child.kill('SIGKILL');
+    await ended;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const child of this.#children) await this.#stop(child);
+    for (const each of this.#open) each.close();
+    for (const { namespace } of [this.node, this.outside, ...this.pods]) namespace[Symbol.dispose]();
+  }
+
+  #link(bridge: boolean): void {
+    const node = this.node.namespace;
+    node.run(() => {
+      for (const [path, value] of [
+        ['ipv4/ip_forward', '1'],
+        ['ipv6/conf/all/forwarding', '1'],
+        // Every refusal is told, so that a probe does not wait.
+        ['ipv4/icmp_ratemask', '0'],
+        ['ipv6/icmp/ratemask', '0'],
+      ] as const) {
+        writeFileSync(`/proc/sys/net/${path}`, value);
+      }
+    });
+    node.ip('link set lo up');
+    if (bridge) {
+      node.ip(
+        'link add pods type bridge',
+        `addr add ${nodeAddress[4]}/24 dev pods`,
+        `addr add ${nodeAddress[6]}/64 dev pods nodad`,
+        'link set pods up',
+      );
+    }
+    this.pods.forEach((pod, place) => this.#linkPod(pod, `pod${place}`, bridge));
+    node.ip(
+      `link add outside type veth peer name eth0 netns ${this.outside.namespace.path}`,
+      `addr add ${nodeOutsideAddress[4]}/24 dev outside`,
+      `addr add ${nodeOutsideAddress[6]}/64 dev outside nodad`,
+      'link set outside up',
+    );
+    this.outside.namespace.ip(
+      'link set lo up',
+      `addr add ${outsideAddress[4]}/24 dev eth0`,
+      `addr add ${outsideAddress[6]}/64 dev eth0 nodad`,
+      'link set eth0 up',
+      `route add default via ${nodeOutsideAddress[4]}`,
+      `route add ::/0 via ${nodeOutsideAddress[6]}`,
+    );
+  }
+
+  #linkPod(pod: Host, device: string, bridge: boolean): void {
+    const { addresses, namespace } = pod;
+    this.node.namespace.ip(
+      `link add ${device} type veth peer name eth0 netns ${namespace.path}`,
+      ...(bridge
+        ? [`link set ${device} master pods`]
+        : [
+            `addr add ${nodeAddress[4]}/32 dev ${device}`,
+            `addr add ${nodeAddress[6]}/128 dev ${device} nodad`,
+          ]),
+      `link set ${device} up`,
+      ...(bridge
+        ? []
+        : [`route add ${addresses[4]}/32 dev ${device}`, `route add ${addresses[6]}/128 dev ${device}`]),
+    );
+    const length = bridge ? { 4: 24, 6: 64 } : { 4: 32, 6: 128 };
+    namespace.ip(
+      'link set lo up',
+      `addr add ${addresses[4]}/${length[4]} dev eth0`,
+      `addr add ${addresses[6]}/${length[6]} dev eth0 nodad`,
+      'link set eth0 up',
+      ...(bridge
+        ? []
+        : [`route add ${nodeAddress[4]}/32 dev eth0`, `route add ${nodeAddress[6]}/128 dev eth0`]),
+      `route add default via ${nodeAddress[4]}`,
+      `route add ::/0 via ${nodeAddress[6]}`,
+    );
+  }
+
+  /** An echo over TCP; over UDP each datagram comes back. */
+  async #serve({ name, namespace, addresses }: Host): Promise<void> {
+    for (const port of ports) {
+      const tcp = createServer((socket) => void socket.on('error', () => {}).pipe(socket));
+      this.#open.push(tcp);
+      const listening = once(tcp, 'listening');
+      await namespace.runTick(() => tcp.listen(port));
+      await listening;
+      for (const family of [4, 6] as const) {
+        const udp = createSocket(`udp${family}`);
+        this.#open.push(udp);
+        this.#udp.set(`${name} ${port} ${family}`, udp);
+        udp.on('message', (data, { port: to, address }) => udp.send(data, to, address, () => {}));
+        const bound = once(udp, 'listening');
+        await namespace.runTick(() => udp.bind({ port, address: addresses[family] }));
+        await bound;
+      }
+    }
+  }
+}

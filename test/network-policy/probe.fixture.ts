@@ -1,0 +1,87 @@
+/**
+ * Who reaches whom, by packets.
+ *
+ * @module
+ */
+import { createSocket } from 'node:dgram';
+import { connect } from 'node:net';
+
+import type { Family } from '../../systems/network-policy/engine/rules.ts';
+import type { Host } from './network.fixture.ts';
+
+export interface ProbeOptions {
+  readonly protocol?: 'TCP' | 'UDP';
+  readonly port?: number;
+  readonly family?: Family;
+}
+
+/**
+ * By source: a datagram from a port that was used before could be of a connection that conntrack still knows, which goes on
+ * whatever the rules are.
+ */
+const lastPorts = new WeakMap<Host, number>();
+const firstPort = 10_000;
+
+/** Both what answers and what refuses does so at once; this is for what is lost. */
+const timeoutMs = 5_000;
+
+/** Whether an answer comes from there. */
+export async function reaches(from: Host, address: string, options: ProbeOptions = {}): Promise<boolean> {
+  const { protocol = 'TCP', port = 80 } = options;
+  const [probe] = await from.namespace.runTick(() => [
+    protocol === 'TCP' ? overTcp(address, port) : overUdp(from, address, port),
+  ]);
+  return probe ?? false;
+}
+
+/** By `from -> to`, only those who reach. A host does not probe itself. */
+export async function reachable(
+  hosts: readonly Host[],
+  options: ProbeOptions = {},
+  from: readonly Host[] = hosts,
+): Promise<Set<string>> {
+  const { protocol = 'TCP', port = 80, family = 4 } = options;
+  const answers: Promise<readonly [string, boolean]>[] = [];
+  for (const source of from) {
+    await source.namespace.runTick(() => {
+      for (const target of hosts) {
+        if (target === source) continue;
+        const pair = `${source.name} -> ${target.name}`;
+        const address = target.addresses[family];
+        const probe = protocol === 'TCP' ? overTcp(address, port) : overUdp(source, address, port);
+        answers.push(probe.then((answered) => [pair, answered]));
+      }
+    });
+  }
+  return new Set((await Promise.all(answers)).flatMap(([pair, answered]) => (answered ? [pair] : [])));
+}
+
+function overTcp(host: string, port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ host, port, timeout: timeoutMs });
+    const end = (answered: boolean) => () => {
+      socket.destroy();
+      resolve(answered);
+    };
+    socket.once('connect', end(true)).on('error', end(false)).once('timeout', end(false));
+  });
+}
+
+function overUdp(from: Host, host: string, port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = createSocket(host.includes(':') ? 'udp6' : 'udp4');
+    const timer = setTimeout(() => end(false), timeoutMs);
+    const end = (answered: boolean): void => {
+      clearTimeout(timer);
+      socket.removeAllListeners().on('error', () => {});
+      socket.close();
+      resolve(answered);
+    };
+    socket.on('error', () => end(false)).once('message', () => end(true));
+    const own = (lastPorts.get(from) ?? firstPort) + 1;
+    lastPorts.set(from, own);
+    socket.bind(own);
+    // Connected, so that a refusal is told.
+    socket.connect(port, host, () => socket.send('?'));
+  });
+}
