@@ -97,14 +97,17 @@ suite('scripts/setup', () => {
     assert.equal(status, 0);
     assert.equal(called.length, 3, called.join('\n'));
     assert.match(called[0] ?? '', /^apt-get update/);
-    assert.match(called[1] ?? '', /^apt-get install .*--no-install-recommends .* libbpf1 libbpf-dev$/);
+    assert.match(
+      called[1] ?? '',
+      /^apt-get install .*--no-install-recommends .* libbpf1 libnftables1 libbpf-dev$/,
+    );
     assert.match(called[2] ?? '', /^npm ci --ignore-scripts/);
-    assert.match(stdout, /^apt: installing libbpf1 libbpf-dev$/m);
+    assert.match(stdout, /^apt: installing libbpf1 libnftables1 libbpf-dev$/m);
     assert.match(stdout, /^npm: installing/m);
   });
 
   test('nothing missing: nothing is called, whoever asks', (t) => {
-    const machine = { packages: ['libbpf1'], uid: 1000, nodeModules: installed };
+    const machine = { packages: ['libbpf1', 'libnftables1'], uid: 1000, nodeModules: installed };
     const { status, stdout, called } = setup(t, 'run', machine);
     assert.deepEqual(
       { status, stdout, called },
@@ -113,7 +116,10 @@ suite('scripts/setup', () => {
   });
 
   test('without root the command is named and nothing is changed', (t) => {
-    const { status, stderr, called } = setup(t, 'check', { packages: ['clang-14', 'libbpf1'], uid: 1000 });
+    const { status, stderr, called } = setup(t, 'check', {
+      packages: ['clang-14', 'libbpf1', 'libnftables1'],
+      uid: 1000,
+    });
     assert.equal(status, 1);
     assert.match(
       stderr,
@@ -125,7 +131,7 @@ suite('scripts/setup', () => {
   const forPods = 'containernetworking-plugins busybox-static iproute2 util-linux mount';
 
   test('demo: what pods need as well, and containerd is not started as a service', (t) => {
-    const machine = { packages: ['libbpf1'], uid: 0, commands: [] };
+    const machine = { packages: ['libbpf1', 'libnftables1'], uid: 0, commands: [] };
     const { status, stdout, called, presetsLeft } = setup(t, 'demo', machine);
     assert.equal(status, 0);
     const install = called.findIndex((line) => line.startsWith('apt-get install '));
@@ -138,7 +144,7 @@ suite('scripts/setup', () => {
 
   test("demo: another containerd, runc or kubectl than Debian's is left as it is", (t) => {
     const commands = ['containerd', 'ctr', 'containerd-shim-runc-v2', 'runc', 'kubectl'];
-    const { status, called } = setup(t, 'demo', { packages: ['libbpf1'], uid: 0, commands });
+    const { status, called } = setup(t, 'demo', { packages: ['libbpf1', 'libnftables1'], uid: 0, commands });
     assert.equal(status, 0);
     assert.equal(called.length, 3, called.join('\n'));
     assert.ok(called[1]?.endsWith(`Use-Pty=0 ${forPods}`), called[1]);
@@ -159,7 +165,7 @@ suite('scripts/setup', () => {
   };
   for (const [what, nodeModules] of Object.entries(stale)) {
     test(`node_modules with ${what} is installed again`, (t) => {
-      const { called } = setup(t, 'run', { packages: ['libbpf1'], uid: 1000, nodeModules });
+      const { called } = setup(t, 'run', { packages: ['libbpf1', 'libnftables1'], uid: 1000, nodeModules });
       assert.match(called.join('\n'), /^npm ci/);
     });
   }

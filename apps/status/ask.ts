@@ -31,13 +31,14 @@ export async function askCluster({ guards, server, ...options }: AskOptions): Pr
   const reader = new StatusReader({ ...options, signal: AbortSignal.any([options.signal, end.signal]) });
   try {
     const read = await Promise.all(guards.map((guard) => reader.guard(guard)));
-    requireOne(read, server);
     const [locks, agents, agentPods, nodes] = await Promise.all([
       reader.locks(),
       reader.agents(),
       reader.agentPods(),
       reader.nodes(),
     ]);
+    // Guards without kinds of their own are told of by their agents alone.
+    if (agents === undefined || agents.length === 0) requireOne(read, server);
     const { timeMs, notRead } = reader;
     const found = { server, timeMs, namespace, guards: read, locks, agents, agentPods, nodes, notRead };
     return { report: examine(found), guards: read };

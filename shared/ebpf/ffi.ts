@@ -132,6 +132,10 @@ export const libc = {
   ),
   /** Of the calling thread alone: sockets and processes that it makes from then on are of that namespace. */
   setns: c<(fd: number, namespaceType: number) => number>('setns', 'int', ['int', 'int']),
+  memfdCreate: c<(name: string, flags: number) => number>('memfd_create', 'int', [
+    'const char *',
+    'unsigned int',
+  ]),
   unshare: c<(flags: number) => number>('unshare', 'int', ['int']),
   /** Gives freed memory back to the kernel: libbpf parses megabytes of BTF while it loads. */
   mallocTrim: c<(padBytes: number) => number>('malloc_trim', 'int', ['size_t']),
@@ -397,6 +401,10 @@ function declareLibnftables() {
     ctxOutputSetFlags: f<(context: Pointer, flags: number) => void>('nft_ctx_output_set_flags', 'void', [
       'void *',
       'unsigned int',
+    ]),
+    runCmdFromFilename: f<(context: Pointer, path: string) => number>('nft_run_cmd_from_filename', 'int', [
+      'void *',
+      'const char *',
     ]),
     runCmdFromBuffer: f<(context: Pointer, commands: string) => number>('nft_run_cmd_from_buffer', 'int', [
       'void *',

@@ -19,13 +19,13 @@ suite('nftables', { skip: namespaceObstacle() ?? false }, () => {
     using namespace = new NetworkNamespace();
     using nft = namespace.run(() => new Nftables());
     assert.throws(
-      () => nft.run('add table inet mine\ndelete chain inet mine missing'),
+      () => nft.run('add table inet mine\ndelete chain inet mine nobody'),
       (error) =>
         error instanceof RampartError &&
         error.code === errorCodes.SYSTEM &&
-        /refused `delete chain inet mine missing`: .*No such file or directory/.test(error.message),
+        /refused `delete chain inet mine nobody`: .*No such file or directory/.test(error.message),
     );
-    assert.throws(() => nft.run('add nonsense'), /`add nonsense`: syntax error/);
+    assert.throws(() => nft.run('add nonsense'), /nftables refused `add nonsense`: syntax error/);
     assert.equal(nft.list('list tables'), '');
   });
 

@@ -4,7 +4,10 @@
  *
  * @module
  */
-import { libnftables, type Pointer } from '../ebpf/ffi.ts';
+import { closeSync, writeFileSync } from 'node:fs';
+import { getSystemErrorName } from 'node:util';
+
+import { errno, libc, type Libnftables, libnftables, type Pointer } from '../ebpf/ffi.ts';
 import { errorCodes, RampartError } from '../observe/errors.ts';
 
 /** `NFT_CTX_OUTPUT_*` of libnftables.h. */
@@ -58,7 +61,18 @@ export class Nftables implements Disposable {
    * @throws {RampartError} `SYSTEM` with nft's words and the line that failed; nothing was changed then.
    */
   run(commands: string): void {
-    this.#run(commands, 0);
+    // From a file, since of a buffer libnftables 1.0 shows the first line, whichever failed (erec.c).
+    const fd = libc.memfdCreate('nftables', 0);
+    if (fd < 0) {
+      const why = `memfd_create: ${getSystemErrorName(-errno())}`;
+      throw new RampartError(errorCodes.SYSTEM, { what: 'cannot hand commands to nftables', why });
+    }
+    try {
+      writeFileSync(fd, commands);
+      this.#run((lib, context) => lib.runCmdFromFilename(context, `/proc/self/fd/${fd}`), 0);
+    } finally {
+      closeSync(fd);
+    }
   }
 
   /** What a `list` command says. Protocols and priorities are numbers: their names depend on files of the machine. */
@@ -67,17 +81,17 @@ export class Nftables implements Disposable {
     if (json) flags |= outputFlags.json;
     if (stateless) flags |= outputFlags.stateless;
     if (terse) flags |= outputFlags.terse;
-    return this.#run(command, flags);
+    return this.#run((lib, context) => lib.runCmdFromBuffer(context, command), flags);
   }
 
-  #run(commands: string, flags: number): string {
+  #run(call: (lib: Libnftables, context: Pointer) => number, flags: number): string {
     const context = this.#context;
     if (context === null) {
       throw new RampartError(errorCodes.DISPOSED, { what: 'this nftables context was disposed' });
     }
     const lib = libnftables();
     lib.ctxOutputSetFlags(context, flags);
-    const result = lib.runCmdFromBuffer(context, commands);
+    const result = call(lib, context);
     // Both have to be read: reading is what empties them (libnftables.c, nft_ctx_get_output_buffer).
     const output = lib.ctxOutput(context) ?? '';
     const message = lib.ctxError(context) ?? '';
@@ -92,7 +106,7 @@ export class Nftables implements Disposable {
   }
 }
 
-/** nft's complaint: `Error: Could not process rule: No such file or directory`, and below it the line. */
+/** nft's complaint: `/proc/self/fd/20:1:1-9: Error: Could not process rule: No such file or directory`, and below it the line. */
 const complaint = /Error: (.*)\n(.*)/;
 const shownCharacters = 300;
 

@@ -28,11 +28,17 @@ export const networkPolicyNode: NodePart = async (context, values) => {
   const { networkPolicyDefault, podCidr } = values as unknown as NetworkPolicyOptions;
   const { openNftablesDataplane } = await import('./node/nftables/dataplane.ts');
   using dataplane = openNftablesDataplane({ unknownPods: networkPolicyDefault });
-  await runNetworkPolicyNode(context, { dataplane, podCidrs: podCidr });
+  await runNetworkPolicyNode(context, {
+    dataplane,
+    podCidrs: podCidr,
+    refusesUnknown: networkPolicyDefault === 'deny',
+  });
 };
 
 export interface NetworkPolicyNodeOptions {
   readonly dataplane: Dataplane;
+  /** Rules are needed also where no policy selects a pod. */
+  readonly refusesUnknown?: boolean;
   /** Empty: those of the Node object. */
   readonly podCidrs?: readonly string[];
   /** Called after each time that the kernel has taken the rules. */
@@ -40,6 +46,9 @@ export interface NetworkPolicyNodeOptions {
 }
 
 /**
+ * Nothing is programmed before a policy selects a pod of this node, unless unknown pods are refused: who asks for nothing finds
+ * nothing in the kernel.
+ *
  * Until the signal aborts. What is programmed stays then, and while the API is away: who stops this does not open anything.
  * What the kernel does not take is tried again, and nothing is opened for it.
  */
@@ -58,6 +67,7 @@ export async function runNetworkPolicyNode(
   if (bridges !== undefined) logger.warn(bridges);
   const recorder = context.recorder();
   const told = new Map<string, string>();
+  let isProgrammed = false;
 
   await whenSynced(objects.caches, signal, async () => {
     let changed = Promise.withResolvers<void>();
@@ -81,7 +91,7 @@ export async function runNetworkPolicyNode(
         } else await programChange();
         problem = undefined;
         backoff.reset();
-        counts.refused = await options.dataplane.counters(signal);
+        counts.refused = isProgrammed ? await options.dataplane.counters(signal) : [];
         options.onProgrammed?.();
       } catch (error) {
         if (signal.aborted) return;
@@ -103,10 +113,20 @@ export async function runNetworkPolicyNode(
     }
   });
 
+  function isNeeded(): boolean {
+    if (options.refusesUnknown === true) return true;
+    for (const pod of engine.rules.pods.values()) {
+      if (pod.ingress !== undefined || pod.egress !== undefined) return true;
+    }
+    return false;
+  }
+
   async function programAll(): Promise<void> {
     const beganMs = systemClock.monotonicMs();
     engine.takeChange();
-    await options.dataplane.sync(engine.rules, signal);
+    isProgrammed = isNeeded();
+    if (isProgrammed) await options.dataplane.sync(engine.rules, signal);
+    else await options.dataplane.remove(signal);
     counts.fullSyncs++;
     counts.lastSyncSeconds = (systemClock.monotonicMs() - beganMs) / 1000;
     countRules();
@@ -115,6 +135,8 @@ export async function runNetworkPolicyNode(
   async function programChange(): Promise<void> {
     const change = engine.takeChange();
     if (change.pods.size === 0 && change.policies.size === 0 && !change.podCidrs) return;
+    if (isNeeded() !== isProgrammed) return await programAll();
+    if (!isProgrammed) return;
     await options.dataplane.apply(engine.rules, change, signal);
     counts.partialSyncs++;
     countRules();
@@ -122,7 +144,7 @@ export async function runNetworkPolicyNode(
 
   /** What somebody else has changed of ours is put right, and told. */
   async function repair(): Promise<void> {
-    const drift = await options.dataplane.verify(signal);
+    const drift = isProgrammed ? await options.dataplane.verify(signal) : [];
     if (drift.length > 0) {
       counts.driftRepaired += drift.length;
       logger.warn(

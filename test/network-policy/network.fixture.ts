@@ -71,11 +71,9 @@ export class Network implements AsyncDisposable {
     return found;
   }
 
-  /** Calls `seen` for each datagram that comes to the pod at port 80, until the function that it returns is called. */
-  watchUdp(name: string, seen: () => void): () => void {
-    const socket = this.#udp.get(`${name} 80 4`);
-    socket?.on('message', seen);
-    return () => void socket?.off('message', seen);
+  /** Calls `seen` for each datagram that comes to the pod at port 80. */
+  watchUdp(name: string, seen: () => void): void {
+    this.#udp.get(`${name} 80 4`)?.on('message', seen);
   }
 
   /** Runs a shell script there, until it is stopped. */
@@ -85,7 +83,7 @@ export class Network implements AsyncDisposable {
     return child;
   }
 
-  async stop(child: ChildProcess): Promise<void> {
+  async #stop(child: ChildProcess): Promise<void> {
     if (child.exitCode !== null || child.signalCode !== null) return;
     const ended = once(child, 'exit');
     child.kill('SIGKILL');
@@ -93,7 +91,7 @@ export class Network implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const child of this.#children) await this.stop(child);
+    for (const child of this.#children) await this.#stop(child);
     for (const each of this.#open) each.close();
     for (const { namespace } of [this.node, this.outside, ...this.pods]) namespace[Symbol.dispose]();
   }
@@ -105,8 +103,8 @@ export class Network implements AsyncDisposable {
         ['ipv4/ip_forward', '1'],
         ['ipv6/conf/all/forwarding', '1'],
         // Every refusal is told, so that a probe does not wait.
-        ['ipv4/icmp_ratelimit', '0'],
-        ['ipv6/icmp/ratelimit', '0'],
+        ['ipv4/icmp_ratemask', '0'],
+        ['ipv6/icmp/ratemask', '0'],
       ] as const) {
         writeFileSync(`/proc/sys/net/${path}`, value);
       }

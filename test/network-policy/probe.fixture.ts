@@ -15,6 +15,13 @@ export interface ProbeOptions {
   readonly family?: Family;
 }
 
+/**
+ * By source: a datagram from a port that was used before could be of a connection that conntrack still knows, which goes on
+ * whatever the rules are.
+ */
+const lastPorts = new WeakMap<Host, number>();
+const firstPort = 10_000;
+
 /** Both what answers and what refuses does so at once; this is for what is lost. */
 const timeoutMs = 5_000;
 
@@ -22,7 +29,7 @@ const timeoutMs = 5_000;
 export async function reaches(from: Host, address: string, options: ProbeOptions = {}): Promise<boolean> {
   const { protocol = 'TCP', port = 80 } = options;
   const [probe] = await from.namespace.runTick(() => [
-    (protocol === 'TCP' ? overTcp : overUdp)(address, port),
+    protocol === 'TCP' ? overTcp(address, port) : overUdp(from, address, port),
   ]);
   return probe ?? false;
 }
@@ -34,14 +41,15 @@ export async function reachable(
   from: readonly Host[] = hosts,
 ): Promise<Set<string>> {
   const { protocol = 'TCP', port = 80, family = 4 } = options;
-  const probe = protocol === 'TCP' ? overTcp : overUdp;
   const answers: Promise<readonly [string, boolean]>[] = [];
   for (const source of from) {
     await source.namespace.runTick(() => {
       for (const target of hosts) {
         if (target === source) continue;
         const pair = `${source.name} -> ${target.name}`;
-        answers.push(probe(target.addresses[family], port).then((answered) => [pair, answered]));
+        const address = target.addresses[family];
+        const probe = protocol === 'TCP' ? overTcp(address, port) : overUdp(source, address, port);
+        answers.push(probe.then((answered) => [pair, answered]));
       }
     });
   }
@@ -59,7 +67,7 @@ function overTcp(host: string, port: number): Promise<boolean> {
   });
 }
 
-function overUdp(host: string, port: number): Promise<boolean> {
+function overUdp(from: Host, host: string, port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = createSocket(host.includes(':') ? 'udp6' : 'udp4');
     const timer = setTimeout(() => end(false), timeoutMs);
@@ -70,6 +78,9 @@ function overUdp(host: string, port: number): Promise<boolean> {
       resolve(answered);
     };
     socket.on('error', () => end(false)).once('message', () => end(true));
+    const own = (lastPorts.get(from) ?? firstPort) + 1;
+    lastPorts.set(from, own);
+    socket.bind(own);
     // Connected, so that a refusal is told.
     socket.connect(port, host, () => socket.send('?'));
   });
