@@ -116,7 +116,7 @@ function policyOf(at: number, namespaces: number): PolicyObject {
 if (import.meta.main) {
   for (const cluster of [
     { pods: 1000, localPods: 1000, policies: 500, events: 0 },
-    { pods: 1000, localPods: 110, policies: 2000, events: 2000 },
+    { pods: 1000, localPods: 110, policies: 2000, events: 200 },
     { pods: 10_000, localPods: 50, policies: 5000, events: 4000 },
   ]) {
     const { wholeMs, wholeCpuMs, eventsMs, heapMb } = measureEngine(cluster);
