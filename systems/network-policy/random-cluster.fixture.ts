@@ -3,7 +3,7 @@
  *
  * @module
  */
-import * as fc from 'fast-check';
+import * as fc from '../../shared/observe/fast-check.fixture.ts';
 
 import type {
   BlockObject,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import * as fc from 'fast-check';
+import * as fc from '../../../shared/observe/fast-check.fixture.ts';
 
 import { judge } from '../judge/judge.ts';
 import {
@@ -17,7 +17,7 @@ import { PolicyEngine } from './engine.ts';
 import { type AddressPacket, isAllowed } from './evaluate.fixture.ts';
 import type { NodeRules } from './rules.ts';
 
-const numRuns = 200;
+const numRuns = 2000;
 
 function apply(engine: PolicyEngine, { kind, key, object }: Change): void {
   if (kind === 'pod') {
