@@ -7,7 +7,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createSocket, type Socket as UdpSocket } from 'node:dgram';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 
 import type { Family } from '../../systems/network-policy/engine/rules.ts';
@@ -69,6 +69,16 @@ export class Network implements AsyncDisposable {
     const found = [this.node, this.outside, ...this.pods].find((host) => host.name === name);
     if (found === undefined) throw new Error(`no host ${name}`);
     return found;
+  }
+
+  /** Has packets within a bridge pass netfilter; false where the kernel has no br_netfilter. */
+  filterBridge(): boolean {
+    return this.node.namespace.run(() => {
+      const switches = ['iptables', 'ip6tables'].map((name) => `/proc/sys/net/bridge/bridge-nf-call-${name}`);
+      if (!switches.every((path) => existsSync(path))) return false;
+      for (const path of switches) writeFileSync(path, '1');
+      return true;
+    });
   }
 
   /** Calls `seen` for each datagram that comes to the pod at port 80. */

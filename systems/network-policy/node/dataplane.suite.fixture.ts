@@ -415,6 +415,25 @@ export function dataplaneSuite(under: DataplaneUnderTest, skip: string | undefin
         assert.deepEqual(counts.sort(), ['x/a ingress 2', 'y/a egress 1']);
       }));
 
+    test('pods of one bridge, with br_netfilter', async (t) => {
+      await using bridged = await Network.create({ bridge: true });
+      if (!bridged.filterBridge()) {
+        t.skip('this kernel has no br_netfilter');
+        return;
+      }
+      const from = bridged.pods.filter(({ name }) => inNamespace(name, 'y'));
+      using dataplane = bridged.node.namespace.run(() => under.open());
+      await dataplane.sync(
+        nodeRules(bridged.pods, [ingress(['x/a'], { peers: addressesOf(from), ports: 'any' })]),
+      );
+      for (const options of everyProbe) {
+        const found = [...(await reachable(bridged.pods, options))].filter((pair) =>
+          pair.endsWith(' -> x/a'),
+        );
+        assert.deepEqual(found.sort(), ['y/a -> x/a', 'y/b -> x/a', 'y/c -> x/a'], JSON.stringify(options));
+      }
+    });
+
     test('a new start takes over what is there, and at no moment is a closed pod open', async () => {
       // A network that has no connections yet: those would go on.
       await using fresh = await Network.create();
