@@ -88,7 +88,9 @@ export class Network implements AsyncDisposable {
 
   /** Runs a shell script there, until it is stopped. */
   spawn(host: Host, script: string): ChildProcess {
-    const child = host.namespace.run(() => spawn('bash', ['-c', script], { stdio: 'ignore' }));
+    const child = host.namespace.run(() =>
+      spawn('setpriv', ['--pdeathsig', 'KILL', 'bash', '-c', script], { stdio: 'ignore' }),
+    );
     this.#children.push(child);
     return child;
   }
