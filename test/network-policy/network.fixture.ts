@@ -7,7 +7,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createSocket, type Socket as UdpSocket } from 'node:dgram';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 
 import type { Family } from '../../systems/network-policy/engine/rules.ts';
@@ -71,6 +71,16 @@ export class Network implements AsyncDisposable {
     return found;
   }
 
+  /** Has packets within a bridge pass netfilter; false where the kernel has no br_netfilter. */
+  filterBridge(): boolean {
+    return this.node.namespace.run(() => {
+      const switches = ['iptables', 'ip6tables'].map((name) => `/proc/sys/net/bridge/bridge-nf-call-${name}`);
+      if (!switches.every((path) => existsSync(path))) return false;
+      for (const path of switches) writeFileSync(path, '1');
+      return true;
+    });
+  }
+
   /** Calls `seen` for each datagram that comes to the pod at port 80. */
   watchUdp(name: string, seen: () => void): void {
     this.#udp.get(`${name} 80 4`)?.on('message', seen);
@@ -78,7 +88,9 @@ export class Network implements AsyncDisposable {
 
   /** Runs a shell script there, until it is stopped. */
   spawn(host: Host, script: string): ChildProcess {
-    const child = host.namespace.run(() => spawn('bash', ['-c', script], { stdio: 'ignore' }));
+    const child = host.namespace.run(() =>
+      spawn('setpriv', ['--pdeathsig', 'KILL', 'bash', '-c', script], { stdio: 'ignore' }),
+    );
     this.#children.push(child);
     return child;
   }

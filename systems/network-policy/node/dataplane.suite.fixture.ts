@@ -38,6 +38,9 @@ export interface DataplaneUnderTest {
   readonly damages: readonly { readonly name: string; do(node: Host): void; readonly found: RegExp }[];
 }
 
+/** For what is lost where it should not be: a test that fails ends, too. */
+const answerTimeoutMs = 10_000;
+
 type Allowed = (from: string, to: string) => boolean;
 const all: Allowed = () => true;
 const inNamespace = (name: string, namespace: string): boolean => name.startsWith(`${namespace}/`);
@@ -299,7 +302,7 @@ export function dataplaneSuite(under: DataplaneUnderTest, skip: string | undefin
           .namespace.runTick(() => connect({ host: network.host('x/a').addresses[4], port: 80 }));
         try {
           const echoes = async (): Promise<void> => {
-            const answer = once(socket, 'data');
+            const answer = once(socket, 'data', { signal: AbortSignal.timeout(answerTimeoutMs) });
             socket.write('!');
             await answer;
           };
@@ -414,6 +417,43 @@ export function dataplaneSuite(under: DataplaneUnderTest, skip: string | undefin
         );
         assert.deepEqual(counts.sort(), ['x/a ingress 2', 'y/a egress 1']);
       }));
+
+    test('the prefix of a logged packet tells whose refusal it is', () =>
+      withDataplane(
+        async (dataplane) => {
+          await dataplane.sync(nodeRules(network.pods, [ingress(['x/a']), egress(['y/a'])]));
+          const prefixes = under.listing(network.node).matchAll(/(?:log prefix|nflog-prefix) "([^"]+)"/g);
+          const owners = [...prefixes].map(([, prefix = '']) => dataplane.whoseLog(prefix));
+          assert.deepEqual(owners.map((owner) => `${owner?.pod} ${owner?.direction}`).sort(), [
+            'undefined egress',
+            'undefined ingress',
+            'x/a ingress',
+            'y/a egress',
+          ]);
+          assert.equal(dataplane.whoseLog('rampart pod-in-000 '), undefined);
+          assert.equal(dataplane.whoseLog('DROP: '), undefined);
+        },
+        { unknownPods: 'deny' },
+      ));
+
+    test('pods of one bridge, with br_netfilter', async (t) => {
+      await using bridged = await Network.create({ bridge: true });
+      if (!bridged.filterBridge()) {
+        t.skip('this kernel has no br_netfilter');
+        return;
+      }
+      const from = bridged.pods.filter(({ name }) => inNamespace(name, 'y'));
+      using dataplane = bridged.node.namespace.run(() => under.open());
+      await dataplane.sync(
+        nodeRules(bridged.pods, [ingress(['x/a'], { peers: addressesOf(from), ports: 'any' })]),
+      );
+      for (const options of everyProbe) {
+        const found = [...(await reachable(bridged.pods, options))].filter((pair) =>
+          pair.endsWith(' -> x/a'),
+        );
+        assert.deepEqual(found.sort(), ['y/a -> x/a', 'y/b -> x/a', 'y/c -> x/a'], JSON.stringify(options));
+      }
+    });
 
     test('a new start takes over what is there, and at no moment is a closed pod open', async () => {
       // A network that has no connections yet: those would go on.

@@ -222,7 +222,7 @@ const rangesAsRules = 8;
 
 /**
  * Pods come and go: they are a set of addresses, of which one is changed without a look at the others. Blocks seldom change, and
- * a set of ranges makes every change of the table dearer (docs/decisions/0010-nftables-by-libnftables.md): a few are rules.
+ * a set of ranges makes every change of the table dearer (docs/decisions/0011-nftables-by-libnftables.md): a few are rules.
  */
 function compilePeers(peers: Clause['peers'], family: Family, field: string, name: string): CompiledClause {
   if (peers === 'everyone') return { matches: [''], sets: [] };

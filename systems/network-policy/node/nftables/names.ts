@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 import type { Direction, Family } from '../../engine/rules.ts';
 
@@ -18,7 +18,7 @@ export const shortDirection = { ingress: 'in', egress: 'out' } as const satisfie
 
 /** A key is `namespace/name`, and neither has a slash: `a/bc` and `ab/c` have names of their own. */
 function idOf(key: string): string {
-  return createHash('sha256').update(key).digest('hex').slice(0, 24);
+  return hash('sha256', key).slice(0, 24);
 }
 
 /** Of a pod's chain, and of the counter in it. */
