@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { Duration } from '@marcbachmann/cel-js/evaluator';
 import { goNumber } from './go-text.ts';
-import { failure } from './register.ts';
+import { failure } from './failure.ts';
+import { Duration } from './values.ts';
 
 const maxPrecision = 1_000;
 
@@ -101,9 +101,8 @@ export function timeText(time: Date): string {
 }
 
 /** Seconds, with a fraction where there is one: `90s`, `0.5s`. */
-export function durationText(duration: Duration): string {
-  const nanos = duration.seconds * 1_000_000_000n + BigInt(Math.round(duration.nanos));
-  const size = nanos < 0n ? -nanos : nanos;
+export function durationText({ nanoseconds }: Duration): string {
+  const size = nanoseconds < 0n ? -nanoseconds : nanoseconds;
   const fraction = (size % 1_000_000_000n).toString().padStart(9, '0').replace(/0+$/, '');
-  return `${nanos < 0n ? '-' : ''}${size / 1_000_000_000n}${fraction === '' ? '' : `.${fraction}`}s`;
+  return `${nanoseconds < 0n ? '-' : ''}${size / 1_000_000_000n}${fraction === '' ? '' : `.${fraction}`}s`;
 }

@@ -9,7 +9,7 @@ import type { CelType } from './types.ts';
 const list: CelType = { kind: 'list', element: { kind: 'string' } };
 
 function run(source: string, self: unknown): { cost: number; exceeded: boolean; value?: unknown } {
-  const program = compile(source, 'bool', new Scope({ self: { type: list } }, new Set()));
+  const program = compile(source, 'bool', new Scope({ self: { type: list } }));
   assert.ok(typeof program !== 'string', String(program));
   return program.run({ self });
 }
