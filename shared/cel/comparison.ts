@@ -3,8 +3,10 @@
  *
  * @module
  */
+import { deepSize, traversal } from './costs.ts';
 import { noOverload } from './failure.ts';
 import { deepEqual } from './json.ts';
+import { charge } from './meter.ts';
 import { CelObject, Duration, isPlain, Optional, TypeValue, Uint } from './values.ts';
 
 /** A value of one of the types that Kubernetes adds to CEL. */
@@ -12,17 +14,20 @@ interface Comparable {
   equals(other: unknown): boolean;
 }
 
+/** What it goes through is charged on the way. */
 export function celEqual(a: unknown, b: unknown): boolean {
+  if (typeof a === 'string') return typeof b === 'string' && equalTexts(a, b);
   if (a === b) return true;
   if (typeof a !== 'object' || a === null || typeof b !== 'object' || b === null) return equalNumbers(a, b);
+  charge(traversal);
   if (Array.isArray(a)) {
     return Array.isArray(b) && a.length === b.length && a.every((item, index) => celEqual(item, b[index]));
   }
-  if (a instanceof CelObject) return b instanceof CelObject && deepEqual(a.raw, b.raw);
+  if (a instanceof CelObject) return b instanceof CelObject && equalObjects(a, b);
   if (a instanceof Map || isPlain(a)) return (b instanceof Map || isPlain(b)) && equalMaps(a, b);
   if (a instanceof Date) return b instanceof Date && a.getTime() === b.getTime();
   if (a instanceof Duration) return b instanceof Duration && a.nanoseconds === b.nanoseconds;
-  if (a instanceof Uint8Array) return b instanceof Uint8Array && Buffer.compare(a, b) === 0;
+  if (a instanceof Uint8Array) return b instanceof Uint8Array && equalBytes(a, b);
   if (a instanceof Uint) return b instanceof Uint && a.value === b.value;
   if (a instanceof Optional) {
     const both = a.value !== undefined && b instanceof Optional && b.value !== undefined;
@@ -30,6 +35,22 @@ export function celEqual(a: unknown, b: unknown): boolean {
   }
   if (a instanceof TypeValue) return b instanceof TypeValue && a.name === b.name;
   return 'equals' in a && (a as Comparable).equals(b);
+}
+
+function equalTexts(a: string, b: string): boolean {
+  if (a.length !== b.length) return false;
+  charge(a.length * traversal);
+  return a === b;
+}
+
+function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
+  charge(Math.min(a.length, b.length) * traversal);
+  return Buffer.compare(a, b) === 0;
+}
+
+function equalObjects(a: CelObject, b: CelObject): boolean {
+  charge(deepSize(a.raw) * traversal);
+  return deepEqual(a.raw, b.raw);
 }
 
 function equalNumbers(a: unknown, b: unknown): boolean {
@@ -47,6 +68,7 @@ function numberOf(value: unknown): number | bigint | undefined {
 
 function equalMaps(a: object, b: object): boolean {
   const [left, right] = [entries(a), entries(b)];
+  charge((left.length + right.length) * traversal);
   if (left.length !== right.length) return false;
   const others = new Map(right);
   return left.every(([key, value]) => others.has(key) && celEqual(value, others.get(key)));

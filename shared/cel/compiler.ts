@@ -208,7 +208,8 @@ export class Compiler implements Compiling {
     return {
       type: result,
       run: (frame) => {
-        const values = runs.map((run) => run(frame));
+        const values: unknown[] = [];
+        for (const one of runs) values.push(one(frame));
         charge(1 + cost(values));
         return dispatch(found, values);
       },

@@ -11,10 +11,16 @@ export class CelError extends Error {}
 /** Making an error takes about as long as this many steps. */
 const errorCost = 50;
 
-/** The error of a function that cannot answer. */
+/** The error of a function that cannot answer. It has no stack: that takes long to make, and says nothing about the rule. */
 export function failure(message: string): CelError {
   charge(errorCost);
-  return new CelError(message);
+  const depth = Error.stackTraceLimit;
+  Error.stackTraceLimit = 0;
+  try {
+    return new CelError(message);
+  } finally {
+    Error.stackTraceLimit = depth;
+  }
 }
 
 export const noOverload = (): CelError => failure('no such overload');

@@ -26,8 +26,8 @@ function parseNumber(text: string, kind: 'Int' | 'Uint'): bigint {
   throw failure(`strconv.Parse${kind}: parsing ${goQuote(text)}: invalid syntax`);
 }
 
-function whole(value: number, overflow: string): bigint {
-  if (Number.isFinite(value)) return BigInt(Math.trunc(value));
+function whole(value: number, limit: number, overflow: string): bigint {
+  if (Math.abs(value) < limit) return BigInt(Math.trunc(value));
   throw failure(overflow);
 }
 
@@ -82,11 +82,11 @@ export function addStandard(library: Library): void {
     .add('double(uint): double', ({ value }: Uint) => Number(value))
     .add('double(string): double', toDouble)
     .add('int(uint): int', ({ value }: Uint) => toInt(value))
-    .add('int(double): int', (value: number) => toInt(whole(value, 'integer overflow')))
+    .add('int(double): int', (value: number) => whole(value, 2 ** 63, 'integer overflow'))
     .add('int(string): int', (text: string) => parseNumber(text, 'Int'))
     .add('int(google.protobuf.Timestamp): int', (time: Date) => BigInt(Math.floor(time.getTime() / 1_000)))
     .add('uint(int): uint', toUint)
-    .add('uint(double): uint', (value: number) => toUint(whole(value, 'unsigned integer overflow')))
+    .add('uint(double): uint', (value: number) => toUint(whole(value, 2 ** 64, 'unsigned integer overflow')))
     .add('uint(string): uint', (text: string) => toUint(parseNumber(text, 'Uint')))
     .add('string(bool): string', String)
     .add('string(int): string', String)

@@ -28,7 +28,7 @@ function toDuration(text: string): Duration {
 
 const clocks = new Map<string, Intl.DateTimeFormat>();
 /** Asking a clock takes about as long as this many steps. */
-const clockCost = 50;
+const clockCost = 100;
 
 function clockOf(zone: string): Intl.DateTimeFormat {
   const known = clocks.get(zone);

@@ -14,10 +14,9 @@ import {
   type Node,
   type Run,
 } from './code.ts';
-import { equalityCost, membershipCost, operandCost } from './costs.ts';
 import { CelError, noOverload } from './failure.ts';
 import { charge } from './meter.ts';
-import { operators } from './operators.ts';
+import { operators, type Operator } from './operators.ts';
 import { bool, dyn, listOf, mapOf, typeText, unify, type Type } from './static-types.ts';
 import { mapKey, Uint } from './values.ts';
 
@@ -115,26 +114,15 @@ export function compileLogic(compiler: Compiling, node: Node<'||' | '&&'>): Code
 
 export function compileBinary(compiler: Compiling, node: Binary): Code {
   const [left, right] = node.args.map((part) => compiler.compile(part)) as [Code, Code];
-  const { type, apply } = operatorOf(node, [left.type, right.type]);
-  const cost = node.op === 'in' ? membershipCost : /[!=]=/.test(node.op) ? equalityCost : operandCost;
+  const { type, apply, cost } = operatorOf(node, [left.type, right.type]);
   const [a, b] = [left.run, right.run];
   const run: Run = (frame) => {
     const first = a(frame);
     const second = b(frame);
-    charge(1 + cost(first, second));
+    charge(cost === undefined ? 1 : 1 + cost(first, second));
     return apply(first, second);
   };
   return { type, run };
-}
-
-function operatorOf(
-  node: Binary | Unary,
-  operands: readonly Type[],
-): Pick<Code, 'type'> & { apply: (a: unknown, b: unknown) => unknown } {
-  const operator = operators[node.op];
-  const type = operator.type(operands);
-  if (type === undefined) return problem(node, overloadProblem(operator.name, operands));
-  return { type, apply: operator.apply };
 }
 
 export function compileUnary(compiler: Compiling, node: Unary): Code {
@@ -142,6 +130,14 @@ export function compileUnary(compiler: Compiling, node: Unary): Code {
   const { type, apply } = operatorOf(node, [operand.type]);
   const { run } = operand;
   return { type, run: (frame) => (charge(1), apply(run(frame), undefined)) };
+}
+
+function operatorOf(
+  node: Binary | Unary,
+  operands: readonly Type[],
+): { type: Type; apply: Operator['apply']; cost: Operator['cost'] } {
+  const { name, type, apply, cost } = operators[node.op];
+  return { type: type(operands) ?? problem(node, overloadProblem(name, operands)), apply, cost };
 }
 
 /** The type of all elements of a literal. */

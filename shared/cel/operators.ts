@@ -4,6 +4,7 @@
  * @module
  */
 import { celEqual, compare } from './comparison.ts';
+import { membershipCost, operandCost } from './costs.ts';
 import { failure, noOverload } from './failure.ts';
 import { isPlain, mapKey, Duration, Uint } from './values.ts';
 import { matching, parseType, splitTypes, unify, type Signature, type Type } from './static-types.ts';
@@ -106,6 +107,8 @@ export interface Operator {
   /** The type of the result, `undefined` when it does not take operands of these types. */
   readonly type: (operands: readonly Type[]) => Type | undefined;
   readonly apply: (a: unknown, b: unknown) => unknown;
+  /** What it costs beside its step. */
+  readonly cost: ((a: unknown, b: unknown) => number) | undefined;
 }
 
 /** Signatures as `int, int: int`. */
@@ -131,11 +134,14 @@ const ordering = overloaded([
 ]);
 const equality: Operator['type'] = ([a, b]) => (a && b && unify(a, b) ? { kind: 'bool' } : undefined);
 
-const operator = (name: string, type: Operator['type'], apply: Operator['apply']): Operator => ({
-  name,
-  type,
-  apply,
-});
+function operator(
+  name: string,
+  type: Operator['type'],
+  apply: Operator['apply'],
+  cost?: Operator['cost'],
+): Operator {
+  return { name, type, apply, cost };
+}
 
 export const operators = {
   '+': operator(
@@ -146,6 +152,7 @@ export const operators = {
       `${duration}, ${timestamp}: ${timestamp}`,
     ]),
     add,
+    operandCost,
   ),
   '-': operator(
     '_-_',
@@ -180,11 +187,11 @@ export const operators = {
   ),
   '==': operator('_==_', equality, celEqual),
   '!=': operator('_!=_', equality, (a, b) => !celEqual(a, b)),
-  '<': operator('_<_', ordering, (a, b) => compare(a, b) < 0),
-  '<=': operator('_<=_', ordering, (a, b) => compare(a, b) <= 0),
-  '>': operator('_>_', ordering, (a, b) => compare(a, b) > 0),
-  '>=': operator('_>=_', ordering, (a, b) => compare(a, b) >= 0),
-  in: operator('@in', overloaded(['T, list<T>: bool', 'K, map<K, V>: bool']), contains),
+  '<': operator('_<_', ordering, (a, b) => compare(a, b) < 0, operandCost),
+  '<=': operator('_<=_', ordering, (a, b) => compare(a, b) <= 0, operandCost),
+  '>': operator('_>_', ordering, (a, b) => compare(a, b) > 0, operandCost),
+  '>=': operator('_>=_', ordering, (a, b) => compare(a, b) >= 0, operandCost),
+  in: operator('@in', overloaded(['T, list<T>: bool', 'K, map<K, V>: bool']), contains, membershipCost),
   '!_': operator('!_', overloaded(['bool: bool']), not),
   '-_': operator('-_', overloaded(['int: int', 'double: double']), negative),
 } as const satisfies Readonly<Record<string, Operator>>;
