@@ -170,7 +170,8 @@ export class Compiler implements Compiling {
   }
 
   #index(node: Node<'[]' | '[?]'>): Code {
-    const [holder, key] = node.args.map((part) => this.compile(part)) as [Code, Code];
+    const holder = this.compile(node.args[0]);
+    const key = this.compile(node.args[1]);
     const type = (holder.type.kind === 'optional' && holder.type.element) || holder.type;
     const wanted = type.kind === 'list' ? int : type.kind === 'map' ? (type.key ?? dyn) : undefined;
     const fits = type.kind === 'dyn' || (wanted !== undefined && unify(wanted, key.type) !== undefined);
@@ -190,7 +191,10 @@ export class Compiler implements Compiling {
     if (macro !== undefined) return macro(this, node, args, receiver);
     const inNamespace = namespace === undefined ? undefined : this.#library.find(`${namespace}.${name}`);
     const method = receiver !== undefined && inNamespace === undefined;
-    const operands = (method ? [receiver, ...args] : args).map((operand) => this.compile(operand));
+    const operands = (method ? [receiver, ...args] : args).map((operand) =>
+      // What is printed may be of several types.
+      name === 'format' && operand.op === 'list' ? compileList(this, operand, true) : this.compile(operand),
+    );
     const known = inNamespace ?? this.#library.find(method ? `.${name}` : name);
     if (known === undefined) return problem(node, `undeclared reference to '${name}' (in container '')`);
     const types = operands.map(({ type }) => type);

@@ -39,10 +39,11 @@ export function compileLiteral(args: Node<'value'>['args']): Code {
   return { type, run: () => value };
 }
 
-export function compileList(compiler: Compiling, node: Node<'list'>): Code {
+/** @param mixed the items may be of several types. */
+export function compileList(compiler: Compiling, node: Node<'list'>, mixed = false): Code {
   const items = node.args.map((item) => compiler.compile(item));
   const runs = items.map(({ run }) => run);
-  const type = listOf(oneType(node.args, items));
+  const type = listOf(mixed ? dyn : oneType(node.args, items));
   return { type, run: (frame) => (charge(1 + runs.length), runs.map((run) => run(frame))) };
 }
 
@@ -70,7 +71,9 @@ export function compileMap(compiler: Compiling, node: Node<'map'>): Code {
 }
 
 export function compileCondition(compiler: Compiling, node: Node<'?:'>): Code {
-  const [condition, yes, no] = node.args.map((part) => compiler.compile(part)) as [Code, Code, Code];
+  const condition = compiler.compile(node.args[0]);
+  const yes = compiler.compile(node.args[1]);
+  const no = compiler.compile(node.args[2]);
   const type = unify(yes.type, no.type);
   if (type === undefined || unify(condition.type, bool) === undefined) {
     return problem(node, overloadProblem('_?_:_', [condition.type, yes.type, no.type]));
@@ -86,7 +89,8 @@ export function compileCondition(compiler: Compiling, node: Node<'?:'>): Code {
 
 /** An error of one side counts only when the other does not decide. */
 export function compileLogic(compiler: Compiling, node: Node<'||' | '&&'>): Code {
-  const [left, right] = node.args.map((part) => compiler.compile(part)) as [Code, Code];
+  const left = compiler.compile(node.args[0]);
+  const right = compiler.compile(node.args[1]);
   for (const { type } of [left, right]) {
     if (unify(type, bool) === undefined) {
       return problem(node, overloadProblem(`_${node.op}_`, [left.type, right.type]));
@@ -113,7 +117,8 @@ export function compileLogic(compiler: Compiling, node: Node<'||' | '&&'>): Code
 }
 
 export function compileBinary(compiler: Compiling, node: Binary): Code {
-  const [left, right] = node.args.map((part) => compiler.compile(part)) as [Code, Code];
+  const left = compiler.compile(node.args[0]);
+  const right = compiler.compile(node.args[1]);
   const { type, apply, cost } = operatorOf(node, [left.type, right.type]);
   const [a, b] = [left.run, right.run];
   const run: Run = (frame) => {

@@ -17,7 +17,6 @@ export interface Overload extends Signature {
 export class Library {
   readonly #functions = new Map<string, Overload[]>();
   readonly #classes = new Map<string, new (...values: never[]) => object>();
-  readonly #opaque = new Set<string>();
 
   /**
    * `size(string): int`, a method `string.charAt(int): string`, or `sets.contains(list, list): bool` where no type is called
@@ -26,7 +25,7 @@ export class Library {
   add(signature: string, handler: (...values: never[]) => unknown): this {
     const [, owner = '', name = '', args = '', result = ''] =
       /^(?:([^(]+)\.)?(\w+)\((.*)\): (.+)$/.exec(signature) ?? [];
-    const receiver = parseType(owner, this.#opaque);
+    const receiver = parseType(owner, this.#classes);
     const params = splitTypes(args).map((text) => this.#type(text, signature));
     if (receiver !== undefined) params.unshift(receiver);
     const key = receiver !== undefined ? `.${name}` : owner === '' ? name : `${owner}.${name}`;
@@ -42,7 +41,6 @@ export class Library {
 
   /** A type of its own, whose values `equals` compares. */
   type(name: string, constructor: new (...values: never[]) => { equals(other: unknown): boolean }): this {
-    this.#opaque.add(name);
     this.#classes.set(name, constructor);
     return this;
   }
@@ -54,7 +52,7 @@ export class Library {
 
   /** The value of a type that an expression names. */
   typeValue(name: string): TypeValue | undefined {
-    const known = typeNames.has(name) || this.#opaque.has(name);
+    const known = typeNames.has(name) || this.#classes.has(name);
     return known ? new TypeValue(name) : undefined;
   }
 
@@ -69,7 +67,7 @@ export class Library {
   }
 
   #type(text: string, signature: string): Type {
-    const type = parseType(text, this.#opaque);
+    const type = parseType(text, this.#classes);
     if (type === undefined) throw new TypeError(`no type '${text}' in '${signature}'`);
     return type;
   }

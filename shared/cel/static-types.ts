@@ -47,7 +47,7 @@ const named: Readonly<Record<string, Type>> = {
 };
 
 /** Reads `map<string, list<T>>`; a single capital letter is a parameter. `undefined` for what is no type. */
-export function parseType(text: string, opaque: ReadonlySet<string>): Type | undefined {
+export function parseType(text: string, opaque: { has(name: string): boolean }): Type | undefined {
   const known = Object.hasOwn(named, text) ? named[text] : undefined;
   if (known !== undefined) return known;
   if (opaque.has(text)) return { kind: 'opaque', name: text };
