@@ -120,12 +120,16 @@ expect('types', {
   'has(self.maybe.y) && self.maybe.y == 2': true,
   'self.inner == null': false,
   'self.?inner.x.hasValue()': false,
+  "{'a': {'b': 1}}[?'z'].b.hasValue()": false,
+  "{'a': [1]}[?'z'][0].orValue(7) == 7 && {'a': [1]}[?'a'][0].orValue(7) == 1": true,
   '[self.inner][0].x == 1': 'no such key: x',
   'has([self.inner][0].x)': false,
 });
 
 expect('what does not compile', {
   'self.s == null': "ERROR: <input>:1:8: found no matching overload for '_==_' applied to '(string, null)'",
+  'self.inner == self':
+    "ERROR: <input>:1:12: found no matching overload for '_==_' applied to '(object, object)'",
   '1 == 1.0': "ERROR: <input>:1:3: found no matching overload for '_==_' applied to '(int, double)'",
   "self.list == ['a']":
     "ERROR: <input>:1:11: found no matching overload for '_==_' applied to '(list(int), list(string))'",

@@ -77,7 +77,9 @@ export class TypeValue {
 
 /** A map is a `Map`, or an object of JSON. */
 export function isPlain(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
 }
 
 /** The key of a `Map` for a value: 1, 1u and 1.0 are one key. */
