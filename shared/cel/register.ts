@@ -7,7 +7,7 @@ import { noOverload } from './failure.ts';
 import { parseType, splitTypes, type Signature, type Type } from './static-types.ts';
 import { CelObject, Duration, isPlain, Optional, TypeValue, Uint } from './values.ts';
 
-export interface Overload extends Signature {
+interface Overload extends Signature {
   /** The receiver of a method is its first argument. */
   readonly accepts: readonly ((value: unknown) => boolean)[];
   readonly call: (...values: readonly unknown[]) => unknown;
