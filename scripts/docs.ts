@@ -13,6 +13,7 @@ import { format, resolveConfig } from 'prettier';
 import { registerProcessMetrics } from '../apps/agent/process-metrics.ts';
 import { guards } from '../apps/guards.ts';
 import { type Guard, type MetricsRegistry, type Right, systemNamespace } from '../shared/guard/guard.ts';
+import { registerGuardMetrics } from '../shared/guard/guard-states.ts';
 import { shareMetrics } from '../shared/kube/shared-metrics.ts';
 import type { MetricDefinition } from '../shared/observe/metrics.ts';
 import { describeMask } from '../shared/sensor/access.ts';
@@ -65,6 +66,7 @@ function agentMetricsTable(): string {
     // Nothing is read of what is given to them.
     registerProcessMetrics(metrics, { isReady: () => false, linesDropped: () => 0 });
     shareMetrics(metrics);
+    registerGuardMetrics(metrics, {});
   });
   return table(['metric', 'kind', 'labels', 'what'], rows);
 }

@@ -18,6 +18,8 @@ import type { ContainerSource, SourceContainer } from '../../shared/cri/containe
 import { until } from '../../shared/observe/until.fixture.ts';
 import { Receiver } from '../../systems/file-access/delivery/receiver.fixture.ts';
 import { secretType } from '../../systems/file-access/secret-credentials.ts';
+import { keepAgentLease } from '../../shared/guard/agent-lease.ts';
+import { GuardStates } from '../../shared/guard/guard-states.ts';
 import { runClusterGuards, runNodeGuards } from '../../shared/guard/part.fixture.ts';
 import { guards } from '../guards.ts';
 import { askCluster } from '../status/ask.ts';
@@ -119,6 +121,13 @@ suite('deploy/', () => {
     const stop = new AbortController();
     const common = { signal: stop.signal, logger: createLogger({ level: 'silent' }) };
     const running = Promise.all([
+      keepAgentLease({
+        ...common,
+        client: cluster.client('rampart-agent'),
+        nodeName: 'here',
+        identity: 'here_1',
+        states: new GuardStates(),
+      }),
       runClusterGuards(guards, { ...common, client: cluster.client('rampart-operator') }),
       runNodeGuards(
         guards,

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { Duration } from '@marcbachmann/cel-js/evaluator';
 import { goNumber } from './go-text.ts';
-import { failure } from './register.ts';
+import { failure } from './failure.ts';
+import { CelObject, Duration, isPlain, TypeValue, Uint } from './values.ts';
 
 const maxPrecision = 1_000;
 
@@ -20,13 +20,15 @@ export function formatText(pattern: string, values: readonly unknown[]): string 
       if (next >= values.length) throw failure(`index ${next} out of range`);
       const digits = precision === undefined ? 6 : Number(precision);
       if (digits > maxPrecision) throw failure(`precision ${digits} is too large`);
-      return formatOne(verb, values[next++], digits);
+      return formatOne(verb, unsigned(values[next++]), digits);
     },
   );
   if (next < values.length)
     throw failure(`too many arguments supplied to string.format (expected ${next}, got ${values.length})`);
   return text;
 }
+
+const unsigned = (value: unknown): unknown => (value instanceof Uint ? value.value : value);
 
 function formatOne(verb: string, value: unknown, digits: number): string {
   switch (verb) {
@@ -84,11 +86,15 @@ function plain(value: unknown): string {
   if (typeof value === 'number') return Number.isFinite(value) ? goNumber(value) : String(value);
   if (typeof value === 'bigint' || typeof value === 'boolean') return String(value);
   if (value === null || value === undefined) return 'null';
+  if (value instanceof Uint) return String(value.value);
+  if (value instanceof TypeValue) return value.name;
+  if (value instanceof CelObject) return plain(value.raw);
   if (Array.isArray(value)) return `[${value.map(plain).join(', ')}]`;
   if (value instanceof Uint8Array) return Buffer.from(value).toString('utf8');
   if (value instanceof Date) return timeText(value);
   if (value instanceof Duration) return durationText(value);
-  const entries: [string, unknown][] = value instanceof Map ? [...value] : Object.entries(value);
+  if (!(value instanceof Map) && !isPlain(value)) return String(value);
+  const entries: [unknown, unknown][] = value instanceof Map ? [...value] : Object.entries(value);
   return `{${entries
     .map(([key, entry]) => `${plain(key)}: ${plain(entry)}`)
     .sort()
@@ -101,9 +107,8 @@ export function timeText(time: Date): string {
 }
 
 /** Seconds, with a fraction where there is one: `90s`, `0.5s`. */
-export function durationText(duration: Duration): string {
-  const nanos = duration.seconds * 1_000_000_000n + BigInt(Math.round(duration.nanos));
-  const size = nanos < 0n ? -nanos : nanos;
+export function durationText({ nanoseconds }: Duration): string {
+  const size = nanoseconds < 0n ? -nanoseconds : nanoseconds;
   const fraction = (size % 1_000_000_000n).toString().padStart(9, '0').replace(/0+$/, '');
-  return `${nanos < 0n ? '-' : ''}${size / 1_000_000_000n}${fraction === '' ? '' : `.${fraction}`}s`;
+  return `${nanoseconds < 0n ? '-' : ''}${size / 1_000_000_000n}${fraction === '' ? '' : `.${fraction}`}s`;
 }

@@ -219,8 +219,19 @@ const wordUnits: ReadonlyMap<string, number> = new Map(
  * @returns nanoseconds, exact up to 2^53, `undefined` for anything else.
  */
 export function parseDuration(text: string): number | undefined {
-  // Longer than any duration that means something; the expressions below are not linear in it.
-  if (text.length > 256) return undefined;
+  const nanoseconds = parseGoDuration(text);
+  if (nanoseconds !== undefined || text.length > maxDurationLength) return nanoseconds;
+  const long = /^\s*(\d+)\s*([a-zµ]+)\s*$/i.exec(text);
+  const unit = wordUnits.get((long?.[2] ?? '').toLowerCase());
+  return long === null || unit === undefined ? undefined : Number(long[1]) * unit;
+}
+
+// Longer than any duration that means something; the expressions below are not linear in it.
+const maxDurationLength = 256;
+
+/** Go's `time.ParseDuration`. */
+export function parseGoDuration(text: string): number | undefined {
+  if (text.length > maxDurationLength) return undefined;
   const sign = text.startsWith('-') ? -1 : 1;
   const body = text.replace(/^[+-]/, '');
   if (body === '0') return 0;
@@ -231,7 +242,5 @@ export function parseDuration(text: string): number | undefined {
     }
     return total < 2 ** 63 ? sign * Math.round(total) : undefined;
   }
-  const long = /^\s*(\d+)\s*([a-zµ]+)\s*$/i.exec(text);
-  const unit = wordUnits.get((long?.[2] ?? '').toLowerCase());
-  return long === null || unit === undefined ? undefined : Number(long[1]) * unit;
+  return undefined;
 }

@@ -4,9 +4,9 @@
  *
  * @module
  */
-import { Optional } from '@marcbachmann/cel-js';
 import { goQuote } from './go-text.ts';
 import { formatCheck, isUri } from './formats.ts';
+import { Optional } from './values.ts';
 import type { Library } from './register.ts';
 
 const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?';
@@ -136,14 +136,13 @@ const formats = [
 export function addFormats(library: Library): void {
   library
     .type('K8sFormat', Format)
-    .namespace('format', 'K8sFormatNamespace')
-    .add('K8sFormatNamespace.named(string): optional<K8sFormat>', (_: unknown, name: string) => {
+    .add('format.named(string): optional<K8sFormat>', (name: string) => {
       const format = formats.find((one) => one.name === name);
-      return format === undefined ? Optional.none() : Optional.of(format);
+      return format === undefined ? Optional.none : Optional.of(format);
     })
     .add('K8sFormat.validate(string): optional<list<string>>', (format: Format, text: string) => {
       const problems = format.validate(text);
-      return problems.length === 0 ? Optional.none() : Optional.of(problems);
+      return problems.length === 0 ? Optional.none : Optional.of(problems);
     });
-  for (const format of formats) library.add(`K8sFormatNamespace.${format.name}(): K8sFormat`, () => format);
+  for (const format of formats) library.add(`format.${format.name}(): K8sFormat`, () => format);
 }

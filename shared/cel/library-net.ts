@@ -6,7 +6,8 @@
 import { goQuote } from './go-text.ts';
 import { isUri } from './formats.ts';
 import { IpAddress, Network } from './ip.ts';
-import { failure, type Library } from './register.ts';
+import { failure } from './failure.ts';
+import type { Library } from './register.ts';
 
 function ip(text: string): IpAddress {
   const address = IpAddress.parse(text);
@@ -95,13 +96,9 @@ export function addNetwork(library: Library): void {
 function addAddresses(library: Library): void {
   library
     .type('K8sIp', IpAddress)
-    .namespace('ip', 'K8sIpNamespace')
     .add('isIP(string): bool', (text: string) => IpAddress.parse(text) !== undefined)
     .add('ip(string): K8sIp', ip)
-    .add(
-      'K8sIpNamespace.isCanonical(string): bool',
-      (_: unknown, text: string) => ip(text).toString() === text,
-    )
+    .add('ip.isCanonical(string): bool', (text: string) => ip(text).toString() === text)
     .add('string(K8sIp): string', String)
     .add('K8sIp.family(): int', (address: IpAddress) => BigInt(address.family))
     .add('K8sIp.isUnspecified(): bool', (address: IpAddress) => address.isUnspecified)

@@ -4,7 +4,8 @@
  * @module
  */
 import { Quantity } from './quantity.ts';
-import { failure, type Library } from './register.ts';
+import { failure } from './failure.ts';
+import type { Library } from './register.ts';
 
 const notAQuantity =
   "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";

@@ -2,27 +2,13 @@
  * Functions on strings (cel-go `ext/strings.go`, version 2 and `reverse`) and regular expressions (apiserver
  * `pkg/cel/library/regex.go`). Positions count code points.
  *
- * Names that cel-js has already, with another behaviour, carry the prefix `k8s_`; the compiler renames calls.
- *
  * @module
  */
 import { goQuote } from './go-text.ts';
 import { Regex } from '../regex/regex.ts';
 import { formatText } from './format-text.ts';
-import { failure, type Library } from './register.ts';
-
-/** Calls of these names go to our functions. */
-export const renamed: ReadonlySet<string> = new Set([
-  'matches',
-  'lowerAscii',
-  'upperAscii',
-  'indexOf',
-  'lastIndexOf',
-  'substring',
-  'split',
-  'int',
-]);
-export const renamedPrefix = 'k8s_';
+import { failure, noOverload } from './failure.ts';
+import type { Library } from './register.ts';
 
 /** A string by code points; the plain string where each is one unit. */
 function points(text: string): readonly string[] | string {
@@ -110,50 +96,32 @@ export function expression(pattern: string): Regex {
   }
 }
 
-function toInteger(text: string): bigint {
-  if (/^[+-]?\d{1,20}$/.test(text)) {
-    const value = BigInt(text.replace(/^\+/, ''));
-    if (BigInt.asIntN(64, value) === value) return value;
-  }
-  throw failure(`strconv.ParseInt: parsing ${goQuote(text)}: invalid syntax`);
-}
-
-function truncate(value: number): bigint {
-  if (Number.isFinite(value) && Math.abs(value) < 2 ** 63) return BigInt(Math.trunc(value));
-  throw failure('integer overflow');
-}
-
 export function addStrings(library: Library): void {
   library
-    .namespace('strings', 'K8sStrings')
-    .add('K8sStrings.quote(string): string', (_: unknown, text: string) => goQuote(text))
+    .add('strings.quote(string): string', (text: string) => goQuote(text))
     .add('string.charAt(int): string', charAt)
-    .add('string.k8s_indexOf(string): int', (text: string, part: string) => indexOf(text, part, 0n))
-    .add('string.k8s_indexOf(string, int): int', indexOf)
-    .add('string.k8s_lastIndexOf(string): int', (text: string, part: string) => lastIndexOf(text, part))
-    .add('string.k8s_lastIndexOf(string, int): int', lastIndexOf)
-    .add('string.k8s_lowerAscii(): string', (text: string) =>
+    .add('string.indexOf(string): int', (text: string, part: string) => indexOf(text, part, 0n))
+    .add('string.indexOf(string, int): int', indexOf)
+    .add('string.lastIndexOf(string): int', (text: string, part: string) => lastIndexOf(text, part))
+    .add('string.lastIndexOf(string, int): int', lastIndexOf)
+    .add('string.lowerAscii(): string', (text: string) =>
       text.replaceAll(/[A-Z]+/g, (part) => part.toLowerCase()),
     )
-    .add('string.k8s_upperAscii(): string', (text: string) =>
+    .add('string.upperAscii(): string', (text: string) =>
       text.replaceAll(/[a-z]+/g, (part) => part.toUpperCase()),
     )
-    .add('string.k8s_substring(int): string', (text: string, start: bigint) => substring(text, start))
-    .add('string.k8s_substring(int, int): string', substring)
-    .add('string.k8s_split(string): list<string>', (text: string, by: string) => split(text, by))
-    .add('string.k8s_split(string, int): list<string>', split)
+    .add('string.substring(int): string', (text: string, start: bigint) => substring(text, start))
+    .add('string.substring(int, int): string', substring)
+    .add('string.split(string): list<string>', (text: string, by: string) => split(text, by))
+    .add('string.split(string, int): list<string>', split)
     .add('string.replace(string, string): string', (text: string, old: string, by: string) =>
       replace(text, old, by),
     )
     .add('string.replace(string, string, int): string', replace)
     .add('string.reverse(): string', (text: string) => Array.from(text).reverse().join(''))
     .add('string.format(list): string', formatText)
-    .add('string.k8s_matches(string): bool', (text: string, pattern: string) =>
-      expression(pattern).test(text),
-    )
-    .add('k8s_matches(string, string): bool', (text: string, pattern: string) =>
-      expression(pattern).test(text),
-    )
+    .add('string.matches(string): bool', (text: string, pattern: string) => expression(pattern).test(text))
+    .add('matches(string, string): bool', (text: string, pattern: string) => expression(pattern).test(text))
     .add('string.find(string): string', (text: string, pattern: string) => {
       const found = expression(pattern).find(text);
       return found === undefined ? '' : text.slice(...found);
@@ -164,11 +132,15 @@ export function addStrings(library: Library): void {
     .add('string.findAll(string, int): list<string>', (text: string, pattern: string, limit: bigint) =>
       expression(pattern).findAll(text, limit < 0n ? Infinity : Number(limit)),
     )
-    .add('k8s_int(int): int', (value: bigint) => value)
-    .add('k8s_int(uint): int', (value: { valueOf(): bigint }) => truncate(Number(value.valueOf())))
-    .add('k8s_int(double): int', truncate)
-    .add('k8s_int(string): int', toInteger)
-    .add('k8s_int(google.protobuf.Timestamp): int', (time: Date) =>
-      BigInt(Math.floor(time.getTime() / 1_000)),
-    );
+    .add('string.startsWith(string): bool', (text: string, part: string) => text.startsWith(part))
+    .add('string.endsWith(string): bool', (text: string, part: string) => text.endsWith(part))
+    .add('string.contains(string): bool', (text: string, part: string) => text.includes(part))
+    .add('string.trim(): string', (text: string) => text.trim())
+    .add('list<string>.join(): string', (list: readonly unknown[]) => join(list, ''))
+    .add('list<string>.join(string): string', join);
+}
+
+function join(list: readonly unknown[], separator: string): string {
+  if (list.some((item) => typeof item !== 'string')) throw noOverload();
+  return list.join(separator);
 }

@@ -133,7 +133,7 @@ const fails: Readonly<Record<string, string>> = {
   'optional.none().value() == 1': 'optional.none() dereference',
 };
 
-const scope = new Scope({}, new Set());
+const scope = new Scope({});
 
 function run(expression: string): { readonly value?: unknown; readonly error?: unknown } {
   const program = compile(expression, 'bool', scope);
@@ -163,10 +163,10 @@ suite('errors of functions say the reason', () => {
 
 test('two variables may have one type', () => {
   const pod: CelType = { kind: 'object', fields: new Map([['n', { name: 'n', type: { kind: 'int' } }]]) };
-  const both = new Scope({ object: { type: pod }, oldObject: { type: pod } }, new Set(['n']));
+  const both = new Scope({ object: { type: pod }, oldObject: { type: pod } });
   const program = compile('object.n > oldObject.n && object != oldObject', 'bool', both);
   assert.ok(typeof program !== 'string', String(program));
-  const [object, oldObject] = [{ n: 2 }, { n: 1 }].map((value) => toCel(value, pod, both.classes));
+  const [object, oldObject] = [{ n: 2 }, { n: 1 }].map((value) => toCel(value, pod));
   assert.equal(program.run({ object, oldObject }).value, true);
   assert.deepEqual([...program.variables].sort(), ['object', 'oldObject']);
   assert.match(String(compile('object.m > 1', 'bool', both)), /undefined field 'm'/);

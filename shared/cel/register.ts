@@ -1,46 +1,136 @@
 /**
- * How functions are added to a CEL environment.
+ * The functions of CEL: each has a name and some overloads, which are told apart by the types of their arguments.
  *
  * @module
  */
-import { EvaluationError, type Environment } from '@marcbachmann/cel-js';
+import { noOverload } from './failure.ts';
+import { parseType, splitTypes, type Signature, type Type } from './static-types.ts';
+import { CelObject, Duration, isPlain, Optional, TypeValue, Uint } from './values.ts';
 
-/** Adds functions, which take their receiver as first argument. */
+interface Overload extends Signature {
+  /** The receiver of a method is its first argument. */
+  readonly accepts: readonly ((value: unknown) => boolean)[];
+  readonly call: (...values: readonly unknown[]) => unknown;
+}
+
+/** Collects functions. */
 export class Library {
-  readonly environment: Environment;
+  readonly #functions = new Map<string, Overload[]>();
+  readonly #classes = new Map<string, new (...values: never[]) => object>();
 
-  constructor(environment: Environment) {
-    this.environment = environment;
-  }
-
-  /** `string.charAt(int): string`. The handler gets values of the types that the signature names. */
+  /**
+   * `size(string): int`, a method `string.charAt(int): string`, or `sets.contains(list, list): bool` where no type is called
+   * `sets`. The handler gets values of the types that the signature names, a method its receiver first.
+   */
   add(signature: string, handler: (...values: never[]) => unknown): this {
-    this.environment.registerFunction(signature, handler, { async: false });
+    const [, owner = '', name = '', args = '', result = ''] =
+      /^(?:([^(]+)\.)?(\w+)\((.*)\): (.+)$/.exec(signature) ?? [];
+    const receiver = parseType(owner, this.#classes);
+    const params = splitTypes(args).map((text) => this.#type(text, signature));
+    if (receiver !== undefined) params.unshift(receiver);
+    const key = receiver !== undefined ? `.${name}` : owner === '' ? name : `${owner}.${name}`;
+    const overload: Overload = {
+      params,
+      result: this.#type(result, signature),
+      accepts: params.map((param) => this.#acceptor(param)),
+      call: handler as Overload['call'],
+    };
+    this.#functions.set(key, [...(this.#functions.get(key) ?? []), overload]);
     return this;
   }
 
-  /** A type of its own, compared by `equals`. */
+  /** A type of its own, whose values `equals` compares. */
   type(name: string, constructor: new (...values: never[]) => { equals(other: unknown): boolean }): this {
-    this.environment.registerType(name, constructor as new () => object);
-    this.environment.registerOperator(
-      `${name} == ${name}`,
-      (a: { equals(other: unknown): boolean }, b: unknown) => a.equals(b),
-    );
+    this.#classes.set(name, constructor);
     return this;
   }
 
-  /** A name before the dot: `sets.contains(...)`. Its functions have it as their receiver. */
-  namespace(name: string, typeName: string): this {
-    class Namespace {
-      readonly name = name;
+  /** The overloads of a function, `.name` for a method; `undefined` when there is none of that name. */
+  find(key: string): readonly Overload[] | undefined {
+    return this.#functions.get(key);
+  }
+
+  /** The value of a type that an expression names. */
+  typeValue(name: string): TypeValue | undefined {
+    const known = typeNames.has(name) || this.#classes.has(name);
+    return known ? new TypeValue(name) : undefined;
+  }
+
+  /** The type of a value, as `type()` gives it. */
+  typeOf(value: unknown): TypeValue {
+    const own = runtimeType(value);
+    if (own !== undefined) return new TypeValue(own);
+    for (const [name, constructor] of this.#classes) {
+      if (value instanceof constructor) return new TypeValue(name);
     }
-    this.environment.registerType(typeName, Namespace);
-    this.environment.registerConstant(name, typeName, new Namespace());
-    return this;
+    throw noOverload();
+  }
+
+  #type(text: string, signature: string): Type {
+    const type = parseType(text, this.#classes);
+    if (type === undefined) throw new TypeError(`no type '${text}' in '${signature}'`);
+    return type;
+  }
+
+  #acceptor({ kind, name = '' }: Type): (value: unknown) => boolean {
+    const constructor = this.#classes.get(name);
+    if (kind === 'opaque' && constructor !== undefined) return (value) => value instanceof constructor;
+    return acceptors[kind];
   }
 }
 
-/** The error of a function that cannot answer; the rule fails with its message. */
-export function failure(message: string): Error {
-  return new EvaluationError({ code: 'function_failed', message });
+const always = (): boolean => true;
+
+const acceptors: Readonly<Record<Type['kind'], (value: unknown) => boolean>> = {
+  bool: (value) => typeof value === 'boolean',
+  int: (value) => typeof value === 'bigint',
+  uint: (value) => value instanceof Uint,
+  double: (value) => typeof value === 'number',
+  string: (value) => typeof value === 'string',
+  bytes: (value) => value instanceof Uint8Array,
+  null: (value) => value === null,
+  duration: (value) => value instanceof Duration,
+  timestamp: (value) => value instanceof Date,
+  list: Array.isArray,
+  map: (value) => value instanceof Map || isPlain(value),
+  object: (value) => value instanceof CelObject,
+  optional: (value) => value instanceof Optional,
+  type: (value) => value instanceof TypeValue,
+  dyn: always,
+  param: always,
+  opaque: always,
+};
+
+/** Names of the built-in types, and their kinds. */
+const typeNames: ReadonlyMap<string, Type['kind']> = new Map([
+  ['bool', 'bool'],
+  ['int', 'int'],
+  ['uint', 'uint'],
+  ['double', 'double'],
+  ['string', 'string'],
+  ['bytes', 'bytes'],
+  ['null_type', 'null'],
+  ['google.protobuf.Duration', 'duration'],
+  ['google.protobuf.Timestamp', 'timestamp'],
+  ['list', 'list'],
+  ['map', 'map'],
+  ['type', 'type'],
+  ['optional_type', 'optional'],
+]);
+
+function runtimeType(value: unknown): string | undefined {
+  if (value instanceof CelObject) return 'object';
+  for (const [name, kind] of typeNames) if (acceptors[kind](value)) return name;
+  return undefined;
+}
+
+/** Calls the first overload that takes the values. */
+export function dispatch(overloads: readonly Overload[], values: readonly unknown[]): unknown {
+  for (const { accepts, call } of overloads) {
+    let fits = true;
+    for (let index = 0; fits && index < accepts.length; index++)
+      fits = accepts[index]?.(values[index]) === true;
+    if (fits) return call(...values);
+  }
+  throw noOverload();
 }

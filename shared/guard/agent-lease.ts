@@ -26,8 +26,9 @@ export interface AgentLeaseOptions {
   readonly clock?: Clock;
 }
 
-const RENEW_MS = 30_000;
-const DURATION_SECONDS = 90;
+/** As often as a kubelet renews its node's (KEP-589). */
+const RENEW_MS = 10_000;
+const DURATION_SECONDS = 30;
 /** Changes that come together are written together. */
 const SETTLE_MS = 500;
 const RELEASE_MS = 2000;

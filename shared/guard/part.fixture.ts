@@ -53,7 +53,9 @@ export async function runNodeGuards(
   const { sink = () => undefined, say = () => undefined } = given;
   const directoryOf = (guard: Guard): string =>
     guards.length === 1 ? directory : join(directory, guard.directory?.name ?? '');
-  await withProcess(given, (process) =>
+  // Leases of agents begin with their node.
+  const identity = given.identity ?? `${nodeName}_${randomUUID()}`;
+  await withProcess({ ...given, identity }, (process) =>
     runNodeParts(
       { guards, process, values, signal },
       { nodeName, containers, hostRoot, version, sink, say, directoryOf },

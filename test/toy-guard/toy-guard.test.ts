@@ -1,7 +1,7 @@
 // A guard of which nothing but its own folder knows, through all that runs guards.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
@@ -13,6 +13,8 @@ import { findCondition } from '../../shared/kube/conditions.ts';
 import { customResourceDefinitions } from '../../shared/kube/crd/established.ts';
 import { type KubeObject, namespaces } from '../../shared/kube/object.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
+import { guardMetricsTable, healthTable, rightsTable } from '../../scripts/docs.ts';
+import { differences, writeManifests } from '../../scripts/manifests.ts';
 import { type Door, doorType, doorWatch } from './guard.fixture.ts';
 
 const program = [process.execPath, join(import.meta.dirname, 'rampart.fixture.ts')] as const;
@@ -146,7 +148,7 @@ suite('a guard that is one folder', () => {
     const data = directory.at('data');
     await using standalone = start(
       ...['standalone', '--data', data, '--listen', '127.0.0.1:0', '--node-name', 'n1'],
-      ...['--guards', 'door-watch,file-integrity', '--door-greeter', 'broken'],
+      ...['--metrics', '0', '--guards', 'door-watch,file-integrity', '--door-greeter', 'broken'],
     );
     await until('the API', () => /serving https/.test(standalone.stderr));
     using client = clientOf(join(data, 'kubeconfig'));
@@ -159,11 +161,37 @@ suite('a guard that is one folder', () => {
       [served.status, served.reason, served.message],
       ['False', 'GuardUnavailable', 'node n1: nobody greets here: the greeter is broken'],
     );
+    const metrics = await get(`${await metricsUrl(standalone)}/metrics`);
+    assert.match(metrics, /^rampart_agent_ready 0$/m);
+    assert.match(metrics, /^rampart_guard_running\{guard="door-watch",part="node"\} 0$/m);
+    assert.match(metrics, /^rampart_guard_running\{guard="file-integrity",part="node"\} 1$/m);
     const { status, stdout } = run('status', '--data', data);
     assert.equal(status, 1, stdout);
     assert.match(stdout, /node n1: door-watch is not available: nobody greets here: the greeter is\s+broken/);
     const lines = standalone.stderr.split('\n').filter((line) => line.includes('nobody greets here'));
     assert.equal(lines.length, 1, 'it is logged once');
+  });
+
+  test('has its manifests: CRD, roles, a component with its capabilities, and tables in docs', async () => {
+    using directory = new TemporaryDirectory();
+    const room = directory.at('systems/door-watch');
+    mkdirSync(room, { recursive: true });
+    const fixture = JSON.stringify(new URL('guard.fixture.ts', import.meta.url).href);
+    writeFileSync(join(room, 'api.ts'), `export { doors } from ${fixture};\n`);
+    await writeManifests(directory.path, [doorWatch]);
+    assert.deepEqual(await differences(directory.path, [doorWatch]), []);
+    const deployed = directory.at('deploy/guards/door-watch');
+    const component = readFileSync(join(deployed, 'kustomization.yaml'), 'utf8');
+    for (const part of ['--guards=door-watch', 'SYS_NICE', 'doors/status', 'crd/doors.yaml']) {
+      assert.ok(component.includes(part), `${part} is not in:\n${component}`);
+    }
+    assert.match(readFileSync(join(deployed, 'crd/doors.yaml'), 'utf8'), /name: doors\.toys\.example\.com/);
+    // A right that is taken away is seen by the check.
+    const fewer = { ...doorWatch, rights: {} };
+    assert.match((await differences(directory.path, [fewer])).join('\n'), /door-watch\/kustomization\.yaml/);
+    assert.match(await guardMetricsTable(doorWatch), /rampart_door_watch_greeted_total/);
+    assert.match(healthTable(doorWatch), /door-watch-node-doors/);
+    assert.match(rightsTable([doorWatch]), /doors/);
   });
 
   test('has its flags in help, and an unknown name is refused with those that there are', () => {

@@ -5,7 +5,7 @@
  * @module
  */
 import { labelKeyProblems } from '../../../kube/label-names.ts';
-import { baseEnvironment } from '../../../cel/environment.ts';
+import { parse } from '../../../cel/program.ts';
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import type { JsonObject } from '../../schema/json.ts';
 import { listAt, numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../access.ts';
@@ -17,7 +17,7 @@ function checkExpression(expression: string, path: string, causes: Cause[]): voi
     return;
   }
   try {
-    baseEnvironment().parse(expression);
+    parse(expression);
   } catch (error) {
     const words = `compilation failed: ${error instanceof Error ? error.message : String(error)}`;
     causes.push(fieldError.invalid(path, expression, words));

@@ -7,7 +7,6 @@
  *
  * @module
  */
-import { Optional } from '@marcbachmann/cel-js';
 import type { Old, OldValue } from '../correlate.ts';
 import { fieldError, noField, omitted, type Cause, type Problems } from '../field-error.ts';
 import { deepEqual, isObject } from '../json.ts';
@@ -17,7 +16,7 @@ import { evaluationMessage } from '../../../cel/messages.ts';
 import { CostExceeded, perCallLimit, perObjectLimit, type Outcome } from '../../../cel/meter.ts';
 import type { CompiledRule } from './rule.ts';
 import type { RuleNode } from './rule-tree.ts';
-import { toCel } from '../../../cel/values.ts';
+import { Optional, toCel } from '../../../cel/values.ts';
 
 const maxMessageBytes = 5 * 1024;
 const outOfBudget =
@@ -73,9 +72,10 @@ export class RuleWalk {
     const invalid = (words: string): Cause => fieldError.invalid(path, typeName, words);
     const type = at.type;
     if (type === undefined) return true;
-    const converted = new Map<object, { self: unknown; oldSelf: unknown }>();
+    const self = toCel(value, type);
+    const oldSelf = old === undefined ? undefined : toCel(old.value, type);
     for (const compiled of at.rules) {
-      const { program, rule, scope } = compiled;
+      const { program, rule } = compiled;
       if (typeof program === 'string') {
         this.#problems.add(invalid(`rule compile error: ${program}`));
         continue;
@@ -85,18 +85,7 @@ export class RuleWalk {
         this.#problems.add(invalid(outOfBudget));
         return false;
       }
-      let values = converted.get(scope);
-      if (values === undefined) {
-        values = {
-          self: toCel(value, type, scope.classes),
-          oldSelf: old === undefined ? undefined : toCel(old.value, type, scope.classes),
-        };
-        converted.set(scope, values);
-      }
-      const variables = {
-        self: values.self,
-        oldSelf: rule.optionalOldSelf === true ? Optional.of(values.oldSelf) : values.oldSelf,
-      };
+      const variables = { self, oldSelf: rule.optionalOldSelf === true ? Optional.of(oldSelf) : oldSelf };
       const outcome = program.run(variables, Math.min(perCallLimit, this.#budget));
       this.#budget -= outcome.cost;
       if (outcome.exceeded) {

@@ -5,13 +5,12 @@
  * @module
  */
 import { Scope } from '../../../cel/environment.ts';
-import { compile, namesIn, type Program, wrongType } from '../../../cel/program.ts';
+import { compile, type Program, wrongType } from '../../../cel/program.ts';
 import type { CelType } from '../../../cel/types.ts';
 import type { ValidationRule } from '../json-schema.ts';
 
 export interface CompiledRule {
   readonly rule: ValidationRule;
-  readonly scope: Scope;
   /** The rule, or what is wrong with it. */
   readonly program: Program | string;
   readonly message: Program | string | undefined;
@@ -19,20 +18,14 @@ export interface CompiledRule {
 
 /** Compiles the rules of one schema. Errors are part of the results; nothing is thrown. */
 export function compileRules(rules: readonly ValidationRule[], self: CelType): CompiledRule[] {
-  const names = namesIn(rules.flatMap(({ rule, messageExpression = '' }) => [rule, messageExpression]));
-  const scopes = new Map<boolean, Scope>();
-  const scopeOf = (optional: boolean): Scope => {
-    const scope =
-      scopes.get(optional) ?? new Scope({ self: { type: self }, oldSelf: { type: self, optional } }, names);
-    scopes.set(optional, scope);
-    return scope;
-  };
   return rules.map((rule) => {
-    const scope = scopeOf(rule.optionalOldSelf === true);
+    const scope = new Scope({
+      self: { type: self },
+      oldSelf: { type: self, optional: rule.optionalOldSelf === true },
+    });
     const program = compile(rule.rule, 'bool', scope);
     return {
       rule,
-      scope,
       program:
         typeof program === 'string'
           ? wrongResult(program, 'cel expression must evaluate to a bool')

@@ -1,0 +1,94 @@
+/**
+ * What operators and functions cost beside their step, in about the units of Kubernetes: more for what goes through
+ * strings and lists (apiserver `pkg/cel/library/cost.go`).
+ *
+ * @module
+ */
+import { CelObject, isPlain } from './values.ts';
+
+/** Going through a string costs a tenth of a unit per character. */
+export const traversal = 0.1;
+const perRegexCharacter = 0.25;
+
+const isScalar = (value: unknown): boolean => typeof value !== 'string' && typeof value !== 'object';
+
+/** Of `+` and comparisons. */
+export function operandCost(a: unknown, b: unknown): number {
+  return isScalar(a) ? 0 : (sizeOf(a) + sizeOf(b)) * traversal;
+}
+
+/** Of `in`; comparing the items charges what it goes through. */
+export function membershipCost(_value: unknown, container: unknown): number {
+  return Array.isArray(container) ? container.length : 0;
+}
+
+type Values = readonly unknown[];
+
+const regexCost = ([text, pattern]: Values): number =>
+  (1 + sizeOf(text)) * traversal * (1 + sizeOf(pattern) * perRegexCharacter);
+const searchCost = ([text, part]: Values): number =>
+  (1 + sizeOf(text) * traversal) * (1 + sizeOf(part) * traversal);
+const pairsCost = ([a, b]: Values): number => 1 + sizeOf(a) * sizeOf(b);
+
+const byName: Readonly<Record<string, (values: Values) => number>> = {
+  size: ([value]) => (typeof value === 'string' ? value.length * traversal : 0),
+  matches: regexCost,
+  find: regexCost,
+  findAll: regexCost,
+  contains: ([first, second]) =>
+    Array.isArray(first) ? pairsCost([first, second]) : searchCost([first, second]),
+  indexOf: searchCost,
+  lastIndexOf: searchCost,
+  replace: ([text, old, replacement]) => {
+    const places = sizeOf(text) / Math.max(1, sizeOf(old)) + 1;
+    return (sizeOf(text) + places * sizeOf(replacement)) * 2 * traversal;
+  },
+  join: ([list, separator]) => (deepSize(list) + sizeOf(list) * (1 + sizeOf(separator))) * 2 * traversal,
+  split: ([text]) => sizeOf(text) * 3 * traversal,
+  intersects: pairsCost,
+  equivalent: pairsCost,
+};
+
+/** Functions that parse a text, or make one, take about as long as this many steps. */
+const parsingCost = 30;
+const parsing: ReadonlySet<string> = new Set([
+  ...[
+    'ip',
+    'isIP',
+    'isCanonical',
+    'cidr',
+    'isCIDR',
+    'containsIP',
+    'containsCIDR',
+    'url',
+    'isURL',
+    'getQuery',
+  ],
+  ...['quantity', 'isQuantity', 'timestamp', 'duration', 'validate', 'format', 'string'],
+]);
+
+/** The cost of a call of a function of this name, by its arguments. */
+export function callCost(name: string): (values: Values) => number {
+  const own = Object.hasOwn(byName, name) ? byName[name] : undefined;
+  const fixed = parsing.has(name) ? parsingCost : 0;
+  return own ?? ((values) => values.reduce<number>((sum, value) => sum + deepSize(value) * traversal, fixed));
+}
+
+function sizeOf(value: unknown): number {
+  if (typeof value === 'string' || Array.isArray(value) || value instanceof Uint8Array) return value.length;
+  return value instanceof Map ? value.size : 1;
+}
+
+/** Values and characters in all of a value. */
+export function deepSize(value: unknown): number {
+  if (typeof value === 'string' || value instanceof Uint8Array) return value.length;
+  if (value instanceof CelObject) return deepSize(value.raw);
+  const parts = Array.isArray(value)
+    ? value
+    : value instanceof Map
+      ? [...value.values()]
+      : isPlain(value)
+        ? Object.values(value)
+        : [];
+  return parts.reduce<number>((sum, item) => sum + deepSize(item), 1);
+}

@@ -1,0 +1,26 @@
+/**
+ * Errors of expressions that run. The rule fails with their message, which is that of cel-go.
+ *
+ * @module
+ */
+import { charge } from './meter.ts';
+
+/** What `||`, `&&`, `all` and `exists` may swallow. */
+export class CelError extends Error {}
+
+/** Making an error takes about as long as this many steps. */
+const errorCost = 50;
+
+/** The error of a function that cannot answer. It has no stack: that takes long to make, and says nothing about the rule. */
+export function failure(message: string): CelError {
+  charge(errorCost);
+  const depth = Error.stackTraceLimit;
+  Error.stackTraceLimit = 0;
+  try {
+    return new CelError(message);
+  } finally {
+    Error.stackTraceLimit = depth;
+  }
+}
+
+export const noOverload = (): CelError => failure('no such overload');

@@ -1,0 +1,159 @@
+/**
+ * Syntax nodes whose type follows from that of their parts: literals, conditions, operators.
+ *
+ * @module
+ */
+import type { ASTNode } from '@marcbachmann/cel-js';
+import { UnsignedInt } from '@marcbachmann/cel-js/evaluator';
+import {
+  CompileError,
+  problem,
+  overloadProblem,
+  type Code,
+  type Compiling,
+  type Node,
+  type Run,
+} from './code.ts';
+import { CelError, noOverload } from './failure.ts';
+import { charge } from './meter.ts';
+import { operators, type Operator } from './operators.ts';
+import { bool, dyn, listOf, mapOf, typeText, unify, type Type } from './static-types.ts';
+import { mapKey, Uint } from './values.ts';
+
+type Unary = Node<'!_' | '-_'>;
+type Binary = Node<Exclude<keyof typeof operators, Unary['op']>>;
+
+const literalKinds: Readonly<Record<string, Type['kind'] | undefined>> = {
+  string: 'string',
+  bigint: 'int',
+  number: 'double',
+  boolean: 'bool',
+};
+
+export function compileLiteral(args: Node<'value'>['args']): Code {
+  const value = args instanceof UnsignedInt ? new Uint(args.value) : args;
+  const kind = literalKinds[typeof value];
+  const type: Type = {
+    kind: kind ?? (value === null ? 'null' : value instanceof Uint ? 'uint' : 'bytes'),
+  };
+  return { type, run: () => value };
+}
+
+/** @param mixed the items may be of several types. */
+export function compileList(compiler: Compiling, node: Node<'list'>, mixed = false): Code {
+  const items = node.args.map((item) => compiler.compile(item));
+  const runs = items.map(({ run }) => run);
+  const type = listOf(mixed ? dyn : oneType(node.args, items));
+  return { type, run: (frame) => (charge(1 + runs.length), runs.map((run) => run(frame))) };
+}
+
+export function compileMap(compiler: Compiling, node: Node<'map'>): Code {
+  const keys = node.args.map(([key]) => compiler.compile(key));
+  const values = node.args.map(([, value]) => compiler.compile(value));
+  const type = mapOf(
+    oneType(
+      node.args.map(([key]) => key),
+      keys,
+    ),
+    oneType(
+      node.args.map(([, value]) => value),
+      values,
+    ),
+  );
+  const entries = keys.map((key, index) => [key.run, values[index]?.run ?? key.run] as const);
+  return {
+    type,
+    run: (frame) => {
+      charge(1 + 2 * entries.length);
+      return new Map(entries.map(([key, value]) => [mapKey(key(frame)), value(frame)]));
+    },
+  };
+}
+
+export function compileCondition(compiler: Compiling, node: Node<'?:'>): Code {
+  const condition = compiler.compile(node.args[0]);
+  const yes = compiler.compile(node.args[1]);
+  const no = compiler.compile(node.args[2]);
+  const type = unify(yes.type, no.type);
+  if (type === undefined || unify(condition.type, bool) === undefined) {
+    return problem(node, overloadProblem('_?_:_', [condition.type, yes.type, no.type]));
+  }
+  const run: Run = (frame) => {
+    charge(1);
+    const value = condition.run(frame);
+    if (typeof value !== 'boolean') throw noOverload();
+    return value ? yes.run(frame) : no.run(frame);
+  };
+  return { type, run };
+}
+
+/** An error of one side counts only when the other does not decide. */
+export function compileLogic(compiler: Compiling, node: Node<'||' | '&&'>): Code {
+  const left = compiler.compile(node.args[0]);
+  const right = compiler.compile(node.args[1]);
+  for (const { type } of [left, right]) {
+    if (unify(type, bool) === undefined) {
+      return problem(node, overloadProblem(`_${node.op}_`, [left.type, right.type]));
+    }
+  }
+  const decisive = node.op === '||';
+  const run: Run = (frame) => {
+    charge(1);
+    let first: unknown;
+    try {
+      first = left.run(frame);
+    } catch (error) {
+      if (!(error instanceof CelError)) throw error;
+      first = error;
+    }
+    if (first === decisive) return decisive;
+    const second = right.run(frame);
+    if (second === decisive) return decisive;
+    if (first instanceof CelError) throw first;
+    if (typeof first !== 'boolean' || typeof second !== 'boolean') throw noOverload();
+    return !decisive;
+  };
+  return { type: bool, run };
+}
+
+export function compileBinary(compiler: Compiling, node: Binary): Code {
+  const left = compiler.compile(node.args[0]);
+  const right = compiler.compile(node.args[1]);
+  const { type, apply, cost } = operatorOf(node, [left.type, right.type]);
+  const [a, b] = [left.run, right.run];
+  const run: Run = (frame) => {
+    const first = a(frame);
+    const second = b(frame);
+    charge(cost === undefined ? 1 : 1 + cost(first, second));
+    return apply(first, second);
+  };
+  return { type, run };
+}
+
+export function compileUnary(compiler: Compiling, node: Unary): Code {
+  const operand = compiler.compile(node.args);
+  const { type, apply } = operatorOf(node, [operand.type]);
+  const { run } = operand;
+  return { type, run: (frame) => (charge(1), apply(run(frame), undefined)) };
+}
+
+function operatorOf(
+  node: Binary | Unary,
+  operands: readonly Type[],
+): { type: Type; apply: Operator['apply']; cost: Operator['cost'] } {
+  const { name, type, apply, cost } = operators[node.op];
+  return { type: type(operands) ?? problem(node, overloadProblem(name, operands)), apply, cost };
+}
+
+/** The type of all elements of a literal. */
+function oneType(nodes: readonly ASTNode[], elements: readonly Code[]): Type {
+  return (
+    elements.reduce<Type | undefined>((before, { type }, index) => {
+      const one = before === undefined ? type : unify(before, type);
+      if (one !== undefined) return one;
+      const node = nodes[index];
+      const words = `expected type '${typeText(before ?? dyn)}' but found '${typeText(type)}'`;
+      throw node === undefined ? new TypeError(words) : new CompileError(node, words);
+    }, undefined) ?? dyn
+  );
+}

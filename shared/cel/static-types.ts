@@ -1,0 +1,154 @@
+/**
+ * Types while an expression is compiled, and the signatures of functions made of them.
+ *
+ * @module
+ */
+import type { CelKind, CelType } from './types.ts';
+
+export interface Type {
+  readonly kind: CelKind | 'uint' | 'null' | 'type' | 'optional' | 'opaque' | 'param';
+  /** Items of a list, values of a map, what an optional holds. */
+  readonly element?: Type;
+  /** Keys of a map. */
+  readonly key?: Type;
+  /** The fields of an object. Two types of objects are one when this is. */
+  readonly schema?: CelType;
+  /** The name of an opaque type or of a type parameter. */
+  readonly name?: string;
+}
+
+export const dyn: Type = { kind: 'dyn' };
+export const bool: Type = { kind: 'bool' };
+export const string: Type = { kind: 'string' };
+export const int: Type = { kind: 'int' };
+export const listOf = (element: Type): Type => ({ kind: 'list', element });
+export const mapOf = (key: Type, element: Type): Type => ({ kind: 'map', key, element });
+export const optionalOf = (element: Type): Type => ({ kind: 'optional', element });
+
+/** The type of a variable or field. What may be null is of no one type; its uses are checked when the expression runs. */
+export function staticType(type: CelType | undefined, nullable = type?.nullable): Type {
+  if (type === undefined || nullable === true) return dyn;
+  if (type.kind === 'list') return listOf(staticType(type.element));
+  if (type.kind === 'map') return mapOf(string, staticType(type.element));
+  return type.kind === 'object' ? { kind: 'object', schema: type } : { kind: type.kind };
+}
+
+const named: Readonly<Record<string, Type>> = {
+  ...Object.fromEntries(
+    (['dyn', 'bool', 'int', 'uint', 'double', 'string', 'bytes', 'null', 'type'] as const).map((kind) => [
+      kind,
+      { kind },
+    ]),
+  ),
+  list: listOf(dyn),
+  map: mapOf(dyn, dyn),
+  'google.protobuf.Duration': { kind: 'duration' },
+  'google.protobuf.Timestamp': { kind: 'timestamp' },
+};
+
+/** Reads `map<string, list<T>>`; a single capital letter is a parameter. `undefined` for what is no type. */
+export function parseType(text: string, opaque: { has(name: string): boolean }): Type | undefined {
+  const known = Object.hasOwn(named, text) ? named[text] : undefined;
+  if (known !== undefined) return known;
+  if (opaque.has(text)) return { kind: 'opaque', name: text };
+  if (/^[A-Z]$/.test(text)) return { kind: 'param', name: text };
+  const [, kind, inner = ''] = /^(list|map|optional)<(.+)>$/.exec(text) ?? [];
+  const [first, second] = splitTypes(inner).map((part) => parseType(part, opaque));
+  if (kind === 'map') return first && second && mapOf(first, second);
+  if (first === undefined) return undefined;
+  return kind === 'list' ? listOf(first) : kind === 'optional' ? optionalOf(first) : undefined;
+}
+
+/** The types between commas that are not within brackets. */
+export function splitTypes(text: string): string[] {
+  const parts: string[] = [];
+  let [depth, from] = [0, 0];
+  for (let at = 0; at <= text.length; at++) {
+    if (text[at] === '<') depth++;
+    else if (text[at] === '>') depth--;
+    else if (at === text.length || (text[at] === ',' && depth === 0)) {
+      parts.push(text.slice(from, at).trim());
+      from = at + 1;
+    }
+  }
+  return parts.filter((part) => part !== '');
+}
+
+/** As cel-go prints types: `map(string, int)`. */
+export function typeText(type: Type): string {
+  if (type.element === undefined) return type.name ?? type.kind;
+  const element = typeText(type.element);
+  if (type.kind === 'map') return `map(${typeText(type.key ?? dyn)}, ${element})`;
+  return `${type.kind === 'optional' ? 'optional_type' : type.kind}(${element})`;
+}
+
+const nullable: ReadonlySet<Type['kind']> = new Set([
+  'object',
+  'duration',
+  'timestamp',
+  'opaque',
+  'optional',
+  'null',
+]);
+
+/** The type that both are, `undefined` when there is none. */
+export function unify(a: Type, b: Type): Type | undefined {
+  if (a === b || a.kind === 'dyn') return a;
+  if (b.kind === 'dyn') return b;
+  if (a.kind === 'null') return nullable.has(b.kind) ? b : undefined;
+  if (b.kind === 'null') return nullable.has(a.kind) ? a : undefined;
+  if (a.kind !== b.kind || a.schema !== b.schema || a.name !== b.name) return undefined;
+  if (a.element === undefined || b.element === undefined) return a;
+  const element = unify(a.element, b.element);
+  const key = unify(a.key ?? dyn, b.key ?? dyn);
+  return element && key && { ...a, element, ...(a.key && { key }) };
+}
+
+/** Types of parameters by their name. */
+type Bindings = Map<string, Type>;
+
+/** Whether a value of a type can be given for a declared one. */
+function fits(declared: Type, actual: Type, bindings: Bindings): boolean {
+  if (declared.kind === 'param') {
+    const bound = bindings.get(declared.name ?? '');
+    const type = bound === undefined ? actual : unify(bound, actual);
+    if (type !== undefined) bindings.set(declared.name ?? '', type);
+    return type !== undefined;
+  }
+  if (declared.kind === 'dyn' || actual.kind === 'dyn') return true;
+  if (declared.kind !== actual.kind || declared.name !== actual.name) return false;
+  return (
+    (declared.element === undefined || fits(declared.element, actual.element ?? dyn, bindings)) &&
+    (declared.key === undefined || fits(declared.key, actual.key ?? dyn, bindings))
+  );
+}
+
+function substitute(type: Type, bindings: Bindings): Type {
+  if (type.kind === 'param') return bindings.get(type.name ?? '') ?? dyn;
+  if (type.element === undefined) return type;
+  const element = substitute(type.element, bindings);
+  return { ...type, element, ...(type.key && { key: substitute(type.key, bindings) }) };
+}
+
+export interface Signature {
+  readonly params: readonly Type[];
+  readonly result: Type;
+}
+
+/** Those of some signatures that take arguments of these types, and what they give then. */
+export function matching<S extends Signature>(
+  signatures: readonly S[],
+  args: readonly Type[],
+): { readonly found: readonly S[]; readonly result: Type } {
+  let result: Type | undefined;
+  const found = signatures.filter((signature) => {
+    const bindings: Bindings = new Map();
+    const { params } = signature;
+    if (params.length !== args.length) return false;
+    if (!params.every((param, index) => fits(param, args[index] ?? dyn, bindings))) return false;
+    const given = substitute(signature.result, bindings);
+    result = result === undefined ? given : typeText(result) === typeText(given) ? result : dyn;
+    return true;
+  });
+  return { found, result: result ?? dyn };
+}
