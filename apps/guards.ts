@@ -6,5 +6,6 @@
 import type { Guard } from '../shared/guard/guard.ts';
 import { fileAccess } from '../systems/file-access/guard.ts';
 import { fileIntegrity } from '../systems/file-integrity/guard.ts';
+import { networkPolicy } from '../systems/network-policy/guard.ts';
 
-export const guards: readonly Guard[] = [fileAccess, fileIntegrity];
+export const guards: readonly Guard[] = [fileAccess, fileIntegrity, networkPolicy];

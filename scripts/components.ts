@@ -114,6 +114,9 @@ function podPatch({ hostPID, hostNetwork, appArmorUnconfined, mounts = [] }: Pod
   const spec =
     flag('hostPID', hostPID) +
     flag('hostNetwork', hostNetwork) +
+    (hostNetwork === undefined
+      ? ''
+      : '# Else it would have the DNS of the node, which knows no Services.\ndnsPolicy: ClusterFirstWithHostNet\n') +
     (container === '' ? '' : `containers:\n${indented('  - ', '    ', `name: agent\n${container}`)}`) +
     (mounts.length === 0 ? '' : `volumes:\n${under(volumes.join(''))}`);
   if (spec === '') return '';

@@ -11,6 +11,7 @@ import { parseArgs } from 'node:util';
 import { renderTable } from '../shared/observe/table.ts';
 import { showFiles } from './demo/files.ts';
 import { integrityObstacle, showIntegrity } from './demo/integrity.ts';
+import { networkObstacle, showNetwork } from './demo/network.ts';
 import { showPods } from './demo/pods.ts';
 import { RampartRefused } from './demo/rampart-process.ts';
 import { Screen } from './demo/screen.ts';
@@ -18,14 +19,14 @@ import type { Shown } from './demo/shown.ts';
 import { podsObstacle } from './demo/stage.ts';
 
 const usage = `demo: usage: npm run demo [-- OPTION...]
-  --only files|pods|integrity  show one part
+  --only files|pods|integrity|network  show one part
   --mode MODE                  fentry, kprobe or raw_tracepoint; without it the best that the kernel allows
   --security-level LEVEL       another label than "high" for the pod: the policy is not for it, so the demo fails
 `;
 /** A clean-up takes less than this, or is told. */
 const SILENT_MS = 1_000;
 
-const partNames = ['files', 'pods', 'integrity'] as const;
+const partNames = ['files', 'pods', 'integrity', 'network'] as const;
 type PartName = (typeof partNames)[number];
 
 interface Options {
@@ -60,11 +61,12 @@ async function demo({ mode, only, securityLevel }: Options, signal: AbortSignal)
     files: () => undefined, // `rampart watch` itself says why not
     pods: podsObstacle,
     integrity: integrityObstacle,
+    network: networkObstacle,
   };
   const obstacle = only && obstacles[only]();
   if (obstacle !== undefined) {
     process.stderr.write(
-      `demo: ${only === 'pods' ? 'pods' : 'file integrity'} cannot be shown here: ${obstacle}\n`,
+      `demo: ${only === 'integrity' ? 'file integrity' : only} cannot be shown here: ${obstacle}\n`,
     );
     return 2;
   }
@@ -75,6 +77,7 @@ async function demo({ mode, only, securityLevel }: Options, signal: AbortSignal)
   await show('files', '1. files of this machine', () => showFiles({ mode, screen, signal }));
   await show('pods', '2. pods', () => showPods({ mode, screen, signal, securityLevel }));
   await show('integrity', '3. integrity', () => showIntegrity({ mode, screen, signal }));
+  await show('network', '4. network', () => showNetwork({ mode, screen, signal }));
   const seconds = ((performance.now() - startMs) / 1000).toFixed(1);
   screen.heading(`The demo, in ${seconds} s`);
   screen.line(

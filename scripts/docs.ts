@@ -42,6 +42,7 @@ export const generatedFiles: readonly string[] = [
   'deploy/README.md',
   'docs/file-access.md',
   'docs/file-integrity.md',
+  'docs/network-policy.md',
   'docs/sensor.md',
   'docs/watch.md',
 ];

@@ -141,6 +141,12 @@ suite('probes', () => {
       [
         '[-] file-access-node: cannot get /apis/kivebpf.san7o.github.io/v1: no answer from 127.0.0.1:9: connect ECONNREFUSED 127.0.0.1:9',
         '[-] file-integrity-node: cannot get /apis/fileintegrity.openshift.io/v1alpha1: no answer from 127.0.0.1:9: connect ECONNREFUSED 127.0.0.1:9',
+        '[+] network-policy-node',
+        '[-] network-policy-node-networkpolicies: not listed yet',
+        '[-] network-policy-node-pods: not listed yet',
+        '[-] network-policy-node-namespaces: not listed yet',
+        '[-] network-policy-node-node: not listed yet',
+        '[-] network-policy-node-rules: not programmed yet',
         'not ready',
       ],
     );

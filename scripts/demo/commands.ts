@@ -28,6 +28,14 @@ export function shown(command: readonly string[]): string {
   return command.map((word) => (/[^\w./-]/.test(word) ? `'${word}'` : word)).join(' ');
 }
 
+/** The command as it is run in the network of a process. */
+export function inNetworkOf(
+  pid: number | undefined,
+  command: readonly [string, ...string[]],
+): readonly [string, ...string[]] {
+  return pid === undefined ? command : [find('nsenter'), '--target', String(pid), '--net', '--', ...command];
+}
+
 /** Runs a command to its end. @throws when it cannot run or ends with another exit code. */
 export async function runCommand(
   [name = '', ...words]: readonly string[],

@@ -7,7 +7,7 @@ import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { type Answer, answerOf } from './commands.ts';
+import { type Answer, answerOf, inNetworkOf } from './commands.ts';
 import type { Screen } from './screen.ts';
 
 const WAIT_MS = 30_000;
@@ -25,6 +25,8 @@ export interface KubectlOptions {
   readonly kubeconfig: string;
   /** Where it is run, and where it keeps what it caches. */
   readonly directory: string;
+  /** Runs it in the network of this process. Default: in this one's. */
+  readonly networkOf?: number;
   readonly signal: AbortSignal;
 }
 
@@ -37,9 +39,9 @@ export class Kubectl {
 
   /** Runs it to its end, whatever it answers. */
   async ask(...words: readonly string[]): Promise<Answer> {
-    const { kubeconfig: KUBECONFIG, directory, signal } = this.#options;
+    const { kubeconfig: KUBECONFIG, directory, networkOf, signal } = this.#options;
     const env = { PATH: process.env['PATH'], HOME: directory, KUBECONFIG };
-    return answerOf(['kubectl', ...words], { cwd: directory, env, signal });
+    return answerOf(inNetworkOf(networkOf, ['kubectl', ...words]), { cwd: directory, env, signal });
   }
 
   /** What it says. @throws when it ends with another exit code than 0. */

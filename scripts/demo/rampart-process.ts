@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 
 import { type SensorModeName, sensorModeNames } from '../../shared/sensor/modes.ts';
 import type { KiveAlert } from '../../systems/file-access/alert.ts';
-import { find } from './commands.ts';
+import { find, inNetworkOf } from './commands.ts';
 import { Inbox } from './inbox.ts';
 
 /** Of this checkout. */
@@ -48,6 +48,8 @@ export interface RampartOptions {
   readonly words: readonly string[];
   /** Where it is run; default: where this process is. */
   readonly directory?: string;
+  /** Runs it in the network of this process. Default: in this one's. */
+  readonly networkOf?: number;
   readonly signal: AbortSignal;
   /** Called with each alert when it arrives. */
   readonly onAlert?: (alert: KiveAlert) => void;
@@ -62,10 +64,11 @@ export class RampartProcess implements AsyncDisposable {
   readonly #said: string[] = [];
   readonly #ended: Promise<number>;
 
-  constructor({ words, directory, signal, onAlert }: RampartOptions) {
+  constructor({ words, directory, networkOf, signal, onAlert }: RampartOptions) {
     this.#signal = signal;
-    // setpriv becomes rampart: the process id is the same.
-    const child = spawn(find('setpriv'), ['--pdeathsig', 'TERM', rampartProgram, ...words], {
+    // nsenter becomes setpriv, and that rampart: the process id is the same.
+    const [program, ...before] = inNetworkOf(networkOf, [find('setpriv'), '--pdeathsig', 'TERM']);
+    const child = spawn(program, [...before, rampartProgram, ...words], {
       ...(directory !== undefined && { cwd: directory }),
       stdio: ['ignore', 'pipe', 'pipe'],
     });

@@ -112,6 +112,13 @@ const shownCharacters = 300;
 
 function nftablesError(message: string): RampartError {
   const [, why, line] = complaint.exec(message) ?? [];
+  if (message.includes('Operation not permitted')) {
+    return new RampartError(errorCodes.PRIVILEGE, {
+      what: 'cannot use nftables',
+      why: 'Operation not permitted',
+      next: 'Run it with CAP_NET_ADMIN in the user namespace of this network',
+    });
+  }
   return new RampartError(errorCodes.SYSTEM, {
     what: line ? `nftables refused \`${shorten(line.trim())}\`` : 'nftables refused a change',
     why: why ?? shorten(message.trim() || 'it did not say why'),

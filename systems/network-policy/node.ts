@@ -7,6 +7,7 @@ import type { NodeContext } from '../../shared/guard/context.ts';
 import type { NodePart } from '../../shared/guard/guard.ts';
 import { referenceTo } from '../../shared/kube/event-object.ts';
 import { whenSynced } from '../../shared/kube/run-parts.ts';
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { Backoff } from '../../shared/time/backoff.ts';
 import { sleep, systemClock } from '../../shared/time/clock.ts';
 import { networkPolicies } from './api.ts';
@@ -17,6 +18,14 @@ import type { Dataplane } from './node/dataplane.ts';
 import { followObjects } from './node/followed-objects.ts';
 import { NodeCounts, registerNodeMetrics } from './node/metrics.ts';
 import type { NetworkPolicyOptions } from './options.ts';
+
+/** No retry mends it: the library or a capability is missing. */
+function isHopeless(error: unknown): boolean {
+  return (
+    error instanceof RampartError &&
+    (error.code === errorCodes.PRIVILEGE || error.code === errorCodes.UNSUPPORTED)
+  );
+}
 
 /** What comes together is programmed together. */
 const SETTLE_MS = 5;
@@ -95,6 +104,7 @@ export async function runNetworkPolicyNode(
         options.onProgrammed?.();
       } catch (error) {
         if (signal.aborted) return;
+        if (counts.fullSyncs === 0 && isHopeless(error)) throw error;
         counts.failedSyncs++;
         problem = error instanceof Error ? error.message : String(error);
         logger.error({ err: error }, 'the kernel did not take the rules; those before stay, retrying');

@@ -145,7 +145,7 @@ export class Deployed implements AsyncDisposable {
   async probe({ pod, probes }: DeployedPod): Promise<string[]> {
     const ask = 'busybox wget -q -O - "$1"';
     return await Promise.all(
-      probes.map(({ path, port }) => this.onNode(ask, `http://${pod.ip}:${port}${path}`)),
+      probes.map(({ path, port }) => this.onNode(ask, `http://${pod.ip || '127.0.0.1'}:${port}${path}`)),
     );
   }
 

@@ -50,16 +50,17 @@ const profileTypes: Readonly<Record<string, number>> = { RuntimeDefault: 0, Unco
 /** For the scheduler and for the end of a pod: nothing of the pod as it runs. */
 const notForRuntime = [
   ...['affinity', 'nodeSelector', 'priorityClassName', 'serviceAccountName', 'terminationGracePeriodSeconds'],
-  'tolerations',
+  // Nothing of a pod here asks for a name.
+  ...['tolerations', 'dnsPolicy'],
 ];
 
 /** @throws {Error} for what it does not know. */
 export function kubeletPod(name: string, namespace: string, pod: V1PodSpec, node: NodeFacts): KubeletPod {
-  only('the pod', pod, [...notForRuntime, 'containers', 'hostPID', 'securityContext', 'volumes']);
+  only('the pod', pod, [...notForRuntime, 'containers', 'hostNetwork', 'hostPID', 'securityContext', 'volumes']);
   const volumes = new Map((pod.volumes ?? []).map((volume) => [volume.name, volumeOf(volume, node)]));
   const containers = pod.containers.map((container) => containerOf(container, pod, volumes, node));
   return {
-    spec: { name, namespace, hostPid: pod.hostPID === true, containers },
+    spec: { name, namespace, hostPid: pod.hostPID === true, hostNetwork: pod.hostNetwork === true, containers },
     directories: [...volumes.values()].flatMap(({ path, isMade }) => (isMade ? [path] : [])),
     probes: pod.containers.flatMap(probesOf),
   };

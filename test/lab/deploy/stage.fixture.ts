@@ -15,6 +15,7 @@ import { configMaps, namespaces } from '../../../shared/kube/object.ts';
 import type { KiveAlert } from '../../../systems/file-access/alert.ts';
 import { type KivePolicy, kivePolicyType } from '../../../systems/file-access/api.ts';
 import { type FileIntegrity, released } from '../../../systems/file-integrity/api.ts';
+import { networkPolicies } from '../../../systems/network-policy/api.ts';
 import type { Finding } from '../../../systems/file-integrity/finding.ts';
 import type { LabContainer, LabPod } from '../lab.ts';
 import { Deployed, type DeployedPod } from './deployed.fixture.ts';
@@ -217,8 +218,30 @@ const fileIntegrity: Play = {
   },
 };
 
+const table = 'nft list table inet rampart-network-policy';
+
+const networkPolicy: Play = {
+  prepare: async ({ deployed: { client } }) => {
+    await client.create(networkPolicies, {
+      metadata: { namespace: 'default', name: 'closed' },
+      spec: { podSelector: { matchLabels: { 'security-level': 'high' } }, policyTypes: ['Ingress'] },
+    });
+  },
+  works: async (agent, { deployed, podIp }) => {
+    // What the agent has in the network of the node, and nothing of it in its own.
+    await agent.until('the rules', async () => {
+      const rules = await deployed.onNode(table).catch(() => '');
+      return rules.includes('default/nginx-pod') && rules.includes(podIp);
+    });
+  },
+  fails: {
+    NET_ADMIN: (agent) => said(agent, /network-policy is not available here.*CAP_NET_ADMIN/),
+  },
+};
+
 /** By the name of the guard. */
 export const plays: Readonly<Record<string, Play>> = {
   'file-access': fileAccess,
   'file-integrity': fileIntegrity,
+  'network-policy': networkPolicy,
 };

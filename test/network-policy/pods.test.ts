@@ -1,0 +1,155 @@
+// A policy on real pods, from YAML to the kernel: containerd, a bridge, `rampart standalone` in the network of the node, and kubectl.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { suite, test } from 'node:test';
+
+import { TemporaryDirectory } from '../../apps/apiserver/rampart-process.fixture.ts';
+import { until } from '../../shared/observe/until.fixture.ts';
+import { type Lab, type LabPod, startLab } from '../lab/lab.ts';
+import { labObstacle } from '../lab/obstacle.ts';
+
+const rampart = new URL('../../bin/rampart', import.meta.url).pathname;
+const names = ['frontend', 'backend', 'db'] as const;
+type Name = (typeof names)[number];
+
+const policy = `
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: { name: db, namespace: default }
+spec:
+  podSelector: { matchLabels: { app: db } }
+  ingress:
+    - from: [{ podSelector: { matchLabels: { app: backend } } }]
+      ports: [{ port: 80 }]
+`;
+
+/** Disposing it ends all processes and pods. */
+class Node implements AsyncDisposable {
+  readonly lab: Lab;
+  readonly pods: ReadonlyMap<Name, LabPod>;
+  readonly #directory = new TemporaryDirectory();
+  readonly #stack = new AsyncDisposableStack();
+
+  private constructor(lab: Lab, pods: ReadonlyMap<Name, LabPod>) {
+    [this.lab, this.pods] = [lab, pods];
+    this.#stack.use(this.#directory);
+    this.#stack.use(lab);
+  }
+
+  static async start(): Promise<Node> {
+    const lab = await startLab();
+    const pods = new Map<Name, LabPod>();
+    const script = 'while true; do echo hello | nc -l -p 80; done';
+    try {
+      for (const name of names) {
+        const containers = [{ name: 'main', command: ['sh', '-c', script] }];
+        pods.set(name, await lab.runPod({ name, namespace: 'default', labels: { app: name }, containers }));
+      }
+      return new Node(lab, pods);
+    } catch (error) {
+      await lab[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  get data(): string {
+    return this.#directory.at('data');
+  }
+
+  /** `rampart standalone` in the node's network. Returns what kills it. */
+  async startRampart(): Promise<() => Promise<void>> {
+    const child = this.lab.spawn(
+      [
+        ...[rampart, 'standalone', '--guards', 'network-policy', '--data', this.data],
+        ...['--listen', '127.0.0.1:7443', '--cri-socket', this.lab.socketPath],
+      ],
+      { stdio: ['ignore', 'ignore', 'pipe'] },
+    );
+    const ended = once(child, 'close');
+    let said = '';
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => (said += text));
+    const kill = async (): Promise<void> => {
+      child.kill('SIGKILL');
+      await ended;
+    };
+    this.#stack.defer(kill);
+    await until('the API', () => /serving https/.test(said));
+    return kill;
+  }
+
+  /** A command among the node's mounts and in its network. */
+  async run(command: readonly string[], input = ''): Promise<{ readonly code: number; readonly out: string }> {
+    const child = this.lab.spawn([...command], { stdio: ['pipe', 'pipe', 'pipe'] });
+    const ended = once(child, 'close') as Promise<[number | null]>;
+    let out = '';
+    for (const stream of [child.stdout, child.stderr]) {
+      stream?.setEncoding('utf8').on('data', (text: string) => (out += text));
+    }
+    child.stdin?.end(input);
+    const [code] = await ended;
+    return { code: code ?? -1, out };
+  }
+
+  async kubectl(input: string, ...args: readonly string[]): Promise<string> {
+    const { code, out } = await this.run(['kubectl', '--kubeconfig', `${this.data}/kubeconfig`, ...args], input);
+    assert.equal(code, 0, out);
+    return out;
+  }
+
+  /** Whether the one is answered by the other. */
+  async reaches(from: Name, to: Name): Promise<boolean> {
+    const [source, target] = [this.pods.get(from), this.pods.get(to)];
+    const container = source?.containers.get('main');
+    assert.ok(container && target);
+    const command = ['sh', '-c', `nc -w 2 ${target.ip} 80 < /dev/null`];
+    return (await this.lab.exec(container, command)).stdout.trim() === 'hello';
+  }
+
+  async rules(): Promise<string> {
+    const { code, out } = await this.run(['nft', 'list', 'table', 'inet', 'rampart-network-policy']);
+    return code === 0 ? out : '';
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#stack.disposeAsync();
+  }
+}
+
+suite('a NetworkPolicy on real pods', { skip: labObstacle() ?? false, timeout: 120_000 }, () => {
+  test('holds while it is there, also when rampart was killed, and leaves nothing', async () => {
+    await using node = await Node.start();
+    for (const [from, to] of [
+      ['frontend', 'db'],
+      ['backend', 'db'],
+    ] as const) {
+      assert.ok(await node.reaches(from, to), `${from} reaches ${to} without a policy`);
+    }
+    const kill = await node.startRampart();
+    assert.equal(await node.rules(), '', 'nothing is in the kernel where nothing is asked for');
+    await node.kubectl(policy, 'apply', '-f', '-');
+    await until('the rules', async () => (await node.rules()).includes('default/db'));
+    assert.equal(await node.reaches('frontend', 'db'), false);
+    assert.equal(await node.reaches('backend', 'db'), true);
+    assert.equal(await node.reaches('frontend', 'backend'), true);
+    const status = await node.run([rampart, 'status', '--data', node.data]);
+    assert.match(status.out, /^default\/db +Ingress +1 +0$/m);
+
+    // Enforcement does not end with the process.
+    await kill();
+    assert.equal(await node.reaches('frontend', 'db'), false);
+    assert.equal(await node.reaches('backend', 'db'), true);
+    await node.startRampart();
+    assert.equal(await node.reaches('frontend', 'db'), false);
+
+    // A pod that comes later is in.
+    const script = 'while true; do echo hello | nc -l -p 80; done';
+    const late = await node.lab.runPod({
+      ...{ name: 'late', namespace: 'default', labels: { app: 'backend' } },
+      containers: [{ name: 'main', command: ['sh', '-c', script] }],
+    });
+    await until('the rules of the late pod', async () => (await node.rules()).includes(late.ip));
+    await node.kubectl('', 'delete', 'networkpolicy', 'db');
+    await until('nothing left', async () => (await node.rules()) === '');
+    assert.equal(await node.reaches('frontend', 'db'), true);
+  });
+});
