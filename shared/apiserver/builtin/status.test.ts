@@ -76,6 +76,13 @@ suite('writes to status', () => {
     });
   }
 
+  test('a namespace keeps the label with its name, whatever is sent', async () => {
+    const path = await made('/api/v1/namespaces', { metadata: { name: 'named' } });
+    const body = { metadata: { labels: { 'kubernetes.io/metadata.name': null, a: 'b' } } };
+    const { metadata: kept } = await patched(`${path}/status`, body);
+    assert.deepEqual((kept as JsonObject)['labels'], { a: 'b', 'kubernetes.io/metadata.name': 'named' });
+  });
+
   test('a pod keeps its owners', async () => {
     const path = await made(`/api/v1${inDefault}/pods`, { metadata: { name: 'owned' }, spec: template.spec });
     const ownerReferences = [{ apiVersion: 'v1', kind: 'Node', name: 'n', uid: 'u' }];

@@ -8,6 +8,7 @@ import { apiVersionOf, type Subresource } from '../resources/resource.ts';
 import { fieldError, type Cause } from '../schema/field-error.ts';
 import { isObject, type JsonObject } from '../schema/json.ts';
 import { numberAt, objectAt, valueAt } from './access.ts';
+import { labelNamespace } from './defaults/config.ts';
 import { LazyModel, openApiOf } from './kind.ts';
 
 const verbs: Subresource['verbs'] = new Set(['get', 'patch', 'update']);
@@ -73,6 +74,7 @@ export function finalizeOf(validate: (object: JsonObject) => readonly Cause[]): 
     model: undefined,
     openApi: undefined,
     keptMetadata: [],
+    fillMetadata: labelNamespace,
     resetFields: (object) => otherFields(object, ['spec']),
     validate,
   };

@@ -166,6 +166,8 @@ export interface Subresource {
    * (apimachinery ResetObjectMetaForStatus).
    */
   readonly keptMetadata?: readonly ('labels' | 'ownerReferences')[];
+  /** Fills in what a decode does of the metadata that was sent; it may change the object that it gets. */
+  readonly fillMetadata?: (object: JsonObject) => void;
   /** Of what is sent, where its kind is another one than the object's. */
   readonly model: ResourceModel | undefined;
   readonly openApi: OpenApiModel | undefined;

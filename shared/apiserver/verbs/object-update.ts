@@ -180,7 +180,9 @@ function written(
       delete meta[field];
       if (metadata[field] !== undefined) Object.assign(meta, { [field]: metadata[field] });
     }
-    return { ...object, metadata: orderedMetadata(meta) };
+    const whole = { ...object, metadata: orderedMetadata(meta) };
+    subresource.fillMetadata?.(whole);
+    return whole;
   }
   // Of the metadata, that is who owns what.
   const { managedFields } = subresource.model === undefined ? sent.metadata : metadata;

@@ -24,6 +24,7 @@ import { podColumns } from '../columns/pods.ts';
 import { replicaColumns } from '../columns/workloads.ts';
 import {
   defaultNode,
+  labelNamespace,
   mergeStringData,
   prepareNamespace,
   prepareNamespaceUpdate,
@@ -67,7 +68,7 @@ const namespaces = kindOf({
   definition: 'core.Namespace',
   columns: namespaceColumns,
   selectableFields: { 'status.phase': text('status', 'phase') },
-  subresources: [status('Namespace'), finalizeOf(namespaceCauses)],
+  subresources: [{ ...status('Namespace'), fillMetadata: labelNamespace }, finalizeOf(namespaceCauses)],
   strategy: {
     ...withStatus,
     nameRule: 'dns-label',
