@@ -60,7 +60,9 @@ export async function showNetwork(options: PartOptions): Promise<Shown> {
     stack.defer(() => traces.look());
     const pods = new Map<Name, LabPod>();
     for (const name of names) pods.set(name, await screen.during(name, orAborted(runPod(lab, name), signal)));
-    screen.step('Three pods on one bridge, each answers at port 5432. Rampart for their node, with one guard:');
+    screen.step(
+      'Three pods on one bridge, each answers at port 5432. Rampart for their node, with one guard:',
+    );
     screen.answer(names.map((name) => `${name} ${pods.get(name)?.ip ?? ''}`).join('\n'));
     const networkOf = lab.runtimePid ?? 0;
     const words = [
@@ -75,7 +77,10 @@ export async function showNetwork(options: PartOptions): Promise<Shown> {
     const kubectl = new Kubectl({ kubeconfig, directory, networkOf, signal });
 
     const rules = async (): Promise<string> => {
-      const { exitCode, said } = await answerOf(inNetworkOf(networkOf, [...table]), { cwd: directory, signal });
+      const { exitCode, said } = await answerOf(inNetworkOf(networkOf, [...table]), {
+        cwd: directory,
+        signal,
+      });
       return exitCode === 0 ? said : '';
     };
     const untilRules = async (holds: (now: string) => boolean): Promise<boolean> => {
@@ -103,20 +108,30 @@ export async function showNetwork(options: PartOptions): Promise<Shown> {
     screen.command('cat policy.yaml');
     screen.answer(policy.trimEnd());
     await shownKubectl({ screen, kubectl }, 'apply', '-f', 'policy.yaml');
-    const enforced = await screen.during('the rules', untilRules((now) => now.includes('default/db')));
+    const enforced = await screen.during(
+      'the rules',
+      untilRules((now) => now.includes('default/db')),
+    );
     checks.add('rules in the kernel', 'there', enforced ? 'there' : 'missing');
     await ask('frontend', 'refused');
     await ask('backend', 'answered');
     screen.command('rampart status --data data');
     const status = [rampartProgram, 'status', '--data', 'data'] as const;
     const env = { PATH: process.env['PATH'], HOME: directory };
-    const { said: told } = await answerOf(inNetworkOf(networkOf, [...status]), { cwd: directory, env, signal });
+    const { said: told } = await answerOf(inNetworkOf(networkOf, [...status]), {
+      cwd: directory,
+      env,
+      signal,
+    });
     screen.answer(told);
     checks.add('policies in status', '1', String(told.match(/^default\/db +Ingress +1 +0$/gm)?.length ?? 0));
 
     screen.step('Without the policy nothing of it is left in the kernel:');
     await shownKubectl({ screen, kubectl }, 'delete', '-f', 'policy.yaml');
-    const gone = await screen.during('the rules go', untilRules((now) => now === ''));
+    const gone = await screen.during(
+      'the rules go',
+      untilRules((now) => now === ''),
+    );
     checks.add('rules in the kernel', 'gone', gone ? 'gone' : 'left');
     await ask('frontend', 'answered');
   });

@@ -78,7 +78,10 @@ class Node implements AsyncDisposable {
   }
 
   /** A command among the node's mounts and in its network. */
-  async run(command: readonly string[], input = ''): Promise<{ readonly code: number; readonly out: string }> {
+  async run(
+    command: readonly string[],
+    input = '',
+  ): Promise<{ readonly code: number; readonly out: string }> {
     const child = this.lab.spawn([...command], { stdio: ['pipe', 'pipe', 'pipe'] });
     const ended = once(child, 'close') as Promise<[number | null]>;
     let out = '';
@@ -91,7 +94,10 @@ class Node implements AsyncDisposable {
   }
 
   async kubectl(input: string, ...args: readonly string[]): Promise<string> {
-    const { code, out } = await this.run(['kubectl', '--kubeconfig', `${this.data}/kubeconfig`, ...args], input);
+    const { code, out } = await this.run(
+      ['kubectl', '--kubeconfig', `${this.data}/kubeconfig`, ...args],
+      input,
+    );
     assert.equal(code, 0, out);
     return out;
   }

@@ -87,7 +87,8 @@ suite('deploy/ in a lab', { skip, timeout: 3 * timeout }, () => {
           await using agent = await deployed.runWorkload('rampart-agent', name);
           for (const { fails } of played) {
             const fault = fails[name];
-            if (fault !== undefined) await agent.until(`what fails without ${name}`, () => fault(agent, stage));
+            if (fault !== undefined)
+              await agent.until(`what fails without ${name}`, () => fault(agent, stage));
           }
         });
       }

@@ -56,11 +56,24 @@ const notForRuntime = [
 
 /** @throws {Error} for what it does not know. */
 export function kubeletPod(name: string, namespace: string, pod: V1PodSpec, node: NodeFacts): KubeletPod {
-  only('the pod', pod, [...notForRuntime, 'containers', 'hostNetwork', 'hostPID', 'securityContext', 'volumes']);
+  only('the pod', pod, [
+    ...notForRuntime,
+    'containers',
+    'hostNetwork',
+    'hostPID',
+    'securityContext',
+    'volumes',
+  ]);
   const volumes = new Map((pod.volumes ?? []).map((volume) => [volume.name, volumeOf(volume, node)]));
   const containers = pod.containers.map((container) => containerOf(container, pod, volumes, node));
   return {
-    spec: { name, namespace, hostPid: pod.hostPID === true, hostNetwork: pod.hostNetwork === true, containers },
+    spec: {
+      name,
+      namespace,
+      hostPid: pod.hostPID === true,
+      hostNetwork: pod.hostNetwork === true,
+      containers,
+    },
     directories: [...volumes.values()].flatMap(({ path, isMade }) => (isMade ? [path] : [])),
     probes: pod.containers.flatMap(probesOf),
   };
