@@ -128,7 +128,7 @@ suite('scripts/setup', () => {
     assert.deepEqual(called, []);
   });
 
-  const forPods = 'containernetworking-plugins busybox-static iproute2 util-linux mount';
+  const forPods = 'containernetworking-plugins busybox-static iproute2 nftables util-linux mount';
 
   test('demo: what pods need as well, and containerd is not started as a service', (t) => {
     const machine = { packages: ['libbpf1', 'libnftables1'], uid: 0, commands: [] };
