@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { evaluate } from '@marcbachmann/cel-js';
-import fc from 'fast-check';
+import * as fc from '../observe/fast-check.fixture.ts';
 
 import { Scope } from './environment.ts';
 import { compile } from './program.ts';

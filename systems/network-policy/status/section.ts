@@ -10,7 +10,7 @@ import { paint, renderTable, type Row } from '../../../shared/observe/table.ts';
 import { printable } from '../../../shared/observe/printable.ts';
 import { type NetworkPolicy, networkPolicies } from '../api.ts';
 import { PolicyEngine } from '../engine/engine.ts';
-import type { PodObject, PolicyObject } from '../engine/objects.ts';
+import type { PodObject } from '../engine/objects.ts';
 
 /** A NetworkPolicy, as `--format json` has it. */
 export interface PolicyReport {
@@ -47,7 +47,7 @@ export function reports(
 ): PolicyReport[] {
   // One node for all pods: then the rules name the policies of each.
   const engine = new PolicyEngine('all');
-  for (const policy of policies) engine.upsertPolicy(policy as PolicyObject);
+  for (const policy of policies) engine.upsertPolicy(policy);
   for (const pod of known ?? []) engine.upsertPod({ ...pod, spec: { ...pod.spec, nodeName: 'all' } });
   const selected = new Map<string, number>();
   for (const { ingress = [], egress = [] } of engine.rules.pods.values()) {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { startTestApi, TestApi } from '../apiserver/test-api.fixture.ts';
-import { until } from '../observe/until.fixture.ts';
-import { podFacts } from './facts.ts';
-import { namespaces, pods } from './object.ts';
-import { SharedCaches } from './shared-caches.ts';
+import { startTestApi, TestApi } from '../../shared/apiserver/test-api.fixture.ts';
+import { until } from '../../shared/observe/until.fixture.ts';
+import { podFacts } from '../../shared/kube/facts.ts';
+import { namespaces, pods } from '../../shared/kube/object.ts';
+import { SharedCaches } from '../../shared/kube/shared-caches.ts';
 
 /** Lists and watches that are begun, by their path. */
 class Counted {
