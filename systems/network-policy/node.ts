@@ -72,11 +72,10 @@ export async function runNetworkPolicyNode(
   using objects = followObjects(context, engine, options.podCidrs ?? []);
   let problem: string | undefined = 'not programmed yet';
   health.ready('rules', () => problem);
-  const bridges = filterBridges();
-  if (bridges !== undefined) logger.warn(bridges);
   const recorder = context.recorder();
   const told = new Map<string, string>();
   let isProgrammed = false;
+  let bridges: string | undefined;
 
   await whenSynced(objects.caches, signal, async () => {
     let changed = Promise.withResolvers<void>();
@@ -135,8 +134,10 @@ export async function runNetworkPolicyNode(
     const beganMs = systemClock.monotonicMs();
     engine.takeChange();
     isProgrammed = isNeeded();
-    if (isProgrammed) await options.dataplane.sync(engine.rules, signal);
-    else await options.dataplane.remove(signal);
+    if (isProgrammed) {
+      tellBridges();
+      await options.dataplane.sync(engine.rules, signal);
+    } else await options.dataplane.remove(signal);
     counts.fullSyncs++;
     counts.lastSyncSeconds = (systemClock.monotonicMs() - beganMs) / 1000;
     countRules();
@@ -163,6 +164,13 @@ export async function runNetworkPolicyNode(
       );
       await programAll();
     } else await programChange();
+  }
+
+  /** With each full sync: bridges may come later, and somebody may set it back. */
+  function tellBridges(): void {
+    const now = filterBridges();
+    if (now !== undefined && now !== bridges) logger.warn(now);
+    bridges = now;
   }
 
   function countRules(): void {
