@@ -7,9 +7,13 @@ import { test } from 'node:test';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { anonymous } from '../../shared/kube/credentials.ts';
 import { policyOf, trapOn } from '../../systems/file-access/policy.fixture.ts';
-import { guards } from '../guards.ts';
+import { fileAccess } from '../../systems/file-access/guard.ts';
+import { fileIntegrity } from '../../systems/file-integrity/guard.ts';
 import { askCluster } from './ask.ts';
 import type { JsonReport } from './found.fixture.ts';
+
+/** With kinds of their own, and a lease each. */
+const guards = [fileAccess, fileIntegrity];
 
 type Answers = (path: string) => { readonly status: number; readonly body: object };
 
