@@ -47,7 +47,7 @@ export class AgentProcess implements AsyncDisposable {
     this.#child = spawn(
       command,
       [
-        ...['agent', '--node-name', nodeName, '--kubeconfig', server.kubeconfig],
+        ...['agent', '--guards', 'file-access', '--node-name', nodeName, '--kubeconfig', server.kubeconfig],
         ...['--cri-socket', lab.socketPath, '--spool', spool, '--mode', mode, '--metrics', '0'],
         ...['--alerts-socket', join(this.#directory, 'alerts.sock')],
       ],
