@@ -48,7 +48,7 @@ export async function followServed(
   await allOrNone(
     stop,
     guarded.map(async (type) => {
-      const objects = context.cache<Guarded>({ type: type });
+      const objects = context.cache<Guarded>({ type });
       using queue = keyQueue();
       using listening = new DisposableStack();
       let message = '';
