@@ -123,7 +123,7 @@ export async function runNetworkPolicyNode(
     }
   });
 
-  /** Not with each change: of 1,000 pods they take 0.3 s (docs/decisions/0011). */
+  /** Not with each change: of 1,000 pods they take some 0.3 s. */
   async function readCounters(): Promise<void> {
     counts.refused = isProgrammed ? await options.dataplane.counters(signal) : [];
   }
