@@ -1,0 +1,55 @@
+/**
+ * What guards need of an OCI registry: an artifact by its reference, checked against its digests, from the cache on disk where it
+ * is there.
+ *
+ * @module
+ */
+
+/** When the registry is asked: as `imagePullPolicy` of a container. */
+export type PullPolicy = 'Always' | 'IfNotPresent' | 'Never';
+
+export interface Credentials {
+  readonly username: string;
+  readonly password: string;
+}
+
+export interface PullOptions {
+  /** Default: `IfNotPresent`. */
+  readonly policy?: PullPolicy;
+  /** Asked with the registry's host (`ghcr.example:5000`) and repository. */
+  readonly credentials?: (registry: string, repository: string) => Credentials | undefined;
+  /** Of an index, the entry that is taken. Default: linux and this machine's architecture. */
+  readonly platform?: { readonly os: string; readonly architecture: string };
+  readonly signal?: AbortSignal;
+}
+
+/** What a reference points at now. */
+export interface Artifact {
+  /** `registry.example/team/policy:v1` as it was asked for. */
+  readonly reference: string;
+  /** Of the manifest: `sha256:...`. */
+  readonly digest: string;
+  readonly artifactType: string | undefined;
+  readonly annotations: Readonly<Record<string, string>>;
+  /** The decoded config; `{}` where it is empty. */
+  readonly config: Record<string, unknown>;
+  readonly configMediaType: string;
+  readonly layers: readonly Layer[];
+}
+
+export interface Layer {
+  readonly mediaType: string;
+  readonly digest: string;
+  readonly sizeBytes: number;
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+/** Refuses to hold what is larger than the limits it was opened with. */
+export interface Registry extends AsyncDisposable {
+  /** @throws {RampartError} `NOT_FOUND`, `INPUT` (malformed reference), `API_UNREACHABLE`, `PRIVILEGE` (refused), `CORRUPT`, `LIMIT` */
+  pull(reference: string, options?: PullOptions): Promise<Artifact>;
+  /** The bytes of a layer, as stored; the digest is checked each time. */
+  layer(artifact: Artifact, layer: Layer, options?: PullOptions): Promise<Uint8Array>;
+  /** The digest that a tag points at, without fetching what is behind it. */
+  digestOf(reference: string, options?: PullOptions): Promise<string>;
+}

@@ -1,0 +1,134 @@
+/**
+ * What the node wants of its kernel, and what became of it. The reconcilers make a {@link DesiredProgram} of each node object,
+ * and give all of them at once; {@link ProgramHost} makes the kernel so.
+ *
+ * @module
+ */
+
+export type AttachType =
+  'fentry' | 'fexit' | 'kprobe' | 'kretprobe' | 'tc' | 'tcx' | 'tracepoint' | 'uprobe' | 'uretprobe' | 'xdp';
+
+/** One program at one place. */
+export interface DesiredProgram {
+  /** Stable over restarts and unique on the node: the name of the node object, with its namespace where it has one. Names its pins. */
+  readonly id: string;
+  /** Who asked, as `rampart bpf list` shows it: `XdpProgram/count`, `XdpNsProgram/web/count`. */
+  readonly owner: string;
+  /** Of the parent: breaks ties of priority. */
+  readonly name: string;
+  /** Undefined: cluster-scoped. Maps are never shared across namespaces. */
+  readonly namespace: string | undefined;
+  /** Of the bytecode: `sha256:...`. Two programs of one digest are of the same object file. */
+  readonly digest: string;
+  /** The object file. Called only where the program is not in the kernel yet. */
+  readonly bytecode: () => Promise<Uint8Array>;
+  readonly functionName: string;
+  /** Of global variables by their BTF names; the size has to be exact. */
+  readonly globals: Readonly<Record<string, Uint8Array>>;
+  /** `id` of the program whose maps it shares, where it shares. */
+  readonly mapOwner: string | undefined;
+  readonly attach: Attach;
+}
+
+export type Attach =
+  | { readonly type: 'xdp'; readonly hook: InterfaceHook; readonly order: ChainOrder }
+  | {
+      readonly type: 'tc';
+      readonly hook: InterfaceHook;
+      readonly direction: Direction;
+      readonly order: ChainOrder;
+    }
+  | {
+      readonly type: 'tcx';
+      readonly hook: InterfaceHook;
+      readonly direction: Direction;
+      readonly priority: number;
+    }
+  | { readonly type: 'kprobe' | 'kretprobe'; readonly functionName: string; readonly offset: bigint }
+  | { readonly type: 'fentry' | 'fexit'; readonly functionName: string }
+  /** `syscalls/sys_enter_openat` */
+  | { readonly type: 'tracepoint'; readonly tracepoint: string }
+  | {
+      readonly type: 'uprobe' | 'uretprobe';
+      /** Undefined: the offset alone says where. */
+      readonly functionName: string | undefined;
+      readonly offset: bigint;
+      /** An absolute path, or the bare name of a library. In the container where there is one. */
+      readonly target: string;
+      /** Only this process; undefined: all, or those of the container. */
+      readonly pid: number | undefined;
+      readonly container: ContainerPlace | undefined;
+    };
+
+export type Direction = 'egress' | 'ingress';
+
+export interface InterfaceHook {
+  readonly interface: string;
+  /** Undefined: the node's own network namespace. */
+  readonly container: ContainerPlace | undefined;
+}
+
+/** A process of the container: its namespaces and root are those of the container. */
+export interface ContainerPlace {
+  readonly pid: number;
+  readonly containerId: string;
+  /** Below the cgroup mount, where it is known: gates a uprobe where pid namespaces cannot. */
+  readonly cgroupPath: string | undefined;
+}
+
+export interface ChainOrder {
+  /** 0 to 1000, lowest first. */
+  readonly priority: number;
+  /** Return codes after which the next program runs: bit 1 << action for XDP, 1 << (action + 1) for TC. */
+  readonly proceedOn: number;
+}
+
+export type Outcome =
+  | {
+      readonly state: 'loaded';
+      /** The kernel's id of the program. */
+      readonly programId: number;
+      /** What a user should know though it runs: `generic mode: the MTU of eth0 is above what the driver takes`. */
+      readonly notes: readonly string[];
+    }
+  | {
+      readonly state: 'failed';
+      readonly reason:
+        'attach' | 'bytecode' | 'load' | 'map-owner-not-found' | 'map-owner-not-loaded' | 'target';
+      /** In whole sentences: the kernel's or verifier's last lines, and what to do. */
+      readonly message: string;
+      /** Trying again may help without any change of the object: the interface is not there yet. */
+      readonly mayPass: boolean;
+    };
+
+/** One program as the kernel has it, for `rampart bpf list`, `chain` and `stats`. */
+export interface RunningProgram {
+  readonly id: string;
+  readonly owner: string;
+  readonly programId: number;
+  readonly type: AttachType;
+  readonly functionName: string;
+  readonly digest: string;
+  /** `eth0`, `eth0 ingress`, `/usr/lib/libc.so.6:malloc` */
+  readonly attachPoint: string;
+  readonly mapIds: readonly number[];
+}
+
+/**
+ * The eBPF programs that this agent answers for. They are pinned below one directory of the host's bpffs, and stay when the
+ * process ends; opening adopts what is there and changes nothing.
+ */
+export interface ProgramHost extends AsyncDisposable {
+  /**
+   * Makes the kernel run `desired` and nothing else of ours. One program that cannot run takes no other with it. Programs that
+   * stay are not touched, and see every packet meanwhile. Calls do not overlap: the caller awaits each.
+   *
+   * @returns the outcome of each, by id.
+   */
+  apply(desired: readonly DesiredProgram[], signal?: AbortSignal): Promise<ReadonlyMap<string, Outcome>>;
+  /** What is in the kernel is compared with what was applied; what is missing or changed, as whole sentences. */
+  verify(signal?: AbortSignal): Promise<readonly string[]>;
+  list(): Promise<readonly RunningProgram[]>;
+  /** Takes away all that is ours; a line for each thing that was there. */
+  remove(signal?: AbortSignal): Promise<readonly string[]>;
+}
