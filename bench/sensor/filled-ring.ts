@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { ModelProducer } from '../../shared/ebpf/ring-model.ts';
+import { ModelProducer } from '../../shared/ebpf/ring-model.fixture.ts';
 import { RingReader } from '../../shared/ebpf/ring.ts';
 import { record as at } from '../../shared/sensor/layout.ts';
 import type { AccessRecord } from '../../shared/sensor/record.ts';

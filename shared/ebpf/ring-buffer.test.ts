@@ -16,7 +16,7 @@ import {
   produceInThread,
   RingProducer,
   type ProducerKind,
-} from './ring-producer.ts';
+} from './ring-producer.fixture.ts';
 import type { RingBatch } from './ring.ts';
 
 const PAGE_BYTES = libc.sysconf(30);

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { scaled } from '../observe/depth.fixture.ts';
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import * as fc from '../observe/fast-check.fixture.ts';
-import { DISCARD, ModelProducer, spanOf, u64, type Reservation } from './ring-model.ts';
+import { DISCARD, ModelProducer, spanOf, u64, type Reservation } from './ring-model.fixture.ts';
 import { RingReader, type RingBatch, type RingMemory, type RingProgress } from './ring.ts';
 
 const bytesOf = (batch: RingBatch): Uint8Array[] =>

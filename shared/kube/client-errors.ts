@@ -158,10 +158,6 @@ export const isForbidden = (error: unknown): error is KubeError => isKube(error,
 export const isUnauthorized = (error: unknown): error is KubeError => isKube(error, 401);
 /** The object breaks its schema or a rule; `details.causes` names the fields. */
 export const isInvalid = (error: unknown): error is KubeError => isKube(error, 422);
-export const isBadRequest = (error: unknown): error is KubeError => isKube(error, 400);
-export const isMethodNotAllowed = (error: unknown): error is KubeError => isKube(error, 405);
-export const isUnsupportedMediaType = (error: unknown): error is KubeError => isKube(error, 415);
-export const isTooLarge = (error: unknown): error is KubeError => isKube(error, 413);
 export const isTooManyRequests = (error: unknown): error is KubeError => isKube(error, 429);
 export const isServiceUnavailable = (error: unknown): error is KubeError => isKube(error, 503);
 /** The server gave up on the request. It may have been carried out. */

@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { createMetrics } from '../observe/metrics.ts';
 import { ManualClock } from '../time/clock.fixture.ts';
 import { type Answer, json, type Pair, pair, status } from './api-server.fixture.ts';
-import { registerEventMetrics } from './event-metrics.ts';
 import { type EventRecord, type KubeEvent, referenceTo } from './event-object.ts';
 import { EventRecorder, type EventRecorderOptions } from './event-recorder.ts';
 import { leases } from './object.ts';
@@ -275,18 +273,5 @@ suite('event recorder', () => {
       await stopped;
       assert.equal(recorder.stats().dropped, 3);
       assert.equal(clock.timers, 0);
-    }));
-
-  test('metrics', () =>
-    withRecorder(async ({ recorder }) => {
-      const metrics = await createMetrics();
-      registerEventMetrics(metrics, recorder);
-      recorder.record(happened);
-      recorder.record(happened);
-      assert.match(metrics.registry.metrics(), /rampart_events_waiting 1/);
-      await recorder.flush(signal);
-      const text = metrics.registry.metrics();
-      assert.match(text, /rampart_events_total\{outcome="written"\} 2/);
-      assert.match(text, /rampart_events_total\{outcome="dropped"\} 0/);
     }));
 });

@@ -11,7 +11,7 @@ import { Comparison } from './compare.ts';
 import { readAideDatabase } from './database/aide-database.ts';
 import { temporaryDirectory } from './database/baseline.fixture.ts';
 import { sortEntries } from './database/sort-entries.ts';
-import { writeAideDatabase } from './database/write-aide-database.ts';
+import { writeAideDatabase } from './database/write-aide-database.fixture.ts';
 import { aideDialect, aideVersion, withoutAide } from './aide.fixture.ts';
 import { collect, runAide } from './real-aide.fixture.ts';
 import { collectReport } from './report/collect.ts';

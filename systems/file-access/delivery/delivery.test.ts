@@ -8,7 +8,7 @@ import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { ManualClock } from '../../../shared/time/clock.fixture.ts';
 import { createMetrics } from '../../../shared/observe/metrics.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
-import { AlertIds } from './alert-ids.ts';
+import { AlertIds } from './alert-ids.fixture.ts';
 import { addDeliveryMetrics } from './delivery-metrics.ts';
 import { openDelivery } from './delivery.ts';
 import {

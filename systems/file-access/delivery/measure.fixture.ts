@@ -22,7 +22,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 
 import { until } from '../../../shared/observe/until.fixture.ts';
-import { AlertIds } from './alert-ids.ts';
+import { AlertIds } from './alert-ids.fixture.ts';
 import { openDelivery } from './delivery.ts';
 import type { DeliveryOptions } from './options.ts';
 import { RecordEncoder } from './record.ts';

@@ -12,7 +12,7 @@ import { readAideDatabase } from './aide-database.ts';
 import { anyEntries, anyEntry } from './any-entry.fixture.ts';
 import { entryOf, kept, plain, temporaryDirectory } from './baseline.fixture.ts';
 import { sortEntries } from './sort-entries.ts';
-import { writeAideDatabase } from './write-aide-database.ts';
+import { writeAideDatabase } from './write-aide-database.fixture.ts';
 
 const everything = 2 ** attributes.length - 1;
 
