@@ -22,7 +22,7 @@ import { kernelRunObstacle, type KernelRun, runInKernel } from './vm.ts';
 const TIMEOUT_MS = 35 * 60_000;
 const MARK = '\u001frampart';
 /** Below depth 1 not all suites run in all modes: as many as these. */
-const LEAST_CELLS = 4;
+const LEAST_CELLS = 2;
 
 /** One suite in one mode. */
 interface Cell {
