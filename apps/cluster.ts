@@ -10,7 +10,5 @@ import { type ClusterAccess, findClusterAccess } from '../shared/kube/cluster-ac
  * @throws {RampartError} `INPUT` where nothing is found, or what is found cannot work.
  */
 export function clusterAccess(kubeconfig: string | undefined): ClusterAccess {
-  return findClusterAccess(
-    kubeconfig === undefined ? {} : { env: { ...process.env, KUBECONFIG: kubeconfig } },
-  );
+  return findClusterAccess(kubeconfig === undefined ? {} : { path: kubeconfig });
 }

@@ -3,9 +3,10 @@
  *
  * @module
  */
-import { existsSync, lstatSync, mkdirSync, readlinkSync, realpathSync, statSync } from 'node:fs';
+import { existsSync, lstatSync, readlinkSync, realpathSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 
+import { makeDirectories } from '../../shared/observe/make-directories.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { describeProblem } from '../../systems/file-integrity/aide-conf/source.ts';
 import { reportOptionsOf } from '../../systems/file-integrity/aide-conf/report-options.ts';
@@ -172,7 +173,7 @@ function writableDatabase(path: string): string {
 
 function makeDirectory(path: string): void {
   try {
-    mkdirSync(path, { recursive: true, mode: 0o700 });
+    makeDirectories(path);
   } catch (error) {
     throw notWritable(path, error);
   }

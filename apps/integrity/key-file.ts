@@ -4,9 +4,10 @@
  * @module
  */
 import { createPrivateKey, createPublicKey, randomBytes, type KeyObject } from 'node:crypto';
-import { closeSync, mkdirSync, openSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 
+import { makeDirectories } from '../../shared/observe/make-directories.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import {
   verifyDigest,
@@ -54,7 +55,7 @@ export function readSigningKey(path: string): SigningKey {
  */
 export function makeKeyFile(path: string): boolean {
   try {
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    makeDirectories(dirname(path));
     writeNew(path, `${randomBytes(SECRET_BYTES).toString('hex')}\n`);
     return true;
   } catch (error) {

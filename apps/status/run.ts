@@ -7,6 +7,8 @@ import { join, resolve } from 'node:path';
 
 import type { Guard } from '../../shared/guard/guard.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
+import { isForbidden, isNotFound } from '../../shared/kube/client-errors.ts';
+import { namespaces } from '../../shared/kube/object.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { wantsColour } from '../../shared/observe/table.ts';
 import { clusterAccess } from '../cluster.ts';
@@ -61,5 +63,27 @@ async function ask(guards: readonly Guard[], { kubeconfig, data, namespace }: St
   const access = clusterAccess(data === undefined ? kubeconfig : join(resolve(data), 'kubeconfig'));
   using client = new KubeClient(access);
   const server = access.server.href.replace(/\/$/, '');
-  return await askCluster({ client, guards, server, namespace, signal: stopSignal().signal });
+  const { signal } = stopSignal();
+  await expectNamespace(client, namespace, signal);
+  return await askCluster({ client, guards, server, namespace, signal });
+}
+
+/** What is in a namespace that does not exist would be nothing, and nothing is always guarded. */
+async function expectNamespace(
+  client: KubeClient,
+  name: string | undefined,
+  signal: AbortSignal,
+): Promise<void> {
+  if (name === undefined) return;
+  try {
+    await client.get(namespaces, { name }, { signal });
+  } catch (error) {
+    // Who may not look at it may still list what is in it.
+    if (isForbidden(error)) return;
+    if (!isNotFound(error)) throw error;
+    throw new RampartError(errorCodes.INPUT, {
+      what: `there is no namespace ${name}`,
+      next: 'Give one that exists with -n.',
+    });
+  }
 }

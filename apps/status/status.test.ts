@@ -58,8 +58,16 @@ const high = [{ matchLabels: { 'security-level': 'high' } }];
 
 suite('rampart status', () => {
   for (const [what, args, pattern] of [
-    ['a kubeconfig that is not there', ['--kubeconfig', '/no/such'], /no\/such|no Kubernetes API/],
-    ['a directory that is none', ['--data', '/no/such'], /no\/such|no Kubernetes API/],
+    [
+      'a kubeconfig that is not there',
+      ['--kubeconfig', '/no/such'],
+      /cannot read kubeconfig \/no\/such: ENOENT/,
+    ],
+    [
+      'a directory that is none',
+      ['--data', '/no/such'],
+      /cannot read kubeconfig \/no\/such\/kubeconfig: ENOENT/,
+    ],
     ['two places to ask', ['--data', '/d', '--kubeconfig', '/k'], /together/],
     ['nothing to ask', [], /no Kubernetes API server is named/],
     ['an empty namespace', ['-n', ''], /--namespace is empty/],
@@ -80,6 +88,9 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
     const data = ['--data', one.at('data')];
     await one.start('--cri-socket', lab.socketPath);
     assert.match(status(...data).stdout, /^There is no policy: nothing is asked for\./);
+    const typo = status(...data, '-n', 'typo');
+    assert.deepEqual([typo.code, typo.stdout], [2, ''], typo.stderr);
+    assert.match(typo.stderr, /there is no namespace typo/);
     await lab.runPod({ name: 'nginx-pod', namespace: 'shop', labels: { 'security-level': 'high' } });
     const apply = (name: string, ...traps: readonly object[]): void => {
       one.write(`${name}.json`, policy(name, ...traps));

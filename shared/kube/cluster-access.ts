@@ -16,7 +16,13 @@ import {
   StoredCredentials,
 } from './credentials.ts';
 import { execApiVersions, ExecCredentials } from './exec-credentials.ts';
-import { type Fields, type Kubeconfig, type KubeconfigOptions, loadKubeconfig } from './kubeconfig.ts';
+import {
+  type Fields,
+  type Kubeconfig,
+  type KubeconfigOptions,
+  kubeconfigFiles,
+  loadKubeconfig,
+} from './kubeconfig.ts';
 
 /** All that it takes to talk to one API server. */
 export interface ClusterAccess {
@@ -59,8 +65,8 @@ export function findClusterAccess(options: ClusterAccessOptions = {}): ClusterAc
   if (env['KUBERNETES_SERVICE_HOST'] && env['KUBERNETES_SERVICE_PORT']) return inClusterAccess(options);
   throw new RampartError(errorCodes.INPUT, {
     what: 'no Kubernetes API server is named',
-    why: 'there is no kubeconfig, and this is not a pod',
-    next: 'Set KUBECONFIG, or write ~/.kube/config.',
+    why: `there is no ${kubeconfigFiles(options).join(' or ')}, and this is not a pod`,
+    next: 'Set KUBECONFIG to a file that exists, or write ~/.kube/config.',
   });
 }
 

@@ -58,9 +58,17 @@ function withNamedPorts(containers: readonly Container[] = []): Partial<Containe
   });
 }
 
+/** By which OpenShift's Machine Config Operator tells that it changes the files of a node. */
+const keptNodeAnnotations = ['currentConfig', 'desiredConfig', 'state'].map(
+  (name) => `machineconfiguration.openshift.io/${name}`,
+);
+
 /** Of a node what decides: some 1 kB instead of 20. */
 export function nodeFacts({ apiVersion, kind, metadata, spec, status }: Node): Node {
   const { name, uid, resourceVersion, labels } = metadata;
+  const annotations = Object.entries(metadata.annotations ?? {}).filter(([key]) =>
+    keptNodeAnnotations.includes(key),
+  );
   const bootID = status?.nodeInfo?.bootID;
   return {
     ...(apiVersion !== undefined && { apiVersion }),
@@ -70,6 +78,7 @@ export function nodeFacts({ apiVersion, kind, metadata, spec, status }: Node): N
       ...(uid !== undefined && { uid }),
       ...(resourceVersion !== undefined && { resourceVersion }),
       ...(labels !== undefined && { labels }),
+      ...(annotations.length > 0 && { annotations: Object.fromEntries(annotations) }),
     },
     spec: {
       ...(spec?.taints && { taints: spec.taints }),

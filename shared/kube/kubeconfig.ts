@@ -45,11 +45,9 @@ export interface KubeconfigOptions {
  *   No value from the file is in the message.
  */
 export function loadKubeconfig(options: KubeconfigOptions = {}): Kubeconfig | undefined {
-  const { path, env = process.env, homeDir = homedir() } = options;
-  const listed = (env['KUBECONFIG'] ?? '').split(delimiter).filter((part) => part !== '');
-  const candidates = path ? [path] : listed.length > 0 ? listed : [join(homeDir, '.kube', 'config')];
-  const parsed = candidates
-    .map((file) => ({ file: resolve(file), text: readText(resolve(file), path === undefined) }))
+  const isOptional = options.path === undefined;
+  const parsed = kubeconfigFiles(options)
+    .map((file) => ({ file, text: readText(file, isOptional) }))
     .filter(({ text }) => text !== undefined)
     .map(({ file, text }) => parseKubeconfig(text ?? '', file));
   if (parsed.length === 0) return undefined;
@@ -63,6 +61,14 @@ export function loadKubeconfig(options: KubeconfigOptions = {}): Kubeconfig | un
     clusters: firstOf(({ clusters }) => clusters),
     users: firstOf(({ users }) => users),
   };
+}
+
+/** Where a kubeconfig is looked for. */
+export function kubeconfigFiles(options: KubeconfigOptions = {}): readonly string[] {
+  const { path, env = process.env, homeDir = homedir() } = options;
+  const listed = (env['KUBECONFIG'] ?? '').split(delimiter).filter((part) => part !== '');
+  const candidates = path ? [path] : listed.length > 0 ? listed : [join(homeDir, '.kube', 'config')];
+  return candidates.map((file) => resolve(file));
 }
 
 function readText(file: string, optional: boolean): string | undefined {

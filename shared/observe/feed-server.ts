@@ -5,10 +5,11 @@
  */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { chmodSync, lstatSync, mkdirSync, unlinkSync } from 'node:fs';
+import { chmodSync, lstatSync, unlinkSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { dirname } from 'node:path';
 
+import { makeDirectories } from './make-directories.ts';
 import { errorCodes, RampartError } from './errors.ts';
 import { noteLine } from './feed-protocol.ts';
 import type { LineFeed } from './line-feed.ts';
@@ -124,7 +125,7 @@ class FeedReader implements AsyncDisposable {
 
 async function listen(server: Server, path: string): Promise<SocketPath> {
   try {
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    makeDirectories(dirname(path));
     const socketPath = new SocketPath(path);
     try {
       await removeDeadSocket(path, socketPath.address);

@@ -52,7 +52,11 @@ const config = object(
       description: 'How many baselines before the present one are kept on each node.',
       default: 5,
     }),
-    initialDelay: optional(count('Seconds before the first scan of a node; 0 by default.')),
+    initialDelay: optional(
+      count(
+        'Seconds before the first baseline of a node is made: nodes that are still being set up; 0 by default.',
+      ),
+    ),
   },
   { description: 'Which files are looked at, and how often.' },
 );

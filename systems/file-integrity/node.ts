@@ -89,7 +89,7 @@ export async function runFileIntegrityNode(
     for (const key of new Set(integrities.flatMap(({ cache }) => [...cache.keys()]))) {
       const named = integrities.flatMap(({ types, cache }) => {
         const integrity = cache.get(key);
-        return integrity === undefined ? [] : [{ types, integrity }];
+        return integrity === undefined ? [] : [{ types, integrity, node }];
       });
       // Also of one that is not for this node: the operator, which knows no node here, decides alike.
       const winner = winnerOf(named.map(({ integrity }) => integrity));

@@ -192,6 +192,17 @@ export function providerSuite(make: () => IntegrityProvider, options: SuiteOptio
       assert.equal(await provider.state(bench.job), 'none');
     });
 
+    test('a configuration that selects nothing is an error, and leaves what was there', async () => {
+      using bench = new JobBench();
+      await provider.init(bench.job, quiet);
+      const empty = { ...bench.job, conf: { ...bench.job.conf, text: '/hostroot/nowhere p\n' } };
+      await assert.rejects(
+        provider.init(empty, quiet),
+        /no baseline was made: the configuration selects no file/,
+      );
+      assert.equal(await provider.state(bench.job), 'ready');
+    });
+
     test('accept takes what is named and nothing else', async () => {
       using bench = new JobBench();
       await provider.init(bench.job, quiet);

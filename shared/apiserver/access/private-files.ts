@@ -8,7 +8,6 @@ import {
   constants,
   fstatSync,
   fsyncSync,
-  mkdirSync,
   openSync,
   readFileSync,
   renameSync,
@@ -20,18 +19,24 @@ import { randomBytes } from 'node:crypto';
 import { dirname } from 'node:path';
 
 import { errorCodes, RampartError } from '../../observe/errors.ts';
+import { makeDirectories } from '../../observe/make-directories.ts';
 
 /**
  * Makes a directory that only its owner may enter. One that is there already stays as it is, unless others could put
  * their own files into it.
  *
- * @throws {RampartError} `INPUT` for a directory that others can write to, `SYSTEM` when it cannot be made.
+ * @throws {RampartError} `INPUT` for a directory that others can write to, or that cannot be made.
  */
 export function ensurePrivateDirectory(path: string): void {
   try {
-    mkdirSync(path, { recursive: true, mode: 0o700 });
+    makeDirectories(path);
   } catch (error) {
-    throw fileError(`cannot make the directory ${path}`, error);
+    throw new RampartError(errorCodes.INPUT, {
+      what: `cannot make the directory ${path}`,
+      why: (error as Error).message,
+      next: 'Give another one.',
+      cause: error,
+    });
   }
   const { mode } = statSync(path);
   if ((mode & 0o022) === 0) return;

@@ -3,9 +3,10 @@
  *
  * @module
  */
-import { chmodSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { chmodSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
+import { makeDirectories } from '../../../shared/observe/make-directories.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { keyOf, parseFileName } from './callback-log.ts';
 import { Segment, SET_ASIDE_SUFFIX, setAside } from './segment.ts';
@@ -33,7 +34,7 @@ export interface RecoveryReport {
  */
 export function prepareDirectory(path: string): void {
   try {
-    mkdirSync(path, { recursive: true, mode: 0o700 });
+    makeDirectories(path);
     const { mode, uid } = statSync(path);
     const own = process.geteuid?.();
     if (own !== undefined && uid !== own) {

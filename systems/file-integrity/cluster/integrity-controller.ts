@@ -9,6 +9,7 @@ import { isDeleting } from '../../../shared/kube/finalizers.ts';
 import { keyQueue } from '../../../shared/kube/key-queue.ts';
 import type { WorkQueue } from '../../../shared/kube/workqueue.ts';
 import { names, type FileIntegrity, type FileIntegrityNodeStatus, type FileIntegrityStatus } from '../api.ts';
+import { heldNodes } from '../holdoff.ts';
 import type { NodeRequest } from '../node-result.ts';
 import { requestAnnotation } from '../node-requests.ts';
 import { labelValue, nodeStatusName } from '../object-names.ts';
@@ -28,7 +29,6 @@ import {
   type Changes,
   changesOf,
   type Configured,
-  hasHoldoff,
   type IntegrityFacts,
   isSameState,
   isSameStatus,
@@ -301,7 +301,7 @@ class IntegrityController {
     { isOtherPhase, isOtherError }: Changes,
   ): void {
     const { counts } = this.#context;
-    const isPaused = hasHoldoff(integrity);
+    const isPaused = heldNodes(integrity) !== undefined;
     if (isPaused !== (wasPaused(integrity) ?? false)) counts.paused(isPaused);
     if (phase === undefined) return;
     if (isOtherPhase) counts.phase(phase);

@@ -14,6 +14,7 @@ import {
   type Phase,
   type ScanResult,
 } from '../api.ts';
+import { heldNodes } from '../holdoff.ts';
 import { requestsOf } from '../node-requests.ts';
 
 /** Results in one status: 200 bytes each and what is left of an error, and etcd takes 1.5 MiB. */
@@ -68,14 +69,17 @@ export function statusOf(
   const { kept, omitted } = nodeStatusOf(facts.statuses);
   const { generation: observedGeneration } = integrity.metadata;
   const { isUsable, reason, message } = facts.configured;
-  const isPaused = hasHoldoff(integrity);
+  const held = heldNodes(integrity);
+  const isPaused = held !== undefined;
   const changes: ConditionChange[] = [
     { type: 'Configured', status: isUsable ? 'True' : 'False', reason, message, observedGeneration },
     {
       type: 'Paused',
       status: isPaused ? 'True' : 'False',
       reason: isPaused ? 'HoldOff' : 'NoHoldOff',
-      message: isPaused ? `No scans run until the annotation ${names.holdoff} is removed.` : '',
+      message: isPaused
+        ? `No scans run${whereHeld(held)} until the annotation ${names.holdoff} is removed.`
+        : '',
       observedGeneration,
     },
     { ...completeness(facts), observedGeneration },
@@ -112,8 +116,10 @@ function completeness({ nodeNames, statuses }: IntegrityFacts): Omit<ConditionCh
     : { type, status: 'Unknown', reason: 'NotScanned', message: 'Not every node has been scanned.' };
 }
 
-export function hasHoldoff({ metadata }: FileIntegrity): boolean {
-  return metadata.annotations?.[names.holdoff] !== undefined;
+function whereHeld(held: readonly string[]): string {
+  if (held.length === 0) return '';
+  const named = held.slice(0, maxNamedNodes);
+  return ` on ${named.join(', ')}${held.length > named.length ? ` and ${held.length - named.length} more` : ''}`;
 }
 
 /** Whether the status says so already; undefined where it says nothing. */

@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto';
 
 import { names, type FileIntegrity, type FileIntegrityNodeStatus } from '../api.ts';
+import { listedNodes } from '../holdoff.ts';
 import type { NodeRequest } from '../node-result.ts';
 
 /** How many were asked for so far. It changes in the same write that takes the annotations away. */
@@ -49,7 +50,7 @@ export function reinitOf(
   }
   if (list !== undefined) {
     const isAll = list.trim() === '';
-    const asked = isAll ? nodeNames : listed(list);
+    const asked = isAll ? nodeNames : listedNodes(list);
     // FIO counts one for all nodes, without a name.
     if (isAll) counted.push({ by: 'demand', node: '' });
     for (const nodeName of asked) {
@@ -79,10 +80,4 @@ export function reinitOf(
       [reinitCount]: String(count + 1),
     },
   };
-}
-
-/** Whole names: node-1 is not asked for by node-10. */
-function listed(text: string): string[] {
-  const all = text.split(',').map((name) => name.trim());
-  return [...new Set(all.filter((name) => name !== ''))];
 }

@@ -5,6 +5,7 @@
  */
 import type { Batch, Batches, PackedBatch } from '../batches.ts';
 import type { ByteString, Entry, ScanProblem } from '../entry.ts';
+import { emptyBaseline } from './empty-baseline.ts';
 import { type BlockFacts, contentBytesOf, decodeEntries, firstPathOf } from './entry-codec.ts';
 
 /** As it goes from one thread to another. */
@@ -71,21 +72,27 @@ function factsOf(entries: readonly Entry[]): BlockFacts {
   return { count: entries.length, attributes, contentBytes, lastPath: entries.at(-1)?.path ?? '' };
 }
 
-/** The entries of a scan, without its problems. @throws what `batches` throws */
+/** The entries of a scan, without its problems. @throws {RampartError} `INPUT` where there is none; what `batches` throws */
 export async function* onlyEntries(
   batches: Batches<Entry | ScanProblem>,
   onProblem: (problem: ScanProblem) => void,
 ): AsyncGenerator<Batch<Entry>, void, undefined> {
+  let [isEmpty, problems] = [true, 0];
   for await (const batch of batches) {
     if (batch instanceof EntryBlock) {
+      isEmpty = false;
       yield batch;
       continue;
     }
     const entries: Entry[] = [];
     for (const item of batch) {
-      if ('code' in item) onProblem(item);
-      else entries.push(item);
+      if ('code' in item) {
+        problems++;
+        onProblem(item);
+      } else entries.push(item);
     }
+    if (entries.length > 0) isEmpty = false;
     yield entries;
   }
+  if (isEmpty) throw emptyBaseline(problems);
 }

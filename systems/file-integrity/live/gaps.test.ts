@@ -6,8 +6,9 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
 import { until } from '../../../shared/observe/until.fixture.ts';
+import { released } from '../api.ts';
 import type { Finding } from '../finding.ts';
-import type { TestCluster } from '../node/node.fixture.ts';
+import { namespace, type TestCluster } from '../node/node.fixture.ts';
 import { Followed, inotifyInstances } from './live.fixture.ts';
 import { liveOf } from './start-live.ts';
 
@@ -87,10 +88,11 @@ suite('nothing is missed', { timeout: 300_000 }, () => {
 
   test('what happens while an agent that was started again watches one directory after the other', async () => {
     const conf = '/hostroot/etc p+s\n';
-    // The scan that follows a start comes later than that.
-    const config = { gracePeriod: 900, initialDelay: 600 };
-    await using followed = await Followed.start({}, { conf, config });
+    await using followed = await Followed.start({}, { conf, config: { gracePeriod: 900 } });
     const { cluster } = followed;
+    // The scan that follows a start comes later than that.
+    const body = { spec: { config: { initialDelay: 600 } } };
+    await cluster.client.patch(released.integrities, { namespace, name: 'fi' }, { type: 'merge', body });
     const files = Array.from({ length: 1500 }, (_, i) => `many/${i}/file`);
     for (const name of files) cluster.write(name, 'x');
     await newBaseline(cluster);

@@ -36,6 +36,11 @@ export class JobTimes {
     this.#startedMs = clock.monotonicMs();
   }
 
+  /** When the first baseline may be made. */
+  get firstDueMs(): number {
+    return this.#startedMs + this.#schedule().initialDelayS * 1000;
+  }
+
   /** The schedule is another: what is due is not later than it says. */
   reschedule(): void {
     if (!Number.isFinite(this.checkDueMs)) return;
@@ -45,12 +50,10 @@ export class JobTimes {
   /** There is a baseline of before. `lastMs` is when a scan ended last, of the wall clock. */
   resumed(lastMs: number | undefined): void {
     const nowMs = this.#clock.monotonicMs();
-    const { gracePeriodS, initialDelayS } = this.#schedule();
+    const { gracePeriodS } = this.#schedule();
     const sinceMs = Math.max(0, this.#clock.wallMs() - (lastMs ?? -Infinity));
     const periodMs = Math.min(gracePeriodS * 1000, leastPeriodMs);
-    this.#checkBy(
-      Math.max(this.#startedMs + initialDelayS * 1000, nowMs - Math.min(sinceMs, periodMs) + periodMs),
-    );
+    this.#checkBy(Math.max(this.firstDueMs, nowMs - Math.min(sinceMs, periodMs) + periodMs));
   }
 
   /** Something may have been missed. Where that is so all the time, scans must not follow one another without a pause. */
@@ -66,7 +69,7 @@ export class JobTimes {
   /** A first baseline was made. */
   succeededFirst(): void {
     const { initialDelayS, gracePeriodS } = this.#schedule();
-    this.#succeeded(initialDelayS > 0 ? initialDelayS : gracePeriodS);
+    this.#succeeded(initialDelayS > 0 ? Math.min(initialDelayS, gracePeriodS) : gracePeriodS);
   }
 
   /** A scan, or a baseline in the place of another. */

@@ -8,7 +8,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ContainerSource } from '../../../shared/cri/container-source.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
-import type { ConfigMap } from '../../../shared/kube/object.ts';
+import type { ConfigMap, Node } from '../../../shared/kube/object.ts';
 import type { Clock } from '../../../shared/time/clock.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
 import type { FileIntegrity, FileIntegrityNodeStatus, IntegrityTypes } from '../api.ts';
@@ -16,6 +16,7 @@ import { names, scheduleOf } from '../api.ts';
 import { BaselineError } from '../database/baseline-error.ts';
 import type { SigningKey } from '../database/signature.ts';
 import type { CheckResult, InitResult, IntegrityJob, IntegrityProvider, ScanRoot } from '../provider.ts';
+import { isHeldOn, type MachineConfig, machineConfigOf } from '../holdoff.ts';
 import { CurrentFindings, hostPath } from './findings.ts';
 import type { FindingChange } from './findings.ts';
 import { findingLine } from './finding-line.ts';
@@ -62,6 +63,7 @@ export class Job implements AsyncDisposable {
   readonly #live: JobLive;
   readonly #key: KeyFollower;
   #integrity: FileIntegrity;
+  #machineConfig: MachineConfig | undefined;
   #conf: string | undefined;
   #confVersion = 0;
   #signingKey: SigningKey | undefined;
@@ -143,9 +145,16 @@ export class Job implements AsyncDisposable {
     this.#setLevel();
     const { provider } = this.#spec;
     if (provider !== before.provider) this.#forgetBaseline();
-    // What has changed while nobody was to look.
-    if (heldBefore && !this.#isHeld) this.#wantsScan = true;
+    this.#heldSince(heldBefore);
     this.#times.reschedule();
+    this.#context.wake();
+  }
+
+  /** The Node object as it is now; undefined where there is none. */
+  set node(node: Node | undefined) {
+    const heldBefore = this.#isHeld;
+    this.#machineConfig = machineConfigOf(node);
+    this.#heldSince(heldBefore);
     this.#context.wake();
   }
 
@@ -175,10 +184,12 @@ export class Job implements AsyncDisposable {
       hasConfiguration: this.#conf !== undefined,
       hasKey: this.#signingKey !== undefined,
       isHeld: this.#isHeld,
+      isReconfigured: this.#isReconfigured,
       requests: this.#record.requests,
       baseline: this.#baseline,
       madeBy: this.#record.notes.madeBy,
       knowsFindings: this.#findings.isKnown,
+      firstDueMs: this.#times.firstDueMs,
       checkDueMs: this.#times.checkDueMs,
       wantsScan: this.#wantsScan,
       retryDueMs: this.#times.retryDueMs,
@@ -261,7 +272,11 @@ export class Job implements AsyncDisposable {
     if (reason === 'first') this.#times.succeededFirst();
     else this.#times.succeeded();
     this.#findings.reset(entries, unread);
-    this.#record.done({ madeBy: provider.name, checkedMs: clock.wallMs() }, requests);
+    const { name: machineConfig } = this.#machineConfig ?? {};
+    this.#record.done(
+      { madeBy: provider.name, checkedMs: clock.wallMs(), ...(machineConfig && { machineConfig }) },
+      requests,
+    );
     await this.#results.report(this.#facts());
     await this.#record.write(this.#results.sequence, job.signingKey);
     await this.#startLive(job, provider);
@@ -317,7 +332,9 @@ export class Job implements AsyncDisposable {
       const some = problems.slice(0, 3).map(({ path, code }) => `${hostPath(path, prefix)}: ${code}`);
       this.#logger.warn({ count: result.report.counts.problems, some }, 'some files could not be read');
     }
-    this.#record.done({ checkedMs: clock.wallMs() });
+    // A baseline of before there was such an operator.
+    const machineConfig = this.#record.notes.machineConfig ?? this.#machineConfig?.name;
+    this.#record.done({ checkedMs: clock.wallMs(), ...(machineConfig && { machineConfig }) });
     await this.#results.reportScan(result, this.#facts());
     const job = await this.#job();
     await this.#record.write(this.#results.sequence, job.signingKey);
@@ -363,7 +380,21 @@ export class Job implements AsyncDisposable {
   }
 
   get #isHeld(): boolean {
-    return this.#integrity.metadata.annotations?.[names.holdoff] !== undefined;
+    return isHeldOn(this.#integrity, this.#context.nodeName) || this.#machineConfig?.isUpdating === true;
+  }
+
+  get #isReconfigured(): boolean {
+    const { machineConfig } = this.#record.notes;
+    return (
+      machineConfig !== undefined &&
+      this.#machineConfig !== undefined &&
+      machineConfig !== this.#machineConfig.name
+    );
+  }
+
+  /** What has changed while nobody was to look. */
+  #heldSince(heldBefore: boolean): void {
+    if (heldBefore && !this.#isHeld) this.#wantsScan = true;
   }
 
   #provider(): Promise<IntegrityProvider> {

@@ -10,6 +10,7 @@ import {
   type ConfigMap,
   configMaps,
   type KubeObject,
+  type Node,
   type ResourceType,
 } from '../../../shared/kube/object.ts';
 import type { SharedMetrics } from '../../../shared/kube/shared-metrics.ts';
@@ -25,6 +26,8 @@ import { checkedTogether, firstOf, type Step, stepOf, wakeAtMs } from './plan.ts
 export interface WantedJob {
   readonly integrity: FileIntegrity;
   readonly types: IntegrityTypes;
+  /** Of this machine, where there is one. */
+  readonly node: Node | undefined;
 }
 
 export interface NodeJobsOptions extends Omit<JobContext, 'wake'> {
@@ -83,6 +86,8 @@ export class NodeJobs {
       else if (known.job.integrity.metadata.resourceVersion !== one.integrity.metadata.resourceVersion) {
         known.job.integrity = one.integrity;
       }
+      const followed = this.#followed.get(key);
+      if (followed !== undefined) followed.job.node = one.node;
     }
     this.#wake();
   }

@@ -6,9 +6,10 @@ import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { design, names, released } from '../api.ts';
 import { nodes } from '../../../shared/kube/object.ts';
+import { machineConfigAnnotations } from '../holdoff.ts';
 import type { NodeResult } from '../node-result.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
-import { namespace, TestCluster } from './node.fixture.ts';
+import { conf, namespace, TestCluster } from './node.fixture.ts';
 
 const kindIs =
   (kind: NodeResult['outcome']['kind']) =>
@@ -160,6 +161,91 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
     assert.equal((await cluster.result('fi'))?.sequence, first.sequence);
     await cluster.annotate('fi', { [names.holdoff]: null });
     await cluster.resultWhen('fi', isFailure, first.sequence);
+  });
+
+  test('a holdoff that names nodes holds these, and no other', async () => {
+    await using cluster = await TestCluster.start();
+    await cluster.startAgent();
+    await cluster.createIntegrity('fi', {
+      config: { initialDelay: 1 },
+      annotations: { [names.holdoff]: 'n10, othernode' },
+    });
+    const first = await cluster.resultWhen('fi', isSuccess);
+    cluster.write('passwd', 'other');
+    const second = await cluster.resultWhen('fi', isFailure, first.sequence);
+    await cluster.annotate('fi', { [names.holdoff]: 'othernode,n1' });
+    await cluster.request('fi', { kind: 'accept', id: 'b1', path: '', author: 'ann', reason: 'update' });
+    const third = await cluster.resultWhen('fi', isSuccess, second.sequence);
+    cluster.write('passwd', 'another');
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    assert.equal((await cluster.result('fi'))?.sequence, third.sequence);
+    await cluster.annotate('fi', { [names.holdoff]: 'othernode' });
+    await cluster.resultWhen('fi', isFailure, third.sequence);
+  });
+
+  test('what the Machine Config Operator changes is a new baseline, also over a restart', async () => {
+    await using cluster = await TestCluster.start();
+    const { current, desired, state } = machineConfigAnnotations;
+    const machine = (annotations: Record<string, string>): Promise<unknown> =>
+      cluster.client.patch(nodes, { name: 'n1' }, { type: 'merge', body: { metadata: { annotations } } });
+    await cluster.createNode('n1');
+    await machine({ [current]: 'rendered-1', [desired]: 'rendered-1', [state]: 'Done' });
+    const agent = await cluster.startAgent();
+    await cluster.createIntegrity('fi', { config: { initialDelay: 1 } });
+    const first = await cluster.resultWhen('fi', isSuccess);
+    await machine({ [desired]: 'rendered-2', [state]: 'Working' });
+    await until('the agent knows', async () => {
+      // Its own watch is not later than another that begins now.
+      const { metadata } = await cluster.client.get(nodes, { name: 'n1' });
+      return metadata.annotations?.[state] === 'Working';
+    });
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    cluster.write('passwd', 'written by the new configuration');
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    assert.equal((await cluster.result('fi'))?.sequence, first.sequence);
+    // The machine is rebooted.
+    await agent.stop();
+    await machine({ [current]: 'rendered-2', [state]: 'Done' });
+    await cluster.startAgent();
+    const second = await cluster.resultWhen('fi', isSuccess, first.sequence);
+    assert.equal(backupsIn(await cluster.jobDirectory('fi')).length, 1);
+    cluster.write('hosts', 'written by somebody');
+    const third = await cluster.resultWhen('fi', isFailure, second.sequence);
+    assert.deepEqual(
+      third.findings.map(({ path }) => path),
+      ['/etc/hosts'],
+    );
+  });
+
+  test('initialDelay: the baseline is of what is there when it is over', async () => {
+    await using cluster = await TestCluster.start();
+    await cluster.startAgent();
+    await cluster.createIntegrity('fi', { config: { initialDelay: 3 } });
+    await until('the agent has looked', () => existsSync(join(cluster.directory, 'n1')));
+    cluster.write('passwd', 'still being set up');
+    const first = await cluster.resultWhen('fi', isSuccess);
+    const { metadata } = await cluster.client.get(released.integrities, { namespace, name: 'fi' });
+    assert.ok(first.atMs - Date.parse(metadata.creationTimestamp ?? '') >= 2500);
+    cluster.write('hosts', 'other');
+    const second = await cluster.resultWhen('fi', isFailure, first.sequence);
+    assert.deepEqual(
+      second.findings.map(({ path }) => path),
+      ['/etc/hosts'],
+    );
+  });
+
+  test('a configuration that selects nothing is an error', async () => {
+    await using cluster = await TestCluster.start();
+    await cluster.startAgent();
+    await cluster.createIntegrity('fi', { conf: '/hostroot/nowhere p\n' });
+    const first = await cluster.resultWhen('fi', ({ outcome }) => outcome.kind === 'errored');
+    assert.ok(first.outcome.kind === 'errored');
+    assert.match(
+      first.outcome.message,
+      /no baseline was made: the configuration selects no file that exists/,
+    );
+    await cluster.setConf('fi', conf);
+    await cluster.resultWhen('fi', isSuccess, first.sequence);
   });
 
   test('another configuration: a new baseline, the one before is a backup', async () => {

@@ -13,7 +13,7 @@ const accept: NodeRequest = { kind: 'accept', id: 'b2', path: '', author: 'me', 
 const well: JobView = {
   ...{ gracePeriodMs: 100_000, provider: 'native', hasConfiguration: true, hasKey: true, isHeld: false },
   ...{ requests: [], baseline: 'ready', madeBy: 'native', knowsFindings: true, wantsScan: false },
-  ...{ checkDueMs: now + 50_000, retryDueMs: -Infinity },
+  ...{ checkDueMs: now + 50_000, retryDueMs: -Infinity, firstDueMs: now, isReconfigured: false },
 };
 const due = { checkDueMs: now };
 const time = (untilMs: number): Step => ({ kind: 'wait', for: 'time', untilMs });
@@ -32,6 +32,26 @@ test('the next step of a job', () => {
     ['no key yet', { baseline: 'unknown', hasKey: false }, { kind: 'wait', for: 'key' }],
     ['not asked yet', { baseline: 'unknown', madeBy: undefined }, { kind: 'look' }],
     ['the first run', { baseline: 'none', madeBy: undefined }, first],
+    [
+      'the first run, while the node is still being set up',
+      { baseline: 'none', madeBy: undefined, firstDueMs: now + 1000 },
+      time(now + 1000),
+    ],
+    [
+      'asked for, while the node is still being set up',
+      { baseline: 'none', madeBy: undefined, firstDueMs: now + 1000, requests: [reinit] },
+      { kind: 'init', reason: 'request', requests: ['a1'] },
+    ],
+    [
+      'the Machine Config Operator has changed the node',
+      { isReconfigured: true },
+      { kind: 'init', reason: 'machine-config', requests: [] },
+    ],
+    [
+      'the Machine Config Operator has changed a node whose baseline is broken',
+      { isReconfigured: true, baseline: 'broken' },
+      time(now + 50_000),
+    ],
     ['ready, and nobody knows by whom', { madeBy: undefined }, time(now + 50_000)],
     [
       'held before the first run',
@@ -97,10 +117,12 @@ const anyView: fc.Arbitrary<JobView> = fc.record({
   hasConfiguration: fc.boolean(),
   hasKey: fc.boolean(),
   isHeld: fc.boolean(),
+  isReconfigured: fc.boolean(),
   requests: fc.array(anyRequest, { maxLength: 2 }),
   baseline: fc.constantFrom('unknown', 'none', 'ready', 'other-configuration', 'broken'),
   madeBy: fc.constantFrom('native', 'aide', undefined),
   knowsFindings: fc.boolean(),
+  firstDueMs: fc.integer({ min: now - 10, max: now + 10 }),
   checkDueMs: fc.integer({ min: now - 100_000, max: now + 100_000 }),
   wantsScan: fc.boolean(),
   retryDueMs: fc.integer({ min: now - 10, max: now + 10 }),

@@ -16,8 +16,10 @@ export interface JobView {
   /** There is a configuration, and a key to sign with. */
   readonly hasConfiguration: boolean;
   readonly hasKey: boolean;
-  /** The annotation `holdoff`. */
+  /** The annotation `holdoff`, or the node is being updated. */
   readonly isHeld: boolean;
+  /** The machine configuration is another than the one that the baseline was made with. */
+  readonly isReconfigured: boolean;
   /** Those that were not done yet. */
   readonly requests: readonly NodeRequest[];
   /**
@@ -29,6 +31,8 @@ export interface JobView {
   readonly madeBy: IntegrityProvider['name'] | undefined;
   /** Whether it is known what differs from the baseline. */
   readonly knowsFindings: boolean;
+  /** Before it no first baseline is made: the node is still being set up. */
+  readonly firstDueMs: number;
   /** When a scan is due. */
   readonly checkDueMs: number;
   /** Somebody wants a scan as soon as may be: events were lost. */
@@ -37,7 +41,7 @@ export interface JobView {
   readonly retryDueMs: number;
 }
 
-export type InitReason = 'first' | 'request' | 'provider' | 'configuration';
+export type InitReason = 'first' | 'request' | 'provider' | 'configuration' | 'machine-config';
 
 export type Step =
   | { readonly kind: 'wait'; readonly for: 'configuration' | 'key' | 'holdoff' }
@@ -68,13 +72,14 @@ export function stepOf(view: JobView, nowMs: number): Step {
   if (isOfOther) return init('provider');
   switch (view.baseline) {
     case 'none':
-      return init('first');
+      return nowMs < view.firstDueMs ? waitUntil(view.firstDueMs) : init('first');
     case 'other-configuration':
       return init('configuration');
     case 'broken':
       // Perhaps somebody has put the right one back.
       return nowMs < view.checkDueMs ? waitUntil(view.checkDueMs) : { kind: 'look' };
     case 'ready': {
+      if (view.isReconfigured) return init('machine-config');
       if (view.wantsScan || accept !== undefined || nowMs >= view.checkDueMs) return { kind: 'check' };
       return waitUntil(view.checkDueMs);
     }
