@@ -168,7 +168,7 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
       'file-access-node': ['kivepolicies', 'pods', 'kivedata', 'containers', 'files', 'loader'],
       'file-integrity-node': [
         'fileintegrities.fileintegrity.openshift.io',
-        'fileintegrities.file-integrity.openshift.io',
+        'nodeintegrities.file-integrity.openshift.io',
         'nodes',
         'jobs',
       ],

@@ -138,7 +138,10 @@ suite('deploy/ for file integrity', () => {
     // Both groups are looked after alike, and the FileIntegrity here is of one.
     const unused = new Set(cluster.unused());
     const asReleased = (right: string): string =>
-      right.replace('file-integrity.openshift.io', 'fileintegrity.openshift.io');
+      right
+        .replace('file-integrity.openshift.io', 'fileintegrity.openshift.io')
+        .replace('nodeintegrities', 'fileintegrities')
+        .replace('nodeintegritystatuses', 'fileintegritynodestatuses');
     const surplus = [...unused].filter(
       (right) =>
         isOfIntegrity(right) && unused.has(asReleased(right)) && !onlySometimes.has(asReleased(right)),

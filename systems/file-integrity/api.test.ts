@@ -19,21 +19,19 @@ import {
 } from './api.ts';
 
 /** A manifest as it is committed: what a cluster gets. */
-function committed(plural: string, group: string): CrdManifest {
-  const file = join(import.meta.dirname, 'crd', `${plural}.${group}.yaml`);
+function committed(plural: string): CrdManifest {
+  const file = join(import.meta.dirname, 'crd', `${plural}.yaml`);
   return parse(readFileSync(file, 'utf8')) as CrdManifest;
 }
 
 /** What a server makes of an object: what it drops, what is wrong, what it stores. */
-function take<T>(plural: string, group: string, yaml: string) {
-  const schema = compileSchema(committed(plural, group).spec.versions[0]?.schema.openAPIV3Schema);
+function take<T>(plural: string, yaml: string) {
+  const schema = compileSchema(committed(plural).spec.versions[0]?.schema.openAPIV3Schema);
   const stored = parse(yaml) as object;
   const pruned = schema.prune(stored);
   schema.applyDefaults(stored);
   return { pruned, errors: schema.validate(stored), stored: stored as T };
 }
-
-const groups = bothGroups.map(({ group }) => group);
 
 /** What FIO's documentation and tests have users write. */
 const manifests = {
@@ -135,10 +133,10 @@ lastResult:
 `;
 
 suite('FileIntegrity and FileIntegrityNodeStatus', () => {
-  for (const group of groups) {
+  for (const { group, integrities, nodeStatuses } of bothGroups) {
     for (const [name, text] of Object.entries(manifests)) {
       test(`the ${name} manifest is taken as it is in ${group}`, () => {
-        const taken = take('fileintegrities', group, text.replace('GROUP', group));
+        const taken = take(integrities.plural, text.replace('GROUP', group));
         assert.deepEqual(taken.pruned, []);
         assert.deepEqual(taken.errors, []);
       });
@@ -146,7 +144,7 @@ suite('FileIntegrity and FileIntegrityNodeStatus', () => {
 
     test(`the status that FIO writes of a node is taken as it is in ${group}`, () => {
       const yaml = nodeStatus.replace('GROUP', group);
-      const taken = take<FileIntegrityNodeStatus>('fileintegritynodestatuses', group, yaml);
+      const taken = take<FileIntegrityNodeStatus>(nodeStatuses.plural, yaml);
       assert.deepEqual(taken.pruned, []);
       assert.deepEqual(taken.errors, []);
       assert.deepEqual(taken.stored, parse(yaml));
@@ -154,7 +152,7 @@ suite('FileIntegrity and FileIntegrityNodeStatus', () => {
   }
 
   test('defaults are those of FIO, and the provider', () => {
-    const { stored } = take<FileIntegrity>('fileintegrities', groups[0] ?? '', manifests.sample);
+    const { stored } = take<FileIntegrity>('fileintegrities', manifests.sample);
     assert.deepEqual(stored.spec, {
       config: { gracePeriod: 900, maxBackups: 5 },
       provider: 'native',
@@ -167,8 +165,7 @@ suite('FileIntegrity and FileIntegrityNodeStatus', () => {
   });
 
   test('what makes no sense in a schedule is set right, not refused', () => {
-    const of = (yaml: string) =>
-      scheduleOf(take<FileIntegrity>('fileintegrities', groups[0] ?? '', yaml).stored.spec);
+    const of = (yaml: string) => scheduleOf(take<FileIntegrity>('fileintegrities', yaml).stored.spec);
     assert.deepEqual(of(manifests.sample), { gracePeriodS: 900, initialDelayS: 0, maxBackups: 5 });
     assert.deepEqual(of(manifests.documented), { gracePeriodS: 20, initialDelayS: 60, maxBackups: 5 });
     assert.deepEqual(of(manifests.impatient), { gracePeriodS: 10, initialDelayS: 0, maxBackups: 0 });
@@ -178,7 +175,7 @@ suite('FileIntegrity and FileIntegrityNodeStatus', () => {
     const without = manifests.sample.replace('  config: {}', '  debug: true');
     const other = `${manifests.sample}  provider: tripwire\n`;
     for (const yaml of [without, other]) {
-      assert.notDeepEqual(take('fileintegrities', groups[0] ?? '', yaml).errors, []);
+      assert.notDeepEqual(take('fileintegrities', yaml).errors, []);
     }
   });
 

@@ -243,8 +243,7 @@ function integrities<const G extends string>(group: G) {
   return defineResource({
     group,
     kind: 'FileIntegrity',
-    plural: 'fileintegrities',
-    ...shortNames(group, 'fi'),
+    ...kubectlNames(group, ['fileintegrities', 'nodeintegrities'], 'nodeintegrity', 'fi'),
     scope: 'Namespaced',
     versions: { v1alpha1: integrityVersion },
   });
@@ -254,16 +253,28 @@ function nodeStatuses<const G extends string>(group: G) {
   return defineResource({
     group,
     kind: 'FileIntegrityNodeStatus',
-    plural: 'fileintegritynodestatuses',
-    ...shortNames(group, 'fins'),
+    ...kubectlNames(
+      group,
+      ['fileintegritynodestatuses', 'nodeintegritystatuses'],
+      'nodeintegritystatus',
+      'fins',
+    ),
     scope: 'Namespaced',
     versions: { v1alpha1: nodeStatusVersion },
   });
 }
 
-/** kubectl takes a plural from the group that comes first in the alphabet, the design's: these are the released group's alone. */
-function shortNames(group: string, name: string): { shortNames?: readonly string[] } {
-  return group === releasedGroup ? { shortNames: [name] } : {};
+/**
+ * kubectl takes a name from the group that comes first in the alphabet, which is the design's. What people have installed is of the
+ * released group, so its names are its alone.
+ */
+function kubectlNames(
+  group: string,
+  [plural, ofDesign]: readonly [string, string],
+  singular: string,
+  shortName: string,
+): { plural: string; singular?: string; shortNames?: readonly string[] } {
+  return group === releasedGroup ? { plural, shortNames: [shortName] } : { plural: ofDesign, singular };
 }
 
 export const releasedFileIntegrities = integrities(releasedGroup);

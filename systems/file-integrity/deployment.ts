@@ -5,9 +5,17 @@
  */
 import type { GuardRights, PodNeeds } from '../../shared/guard/guard.ts';
 import { btfMount, runtimeMount } from '../../shared/guard/mounts.ts';
-import { designFileIntegrities, releasedFileIntegrities } from './api.ts';
+import {
+  designFileIntegrities,
+  designNodeStatuses,
+  releasedFileIntegrities,
+  releasedNodeStatuses,
+} from './api.ts';
 
-const groups = [releasedFileIntegrities.group, designFileIntegrities.group];
+const bothGroups = [
+  [releasedFileIntegrities, releasedNodeStatuses],
+  [designFileIntegrities, designNodeStatuses],
+] as const;
 const rbac = ['rbac.authorization.k8s.io'];
 // As the code has them, which would be much to load for the sake of two names: a test runs both with these rights.
 const agentRole = 'rampart-agent-file-integrity';
@@ -15,12 +23,12 @@ const keySecretName = 'file-integrity-baseline-key';
 
 export const rights: GuardRights = {
   agent: [
-    {
-      apiGroups: groups,
-      resources: ['fileintegrities', 'fileintegritynodestatuses'],
+    ...bothGroups.map(([integrities, statuses]) => ({
+      apiGroups: [integrities.group],
+      resources: [integrities.plural, statuses.plural],
       verbs: ['list', 'watch'],
       why: 'What is asked for, and of this node; results are written as ConfigMaps, see rampart-agent-file-integrity.',
-    },
+    })),
     {
       apiGroups: [''],
       resources: ['nodes'],
@@ -29,18 +37,20 @@ export const rights: GuardRights = {
     },
   ],
   operator: [
-    {
-      apiGroups: groups,
-      resources: ['fileintegrities'],
-      verbs: ['get', 'list', 'watch', 'patch'],
-      why: 'patch: annotations that are done.',
-    },
-    { apiGroups: groups, resources: ['fileintegrities/status'], verbs: ['patch'] },
-    {
-      apiGroups: groups,
-      resources: ['fileintegritynodestatuses'],
-      verbs: ['get', 'list', 'watch', 'create', 'patch', 'update', 'delete'],
-    },
+    ...bothGroups.flatMap(([{ group, plural }, statuses]) => [
+      {
+        apiGroups: [group],
+        resources: [plural],
+        verbs: ['get', 'list', 'watch', 'patch'],
+        why: 'patch: annotations that are done.',
+      },
+      { apiGroups: [group], resources: [`${plural}/status`], verbs: ['patch'] },
+      {
+        apiGroups: [group],
+        resources: [statuses.plural],
+        verbs: ['get', 'list', 'watch', 'create', 'patch', 'update', 'delete'],
+      },
+    ]),
     { apiGroups: [''], resources: ['nodes'], verbs: ['get', 'list', 'watch'] },
     {
       apiGroups: [''],
@@ -78,11 +88,11 @@ export const rights: GuardRights = {
     },
   ],
   viewer: [
-    {
-      apiGroups: groups,
-      resources: ['fileintegrities', 'fileintegritynodestatuses'],
+    ...bothGroups.map(([integrities, statuses]) => ({
+      apiGroups: [integrities.group],
+      resources: [integrities.plural, statuses.plural],
       verbs: ['get', 'list', 'watch'],
-    },
+    })),
   ],
   roles: [
     {

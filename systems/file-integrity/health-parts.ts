@@ -20,7 +20,10 @@ export const nodeHealth: readonly HealthPart[] = [
 export const clusterHealth: readonly HealthPart[] = [
   { on: 'cluster', name: 'lease', what: 'it is known who holds the lease' },
   ...[
-    ...bothGroups.flatMap(({ group }) => [`fileintegrities.${group}`, `nodestatuses.${group}`]),
+    ...bothGroups.flatMap(({ group, integrities, nodeStatuses }) => [
+      `${integrities.plural}.${group}`,
+      `${nodeStatuses.plural}.${group}`,
+    ]),
     ...['nodes', 'results', 'active', 'kept', 'secrets', 'bindings'],
   ].map((name): HealthPart => ({ on: 'cluster', name, what: 'they are listed, while it leads' })),
 ];

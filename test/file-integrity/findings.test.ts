@@ -152,7 +152,7 @@ suite('file integrity from end to end', { concurrency: true }, () => {
     node.write('/var/log/messages', 'more\n');
     for (const one of cases) await seeFailed(one);
     for (const { fi, types } of cases) {
-      const kind = `fileintegritynodestatuses.${types.group}`;
+      const kind = `${types.nodeStatuses.plural}.${types.group}`;
       const table = await cluster.kubectl(['get', kind, '-n', namespace]);
       assert.match(table, new RegExp(`^${fi}-n1 +n1 +Failed`, 'm'));
     }

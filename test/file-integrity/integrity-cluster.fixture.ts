@@ -196,8 +196,12 @@ export class IntegrityCluster implements AsyncDisposable {
   }
 
   /** @param annotation - `name=value`, or `name-` */
-  async annotate(fi: string, annotation: string, { group }: IntegrityTypes = released): Promise<void> {
-    await this.kubectl(['annotate', `fileintegrities.${group}`, fi, '-n', namespace, annotation]);
+  async annotate(
+    fi: string,
+    annotation: string,
+    { group, integrities }: IntegrityTypes = released,
+  ): Promise<void> {
+    await this.kubectl(['annotate', `${integrities.plural}.${group}`, fi, '-n', namespace, annotation]);
   }
 
   integrity(fi: string, { integrities }: IntegrityTypes = released): Promise<FileIntegrity> {

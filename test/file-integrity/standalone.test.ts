@@ -36,7 +36,7 @@ suite('rampart standalone', { skip: sensorSkip }, () => {
       ...['--cri-socket', standalone.at('none.sock')],
     ];
     await standalone.start(...args);
-    const condition = ['get', 'fileintegritynodestatuses.fileintegrity.openshift.io', '-n', 'integrity'];
+    const condition = ['get', 'fileintegritynodestatuses', '-n', 'integrity'];
     const untilIs = async (wanted: string): Promise<void> => {
       const output = ['-o', 'jsonpath={.items[*].lastResult.condition}'];
       await standalone.kubectlUntil([...condition, ...output], ({ stdout }) => stdout === wanted);

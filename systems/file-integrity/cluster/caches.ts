@@ -65,7 +65,7 @@ export function openCaches(context: GuardContext): ClusterCaches {
           type: types.integrities,
           indexes: { namespace: namespaceOf, label: nameLabelOf },
         },
-        `fileintegrities.${types.group}`,
+        `${types.integrities.plural}.${types.group}`,
       ),
       statuses: context.cache<FileIntegrityNodeStatus>(
         {
@@ -73,7 +73,7 @@ export function openCaches(context: GuardContext): ClusterCaches {
           projection: slimStatus,
           indexes: { integrity: integrityOf },
         },
-        `nodestatuses.${types.group}`,
+        `${types.nodeStatuses.plural}.${types.group}`,
       ),
     })),
     nodes: context.cache<Node>(
