@@ -58,6 +58,9 @@ export class ActiveConfigs {
     const { namespace, name } = placeOf(found);
     const before = this.#context.caches.active.get(`${namespace}/${name}`);
     const rest = before === undefined ? '' : ' Until then the configuration from before stays in use.';
+    if (conf.kind === 'error' && conf.reason === 'ConfigMapMissing') {
+      return await this.#substitute(key, found, conf.message, before, signal);
+    }
     if (conf.kind === 'error') {
       return { isUsable: false, reason: conf.reason, message: `${conf.message}${rest}` };
     }
@@ -82,6 +85,29 @@ export class ActiveConfigs {
       reason: source === undefined ? 'Default' : 'Converted',
       message: lines.join('\n'),
     };
+  }
+
+  /** As FIO does: nodes are guarded while the ConfigMap is still to come, or is gone by mistake. */
+  async #substitute(
+    key: string,
+    found: Found,
+    why: string,
+    before: ConfigMap | undefined,
+    signal: AbortSignal,
+  ): Promise<Configured> {
+    const conf = effectiveConf(describe(undefined), defaultConf, found.integrity.spec.provider);
+    if (conf.kind === 'error') throw new Error(conf.message);
+    const used = before?.data?.[names.confKey];
+    const isDefault = used === undefined || used === conf.text;
+    if (isDefault) {
+      const taken = await this.#write(key, found, conf.text, before, signal);
+      if (taken !== undefined) return taken;
+    }
+    const meanwhile = isDefault
+      ? 'the default configuration is used'
+      : 'the configuration from before stays in use';
+    const message = `${why} Until then ${meanwhile}.`;
+    return { isUsable: true, isSubstitute: true, reason: 'ConfigMapMissing', message };
   }
 
   async #read(

@@ -7,6 +7,7 @@ import { names } from '../api.ts';
 import { createMetrics } from '../../../shared/observe/metrics.ts';
 import { shareMetrics } from '../../../shared/kube/shared-metrics.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
+import { defaultConf, effectiveConf } from './effective-conf.ts';
 import { succeeded, TestCluster, testNamespace } from './cluster.fixture.ts';
 
 const good = 'database_in=file:/var/lib/aide/aide.db\nCheck = p+u+g+sha512\n/etc Check\n';
@@ -27,12 +28,18 @@ suite('the configuration of a user', () => {
       const { status } = await cluster.integrity('example');
       return status?.conditions?.find(({ type }) => type === 'Configured')?.message ?? '';
     };
-    await cluster.phase('example', 'Error');
+    await cluster.phase('example', 'Initializing');
     assert.equal(
       await message(),
-      'ConfigMap elsewhere/mine does not exist. Create it, or correct spec.config.name and spec.config.namespace.',
+      'ConfigMap elsewhere/mine does not exist. Create it, or correct spec.config.name and spec.config.namespace. ' +
+        'Until then the default configuration is used.',
     );
-    assert.equal(await cluster.configMap('example'), undefined);
+    const byDefault = effectiveConf('', defaultConf, 'native');
+    assert.ok(byDefault.kind === 'conf');
+    assert.equal((await cluster.configMap('example'))?.data?.['aide.conf'], byDefault.text);
+    await until('an event', async () =>
+      (await cluster.notes('FileIntegrityStatus')).some((note) => note.includes('mine does not exist')),
+    );
     await cluster.createConfigMap('mine', { 'aide.conf': good }, 'elsewhere');
     await until('the key is missing', async () => (await message()).includes('It has aide.conf'));
     const write = (text: string): Promise<unknown> =>
@@ -41,9 +48,13 @@ suite('the configuration of a user', () => {
         { namespace: 'elsewhere', name: 'mine' },
         { type: 'merge', body: { data: { conf: text } } },
       );
+    await cluster.phase('example', 'Error');
     await write(good);
+    await until(
+      'the configuration',
+      async () => (await cluster.configMap('example'))?.data?.['aide.conf'] === converted,
+    );
     await cluster.phase('example', 'Initializing');
-    assert.equal((await cluster.configMap('example'))?.data?.['aide.conf'], converted);
     await cluster.report('example', 'n1', succeeded);
     await cluster.phase('example', 'Active');
     await write(bad);
@@ -66,13 +77,16 @@ suite('the configuration of a user', () => {
       converted.replace('sha512', 'sha256'),
     );
     const text = metrics.registry.metrics();
-    assert.match(text, /^file_integrity_operator_reinit_total\{by="config",node=""\} 1$/m);
+    assert.match(text, /^file_integrity_operator_reinit_total\{by="config",node=""\} 2$/m);
     assert.match(text, /^file_integrity_operator_phase_total\{phase="Error"\} 2$/m);
     assert.match(text, /^file_integrity_operator_error_total\{error="ConfigurationInvalid"\} 1$/m);
     assert.match(text, /^file_integrity_operator_node_failed\{node="n1"\} 0$/m);
     // Gone, and the default again.
     await cluster.client.delete(configMaps, { namespace: 'elsewhere', name: 'mine' });
-    await until('it is missing', async () => (await message()).includes('does not exist'));
+    await until('it is missing', async () =>
+      /does not exist.*the configuration from before stays in use\.$/.test(await message()),
+    );
+    assert.equal((await cluster.integrity('example')).status?.phase, 'Active');
   });
 
   test('what is written elsewhere into the active one is put right; a name that others have is said', async () => {

@@ -274,19 +274,20 @@ class IntegrityController {
     found: Found,
     before: FileIntegrity['status'],
     { phase }: FileIntegrityStatus,
-    { isUsable, message }: Configured,
+    { isUsable, isSubstitute, message }: Configured,
     { isOtherPhase, isOtherError }: Changes,
     signal: AbortSignal,
   ): Promise<void> {
     if (phase === undefined || !(isOtherPhase || isOtherError)) return;
     const { uid = '' } = found.integrity.metadata;
-    const note = isUsable ? phase : `${phase}: ${message}`;
+    const isWell = isUsable && isSubstitute === undefined;
+    const note = isWell ? phase : `${phase}: ${message}`;
     const change = `${before?.phase ?? ''} ${note}`;
     if (this.#told.get(uid) !== change) {
       tell(
         this.#context,
         found,
-        { type: phase === 'Error' ? 'Warning' : 'Normal', reason: 'FileIntegrityStatus', note },
+        { type: phase === 'Error' || !isWell ? 'Warning' : 'Normal', reason: 'FileIntegrityStatus', note },
         'Reconcile',
       );
       this.#told.set(uid, change);

@@ -28,6 +28,8 @@ const maxNamedNodes = 10;
 /** What became of the configuration. */
 export interface Configured {
   readonly isUsable: boolean;
+  /** Another configuration than the one that is asked for is used meanwhile. */
+  readonly isSubstitute?: true;
   /** CamelCase. */
   readonly reason: string;
   readonly message: string;
@@ -68,11 +70,12 @@ export function statusOf(
 ): FileIntegrityStatus {
   const { kept, omitted } = nodeStatusOf(facts.statuses);
   const { generation: observedGeneration } = integrity.metadata;
-  const { isUsable, reason, message } = facts.configured;
+  const { isUsable, isSubstitute, reason, message } = facts.configured;
+  const isConfigured = isUsable && isSubstitute === undefined;
   const held = heldNodes(integrity);
   const isPaused = held !== undefined;
   const changes: ConditionChange[] = [
-    { type: 'Configured', status: isUsable ? 'True' : 'False', reason, message, observedGeneration },
+    { type: 'Configured', status: isConfigured ? 'True' : 'False', reason, message, observedGeneration },
     {
       type: 'Paused',
       status: isPaused ? 'True' : 'False',
@@ -188,11 +191,12 @@ export interface Changes {
 export function changesOf(
   before: FileIntegrity['status'],
   { phase }: FileIntegrityStatus,
-  { isUsable, message }: Configured,
+  { isUsable, isSubstitute, message }: Configured,
 ): Changes {
   const told = before?.conditions?.find(({ type }) => type === 'Configured');
   return {
     isOtherPhase: phase !== before?.phase,
-    isOtherError: !isUsable && (told?.status !== 'False' || told.message !== message),
+    isOtherError:
+      (!isUsable || isSubstitute === true) && (told?.status !== 'False' || told.message !== message),
   };
 }

@@ -37,7 +37,11 @@ function integrityReport(
   const deleting = isDeleting(integrity);
   const problems = deleting
     ? []
-    : [...problemsOf(integrity), ...silentNodes(integrity, views, known), ...views.flatMap(nodeProblems)];
+    : [
+        ...problemsOf(integrity, known),
+        ...silentNodes(integrity, views, known),
+        ...views.flatMap(nodeProblems),
+      ];
   const isKnown = nodes.length > 0 && nodes.every(({ condition }) => isResult(condition));
   return {
     group,
@@ -53,12 +57,12 @@ function integrityReport(
   };
 }
 
-function problemsOf({ status }: IntegrityView['integrity']): Problem[] {
+function problemsOf({ spec, status }: IntegrityView['integrity'], known: readonly NodeView[]): Problem[] {
   switch (status?.phase) {
     case undefined:
       return [{ message: 'The operator has not looked at it yet.' }];
     case 'Pending':
-      return reasonsOf(status) ?? [{ message: 'Nothing runs yet.' }];
+      return reasonsOf(status) ?? [{ message: nowhere(spec, known) ?? 'Nothing runs yet.' }];
     case 'Error': {
       // Where it is one of the nodes, that says so itself.
       const isOfNode = status.nodeStatus?.some(({ condition }) => condition === 'Errored') === true;
@@ -69,8 +73,24 @@ function problemsOf({ status }: IntegrityView['integrity']): Problem[] {
     }
     case 'Initializing':
     case 'Active':
-      return [];
+      // Another configuration than the one that is asked for.
+      return reasonsOf(status) ?? [];
   }
+}
+
+/** Why no node is guarded, where none is chosen. */
+function nowhere(spec: IntegrityView['integrity']['spec'], known: readonly NodeView[]): string | undefined {
+  if (known.length === 0 || known.some((node) => isChosen(spec, node))) return undefined;
+  const selector = Object.entries(spec.nodeSelector ?? {}).map(([name, value]) => `${name}=${value}`);
+  const names = known.map(({ name }) => name).toSorted(compare);
+  const nodes = `${names.slice(0, NAMED_NODES).join(', ')}${names.length > NAMED_NODES ? ` and ${names.length - NAMED_NODES} more` : ''}`;
+  return selector.length === 0
+    ? `No node is chosen: spec.tolerations tolerate the taints of none (${nodes}).`
+    : `No node is chosen by spec.nodeSelector ${selector.join(', ')} and spec.tolerations (there are ${nodes}).`;
+}
+
+function isChosen(spec: IntegrityView['integrity']['spec'], { labels = {}, taints = [] }: NodeView): boolean {
+  return isForNode(spec, { metadata: { labels }, spec: { taints: [...taints] } });
 }
 
 /** Nodes that it is for, and of which nobody has told anything: mostly no agent runs there. */
@@ -85,9 +105,7 @@ function silentNodes(
     views.filter(({ lastResult }) => lastResult !== undefined).map(({ nodeName }) => nodeName),
   );
   const silent = known
-    .filter(({ name, labels = {}, taints = [] }) => {
-      return !told.has(name) && isForNode(spec, { metadata: { labels }, spec: { taints: [...taints] } });
-    })
+    .filter((node) => !told.has(node.name) && isChosen(spec, node))
     .map(({ name }) => name)
     .toSorted(compare);
   if (silent.length === 0) return [];

@@ -114,6 +114,17 @@ suite('file integrity in the status', () => {
     });
   });
 
+  test('a nodeSelector that no node has is named', () => {
+    const nodes = [{ name: 'n2' }, { name: 'n1', labels: { watched: 'no' } }] as unknown as NodeView[];
+    const [report] = integrityReports([view('a', [], { phase: 'Pending' })], nodes);
+    assert.deepEqual(report?.problems, [
+      {
+        message:
+          'No node is chosen by spec.nodeSelector watched=yes and spec.tolerations (there are n1, n2).',
+      },
+    ]);
+  });
+
   for (const [what, one, problems] of [
     ['the operator is away', view('a', [], {}), ['The operator has not looked at it yet.']],
     ['nothing runs', view('a', [], { phase: 'Pending' }), ['Nothing runs yet.']],
