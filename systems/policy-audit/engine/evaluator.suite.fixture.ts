@@ -7,7 +7,13 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { EvaluationError, type Evaluator, type JsonObject, type PolicyRequest } from './evaluator.ts';
+import {
+  EvaluationError,
+  type Evaluator,
+  type JsonObject,
+  type PolicyRequest,
+  type Verdict,
+} from './evaluator.ts';
 import { podNamed, requestFor } from './requests.fixture.ts';
 
 export interface RuntimeUnderTest {
@@ -16,6 +22,8 @@ export interface RuntimeUnderTest {
   open(denied: readonly string[]): Evaluator | Promise<Evaluator>;
   /** The code of a refusal, where the policy sets one. */
   readonly code?: number;
+  /** Where the message of the policy is, if not that of the verdict. */
+  messageOf?(verdict: Verdict): string | undefined;
 }
 
 interface Case {
@@ -62,13 +70,18 @@ export const cases: readonly Case[] = [
 ];
 
 /** Registers the tests of one runtime. */
-export function evaluatorSuite({ name, open, code }: RuntimeUnderTest): void {
+export function evaluatorSuite({
+  name,
+  open,
+  code,
+  messageOf = ({ message }) => message,
+}: RuntimeUnderTest): void {
   suite(`the runtime ${name}`, () => {
     for (const one of cases) {
       test(one.name, async () => {
         await using policy = await open(one.denied);
         const verdict = await policy.evaluate(one.request);
-        assert.deepEqual([verdict.allowed, verdict.message], [one.message === undefined, one.message]);
+        assert.deepEqual([verdict.allowed, messageOf(verdict)], [one.message === undefined, one.message]);
         if (one.message !== undefined && code !== undefined) assert.equal(verdict.code, code);
       });
     }
@@ -87,7 +100,7 @@ export function evaluatorSuite({ name, open, code }: RuntimeUnderTest): void {
       const verdicts = await Promise.all(
         Array.from({ length: 20 }, (_, index) => policy.evaluate(requestFor(podNamed(`pod-${index}`)))),
       );
-      const refused = verdicts.flatMap(({ allowed, message }) => (allowed ? [] : [message]));
+      const refused = verdicts.flatMap((verdict) => (verdict.allowed ? [] : [messageOf(verdict)]));
       assert.deepEqual(refused, ['pod-3 is denied', 'pod-7 is denied']);
     });
 

@@ -5,22 +5,10 @@ import { EvaluationError, type JsonObject, type PolicyRequest, type Verdict } fr
 import { evaluatorSuite } from '../evaluator.suite.fixture.ts';
 import { podNamed, requestFor } from '../requests.fixture.ts';
 import type { ClusterReader } from './cluster.ts';
+import { denyingPolicy } from './denying-policy.fixture.ts';
 import { openCelEvaluator, type CelOptions } from './open.ts';
 
-evaluatorSuite({
-  name: 'cel',
-  code: 400,
-  open: (denied) =>
-    openCelEvaluator({
-      variables: denied.length === 0 ? [] : [{ name: 'denied', expression: JSON.stringify(denied) }],
-      validations: [
-        {
-          expression: '!(object.metadata.name in variables.denied)',
-          messageExpression: "object.metadata.name + ' is denied'",
-        },
-      ],
-    }),
-});
+evaluatorSuite({ name: 'cel', code: 400, open: denyingPolicy });
 
 const kubernetes: CelOptions = { dialect: 'validating-admission-policy' };
 
