@@ -5,6 +5,7 @@
  */
 import { goNumber, goQuote } from './go-text.ts';
 import { failure } from './failure.ts';
+import { charge } from './meter.ts';
 import { typeNameOf } from './register.ts';
 import { CelObject, Duration, fromJson, isPlain, TypeValue, Uint } from './values.ts';
 
@@ -126,8 +127,12 @@ function plain(value: unknown): string {
   );
 }
 
+/** Printing a part takes about as long as this many steps. */
+const perPart = 4;
+
 /** In a list or map, as it would be written in an expression. */
 function inner(given: unknown): string {
+  charge(perPart);
   const value = fromJson(given);
   if (typeof value === 'string') return goQuote(value);
   if (typeof value === 'number')

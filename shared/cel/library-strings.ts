@@ -8,6 +8,7 @@ import { goQuote } from './go-text.ts';
 import { Regex, RegexBudgetError } from '../regex/regex.ts';
 import { formatText } from './format-text.ts';
 import { failure, noOverload } from './failure.ts';
+import { charge } from './meter.ts';
 import type { Library } from './register.ts';
 
 /** A string by code points; the plain string where each is one unit. */
@@ -81,12 +82,15 @@ function charAt(text: string, index: bigint): string {
 
 const expressions = new Map<string, Regex>();
 const maxExpressions = 500;
+/** Compiling an expression takes about as long as this many steps. */
+const [compilationCost, perCharacter] = [200, 10];
 
 /** A compiled expression, kept for the next call. */
 export function expression(pattern: string): Regex {
   const known = expressions.get(pattern);
   if (known !== undefined) return known;
   if (expressions.size >= maxExpressions) expressions.clear();
+  charge(compilationCost + pattern.length * perCharacter);
   try {
     const regex = new Regex(pattern);
     expressions.set(pattern, regex);

@@ -5,14 +5,19 @@
  *
  * @module
  */
+import { setImmediate } from 'node:timers/promises';
+
 import type { AccessCheck, AccessDecision } from '../../../../shared/cel/authorizer.ts';
 import { CelError, failure } from '../../../../shared/cel/failure.ts';
 import { EvaluationError, type AskedOfCluster, type EvaluateOptions, type JsonObject } from '../evaluator.ts';
+import type { Evaluation } from './decide.ts';
 import type { ClusterReader, ListReference, ObjectReference, World } from './cluster.ts';
 
 /** Of one evaluation; `object.spec.containers.all(c, kw.k8s...get(c.name))` asks many. */
 const mostQuestions = 256;
 const defaultDeadlineMs = 2_000;
+/** So long a policy may keep the thread, but for the end of the expression that runs. */
+const sliceMs = 25;
 
 /** Ends the run of an expression until its question is answered. No error of CEL: nothing may swallow it. */
 class Pending extends Error {
@@ -63,6 +68,8 @@ export class Asks {
   readonly #signals: readonly AbortSignal[];
   readonly #deadlineMs: number;
   readonly #endsAt: number;
+  readonly #evaluations: Evaluation[] = [];
+  #pauseAt: number;
   #waiting: AbortSignal | undefined;
 
   /** @param closed aborted once the policy is closed. */
@@ -75,7 +82,26 @@ export class Asks {
     this.#signals = [signal, closed].filter((one) => one !== undefined);
     this.#deadlineMs = deadlineMs;
     this.#endsAt = performance.now() + deadlineMs;
+    this.#pauseAt = performance.now() + sliceMs;
     this.check();
+  }
+
+  /**
+   * The evaluation with the parameters of this place; one and the same however often the policy is run.
+   *
+   * @param make makes it, and may ask.
+   */
+  evaluation(place: number, make: () => Evaluation): Evaluation {
+    const evaluation = (this.#evaluations[place] ??= make());
+    evaluation.rewind();
+    return evaluation;
+  }
+
+  /** Between two expressions: lets others run, where it has been long. @throws {EvaluationError} as `check`. */
+  pause(): void {
+    this.check();
+    if (performance.now() < this.#pauseAt) return;
+    throw new Pending(setImmediate());
   }
 
   /** @throws {EvaluationError} once it is too late, or nobody wants to know any more. */
@@ -99,6 +125,7 @@ export class Asks {
         if (!(error instanceof Pending)) throw evaluationError(error);
         await this.#untilEnd(error.answered);
         this.check();
+        this.#pauseAt = performance.now() + sliceMs;
       }
     }
   }

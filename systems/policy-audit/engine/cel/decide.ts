@@ -28,10 +28,15 @@ export type Result =
   | { readonly value: unknown; readonly error?: undefined }
   | { readonly error: string; readonly why: EvaluationError['why'] };
 
-/** The expressions of one policy on one request: one frame, one budget, one deadline. */
+/**
+ * The expressions of one policy on one request: one frame, one budget. It can be broken off between two expressions, and gone
+ * through again: what was run keeps its result.
+ */
 export class Evaluation {
   readonly frame: Frame;
   readonly #asks: Asks;
+  readonly #results: Result[] = [];
+  #next = 0;
   #budget: number;
 
   constructor(frame: Frame, asks: Asks, budget = perPolicyLimit) {
@@ -40,9 +45,22 @@ export class Evaluation {
     this.#budget = budget;
   }
 
-  /** @throws {EvaluationError} when there is no time or budget for it. */
-  run({ run }: Expression, source: string): Result {
-    this.#asks.check();
+  /** Begins again with the first expression. */
+  rewind(): void {
+    this.#next = 0;
+  }
+
+  /** Always the same expressions, in the same order. @throws {EvaluationError} when there is no time or budget for it. */
+  run(expression: Expression, source: string): Result {
+    const known = this.#results[this.#next];
+    const result = known ?? this.#run(expression, source);
+    if (known === undefined) this.#results.push(result);
+    this.#next++;
+    return result;
+  }
+
+  #run({ run }: Expression, source: string): Result {
+    this.#asks.pause();
     const { value, error, cost, exceeded } = measured(
       () => run(this.frame),
       Math.min(perCallLimit, this.#budget),

@@ -40,7 +40,10 @@ export function compileMatchConditions(conditions: readonly unknown[], world: Wo
       const asks = new Asks(world, evaluateOptions);
       try {
         return await asks.answered(() =>
-          matchAll(compiled, new Evaluation(frames.of(request, asks), asks, perMatchLimit)),
+          matchAll(
+            compiled,
+            asks.evaluation(0, () => new Evaluation(frames.of(request, asks), asks, perMatchLimit)),
+          ),
         );
       } catch (error) {
         // Too costly, too late: as any condition that cannot be evaluated. Who cancelled it wants to know that.

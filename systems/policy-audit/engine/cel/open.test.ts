@@ -272,15 +272,33 @@ suite('limits', () => {
     assert.equal((await evaluate({ ...settings, ...validations(expression) })).allowed, true);
   });
 
+  const long = 'variables.l.all(a, variables.l.all(b, variables.l.all(c, a + b + c >= 0)))';
+  const fifty = JSON.stringify(Array.from({ length: 50 }, (_, index) => index));
+
   test('the deadline ends a policy between two expressions', async () => {
-    const items = JSON.stringify(Array.from({ length: 50 }, (_, index) => index));
     await using policy = openCelEvaluator({
-      ...validations('variables.l.all(a, variables.l.all(b, variables.l.all(c, a + b + c >= 0)))', 'true'),
-      variables: [{ name: 'l', expression: items }],
+      ...validations(long, 'true'),
+      variables: [{ name: 'l', expression: fifty }],
     });
     await assert.rejects(
       policy.evaluate(requestFor(podNamed('web')), { deadlineMs: 1 }),
       /^EvaluationError: the evaluation took longer than 1 ms$/,
     );
+  });
+
+  test('others run while a policy takes long', async () => {
+    await using policy = openCelEvaluator({
+      ...validations(...Array.from({ length: 6 }, () => long)),
+      variables: [{ name: 'l', expression: fifty }],
+    });
+    let turns = 0;
+    const others = setInterval(() => turns++, 1);
+    try {
+      const { allowed } = await policy.evaluate(requestFor(podNamed('web')), { deadlineMs: 60_000 });
+      assert.ok(allowed);
+    } finally {
+      clearInterval(others);
+    }
+    assert.ok(turns > 1, `${turns} turns`);
   });
 });

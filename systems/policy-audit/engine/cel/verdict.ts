@@ -46,8 +46,8 @@ function firstFailure(
   asks: Asks,
   params: ParamsFound,
 ): Verdict {
-  for (const one of params) {
-    const evaluation = new Evaluation(frames.of(request, asks, one), asks);
+  for (const [place, one] of params.entries()) {
+    const evaluation = asks.evaluation(place, () => new Evaluation(frames.of(request, asks, one), asks));
     for (const compiled of policy.validations) {
       const { validation, expression } = compiled;
       const result = evaluation.run(expression, validation.expression.trim());
@@ -102,8 +102,8 @@ function allFailures(
   const errors: { readonly why: EvaluationError['why']; readonly message: string }[] = [];
   const causes: { field: string; message: string }[] = [];
   const auditAnnotations: Record<string, string> = {};
-  for (const one of params) {
-    const evaluation = new Evaluation(frames.of(request, asks, one), asks);
+  for (const [place, one] of params.entries()) {
+    const evaluation = asks.evaluation(place, () => new Evaluation(frames.of(request, asks, one), asks));
     const matched = matchAll(policy.matchConditions, evaluation);
     if (matched.error !== undefined) {
       errors.push({ why: 'expression', message: matched.error });
