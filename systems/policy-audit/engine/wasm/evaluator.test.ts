@@ -36,18 +36,19 @@ const cases: readonly Case[] = [
 ];
 
 /** Gatekeeper's policies say messages only. */
-function sayable(runtime: string, { allowed, message }: Verdict, expected: Verdict): Verdict {
+function sayable(runtime: string, expected: Verdict): Verdict {
   if (runtime !== 'gatekeeper') return expected;
+  const { allowed, message } = expected;
   return { allowed, ...(message !== undefined && { message }) };
 }
 
-for (const runtime of allRuntimes.slice(0, 1)) {
+for (const runtime of allRuntimes) {
   suite(`a policy run by ${runtime}`, () => {
     for (const { title, policy, settings, request, expected } of cases) {
       test(title, async () => {
         await using evaluator = await openPolicy(policy, runtime, settings);
         assert.equal(evaluator.runtime, runtime);
-        assert.deepEqual(await evaluator.evaluate(request), sayable(runtime, expected, expected));
+        assert.deepEqual(await evaluator.evaluate(request), sayable(runtime, expected));
       });
     }
   });

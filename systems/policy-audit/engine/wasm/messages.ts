@@ -7,7 +7,7 @@ import type { MessagePort } from 'node:worker_threads';
 
 import type { EvaluationError } from '../evaluator.ts';
 import type { WasmRuntime } from './metadata.ts';
-import type { Restoring } from './prepare.ts';
+import type { MemoryLimits, Restoring } from './prepare.ts';
 
 /** Of each thread, as it starts. */
 export interface ThreadData {
@@ -27,6 +27,8 @@ export interface GuestPolicy {
   readonly memoryPages: number;
   readonly answerBytes: number;
   readonly restoring: Restoring | undefined;
+  /** Of a module that does not bring its own. */
+  readonly importedMemory: MemoryLimits | undefined;
 }
 
 export type GuestOperation = 'validate' | 'validate_settings';
@@ -37,8 +39,8 @@ export interface Job {
   readonly operation: GuestOperation;
   /** What the guest is given, JSON. */
   readonly input: string;
-  /** Of Rego: the documents that it sees as `data`. */
-  readonly data?: { readonly version: number; readonly text: string } | undefined;
+  /** Of Rego: the documents that it sees as `data`; without the text where the thread has that version. */
+  readonly data?: { readonly version: number; readonly text?: string } | undefined;
 }
 
 export type ToThread =

@@ -64,7 +64,7 @@ export async function openWasmEvaluator(options: WasmEvaluatorOptions): Promise<
   const { runtime } = inspectPolicy(options.module);
   const limits = { ...defaults, ...options.limits };
   const memoryPages = Math.min(65_536, Math.floor(limits.memoryBytes / pageBytes));
-  const { module, restoring } = await compiled(options.module, memoryPages);
+  const { module, restoring, importedMemory } = await compiled(options.module, memoryPages);
   const policy: GuestPolicy = {
     id: nextPolicy++,
     runtime,
@@ -73,6 +73,7 @@ export async function openWasmEvaluator(options: WasmEvaluatorOptions): Promise<
     memoryPages,
     answerBytes: limits.answerBytes,
     restoring,
+    importedMemory,
   };
   const shared = options.pool === undefined ? sharedPool() : undefined;
   const pool = options.pool ?? shared?.pool;
@@ -84,10 +85,10 @@ export async function openWasmEvaluator(options: WasmEvaluatorOptions): Promise<
 async function compiled(
   module: Uint8Array,
   memoryPages: number,
-): Promise<{ module: WebAssembly.Module; restoring: GuestPolicy['restoring'] }> {
+): Promise<Pick<GuestPolicy, 'module' | 'restoring' | 'importedMemory'>> {
   try {
-    const { bytes, restoring } = prepareModule(module, memoryPages);
-    return { module: await WebAssembly.compile(bytes), restoring };
+    const { bytes, ...prepared } = prepareModule(module, memoryPages);
+    return { module: await WebAssembly.compile(bytes), ...prepared };
   } catch (error) {
     if (!(error instanceof BinaryError || error instanceof WebAssembly.CompileError)) throw error;
     throw new RampartError(errorCodes.INPUT, {
@@ -97,6 +98,13 @@ async function compiled(
       cause: error,
     });
   }
+}
+
+/** What each runtime gives to its policies. */
+function inputOf({ runtime, settings }: GuestPolicy, request: string): string {
+  if (runtime === 'opa') return `{"request":${request}}`;
+  if (runtime === 'gatekeeper') return `{"parameters":${settings},"review":${request}}`;
+  return `{"request":${request},"settings":${settings}}`;
 }
 
 interface Means {
@@ -124,7 +132,7 @@ class WasmEvaluator implements Evaluator {
   }
 
   async evaluate(request: PolicyRequest, options: EvaluateOptions = {}): Promise<Verdict> {
-    const input = `{"request":${requestText(request)},"settings":${this.#policy.settings}}`;
+    const input = inputOf(this.#policy, requestText(request));
     return verdictOf(this.runtime, await this.#run({ operation: 'validate', input }, options), request);
   }
 

@@ -25,10 +25,18 @@ export interface Restoring {
   readonly globals: readonly string[];
 }
 
+/** In pages. */
+export interface MemoryLimits {
+  readonly least: number;
+  readonly most: number | undefined;
+}
+
 export interface PreparedModule {
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** Undefined where the module can change what cannot be put back: then each evaluation has an instance of its own. */
   readonly restoring: Restoring | undefined;
+  /** Of a memory that the module wants from the host. */
+  readonly importedMemory: MemoryLimits | undefined;
 }
 
 /** No name of a policy's own begins so. */
@@ -45,7 +53,9 @@ export function prepareModule(module: Uint8Array, memoryPages: number): Prepared
   );
   const imported = importsOf(contentOf(sections, sectionIds.import));
   const own = contentOf(sections, sectionIds.memory);
-  const memories = imported.memories + (own === undefined ? 0 : new BinaryReader(own).u32());
+  const importedMemory = imported.memories[0];
+  if ((importedMemory?.least ?? 0) > memoryPages) throw tooLarge(importedMemory?.least ?? 0, memoryPages);
+  const memories = imported.memories.length + (own === undefined ? 0 : new BinaryReader(own).u32());
   if (memories !== 1) throw new BinaryError(`the module has ${memories} memories; policies have one`);
   const globals = mutableGlobals(contentOf(sections, sectionIds.global), imported.globals);
   const code = contentOf(sections, sectionIds.code);
@@ -53,7 +63,7 @@ export function prepareModule(module: Uint8Array, memoryPages: number): Prepared
     globals !== undefined &&
     !imported.changeable &&
     (code === undefined || changesOnlyMemoryAndGlobals(code));
-  if (!restorable) return { bytes: moduleOf(sections), restoring: undefined };
+  if (!restorable) return { bytes: moduleOf(sections), restoring: undefined, importedMemory };
   const added = [
     { name: `${prefix}memory`, kind: 2, index: 0 },
     ...globals.map((index) => ({ name: `${prefix}global:${index}`, kind: 3, index })),
@@ -61,6 +71,7 @@ export function prepareModule(module: Uint8Array, memoryPages: number): Prepared
   return {
     bytes: moduleOf(withExports(sections, added)),
     restoring: { memory: `${prefix}memory`, globals: added.slice(1).map(({ name }) => name) },
+    importedMemory,
   };
 }
 
@@ -102,18 +113,18 @@ export function tooLarge(least: number, memoryPages: number): EvaluationError {
 
 /** `changeable`: it imports a table or a global, which whoever it comes from could hold on to. */
 function importsOf(content: Uint8Array | undefined): {
-  memories: number;
+  memories: MemoryLimits[];
   globals: number;
   changeable: boolean;
 } {
-  const found = { memories: 0, globals: 0, changeable: false };
+  const found = { memories: [] as MemoryLimits[], globals: 0, changeable: false };
   if (content === undefined) return found;
   const reader = new BinaryReader(content);
   for (let left = reader.u32(); left > 0; left--) {
     reader.name();
     reader.name();
     const kind = content[reader.at];
-    if (kind === 2) found.memories++;
+    if (kind === 2) found.memories.push(limitsOf(new BinaryReader(content, reader.at + 1)));
     if (kind === 3) found.globals++;
     if (kind === 1 || kind === 3) found.changeable = true;
     skipImportType(reader);

@@ -35,7 +35,8 @@ export class PolicyThread {
   readonly #worker: Worker;
   readonly #answers: MessagePort;
   readonly #flag: Int32Array;
-  readonly #known = new Set<number>();
+  /** Policies, and the version of the data that each was last told. */
+  readonly #known = new Map<number, number | undefined>();
   readonly #onEnd: () => void;
   #running: Running | undefined;
   #ended: Promise<void> | undefined;
@@ -75,10 +76,13 @@ export class PolicyThread {
       this.#running = { job: job.id, ask, resolve };
       this.#worker.ref();
       if (!this.#known.has(policy.id)) {
-        this.#known.add(policy.id);
+        this.#known.set(policy.id, undefined);
         this.#post({ do: 'add', policy });
       }
-      this.#post({ do: 'run', job });
+      const { data } = job;
+      const isTold = data !== undefined && this.#known.get(policy.id) === data.version;
+      if (data !== undefined) this.#known.set(policy.id, data.version);
+      this.#post({ do: 'run', job: isTold ? { ...job, data: { version: data.version } } : job });
     });
   }
 

@@ -9,7 +9,9 @@ import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from '
 import { GuestFailure } from './guest/failure.ts';
 import { type GuestHost, HostRefusal } from './guest/host.ts';
 import { GuestExit } from './guest/preview1.ts';
+import { RegoPolicy } from './guest/rego.ts';
 import { WapcPolicy } from './guest/wapc.ts';
+import { WasiPolicy } from './guest/wasi.ts';
 import type {
   AnswerOfHost,
   FromThread,
@@ -43,7 +45,8 @@ port.on('message', (message: ToThread) => {
 });
 
 function guestOf(policy: GuestPolicy): RunningPolicy['guest'] {
-  return new WapcPolicy(policy);
+  if (policy.runtime === 'wapc') return new WapcPolicy(policy);
+  return policy.runtime === 'wasi' ? new WasiPolicy(policy) : new RegoPolicy(policy);
 }
 
 function outcomeOf(job: Job): Outcome {

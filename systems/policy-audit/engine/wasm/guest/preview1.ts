@@ -44,9 +44,10 @@ export function preview1(
   streams: Streams,
 ): Readonly<Record<string, HostFunction>> {
   const isStream = (fd: number): boolean => fd >= 0 && fd <= 2;
-  const texts = streams.args.map((text) => new TextEncoder().encode(`${text}\0`));
+  const args = (): Uint8Array[] => streams.args.map((text) => new TextEncoder().encode(`${text}\0`));
   return {
     args_sizes_get(count: number, size: number) {
+      const texts = args();
       memory().setU32(count, texts.length);
       memory().setU32(
         size,
@@ -56,7 +57,7 @@ export function preview1(
     },
     args_get(pointers: number, bytes: number) {
       let at = bytes;
-      for (const [index, text] of texts.entries()) {
+      for (const [index, text] of args().entries()) {
         memory().setU32(pointers + 4 * index, at);
         memory().write(at, text);
         at += text.length;

@@ -6,9 +6,10 @@
 import type { GuestOperation, GuestPolicy } from '../messages.ts';
 import { GuestFailure } from './failure.ts';
 import { type GuestHost, HostRefusal } from './host.ts';
+import { exportedFunction, importsFor, startBy } from './imports.ts';
 import { Instances, type StartedInstance } from './instance.ts';
 import { GuestMemory } from './memory.ts';
-import { GuestExit, missingFunction, preview1 } from './preview1.ts';
+import { preview1 } from './preview1.ts';
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -104,21 +105,20 @@ function started(
     stdin: [],
     write: (_stream, bytes) => running.host.say(decoder.decode(bytes)),
   });
-  const instance = new WebAssembly.Instance(module, functionsFor(imports, { wapc, wasi }));
+  const instance = new WebAssembly.Instance(module, importsFor(imports, { wapc, wasi }));
   const exported = instance.exports['memory'];
   if (exported instanceof WebAssembly.Memory) memory = new GuestMemory(exported);
   if (options.extraPages > 0 && exported instanceof WebAssembly.Memory) exported.grow(options.extraPages);
-  for (const name of ['_initialize', '_start', 'wapc_init']) {
-    const start = instance.exports[name];
-    if (typeof start === 'function') ended(() => (start as () => void)());
-  }
-  const guestCall = instance.exports['__guest_call'];
-  if (typeof guestCall !== 'function') throw new GuestFailure('trap', 'the policy exports no __guest_call');
+  startBy(instance, ['_initialize', '_start', 'wapc_init']);
+  const guestCall = exportedFunction<(operation: number, payload: number) => number>(
+    instance,
+    '__guest_call',
+  );
   const guest: Guest = {
     call(operation, payload, host) {
       running = callOf(operation, payload, host);
       const { operation: name } = running;
-      const done = (guestCall as (operation: number, payload: number) => number)(name.length, payload.length);
+      const done = guestCall(name.length, payload.length);
       const { answer, error } = running;
       running = callOf('', none, initialising);
       if (done !== 1) {
@@ -132,15 +132,6 @@ function started(
   return { guest, instance };
 }
 
-/** The main function of a command may end by `proc_exit(0)`. */
-function ended(start: () => void): void {
-  try {
-    start();
-  } catch (error) {
-    if (!(error instanceof GuestExit && error.code === 0)) throw error;
-  }
-}
-
 function callOf(operation: string, payload: Uint8Array, host: GuestHost): Call {
   return {
     operation: encoder.encode(operation),
@@ -151,21 +142,4 @@ function callOf(operation: string, payload: Uint8Array, host: GuestHost): Call {
     hostAnswer: none,
     hostError: none,
   };
-}
-
-/** What the module imports, of what there is; of WASI all names can be had. */
-export function functionsFor(
-  imports: readonly WebAssembly.ModuleImportDescriptor[],
-  { wasi, ...others }: Readonly<Record<string, Readonly<Record<string, unknown>>>>,
-): WebAssembly.Imports {
-  const found: Record<string, Record<string, WebAssembly.ImportValue>> = {};
-  for (const { module, name } of imports) {
-    const isWasi = module === 'wasi_snapshot_preview1' || module === 'wasi_unstable';
-    const value = isWasi ? (wasi?.[name] ?? missingFunction) : others[module]?.[name];
-    if (value === undefined) {
-      throw new GuestFailure('trap', `the policy imports ${module}.${name}, which is not known here`);
-    }
-    (found[module] ??= {})[name] = value as WebAssembly.ImportValue;
-  }
-  return found;
 }
