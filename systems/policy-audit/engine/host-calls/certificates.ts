@@ -43,12 +43,12 @@ function trustBy(certificate: X509Certificate, chain: readonly X509Certificate[]
   for (let left = between.length; left >= 0; left--) {
     if (validFrom(below) > atMs) return distrust('Certificate not trusted: CertNotValidYet');
     if (validTo(below) < atMs) return distrust('Certificate not trusted: CertExpired');
-    if (root !== undefined && below.checkIssued(root)) {
+    if (root !== undefined && isIssuer(root, below)) {
       return below.verify(root.publicKey)
         ? { trusted: true, reason: '' }
         : distrust('Certificate is not trusted by the provided cert chain');
     }
-    const issuers = between.filter((issuer) => issuer !== below && below.checkIssued(issuer));
+    const issuers = between.filter((issuer) => issuer !== below && isIssuer(issuer, below));
     if (issuers.length === 0) return distrust('Certificate not trusted: UnknownIssuer');
     const issuer = issuers.find(({ ca, publicKey }) => ca && below.verify(publicKey));
     if (issuer === undefined) return distrust('Certificate is not trusted by the provided cert chain');
@@ -56,6 +56,11 @@ function trustBy(certificate: X509Certificate, chain: readonly X509Certificate[]
     below = issuer;
   }
   return distrust('Certificate not trusted: UnknownIssuer');
+}
+
+/** By its name; whether it was this one, its key says. */
+function isIssuer({ subject }: X509Certificate, { issuer }: X509Certificate): boolean {
+  return subject === issuer;
 }
 
 /** Its extended key usages, where it has any. Node.js calls them `keyUsage`. */
