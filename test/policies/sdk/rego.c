@@ -53,6 +53,9 @@ text host_call(const char *space, const char *operation, text payload, bool *fai
   return text_of("policies in Rego cannot ask the host");
 }
 
+// What the policy knows beside its input.
+text rego_data;
+
 #ifdef GATEKEEPER
 static text result(text input, text data) {
   answer a = validate(json_get(input, "review"), json_get(input, "parameters"));
@@ -79,6 +82,7 @@ const char *opa_eval(void *reserved, int entrypoint, const text *data, const cha
                      int how) {
   heap = heap_at;
   if (entrypoint != 0) opa_abort("there is one entrypoint");
+  rego_data = *data;
   text found = result((text){input, size}, *data);
   // Undefined is a set of no results.
   return found.size == 0 ? "[]" : format("[{\"result\":%.*s}]", SHOW(found)).at;

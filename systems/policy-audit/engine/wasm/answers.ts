@@ -130,11 +130,11 @@ function optionalText(fields: Record<string, unknown>, name: string): string | u
   throw garbage(`\`${name}\` is no text`, value);
 }
 
+/** 0 is what languages without optional fields write where there is none. */
 function optionalCode(fields: Record<string, unknown>): number | undefined {
-  const code = fields['code'] ?? undefined;
-  if (code === undefined || (Number.isInteger(code) && (code as number) >= 0 && (code as number) <= 65_535)) {
-    return code as number | undefined;
-  }
+  const code = fields['code'] ?? 0;
+  if (code === 0) return undefined;
+  if (typeof code === 'number' && Number.isInteger(code) && code > 0 && code <= 65_535) return code;
   throw garbage('`code` is no HTTP status', code);
 }
 
