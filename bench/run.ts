@@ -36,6 +36,9 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => Promise<Part>
     'one-file': async () => (await import('./file-integrity/growth.ts')).oneFile,
     memory: async () => (await import('./file-integrity/growth.ts')).memory,
   },
+  'policy-audit': {
+    runtimes: async () => (await import('./policy-audit/runtimes.ts')).runtimesPart,
+  },
 };
 const modes = ['auto', 'fentry', 'kprobe', 'raw_tracepoint'] as const;
 
