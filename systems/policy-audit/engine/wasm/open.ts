@@ -187,19 +187,20 @@ class WasmEvaluator implements Evaluator {
     if (this.#disposed !== undefined) throw new EvaluationError('aborted', 'the policy is closed');
     if (isAborted(signal)) throw aborted(signal);
     const { pool } = this.#means;
-    const over = new AbortController();
+    // Few policies ask, and to make and abort one takes as long as some policies.
+    let over: AbortController | undefined;
     try {
-      const ask = this.#asker(asked, over.signal);
+      const ask = this.#asker(asked, () => (over ??= new AbortController()).signal);
       const outcome: Outcome = await pool.run(this.#policy.id, job, ask, { deadlineMs, signal });
       if ('why' in outcome) throw isAborted(signal) ? aborted(signal) : errorOf(outcome);
       return outcome.answer;
     } finally {
-      over.abort();
+      over?.abort();
     }
   }
 
   /** Answers the host calls of one evaluation. */
-  #asker(asked: Asked, signal: AbortSignal): (call: AskedOfHost) => Promise<AnswerOfHost> {
+  #asker(asked: Asked, signal: () => AbortSignal): (call: AskedOfHost) => Promise<AnswerOfHost> {
     const { limits, hostCalls } = this.#means;
     let count = 0;
     return async (call) => {
@@ -210,7 +211,7 @@ class WasmEvaluator implements Evaluator {
       }
       if (call.binding === ownBinding) return { error: `unknown binding: ${call.binding}` };
       asked.add(askedOf(call, call.payload));
-      return answerOf(hostCalls, call, signal);
+      return answerOf(hostCalls, call, signal());
     };
   }
 

@@ -22,7 +22,7 @@ import type {
 export type AskHost = (asked: AskedOfHost) => Promise<AnswerOfHost>;
 
 /** Of JavaScript's own heap, beside the memories of guests: requests and answers as texts. */
-const heapMb = 64;
+const heapMb = 128;
 
 interface Running {
   readonly job: number;

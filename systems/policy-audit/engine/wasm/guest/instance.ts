@@ -8,10 +8,10 @@ import type { GuestPolicy } from '../messages.ts';
 import { pageBytes, type Restoring } from '../prepare.ts';
 import { GuestFailure } from './failure.ts';
 
-/** Two more instances that grew as much as this are not worth trying to start larger. */
+/** After more instances than this that grew, one after the other, larger ones to begin with are not tried any more. */
 const patience = 3;
 /** More is not copied for each evaluation; a new instance costs less then. */
-const largestImageBytes = 32 * 2 ** 20;
+const largestImageBytes = 8 * 2 ** 20;
 
 interface Image {
   readonly bytes: Uint8Array;
@@ -42,6 +42,7 @@ export class Instances<Guest> {
   readonly #start: (extraPages: number) => StartedInstance<Guest>;
   #kept: Kept<Guest> | undefined;
   #extraPages = 0;
+  /** Instances in a row that have grown. */
   #grown = 0;
 
   constructor(
@@ -77,7 +78,11 @@ export class Instances<Guest> {
 
   #imageOf(instance: WebAssembly.Instance): Image | undefined {
     const memory = this.#memoryOf(instance);
-    if (memory === undefined || memory.length > largestImageBytes) return undefined;
+    if (memory === undefined) return undefined;
+    if (memory.length > largestImageBytes) {
+      [this.#grown, this.#extraPages] = [Infinity, 0];
+      return undefined;
+    }
     let end = memory.length;
     const words = new Float64Array(memory.buffer);
     while (end > 0 && Object.is(words[end / 8 - 1], 0)) end -= 8;
@@ -104,6 +109,7 @@ export class Instances<Guest> {
       (instance.exports[name] as WebAssembly.Global).value = image.globals[index];
     }
     this.#kept = { guest, instance, image };
+    this.#grown = 0;
   }
 
   /** A guest that is refused memory traps in its own way; seen is that it had taken nearly all that it may have. */
