@@ -4,13 +4,13 @@
  *
  * @module
  */
-import type { ASTNode } from '@marcbachmann/cel-js';
 import { select, selectOptional } from './access.ts';
 import {
   overloadProblem,
   problem,
   type Code,
   type Compiling,
+  type MessageType,
   type Node,
   type Run,
   type Selection,
@@ -30,10 +30,12 @@ import {
   compileLiteral,
   compileLogic,
   compileMap,
+  compileMessageLiteral,
   compileUnary,
 } from './nodes.ts';
 import { dispatch, type Library } from './register.ts';
 import { dyn, int, matching, optionalOf, staticType, typeText, unify, type Type } from './static-types.ts';
+import type { ASTNode } from './syntax.ts';
 
 /** Functions whose second argument is a regular expression. */
 const regexFunctions: ReadonlySet<string> = new Set(['matches', 'find', 'findAll']);
@@ -71,6 +73,8 @@ export class Compiler implements Compiling {
         return compileList(this, node);
       case 'map':
         return compileMap(this, node);
+      case 'message':
+        return compileMessageLiteral(this, node);
       case '?:':
         return compileCondition(this, node);
       case '||':
@@ -105,6 +109,10 @@ export class Compiler implements Compiling {
       if (hidden === undefined) this.#inner.delete(name);
       else this.#inner.set(name, hidden);
     }
+  }
+
+  messageType(name: string): MessageType | undefined {
+    return this.#scope.messageType(name);
   }
 
   isVariable(node: ASTNode): boolean {

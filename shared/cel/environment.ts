@@ -12,7 +12,7 @@ import { addStandard } from './library-standard.ts';
 import { addStrings } from './library-strings.ts';
 import { addTime } from './library-time.ts';
 import { Library } from './register.ts';
-import type { Code } from './code.ts';
+import type { Code, MessageType } from './code.ts';
 import { optionalOf, staticType, type Type } from './static-types.ts';
 import type { CelType } from './types.ts';
 
@@ -54,6 +54,7 @@ export interface Definition extends Code {
  */
 export class Scope {
   readonly #variables = new Map<string, Placed>();
+  readonly #messages: ((name: string) => MessageType | undefined)[] = [];
   #size = 0;
 
   constructor(variables: Readonly<Record<string, Variable>>) {
@@ -71,6 +72,19 @@ export class Scope {
   /** Places in the frames so far. */
   get size(): number {
     return this.#size;
+  }
+
+  /** Makes types known whose objects expressions may make: gives one for a name, or nothing. */
+  declareMessages(find: (name: string) => MessageType | undefined): void {
+    this.#messages.push(find);
+  }
+
+  messageType(name: string): MessageType | undefined {
+    for (const find of this.#messages) {
+      const type = find(name);
+      if (type !== undefined) return type;
+    }
+    return undefined;
   }
 
   /** A place of its own. */

@@ -138,7 +138,7 @@ expect('what does not compile', {
     "ERROR: <input>:1:10: found no matching overload for '_[_]' applied to '(list(int), string)'",
   "'a' in self.inner":
     "ERROR: <input>:1:5: found no matching overload for '@in' applied to '(string, object)'",
-  'self.?nosuch == optional.none()': "ERROR: <input>:1:6: undefined field 'nosuch'",
+  'self.?nosuch == optional.none()': "ERROR: <input>:1:5: undefined field 'nosuch'",
   'self.s.size': "ERROR: <input>:1:7: type 'string' does not support field selection",
   'has(self)': 'ERROR: <input>:1:5: invalid argument to has() macro',
   'self.s && true': "ERROR: <input>:1:8: found no matching overload for '_&&_' applied to '(string, bool)'",
@@ -156,7 +156,4 @@ expect('what does not compile', {
   'sets.nosuch([1])': "ERROR: <input>:1:1: undeclared reference to 'sets' (in container '')",
   'size()': "ERROR: <input>:1:5: found no matching overload for 'size' applied to '()'",
   "self.n + 'a' == ''": "ERROR: <input>:1:8: found no matching overload for '_+_' applied to '(int, string)'",
-  "[true && false, true].all(x, x)&& 'abc": 'ERROR: <input>:1:35: Syntax error: Unterminated string',
-  [`true${' && true'.repeat(8_000)}`]:
-    'ERROR: <input>:1:1: Syntax error: expression recursion limit exceeded',
 });

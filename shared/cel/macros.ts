@@ -4,12 +4,12 @@
  *
  * @module
  */
-import type { ASTNode } from '@marcbachmann/cel-js';
 import { entriesOf, isPresent, type Entries } from './access.ts';
 import { CompileError, type Code, type Compiling, type Frame, type Run } from './code.ts';
 import { CelError, noOverload } from './failure.ts';
 import { charge } from './meter.ts';
 import { bool, dyn, int, listOf, mapOf, optionalOf, typeText, unify, type Type } from './static-types.ts';
+import type { ASTNode } from './syntax.ts';
 import { Optional } from './values.ts';
 
 type Macro = (
