@@ -15,6 +15,7 @@ import { doctorCommand } from './doctor/command.ts';
 import { describeFailure, isBrokenPipe, outputFailure, withUsageExitCode } from './failure.ts';
 import { integrityCommand } from './integrity/command.ts';
 import { operatorCommand } from './operator/command.ts';
+import { policyServerCommand } from './policy-server/command.ts';
 import { standaloneCommand } from './standalone/command.ts';
 import { statusCommand } from './status/command.ts';
 import { watchCommand } from './watch/command.ts';
@@ -42,6 +43,7 @@ export async function runProgram(guards: readonly Guard[]): Promise<void> {
     .addCommand(integrityCommand())
     .addCommand(agentCommand(guards))
     .addCommand(operatorCommand(guards))
+    .addCommand(policyServerCommand())
     .addCommand(apiServerCommand());
 
   // Also for what is thrown outside of the command's own promise: an event handler, a stream.

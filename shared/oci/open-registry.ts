@@ -148,6 +148,15 @@ class CachingRegistry implements Registry {
     return this.#blob(pull, layer, `the layer ${layer.digest} of ${artifact.reference}`);
   }
 
+  async manifest(text: string, options: PullOptions = {}): Promise<Record<string, unknown>> {
+    const pull = this.#pullOf(text, options);
+    const { digest } = await this.#resolve(pull);
+    const bytes = await this.#manifestBytes(pull, digest);
+    // Says what is wrong with it.
+    parseManifest(bytes, text);
+    return JSON.parse(Buffer.from(bytes).toString()) as Record<string, unknown>;
+  }
+
   async digestOf(text: string, options: PullOptions = {}): Promise<string> {
     const pull = this.#pullOf(text, options);
     return (await this.#resolve({ ...pull, options: { policy: 'Always', ...options } })).digest;
@@ -218,11 +227,12 @@ class CachingRegistry implements Registry {
   }
 
   async #manifest(pull: Pull, digest: string): Promise<ReturnType<typeof parseManifest>> {
+    return parseManifest(await this.#manifestBytes(pull, digest), pull.text);
+  }
+
+  #manifestBytes(pull: Pull, digest: string): Promise<Uint8Array> {
     const what = `the manifest of ${pull.text}`;
-    const bytes = await this.#kept(digest, pull, what, () =>
-      this.#fetch(pull, `manifests/${digest}`, 'GET', what),
-    );
-    return parseManifest(bytes, pull.text);
+    return this.#kept(digest, pull, what, () => this.#fetch(pull, `manifests/${digest}`, 'GET', what));
   }
 
   async #config(pull: Pull, { config }: Manifest): Promise<Record<string, unknown>> {

@@ -124,6 +124,11 @@ suite('registries without TLS', () => {
     assert.equal(artifact.digest, amd64.digest);
     assert.equal(artifact.referenceDigest, index.digest);
     assert.equal(await client.registry.digestOf(index.reference), index.digest);
+    const whole = await client.registry.manifest(index.reference);
+    assert.deepEqual(
+      (whole['manifests'] as { digest: string }[]).map(({ digest }) => digest),
+      [amd64.digest, s390x.digest],
+    );
     await assert.rejects(
       client.registry.pull(index.reference, { platform: { ...big, architecture: 'riscv64' } }),
       failsWith(errorCodes.NOT_FOUND, /nothing for linux\/riscv64: it has linux\/amd64, linux\/s390x/),

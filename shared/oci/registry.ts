@@ -58,6 +58,8 @@ export interface Registry extends AsyncDisposable {
   pull(reference: string, options?: PullOptions): Promise<Artifact>;
   /** The bytes of a layer, as stored; the digest is checked each time. */
   layer(artifact: Artifact, layer: Layer, options?: PullOptions): Promise<Uint8Array>;
+  /** The manifest or index that a reference points at, as the registry has it. */
+  manifest(reference: string, options?: PullOptions): Promise<Record<string, unknown>>;
   /** The digest that a tag points at, without fetching what is behind it. */
   digestOf(reference: string, options?: PullOptions): Promise<string>;
 }

@@ -25,7 +25,7 @@ import type { PolicyPool } from './wasm/pool.ts';
 export interface OpenEvaluatorOptions {
   readonly modules: Pick<Modules, 'fetch'>;
   /** What a policy may ask of the world that may read these kinds; of a group, each member's. */
-  readonly hostCalls: (allowed: readonly ContextAwareResource[]) => HostCalls;
+  readonly hostCalls: (allowed: readonly ContextAwareResource[], program?: ModuleProgram) => HostCalls;
   /** For expressions of ValidatingAdmissionPolicies, which read what they name. Default: as `hostCalls`, with nothing allowed. */
   readonly cluster?: ClusterReader;
   readonly pullSecret?: CredentialsSource;
@@ -89,7 +89,7 @@ async function openModule(
   program: ModuleProgram,
   options: OpenEvaluatorOptions,
 ): Promise<{ readonly evaluator: Evaluator; readonly digest?: string; readonly mutates: boolean }> {
-  const hostCalls = options.hostCalls(program.contextAware);
+  const hostCalls = options.hostCalls(program.contextAware, program);
   if (isCelModule(program.module)) {
     return {
       evaluator: openCelEvaluator(program.settings, { cluster: clusterOf(hostCalls) }),

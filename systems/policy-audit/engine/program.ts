@@ -15,6 +15,8 @@ export interface ModuleProgram {
   readonly module: string;
   readonly settings: Readonly<Record<string, unknown>>;
   readonly contextAware: readonly ContextAwareResource[];
+  /** What it may call of the host: `oci/*`. Undefined: everything. */
+  readonly hostCapabilities?: readonly string[] | undefined;
   /** Undefined: the default of the runtime. */
   readonly deadlineMs: number | undefined;
 }
