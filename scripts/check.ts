@@ -17,6 +17,7 @@ const checks = {
   lint: { what: 'lint and the import rules between rooms', command: ['oxlint', '--format', 'unix'] },
   format: { what: 'format', command: ['prettier', '--check', '--log-level', 'warn', '.'] },
   bpf: { what: 'committed .bpf.o match their source', command: ['scripts/check-bpf'] },
+  policies: { what: 'committed test policies match their source', command: ['scripts/check-policies'] },
   manifests: {
     what: 'manifests match the guards and their schemas (apps/guards.ts)',
     command: ['node', 'scripts/manifests.ts'],

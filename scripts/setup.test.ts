@@ -92,7 +92,9 @@ function whereIs(name: string): string {
 
 suite('scripts/setup', () => {
   test('root: what is missing is installed, and only that', (t) => {
-    const present = ['clang-14', 'llvm-14', 'linux-libc-dev'];
+    const present = [
+      ...['clang-14', 'lld-14', 'wasi-libc', 'libclang-rt-14-dev-wasm32', 'llvm-14', 'linux-libc-dev'],
+    ];
     const { status, stdout, called } = setup(t, 'check', { packages: present, uid: 0 });
     assert.equal(status, 0);
     assert.equal(called.length, 3, called.join('\n'));

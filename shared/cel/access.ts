@@ -4,7 +4,7 @@
  * @module
  */
 import { failure, noOverload } from './failure.ts';
-import { CelObject, isPlain, mapKey, Optional } from './values.ts';
+import { CelObject, fromJson, isPlain, mapKey, Optional } from './values.ts';
 
 /** What is there under a name, key or index; `undefined` for nothing. */
 function find(value: unknown, key: unknown): unknown {
@@ -13,10 +13,11 @@ function find(value: unknown, key: unknown): unknown {
   if (Array.isArray(value)) {
     const index = mapKey(key);
     if (typeof index === 'bigint') return value[Number(index)];
-  } else if (isPlain(value)) {
-    return typeof key === 'string' && Object.hasOwn(value, key) ? value[key] : undefined;
+    throw noOverload();
   }
-  throw noOverload();
+  // What has no fields has none of this name: `null.x` is an error, and `has(null.x)` is false.
+  if (!isPlain(value) || typeof key !== 'string' || !Object.hasOwn(value, key)) return undefined;
+  return fromJson(value[key]);
 }
 
 /** `value.key` and `value[key]`; of an optional, an optional. */
@@ -47,6 +48,6 @@ export interface Entries {
 export function entriesOf(range: unknown): Entries {
   if (Array.isArray(range)) return { keys: undefined, values: range };
   if (range instanceof Map) return { keys: [...range.keys()], values: [...range.values()] };
-  if (isPlain(range)) return { keys: Object.keys(range), values: Object.values(range) };
+  if (isPlain(range)) return { keys: Object.keys(range), values: Object.values(range).map(fromJson) };
   throw noOverload();
 }

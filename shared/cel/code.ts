@@ -44,6 +44,8 @@ export interface Compiling {
   compile(node: ASTNode): Code;
   /** Compiles what a field is selected from, and checks that its type has the field. */
   selection(node: Selection): SelectionCode;
+  /** Whether a node names a variable of the scope: `variables.name`. */
+  isVariable(node: ASTNode): boolean;
   /** Compiles what sees one more variable, whose place is given to the callback. */
   withVariable<T>(name: string, type: Type, inner: (place: number) => T): T;
 }

@@ -17,10 +17,12 @@ import {
   type SelectionCode,
 } from './code.ts';
 import { callCost } from './costs.ts';
-import { failure } from './failure.ts';
+import type { Placed, Scope } from './environment.ts';
+import { CelError, failure } from './failure.ts';
+import { goQuote } from './go-text.ts';
 import { expression } from './library-strings.ts';
 import { macros } from './macros.ts';
-import { charge } from './meter.ts';
+import { apart, charge } from './meter.ts';
 import {
   compileBinary,
   compileCondition,
@@ -33,28 +35,20 @@ import {
 import { dispatch, type Library } from './register.ts';
 import { dyn, int, matching, optionalOf, staticType, typeText, unify, type Type } from './static-types.ts';
 
-interface Variable {
-  readonly type: Type;
-  readonly place: number;
-}
-
 /** Functions whose second argument is a regular expression. */
 const regexFunctions: ReadonlySet<string> = new Set(['matches', 'find', 'findAll']);
 
 export class Compiler implements Compiling {
   readonly #library: Library;
-  readonly #variables: Map<string, Variable>;
-  /** The variables of the expression, without those of its macros. */
-  readonly #roots: readonly string[];
-  #depth: number;
-  /** Those of the variables that the expression names. */
+  readonly #scope: Scope;
+  /** The variables of macros. */
+  readonly #inner = new Map<string, Placed>();
+  /** Those of the variables of the scope that the expression names, itself or by the definition of another. */
   readonly used = new Set<string>();
 
-  constructor(library: Library, variables: ReadonlyMap<string, Type>) {
+  constructor(library: Library, scope: Scope) {
     this.#library = library;
-    this.#roots = [...variables.keys()];
-    this.#depth = variables.size;
-    this.#variables = new Map([...variables].map(([name, type], place) => [name, { type, place }]));
+    this.#scope = scope;
   }
 
   compile(node: ASTNode): Code {
@@ -102,26 +96,48 @@ export class Compiler implements Compiling {
   }
 
   withVariable<T>(name: string, type: Type, inner: (place: number) => T): T {
-    const hidden = this.#variables.get(name);
-    const place = this.#depth++;
-    this.#variables.set(name, { type, place });
+    const hidden = this.#inner.get(name);
+    const place = this.#scope.allocate();
+    this.#inner.set(name, { type, place });
     try {
       return inner(place);
     } finally {
-      this.#depth--;
-      if (hidden === undefined) this.#variables.delete(name);
-      else this.#variables.set(name, hidden);
+      if (hidden === undefined) this.#inner.delete(name);
+      else this.#inner.set(name, hidden);
     }
+  }
+
+  isVariable(node: ASTNode): boolean {
+    const name = qualifiedName(node);
+    return name !== undefined && this.#isOuter(name) && this.#scope.variables.has(name);
+  }
+
+  /** Whether no macro has a variable of the name that the chain of names begins with. */
+  #isOuter(name: string): boolean {
+    return !this.#inner.has(name.split('.', 1)[0] ?? '');
   }
 
   #identifier(node: Node<'id'>): Code {
     const name = node.args;
-    const variable = this.#variables.get(name);
-    if (variable === undefined) {
-      return this.#typeNamed(node) ?? problem(node, `undeclared reference to '${name}' (in container '')`);
+    const inner = this.#inner.get(name);
+    if (inner !== undefined) return { type: inner.type, run: (frame) => (charge(1), frame[inner.place]) };
+    return (
+      this.#outer(name) ??
+      this.#typeNamed(node) ??
+      problem(node, `undeclared reference to '${name}' (in container '')`)
+    );
+  }
+
+  /** A variable of the scope. */
+  #outer(name: string): Code | undefined {
+    const variable = this.#scope.variables.get(name);
+    if (variable === undefined) return undefined;
+    const { type, place, definition } = variable;
+    this.used.add(name);
+    if (definition !== undefined) {
+      for (const one of definition.variables) this.used.add(one);
+      return { type, run: runOnce(name, place, definition.run) };
     }
-    const { type, place } = variable;
-    if (place < this.#roots.length) this.used.add(name);
     const run: Run = (frame) => {
       charge(1);
       const value = frame[place];
@@ -134,13 +150,15 @@ export class Compiler implements Compiling {
   /** The type that a chain of names denotes. */
   #typeNamed(node: ASTNode): Code | undefined {
     const name = qualifiedName(node);
-    if (name === undefined || this.#variables.has(name.split('.', 1)[0] ?? '')) return undefined;
+    if (name === undefined || !this.#isOuter(name) || this.#scope.variables.has(name.split('.', 1)[0] ?? ''))
+      return undefined;
     const value = this.#library.typeValue(name);
     return value && { type: { kind: 'type' }, run: () => value };
   }
 
   #selection(node: Selection): Code {
-    const named = this.#typeNamed(node);
+    const qualified = this.isVariable(node) ? this.#outer(qualifiedName(node) ?? '') : undefined;
+    const named = qualified ?? this.#typeNamed(node);
     if (named !== undefined) return named;
     const field = node.args[1];
     const { type, operand, optional } = this.selection(node);
@@ -219,6 +237,28 @@ export class Compiler implements Compiling {
       },
     };
   }
+}
+
+/** Runs the definition of a variable when it is first asked for; an error is kept as well. */
+function runOnce(name: string, place: number, definition: Run): Run {
+  return (frame) => {
+    charge(1);
+    const known = frame[place];
+    if (known !== undefined) {
+      if (known instanceof CelError) throw known;
+      return known;
+    }
+    try {
+      return (frame[place] = apart(() => definition(frame)));
+    } catch (error) {
+      if (!(error instanceof CelError)) throw error;
+      const own = failure(
+        `composited variable ${goQuote(name.slice(name.indexOf('.') + 1))} fails to evaluate: ${error.message}`,
+      );
+      frame[place] = own;
+      throw own;
+    }
+  };
 }
 
 /** `google.protobuf.Duration` as a text; `undefined` for what is no chain of names. */

@@ -12,6 +12,7 @@ import { addStandard } from './library-standard.ts';
 import { addStrings } from './library-strings.ts';
 import { addTime } from './library-time.ts';
 import { Library } from './register.ts';
+import type { Code } from './code.ts';
 import { optionalOf, staticType, type Type } from './static-types.ts';
 import type { CelType } from './types.ts';
 
@@ -34,17 +35,58 @@ export interface Variable {
   readonly optional?: boolean;
 }
 
-/** The variables of expressions, with their types. */
+/** A variable and its place in the frame. */
+export interface Placed {
+  readonly type: Type;
+  readonly place: number;
+  /** The expression that it stands for, which is run when the variable is first asked for. */
+  readonly definition?: Definition;
+}
+
+export interface Definition extends Code {
+  /** The variables of the scope that the expression names. */
+  readonly variables: ReadonlySet<string>;
+}
+
+/**
+ * The variables of expressions, with their types, and their places in the frames that the expressions run on. Each variable of
+ * each expression has a place of its own, so that all expressions of a scope can run on one frame.
+ */
 export class Scope {
-  readonly variables: ReadonlyMap<string, Type>;
+  readonly #variables = new Map<string, Placed>();
+  #size = 0;
 
   constructor(variables: Readonly<Record<string, Variable>>) {
-    this.variables = new Map(
-      Object.entries(variables).map(([name, { type, optional }]) => {
-        // What variables hold is never null: nothing runs on null.
-        const own = staticType(type, false);
-        return [name, optional === true ? optionalOf(own) : own];
-      }),
-    );
+    for (const [name, { type, optional }] of Object.entries(variables)) {
+      // What variables hold is never null: nothing runs on null.
+      const own = staticType(type, false);
+      this.declare(name, optional === true ? optionalOf(own) : own);
+    }
+  }
+
+  get variables(): ReadonlyMap<string, Placed> {
+    return this.#variables;
+  }
+
+  /** Places in the frames so far. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** A place of its own. */
+  allocate(): number {
+    return this.#size++;
+  }
+
+  /** Adds a variable, of a name that may have dots. @returns its place. */
+  declare(name: string, type: Type): number {
+    const place = this.allocate();
+    this.#variables.set(name, { type, place });
+    return place;
+  }
+
+  /** Adds a variable that stands for an expression of this scope. */
+  define(name: string, definition: Definition): void {
+    this.#variables.set(name, { type: definition.type, place: this.allocate(), definition });
   }
 }

@@ -189,6 +189,7 @@ const has: Macro = (compiler, node, args) => {
   const [selection] = args;
   if (selection?.op !== '.' && selection?.op !== '.?')
     throw new CompileError(selection ?? node, 'invalid argument to has() macro');
+  if (compiler.isVariable(selection)) return { type: bool, run: () => (charge(1), true) };
   const field = selection.args[1];
   const { operand } = compiler.selection(selection);
   return { type: bool, run: (frame) => (charge(1), isPresent(operand(frame), field)) };

@@ -15,6 +15,8 @@ const costExceeded = new CostExceeded('operation cancelled: actual cost limit ex
 
 let spent = 0;
 let limit = Infinity;
+/** What was counted {@link apart}. */
+let aside = 0;
 
 /** @throws {CostExceeded} when the evaluation that runs has used up its limit. */
 export function charge(cost: number): void {
@@ -33,16 +35,30 @@ export interface Outcome {
 /** Runs an expression. Never throws; evaluation is synchronous, so one at a time runs. */
 export function measured(evaluate: () => unknown, costLimit = perCallLimit): Outcome {
   spent = 0;
+  aside = 0;
   limit = costLimit;
   try {
     const value = evaluate();
     // An expression may have swallowed the error: `true || <too costly>`.
     return spent > limit
-      ? { error: costExceeded, cost: spent, exceeded: true }
-      : { value, cost: spent, exceeded: false };
+      ? { error: costExceeded, cost: spent + aside, exceeded: true }
+      : { value, cost: spent + aside, exceeded: false };
   } catch (error) {
-    return { error, cost: spent, exceeded: spent > limit };
+    return { error, cost: spent + aside, exceeded: error === costExceeded };
   } finally {
     limit = Infinity;
+  }
+}
+
+/** Runs an expression that the one that runs asks for: with a limit of its own, its cost is part of the whole. */
+export function apart<T>(evaluate: () => T): T {
+  const outer = { spent, limit };
+  spent = 0;
+  limit = perCallLimit;
+  try {
+    return evaluate();
+  } finally {
+    aside += spent;
+    ({ spent, limit } = outer);
   }
 }

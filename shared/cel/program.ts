@@ -4,8 +4,9 @@
  * @module
  */
 import { Environment, ParseError, type ASTNode } from '@marcbachmann/cel-js';
+import type { Frame } from './code.ts';
 import { Compiler } from './compiler.ts';
-import { allFunctions, type Scope } from './environment.ts';
+import { allFunctions, type Definition, type Scope } from './environment.ts';
 import { compileMessage } from './messages.ts';
 import { measured, type Outcome } from './meter.ts';
 
@@ -36,20 +37,36 @@ export function parse(source: string): ASTNode {
   return parser.parse(source).ast;
 }
 
-/** @returns the program; what is wrong with the expression; or {@link wrongType}. */
-export function compile(source: string, result: 'bool' | 'string', scope: Scope): Program | string {
+/** An expression of a {@link Scope}. It runs on the frames of the scope, within `measured`. */
+export type Expression = Definition;
+
+/** @returns the expression, or what is wrong with it. */
+export function compileExpression(source: string, scope: Scope): Expression | string {
   try {
-    const compiler = new Compiler(allFunctions(), scope.variables);
+    const compiler = new Compiler(allFunctions(), scope);
     const { type, run } = compiler.compile(parse(source));
-    if (type.kind !== result && type.kind !== 'dyn') return wrongType;
-    const names = [...scope.variables.keys()];
-    return {
-      variables: compiler.used,
-      run: (values, costLimit) => measured(() => run(names.map((name) => values[name])), costLimit),
-    };
+    return { type, run, variables: compiler.used };
   } catch (error) {
     // A tree too high for the recursion of parser and compiler ends here as well.
     const shown = error instanceof RangeError ? new ParseError('expression recursion limit exceeded') : error;
     return compileMessage(shown, source);
   }
+}
+
+/** @returns the program; what is wrong with the expression; or {@link wrongType}. */
+export function compile(source: string, result: 'bool' | 'string', scope: Scope): Program | string {
+  const expression = compileExpression(source, scope);
+  if (typeof expression === 'string') return expression;
+  const { type, run, variables } = expression;
+  if (type.kind !== result && type.kind !== 'dyn') return wrongType;
+  const places = [...scope.variables].map(([name, { place }]) => [name, place] as const);
+  return {
+    variables,
+    run: (values, costLimit) =>
+      measured(() => {
+        const frame: Frame = [];
+        for (const [name, place] of places) frame[place] = values[name];
+        return run(frame);
+      }, costLimit),
+  };
 }

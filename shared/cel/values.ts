@@ -6,6 +6,7 @@
  */
 import { parseDuration } from './formats.ts';
 import { fieldOf, isObject, type JsonObject } from './json.ts';
+import { charge } from './meter.ts';
 import type { CelType } from './types.ts';
 
 /** An object in a rule. Its fields are converted when they are asked for. */
@@ -88,12 +89,28 @@ export function mapKey(value: unknown): unknown {
   return typeof value === 'number' && Number.isInteger(value) ? BigInt(value) : value;
 }
 
+/**
+ * The value of CEL for a field or an entry of JSON that has no schema: whole numbers are int, as they are for Go once a
+ * number went through the API server. Objects stay as they are, what is in them is converted when it is asked for; lists
+ * with numbers in them are converted, since the lists that expressions make may hold doubles.
+ */
+export function fromJson(value: unknown): unknown {
+  if (typeof value === 'number') return Number.isInteger(value) ? BigInt(value) : value;
+  if (!Array.isArray(value)) return value;
+  charge(value.length * perItem);
+  return value.some((item) => typeof item === 'number' || Array.isArray(item)) ? value.map(fromJson) : value;
+}
+
+/** Looking at an item takes about a fiftieth of a step. */
+const perItem = 0.02;
+
 /** The value of CEL for a JSON value of a type. */
 export function toCel(value: unknown, type: CelType): unknown {
   if (value === null) return null;
   switch (type.kind) {
-    case 'int':
     case 'dyn':
+      return fromJson(value);
+    case 'int':
       return typeof value === 'number' && Number.isInteger(value) ? BigInt(value) : value;
     case 'double':
       return typeof value === 'bigint' ? Number(value) : value;

@@ -1,0 +1,75 @@
+/**
+ * What expressions may read of the cluster: parameters, the namespace of the object, other objects. Who opens an evaluator
+ * says where it comes from: caches that are synced answer at once, host calls later.
+ *
+ * @module
+ */
+import { isObject } from '../../../../shared/cel/json.ts';
+import type { HostCalls, JsonObject } from '../evaluator.ts';
+
+export interface ObjectReference {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly namespace?: string;
+  readonly name: string;
+}
+
+export interface ListReference {
+  readonly apiVersion: string;
+  readonly kind: string;
+  /** Undefined: of all namespaces, or of none. */
+  readonly namespace?: string;
+  /** As text: `app=web,tier in (a, b)`. */
+  readonly labelSelector?: string;
+  readonly fieldSelector?: string;
+}
+
+/** Answers are given at once, or later. What is thrown is the error of the expression that asked. */
+export interface ClusterReader {
+  /** @returns undefined where there is no such object. */
+  get(
+    reference: ObjectReference,
+    signal: AbortSignal,
+  ): JsonObject | undefined | Promise<JsonObject | undefined>;
+  /** @returns the list as the API server gives it, with `items`. */
+  list(reference: ListReference, signal: AbortSignal): JsonObject | Promise<JsonObject>;
+}
+
+/** The cluster by the host calls that policies of WebAssembly make (namespace `kubernetes`). */
+export function clusterOf(hostCalls: HostCalls): ClusterReader {
+  const call = async (operation: string, payload: JsonObject, signal: AbortSignal): Promise<JsonObject> => {
+    const name = { binding: 'kubewarden', namespace: 'kubernetes', operation };
+    const answer = await hostCalls.call(name, Buffer.from(JSON.stringify(payload)), signal);
+    const value: unknown = JSON.parse(Buffer.from(answer).toString());
+    if (!isObject(value)) throw new Error(`the answer of ${operation} is no object`);
+    return value;
+  };
+  const kindOf = ({ apiVersion, kind }: ListReference | ObjectReference): JsonObject => ({
+    api_version: apiVersion,
+    kind,
+  });
+  return {
+    get: ({ name, namespace, ...rest }, signal) =>
+      call(
+        'get_resource',
+        {
+          ...kindOf({ name, ...rest }),
+          name,
+          ...(namespace !== undefined && { namespace }),
+          disable_cache: false,
+        },
+        signal,
+      ),
+    list: ({ namespace, labelSelector, fieldSelector, ...rest }, signal) =>
+      call(
+        namespace === undefined ? 'list_resources_all' : 'list_resources_by_namespace',
+        {
+          ...kindOf(rest),
+          ...(namespace !== undefined && { namespace }),
+          ...(labelSelector !== undefined && { label_selector: labelSelector }),
+          ...(fieldSelector !== undefined && { field_selector: fieldSelector }),
+        },
+        signal,
+      ),
+  };
+}

@@ -1,0 +1,130 @@
+/**
+ * Running a compiled policy on a request. Both kinds of policies share the expressions; what an error or a refusal means is
+ * that of the module `cel-policy`, or of Kubernetes' ValidatingAdmissionPolicy (apiserver
+ * `pkg/admission/plugin/policy/validating/validator.go`).
+ *
+ * @module
+ */
+import { fieldOf, isObject } from '../../../../shared/cel/json.ts';
+import type { Frame } from '../../../../shared/cel/code.ts';
+import { evaluationMessage } from '../../../../shared/cel/messages.ts';
+import { CostExceeded, measured, perCallLimit } from '../../../../shared/cel/meter.ts';
+import { CelError } from '../../../../shared/cel/failure.ts';
+import type { Scope } from '../../../../shared/cel/environment.ts';
+import type { Expression } from '../../../../shared/cel/program.ts';
+import { toCel } from '../../../../shared/cel/values.ts';
+import { EvaluationError, type JsonObject, type PolicyRequest } from '../evaluator.ts';
+import type { Asks } from './asks.ts';
+import { namespaceType, requestType, type Dialect } from './scope.ts';
+
+/** All expressions of a policy on one request, as in Kubernetes (apiserver `pkg/apis/cel/config.go`). */
+export const perPolicyLimit = 10_000_000;
+/** All match conditions; a quarter of it. */
+export const perMatchLimit = 2_500_000;
+
+/** What an expression came to. */
+export type Result =
+  | { readonly value: unknown; readonly error?: undefined }
+  | { readonly error: string; readonly why: EvaluationError['why'] };
+
+/** The expressions of one policy on one request: one frame, one budget, one deadline. */
+export class Evaluation {
+  readonly frame: Frame;
+  readonly #asks: Asks;
+  #budget: number;
+
+  constructor(frame: Frame, asks: Asks, budget = perPolicyLimit) {
+    this.frame = frame;
+    this.#asks = asks;
+    this.#budget = budget;
+  }
+
+  /** @throws {EvaluationError} when there is no time or budget for it. */
+  run({ run }: Expression, source: string): Result {
+    this.#asks.check();
+    const { value, error, cost, exceeded } = measured(
+      () => run(this.frame),
+      Math.min(perCallLimit, this.#budget),
+    );
+    this.#budget -= cost;
+    if (this.#budget < 0)
+      throw new EvaluationError(
+        'deadline',
+        'validation failed due to running out of cost budget, no further validation rules will be run',
+      );
+    if (error === undefined) return { value };
+    if (!(error instanceof CelError || error instanceof CostExceeded || error instanceof RangeError))
+      throw error as Error;
+    return {
+      error: `expression '${source}' resulted in error: ${evaluationMessage(error)}`,
+      why: exceeded ? 'deadline' : 'expression',
+    };
+  }
+}
+
+/** Makes frames of a scope for requests; made once all expressions of the scope are compiled. */
+export class Frames {
+  readonly #dialect: Dialect;
+  readonly #empty: readonly unknown[];
+  readonly #namespaceObject: boolean;
+  readonly #request: boolean;
+  readonly #places: Readonly<Record<'object' | 'oldObject' | 'request' | 'namespaceObject', number>>;
+  readonly #params: number | undefined;
+
+  constructor(dialect: Dialect, scope: Scope, used: ReadonlySet<string>) {
+    const place = (name: string): number => scope.variables.get(name)?.place ?? -1;
+    this.#dialect = dialect;
+    this.#empty = Array.from({ length: scope.size }, () => undefined);
+    this.#namespaceObject = used.has('namespaceObject');
+    this.#request = used.has('request');
+    this.#places = {
+      object: place('object'),
+      oldObject: place('oldObject'),
+      request: place('request'),
+      namespaceObject: place('namespaceObject'),
+    };
+    this.#params = scope.variables.get('params')?.place;
+  }
+
+  of(request: PolicyRequest, asks: Asks, params?: JsonObject): Frame {
+    const frame = this.#empty.slice();
+    const { object, oldObject, request: place, namespaceObject } = this.#places;
+    // The module decodes what is not there into an empty object; Kubernetes gives null.
+    const absent = this.#dialect === 'cel-policy' ? {} : null;
+    frame[object] = request.object ?? absent;
+    frame[oldObject] = request.oldObject ?? absent;
+    if (this.#request) frame[place] = this.#requestValue(request);
+    if (this.#namespaceObject) frame[namespaceObject] = this.#namespaceValue(request, asks);
+    if (this.#params !== undefined) frame[this.#params] = params ?? null;
+    return frame;
+  }
+
+  #requestValue(request: PolicyRequest): unknown {
+    if (this.#dialect === 'cel-policy') return request;
+    const { kind, resource, subResource } = request;
+    const named = {
+      requestKind: kind,
+      requestResource: resource,
+      requestSubResource: subResource,
+      ...request,
+    };
+    return toCel(named, requestType);
+  }
+
+  /** The namespace that the object is in; null for what is in none. */
+  #namespaceValue(request: PolicyRequest, asks: Asks): unknown {
+    const name = this.#dialect === 'cel-policy' ? namespaceOf(request.object) : request.namespace;
+    // The namespace of a Namespace object is itself, which may not be there yet.
+    const own = request.kind.kind === 'Namespace' && request.kind.group === '';
+    if (name === undefined || name === '' || own) return null;
+    const namespace = asks.object({ apiVersion: 'v1', kind: 'Namespace', name });
+    if (namespace === undefined) return null;
+    return this.#dialect === 'cel-policy' ? namespace : toCel(namespace, namespaceType);
+  }
+}
+
+function namespaceOf(object: unknown): string | undefined {
+  const metadata = isObject(object) ? fieldOf(object, 'metadata') : undefined;
+  const namespace = isObject(metadata) ? fieldOf(metadata, 'namespace') : undefined;
+  return typeof namespace === 'string' ? namespace : undefined;
+}

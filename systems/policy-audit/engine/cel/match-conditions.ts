@@ -1,0 +1,56 @@
+/**
+ * The match conditions of a policy of any runtime, for those who decide whether to ask it at all.
+ *
+ * @module
+ */
+import { EvaluationError } from '../evaluator.ts';
+import { Asks } from './asks.ts';
+import { Evaluation, Frames, perMatchLimit } from './decide.ts';
+import { matchAll, type Matcher } from './matching.ts';
+import type { CelOptions } from './open.ts';
+import { PolicyCompiler } from './policy.ts';
+import { policyScope } from './scope.ts';
+import { Problems, readNamed } from './settings.ts';
+
+/** As many as Kubernetes takes. */
+export const mostMatchConditions = 64;
+
+/**
+ * Compiles the `matchConditions` of a policy or webhook.
+ *
+ * @example
+ * const matcher = compileMatchConditions(policy.spec.matchConditions ?? []);
+ * if (matcher.problems.length > 0) return invalid(matcher.problems);
+ * const { matched, error } = await matcher.match(request);
+ */
+export function compileMatchConditions(
+  conditions: readonly unknown[],
+  options: Omit<CelOptions, 'dialect'> = {},
+): Matcher {
+  const problems = new Problems();
+  const named = readNamed({ matchConditions: conditions }, 'matchConditions', problems);
+  if (named.length > mostMatchConditions)
+    problems.tooMany('matchConditions', named.length, mostMatchConditions);
+  const scope = policyScope('validating-admission-policy', false);
+  const compiler = new PolicyCompiler(scope, problems);
+  const compiled = compiler.conditions(named, 'matchConditions');
+  const frames = new Frames('validating-admission-policy', scope, compiler.used);
+  return {
+    problems: problems.texts,
+    match: async (request, evaluateOptions = {}) => {
+      if (problems.texts.length > 0) return { matched: false, error: problems.texts.join('; ') };
+      if (compiled.length === 0) return { matched: true };
+      const asks = new Asks(options.cluster, evaluateOptions);
+      try {
+        return await asks.answered(() =>
+          matchAll(compiled, new Evaluation(frames.of(request, asks), asks, perMatchLimit)),
+        );
+      } catch (error) {
+        // Too costly, too late: as any condition that cannot be evaluated. Who cancelled it wants to know that.
+        if (error instanceof EvaluationError && error.why !== 'aborted')
+          return { matched: false, error: error.message };
+        throw error;
+      }
+    },
+  };
+}

@@ -1,0 +1,34 @@
+/**
+ * Match conditions: whether a request is any business of a policy (apiserver
+ * `pkg/admission/plugin/webhook/matchconditions/matcher.go`).
+ *
+ * @module
+ */
+import type { EvaluateOptions, PolicyRequest } from '../evaluator.ts';
+import type { Evaluation } from './decide.ts';
+import type { CompiledCondition } from './policy.ts';
+
+/** `error`: no condition is false, and one could not be evaluated; the failure policy says what follows. */
+export type Match =
+  | { readonly matched: true; readonly error?: undefined }
+  | { readonly matched: false; readonly error?: undefined; readonly condition: string }
+  | { readonly matched: false; readonly error: string };
+
+/** Conditions that are ready to be asked. */
+export interface Matcher {
+  /** What is wrong with the conditions, by field; none may be asked then. */
+  readonly problems: readonly string[];
+  match(request: PolicyRequest, options?: EvaluateOptions): Promise<Match>;
+}
+
+/** One that is false decides, whatever errors the others have. */
+export function matchAll(conditions: readonly CompiledCondition[], evaluation: Evaluation): Match {
+  const errors: string[] = [];
+  for (const { name, source, expression } of conditions) {
+    const result = evaluation.run(expression, source);
+    if (result.error !== undefined) errors.push(result.error);
+    else if (result.value === false) return { matched: false, condition: name };
+  }
+  if (errors.length === 0) return { matched: true };
+  return { matched: false, error: errors.length === 1 ? errors.join('') : `[${errors.join(', ')}]` };
+}

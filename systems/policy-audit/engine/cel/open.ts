@@ -1,0 +1,77 @@
+/**
+ * The runtime `cel`: policies of expressions, evaluated here. They run on the thread that asks: an expression ends by its
+ * budget within about 0.1 s, and most take microseconds, which a message to a worker would multiply.
+ *
+ * @module
+ */
+import {
+  EvaluationError,
+  type EvaluateOptions,
+  type Evaluator,
+  type JsonObject,
+  type PolicyRequest,
+  type SettingsVerdict,
+  type Verdict,
+} from '../evaluator.ts';
+import { Asks } from './asks.ts';
+import type { ClusterReader } from './cluster.ts';
+import { Frames } from './decide.ts';
+import { compilePolicy, type CompiledPolicy } from './policy.ts';
+import type { Dialect } from './scope.ts';
+import { Problems, readSettings } from './settings.ts';
+import { verdictOf } from './verdict.ts';
+
+export interface CelOptions {
+  /** Default: `cel-policy`. */
+  readonly dialect?: Dialect;
+  /** Where parameters, namespaces and other objects come from. Without it, expressions that ask for them fail. */
+  readonly cluster?: ClusterReader;
+}
+
+/**
+ * Opens a policy of expressions. Settings that cannot work open as well: `validateSettings` says what is wrong with them.
+ *
+ * @param settings those of the module `cel-policy`: `variables`, `validations`, `paramKind`, `paramRef`, `failurePolicy`; for
+ *   the dialect of Kubernetes the spec of a ValidatingAdmissionPolicy with the `paramRef` of its binding.
+ *
+ * @example
+ * await using policy = openCelEvaluator({ validations: [{ expression: 'object.spec.replicas <= 5' }] });
+ * const { allowed, message } = await policy.evaluate(request);
+ */
+export function openCelEvaluator(settings: JsonObject, options: CelOptions = {}): Evaluator {
+  return new CelEvaluator(settings, options);
+}
+
+class CelEvaluator implements Evaluator {
+  readonly runtime = 'cel';
+  readonly #policy: CompiledPolicy;
+  readonly #frames: Frames;
+  readonly #problems: readonly string[];
+  readonly #cluster: ClusterReader | undefined;
+  readonly #closed = new AbortController();
+
+  constructor(settings: JsonObject, { dialect = 'cel-policy', cluster }: CelOptions) {
+    const problems = new Problems();
+    this.#policy = compilePolicy(readSettings(settings, problems), dialect, problems);
+    this.#frames = new Frames(dialect, this.#policy.scope, this.#policy.used);
+    this.#problems = problems.texts;
+    this.#cluster = cluster;
+  }
+
+  async validateSettings(): Promise<SettingsVerdict> {
+    if (this.#problems.length === 0) return { valid: true };
+    return { valid: false, message: `The settings are invalid: ${this.#problems.join('; ')}` };
+  }
+
+  async evaluate(request: PolicyRequest, options: EvaluateOptions = {}): Promise<Verdict> {
+    if (this.#problems.length > 0)
+      throw new EvaluationError('expression', `The settings are invalid: ${this.#problems.join('; ')}`);
+    const asks = new Asks(this.#cluster, options, this.#closed.signal);
+    const verdict = await asks.answered(() => verdictOf(this.#policy, this.#frames, request, asks));
+    return asks.asked.length === 0 ? verdict : { ...verdict, asked: asks.asked };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed.abort();
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * A policy of expressions, compiled: each expression once, with the types of the variables that it sees.
+ *
+ * @module
+ */
+import type { Scope } from '../../../../shared/cel/environment.ts';
+import { compileExpression, type Expression } from '../../../../shared/cel/program.ts';
+import { typeText, type Type } from '../../../../shared/cel/static-types.ts';
+import { policyScope, type Dialect } from './scope.ts';
+import type { CelSettings, NamedExpression, Problems, Validation } from './settings.ts';
+
+export interface CompiledValidation {
+  readonly validation: Validation;
+  readonly expression: Expression;
+  readonly messageExpression: Expression | undefined;
+}
+
+export interface CompiledPolicy {
+  readonly dialect: Dialect;
+  readonly settings: CelSettings;
+  readonly scope: Scope;
+  readonly matchConditions: readonly CompiledCondition[];
+  readonly validations: readonly CompiledValidation[];
+  readonly auditAnnotations: readonly CompiledAnnotation[];
+  /** The variables of the scope that any expression names. */
+  readonly used: ReadonlySet<string>;
+}
+
+export interface CompiledAnnotation {
+  readonly key: string;
+  readonly source: string;
+  readonly expression: Expression;
+}
+
+export interface CompiledCondition {
+  readonly name: string;
+  readonly source: string;
+  readonly expression: Expression;
+}
+
+/** Compiles what compiles; the rest is in the problems. */
+export function compilePolicy(settings: CelSettings, dialect: Dialect, problems: Problems): CompiledPolicy {
+  const scope = policyScope(dialect, settings.paramKind !== undefined);
+  const compiler = new PolicyCompiler(scope, problems);
+  compiler.define(settings.variables, 'variables');
+  const matchConditions = compiler.conditions(settings.matchConditions, 'matchConditions');
+  const validations = settings.validations.flatMap((validation, index) => {
+    const at = `validations[${index}]`;
+    const expression = compiler.compile(validation.expression, ['bool'], `${at}.expression`);
+    const message = compiler.compile(validation.messageExpression, ['string'], `${at}.messageExpression`);
+    return expression === undefined ? [] : [{ validation, expression, messageExpression: message }];
+  });
+  const auditAnnotations = settings.auditAnnotations.flatMap(({ key, valueExpression }, index) => {
+    const at = `auditAnnotations[${index}].valueExpression`;
+    const expression = compiler.compile(valueExpression, ['string', 'null'], at);
+    return expression === undefined ? [] : [{ key, source: valueExpression, expression }];
+  });
+  return { dialect, settings, scope, matchConditions, validations, auditAnnotations, used: compiler.used };
+}
+
+/** Compiles the expressions of one scope. */
+export class PolicyCompiler {
+  readonly #scope: Scope;
+  readonly #problems: Problems;
+  readonly used = new Set<string>();
+
+  constructor(scope: Scope, problems: Problems) {
+    this.#scope = scope;
+    this.#problems = problems;
+  }
+
+  /** Makes variables known to what is compiled after them. */
+  define(variables: readonly NamedExpression[], path: string): void {
+    for (const [index, { name, expression }] of variables.entries()) {
+      const at = `${path}[${index}]`;
+      if (!/^[_a-zA-Z][_a-zA-Z0-9]*$/.test(name)) {
+        if (name.trim() !== '')
+          this.#problems.invalid(`${at}.name`, name, 'name is not a valid CEL identifier');
+        continue;
+      }
+      const known = `variables.${name}`;
+      if (this.#scope.variables.has(known)) {
+        this.#problems.invalid(`${at}.name`, name, 'the name must appear exactly once');
+        continue;
+      }
+      const compiled = this.compile(expression, undefined, `${at}.expression`);
+      // What names a variable that does not compile has no fault of its own.
+      if (compiled === undefined) this.#scope.declare(known, { kind: 'dyn' });
+      else this.#scope.define(known, compiled);
+    }
+  }
+
+  conditions(conditions: readonly NamedExpression[], path: string): CompiledCondition[] {
+    return conditions.flatMap(({ name, expression: source }, index) => {
+      const expression = this.compile(source, ['bool'], `${path}[${index}].expression`);
+      return expression === undefined ? [] : [{ name, source, expression }];
+    });
+  }
+
+  /** @returns nothing for what is empty or does not compile. */
+  compile(
+    source: string,
+    wanted: readonly Type['kind'][] | undefined,
+    field: string,
+  ): Expression | undefined {
+    if (source.trim() === '') return undefined;
+    const compiled = compileExpression(source, this.#scope);
+    if (typeof compiled === 'string') {
+      this.#problems.invalid(field, source, `compilation failed: ${compiled}`);
+      return undefined;
+    }
+    if (wanted !== undefined && !wanted.includes(compiled.type.kind)) {
+      const types = wanted.length === 1 ? wanted.join('') : `one of [${wanted.join(' ')}]`;
+      this.#problems.invalid(field, source, `must evaluate to ${types} but got ${typeText(compiled.type)}`);
+      return undefined;
+    }
+    // A variable that nothing names is never run.
+    if (wanted !== undefined) for (const name of compiled.variables) this.used.add(name);
+    return compiled;
+  }
+}

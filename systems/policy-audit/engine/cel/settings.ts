@@ -1,0 +1,214 @@
+/**
+ * What a policy of expressions is made of: the settings of the module `cel-policy`, which are the spec of a
+ * ValidatingAdmissionPolicy and the parameter reference of its binding in one object.
+ *
+ * @module
+ */
+import { fieldOf, isObject } from '../../../../shared/cel/json.ts';
+import { goQuote } from '../../../../shared/cel/go-text.ts';
+import type { LabelSelectorObject } from '../../../../shared/kube/selectors.ts';
+import type { JsonObject } from '../evaluator.ts';
+
+export const reasons = ['Unauthorized', 'Forbidden', 'Invalid', 'RequestEntityTooLarge'] as const;
+export type Reason = (typeof reasons)[number];
+
+export interface Validation {
+  readonly expression: string;
+  readonly message: string;
+  readonly messageExpression: string;
+  readonly reason: Reason;
+}
+
+export interface NamedExpression {
+  readonly name: string;
+  readonly expression: string;
+}
+
+export interface AuditAnnotation {
+  readonly key: string;
+  readonly valueExpression: string;
+}
+
+export interface ParamRef {
+  readonly name: string;
+  readonly namespace: string;
+  readonly selector: LabelSelectorObject | undefined;
+  readonly parameterNotFoundAction: 'Allow' | 'Deny';
+}
+
+export interface CelSettings {
+  readonly variables: readonly NamedExpression[];
+  readonly validations: readonly Validation[];
+  readonly auditAnnotations: readonly AuditAnnotation[];
+  readonly matchConditions: readonly NamedExpression[];
+  readonly failurePolicy: 'Fail' | 'Ignore';
+  readonly paramKind: { readonly apiVersion: string; readonly kind: string } | undefined;
+  readonly paramRef: ParamRef | undefined;
+}
+
+/** Collects what is wrong, in the words of Kubernetes: the field, the value, why. */
+export class Problems {
+  readonly #texts: string[] = [];
+
+  get texts(): readonly string[] {
+    return this.#texts;
+  }
+
+  required(field: string, words: string): void {
+    this.#texts.push(`${field}: Required value: ${words}`);
+  }
+
+  invalid(field: string, value: string, words: string): void {
+    this.#texts.push(`${field}: Invalid value: ${goQuote(value)}: ${words}`);
+  }
+
+  unsupported(field: string, value: string, supported: readonly string[]): void {
+    const values = supported.map((one) => `"${one}"`).join(', ');
+    this.#texts.push(`${field}: Unsupported value: ${goQuote(value)}: supported values: ${values}`);
+  }
+
+  tooMany(field: string, count: number, most: number): void {
+    this.#texts.push(`${field}: Too many: ${count}: must have at most ${most} items`);
+  }
+
+  wrongShape(field: string, wanted: string): void {
+    this.#texts.push(`${field}: Invalid value: must be ${wanted}`);
+  }
+}
+
+/** Reads settings; what cannot be read goes to the problems, and is left out. Expressions are not compiled here. */
+export function readSettings(settings: JsonObject, problems: Problems): CelSettings {
+  const at = new Reader(settings, '', problems);
+  const read: CelSettings = {
+    variables: at.objects('variables').map((one) => named(one, problems)),
+    validations: at.objects('validations').map((one) => validation(one, problems)),
+    auditAnnotations: at.objects('auditAnnotations').map((one) => annotation(one, problems)),
+    matchConditions: at.objects('matchConditions').map((one) => named(one, problems)),
+    failurePolicy: at.oneOf('failurePolicy', ['Fail', 'Ignore']) ?? 'Fail',
+    paramKind: paramKind(at, problems),
+    paramRef: paramRef(at, problems),
+  };
+  if (read.validations.length === 0 && read.auditAnnotations.length === 0)
+    problems.required('validations', 'validations must contain at least one item');
+  if (read.paramRef !== undefined && read.paramKind === undefined)
+    problems.required('paramKind', 'paramRef needs the kind of the parameters');
+  return read;
+}
+
+/** A list of names with their expressions. */
+export function readNamed(holder: JsonObject, field: string, problems: Problems): NamedExpression[] {
+  return new Reader(holder, '', problems).objects(field).map((one) => named(one, problems));
+}
+
+function named(at: Reader, problems: Problems): NamedExpression {
+  const [name, expression] = [at.text('name'), at.text('expression')];
+  if (name.trim() === '') problems.required(`${at.path}.name`, 'name is not specified');
+  if (expression.trim() === '') problems.required(`${at.path}.expression`, 'expression is not specified');
+  return { name, expression };
+}
+
+function validation(at: Reader, problems: Problems): Validation {
+  const expression = at.text('expression');
+  const [message, messageExpression] = [at.text('message'), at.text('messageExpression')];
+  if (expression.trim() === '') problems.required(`${at.path}.expression`, 'expression is not specified');
+  if (message !== '' && message.trim() === '')
+    problems.invalid(`${at.path}.message`, message, 'message must be non-empty if specified');
+  else if (message.trim().includes('\n'))
+    problems.invalid(`${at.path}.message`, message, 'message must not contain line breaks');
+  else if (expression.trim().includes('\n') && message === '')
+    problems.required(`${at.path}.message`, 'message must be specified if expression contains line breaks');
+  if (messageExpression !== '' && messageExpression.trim() === '')
+    problems.invalid(`${at.path}.messageExpression`, messageExpression, 'must be non-empty if specified');
+  return { expression, message, messageExpression, reason: at.oneOf('reason', reasons) ?? 'Invalid' };
+}
+
+function annotation(at: Reader, problems: Problems): AuditAnnotation {
+  const [key, valueExpression] = [at.text('key'), at.text('valueExpression')];
+  if (key === '') problems.required(`${at.path}.key`, 'key is not specified');
+  if (valueExpression.trim() === '')
+    problems.required(`${at.path}.valueExpression`, 'valueExpression is not specified');
+  return { key, valueExpression };
+}
+
+function paramKind(at: Reader, problems: Problems): CelSettings['paramKind'] {
+  const given = at.object('paramKind');
+  if (given === undefined) return undefined;
+  const [apiVersion, kind] = [given.text('apiVersion'), given.text('kind')];
+  if (apiVersion === '' || kind === '')
+    problems.required('paramKind', 'paramKind must have both apiVersion and kind specified');
+  return { apiVersion, kind };
+}
+
+function paramRef(at: Reader, problems: Problems): ParamRef | undefined {
+  const given = at.object('paramRef');
+  if (given === undefined) return undefined;
+  const name = given.text('name');
+  const selector = given.object('selector')?.value;
+  if (name === '' && selector === undefined)
+    problems.required('paramRef', 'one of name or selector must be specified');
+  if (name !== '' && selector !== undefined)
+    problems.invalid('paramRef.name', name, 'name and selector are mutually exclusive');
+  const action = given.oneOf('parameterNotFoundAction', ['Allow', 'Deny']);
+  if (action === undefined)
+    problems.required('paramRef.parameterNotFoundAction', "must be 'Deny' or 'Allow'");
+  return {
+    name,
+    namespace: given.text('namespace'),
+    selector,
+    parameterNotFoundAction: action ?? 'Deny',
+  };
+}
+
+/** Fields of an object that a person wrote. */
+class Reader {
+  readonly value: JsonObject;
+  readonly path: string;
+  readonly #problems: Problems;
+
+  constructor(value: JsonObject, path: string, problems: Problems) {
+    this.value = value;
+    this.path = path;
+    this.#problems = problems;
+  }
+
+  #at(name: string): string {
+    return this.path === '' ? name : `${this.path}.${name}`;
+  }
+
+  /** Empty where it is not given. */
+  text(name: string): string {
+    const value = fieldOf(this.value, name) ?? '';
+    if (typeof value === 'string') return value;
+    this.#problems.wrongShape(this.#at(name), 'a string');
+    return '';
+  }
+
+  oneOf<T extends string>(name: string, known: readonly T[]): T | undefined {
+    const text = this.text(name);
+    const found = known.find((one) => one === text);
+    if (found === undefined && text !== '') this.#problems.unsupported(this.#at(name), text, known);
+    return found;
+  }
+
+  object(name: string): Reader | undefined {
+    const value = fieldOf(this.value, name) ?? undefined;
+    if (value === undefined) return undefined;
+    if (isObject(value)) return new Reader(value, this.#at(name), this.#problems);
+    this.#problems.wrongShape(this.#at(name), 'an object');
+    return undefined;
+  }
+
+  objects(name: string): Reader[] {
+    const value = fieldOf(this.value, name) ?? [];
+    if (!Array.isArray(value)) {
+      this.#problems.wrongShape(this.#at(name), 'a list');
+      return [];
+    }
+    return value.flatMap((item: unknown, index) => {
+      const path = `${this.#at(name)}[${index}]`;
+      if (isObject(item)) return new Reader(item, path, this.#problems);
+      this.#problems.wrongShape(path, 'an object');
+      return [];
+    });
+  }
+}

@@ -1,0 +1,156 @@
+/**
+ * What the results of a policy's expressions mean for the request.
+ *
+ * @module
+ */
+import { EvaluationError, type PolicyRequest, type Verdict } from '../evaluator.ts';
+import type { Asks } from './asks.ts';
+import { Evaluation, type Frames } from './decide.ts';
+import { paramsOf, type ParamsFound } from './params.ts';
+import type { CompiledPolicy, CompiledValidation } from './policy.ts';
+import type { Reason } from './settings.ts';
+import { matchAll } from './matching.ts';
+
+/** Longer messages that expressions make are not taken (apiserver `pkg/apis/cel/config.go`). */
+const maxMessageBytes = 5 * 1024;
+
+const codes = {
+  // Kubernetes answers 422 for Invalid, the module 400.
+  'cel-policy': { Invalid: 400, Unauthorized: 401, Forbidden: 403, RequestEntityTooLarge: 413 },
+  'validating-admission-policy': {
+    Invalid: 422,
+    Unauthorized: 401,
+    Forbidden: 403,
+    RequestEntityTooLarge: 413,
+  },
+} as const satisfies Record<CompiledPolicy['dialect'], Record<Reason, number>>;
+
+/** @throws {EvaluationError} where there is no verdict. */
+export function verdictOf(
+  policy: CompiledPolicy,
+  frames: Frames,
+  request: PolicyRequest,
+  asks: Asks,
+): Verdict {
+  const params = paramsOf(policy, request, asks);
+  if ('verdict' in params) return params.verdict;
+  return policy.dialect === 'cel-policy'
+    ? firstFailure(policy, frames, request, asks, params.found)
+    : allFailures(policy, frames, request, asks, params.found);
+}
+
+function firstFailure(
+  policy: CompiledPolicy,
+  frames: Frames,
+  request: PolicyRequest,
+  asks: Asks,
+  params: ParamsFound,
+): Verdict {
+  for (const one of params) {
+    const evaluation = new Evaluation(frames.of(request, asks, one), asks);
+    for (const compiled of policy.validations) {
+      const { validation, expression } = compiled;
+      const result = evaluation.run(expression, validation.expression.trim());
+      if (result.error !== undefined) throw new EvaluationError(result.why, result.error);
+      if (result.value === true) continue;
+      return refused(policy, compiled, moduleMessage(evaluation, compiled));
+    }
+  }
+  return { allowed: true };
+}
+
+function refused({ dialect }: CompiledPolicy, { validation }: CompiledValidation, message: string): Verdict {
+  return {
+    allowed: false,
+    message,
+    code: codes[dialect][validation.reason],
+    reason: validation.reason,
+  };
+}
+
+const defaultMessage = ({ validation }: CompiledValidation): string =>
+  validation.message.trim() || `failed expression: ${validation.expression.trim()}`;
+
+/** The module has no verdict where it cannot make the message. */
+function moduleMessage(evaluation: Evaluation, compiled: CompiledValidation): string {
+  const { messageExpression, validation } = compiled;
+  if (messageExpression === undefined) return defaultMessage(compiled);
+  const result = evaluation.run(messageExpression, validation.messageExpression.trim());
+  if (result.error !== undefined) throw new EvaluationError(result.why, result.error);
+  return typeof result.value === 'string' && result.value !== '' ? result.value : defaultMessage(compiled);
+}
+
+/** Kubernetes falls back to the other messages. */
+function kubernetesMessage(evaluation: Evaluation, compiled: CompiledValidation): string {
+  const { messageExpression, validation } = compiled;
+  if (messageExpression === undefined) return defaultMessage(compiled);
+  const { value } = evaluation.run(messageExpression, validation.messageExpression) as { value?: unknown };
+  const text = typeof value === 'string' ? value.trim() : '';
+  const usable = text !== '' && Buffer.byteLength(text) <= maxMessageBytes && !text.includes('\n');
+  return usable ? text : defaultMessage(compiled);
+}
+
+/** All validations run; the first that refuses gives message and code, all are causes. */
+function allFailures(
+  policy: CompiledPolicy,
+  frames: Frames,
+  request: PolicyRequest,
+  asks: Asks,
+  params: ParamsFound,
+): Verdict {
+  const refusals: Verdict[] = [];
+  const errors: { readonly why: EvaluationError['why']; readonly message: string }[] = [];
+  const causes: { field: string; message: string }[] = [];
+  const auditAnnotations: Record<string, string> = {};
+  for (const one of params) {
+    const evaluation = new Evaluation(frames.of(request, asks, one), asks);
+    const matched = matchAll(policy.matchConditions, evaluation);
+    if (matched.error !== undefined) {
+      errors.push({ why: 'expression', message: matched.error });
+      continue;
+    }
+    if (!matched.matched) continue;
+    for (const [index, compiled] of policy.validations.entries()) {
+      const field = `validations[${index}]`;
+      const result = evaluation.run(compiled.expression, compiled.validation.expression);
+      if (result.error !== undefined) {
+        errors.push({ why: result.why, message: result.error });
+        causes.push({ field, message: result.error });
+      } else if (result.value !== true) {
+        const message = kubernetesMessage(evaluation, compiled);
+        refusals.push(refused(policy, compiled, message));
+        causes.push({ field, message });
+      }
+    }
+    annotate(policy, evaluation, auditAnnotations, errors);
+  }
+  const annotations = Object.keys(auditAnnotations).length > 0 ? { auditAnnotations } : {};
+  const [first] = refusals;
+  if (first !== undefined) return { ...first, causes, ...annotations };
+  const [error] = errors;
+  if (error === undefined) return { allowed: true, ...annotations };
+  if (policy.settings.failurePolicy === 'Fail') throw new EvaluationError(error.why, error.message);
+  const warnings = errors.map(({ message }) => `ignored by failurePolicy: ${message}`);
+  return { allowed: true, warnings, ...annotations };
+}
+
+function annotate(
+  policy: CompiledPolicy,
+  evaluation: Evaluation,
+  annotations: Record<string, string>,
+  errors: { why: EvaluationError['why']; message: string }[],
+): void {
+  for (const { key, expression, source } of policy.auditAnnotations) {
+    const result = evaluation.run(expression, source);
+    if (result.error !== undefined) {
+      errors.push({ why: result.why, message: result.error });
+      continue;
+    }
+    const text = typeof result.value === 'string' ? result.value.trim() : '';
+    if (text === '') continue;
+    const known = Object.hasOwn(annotations, key) ? annotations[key] : undefined;
+    // Of several parameters, all values that differ.
+    if (known?.split(', ').includes(text) !== true)
+      annotations[key] = known === undefined ? text : `${known}, ${text}`;
+  }
+}

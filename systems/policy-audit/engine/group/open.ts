@@ -1,0 +1,177 @@
+/**
+ * Policy groups: members that are policies of any runtime, and an expression that says what of them has to hold.
+ *
+ * @module
+ */
+import {
+  EvaluationError,
+  type AskedOfCluster,
+  type EvaluateOptions,
+  type Evaluator,
+  type PolicyRequest,
+  type SettingsVerdict,
+  type Verdict,
+} from '../evaluator.ts';
+import {
+  decideGroup,
+  GroupExpressionError,
+  membersOf,
+  parseGroupExpression,
+  type GroupNode,
+} from './expression.ts';
+
+export interface GroupSpec {
+  /** `signed() && (trusted_registry() || exempt())` */
+  readonly expression: string;
+  /** What a request that is refused gets to read. */
+  readonly message: string;
+  /** By the names that the expression calls. The group disposes them. */
+  readonly members: ReadonlyMap<string, Evaluator>;
+  /** Members that say of themselves that they mutate, which a group cannot do. */
+  readonly mutating?: ReadonlySet<string>;
+}
+
+const defaultDeadlineMs = 2_000;
+
+/**
+ * Opens a group. One that cannot work opens as well: `validateSettings` says what is wrong with it.
+ *
+ * @example
+ * await using group = openGroupEvaluator({ expression: 'a() || b()', message: 'neither a nor b', members });
+ * const { allowed, causes } = await group.evaluate(request);
+ */
+export function openGroupEvaluator(spec: GroupSpec): Evaluator {
+  return new GroupEvaluator(spec);
+}
+
+class GroupEvaluator implements Evaluator {
+  readonly runtime = 'group';
+  readonly #spec: GroupSpec;
+  readonly #tree: GroupNode | undefined;
+  readonly #problems: readonly string[];
+  #closed = false;
+
+  constructor(spec: GroupSpec) {
+    this.#spec = spec;
+    const { tree, problems } = understand(spec);
+    this.#tree = tree;
+    this.#problems = problems;
+  }
+
+  /** The group's own problems, and those that its members have with their settings. */
+  async validateSettings(options?: EvaluateOptions): Promise<SettingsVerdict> {
+    const problems = [...this.#problems];
+    for (const [name, member] of this.#spec.members) {
+      const { valid, message } = await member.validateSettings(options);
+      if (!valid) problems.push(`${fieldOf(name)}: Policy settings are invalid: ${message ?? 'no message'}`);
+    }
+    return problems.length === 0 ? { valid: true } : { valid: false, message: problems.join('; ') };
+  }
+
+  async evaluate(request: PolicyRequest, options: EvaluateOptions = {}): Promise<Verdict> {
+    if (this.#closed) throw new EvaluationError('aborted', 'the policy is closed');
+    if (this.#tree === undefined || this.#problems.length > 0)
+      throw new EvaluationError('expression', this.#problems.join('; '));
+    const round = new Round(this.#spec, request, options);
+    const allowed = await decideGroup(this.#tree, (name) => round.ask(name));
+    return round.verdict(allowed);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true;
+    await Promise.all([...this.#spec.members.values()].map((member) => member[Symbol.asyncDispose]()));
+  }
+}
+
+const fieldOf = (name: string): string => `spec.policies.${name}`;
+
+/** Reads the expression and compares it with the members. */
+function understand({ expression, members, mutating }: GroupSpec): {
+  readonly tree?: GroupNode;
+  readonly problems: readonly string[];
+} {
+  const problems = [...(mutating ?? [])]
+    .filter((name) => members.has(name))
+    .map((name) => `${fieldOf(name)}: mutation is not allowed inside of policy group`);
+  let tree: GroupNode;
+  try {
+    tree = parseGroupExpression(expression);
+  } catch (error) {
+    if (!(error instanceof GroupExpressionError)) throw error;
+    return { problems: [...problems, `spec.expression: ${error.message}`] };
+  }
+  const called = membersOf(tree);
+  if (called.length === 0) problems.push('spec.expression: it calls none of the policies');
+  for (const { name, column } of called) {
+    if (!members.has(name))
+      problems.push(`spec.expression: column ${column}: there is no policy ${JSON.stringify(name)}`);
+  }
+  return { tree, problems };
+}
+
+/** One request and the group: each member is asked once, however often the expression calls it. */
+class Round {
+  readonly #spec: GroupSpec;
+  readonly #request: PolicyRequest;
+  readonly #signal: AbortSignal | undefined;
+  readonly #endsAt: number;
+  readonly #answers = new Map<string, Verdict | EvaluationError>();
+
+  constructor(spec: GroupSpec, request: PolicyRequest, { signal, deadlineMs }: EvaluateOptions) {
+    this.#spec = spec;
+    this.#request = request;
+    this.#signal = signal;
+    this.#endsAt = performance.now() + (deadlineMs ?? defaultDeadlineMs);
+  }
+
+  /** Whether the member allows it; undefined where it could not be asked. @throws {EvaluationError} once cancelled. */
+  async ask(name: string): Promise<boolean | undefined> {
+    const known = this.#answers.get(name);
+    const answer = known ?? (await this.#evaluate(name));
+    this.#answers.set(name, answer);
+    return answer instanceof EvaluationError ? undefined : answer.allowed;
+  }
+
+  async #evaluate(name: string): Promise<Verdict | EvaluationError> {
+    const leftMs = Math.ceil(this.#endsAt - performance.now());
+    if (leftMs <= 0) return new EvaluationError('deadline', 'no time is left for it');
+    const options = { deadlineMs: leftMs, ...(this.#signal && { signal: this.#signal }) };
+    try {
+      const verdict = await this.#spec.members.get(name)?.evaluate(this.#request, options);
+      if (verdict === undefined) throw new TypeError(`no member ${name}`);
+      if (verdict.mutated === undefined) return verdict;
+      return { allowed: false, message: 'mutation is not allowed inside of policy group' };
+    } catch (error) {
+      if (!(error instanceof EvaluationError) || error.why === 'aborted') throw error;
+      return error;
+    }
+  }
+
+  /** @throws {EvaluationError} where members that could not be asked would decide. */
+  verdict(allowed: boolean | undefined): Verdict {
+    const causes: { field: string; message: string }[] = [];
+    const asked: AskedOfCluster[] = [];
+    let failed: EvaluationError | undefined;
+    // In the order of the members, whatever order they were asked in.
+    for (const name of this.#spec.members.keys()) {
+      const answer = this.#answers.get(name);
+      if (answer === undefined) continue;
+      const field = fieldOf(name);
+      if (answer instanceof EvaluationError) {
+        failed ??= answer;
+        causes.push({ field, message: `no verdict: ${answer.message}` });
+        continue;
+      }
+      asked.push(...(answer.asked ?? []));
+      if (!answer.allowed) causes.push({ field, message: answer.message ?? 'refused' });
+    }
+    if (allowed === undefined) {
+      const all = causes.map(({ field, message }) => `${field}: ${message}`).join('; ');
+      throw new EvaluationError(failed?.why ?? 'answer', `the group has no verdict: ${all}`, {
+        cause: failed,
+      });
+    }
+    const more = asked.length > 0 ? { asked } : {};
+    return allowed ? { allowed, ...more } : { allowed, message: this.#spec.message, causes, ...more };
+  }
+}

@@ -1,0 +1,165 @@
+/**
+ * What policies answer, as verdicts. A guest may answer anything, so each field is looked at; nothing that is not understood counts as
+ * allowed.
+ *
+ * @module
+ */
+import { isDeepStrictEqual } from 'node:util';
+
+import { parseJsonKeys } from '../../../../shared/json/escaped-keys.ts';
+import { applyJsonPatch } from '../../../../shared/apiserver/patch/json-patch.ts';
+import {
+  EvaluationError,
+  type JsonObject,
+  type PolicyRequest,
+  type SettingsVerdict,
+  type Verdict,
+} from '../evaluator.ts';
+import type { WasmRuntime } from './metadata.ts';
+
+/** More of an answer is not shown in an error. */
+const shown = 200;
+/** What upstream says. */
+const mutatedNothing =
+  'Incoming object is null, which happens only with DELETE operations, but the policy is attempting a mutation. This is not allowed';
+
+/** @throws {EvaluationError} `answer` for what is no verdict. */
+export function verdictOf(runtime: WasmRuntime, text: string, request: PolicyRequest): Verdict {
+  const answer = parsed(text);
+  if (runtime === 'opa') return ofReview(firstResult(answer), request);
+  if (runtime === 'gatekeeper') return ofViolations(firstResult(answer));
+  return ofKubewarden(answer, request);
+}
+
+/** @throws {EvaluationError} `answer` */
+export function settingsVerdictOf(text: string): SettingsVerdict {
+  const answer = recordOf(parsed(text));
+  const valid = answer['valid'];
+  if (typeof valid !== 'boolean') throw garbage('`valid` is not true or false', text);
+  return { valid, ...field('message', optionalText(answer, 'message')) };
+}
+
+function ofKubewarden(answer: unknown, request: PolicyRequest): Verdict {
+  const fields = recordOf(answer);
+  const allowed = fields['accepted'];
+  if (typeof allowed !== 'boolean') throw garbage('`accepted` is not true or false', answer);
+  const mutated = fields['mutated_object'] ?? undefined;
+  if (mutated !== undefined && (request.object ?? undefined) === undefined) {
+    return { allowed: false, message: mutatedNothing };
+  }
+  return {
+    allowed,
+    ...field('message', optionalText(fields, 'message')),
+    ...field('code', optionalCode(fields)),
+    ...field('mutated', mutated === undefined ? undefined : changed(recordOf(mutated), request)),
+    ...field('warnings', optionalTexts(fields, 'warnings')),
+    ...field('auditAnnotations', optionalMap(fields, 'audit_annotations')),
+  };
+}
+
+/** The first of what an entrypoint of Rego evaluates to. */
+function firstResult(answer: unknown): unknown {
+  const first: unknown = Array.isArray(answer) ? answer[0] : undefined;
+  if (first === undefined) throw garbage('the entrypoint is undefined', answer);
+  return recordOf(first)['result'];
+}
+
+/** Open Policy Agent's policies answer an AdmissionReview. */
+function ofReview(result: unknown, request: PolicyRequest): Verdict {
+  const response = recordOf(recordOf(result)['response']);
+  const allowed = response['allowed'];
+  if (typeof allowed !== 'boolean') throw garbage('`response.allowed` is not true or false', result);
+  const status =
+    response['status'] === undefined || response['status'] === null ? {} : recordOf(response['status']);
+  return {
+    allowed,
+    ...field('message', optionalText(status, 'message')),
+    ...field('code', optionalCode(status)),
+    ...field('reason', optionalText(status, 'reason')),
+    ...field('mutated', patched(response['patch'] ?? undefined, request)),
+    ...field('warnings', optionalTexts(response, 'warnings')),
+    ...field('auditAnnotations', optionalMap(response, 'auditAnnotations')),
+  };
+}
+
+/** Gatekeeper's policies answer the violations: a list, in which each has a message. */
+function ofViolations(result: unknown): Verdict {
+  if (!Array.isArray(result)) throw garbage('a policy of Gatekeeper answers a list of violations', result);
+  const messages = result.map((violation) => optionalText(recordOf(violation), 'msg'));
+  if (messages.length === 0) return { allowed: true };
+  return { allowed: false, message: messages.filter((message) => message !== undefined).join(', ') };
+}
+
+function patched(patch: unknown, request: PolicyRequest): JsonObject | undefined {
+  if (patch === undefined) return undefined;
+  const { object } = request;
+  if (typeof patch !== 'string' || object === undefined || object === null) {
+    throw garbage('`response.patch` is no JSON patch in base64 of an object that is there', patch);
+  }
+  try {
+    const operations = parsed(Buffer.from(patch, 'base64').toString('utf8'));
+    return changed(applyJsonPatch(object, operations), request);
+  } catch (error) {
+    if (error instanceof EvaluationError) throw error;
+    throw garbage(`\`response.patch\` cannot be applied: ${(error as Error).message}`, patch);
+  }
+}
+
+function changed(mutated: JsonObject, { object }: PolicyRequest): JsonObject | undefined {
+  return isDeepStrictEqual(mutated, object) ? undefined : mutated;
+}
+
+function parsed(text: string): unknown {
+  if (text === '') throw new EvaluationError('answer', 'the policy answered nothing');
+  try {
+    return parseJsonKeys(text);
+  } catch (error) {
+    throw garbage(`it is no JSON (${(error as Error).message})`, text);
+  }
+}
+
+function recordOf(value: unknown): Record<string, unknown> {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value))
+    return value as Record<string, unknown>;
+  throw garbage('there is no object where one must be', value);
+}
+
+function optionalText(fields: Record<string, unknown>, name: string): string | undefined {
+  const value = fields[name] ?? undefined;
+  if (value === undefined || typeof value === 'string') return value;
+  throw garbage(`\`${name}\` is no text`, value);
+}
+
+function optionalCode(fields: Record<string, unknown>): number | undefined {
+  const code = fields['code'] ?? undefined;
+  if (code === undefined || (Number.isInteger(code) && (code as number) >= 0 && (code as number) <= 65_535)) {
+    return code as number | undefined;
+  }
+  throw garbage('`code` is no HTTP status', code);
+}
+
+function optionalTexts(fields: Record<string, unknown>, name: string): string[] | undefined {
+  const value = fields[name] ?? undefined;
+  if (value === undefined) return undefined;
+  if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value;
+  throw garbage(`\`${name}\` is no list of texts`, value);
+}
+
+function optionalMap(fields: Record<string, unknown>, name: string): Record<string, string> | undefined {
+  const value = fields[name] ?? undefined;
+  if (value === undefined) return undefined;
+  const record = recordOf(value);
+  if (Object.values(record).every((item) => typeof item === 'string'))
+    return record as Record<string, string>;
+  throw garbage(`\`${name}\` is no map of texts`, value);
+}
+
+function field<Name extends string, T>(name: Name, value: T | undefined): { [Key in Name]?: T } {
+  return (value === undefined ? {} : { [name]: value }) as { [Key in Name]?: T };
+}
+
+function garbage(why: string, value: unknown): EvaluationError {
+  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? 'nothing');
+  const said = text.length > shown ? `${text.slice(0, shown)}...` : text;
+  return new EvaluationError('answer', `the answer of the policy is not understood: ${why}: ${said}`);
+}

@@ -1,0 +1,169 @@
+/**
+ * The binary format of a WebAssembly module, as far as it is read and rewritten here: sections, integers (LEB128), names.
+ *
+ * @module
+ */
+
+/** The module is no WebAssembly, or breaks off. */
+export class BinaryError extends Error {
+  override readonly name = 'BinaryError';
+}
+
+export const sectionIds = {
+  custom: 0,
+  type: 1,
+  import: 2,
+  function: 3,
+  table: 4,
+  memory: 5,
+  global: 6,
+  export: 7,
+  code: 10,
+} as const;
+
+export interface Section {
+  readonly id: number;
+  readonly content: Uint8Array;
+}
+
+const header = [0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00];
+
+/** @throws {BinaryError} */
+export function sectionsOf(module: Uint8Array): Section[] {
+  if (header.some((byte, at) => module[at] !== byte)) {
+    throw new BinaryError('this is no WebAssembly module of version 1');
+  }
+  const sections: Section[] = [];
+  const reader = new BinaryReader(module, header.length);
+  while (!reader.atEnd) {
+    const id = reader.byte();
+    sections.push({ id, content: reader.take(reader.u32()) });
+  }
+  return sections;
+}
+
+export function moduleOf(sections: readonly Section[]): Uint8Array<ArrayBuffer> {
+  const writer = new BinaryWriter();
+  writer.bytes(header);
+  for (const { id, content } of sections) {
+    writer.byte(id);
+    writer.u32(content.length);
+    writer.bytes(content);
+  }
+  return writer.finish();
+}
+
+/** The content of the first custom section of that name, without the name. */
+export function customSection(sections: readonly Section[], name: string): Uint8Array | undefined {
+  for (const { id, content } of sections) {
+    if (id !== sectionIds.custom) continue;
+    const reader = new BinaryReader(content);
+    if (reader.name() === name) return reader.rest();
+  }
+  return undefined;
+}
+
+export class BinaryReader {
+  readonly #from: Uint8Array;
+  #at: number;
+
+  constructor(from: Uint8Array, at = 0) {
+    this.#from = from;
+    this.#at = at;
+  }
+
+  get at(): number {
+    return this.#at;
+  }
+
+  get atEnd(): boolean {
+    return this.#at >= this.#from.length;
+  }
+
+  byte(): number {
+    const byte = this.#from[this.#at++];
+    if (byte === undefined) throw new BinaryError('the module breaks off');
+    return byte;
+  }
+
+  take(size: number): Uint8Array {
+    if (this.#at + size > this.#from.length) throw new BinaryError('the module breaks off');
+    return this.#from.subarray(this.#at, (this.#at += size));
+  }
+
+  rest(): Uint8Array {
+    return this.#from.subarray(this.#at);
+  }
+
+  /** Also for those of 33 bits and signed ones, where only the place after it matters. */
+  skipLeb(): void {
+    for (let length = 0; length < 10; length++) if (this.byte() < 0x80) return;
+    throw new BinaryError('an integer is too long');
+  }
+
+  u32(): number {
+    const value = this.u64();
+    if (value > 0xffff_ffffn) throw new BinaryError('an integer is too large');
+    return Number(value);
+  }
+
+  u64(): bigint {
+    let value = 0n;
+    for (let shift = 0n; shift < 70n; shift += 7n) {
+      const byte = this.byte();
+      value |= BigInt(byte & 0x7f) << shift;
+      if (byte < 0x80) return value;
+    }
+    throw new BinaryError('an integer is too long');
+  }
+
+  name(): string {
+    return new TextDecoder().decode(this.take(this.u32()));
+  }
+}
+
+export class BinaryWriter {
+  readonly #parts: Uint8Array[] = [];
+  #size = 0;
+
+  byte(value: number): void {
+    this.bytes([value]);
+  }
+
+  bytes(values: Uint8Array | readonly number[]): void {
+    const part = values instanceof Uint8Array ? values : Uint8Array.from(values);
+    this.#parts.push(part);
+    this.#size += part.length;
+  }
+
+  u32(value: number): void {
+    this.u64(BigInt(value));
+  }
+
+  u64(value: bigint): void {
+    let left = value;
+    const bytes: number[] = [];
+    do {
+      const low = Number(left & 0x7fn);
+      left >>= 7n;
+      bytes.push(left > 0n ? low | 0x80 : low);
+    } while (left > 0n);
+    this.bytes(bytes);
+  }
+
+  name(text: string): void {
+    const bytes = new TextEncoder().encode(text);
+    this.u32(bytes.length);
+    this.bytes(bytes);
+  }
+
+  finish(): Uint8Array<ArrayBuffer> {
+    const all = new Uint8Array(this.#size);
+    let at = 0;
+    for (const part of this.#parts) {
+      all.set(part, at);
+      at += part.length;
+    }
+    return all;
+  }
+}

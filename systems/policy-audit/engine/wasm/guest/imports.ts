@@ -1,0 +1,47 @@
+/**
+ * The functions that a module asks for, of those that there are.
+ *
+ * @module
+ */
+import { GuestFailure } from './failure.ts';
+import { GuestExit, missingFunction } from './preview1.ts';
+
+/** By module and name; of WASI all names can be had. @throws {GuestFailure} for one that is not known here. */
+export function importsFor(
+  imports: readonly WebAssembly.ModuleImportDescriptor[],
+  { wasi, ...others }: Readonly<Record<string, Readonly<Record<string, unknown>>>>,
+): WebAssembly.Imports {
+  const found: Record<string, Record<string, WebAssembly.ImportValue>> = {};
+  for (const { module, name } of imports) {
+    const isWasi = module === 'wasi_snapshot_preview1' || module === 'wasi_unstable';
+    const value = isWasi ? (wasi?.[name] ?? missingFunction) : others[module]?.[name];
+    if (value === undefined) {
+      throw new GuestFailure('trap', `the policy imports ${module}.${name}, which is not known here`);
+    }
+    (found[module] ??= {})[name] = value as WebAssembly.ImportValue;
+  }
+  return found;
+}
+
+/** Runs what starts an instance, where the module has it. The main function of a command may end by `proc_exit(0)`. */
+export function startBy(instance: WebAssembly.Instance, names: readonly string[]): void {
+  for (const name of names) {
+    const start = instance.exports[name];
+    if (typeof start !== 'function') continue;
+    try {
+      (start as () => void)();
+    } catch (error) {
+      if (!(error instanceof GuestExit && error.code === 0)) throw error;
+    }
+  }
+}
+
+/** @throws {GuestFailure} where the module does not have it. */
+export function exportedFunction<F extends (...args: never[]) => unknown>(
+  instance: WebAssembly.Instance,
+  name: string,
+): F {
+  const found = instance.exports[name];
+  if (typeof found === 'function') return found as F;
+  throw new GuestFailure('trap', `the policy exports no ${name}`);
+}

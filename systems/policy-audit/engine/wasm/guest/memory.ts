@@ -1,0 +1,69 @@
+/**
+ * A guest's memory by addresses that the guest names. They are unsigned, and may be anything.
+ *
+ * @module
+ */
+import { GuestFailure } from './failure.ts';
+
+const decoder = new TextDecoder();
+
+/** Reads anew what it is given each time: the buffer of a memory is another one after it has grown. */
+export class GuestMemory {
+  readonly #memory: WebAssembly.Memory;
+
+  constructor(memory: WebAssembly.Memory) {
+    this.#memory = memory;
+  }
+
+  get sizeBytes(): number {
+    return this.#memory.buffer.byteLength;
+  }
+
+  /** In place. @throws {GuestFailure} for what is not there */
+  view(address: number, size: number): Uint8Array {
+    const [from, length] = [address >>> 0, size >>> 0];
+    if (from + length > this.#memory.buffer.byteLength) {
+      throw new GuestFailure(
+        'trap',
+        `the policy named ${length} bytes at ${from}, which is not in its memory`,
+      );
+    }
+    return new Uint8Array(this.#memory.buffer, from, length);
+  }
+
+  copy(address: number, size: number): Uint8Array {
+    return this.view(address, size).slice();
+  }
+
+  /** Malformed UTF-8 becomes U+FFFD. */
+  text(address: number, size: number): string {
+    return decoder.decode(this.view(address, size));
+  }
+
+  /** Up to the next zero. */
+  textAt(address: number): string {
+    const all = new Uint8Array(this.#memory.buffer);
+    const end = all.indexOf(0, address >>> 0);
+    if (end < 0) throw new GuestFailure('trap', 'the policy named a text that does not end');
+    return decoder.decode(all.subarray(address >>> 0, end));
+  }
+
+  write(address: number, bytes: Uint8Array): void {
+    this.view(address, bytes.length).set(bytes);
+  }
+
+  u32(address: number): number {
+    const at = this.view(address, 4);
+    return new DataView(at.buffer, at.byteOffset).getUint32(0, true);
+  }
+
+  setU32(address: number, value: number): void {
+    const at = this.view(address, 4);
+    new DataView(at.buffer, at.byteOffset).setUint32(0, value, true);
+  }
+
+  setU64(address: number, value: bigint): void {
+    const at = this.view(address, 8);
+    new DataView(at.buffer, at.byteOffset).setBigUint64(0, value, true);
+  }
+}

@@ -1,0 +1,184 @@
+/**
+ * Modules that Open Policy Agent compiles from Rego, of its ABI 1 (https://www.openpolicyagent.org/docs/wasm): values are
+ * addresses in the guest's heap, which only grows; builtins that the module does not have are asked of the host.
+ *
+ * @module
+ */
+import type { GuestOperation, GuestPolicy, Job } from '../messages.ts';
+import { tooLarge } from '../prepare.ts';
+import { GuestFailure } from './failure.ts';
+import type { GuestHost } from './host.ts';
+import { exportedFunction, importsFor, startBy } from './imports.ts';
+import { Instances, type StartedInstance } from './instance.ts';
+import { GuestMemory } from './memory.ts';
+import { preview1 } from './preview1.ts';
+import { type Builtin, builtins } from './rego-builtins.ts';
+
+const encoder = new TextEncoder();
+/** The format of results that is JSON. */
+const asJson = 0;
+
+type Guest = (input: string, host: GuestHost) => string;
+
+export class RegoPolicy {
+  readonly #instances: Instances<Guest>;
+  /** What the instances know as `data`. */
+  #data: { readonly version: number; readonly text: string };
+
+  constructor(policy: GuestPolicy) {
+    const imports = WebAssembly.Module.imports(policy.module);
+    this.#data = { version: 0, text: policy.runtime === 'opa' ? policy.settings : '{}' };
+    this.#instances = new Instances(policy.restoring, (extraPages) =>
+      started(policy, { imports, extraPages, data: this.#data.text }),
+    );
+  }
+
+  run(operation: GuestOperation, input: string, host: GuestHost, data: Job['data']): string {
+    // Nothing in Rego's ABI looks at settings.
+    if (operation === 'validate_settings') return '{"valid":true}';
+    if (data !== undefined && data.version !== this.#data.version) {
+      if (data.text === undefined)
+        throw new GuestFailure('trap', `version ${data.version} of the data is not there`);
+      this.#data = { version: data.version, text: data.text };
+      this.#instances.forget();
+    }
+    return this.#instances.with((guest) => guest(input, host));
+  }
+}
+
+interface StartOptions {
+  readonly imports: readonly WebAssembly.ModuleImportDescriptor[];
+  readonly extraPages: number;
+  readonly data: string;
+}
+
+function started(policy: GuestPolicy, { imports, extraPages, data }: StartOptions): StartedInstance<Guest> {
+  let host: GuestHost | undefined;
+  const own = policy.importedMemory === undefined ? undefined : memoryFor(policy, extraPages);
+  let memory = own === undefined ? undefined : new GuestMemory(own);
+  const memoryNow = (): GuestMemory => {
+    if (memory === undefined) throw new GuestFailure('trap', 'the policy has no memory');
+    return memory;
+  };
+  const named = new Map<number, Builtin>();
+  const call = (id: number, _context: number, ...values: number[]): number => {
+    const builtin = named.get(id);
+    if (builtin === undefined)
+      throw new GuestFailure('trap', `the policy calls a builtin ${id} that it has not named`);
+    const result = builtin(
+      values.map((value) => dumped(value)),
+      (text) => host?.say(`${text}\n`),
+    );
+    // No value is `undefined` in Rego: that is what an error of a builtin is.
+    return result === undefined ? 0 : loaded(JSON.stringify(result));
+  };
+  const env = {
+    memory: own,
+    opa_abort(address: number) {
+      throw new GuestFailure('trap', `the policy gave up: ${memoryNow().textAt(address)}`);
+    },
+    opa_println: (address: number) => host?.say(`${memoryNow().textAt(address)}\n`),
+    opa_builtin0: call,
+    opa_builtin1: call,
+    opa_builtin2: call,
+    opa_builtin3: call,
+    opa_builtin4: call,
+  };
+  const wasi = preview1(memoryNow, {
+    args: [],
+    stdin: [],
+    write: (_stream, bytes) => host?.say(new TextDecoder().decode(bytes)),
+  });
+  const instance = new WebAssembly.Instance(policy.module, importsFor(imports, { env, wasi }));
+  const version = instance.exports['opa_wasm_abi_version'];
+  if (version instanceof WebAssembly.Global && version.value !== 1) {
+    throw new GuestFailure(
+      'trap',
+      `the policy has version ${String(version.value)} of Open Policy Agent's ABI; known here is 1`,
+    );
+  }
+  const exported = instance.exports['memory'];
+  if (memory === undefined && exported instanceof WebAssembly.Memory) memory = new GuestMemory(exported);
+  startBy(instance, ['_initialize']);
+  const malloc = exportedFunction<(size: number) => number>(instance, 'opa_malloc');
+  const parse = exportedFunction<(address: number, size: number) => number>(instance, 'opa_json_parse');
+  const dump = exportedFunction<(value: number) => number>(instance, 'opa_json_dump');
+  const dumped = (value: number): unknown => JSON.parse(memoryNow().textAt(dump(value)));
+  const loaded = (text: string): number => {
+    const bytes = encoder.encode(text);
+    const address = malloc(bytes.length);
+    memoryNow().write(address, bytes);
+    const value = parse(address, bytes.length);
+    if (value === 0) throw new GuestFailure('trap', 'the policy cannot read the JSON that it was given');
+    return value;
+  };
+  const wanted = dumped(exportedFunction<() => number>(instance, 'builtins')()) as Record<string, number>;
+  for (const [name, id] of Object.entries(wanted)) {
+    // Only one that is called is missed.
+    named.set(id, Object.hasOwn(builtins, name) ? (builtins[name] as Builtin) : missing(name));
+  }
+  const evaluate = evaluation(instance, { memory: memoryNow(), data: loaded(data), dump, loaded });
+  const guest: Guest = (input, askedBy) => {
+    host = askedBy;
+    try {
+      return evaluate(encoder.encode(input));
+    } finally {
+      host = undefined;
+    }
+  };
+  return { guest, instance };
+}
+
+interface Evaluation {
+  readonly memory: GuestMemory;
+  readonly data: number;
+  readonly dump: (value: number) => number;
+  readonly loaded: (text: string) => number;
+}
+
+/** The first entrypoint, by the call that ABI 1.2 has for it, or step by step. */
+function evaluation(
+  instance: WebAssembly.Instance,
+  { memory, data, dump, loaded }: Evaluation,
+): (input: Uint8Array) => string {
+  const heap = exportedFunction<() => number>(instance, 'opa_heap_ptr_get')();
+  if (typeof instance.exports['opa_eval'] === 'function') {
+    const evaluate = exportedFunction<(...args: number[]) => number>(instance, 'opa_eval');
+    const malloc = exportedFunction<(size: number) => number>(instance, 'opa_malloc');
+    return (input) => {
+      // By the guest's own hand: it knows when its memory has to grow.
+      const address = malloc(input.length);
+      memory.write(address, input);
+      return memory.textAt(
+        evaluate(0, 0, data, address, input.length, Math.max(heap, address + input.length), asJson),
+      );
+    };
+  }
+  const function1 = (name: string) => exportedFunction<(...args: number[]) => number>(instance, name);
+  const [context, setInput, setData] = [
+    'opa_eval_ctx_new',
+    'opa_eval_ctx_set_input',
+    'opa_eval_ctx_set_data',
+  ].map(function1);
+  const [evaluate, result] = ['eval', 'opa_eval_ctx_get_result'].map(function1);
+  return (input) => {
+    const at = context?.() ?? 0;
+    setInput?.(at, loaded(new TextDecoder().decode(input)));
+    setData?.(at, data);
+    evaluate?.(at);
+    return memory.textAt(dump(result?.(at) ?? 0));
+  };
+}
+
+function memoryFor({ importedMemory, memoryPages }: GuestPolicy, extraPages: number): WebAssembly.Memory {
+  const { least, most } = importedMemory ?? { least: 0, most: undefined };
+  if (least > memoryPages) throw new GuestFailure('memory', tooLarge(least, memoryPages).message);
+  const maximum = Math.min(most ?? memoryPages, memoryPages);
+  return new WebAssembly.Memory({ initial: Math.min(least + extraPages, maximum), maximum });
+}
+
+function missing(name: string): Builtin {
+  return () => {
+    throw new GuestFailure('trap', `the policy calls the builtin ${name}, which is not there`);
+  };
+}

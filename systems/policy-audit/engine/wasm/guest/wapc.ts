@@ -1,0 +1,145 @@
+/**
+ * waPC (https://wapc.io/docs/spec/): the guest fetches its request and hands over its answer by calls of the host.
+ *
+ * @module
+ */
+import type { GuestOperation, GuestPolicy } from '../messages.ts';
+import { GuestFailure } from './failure.ts';
+import { type GuestHost, HostRefusal } from './host.ts';
+import { exportedFunction, importsFor, startBy } from './imports.ts';
+import { Instances, type StartedInstance } from './instance.ts';
+import { GuestMemory } from './memory.ts';
+import { preview1 } from './preview1.ts';
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+const none = new Uint8Array();
+
+/** Of the call that runs. */
+interface Call {
+  readonly operation: Uint8Array;
+  readonly payload: Uint8Array;
+  readonly host: GuestHost;
+  answer: Uint8Array | undefined;
+  error: Uint8Array | undefined;
+  hostAnswer: Uint8Array;
+  hostError: Uint8Array;
+}
+
+interface Guest {
+  call(operation: GuestOperation | 'protocol_version', payload: Uint8Array, host: GuestHost): Uint8Array;
+}
+
+const initialising: GuestHost = {
+  ask() {
+    throw new HostRefusal('the policy is being started; there is no request yet');
+  },
+  say: () => undefined,
+};
+
+export class WapcPolicy {
+  readonly #instances: Instances<Guest>;
+
+  constructor({ module, restoring, answerBytes }: GuestPolicy) {
+    const imports = WebAssembly.Module.imports(module);
+    this.#instances = new Instances(restoring, (extraPages) =>
+      started(module, imports, { extraPages, answerBytes }),
+    );
+  }
+
+  run(operation: GuestOperation, input: string, host: GuestHost): string {
+    const payload = encoder.encode(input);
+    return decoder.decode(this.#instances.with((guest) => guest.call(operation, payload, host)));
+  }
+}
+
+function started(
+  module: WebAssembly.Module,
+  imports: readonly WebAssembly.ModuleImportDescriptor[],
+  options: { readonly extraPages: number; readonly answerBytes: number },
+): StartedInstance<Guest> {
+  let running = callOf('', none, initialising);
+  let memory: GuestMemory | undefined;
+  const memoryNow = (): GuestMemory => {
+    if (memory === undefined) throw new GuestFailure('trap', 'the policy exports no memory');
+    return memory;
+  };
+  const given = (bytes: Uint8Array): Uint8Array => {
+    if (bytes.length <= options.answerBytes) return bytes;
+    throw new GuestFailure('answer', `the policy answers with more than ${options.answerBytes} bytes`);
+  };
+  const wapc = {
+    __guest_request(operation: number, payload: number) {
+      memoryNow().write(operation, running.operation);
+      memoryNow().write(payload, running.payload);
+    },
+    __guest_response(address: number, size: number) {
+      running.answer = given(memoryNow().view(address, size)).slice();
+    },
+    __guest_error(address: number, size: number) {
+      running.error = given(memoryNow().view(address, size)).slice();
+    },
+    __host_call(...at: number[]) {
+      const [binding = '', namespace = '', operation = ''] = [0, 2, 4].map((index) =>
+        memoryNow().text(at[index] ?? 0, at[index + 1] ?? 0),
+      );
+      const payload = memoryNow().copy(at[6] ?? 0, at[7] ?? 0);
+      [running.hostAnswer, running.hostError] = [none, none];
+      try {
+        running.hostAnswer = running.host.ask({ binding, namespace, operation, payload });
+        return 1;
+      } catch (error) {
+        if (!(error instanceof HostRefusal)) throw error;
+        running.hostError = encoder.encode(error.message);
+        return 0;
+      }
+    },
+    __host_response_len: () => running.hostAnswer.length,
+    __host_response: (address: number) => memoryNow().write(address, running.hostAnswer),
+    __host_error_len: () => running.hostError.length,
+    __host_error: (address: number) => memoryNow().write(address, running.hostError),
+    __console_log: (address: number, size: number) => running.host.say(memoryNow().text(address, size)),
+  };
+  const wasi = preview1(memoryNow, {
+    args: [],
+    stdin: [],
+    write: (_stream, bytes) => running.host.say(decoder.decode(bytes)),
+  });
+  const instance = new WebAssembly.Instance(module, importsFor(imports, { wapc, wasi }));
+  const exported = instance.exports['memory'];
+  if (exported instanceof WebAssembly.Memory) memory = new GuestMemory(exported);
+  if (options.extraPages > 0 && exported instanceof WebAssembly.Memory) exported.grow(options.extraPages);
+  startBy(instance, ['_initialize', '_start', 'wapc_init']);
+  const guestCall = exportedFunction<(operation: number, payload: number) => number>(
+    instance,
+    '__guest_call',
+  );
+  const guest: Guest = {
+    call(operation, payload, host) {
+      running = callOf(operation, payload, host);
+      const { operation: name } = running;
+      const done = guestCall(name.length, payload.length);
+      const { answer, error } = running;
+      running = callOf('', none, initialising);
+      if (done !== 1) {
+        const why = error === undefined ? 'without saying why' : decoder.decode(error);
+        throw new GuestFailure('answer', `the policy failed at ${operation}: ${why}`);
+      }
+      if (answer === undefined) throw new GuestFailure('answer', `the policy gave no answer to ${operation}`);
+      return answer;
+    },
+  };
+  return { guest, instance };
+}
+
+function callOf(operation: string, payload: Uint8Array, host: GuestHost): Call {
+  return {
+    operation: encoder.encode(operation),
+    payload,
+    host,
+    answer: undefined,
+    error: undefined,
+    hostAnswer: none,
+    hostError: none,
+  };
+}

@@ -1,0 +1,112 @@
+/**
+ * Commands of WASI: the request on stdin, the answer on stdout, what the host answers added to stdin.
+ *
+ * @module
+ */
+import type { GuestOperation, GuestPolicy } from '../messages.ts';
+import { GuestFailure } from './failure.ts';
+import { type GuestHost, HostRefusal } from './host.ts';
+import { exportedFunction, importsFor } from './imports.ts';
+import { Instances, type StartedInstance } from './instance.ts';
+import { GuestMemory } from './memory.ts';
+import { GuestExit, preview1 } from './preview1.ts';
+
+const encoder = new TextEncoder();
+
+const commands: Readonly<Record<GuestOperation, string>> = {
+  validate: 'validate',
+  validate_settings: 'validate-settings',
+};
+
+interface Run {
+  readonly host: GuestHost | undefined;
+  readonly args: readonly string[];
+  readonly stdin: Uint8Array[];
+  readonly stdout: Uint8Array[];
+  written: number;
+}
+
+type Guest = (operation: GuestOperation, input: string, host: GuestHost) => string;
+
+export class WasiPolicy {
+  readonly #instances: Instances<Guest>;
+
+  constructor({ module, restoring, answerBytes }: GuestPolicy) {
+    const imports = WebAssembly.Module.imports(module);
+    this.#instances = new Instances(restoring, (extraPages) =>
+      started(module, imports, { extraPages, answerBytes }),
+    );
+  }
+
+  run(operation: GuestOperation, input: string, host: GuestHost): string {
+    return this.#instances.with((guest) => guest(operation, input, host));
+  }
+}
+
+function started(
+  module: WebAssembly.Module,
+  imports: readonly WebAssembly.ModuleImportDescriptor[],
+  options: { readonly extraPages: number; readonly answerBytes: number },
+): StartedInstance<Guest> {
+  let running: Run = { host: undefined, args: [], stdin: [], stdout: [], written: 0 };
+  const memoryNow = (): GuestMemory => memory;
+  const wasi = preview1(memoryNow, {
+    get args() {
+      return running.args;
+    },
+    get stdin() {
+      return running.stdin;
+    },
+    write(stream, bytes) {
+      if (stream === 'stderr') {
+        running.host?.say(new TextDecoder().decode(bytes));
+        return;
+      }
+      running.written += bytes.length;
+      if (running.written > options.answerBytes) {
+        throw new GuestFailure('answer', `the policy answers with more than ${options.answerBytes} bytes`);
+      }
+      running.stdout.push(bytes.slice());
+    },
+  });
+  /** 0: done. 1: failed. What there is to say is behind what stdin has. */
+  const call = (...at: number[]): number => {
+    const [binding = '', namespace = '', operation = ''] = [0, 2, 4].map((index) =>
+      memory.text(at[index] ?? 0, at[index + 1] ?? 0),
+    );
+    const payload = memory.copy(at[6] ?? 0, at[7] ?? 0);
+    try {
+      if (running.host === undefined) throw new HostRefusal('there is no request yet');
+      running.stdin.push(running.host.ask({ binding, namespace, operation, payload }));
+      return 0;
+    } catch (error) {
+      if (!(error instanceof HostRefusal)) throw error;
+      running.stdin.push(encoder.encode(error.message));
+      return 1;
+    }
+  };
+  const host = { call };
+  const instance = new WebAssembly.Instance(
+    module,
+    importsFor(imports, { wasi, host, 'kubewarden:javy/host': host }),
+  );
+  const exported = instance.exports['memory'];
+  if (!(exported instanceof WebAssembly.Memory)) {
+    throw new GuestFailure('trap', 'the policy exports no memory');
+  }
+  const memory = new GuestMemory(exported);
+  if (options.extraPages > 0) exported.grow(options.extraPages);
+  const start = exportedFunction<() => void>(instance, '_start');
+  const guest: Guest = (operation, input, askedBy) => {
+    const args = ['policy.wasm', commands[operation]];
+    const run: Run = { host: askedBy, args, stdin: [encoder.encode(input)], stdout: [], written: 0 };
+    running = run;
+    try {
+      start();
+    } catch (error) {
+      if (!(error instanceof GuestExit && error.code === 0)) throw error;
+    }
+    return new TextDecoder().decode(Buffer.concat(run.stdout, run.written));
+  };
+  return { guest, instance };
+}

@@ -1,0 +1,65 @@
+/**
+ * What a thread that runs policies and its owner say to each other.
+ *
+ * @module
+ */
+import type { MessagePort } from 'node:worker_threads';
+
+import type { EvaluationError } from '../evaluator.ts';
+import type { WasmRuntime } from './metadata.ts';
+import type { MemoryLimits, Restoring } from './prepare.ts';
+
+/** Of each thread, as it starts. */
+export interface ThreadData {
+  /** An Int32 that is 1 once the answer to a host call has been sent. */
+  readonly answered: SharedArrayBuffer;
+  /** Where answers to host calls come from: read without returning to the event loop, which a guest that waits cannot. */
+  readonly answers: MessagePort;
+}
+
+/** A policy with its settings, as threads are told it once. */
+export interface GuestPolicy {
+  readonly id: number;
+  readonly runtime: WasmRuntime;
+  readonly module: WebAssembly.Module;
+  /** JSON. */
+  readonly settings: string;
+  readonly memoryPages: number;
+  readonly answerBytes: number;
+  readonly restoring: Restoring | undefined;
+  /** Of a module that does not bring its own. */
+  readonly importedMemory: MemoryLimits | undefined;
+}
+
+export type GuestOperation = 'validate' | 'validate_settings';
+
+export interface Job {
+  readonly id: number;
+  readonly policy: number;
+  readonly operation: GuestOperation;
+  /** What the guest is given, JSON. */
+  readonly input: string;
+  /** Of Rego: the documents that it sees as `data`; without the text where the thread has that version. */
+  readonly data?: { readonly version: number; readonly text?: string } | undefined;
+}
+
+export type ToThread =
+  | { readonly do: 'add'; readonly policy: GuestPolicy }
+  | { readonly do: 'remove'; readonly policy: number }
+  | { readonly do: 'run'; readonly job: Job };
+
+export type Outcome =
+  | { readonly answer: string; readonly stderr?: string }
+  | { readonly why: EvaluationError['why']; readonly message: string };
+
+export interface AskedOfHost {
+  readonly binding: string;
+  readonly namespace: string;
+  readonly operation: string;
+  readonly payload: Uint8Array;
+}
+
+export type FromThread =
+  { readonly job: number; readonly outcome: Outcome } | { readonly job: number; readonly ask: AskedOfHost };
+
+export type AnswerOfHost = { readonly answer: Uint8Array } | { readonly error: string };

@@ -1,0 +1,210 @@
+/**
+ * What a policy says of itself: the custom section `io.kubewarden.metadata`, and what runs it.
+ *
+ * @module
+ */
+import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
+import { BinaryError, BinaryReader, customSection, type Section, sectionIds, sectionsOf } from './binary.ts';
+
+export type WasmRuntime = 'gatekeeper' | 'opa' | 'wapc' | 'wasi';
+
+/** As Kubewarden's tools write it (`kwctl annotate`). */
+export interface PolicyMetadata {
+  readonly executionMode: 'gatekeeper' | 'kubewarden-wapc' | 'opa' | 'wasi';
+  readonly protocolVersion?: string;
+  readonly policyType: string;
+  readonly mutating: boolean;
+  readonly backgroundAudit: boolean;
+  readonly rules: readonly Readonly<Record<string, unknown>>[];
+  readonly contextAwareResources: readonly ContextAwareResource[];
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly minimumKubewardenVersion?: string;
+}
+
+/** A kind of object that a policy may read. */
+export interface ContextAwareResource {
+  readonly apiVersion: string;
+  readonly kind: string;
+}
+
+export interface InspectedModule {
+  readonly runtime: WasmRuntime;
+  /** Undefined where the module has no such section. */
+  readonly metadata: PolicyMetadata | undefined;
+  /** Of the host: `wapc.__host_call`, `env.opa_abort`. */
+  readonly imports: readonly string[];
+  readonly exports: readonly string[];
+}
+
+const sectionName = 'io.kubewarden.metadata';
+const runtimes = { 'kubewarden-wapc': 'wapc', gatekeeper: 'gatekeeper', opa: 'opa', wasi: 'wasi' } as const;
+
+/**
+ * What a module says of itself; `undefined` where it says nothing.
+ *
+ * @throws {RampartError} `INPUT` for what is no WebAssembly module, or whose metadata cannot be understood.
+ */
+export function readPolicyMetadata(module: Uint8Array): PolicyMetadata | undefined {
+  return inspected(() => metadataOf(sectionsOf(module)));
+}
+
+/**
+ * For `rampart policy inspect`: metadata, runtime, imports and exports. Nothing is compiled or run.
+ *
+ * @throws {RampartError} `INPUT` also where nothing tells what runs the module.
+ */
+export function inspectPolicy(module: Uint8Array): InspectedModule {
+  return inspected(() => {
+    const sections = sectionsOf(module);
+    const metadata = metadataOf(sections);
+    const [imports, exports] = [importsOf(sections), exportsOf(sections)];
+    const runtime =
+      metadata === undefined ? runtimeByNames(imports, exports) : runtimes[metadata.executionMode];
+    return { runtime, metadata, imports, exports };
+  });
+}
+
+function inspected<T>(look: () => T): T {
+  try {
+    return look();
+  } catch (error) {
+    if (!(error instanceof BinaryError)) throw error;
+    throw new RampartError(errorCodes.INPUT, {
+      what: 'cannot read the policy',
+      why: error.message,
+      next: 'A policy is a WebAssembly module; see whether the file is complete.',
+      cause: error,
+    });
+  }
+}
+
+function metadataOf(sections: readonly Section[]): PolicyMetadata | undefined {
+  const content = customSection(sections, sectionName);
+  if (content === undefined) return undefined;
+  let said: unknown;
+  try {
+    said = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(content));
+  } catch (error) {
+    throw malformed('it is no JSON', error);
+  }
+  if (!isRecord(said)) throw malformed('it is no object');
+  const mode = said['executionMode'] ?? 'kubewarden-wapc';
+  if (!isMode(mode)) {
+    throw malformed(`executionMode ${JSON.stringify(mode)} is none of ${Object.keys(runtimes).join(', ')}`);
+  }
+  const { protocolVersion, minimumKubewardenVersion } = said;
+  return {
+    executionMode: mode,
+    ...(typeof protocolVersion === 'string' && { protocolVersion }),
+    policyType: typeof said['policyType'] === 'string' ? said['policyType'] : 'kubernetes',
+    mutating: said['mutating'] === true,
+    backgroundAudit: said['backgroundAudit'] !== false,
+    rules: listOf(said['rules'], 'rules'),
+    contextAwareResources: listOf(said['contextAwareResources'], 'contextAwareResources').map(kindOf),
+    annotations: textsOf(said['annotations']),
+    ...(typeof minimumKubewardenVersion === 'string' && { minimumKubewardenVersion }),
+  };
+}
+
+function isMode(mode: unknown): mode is PolicyMetadata['executionMode'] {
+  return typeof mode === 'string' && Object.hasOwn(runtimes, mode);
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function listOf(value: unknown, field: string): Record<string, unknown>[] {
+  if (value === undefined || value === null) return [];
+  if (!Array.isArray(value) || !value.every(isRecord)) throw malformed(`${field} is no list of objects`);
+  return value;
+}
+
+function kindOf({ apiVersion, kind }: Record<string, unknown>): ContextAwareResource {
+  if (typeof apiVersion === 'string' && typeof kind === 'string') return { apiVersion, kind };
+  throw malformed('an entry of contextAwareResources has no apiVersion or kind');
+}
+
+function textsOf(value: unknown): Record<string, string> {
+  if (!isRecord(value)) return {};
+  return Object.fromEntries(Object.entries(value).map(([key, text]) => [key, String(text)]));
+}
+
+function malformed(why: string, cause?: unknown): RampartError {
+  return new RampartError(errorCodes.INPUT, {
+    what: `cannot read the section ${sectionName} of the policy`,
+    why,
+    next: 'Build and annotate the policy again.',
+    cause,
+  });
+}
+
+function importsOf(sections: readonly Section[]): string[] {
+  const content = sections.find(({ id }) => id === sectionIds.import)?.content;
+  const found: string[] = [];
+  if (content === undefined) return found;
+  const reader = new BinaryReader(content);
+  for (let left = reader.u32(); left > 0; left--) {
+    found.push(`${reader.name()}.${reader.name()}`);
+    skipImportType(reader);
+  }
+  return found;
+}
+
+/** After the two names of an import. */
+export function skipImportType(reader: BinaryReader): void {
+  const kind = reader.byte();
+  if (kind === 0) return reader.skipLeb();
+  if (kind === 1) {
+    skipValueType(reader);
+    return skipLimits(reader);
+  }
+  if (kind === 2) return skipLimits(reader);
+  if (kind === 3) {
+    skipValueType(reader);
+    reader.byte();
+    return;
+  }
+  if (kind === 4) {
+    reader.byte();
+    return reader.skipLeb();
+  }
+  throw new BinaryError(`an import is of the unknown kind ${kind}`);
+}
+
+/** `(ref null? heaptype)` is a prefix and a heap type; the others are one byte. */
+export function skipValueType(reader: BinaryReader): void {
+  const type = reader.byte();
+  if (type === 0x63 || type === 0x64) reader.skipLeb();
+}
+
+function skipLimits(reader: BinaryReader): void {
+  const flags = reader.byte();
+  reader.skipLeb();
+  if ((flags & 1) !== 0) reader.skipLeb();
+}
+
+function exportsOf(sections: readonly Section[]): string[] {
+  const content = sections.find(({ id }) => id === sectionIds.export)?.content;
+  const found: string[] = [];
+  if (content === undefined) return found;
+  const reader = new BinaryReader(content);
+  for (let left = reader.u32(); left > 0; left--) {
+    found.push(reader.name());
+    reader.byte();
+    reader.skipLeb();
+  }
+  return found;
+}
+
+function runtimeByNames(imports: readonly string[], exports: readonly string[]): WasmRuntime {
+  if (exports.includes('__guest_call')) return 'wapc';
+  // Rego's two dialects are one ABI; Gatekeeper's has to say so in its metadata, as it does upstream.
+  if (exports.includes('opa_eval_ctx_new') || imports.includes('env.opa_abort')) return 'opa';
+  if (exports.includes('_start')) return 'wasi';
+  throw new RampartError(errorCodes.INPUT, {
+    what: 'cannot tell what runs the policy',
+    why: `it has no section ${sectionName}, and exports neither __guest_call (waPC), opa_eval_ctx_new (Rego) nor _start (WASI)`,
+    next: 'See whether this module is a policy.',
+  });
+}

@@ -1,0 +1,183 @@
+/**
+ * A WebAssembly policy with its settings, ready to be asked.
+ *
+ * @module
+ */
+import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
+import {
+  type EvaluateOptions,
+  EvaluationError,
+  type Evaluator,
+  type HostCalls,
+  type JsonObject,
+  type PolicyRequest,
+  type SettingsVerdict,
+  type Verdict,
+} from '../evaluator.ts';
+import { settingsVerdictOf, verdictOf } from './answers.ts';
+import { BinaryError } from './binary.ts';
+import type { AnswerOfHost, AskedOfHost, GuestPolicy, Outcome } from './messages.ts';
+import { inspectPolicy, type WasmRuntime } from './metadata.ts';
+import type { PolicyPool } from './pool.ts';
+import { pageBytes, prepareModule } from './prepare.ts';
+import { requestText, settingsText } from './request-text.ts';
+import { sharedPool } from './shared-pool.ts';
+import { answerOf, errorOf } from './thread.ts';
+
+export interface WasmLimits {
+  /** Of an evaluation that names no other; its host calls count. By default 2,000. */
+  readonly deadlineMs?: number;
+  /** Of the policy's own memory, in each thread that runs it. By default 128 MiB. */
+  readonly memoryBytes?: number;
+  /** Calls of the host in one evaluation, its log lines among them. By default 1,000. */
+  readonly hostCalls?: number;
+  /** Of one answer, or all that a policy writes. By default 16 MiB. */
+  readonly answerBytes?: number;
+}
+
+export interface WasmEvaluatorOptions {
+  readonly module: Uint8Array;
+  readonly settings: JsonObject;
+  readonly hostCalls: HostCalls;
+  readonly limits?: WasmLimits;
+  /** Where its threads come from. By default one pool for all of the process. */
+  readonly pool?: PolicyPool;
+}
+
+const defaults = {
+  deadlineMs: 2000,
+  memoryBytes: 128 * 2 ** 20,
+  hostCalls: 1000,
+  answerBytes: 16 * 2 ** 20,
+} as const;
+
+/** Numbers of policies, which the threads know them by. */
+let nextPolicy = 1;
+
+/**
+ * Compiles the module; nothing of it is run yet. Whoever opens it disposes it.
+ *
+ * @throws {RampartError} `INPUT` for what is no policy.
+ * @throws {EvaluationError} `memory` for one that begins with more memory than it may have.
+ */
+export async function openWasmEvaluator(options: WasmEvaluatorOptions): Promise<Evaluator> {
+  const { runtime } = inspectPolicy(options.module);
+  const limits = { ...defaults, ...options.limits };
+  const memoryPages = Math.min(65_536, Math.floor(limits.memoryBytes / pageBytes));
+  const { module, restoring, importedMemory } = await compiled(options.module, memoryPages);
+  const policy: GuestPolicy = {
+    id: nextPolicy++,
+    runtime,
+    module,
+    settings: settingsText(options.settings),
+    memoryPages,
+    answerBytes: limits.answerBytes,
+    restoring,
+    importedMemory,
+  };
+  const shared = options.pool === undefined ? sharedPool() : undefined;
+  const pool = options.pool ?? shared?.pool;
+  if (pool === undefined) throw new TypeError('there is no pool');
+  pool.add(policy);
+  return new WasmEvaluator(policy, { pool, limits, hostCalls: options.hostCalls, release: shared?.release });
+}
+
+async function compiled(
+  module: Uint8Array,
+  memoryPages: number,
+): Promise<Pick<GuestPolicy, 'module' | 'restoring' | 'importedMemory'>> {
+  try {
+    const { bytes, ...prepared } = prepareModule(module, memoryPages);
+    return { module: await WebAssembly.compile(bytes), ...prepared };
+  } catch (error) {
+    if (!(error instanceof BinaryError || error instanceof WebAssembly.CompileError)) throw error;
+    throw new RampartError(errorCodes.INPUT, {
+      what: 'cannot compile the policy',
+      why: error.message,
+      next: 'See whether the file is complete, and whether this is a policy.',
+      cause: error,
+    });
+  }
+}
+
+/** What each runtime gives to its policies. */
+function inputOf({ runtime, settings }: GuestPolicy, request: string): string {
+  if (runtime === 'opa') return `{"request":${request}}`;
+  if (runtime === 'gatekeeper') return `{"parameters":${settings},"review":${request}}`;
+  return `{"request":${request},"settings":${settings}}`;
+}
+
+interface Means {
+  readonly pool: PolicyPool;
+  readonly limits: Required<WasmLimits>;
+  readonly hostCalls: HostCalls;
+  readonly release: (() => Promise<void>) | undefined;
+}
+
+class WasmEvaluator implements Evaluator {
+  readonly runtime: WasmRuntime;
+  readonly #policy: GuestPolicy;
+  readonly #means: Means;
+  #disposed: Promise<void> | undefined;
+
+  constructor(policy: GuestPolicy, means: Means) {
+    this.runtime = policy.runtime;
+    this.#policy = policy;
+    this.#means = means;
+  }
+
+  async validateSettings(options: EvaluateOptions = {}): Promise<SettingsVerdict> {
+    const answer = await this.#run({ operation: 'validate_settings', input: this.#policy.settings }, options);
+    return settingsVerdictOf(answer);
+  }
+
+  async evaluate(request: PolicyRequest, options: EvaluateOptions = {}): Promise<Verdict> {
+    const input = inputOf(this.#policy, requestText(request));
+    return verdictOf(this.runtime, await this.#run({ operation: 'validate', input }, options), request);
+  }
+
+  async #run(
+    job: { readonly operation: 'validate' | 'validate_settings'; readonly input: string },
+    { signal, deadlineMs = this.#means.limits.deadlineMs }: EvaluateOptions,
+  ): Promise<string> {
+    if (this.#disposed !== undefined) throw new EvaluationError('aborted', 'the policy is closed');
+    if (isAborted(signal)) throw aborted(signal);
+    const { pool } = this.#means;
+    const over = new AbortController();
+    try {
+      const ask = this.#asker(over.signal);
+      const outcome: Outcome = await pool.run(this.#policy.id, job, ask, { deadlineMs, signal });
+      if ('why' in outcome) throw isAborted(signal) ? aborted(signal) : errorOf(outcome);
+      return outcome.answer;
+    } finally {
+      over.abort();
+    }
+  }
+
+  /** Answers the host calls of one evaluation. */
+  #asker(signal: AbortSignal): (asked: AskedOfHost) => Promise<AnswerOfHost> {
+    const { limits, hostCalls } = this.#means;
+    let count = 0;
+    return async (asked) => {
+      if (++count > limits.hostCalls) {
+        return {
+          error: `this policy has called the host ${limits.hostCalls} times in this evaluation, which is the limit`,
+        };
+      }
+      return answerOf(hostCalls, asked, signal);
+    };
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    this.#disposed ??= this.#means.pool.remove(this.#policy.id).then(() => this.#means.release?.());
+    return this.#disposed;
+  }
+}
+
+function aborted(signal: AbortSignal): EvaluationError {
+  return new EvaluationError('aborted', 'the evaluation was aborted', { cause: signal.reason });
+}
+
+function isAborted(signal: AbortSignal | undefined): signal is AbortSignal {
+  return signal?.aborted === true;
+}

@@ -1,0 +1,197 @@
+/**
+ * The threads that run the policies of a process. A policy that spins has the threads that it is in ended when its time is up, and
+ * meanwhile keeps nobody waiting: those that are due get a thread of their own, and it gets no more than one.
+ *
+ * @module
+ */
+import { availableParallelism } from 'node:os';
+
+import { EvaluationError } from '../evaluator.ts';
+import type { GuestPolicy, Job, Outcome } from './messages.ts';
+import { type AskHost, PolicyThread } from './thread.ts';
+
+/** More threads than `threads` while these are held up. */
+const mostThreads = 8;
+/** An evaluation that takes longer than this holds others up. */
+const slowMs = 50;
+
+export interface PolicyPoolOptions {
+  /** By default 2, or the CPUs that there are. */
+  readonly threads?: number;
+}
+
+export interface RunOptions {
+  readonly deadlineMs: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+interface Waiting {
+  readonly policy: PolicyState;
+  readonly job: Omit<Job, 'id'>;
+  readonly ask: AskHost;
+  readonly options: RunOptions;
+  readonly resolve: (outcome: Outcome) => void;
+}
+
+interface PolicyState {
+  readonly policy: GuestPolicy;
+  readonly waiting: Waiting[];
+  running: number;
+  /** Its last evaluation did not end by itself. */
+  isSuspect: boolean;
+}
+
+interface Slot {
+  readonly thread: PolicyThread;
+  policy: PolicyState | undefined;
+  sinceMs: number;
+}
+
+/** Threads start when they are needed. Dispose it to end them. */
+export class PolicyPool implements AsyncDisposable {
+  readonly #size: number;
+  readonly #slots = new Set<Slot>();
+  readonly #policies = new Map<number, PolicyState>();
+  /** Policies with something to do, in the order of their turns. */
+  readonly #turns = new Set<PolicyState>();
+  #nextJob = 1;
+
+  #look: NodeJS.Timeout | undefined;
+
+  constructor({ threads = Math.min(2, availableParallelism()) }: PolicyPoolOptions = {}) {
+    if (!Number.isInteger(threads) || threads < 1 || threads > mostThreads) {
+      throw new RangeError(`a pool of policies has 1 to ${mostThreads} threads, not ${threads}`);
+    }
+    this.#size = threads;
+  }
+
+  /** How many threads there are now. */
+  get threads(): number {
+    return this.#slots.size;
+  }
+
+  add(policy: GuestPolicy): void {
+    this.#policies.set(policy.id, { policy, waiting: [], running: 0, isSuspect: false });
+  }
+
+  /** What of it runs or waits ends as aborted. */
+  async remove(id: number): Promise<void> {
+    const state = this.#policies.get(id);
+    if (state === undefined) return;
+    this.#policies.delete(id);
+    this.#turns.delete(state);
+    const gone: Outcome = { why: 'aborted', message: 'the policy was closed while it was asked' };
+    for (const { resolve } of state.waiting.splice(0)) resolve(gone);
+    const ending: Promise<void>[] = [];
+    for (const slot of this.#slots) {
+      if (slot.policy === state) ending.push(slot.thread.end(gone));
+      else slot.thread.forget(id);
+    }
+    await Promise.all(ending);
+  }
+
+  /** @throws {EvaluationError} for a policy that was removed. */
+  run(id: number, job: Omit<Job, 'id' | 'policy'>, ask: AskHost, options: RunOptions): Promise<Outcome> {
+    const state = this.#policies.get(id);
+    if (state === undefined) throw new EvaluationError('aborted', 'the policy is closed');
+    return new Promise((resolve) => {
+      const waiting: Waiting = { policy: state, job: { ...job, policy: id }, ask, options, resolve };
+      state.waiting.push(waiting);
+      this.#turns.add(state);
+      options.signal?.addEventListener('abort', () => this.#abort(waiting), { once: true });
+      this.#go();
+    });
+  }
+
+  /** One that waits is not begun; one that runs goes on until it ends or its time is up, and nobody hears of it. */
+  #abort(waiting: Waiting): void {
+    const at = waiting.policy.waiting.indexOf(waiting);
+    if (at >= 0) waiting.policy.waiting.splice(at, 1);
+    waiting.resolve({ why: 'aborted', message: 'the evaluation was aborted' });
+  }
+
+  #go(): void {
+    for (;;) {
+      const next = this.#nextTurn();
+      if (next === undefined) return;
+      const slot = this.#freeSlot();
+      if (slot === undefined) {
+        this.#lookSoon();
+        return;
+      }
+      // Behind those that wait too.
+      this.#turns.delete(next);
+      const waiting = next.waiting.shift();
+      if (next.waiting.length > 0) this.#turns.add(next);
+      if (waiting !== undefined) void this.#runIn(slot, waiting);
+    }
+  }
+
+  #nextTurn(): PolicyState | undefined {
+    for (const state of this.#turns) {
+      if (state.waiting.length === 0) this.#turns.delete(state);
+      else if (!state.isSuspect || state.running === 0) return state;
+    }
+    return undefined;
+  }
+
+  #freeSlot(): Slot | undefined {
+    for (const slot of this.#slots) if (slot.policy === undefined) return slot;
+    const now = performance.now();
+    const heldUp = [...this.#slots].filter((slot) => now - slot.sinceMs > slowMs).length;
+    const wanted = Math.min(mostThreads, this.#size + heldUp);
+    return this.#slots.size < wanted ? this.#started() : undefined;
+  }
+
+  #started(): Slot {
+    const slot: Slot = {
+      thread: new PolicyThread(() => {
+        this.#slots.delete(slot);
+        if (this.#turns.size > 0) this.#go();
+      }),
+      policy: undefined,
+      sinceMs: performance.now(),
+    };
+    this.#slots.add(slot);
+    return slot;
+  }
+
+  /** All threads are at work: whether one of them has been for too long. */
+  #lookSoon(): void {
+    if (this.#look !== undefined) return;
+    this.#look = setTimeout(() => {
+      this.#look = undefined;
+      this.#go();
+    }, slowMs);
+  }
+
+  async #runIn(slot: Slot, { policy, job, ask, options, resolve }: Waiting): Promise<void> {
+    slot.policy = policy;
+    slot.sinceMs = performance.now();
+    policy.running++;
+    const { deadlineMs } = options;
+    const timer = setTimeout(() => {
+      const message = `the policy did not answer within ${deadlineMs} ms and was ended`;
+      void slot.thread.end({ why: 'deadline', message });
+    }, deadlineMs);
+    const outcome = await slot.thread.run(policy.policy, { ...job, id: this.#nextJob++ }, ask);
+    clearTimeout(timer);
+    policy.running--;
+    policy.isSuspect = 'why' in outcome && outcome.why === 'deadline';
+    slot.policy = undefined;
+    resolve(outcome);
+    this.#go();
+    this.#restSoon();
+  }
+
+  #restSoon(): void {
+    // Later; see #rest.
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearTimeout(this.#look);
+    await Promise.all([...this.#policies.keys()].map((id) => this.remove(id)));
+    const gone: Outcome = { why: 'aborted', message: 'the pool of policies was closed' };
+    await Promise.all([...this.#slots].map(({ thread }) => thread.end(gone)));
+  }
+}
