@@ -46,9 +46,13 @@ const ruleFields = {
   apiGroups: optional(groupNames),
   apiVersions: names("API versions; '*' is all."),
   operations,
-  resources: names("Plurals, with subresources as 'pods/log'; '*' is all without subresources, '*/*' all with them."),
+  resources: names(
+    "Plurals, with subresources as 'pods/log'; '*' is all without subresources, '*/*' all with them.",
+  ),
   scope: optional(
-    oneOf(['Cluster', 'Namespaced', '*'], { description: 'Whether objects are in a namespace; * by default.' }),
+    oneOf(['Cluster', 'Namespaced', '*'], {
+      description: 'Whether objects are in a namespace; * by default.',
+    }),
   ),
 };
 
@@ -106,7 +110,8 @@ export const contextAwareResources = list(
 
 const settings = optional(nullable(anyObject({ description: 'What the policy itself understands.' })));
 const moduleField = string({
-  description: 'registry://, https://, http:// or file://; without a scheme registry://. `cel-policy` runs without its module.',
+  description:
+    'registry://, https://, http:// or file://; without a scheme registry://. `cel-policy` runs without its module.',
   minLength: 1,
   maxLength: 2048,
 });
@@ -117,16 +122,20 @@ const timeoutEvalSeconds = optional(seconds('How long one evaluation may take; 2
 const common = {
   policyServer: string({ description: 'The PolicyServer that serves it.', default: 'default' }),
   mode: oneOf(['protect', 'monitor'], {
-    description: 'protect: what the policy refuses is refused. monitor: it is let through, counted and reported.',
+    description:
+      'protect: what the policy refuses is refused. monitor: it is let through, counted and reported.',
     default: 'protect',
   }),
   failurePolicy: optional(
-    oneOf(['Fail', 'Ignore'], { description: 'What happens when the policy cannot be asked; Fail by default.' }),
+    oneOf(['Fail', 'Ignore'], {
+      description: 'What happens when the policy cannot be asked; Fail by default.',
+    }),
   ),
   backgroundAudit: boolean({ description: 'Whether objects that are there are audited.', default: true }),
   matchPolicy: optional(
     oneOf(['Exact', 'Equivalent'], {
-      description: 'Whether rules hold for other versions of the kinds that they name; Equivalent by default.',
+      description:
+        'Whether rules hold for other versions of the kinds that they name; Equivalent by default.',
     }),
   ),
   matchConditions: optional(
@@ -157,7 +166,9 @@ const single = {
   settings,
   mutating: boolean({ description: 'Whether the policy may change objects.' }),
   timeoutEvalSeconds,
-  message: optional(string({ description: 'Told in place of what the policy says, which is told as its cause.' })),
+  message: optional(
+    string({ description: 'Told in place of what the policy says, which is told as its cause.' }),
+  ),
 };
 
 const member = { module: moduleField, settings, timeoutEvalSeconds };
@@ -204,12 +215,21 @@ const memberNames = rule(
 );
 
 const rulesOf = <S extends typeof clusterRule>(one: S) =>
-  list(one, { description: 'Requests for which the policy is asked: any of these.', minItems: 1, maxItems: MAX_RULES });
+  list(one, {
+    description: 'Requests for which the policy is asked: any of these.',
+    minItems: 1,
+    maxItems: MAX_RULES,
+  });
 
 const membersOptions = { description: 'The members by name.', minProperties: 1, maxProperties: 64 } as const;
 
 export const clusterPolicySpec = object(
-  { ...single, rules: rulesOf(clusterRule), namespaceSelector, contextAwareResources: optional(contextAwareResources) },
+  {
+    ...single,
+    rules: rulesOf(clusterRule),
+    namespaceSelector,
+    contextAwareResources: optional(contextAwareResources),
+  },
   { rules: [...transitions, evaluationFits] },
 );
 export const policySpec = object(
@@ -221,7 +241,10 @@ export const clusterGroupSpec = object(
     ...group,
     rules: rulesOf(clusterRule),
     namespaceSelector,
-    policies: mapOf(object({ ...member, contextAwareResources: optional(contextAwareResources) }), membersOptions),
+    policies: mapOf(
+      object({ ...member, contextAwareResources: optional(contextAwareResources) }),
+      membersOptions,
+    ),
   },
   { rules: [...transitions, validating, memberNames] },
 );
@@ -250,8 +273,18 @@ const annotation = (name: string, key: string): PrinterColumn => ({
 });
 
 export const policyColumns: readonly PrinterColumn[] = [
-  { name: 'Policy Server', type: 'string', jsonPath: '.spec.policyServer', description: 'Bound to Policy Server' },
-  { name: 'Mutating', type: 'boolean', jsonPath: '.spec.mutating', description: 'Whether the policy is mutating' },
+  {
+    name: 'Policy Server',
+    type: 'string',
+    jsonPath: '.spec.policyServer',
+    description: 'Bound to Policy Server',
+  },
+  {
+    name: 'Mutating',
+    type: 'boolean',
+    jsonPath: '.spec.mutating',
+    description: 'Whether the policy is mutating',
+  },
   {
     name: 'BackgroundAudit',
     type: 'boolean',

@@ -23,22 +23,28 @@ export const policyServerSpec = object(
   {
     image: string({ description: 'The image of the server.' }),
     replicas: integer({ description: 'How many pods serve.', format: 'int32', minimum: 0 }),
-    minAvailable: optional(intOrString({ description: 'Of its PodDisruptionBudget; not with maxUnavailable.' })),
-    maxUnavailable: optional(intOrString({ description: 'Of its PodDisruptionBudget; not with minAvailable.' })),
-    annotations: optional(mapOf(string(), { description: 'For its pods.' })),
-    env: optional(
-      list(anyObject(), { description: 'Environment of its container, as in a pod.' }),
+    minAvailable: optional(
+      intOrString({ description: 'Of its PodDisruptionBudget; not with maxUnavailable.' }),
     ),
+    maxUnavailable: optional(
+      intOrString({ description: 'Of its PodDisruptionBudget; not with minAvailable.' }),
+    ),
+    annotations: optional(mapOf(string(), { description: 'For its pods.' })),
+    env: optional(list(anyObject(), { description: 'Environment of its container, as in a pod.' })),
     serviceAccountName: optional(string({ description: 'What its pods run as.' })),
     imagePullSecret: optional(string({ description: 'The Secret for registries that modules come from.' })),
     insecureSources: optional(
-      list(string(), { description: 'Registries that are asked without TLS, or whose certificate is not checked.' }),
+      list(string(), {
+        description: 'Registries that are asked without TLS, or whose certificate is not checked.',
+      }),
     ),
     sourceAuthorities: optional(
       mapOf(list(string()), { description: 'By registry: certificate authorities in PEM.' }),
     ),
     verificationConfig: optional(
-      string({ description: 'The ConfigMap whose key verification-config says which signatures modules need.' }),
+      string({
+        description: 'The ConfigMap whose key verification-config says which signatures modules need.',
+      }),
     ),
     securityContexts: optional(
       object(

@@ -52,7 +52,9 @@ export class PolicyAdmission implements Admission {
     old: JsonObject | undefined,
   ): Changed | Promise<Changed> {
     const asked = this.#relevant(request, [object, old], true);
-    return asked.length === 0 || object === undefined ? undefined : this.#mutate(request, asked, [object, old]);
+    return asked.length === 0 || object === undefined
+      ? undefined
+      : this.#mutate(request, asked, [object, old]);
   }
 
   validate(
@@ -84,7 +86,10 @@ export class PolicyAdmission implements Admission {
     return found;
   }
 
-  #target({ operation, resource, subresource, namespace, name }: AdmissionRequest, [object, old]: Objects): MatchTarget {
+  #target(
+    { operation, resource, subresource, namespace, name }: AdmissionRequest,
+    [object, old]: Objects,
+  ): MatchTarget {
     const { group, version, plural, namespaced } = resource;
     const isNamespace = group === '' && plural === 'namespaces';
     return {
@@ -132,7 +137,9 @@ export class PolicyAdmission implements Admission {
     objects: Objects,
   ): Promise<void> {
     const judgements = await Promise.all(
-      asked.map(async ([open, kind]) => [open.policy, await this.#ask(open, request, kind, objects)] as const),
+      asked.map(
+        async ([open, kind]) => [open.policy, await this.#ask(open, request, kind, objects)] as const,
+      ),
     );
     const refusals: unknown[] = [];
     for (const [policy, judgement] of judgements) {
@@ -183,9 +190,7 @@ export class PolicyAdmission implements Admission {
   ): Promise<Judgement | undefined> {
     const { policy } = open;
     if (request.dryRun && policy.hasSideEffects) {
-      throw apiErrors.badRequest(
-        `admission webhook "${webhookName(policy)}" does not support dry run`,
-      );
+      throw apiErrors.badRequest(`admission webhook "${webhookName(policy)}" does not support dry run`);
     }
     const time = AbortSignal.timeout(policy.timeoutMs);
     try {

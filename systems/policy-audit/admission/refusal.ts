@@ -21,7 +21,11 @@ export function webhookRefusal(policy: Policy, verdict: Verdict): ApiError {
   const own = policy.message;
   const told = own ?? message;
   const why = told !== '' ? `: ${told}` : reason !== '' ? `: ${reason}` : ' without explanation';
-  const shown: StatusCause[] = causes.map(({ field, message: text }) => ({ reason: '', message: text, field }));
+  const shown: StatusCause[] = causes.map(({ field, message: text }) => ({
+    reason: '',
+    message: text,
+    field,
+  }));
   // The policy's own message stays readable where the user has replaced it.
   if (own !== undefined && message !== '') shown.push({ reason: '', message, field: '' });
   return new ApiError({

@@ -85,7 +85,9 @@ function matchConstraint(constraint: Constraint, target: MatchTarget): KindVersi
   }
   if (objectSelector !== undefined && objectSelector.requirements.length > 0) {
     const { labels, oldLabels } = target;
-    const isSelected = [labels, oldLabels].some((one) => one !== undefined && labelsMatch(objectSelector, one));
+    const isSelected = [labels, oldLabels].some(
+      (one) => one !== undefined && labelsMatch(objectSelector, one),
+    );
     if (!isSelected) return 'objectSelector';
   }
   const versions = isExact && target.anyVersion !== true ? [target] : [target, ...target.equivalents];
@@ -117,7 +119,11 @@ function ruleProblem(rule: PolicyRule, kind: KindVersion, target: MatchTarget): 
 }
 
 /** Whether a rule is about a version of a kind, or of its subresource. */
-export function coversKind({ groups, versions, resources }: PolicyRule, kind: KindVersion, subresource = ''): boolean {
+export function coversKind(
+  { groups, versions, resources }: PolicyRule,
+  kind: KindVersion,
+  subresource = '',
+): boolean {
   const isGroup = groups.includes(kind.group) || (groups.includes('*') && !named.has(kind.group));
   if (!isGroup || !has(versions, kind.version)) return false;
   return resources.some((pattern) => {

@@ -3,12 +3,17 @@
  *
  * @module
  */
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import type { ClusterReader } from '../engine/cel/cluster.ts';
+import { compileMatchConditions } from '../engine/cel/match-conditions.ts';
+import type { Matcher } from '../engine/cel/matching.ts';
 import { EvaluationError, type Evaluator, type PolicyRequest, type Verdict } from '../engine/evaluator.ts';
-import type { ModuleProgram, Policy } from './policy.ts';
-import { compileThinConditions, type Conditions, openThinCel } from './thin-cel.ts';
+import type { Policy } from './policy.ts';
 
 /** Opens what runs a policy. */
 export interface Runtimes {
+  /** For match conditions that look at the namespace of an object. */
+  readonly cluster: ClusterReader;
   /** @throws {RampartError} why it cannot run: no such module, settings that it refuses. */
   open(policy: Policy, signal: AbortSignal): Promise<Evaluator>;
 }
@@ -27,11 +32,11 @@ export class OpenPolicy implements AsyncDisposable {
   policy: Policy;
   readonly runtime: Evaluator['runtime'];
   readonly #evaluator: Evaluator;
-  readonly #conditions: Conditions | undefined;
+  readonly #conditions: Matcher | undefined;
   #running = 0;
   #idle: PromiseWithResolvers<void> | undefined;
 
-  private constructor(policy: Policy, evaluator: Evaluator, conditions: Conditions | undefined) {
+  private constructor(policy: Policy, evaluator: Evaluator, conditions: Matcher | undefined) {
     this.policy = policy;
     this.runtime = evaluator.runtime;
     this.#evaluator = evaluator;
@@ -41,16 +46,38 @@ export class OpenPolicy implements AsyncDisposable {
   /** @throws {RampartError} why it cannot be asked. */
   static async open(policy: Policy, runtimes: Runtimes, signal: AbortSignal): Promise<OpenPolicy> {
     const { matchConditions } = policy;
-    const conditions = matchConditions.length === 0 ? undefined : compileThinConditions(matchConditions);
-    return new OpenPolicy(policy, await runtimes.open(policy, signal), conditions);
+    const { cluster } = runtimes;
+    const conditions =
+      matchConditions.length === 0 ? undefined : compileMatchConditions(matchConditions, { cluster });
+    if (conditions !== undefined && conditions.problems.length > 0) {
+      throw new RampartError(errorCodes.INPUT, { what: conditions.problems.join('; ') });
+    }
+    const evaluator = await runtimes.open(policy, signal);
+    try {
+      const { valid, message = 'the policy does not say why' } = await evaluator.validateSettings({ signal });
+      if (!valid) throw new RampartError(errorCodes.INPUT, { what: message });
+      return new OpenPolicy(policy, evaluator, conditions);
+    } catch (error) {
+      await evaluator[Symbol.asyncDispose]();
+      if (!(error instanceof EvaluationError)) throw error;
+      throw new RampartError(errorCodes.INPUT, {
+        what: 'the policy could not say whether its settings are valid',
+        why: error.message,
+        cause: error,
+      });
+    }
   }
 
   /** @throws the reason of the signal when it aborts. */
   async ask(request: PolicyRequest, signal?: AbortSignal): Promise<Judgement> {
-    const { program } = this.policy;
+    const { program, ignoresFailures } = this.policy;
     this.#running++;
     try {
-      if (this.#conditions !== undefined && !this.#conditions(request)) return { type: 'skipped' };
+      const match = await this.#conditions?.match(request, signal && { signal });
+      if (match?.matched === false) {
+        if (match.error === undefined || ignoresFailures) return { type: 'skipped' };
+        return { type: 'error', error: new EvaluationError('expression', match.error) };
+      }
       const deadlineMs = program.type === 'module' ? program.deadlineMs : undefined;
       const verdict = await this.#evaluator.evaluate(request, {
         ...(signal && { signal }),
@@ -71,24 +98,3 @@ export class OpenPolicy implements AsyncDisposable {
     await this.#evaluator[Symbol.asyncDispose]();
   }
 }
-
-/**
- * Whether a module is `cel-policy`, whichever registry it is said to come from: what it takes as settings our own engine runs.
- *
- * @example
- * isCelModule('registry://ghcr.io/kubewarden/policies/cel-policy:v1.0.0'); // true
- */
-export function isCelModule(module: string): boolean {
-  const [withoutDigest = ''] = module.split('@');
-  return /(?:^|\/)cel-policy(?::[^/:]*)?$/.test(withoutDigest);
-}
-
-/** Runs what needs no module. */
-export const nativeRuntimes: Runtimes = {
-  open: async ({ program }) => {
-    await Promise.resolve();
-    if (program.type === 'expressions') return openThinCel(program.settings);
-    if (program.type === 'module' && isCelModule(program.module)) return openThinCel(program.settings);
-    throw new Error(`no runtime for ${(program as ModuleProgram).module}`);
-  },
-};

@@ -285,7 +285,8 @@ export class PolicySet {
         { type: 'merge', body: { metadata: { resourceVersion: object.metadata.resourceVersion }, status } },
         { signal },
       );
-      const opened = id === undefined || this.#announced.get(id) === this.#open.get(id) ? undefined : this.#open.get(id);
+      const opened =
+        id === undefined || this.#announced.get(id) === this.#open.get(id) ? undefined : this.#open.get(id);
       const { resourceVersion = '' } = written.metadata;
       if (opened !== undefined) {
         opened.policy = { ...opened.policy, origin: { ...opened.policy.origin, resourceVersion } };

@@ -10,14 +10,7 @@ import {
   type ValidatingAdmissionPolicyBinding,
   validatingAdmissionPolicies,
 } from '../api.ts';
-import type {
-  Constraint,
-  ModuleProgram,
-  Policy,
-  PolicyOrigin,
-  PolicyProgram,
-  PolicyRule,
-} from './policy.ts';
+import type { Constraint, ModuleProgram, Policy, PolicyOrigin, PolicyProgram, PolicyRule } from './policy.ts';
 
 export const severityAnnotation = 'io.kubewarden.policy.severity';
 export const categoryAnnotation = 'io.kubewarden.policy.category';
@@ -140,11 +133,16 @@ export function programsOf(program: PolicyProgram): readonly ModuleProgram[] {
 /** What a change of does not pass results by: status and labels are not in it. */
 function versionOf({ metadata }: AnyKubewardenPolicy | ValidatingAdmissionPolicy): string {
   const { uid = '', generation = 0, annotations = {} } = metadata;
-  const told = [severityAnnotation, categoryAnnotation, auditAnnotation].map((name) => annotations[name] ?? '');
+  const told = [severityAnnotation, categoryAnnotation, auditAnnotation].map(
+    (name) => annotations[name] ?? '',
+  );
   return [uid, generation, ...told].join(' ');
 }
 
-function originOf({ apiVersion = '', kind = '', metadata }: PolicyParts, isNamespaced: boolean): PolicyOrigin {
+function originOf(
+  { apiVersion = '', kind = '', metadata }: PolicyParts,
+  isNamespaced: boolean,
+): PolicyOrigin {
   const { name = '', namespace = '', uid = '', resourceVersion = '' } = metadata;
   return { apiVersion, kind, name, namespace: isNamespaced ? namespace : undefined, uid, resourceVersion };
 }
@@ -166,7 +164,9 @@ function moduleProgram(spec: Pick<SingleSpec, 'module' | 'settings' | 'timeoutEv
 }
 
 function groupProgram(spec: GroupSpec): PolicyProgram {
-  const members = Object.entries(spec.policies).map(([name, member]) => [name, moduleProgram(member)] as const);
+  const members = Object.entries(spec.policies).map(
+    ([name, member]) => [name, moduleProgram(member)] as const,
+  );
   return { type: 'group', expression: spec.expression, message: spec.message, members: new Map(members) };
 }
 

@@ -4,12 +4,7 @@
  *
  * @module
  */
-import {
-  isAlreadyExists,
-  isConflict,
-  isForbidden,
-  isNotFound,
-} from '../../../shared/kube/client-errors.ts';
+import { isAlreadyExists, isConflict, isForbidden, isNotFound } from '../../../shared/kube/client-errors.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import type { IndexedCache } from '../../../shared/kube/indexed-cache.ts';
 import { type KubeObject, namespaces } from '../../../shared/kube/object.ts';
@@ -98,7 +93,11 @@ export class ReportStore {
    * @returns its version; undefined where its namespace is going.
    * @throws {KubeError}
    */
-  async write(report: AuditReport, known: string | undefined, signal: AbortSignal): Promise<string | undefined> {
+  async write(
+    report: AuditReport,
+    known: string | undefined,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
     const { client } = this.#options;
     const { namespace = '', name: uid = '' } = report.metadata;
     const type = this.#type(namespace);
@@ -139,7 +138,12 @@ export class ReportStore {
    * @param written the version that was written last: the cache may be behind.
    * @throws {KubeError}
    */
-  async delete(namespace: string, uid: string, written: string | undefined, signal: AbortSignal): Promise<void> {
+  async delete(
+    namespace: string,
+    uid: string,
+    written: string | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
     const cached = this.facts(namespace, uid)?.metadata;
     const version = cached?.resourceVersion ?? '';
     const isBehind = written !== undefined && written !== '' && (version === '' || isOlder(version, written));
@@ -148,7 +152,10 @@ export class ReportStore {
       ? { resourceVersion: written }
       : { resourceVersion: version, ...(cached?.uid !== undefined && { uid: cached.uid }) };
     try {
-      await this.#options.client.delete(this.#type(namespace), target(namespace, uid), { preconditions, signal });
+      await this.#options.client.delete(this.#type(namespace), target(namespace, uid), {
+        preconditions,
+        signal,
+      });
       this.deletions++;
     } catch (error) {
       if (!isNotFound(error)) throw error;
@@ -166,7 +173,12 @@ export class ReportStore {
   }
 
   /** Nothing is created in a namespace that is being deleted, or that is gone. */
-  async #isGoing(error: unknown, namespace: string, isCreated: boolean, signal: AbortSignal): Promise<boolean> {
+  async #isGoing(
+    error: unknown,
+    namespace: string,
+    isCreated: boolean,
+    signal: AbortSignal,
+  ): Promise<boolean> {
     if (namespace === '' || !isCreated || !(isForbidden(error) || isNotFound(error))) return false;
     try {
       const { metadata } = await this.#options.client.get(namespaces, { name: namespace }, { signal });

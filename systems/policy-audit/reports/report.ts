@@ -6,7 +6,12 @@
  */
 import { hash } from 'node:crypto';
 
-import { apiVersionOf, type KubeObject, type OwnerReference, type ResourceType } from '../../../shared/kube/object.ts';
+import {
+  apiVersionOf,
+  type KubeObject,
+  type OwnerReference,
+  type ResourceType,
+} from '../../../shared/kube/object.ts';
 import { clusterPolicyReportType, policyReportType } from '../../../shared/reports/policy-reports.ts';
 import { openReportType } from '../../../shared/reports/report-writer.ts';
 import type { Judgement } from '../policies/open-policy.ts';
@@ -166,19 +171,37 @@ export function summaryOf(results: readonly Pick<ReportResult, 'result'>[]): Aud
  * The same for reports that say the same. When something was found out, which run wrote it and at which version of the object
  * is not in it: then an object whose status changes all the time is not written about all the time.
  */
-export function digestOf({ scope, summary, results }: Pick<AuditReport, 'results' | 'scope' | 'summary'>): string {
+export function digestOf({
+  scope,
+  summary,
+  results,
+}: Pick<AuditReport, 'results' | 'scope' | 'summary'>): string {
   const { resourceVersion: _changes, ...subject } = scope ?? { resourceVersion: '' };
   const said = results.map((one) => {
     const { source, policy, category, severity, result, message, properties, resources } = one;
     const about = resources?.map(({ uid }) => uid);
-    return [source, policy, category, severity, result, message, about, ...Object.entries(properties).toSorted()];
+    return [
+      source,
+      policy,
+      category,
+      severity,
+      result,
+      message,
+      about,
+      ...Object.entries(properties).toSorted(),
+    ];
   });
   return hash('sha1', JSON.stringify([subject, summary, said]), 'base64').slice(0, 16);
 }
 
 /** Which policies, at which versions, the results are of: what {@link policyMark} makes of each, in order. */
 export function marksOf(results: readonly ReportResult[]): string {
-  return results.map(({ policy, properties }) => `${policy}@${properties[property.uid]}@${properties[property.resourceVersion]}`).join(' ');
+  return results
+    .map(
+      ({ policy, properties }) =>
+        `${policy}@${properties[property.uid]}@${properties[property.resourceVersion]}`,
+    )
+    .join(' ');
 }
 
 export function policyMark({ id, origin }: Policy): string {

@@ -48,7 +48,6 @@ export interface ObjectAuditOptions {
   readonly namespaceLabels: (name: string) => Labels | undefined;
   /** Told of each evaluation. */
   readonly onEvaluated: (policy: OpenPolicy['policy'], result: ReportResult | undefined) => void;
-  readonly parallelPolicies: number;
   readonly clock?: Clock;
 }
 
@@ -202,7 +201,8 @@ export class ObjectAudit {
     const { states, store, failuresOnly } = this.#options;
     const { uid = '', namespace = '', resourceVersion = '' } = object.metadata;
     const found = store.facts(namespace, uid);
-    if (found === undefined || failuresOnly || found.facts.scope?.resourceVersion !== resourceVersion) return false;
+    if (found === undefined || failuresOnly || found.facts.scope?.resourceVersion !== resourceVersion)
+      return false;
     if (relevant.some(([{ policy }]) => policy.isContextAware)) return false;
     if (found.facts.marks !== relevant.map(([{ policy }]) => policyMark(policy)).join(' ')) return false;
     states.set(uid, {
@@ -287,7 +287,11 @@ export class ObjectAudit {
     const isOther = versions[0] !== shown && (shown.group !== type.group || shown.version !== type.version);
     const asked = { group: shown.group, version: shown.version };
     const seen = isOther
-      ? await this.#options.client.get({ ...type, ...asked }, { name, ...(namespace !== undefined && { namespace }) }, { signal })
+      ? await this.#options.client.get(
+          { ...type, ...asked },
+          { name, ...(namespace !== undefined && { namespace }) },
+          { signal },
+        )
       : object;
     return {
       uid,

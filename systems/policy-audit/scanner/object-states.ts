@@ -103,7 +103,12 @@ export class ObjectStates {
   }
 
   /** Objects about which a policy asked for something that this change may be part of. */
-  *askers(change: { readonly apiVersion: string; readonly kind: string; readonly namespace: string; readonly name: string }): Generator<ObjectState> {
+  *askers(change: {
+    readonly apiVersion: string;
+    readonly kind: string;
+    readonly namespace: string;
+    readonly name: string;
+  }): Generator<ObjectState> {
     for (const uid of this.#askers.get(kindOf(change)) ?? []) {
       const state = this.#states.get(uid);
       const isAsked = state?.asked?.some(
@@ -156,5 +161,7 @@ function kindOf({ apiVersion, kind }: Pick<AskedOfCluster, 'apiVersion' | 'kind'
 export function sameSignature(a: Signature, b: Signature): boolean {
   if (a === b) return true;
   if (a.policies.length !== b.policies.length) return false;
-  return a.policies.every(({ id, version }, at) => b.policies[at]?.id === id && b.policies[at].version === version);
+  return a.policies.every(
+    ({ id, version }, at) => b.policies[at]?.id === id && b.policies[at].version === version,
+  );
 }

@@ -45,7 +45,6 @@ export interface ScannerOptions {
   readonly reportKind: ReportKind;
   readonly parallelNamespaces: number;
   readonly parallelResources: number;
-  readonly parallelPolicies: number;
   readonly pageSize: number;
   /** Besides Rampart's own. */
   readonly ignoredNamespaces?: ReadonlySet<string>;
@@ -119,7 +118,6 @@ export class Scanner {
         this.evaluations++;
         options.onEvaluated?.(policy, result);
       },
-      parallelPolicies: options.parallelPolicies,
       clock,
     });
   }
@@ -164,7 +162,11 @@ export class Scanner {
   async pass(signal: AbortSignal): Promise<PassSummary> {
     const pass = new AuditPass(this.#clock, this.evaluations, this.store.writes);
     await this.#until(this.#discovered.promise, signal);
-    await this.#synced([...this.#kinds.values()].map(({ cache }) => cache), signal, 30_000);
+    await this.#synced(
+      [...this.#kinds.values()].map(({ cache }) => cache),
+      signal,
+      30_000,
+    );
     this.#pass = pass;
     const names = new Set<string>();
     for (const { kind, cache } of this.#kinds.values()) {
@@ -223,7 +225,8 @@ export class Scanner {
 
   #markAll({ kind, cache }: FollowedKind, only?: string): void {
     for (const namespace of cache.indexValues('namespace')) {
-      if (only === undefined || only === namespace || namespace === '') this.#mark(namespace, kind.key, 'all');
+      if (only === undefined || only === namespace || namespace === '')
+        this.#mark(namespace, kind.key, 'all');
     }
   }
 
@@ -337,7 +340,9 @@ export class Scanner {
   #follow(): void {
     const { policies, context } = this.#options;
     for (const kind of this.#served.values()) {
-      const about = policies.audited.filter(({ policy }) => policy.backgroundAudit && auditsKind(policy, kind));
+      const about = policies.audited.filter(
+        ({ policy }) => policy.backgroundAudit && auditsKind(policy, kind),
+      );
       const known = this.#kinds.get(kind.key);
       if (known !== undefined) known.policies = about;
       else if (about.length > 0) {
@@ -449,7 +454,11 @@ export class Scanner {
     do {
       let page;
       try {
-        page = await client.list<KubeObject>(kind.type, inNamespace, { limit: pageSize, continue: token, signal });
+        page = await client.list<KubeObject>(kind.type, inNamespace, {
+          limit: pageSize,
+          continue: token,
+          signal,
+        });
       } catch (error) {
         if (!isGone(error) || token === undefined) throw error;
         token = undefined;
@@ -457,7 +466,11 @@ export class Scanner {
       }
       await eachOf(page.items, this.#options.parallelResources, async (item) => {
         if (loopSlice.over) await loopSlice.next();
-        const typed = { apiVersion: apiVersionOf(kind.type), kind: kind.type.kind, ...withoutManagedFields(item) };
+        const typed = {
+          apiVersion: apiVersionOf(kind.type),
+          kind: kind.type.kind,
+          ...withoutManagedFields(item),
+        };
         await one(typed, isPass);
       });
       token = page.metadata.continue;
@@ -544,7 +557,11 @@ function splitKey(key: string): readonly [namespace: string, name: string] {
 }
 
 /** Works on so many at the same time. */
-async function eachOf<T>(items: Iterable<T>, parallel: number, work: (item: T) => Promise<void>): Promise<void> {
+async function eachOf<T>(
+  items: Iterable<T>,
+  parallel: number,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
   const iterator = items[Symbol.iterator]();
   const run = async (): Promise<void> => {
     for (let next = iterator.next(); next.done !== true; next = iterator.next()) await work(next.value);

@@ -30,7 +30,11 @@ export interface ServedKinds {
  * Kinds that only a policy that names them is about: they change all the time, and live shortly. A policy for all kinds would
  * make reports of little else.
  */
-const namedOnly: ReadonlySet<string> = new Set(['events', 'events.events.k8s.io', 'leases.coordination.k8s.io']);
+const namedOnly: ReadonlySet<string> = new Set([
+  'events',
+  'events.events.k8s.io',
+  'leases.coordination.k8s.io',
+]);
 
 /** The same objects as another kind. */
 const twins: ReadonlyMap<string, string> = new Map([['events.events.k8s.io', 'events']]);
@@ -85,7 +89,8 @@ export function auditsKind({ constraints, origin }: Policy, { key, type, version
   return constraints.every(({ rules }) =>
     rules.some((rule) => {
       if (!coversCreation(rule)) return false;
-      if (namedOnly.has(key) && !rule.resources.some((one) => one.split('/')[0] === type.plural)) return false;
+      if (namedOnly.has(key) && !rule.resources.some((one) => one.split('/')[0] === type.plural))
+        return false;
       if (rule.scope !== '*' && (rule.scope === 'Namespaced') !== type.namespaced) return false;
       return versions.some((one) => coversKind(rule, one));
     }),
