@@ -96,7 +96,7 @@ function moduleDirectory({ policyModules, data }: PolicyAuditOptions, stack: Dis
 }
 
 async function aborted(signal: AbortSignal): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  signal.addEventListener('abort', () => resolve(), { once: true });
+  const { promise, resolve: done } = Promise.withResolvers<void>();
+  signal.addEventListener('abort', () => done(), { once: true });
   if (!signal.aborted) await promise;
 }

@@ -45,7 +45,6 @@ export interface Admission {
 }
 
 /** What an admission has made of the object, if it has changed it. */
-// oxlint-disable-next-line typescript/no-invalid-void-type -- most admissions return nothing at all.
 export type Changed = JsonObject | undefined | void;
 
 /** Asks all for `admit`, in order, each with what the one before has made of the object. As quick as {@link askAll}. */

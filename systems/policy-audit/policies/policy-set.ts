@@ -72,9 +72,7 @@ export class PolicySet {
     this.#options = options;
     const { context } = options;
     this.#recorder = context.recorder();
-    this.#caches = kubewardenTypes.map((type) =>
-      context.cache<AnyKubewardenPolicy>({ type: type as ResourceType<AnyKubewardenPolicy> }, type.plural),
-    );
+    this.#caches = kubewardenTypes.map((type) => context.cache<AnyKubewardenPolicy>({ type }, type.plural));
     this.#admissionPolicies = context.cache({ type: validatingAdmissionPolicies });
     this.#bindings = context.cache({
       type: validatingAdmissionPolicyBindings,

@@ -78,7 +78,7 @@ export function readAdmissionPolicy(
   binding: ValidatingAdmissionPolicyBinding,
 ): Policy {
   const { spec = {}, metadata } = object;
-  const { validationActions = [], matchResources, paramRef } = binding.spec ?? {};
+  const { validationActions, matchResources, paramRef } = binding.spec ?? { validationActions: [] };
   const { annotations = {} } = metadata;
   const { variables, validations, auditAnnotations, paramKind } = spec;
   const denies = validationActions.includes('Deny');

@@ -188,7 +188,9 @@ export function digestOf({
       result,
       message,
       about,
-      ...Object.entries(properties).toSorted(),
+      ...Object.keys(properties)
+        .toSorted()
+        .map((name) => [name, properties[name]]),
     ];
   });
   return hash('sha1', JSON.stringify([subject, summary, said]), 'base64').slice(0, 16);

@@ -100,7 +100,7 @@ export class Scanner {
       context.cache<ReportFacts>({
         type: type as unknown as IndexedCache<ReportFacts>['type'],
         labelSelector: ourReports,
-        projection: reportFacts as (object: ReportFacts) => ReportFacts,
+        projection: reportFacts,
         parsedLimit: 64,
       }),
     ) as [IndexedCache<ReportFacts>, IndexedCache<ReportFacts>];
@@ -216,17 +216,16 @@ export class Scanner {
     return onlyNamespaces?.has(namespace) ?? true;
   }
 
-  #mark(namespace: string, kind: string, name: string | 'all'): void {
+  #mark(namespace: string, kind: string, name?: string): void {
     if (!this.#isAudited(namespace)) return;
-    if (name === 'all') this.#dirty.addAll(namespace, kind);
+    if (name === undefined) this.#dirty.addAll(namespace, kind);
     else this.#dirty.add(namespace, kind, name);
     this.#queue.add(`/${namespace}`);
   }
 
   #markAll({ kind, cache }: FollowedKind, only?: string): void {
     for (const namespace of cache.indexValues('namespace')) {
-      if (only === undefined || only === namespace || namespace === '')
-        this.#mark(namespace, kind.key, 'all');
+      if (only === undefined || only === namespace || namespace === '') this.#mark(namespace, kind.key);
     }
   }
 
@@ -239,7 +238,7 @@ export class Scanner {
     if (type === 'modified' && !isForced && labels(object) === labels(previous)) return;
     if (isForced) this.#forced.add(name);
     for (const { kind, cache } of this.#kinds.values()) {
-      if (cache.keysByIndex('namespace', name).length > 0) this.#mark(name, kind.key, 'all');
+      if (cache.keysByIndex('namespace', name).length > 0) this.#mark(name, kind.key);
     }
   }
 
