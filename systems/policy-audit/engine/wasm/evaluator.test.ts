@@ -1,9 +1,14 @@
 /** Each policy in each runtime gives the same verdicts. */
 import assert from 'node:assert/strict';
-import { suite, test } from 'node:test';
+import { after, suite, test } from 'node:test';
 
-import type { JsonObject, PolicyRequest, Verdict } from '../evaluator.ts';
+import type { HostCalls, JsonObject, PolicyRequest, Verdict } from '../evaluator.ts';
+import type { WasmRuntime } from './metadata.ts';
+import { PolicyPool } from './pool.ts';
 import { allRuntimes, openPolicy, podRequest, type PolicyName } from './policies.fixture.ts';
+
+const pool = new PolicyPool({ threads: 1 });
+after(() => pool[Symbol.asyncDispose]());
 
 interface Case {
   readonly title: string;
@@ -11,7 +16,14 @@ interface Case {
   readonly settings: JsonObject;
   readonly request: PolicyRequest;
   readonly expected: Verdict;
+  /** By default all. */
+  readonly runtimes?: readonly WasmRuntime[];
 }
+
+/** Rego's have no way to answer a whole object. */
+const mutating: readonly WasmRuntime[] = ['wapc', 'wasi'];
+const labelled = (labels: object) => podRequest({ labels });
+const objectWith = (labels: object) => ({ ...labelled(labels).object });
 
 const cases: readonly Case[] = [
   {
@@ -33,6 +45,62 @@ const cases: readonly Case[] = [
       auditAnnotations: { missing: 'tier' },
     },
   },
+  {
+    title: 'sees text of any script as it is',
+    policy: 'labels',
+    settings: { required: ['größe', '尺寸'] },
+    request: labelled({ größe: 'XL' }),
+    expected: {
+      allowed: false,
+      message: 'label 尺寸 is missing',
+      code: 422,
+      auditAnnotations: { missing: '尺寸' },
+    },
+  },
+  {
+    title: 'mutates an object',
+    policy: 'owner',
+    settings: {},
+    request: labelled({ app: 'web' }),
+    expected: { allowed: true, mutated: objectWith({ owner: 'anna', app: 'web' }) },
+    runtimes: mutating,
+  },
+  {
+    title: 'mutates an object by a patch',
+    policy: 'owner',
+    settings: {},
+    request: labelled({ app: 'web' }),
+    expected: { allowed: true, mutated: objectWith({ owner: 'rego', app: 'web' }) },
+    runtimes: ['opa'],
+  },
+  {
+    title: 'has not mutated an object that it answers as it was',
+    policy: 'owner',
+    settings: { copy: true },
+    request: labelled({ owner: 'bert' }),
+    expected: { allowed: true },
+    runtimes: mutating,
+  },
+  {
+    title: 'has not mutated an object with a patch that changes nothing',
+    policy: 'owner',
+    settings: { copy: true },
+    request: labelled({ owner: 'rego' }),
+    expected: { allowed: true },
+    runtimes: ['opa'],
+  },
+  {
+    title: 'may not mutate what is deleted',
+    policy: 'owner',
+    settings: { copy: true },
+    request: podRequest({}, { operation: 'DELETE', object: null }),
+    expected: {
+      allowed: false,
+      message:
+        'Incoming object is null, which happens only with DELETE operations, but the policy is attempting a mutation. This is not allowed',
+    },
+    runtimes: mutating,
+  },
 ];
 
 /** Gatekeeper's policies say messages only. */
@@ -44,12 +112,65 @@ function sayable(runtime: string, expected: Verdict): Verdict {
 
 for (const runtime of allRuntimes) {
   suite(`a policy run by ${runtime}`, () => {
-    for (const { title, policy, settings, request, expected } of cases) {
+    for (const { title, policy, settings, request, expected, runtimes = allRuntimes } of cases) {
+      if (!runtimes.includes(runtime)) continue;
       test(title, async () => {
-        await using evaluator = await openPolicy(policy, runtime, settings);
+        await using evaluator = await openPolicy(policy, runtime, settings, { pool });
         assert.equal(evaluator.runtime, runtime);
         assert.deepEqual(await evaluator.evaluate(request), sayable(runtime, expected));
       });
     }
+
+    test('is given each request by itself, whatever it remembers', async () => {
+      await using evaluator = await openPolicy('memory', runtime, {}, { pool });
+      for (const name of ['first', 'second', 'third']) {
+        const { message } = await evaluator.evaluate(podRequest({ name }));
+        assert.equal(message, 'call 1 after nobody, global 1', name);
+      }
+    });
+
+    test('is given each request by itself also where its memory grows', async () => {
+      await using evaluator = await openPolicy('memory', runtime, { grow: true }, { pool });
+      for (let number = 1; number <= 8; number++) {
+        const { message } = await evaluator.evaluate(podRequest({ name: `pod-${number}` }));
+        assert.equal(message, 'call 1 after nobody, global 1', String(number));
+      }
+    });
+
+    test('says whether its settings are valid, where it can', async () => {
+      await using right = await openPolicy('labels', runtime, { required: [] }, { pool });
+      assert.deepEqual(await right.validateSettings(), { valid: true });
+      await using wrong = await openPolicy('labels', runtime, { required: 'team' }, { pool });
+      const looks = runtime === 'wapc' || runtime === 'wasi';
+      const refused = { valid: false, message: 'settings need a list named required' };
+      assert.deepEqual(await wrong.validateSettings(), looks ? refused : { valid: true });
+    });
+
+    test('answers many at once, each its own', async () => {
+      await using evaluator = await openPolicy('labels', runtime, { required: ['team'] }, { pool });
+      const verdicts = await Promise.all(
+        Array.from({ length: 40 }, (_, at) =>
+          evaluator.evaluate(labelled(at % 3 === 0 ? {} : { team: 'a' })),
+        ),
+      );
+      assert.deepEqual(
+        verdicts.map(({ allowed }) => allowed),
+        verdicts.map((_, at) => at % 3 !== 0),
+      );
+    });
   });
 }
+
+test('integers that others made bigint are numbers for a policy', async () => {
+  const settings = { calls: [{ namespace: 'a', operation: 'b', payload: 12345678901234567890n }] };
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const hostCalls: HostCalls = {
+    call: (_operation, payload) => {
+      resolve(Buffer.from(payload).toString());
+      return Promise.resolve(Buffer.from('1'));
+    },
+  };
+  await using evaluator = await openPolicy('lookup', 'wapc', settings, { pool, hostCalls });
+  await evaluator.evaluate(podRequest());
+  assert.equal(await promise, '12345678901234567890');
+});

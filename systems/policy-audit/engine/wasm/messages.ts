@@ -59,7 +59,10 @@ export interface AskedOfHost {
   readonly payload: Uint8Array;
 }
 
+/** `ready`: its code is loaded. */
 export type FromThread =
-  { readonly job: number; readonly outcome: Outcome } | { readonly job: number; readonly ask: AskedOfHost };
+  | { readonly ready: true }
+  | { readonly job: number; readonly outcome: Outcome }
+  | { readonly job: number; readonly ask: AskedOfHost };
 
 export type AnswerOfHost = { readonly answer: Uint8Array } | { readonly error: string };

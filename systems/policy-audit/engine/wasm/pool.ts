@@ -14,10 +14,13 @@ import { type AskHost, PolicyThread } from './thread.ts';
 const mostThreads = 8;
 /** An evaluation that takes longer than this holds others up. */
 const slowMs = 50;
+const closed: Outcome = { why: 'aborted', message: 'the pool of policies was closed' };
 
 export interface PolicyPoolOptions {
   /** By default 2, or the CPUs that there are. */
   readonly threads?: number;
+  /** A thread ends after so long without anything to do. By default 30 s. */
+  readonly idleMs?: number;
 }
 
 export interface RunOptions {
@@ -36,20 +39,22 @@ interface Waiting {
 interface PolicyState {
   readonly policy: GuestPolicy;
   readonly waiting: Waiting[];
-  running: number;
-  /** Its last evaluation did not end by itself. */
+  /** Its last evaluation did not end by itself: it gets one thread until one does. */
   isSuspect: boolean;
 }
 
 interface Slot {
   readonly thread: PolicyThread;
+  /** What runs in it. */
   policy: PolicyState | undefined;
+  /** Since when that is so. */
   sinceMs: number;
 }
 
 /** Threads start when they are needed. Dispose it to end them. */
 export class PolicyPool implements AsyncDisposable {
   readonly #size: number;
+  readonly #idleMs: number;
   readonly #slots = new Set<Slot>();
   readonly #policies = new Map<number, PolicyState>();
   /** Policies with something to do, in the order of their turns. */
@@ -57,12 +62,14 @@ export class PolicyPool implements AsyncDisposable {
   #nextJob = 1;
 
   #look: NodeJS.Timeout | undefined;
+  #rest: NodeJS.Timeout | undefined;
 
-  constructor({ threads = Math.min(2, availableParallelism()) }: PolicyPoolOptions = {}) {
+  constructor({ threads = Math.min(2, availableParallelism()), idleMs = 30_000 }: PolicyPoolOptions = {}) {
     if (!Number.isInteger(threads) || threads < 1 || threads > mostThreads) {
       throw new RangeError(`a pool of policies has 1 to ${mostThreads} threads, not ${threads}`);
     }
     this.#size = threads;
+    this.#idleMs = idleMs;
   }
 
   /** How many threads there are now. */
@@ -71,7 +78,7 @@ export class PolicyPool implements AsyncDisposable {
   }
 
   add(policy: GuestPolicy): void {
-    this.#policies.set(policy.id, { policy, waiting: [], running: 0, isSuspect: false });
+    this.#policies.set(policy.id, { policy, waiting: [], isSuspect: false });
   }
 
   /** What of it runs or waits ends as aborted. */
@@ -127,20 +134,24 @@ export class PolicyPool implements AsyncDisposable {
     }
   }
 
+  /** One that is held up already gets no more threads, so that it cannot have them all. */
   #nextTurn(): PolicyState | undefined {
     for (const state of this.#turns) {
-      if (state.waiting.length === 0) this.#turns.delete(state);
-      else if (!state.isSuspect || state.running === 0) return state;
+      if (state.waiting.length === 0) {
+        this.#turns.delete(state);
+        continue;
+      }
+      const own = [...this.#slots].filter((slot) => slot.policy === state);
+      const most = state.isSuspect ? 1 : this.#size;
+      if (own.length < most && !own.some(isHeldUp)) return state;
     }
     return undefined;
   }
 
   #freeSlot(): Slot | undefined {
     for (const slot of this.#slots) if (slot.policy === undefined) return slot;
-    const now = performance.now();
-    const heldUp = [...this.#slots].filter((slot) => now - slot.sinceMs > slowMs).length;
-    const wanted = Math.min(mostThreads, this.#size + heldUp);
-    return this.#slots.size < wanted ? this.#started() : undefined;
+    const heldUp = [...this.#slots].filter(isHeldUp).length;
+    return this.#slots.size < Math.min(mostThreads, this.#size + heldUp) ? this.#started() : undefined;
   }
 
   #started(): Slot {
@@ -162,13 +173,15 @@ export class PolicyPool implements AsyncDisposable {
     this.#look = setTimeout(() => {
       this.#look = undefined;
       this.#go();
-    }, slowMs);
+    }, slowMs + 1);
   }
 
   async #runIn(slot: Slot, { policy, job, ask, options, resolve }: Waiting): Promise<void> {
     slot.policy = policy;
     slot.sinceMs = performance.now();
-    policy.running++;
+    // The start of a thread is not the policy's fault.
+    await slot.thread.ready;
+    slot.sinceMs = performance.now();
     const { deadlineMs } = options;
     const timer = setTimeout(() => {
       const message = `the policy did not answer within ${deadlineMs} ms and was ended`;
@@ -176,22 +189,36 @@ export class PolicyPool implements AsyncDisposable {
     }, deadlineMs);
     const outcome = await slot.thread.run(policy.policy, { ...job, id: this.#nextJob++ }, ask);
     clearTimeout(timer);
-    policy.running--;
     policy.isSuspect = 'why' in outcome && outcome.why === 'deadline';
     slot.policy = undefined;
+    slot.sinceMs = performance.now();
     resolve(outcome);
     this.#go();
     this.#restSoon();
   }
 
+  /** Ends threads that nobody has needed for a while, one after the other. */
   #restSoon(): void {
-    // Later; see #rest.
+    if (this.#rest !== undefined) return;
+    this.#rest = setTimeout(() => {
+      this.#rest = undefined;
+      const unused = [...this.#slots].filter((slot) => slot.policy === undefined);
+      for (const slot of unused) {
+        if (performance.now() - slot.sinceMs >= this.#idleMs) void slot.thread.end(closed);
+      }
+      if (this.#slots.size > 0) this.#restSoon();
+    }, this.#idleMs);
+    this.#rest.unref();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     clearTimeout(this.#look);
+    clearTimeout(this.#rest);
     await Promise.all([...this.#policies.keys()].map((id) => this.remove(id)));
-    const gone: Outcome = { why: 'aborted', message: 'the pool of policies was closed' };
-    await Promise.all([...this.#slots].map(({ thread }) => thread.end(gone)));
+    await Promise.all([...this.#slots].map(({ thread }) => thread.end(closed)));
   }
+}
+
+function isHeldUp({ policy, sinceMs }: Slot): boolean {
+  return policy !== undefined && performance.now() - sinceMs > slowMs;
 }

@@ -38,6 +38,11 @@ export class PolicyThread {
   /** Policies, and the version of the data that each was last told. */
   readonly #known = new Map<number, number | undefined>();
   readonly #onEnd: () => void;
+  /** Resolves when it can be asked, or has ended. */
+  readonly ready: Promise<void>;
+  #isReady: () => void;
+  /** What becomes of all that is asked of it from now on. */
+  #gone: Outcome | undefined;
   #running: Running | undefined;
   #ended: Promise<void> | undefined;
 
@@ -48,6 +53,7 @@ export class PolicyThread {
     this.#flag = new Int32Array(answered);
     this.#answers = port1;
     this.#onEnd = onEnd;
+    ({ promise: this.ready, resolve: this.#isReady } = Promise.withResolvers<void>());
     const data: ThreadData = { answered, answers: port2 };
     // The same folder holds .ts in a checkout and .js in a build.
     const file = new URL(`./worker${extname(import.meta.filename)}`, import.meta.url);
@@ -72,6 +78,7 @@ export class PolicyThread {
 
   /** @returns what became of it; this does not reject. */
   run(policy: GuestPolicy, job: Job, ask: AskHost): Promise<Outcome> {
+    if (this.#gone !== undefined) return Promise.resolve(this.#gone);
     return new Promise((resolve) => {
       this.#running = { job: job.id, ask, resolve };
       this.#worker.ref();
@@ -98,6 +105,7 @@ export class PolicyThread {
   }
 
   #hear(message: FromThread): void {
+    if ('ready' in message) return this.#isReady();
     const running = this.#running;
     if (running === undefined || running.job !== message.job) return;
     if ('outcome' in message) {
@@ -120,8 +128,11 @@ export class PolicyThread {
   }
 
   #over(outcome: Outcome): void {
+    if (this.#gone !== undefined) return;
+    this.#gone = outcome;
     const running = this.#running;
     this.#running = undefined;
+    this.#isReady();
     running?.resolve(outcome);
     this.#answers.close();
     this.#onEnd();

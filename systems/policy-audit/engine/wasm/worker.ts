@@ -44,6 +44,8 @@ port.on('message', (message: ToThread) => {
   else post({ job: message.job.id, outcome: outcomeOf(message.job) });
 });
 
+post({ ready: true });
+
 function guestOf(policy: GuestPolicy): RunningPolicy['guest'] {
   if (policy.runtime === 'wapc') return new WapcPolicy(policy);
   return policy.runtime === 'wasi' ? new WasiPolicy(policy) : new RegoPolicy(policy);

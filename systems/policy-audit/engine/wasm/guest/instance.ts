@@ -4,7 +4,9 @@
  *
  * @module
  */
-import type { Restoring } from '../prepare.ts';
+import type { GuestPolicy } from '../messages.ts';
+import { pageBytes, type Restoring } from '../prepare.ts';
+import { GuestFailure } from './failure.ts';
 
 /** Two more instances that grew as much as this are not worth trying to start larger. */
 const patience = 3;
@@ -31,29 +33,37 @@ export interface StartedInstance<Guest> {
 
 /**
  * @example
- * const instances = new Instances(restoring, (extraPages) => start(module, extraPages));
+ * const instances = new Instances(policy, (extraPages) => start(policy, extraPages));
  * const answer = instances.with((guest) => guest.call('validate', input));
  */
 export class Instances<Guest> {
   readonly #restoring: Restoring | undefined;
+  readonly #memoryPages: number;
   readonly #start: (extraPages: number) => StartedInstance<Guest>;
   #kept: Kept<Guest> | undefined;
   #extraPages = 0;
   #grown = 0;
 
-  constructor(restoring: Restoring | undefined, start: (extraPages: number) => StartedInstance<Guest>) {
+  constructor(
+    { restoring, memoryPages }: Pick<GuestPolicy, 'memoryPages' | 'restoring'>,
+    start: (extraPages: number) => StartedInstance<Guest>,
+  ) {
     this.#restoring = restoring;
+    this.#memoryPages = memoryPages;
     this.#start = start;
   }
 
-  /** Whatever `use` throws leaves nothing behind either. */
+  /** What `use` throws ends the instance. @throws {GuestFailure} `memory` in its place, where that was what there was none of. */
   with<T>(use: (guest: Guest) => T): T {
-    const { guest, instance, image } = this.#kept ?? this.#started();
-    // What a guest leaves when it is ended in the middle is put back with the rest, but not worth the risk.
+    const kept = this.#kept ?? this.#started();
     this.#kept = undefined;
-    const result = use(guest);
-    if (image !== undefined) this.#putBack(guest, instance, image);
-    return result;
+    try {
+      const result = use(kept.guest);
+      if (kept.image !== undefined) this.#putBack(kept, kept.image);
+      return result;
+    } catch (error) {
+      throw this.#isFull(kept.instance) && !(error instanceof GuestFailure) ? full(this.#memoryPages) : error;
+    }
   }
 
   forget(): void {
@@ -77,14 +87,14 @@ export class Instances<Guest> {
     return { bytes: memory.slice(0, end), sizeBytes: memory.length, globals: globals ?? [] };
   }
 
-  #putBack(guest: Guest, instance: WebAssembly.Instance, image: Image): void {
+  #putBack({ guest, instance }: Kept<Guest>, image: Image): void {
     const memory = this.#memoryOf(instance);
     if (memory === undefined) return;
     if (memory.length !== image.sizeBytes) {
       // Memory cannot shrink. The next instance begins with as much, which allocators take what they need from: all but
       // those that grow the memory whatever there is. A policy of such is given a new instance each time.
       this.#grown++;
-      const pages = (memory.length - image.sizeBytes) / 65_536;
+      const pages = (memory.length - image.sizeBytes) / pageBytes;
       this.#extraPages = this.#grown > patience ? 0 : this.#extraPages + pages;
       return;
     }
@@ -96,8 +106,22 @@ export class Instances<Guest> {
     this.#kept = { guest, instance, image };
   }
 
+  /** A guest that is refused memory traps in its own way; seen is that it had taken nearly all that it may have. */
+  #isFull({ exports }: WebAssembly.Instance): boolean {
+    const memory = exports[this.#restoring?.memory ?? 'memory'];
+    return (
+      memory instanceof WebAssembly.Memory &&
+      memory.buffer.byteLength > (this.#memoryPages * pageBytes * 7) / 8
+    );
+  }
+
   #memoryOf(instance: WebAssembly.Instance): Uint8Array | undefined {
     if (this.#restoring === undefined) return undefined;
     return new Uint8Array((instance.exports[this.#restoring.memory] as WebAssembly.Memory).buffer);
   }
+}
+
+function full(memoryPages: number): GuestFailure {
+  const limit = (memoryPages * pageBytes) / 2 ** 20;
+  return new GuestFailure('memory', `the policy has used up the ${limit} MiB of memory that it may have`);
 }

@@ -40,12 +40,15 @@ export class GuestMemory {
     return decoder.decode(this.view(address, size));
   }
 
-  /** Up to the next zero. */
-  textAt(address: number): string {
-    const all = new Uint8Array(this.#memory.buffer);
-    const end = all.indexOf(0, address >>> 0);
-    if (end < 0) throw new GuestFailure('trap', 'the policy named a text that does not end');
-    return decoder.decode(all.subarray(address >>> 0, end));
+  /** Up to the next zero. @throws {GuestFailure} for more than `most` bytes */
+  textAt(address: number, most: number): string {
+    const from = address >>> 0;
+    const there = new Uint8Array(this.#memory.buffer).subarray(from, from + most + 1);
+    const end = there.indexOf(0);
+    if (end >= 0) return decoder.decode(there.subarray(0, end));
+    if (there.length > most)
+      throw new GuestFailure('answer', `the policy answers with more than ${most} bytes`);
+    throw new GuestFailure('trap', 'the policy named a text that does not end');
   }
 
   write(address: number, bytes: Uint8Array): void {

@@ -28,7 +28,7 @@ export class RegoPolicy {
   constructor(policy: GuestPolicy) {
     const imports = WebAssembly.Module.imports(policy.module);
     this.#data = { version: 0, text: policy.runtime === 'opa' ? policy.settings : '{}' };
-    this.#instances = new Instances(policy.restoring, (extraPages) =>
+    this.#instances = new Instances(policy, (extraPages) =>
       started(policy, { imports, extraPages, data: this.#data.text }),
     );
   }
@@ -54,6 +54,7 @@ interface StartOptions {
 
 function started(policy: GuestPolicy, { imports, extraPages, data }: StartOptions): StartedInstance<Guest> {
   let host: GuestHost | undefined;
+  const most = policy.answerBytes;
   const own = policy.importedMemory === undefined ? undefined : memoryFor(policy, extraPages);
   let memory = own === undefined ? undefined : new GuestMemory(own);
   const memoryNow = (): GuestMemory => {
@@ -75,9 +76,10 @@ function started(policy: GuestPolicy, { imports, extraPages, data }: StartOption
   const env = {
     memory: own,
     opa_abort(address: number) {
-      throw new GuestFailure('trap', `the policy gave up: ${memoryNow().textAt(address)}`);
+      const why = memoryNow().textAt(address, most);
+      throw new GuestFailure(why.includes('out of memory') ? 'memory' : 'trap', `the policy gave up: ${why}`);
     },
-    opa_println: (address: number) => host?.say(`${memoryNow().textAt(address)}\n`),
+    opa_println: (address: number) => host?.say(`${memoryNow().textAt(address, most)}\n`),
     opa_builtin0: call,
     opa_builtin1: call,
     opa_builtin2: call,
@@ -103,7 +105,7 @@ function started(policy: GuestPolicy, { imports, extraPages, data }: StartOption
   const malloc = exportedFunction<(size: number) => number>(instance, 'opa_malloc');
   const parse = exportedFunction<(address: number, size: number) => number>(instance, 'opa_json_parse');
   const dump = exportedFunction<(value: number) => number>(instance, 'opa_json_dump');
-  const dumped = (value: number): unknown => JSON.parse(memoryNow().textAt(dump(value)));
+  const dumped = (value: number): unknown => JSON.parse(memoryNow().textAt(dump(value), most));
   const loaded = (text: string): number => {
     const bytes = encoder.encode(text);
     const address = malloc(bytes.length);
@@ -117,7 +119,7 @@ function started(policy: GuestPolicy, { imports, extraPages, data }: StartOption
     // Only one that is called is missed.
     named.set(id, Object.hasOwn(builtins, name) ? (builtins[name] as Builtin) : missing(name));
   }
-  const evaluate = evaluation(instance, { memory: memoryNow(), data: loaded(data), dump, loaded });
+  const evaluate = evaluation(instance, { memory: memoryNow(), data: loaded(data), dump, loaded, most });
   const guest: Guest = (input, askedBy) => {
     host = askedBy;
     try {
@@ -134,14 +136,15 @@ interface Evaluation {
   readonly data: number;
   readonly dump: (value: number) => number;
   readonly loaded: (text: string) => number;
+  readonly most: number;
 }
 
 /** The first entrypoint, by the call that ABI 1.2 has for it, or step by step. */
 function evaluation(
   instance: WebAssembly.Instance,
-  { memory, data, dump, loaded }: Evaluation,
+  { memory, data, dump, loaded, most }: Evaluation,
 ): (input: Uint8Array) => string {
-  const heap = exportedFunction<() => number>(instance, 'opa_heap_ptr_get')();
+  const heap = exportedFunction<() => number>(instance, 'opa_heap_ptr_get');
   if (typeof instance.exports['opa_eval'] === 'function') {
     const evaluate = exportedFunction<(...args: number[]) => number>(instance, 'opa_eval');
     const malloc = exportedFunction<(size: number) => number>(instance, 'opa_malloc');
@@ -149,9 +152,7 @@ function evaluation(
       // By the guest's own hand: it knows when its memory has to grow.
       const address = malloc(input.length);
       memory.write(address, input);
-      return memory.textAt(
-        evaluate(0, 0, data, address, input.length, Math.max(heap, address + input.length), asJson),
-      );
+      return memory.textAt(evaluate(0, 0, data, address, input.length, heap(), asJson), most);
     };
   }
   const function1 = (name: string) => exportedFunction<(...args: number[]) => number>(instance, name);
@@ -166,7 +167,7 @@ function evaluation(
     setInput?.(at, loaded(new TextDecoder().decode(input)));
     setData?.(at, data);
     evaluate?.(at);
-    return memory.textAt(dump(result?.(at) ?? 0));
+    return memory.textAt(dump(result?.(at) ?? 0), most);
   };
 }
 

@@ -40,9 +40,10 @@ const initialising: GuestHost = {
 export class WapcPolicy {
   readonly #instances: Instances<Guest>;
 
-  constructor({ module, restoring, answerBytes }: GuestPolicy) {
+  constructor(policy: GuestPolicy) {
+    const { module, answerBytes } = policy;
     const imports = WebAssembly.Module.imports(module);
-    this.#instances = new Instances(restoring, (extraPages) =>
+    this.#instances = new Instances(policy, (extraPages) =>
       started(module, imports, { extraPages, answerBytes }),
     );
   }

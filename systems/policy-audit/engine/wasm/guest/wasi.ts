@@ -31,9 +31,10 @@ type Guest = (operation: GuestOperation, input: string, host: GuestHost) => stri
 export class WasiPolicy {
   readonly #instances: Instances<Guest>;
 
-  constructor({ module, restoring, answerBytes }: GuestPolicy) {
+  constructor(policy: GuestPolicy) {
+    const { module, answerBytes } = policy;
     const imports = WebAssembly.Module.imports(module);
-    this.#instances = new Instances(restoring, (extraPages) =>
+    this.#instances = new Instances(policy, (extraPages) =>
       started(module, imports, { extraPages, answerBytes }),
     );
   }

@@ -1,0 +1,171 @@
+/** What a policy does that goes wrong costs that policy only. */
+import assert from 'node:assert/strict';
+import { after, suite, test } from 'node:test';
+
+import { until } from '../../../../shared/observe/until.fixture.ts';
+import { EvaluationError, type Evaluator } from '../evaluator.ts';
+import { allRuntimes, openPolicy, podRequest } from './policies.fixture.ts';
+import { PolicyPool } from './pool.ts';
+import type { WasmRuntime } from './metadata.ts';
+
+const pool = new PolicyPool({ threads: 1 });
+after(() => pool[Symbol.asyncDispose]());
+
+const good = podRequest();
+const doing = (what: string) => podRequest({ annotations: { do: what } });
+
+function open(runtime: WasmRuntime, limits = {}): Promise<Evaluator> {
+  return openPolicy('unruly', runtime, {}, { pool, limits: { memoryBytes: 8 * 2 ** 20, ...limits } });
+}
+
+function failing(why: EvaluationError['why'], message: RegExp) {
+  return (error: unknown): true => {
+    assert.ok(error instanceof EvaluationError, String(error));
+    assert.equal(error.why, why, error.message);
+    assert.match(error.message, message);
+    return true;
+  };
+}
+
+/** By what the policy does: how that is told. Where runtimes differ, by runtime. */
+const failures: readonly (readonly [string, EvaluationError['why'], RegExp, WasmRuntime?])[] = [
+  ['trap', 'trap', /^the policy trapped: unreachable/],
+  ['outside', 'trap', /^the policy trapped: memory access out of bounds/],
+  ['recurse', 'trap', /^the policy (trapped|needs too much of the stack)/],
+  ['grow', 'memory', /^the policy has used up the 8 MiB of memory that it may have/],
+  ['empty', 'answer', /^the policy answered nothing/, 'wasi'],
+  ['garbage', 'answer', /it is no JSON/],
+  ['list', 'answer', /there is no object/],
+  ['null', 'answer', /there is no object|list of violations/],
+  ['text', 'answer', /there is no object|list of violations/],
+  ['wrong', 'answer', /is not true or false|there is no object|list of violations/],
+];
+
+for (const runtime of allRuntimes) {
+  suite(`a ${runtime} policy that does not keep to the rules`, () => {
+    for (const [what, why, message, only] of failures) {
+      if (only !== undefined && only !== runtime) continue;
+      test(`${what}: ${why}, and the next evaluation is as if nothing had been`, async () => {
+        await using policy = await open(runtime);
+        await assert.rejects(policy.evaluate(doing(what)), failing(why, message));
+        assert.deepEqual(await policy.evaluate(good), { allowed: true });
+      });
+    }
+
+    test('one that spins is ended at its deadline, and starts anew', async () => {
+      await using policy = await open(runtime);
+      const late = failing('deadline', /^the policy did not answer within 150 ms and was ended$/);
+      await assert.rejects(policy.evaluate(doing('spin'), { deadlineMs: 150 }), late);
+      assert.deepEqual(await policy.evaluate(good), { allowed: true });
+    });
+
+    test('one that begins with more memory than it may have is not opened', async () => {
+      const large = failing(
+        'memory',
+        /^the policy begins with .* MiB of memory, more than the limit of 0 MiB$/,
+      );
+      await assert.rejects(open(runtime, { memoryBytes: 1024 }), large);
+    });
+  });
+}
+
+test('an answer that is too long is refused where the policy gives it', async () => {
+  for (const runtime of allRuntimes) {
+    await using policy = await open(runtime, { memoryBytes: 128 * 2 ** 20 });
+    const large = failing('answer', /^the policy answers with more than 16777216 bytes/);
+    await assert.rejects(policy.evaluate(doing('large')), large);
+    assert.deepEqual(await policy.evaluate(good), { allowed: true });
+  }
+});
+
+test('what settings make a policy do is bounded likewise', async () => {
+  for (const runtime of ['wapc', 'wasi'] as const) {
+    await using trapping = await openPolicy('unruly', runtime, { settings: 'trap' }, { pool });
+    await assert.rejects(trapping.validateSettings(), failing('trap', /unreachable/));
+    await using spinning = await openPolicy('unruly', runtime, { settings: 'spin' }, { pool });
+    await assert.rejects(spinning.validateSettings({ deadlineMs: 100 }), failing('deadline', /100 ms/));
+    assert.deepEqual(await spinning.evaluate(good), { allowed: true });
+  }
+});
+
+test('while policies spin, however often they are asked, another one is asked at once', async () => {
+  const spinning = await Promise.all(['wapc', 'wasi', 'opa'].map((runtime) => open(runtime as WasmRuntime)));
+  const lost = spinning.flatMap((policy) =>
+    Array.from({ length: 5 }, () => policy.evaluate(doing('spin'), { deadlineMs: 600_000 })),
+  );
+  await using other = await open('wapc');
+  // Ten minutes before any of the others is over.
+  for (let left = 3; left > 0; left--) assert.deepEqual(await other.evaluate(good), { allowed: true });
+  const gone = Promise.allSettled(lost);
+  await Promise.all(spinning.map((policy) => policy[Symbol.asyncDispose]()));
+  for (const result of await gone) {
+    assert.equal(result.status, 'rejected');
+    failing('aborted', /closed/)(result.reason);
+  }
+});
+
+test('a policy that waits for its host is ended too', async () => {
+  const hostCalls = { call: () => new Promise<never>(() => {}) };
+  const settings = { calls: [{ namespace: 'net', operation: 'v1/dns_lookup_host', payload: 'a' }] };
+  for (const runtime of ['wapc', 'wasi'] as const) {
+    await using policy = await openPolicy('lookup', runtime, settings, { pool, hostCalls });
+    const late = failing('deadline', /within 100 ms/);
+    await assert.rejects(policy.evaluate(good, { deadlineMs: 100 }), late);
+  }
+});
+
+test('the host is told when an evaluation that waits for it is over', async () => {
+  const { promise: told, resolve } = Promise.withResolvers<void>();
+  const hostCalls = {
+    call: (_operation: unknown, _payload: unknown, signal?: AbortSignal) =>
+      new Promise<never>(() => signal?.addEventListener('abort', () => resolve())),
+  };
+  const settings = { calls: [{ namespace: 'net', operation: 'v1/dns_lookup_host', payload: 'a' }] };
+  await using policy = await openPolicy('lookup', 'wapc', settings, { pool, hostCalls });
+  await assert.rejects(policy.evaluate(good, { deadlineMs: 100 }));
+  await told;
+});
+
+test('a thousand calls of the host are answered, or as many as the limit says, and no more', async () => {
+  for (const [runtime, limit] of [['wapc'], ['wasi', 20]] as const) {
+    let count = 0;
+    const hostCalls = { call: () => Promise.resolve(Buffer.from(`"${++count}"`)) };
+    const call = { namespace: 'net', operation: 'v1/dns_lookup_host', payload: 'a' };
+    const [times, limits] = [limit ?? 1000, limit === undefined ? {} : { hostCalls: limit }];
+    const settings = { calls: [{ ...call, times }, call] };
+    await using policy = await openPolicy('lookup', runtime, settings, { pool, hostCalls, limits });
+    const refused = `this policy has called the host ${times} times in this evaluation, which is the limit`;
+    assert.deepEqual(await policy.evaluate(good, { deadlineMs: 60_000 }), {
+      allowed: false,
+      message: `"${times}" | error: ${refused}`,
+    });
+    assert.equal(count, times);
+  }
+});
+
+test('an evaluation that is aborted is not waited for, and the policy goes on', async () => {
+  await using policy = await open('wapc');
+  const reason = new Error('nobody asks any more');
+  const stop = new AbortController();
+  const asked = policy.evaluate(doing('spin'), { signal: stop.signal, deadlineMs: 300 });
+  stop.abort(reason);
+  await assert.rejects(asked, (error: EvaluationError) => error.why === 'aborted' && error.cause === reason);
+  await assert.rejects(policy.evaluate(good, { signal: stop.signal }), failing('aborted', /aborted/));
+  assert.deepEqual(await policy.evaluate(good), { allowed: true });
+});
+
+test('a closed policy answers no more', async () => {
+  const policy = await open('wapc');
+  await policy[Symbol.asyncDispose]();
+  await policy[Symbol.asyncDispose]();
+  await assert.rejects(policy.evaluate(good), failing('aborted', /closed/));
+});
+
+test('threads end when there is nothing to do', async () => {
+  await using own = new PolicyPool({ threads: 1, idleMs: 20 });
+  await using policy = await openPolicy('labels', 'wapc', { required: [] }, { pool: own });
+  await policy.evaluate(good);
+  assert.equal(own.threads, 1);
+  await until('the thread ends', () => own.threads === 0);
+  assert.deepEqual(await policy.evaluate(good), { allowed: true });
+});
