@@ -16,6 +16,7 @@ import { PolicyMetrics } from './metrics.ts';
 import { openModules } from './modules/open-modules.ts';
 import type { PolicyAuditOptions } from './options.ts';
 import { clusterReader } from './policies/cluster-reader.ts';
+import { clusterHostCalls } from './policies/host-calls.ts';
 import { PolicySet } from './policies/policy-set.ts';
 import { runtimesOf } from './policies/runtimes.ts';
 import { Scanner } from './scanner/scanner.ts';
@@ -44,12 +45,13 @@ async function work(
   using temporary = new DisposableStack();
   await using modules = await openModules({ cacheDirectory: moduleDirectory(options, temporary), logger });
   const spaces = term.cache<Namespace>({ type: namespaces });
+  const cluster = clusterReader(client);
   const policies = new PolicySet({
     context: term,
     runtimes: runtimesOf({
       modules,
-      cluster: clusterReader(client),
-      hostCalls: () => ({ call: () => Promise.reject(new Error('not granted')) }),
+      cluster,
+      hostCalls: clusterHostCalls(cluster),
     }),
     writesStatus: admission !== undefined,
   });

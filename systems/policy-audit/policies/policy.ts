@@ -4,7 +4,7 @@
  * @module
  */
 import type { LabelSelector } from '../../../shared/kube/selectors.ts';
-import type { AskedOfCluster } from '../engine/evaluator.ts';
+import type { PolicyProgram } from '../engine/program.ts';
 
 export type PolicyMode = 'monitor' | 'protect';
 
@@ -36,34 +36,6 @@ export interface MatchCondition {
   readonly name: string;
   readonly expression: string;
 }
-
-/** A kind that the policy may ask for. */
-export type ContextAwareResource = Pick<AskedOfCluster, 'apiVersion' | 'kind'>;
-
-/** A module with its settings. */
-export interface ModuleProgram {
-  readonly type: 'module';
-  readonly module: string;
-  readonly settings: Readonly<Record<string, unknown>>;
-  readonly contextAware: readonly ContextAwareResource[];
-  readonly deadlineMs: number | undefined;
-}
-
-/** CEL as a ValidatingAdmissionPolicy has it. */
-export interface ExpressionProgram {
-  readonly type: 'expressions';
-  readonly settings: Readonly<Record<string, unknown>>;
-}
-
-/** Several modules under one expression. */
-export interface GroupProgram {
-  readonly type: 'group';
-  readonly expression: string;
-  readonly message: string;
-  readonly members: ReadonlyMap<string, ModuleProgram>;
-}
-
-export type PolicyProgram = ExpressionProgram | GroupProgram | ModuleProgram;
 
 /** Where a policy comes from. */
 export interface PolicyOrigin {

@@ -10,7 +10,8 @@ import {
   type ValidatingAdmissionPolicyBinding,
   validatingAdmissionPolicies,
 } from '../api.ts';
-import type { Constraint, ModuleProgram, Policy, PolicyOrigin, PolicyProgram, PolicyRule } from './policy.ts';
+import type { ModuleProgram, PolicyProgram } from '../engine/program.ts';
+import type { Constraint, Policy, PolicyOrigin, PolicyRule } from './policy.ts';
 
 export const severityAnnotation = 'io.kubewarden.policy.severity';
 export const categoryAnnotation = 'io.kubewarden.policy.category';

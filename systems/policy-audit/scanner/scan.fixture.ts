@@ -22,6 +22,7 @@ import { clusterPolicyReports, policyReports } from '../../../shared/reports/pol
 import { type ClusterAdmissionPolicy, clusterAdmissionPolicyType } from '../api.ts';
 import { policyAudit } from '../guard.ts';
 import { clusterReader } from '../policies/cluster-reader.ts';
+import { clusterHostCalls } from '../policies/host-calls.ts';
 import { PolicySet } from '../policies/policy-set.ts';
 import { runtimesOf } from '../policies/runtimes.ts';
 import { type AuditReport, type ReportKind, reportTypes } from '../reports/report.ts';
@@ -69,12 +70,13 @@ export class ScanCluster extends TestApi {
       runGivenCluster(
         policyAudit,
         async (context) => {
+          const cluster = clusterReader(client);
           const policies = new PolicySet({
             context,
             runtimes: runtimesOf({
               modules: { fetch: () => Promise.reject(new Error('no modules here')) },
-              cluster: clusterReader(client),
-              hostCalls: () => ({ call: () => Promise.reject(new Error('not granted')) }),
+              cluster,
+              hostCalls: clusterHostCalls(cluster),
             }),
             writesStatus,
           });
