@@ -15,6 +15,7 @@ import { doctorCommand } from './doctor/command.ts';
 import { describeFailure, isBrokenPipe, outputFailure, withUsageExitCode } from './failure.ts';
 import { integrityCommand } from './integrity/command.ts';
 import { operatorCommand } from './operator/command.ts';
+import { policyCommand } from './policy/command.ts';
 import { policyServerCommand } from './policy-server/command.ts';
 import { standaloneCommand } from './standalone/command.ts';
 import { statusCommand } from './status/command.ts';
@@ -43,6 +44,7 @@ export async function runProgram(guards: readonly Guard[]): Promise<void> {
     .addCommand(integrityCommand())
     .addCommand(agentCommand(guards))
     .addCommand(operatorCommand(guards))
+    .addCommand(policyCommand())
     .addCommand(policyServerCommand())
     .addCommand(apiServerCommand());
 

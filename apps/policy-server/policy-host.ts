@@ -18,6 +18,8 @@ import { clusterAccess } from '../cluster.ts';
 
 export interface PolicyHostOptions {
   readonly kubeconfig: string | undefined;
+  /** Whether policies may ask a cluster at all. */
+  readonly isAsked: boolean;
   /** Whether it goes on where there is no cluster. */
   readonly mayBeAlone: boolean;
   readonly logger: Logger;
@@ -31,7 +33,7 @@ export interface PolicyHost extends AsyncDisposable {
 /** @throws {RampartError} `API_UNREACHABLE`, `INPUT` where there is no cluster, unless that is gone on with */
 export async function openPolicyHost(options: PolicyHostOptions): Promise<PolicyHost> {
   const { logger } = options;
-  const client = await clientOf(options);
+  const client = options.isAsked ? await clientOf(options) : undefined;
   const cluster = client && new KubeClusterReader(client);
   return {
     hostCalls: (policy, { contextAware, hostCapabilities }) =>

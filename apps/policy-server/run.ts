@@ -3,15 +3,10 @@
  *
  * @module
  */
-import { readFileSync, statSync } from 'node:fs';
-import { join } from 'node:path';
-
 import type { Address } from '../../shared/observe/address.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { createLogger, type Logger } from '../../shared/observe/log.ts';
 import { createMetrics, serveMetrics } from '../../shared/observe/metrics.ts';
-import { credentialsOfDockerConfig } from '../../shared/oci/pull-secrets.ts';
-import type { CredentialsSource } from '../../shared/oci/registry.ts';
 import { openModules } from '../../systems/policy-audit/modules/open-modules.ts';
 import { readSourcesFile } from '../../systems/policy-audit/modules/sources.ts';
 import { readVerificationFile } from '../../systems/policy-audit/modules/verification.ts';
@@ -19,6 +14,7 @@ import type { CertificatePaths } from '../../systems/policy-audit/server/certifi
 import { runPolicyServer } from '../../systems/policy-audit/server/run-policy-server.ts';
 import { stopSignal } from '../process.ts';
 import type { PolicyServerCommandOptions } from './command.ts';
+import { pullSecretOf } from './credentials.ts';
 import { openPolicyHost } from './policy-host.ts';
 
 /** As many threads as the engine may have. */
@@ -49,6 +45,7 @@ export async function runPolicyServerCommand(options: PolicyServerCommandOptions
   const host = opened.use(
     await openPolicyHost({
       kubeconfig: options.kubeconfig,
+      isAsked: true,
       mayBeAlone: options.ignoreKubernetesConnectionFailure === true,
       logger,
       signal: stop.signal,
@@ -133,20 +130,4 @@ function workersOf(text: string | undefined, logger: Logger): number | undefined
   }
   if (workers > MOST_WORKERS) logger.warn(`--workers ${text}: there are at most ${MOST_WORKERS} threads`);
   return Math.min(workers, MOST_WORKERS);
-}
-
-/** Of a file, or of the directory that it is in, as Docker has it. */
-function pullSecretOf(path: string | undefined): CredentialsSource | undefined {
-  if (path === undefined) return undefined;
-  try {
-    const file = statSync(path).isDirectory() ? join(path, 'config.json') : path;
-    return credentialsOfDockerConfig(readFileSync(file, 'utf8'), file);
-  } catch (error) {
-    if (error instanceof RampartError) throw error;
-    throw new RampartError(errorCodes.SYSTEM, {
-      what: `cannot read the credentials in ${path}`,
-      why: (error as Error).message,
-      cause: error,
-    });
-  }
 }
