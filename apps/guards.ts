@@ -7,5 +7,6 @@ import type { Guard } from '../shared/guard/guard.ts';
 import { fileAccess } from '../systems/file-access/guard.ts';
 import { fileIntegrity } from '../systems/file-integrity/guard.ts';
 import { networkPolicy } from '../systems/network-policy/guard.ts';
+import { policyAudit } from '../systems/policy-audit/guard.ts';
 
-export const guards: readonly Guard[] = [fileAccess, fileIntegrity, networkPolicy];
+export const guards: readonly Guard[] = [fileAccess, fileIntegrity, networkPolicy, policyAudit];

@@ -15,6 +15,8 @@ import { doctorCommand } from './doctor/command.ts';
 import { describeFailure, isBrokenPipe, outputFailure, withUsageExitCode } from './failure.ts';
 import { integrityCommand } from './integrity/command.ts';
 import { operatorCommand } from './operator/command.ts';
+import { policyCommand } from './policy/command.ts';
+import { policyServerCommand } from './policy-server/command.ts';
 import { standaloneCommand } from './standalone/command.ts';
 import { statusCommand } from './status/command.ts';
 import { watchCommand } from './watch/command.ts';
@@ -42,6 +44,8 @@ export async function runProgram(guards: readonly Guard[]): Promise<void> {
     .addCommand(integrityCommand())
     .addCommand(agentCommand(guards))
     .addCommand(operatorCommand(guards))
+    .addCommand(policyCommand())
+    .addCommand(policyServerCommand())
     .addCommand(apiServerCommand());
 
   // Also for what is thrown outside of the command's own promise: an event handler, a stream.

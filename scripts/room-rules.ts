@@ -17,10 +17,11 @@ const sharedBelow: Readonly<Record<string, readonly string[]>> = {
   sensor: ['ebpf'],
   apiserver: ['cel', 'json', 'kube', 'regex', 'sqlite'],
   cel: ['regex'],
-  guard: ['cri', 'kube', 'reports'],
+  guard: ['apiserver', 'cri', 'kube', 'reports'],
   manifests: ['kube'],
   mirror: ['apiserver', 'kube'],
   netlink: ['ebpf'],
+  oci: ['regex'],
   reports: ['kube'],
 };
 

@@ -9,9 +9,11 @@ import { join, resolve } from 'node:path';
 
 import manifest from '../../package.json' with { type: 'json' };
 import { type ApiServer, startApiServer } from '../../shared/apiserver/server.ts';
+import { LateAdmission } from '../../shared/apiserver/verbs/late-admission.ts';
+import type { AdmissionRequest } from '../../shared/apiserver/verbs/admission.ts';
 import { VerbCalls } from '../../shared/apiserver/upkeep/verb-calls.ts';
 import { keepAgentLease } from '../../shared/guard/agent-lease.ts';
-import type { Guard } from '../../shared/guard/guard.ts';
+import { type Guard, systemNamespace } from '../../shared/guard/guard.ts';
 import { GuardStates } from '../../shared/guard/guard-states.ts';
 import { lastingIdentity } from '../../shared/guard/identity.ts';
 import { ensureSystemNamespace } from '../../shared/guard/lead.ts';
@@ -87,6 +89,8 @@ async function run(
     health.ready('container-runtime', () => containers.problem);
   }
   const made: { mirror?: PodMirror } = {};
+  const admission = new LateAdmission({ passes: isOwnWrite });
+  for (const { name, admits } of guards) if (admits === true) admission.expect(name);
   const server = stack.use(
     await startApiServer({
       dataDirectory: directory,
@@ -94,7 +98,7 @@ async function run(
       listen,
       hosts: options.host,
       version: manifest.version,
-      admission: [mirrorReadOnly((namespace) => made.mirror?.hasPods(namespace) ?? false)],
+      admission: [mirrorReadOnly((namespace) => made.mirror?.hasPods(namespace) ?? false), admission],
       podLogs: containerLogs(containers, nodeName, logger),
       logger,
       ...(observed.metrics && shared && { metrics: observed.metrics, controllerMetrics: shared.controllers }),
@@ -139,7 +143,7 @@ async function run(
     'the lease of the agent': keepAgentLease({ client, nodeName, identity, states, signal, logger }),
     'what the cluster needs': runClusterParts(
       { guards, process: guarding, values: options, signal, states: clusterStates },
-      { reports: new ReportWriter({ client, logger }) },
+      { reports: new ReportWriter({ client, logger }), admission },
     ),
     'what guards the machine': runNodeParts(
       { guards, process: guarding, values: options, signal, states },
@@ -155,6 +159,18 @@ async function run(
     ),
   });
   out.throwIfFailed();
+}
+
+/** What has to be written before guards can object to anything: definitions, leases and the mirror of the machine. */
+function isOwnWrite({ resource, namespace, name, user }: AdmissionRequest): boolean {
+  return (
+    user.name === mirrorUser ||
+    // Parts of the server itself, which has to start before anything can be asked.
+    user.name.startsWith('system:') ||
+    namespace === systemNamespace ||
+    resource.group === 'apiextensions.k8s.io' ||
+    (resource.plural === 'namespaces' && name === systemNamespace)
+  );
 }
 
 function checkOptions(options: StandaloneOptions): void {

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { LateAdmission } from '../apiserver/verbs/late-admission.ts';
 import type { ContainerSource } from '../cri/container-source.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { EventRecorder, EventRecorderOptions } from '../kube/event-recorder.ts';
@@ -71,6 +72,8 @@ export interface NodeContext extends GuardContext {
 export interface ClusterContext extends GuardContext {
   /** Where findings are reported. */
   readonly reports: ReportWriter;
+  /** Of the API server of this process: who is to object to writes is given to it. Undefined where the API is elsewhere. */
+  readonly admission?: LateAdmission | undefined;
   /**
    * Works while this process holds the guard's lease, until `signal` aborts; what `work` is given ends with the term.
    *

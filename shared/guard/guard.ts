@@ -78,6 +78,8 @@ export interface Guard {
   readonly lease?: string;
   /** What the agent runs on each node. */
   readonly node?: () => Promise<NodePart>;
+  /** Its cluster part objects to writes where the API is in the same process: until it is ready, they wait. */
+  readonly admits?: true;
   /** What the operator runs once per cluster. */
   readonly cluster?: () => Promise<ClusterPart>;
   /** Its section of `rampart status`. */

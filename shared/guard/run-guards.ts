@@ -60,7 +60,7 @@ export async function runNodeParts(options: RunGuardsOptions, node: NodeFacts): 
 /** Runs the cluster parts of guards as {@link runNodeParts} does those of a node. Of several processes one works, for each guard. */
 export async function runClusterParts(
   options: RunGuardsOptions,
-  cluster: Pick<ClusterContext, 'reports'>,
+  cluster: Pick<ClusterContext, 'admission' | 'reports'>,
 ): Promise<void> {
   const { process } = options;
   await runParts('cluster', options, async (guard, context) => {

@@ -38,13 +38,38 @@ const foreign = new Set(
 );
 const MAX_ALIASES = 100;
 
+/** One value of a file: of a `List`, one of its items. */
+export interface ManifestValue {
+  readonly document: number;
+  readonly value: unknown;
+  /** As of {@link ManifestObject}. */
+  lineOf(field: string): number;
+}
+
 /** Never throws: what cannot be read is among the problems, and stands in no other document's way. */
 export function parseManifest(text: string, file: string): ParsedManifest {
+  const { values, problems } = parseManifestValues(text, file);
   const objects: ManifestObject[] = [];
+  const all: Problem[] = [...problems];
+  for (const { document, value, lineOf } of values) {
+    const problem = whatIsMissing(value);
+    if (problem === undefined)
+      objects.push({ file, document, object: value as ManifestObject['object'], lineOf });
+    else all.push({ file, document, line: lineOf(problem.field), ...problem });
+  }
+  return { objects, problems: all };
+}
+
+/** As {@link parseManifest}, of whatever is in the file: it need not be objects that can be applied. */
+export function parseManifestValues(
+  text: string,
+  file: string,
+): { readonly values: readonly ManifestValue[]; readonly problems: readonly Problem[] } {
+  const values: ManifestValue[] = [];
   const problems: Problem[] = [];
   const lines = new LineCounter();
   const documents = parseDocuments(text, lines);
-  if (!Array.isArray(documents)) return { objects, problems: [{ file, why: documents.why }] };
+  if (!Array.isArray(documents)) return { values, problems: [{ file, why: documents.why }] };
   let number = 0;
   for (const document of documents) {
     const [error] = document.errors;
@@ -57,23 +82,20 @@ export function parseManifest(text: string, file: string): ParsedManifest {
       problems.push({ file, line, document: number, why: `no valid YAML: ${error.message}` });
       continue;
     }
-    const place = { file, document: number };
     let value: unknown;
     try {
       value = document.toJS({ maxAliasCount: MAX_ALIASES });
     } catch (failure) {
       const why = failure instanceof Error ? failure.message : String(failure);
-      problems.push({ ...place, line: lineAt(document, lines, []), why });
+      problems.push({ file, document: number, line: lineAt(document, lines, []), why });
       continue;
     }
     for (const [path, one] of unfolded(value)) {
       const lineOf = (field: string): number => lineAt(document, lines, [...path, ...fieldPath(field)]);
-      const problem = whatIsMissing(one);
-      if (problem === undefined) objects.push({ ...place, object: one as ManifestObject['object'], lineOf });
-      else problems.push({ ...place, line: lineOf(problem.field), ...problem });
+      values.push({ document: number, value: one, lineOf });
     }
   }
-  return { objects, problems };
+  return { values, problems };
 }
 
 function parseDocuments(

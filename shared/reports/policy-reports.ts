@@ -59,45 +59,58 @@ const result = object({
 
 const count = (description: string) => optional(integer({ description }));
 
+const versions = {
+  v1alpha2: {
+    description: 'What the policies of a guard found out about an object.',
+    fields: {
+      scope: optional(reference),
+      scopeSelector: optional(selector),
+      summary: optional(
+        object(
+          {
+            pass: count('Policies that are kept.'),
+            fail: count('Policies that are not kept.'),
+            warn: count('Policies that are not kept and do not count.'),
+            error: count('Policies that could not be evaluated.'),
+            skip: count('Policies that were left out.'),
+          },
+          { description: 'How many results there are of each kind.' },
+        ),
+      ),
+      results: optional(list(result, { description: 'The results.' })),
+    },
+    columns: [
+      { name: 'Kind', type: 'string', jsonPath: '.scope.kind', priority: 1 },
+      { name: 'Name', type: 'string', jsonPath: '.scope.name', priority: 1 },
+      { name: 'Pass', type: 'integer', jsonPath: '.summary.pass' },
+      { name: 'Fail', type: 'integer', jsonPath: '.summary.fail' },
+      { name: 'Warn', type: 'integer', jsonPath: '.summary.warn' },
+      { name: 'Error', type: 'integer', jsonPath: '.summary.error' },
+      { name: 'Skip', type: 'integer', jsonPath: '.summary.skip' },
+      ageColumn,
+    ],
+  },
+} as const;
+
 export const policyReports = defineResource({
   group: 'wgpolicyk8s.io',
   kind: 'PolicyReport',
   plural: 'policyreports',
   scope: 'Namespaced',
   shortNames: ['polr'],
-  versions: {
-    v1alpha2: {
-      description: 'What the policies of a guard found out about an object.',
-      fields: {
-        scope: optional(reference),
-        scopeSelector: optional(selector),
-        summary: optional(
-          object(
-            {
-              pass: count('Policies that are kept.'),
-              fail: count('Policies that are not kept.'),
-              warn: count('Policies that are not kept and do not count.'),
-              error: count('Policies that could not be evaluated.'),
-              skip: count('Policies that were left out.'),
-            },
-            { description: 'How many results there are of each kind.' },
-          ),
-        ),
-        results: optional(list(result, { description: 'The results.' })),
-      },
-      columns: [
-        { name: 'Kind', type: 'string', jsonPath: '.scope.kind', priority: 1 },
-        { name: 'Name', type: 'string', jsonPath: '.scope.name', priority: 1 },
-        { name: 'Pass', type: 'integer', jsonPath: '.summary.pass' },
-        { name: 'Fail', type: 'integer', jsonPath: '.summary.fail' },
-        { name: 'Warn', type: 'integer', jsonPath: '.summary.warn' },
-        { name: 'Error', type: 'integer', jsonPath: '.summary.error' },
-        { name: 'Skip', type: 'integer', jsonPath: '.summary.skip' },
-        ageColumn,
-      ],
-    },
-  },
+  versions,
+});
+
+/** The same of objects that are in no namespace. */
+export const clusterPolicyReports = defineResource({
+  group: 'wgpolicyk8s.io',
+  kind: 'ClusterPolicyReport',
+  plural: 'clusterpolicyreports',
+  scope: 'Cluster',
+  shortNames: ['cpolr'],
+  versions,
 });
 
 export type PolicyReport = ObjectOf<typeof policyReports>;
 export const policyReportType = resourceType(policyReports, 'v1alpha2');
+export const clusterPolicyReportType = resourceType(clusterPolicyReports, 'v1alpha2');

@@ -6,12 +6,12 @@
 import { ApiError, apiErrors } from '../resources/api-error.ts';
 import { Item, storedText } from '../resources/item.ts';
 import { finalizerWarnings, metadataCauses } from '../resources/metadata.ts';
-import { type Metadata, orderedMetadata } from '../resources/metadata-fields.ts';
+import { type Metadata, orderedMetadata, storedMetadata } from '../resources/metadata-fields.ts';
 import { generatedName } from '../resources/object-names.ts';
 import type { Resource } from '../resources/resource.ts';
 import type { JsonObject } from '../schema/json.ts';
 import { AlreadyExistsError } from '../store/errors.ts';
-import { askAll } from './admission.ts';
+import { admitAll, askAll, changedObject } from './admission.ts';
 import { nowText, type VerbContext } from './context.ts';
 import {
   admissionRequest,
@@ -53,20 +53,25 @@ export async function createObject(
   context: VerbContext,
   request: ResourceRequest,
   options: WriteOptions,
-  { object, metadata: sent }: SentObject,
+  { object: asked, metadata: sent }: SentObject,
   isTracked = false,
 ): Promise<Item> {
   const { resource, namespace, warnings } = request;
   if (sent.resourceVersion !== undefined && sent.resourceVersion !== '0') {
     throw apiErrors.badRequest('resourceVersion should not be set on objects to be created');
   }
-  const metadata = newMetadata(context, request, sent);
+  let object = asked;
+  let metadata = newMetadata(context, request, sent);
   const { name = '', uid = '' } = metadata;
   const isGenerated = sent.name === undefined && name !== '';
   object['metadata'] = metadata;
   const admission = admissionRequest(request, 'CREATE', isGenerated ? '' : name, options.dryRun);
-  const admitted = askAll(context.admission, 'admit', admission, object, undefined);
-  if (admitted !== undefined) await admitted;
+  const admitted = admitAll(context.admission, admission, object, undefined);
+  const changed = admitted instanceof Promise ? await admitted : admitted;
+  if (changed !== undefined) {
+    object = changedObject(resource, changed, metadata);
+    metadata = storedMetadata(object);
+  }
   prepare(resource, object);
   refuseInvalid(resource, name, [
     ...metadataCauses(metadata, kindRules(resource)),
@@ -75,7 +80,7 @@ export async function createObject(
   ]);
   for (const warning of resource.strategy.warnings?.(object, undefined) ?? []) warnings.push(warning);
   if (resource.isCustom) warnings.push(...finalizerWarnings(metadata.finalizers, undefined));
-  const validated = askAll(context.admission, 'validate', admission, object, undefined);
+  const validated = askAll(context.admission, admission, object, undefined);
   if (validated !== undefined) await validated;
   let full = isTracked ? object : tracked(context, resource, undefined, undefined, object, options);
   for (let attempt = 1; ; attempt++) {

@@ -12,7 +12,7 @@ import { type Metadata, orderedMetadata } from '../resources/metadata-fields.ts'
 import type { Resource } from '../resources/resource.ts';
 import { deepEqual, type JsonObject } from '../schema/json.ts';
 import { ConflictError, NotFoundError } from '../store/errors.ts';
-import { askAll } from './admission.ts';
+import { admitAll, askAll } from './admission.ts';
 import type { VerbContext } from './context.ts';
 import { deleteOptions, type DeleteOptions } from './delete-options.ts';
 import { admissionRequest, checkName, type CurrentObject, currentObject, decoded } from './object-write.ts';
@@ -68,9 +68,9 @@ export async function deleteObject(
     if (current === undefined) throw apiErrors.notFound(resource, name);
     checkPreconditions(resource, current, options);
     const admission = admissionRequest(request, 'DELETE', name, options.dryRun);
-    const admitted = askAll(context.admission, 'admit', admission, undefined, current.object);
-    if (admitted !== undefined) await admitted;
-    const validated = askAll(context.admission, 'validate', admission, undefined, current.object);
+    const admitted = admitAll(context.admission, admission, undefined, current.object);
+    if (admitted instanceof Promise) await admitted;
+    const validated = askAll(context.admission, admission, undefined, current.object);
     if (validated !== undefined) await validated;
     const key = {
       resource: resource.storeName,

@@ -7,12 +7,12 @@
 import { apiErrors } from '../resources/api-error.ts';
 import { Item, storedText } from '../resources/item.ts';
 import { finalizerWarnings, metadataCauses, metadataUpdateCauses } from '../resources/metadata.ts';
-import { type Metadata, orderedMetadata } from '../resources/metadata-fields.ts';
+import { type Metadata, orderedMetadata, storedMetadata } from '../resources/metadata-fields.ts';
 import { type Resource } from '../resources/resource.ts';
 import type { Cause } from '../schema/field-error.ts';
 import { deepEqual, fieldOf, type JsonObject } from '../schema/json.ts';
 import { ConflictError, NotFoundError } from '../store/errors.ts';
-import { askAll } from './admission.ts';
+import { admitAll, askAll, changedObject } from './admission.ts';
 import { factsOf, type VerbContext } from './context.ts';
 import {
   admissionRequest,
@@ -84,14 +84,15 @@ async function replace(
 ): Promise<Item> {
   const { resource, subresource, name, namespace } = request;
   checkSent(request, current, sent.metadata);
-  const object = subresource === undefined ? merged(request, current, sent) : written(request, current, sent);
+  let object = subresource === undefined ? merged(request, current, sent) : written(request, current, sent);
   const admission = admissionRequest(request, 'UPDATE', name, options.dryRun);
-  const admitted = askAll(context.admission, 'admit', admission, object, current.object);
-  if (admitted !== undefined) await admitted;
+  const admitted = admitAll(context.admission, admission, object, current.object);
+  const changed = admitted instanceof Promise ? await admitted : admitted;
+  if (changed !== undefined) object = changedObject(resource, changed, storedMetadata(object));
   if (subresource === undefined) resource.strategy.prepareForUpdate?.(object, current.object);
   countGeneration(resource, object, current);
   refuseInvalid(resource, name, causesOf(request, object, current));
-  const validated = askAll(context.admission, 'validate', admission, object, current.object);
+  const validated = askAll(context.admission, admission, object, current.object);
   if (validated !== undefined) await validated;
   const full = isTracked ? object : tracked(context, resource, subresource, current.object, object, options);
   const { stored } = current;

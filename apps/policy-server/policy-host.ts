@@ -1,0 +1,80 @@
+/**
+ * What policies of a policy server may ask of the world: the cluster, registries, names.
+ *
+ * @module
+ */
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import type { Logger } from '../../shared/observe/log.ts';
+import { KubeClient } from '../../shared/kube/client.ts';
+import type { HostCalls } from '../../systems/policy-audit/engine/evaluator.ts';
+import {
+  everyCapability,
+  HostCapabilities,
+} from '../../systems/policy-audit/engine/host-calls/capabilities.ts';
+import { policyHostCalls } from '../../systems/policy-audit/engine/host-calls/host-calls.ts';
+import { KubeClusterReader } from '../../systems/policy-audit/engine/host-calls/kube-reader.ts';
+import type { ModuleProgram } from '../../systems/policy-audit/engine/program.ts';
+import { clusterAccess } from '../cluster.ts';
+
+export interface PolicyHostOptions {
+  readonly kubeconfig: string | undefined;
+  /** Whether policies may ask a cluster at all. */
+  readonly isAsked: boolean;
+  /** Whether it goes on where there is no cluster. */
+  readonly mayBeAlone: boolean;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+}
+
+export interface PolicyHost extends AsyncDisposable {
+  hostCalls(this: void, policyId: string, program: ModuleProgram): HostCalls;
+}
+
+/** @throws {RampartError} `API_UNREACHABLE`, `INPUT` where there is no cluster, unless that is gone on with */
+export async function openPolicyHost(options: PolicyHostOptions): Promise<PolicyHost> {
+  const { logger } = options;
+  const client = options.isAsked ? await clientOf(options) : undefined;
+  const cluster = client && new KubeClusterReader(client);
+  return {
+    hostCalls: (policy, { contextAware, hostCapabilities }) =>
+      policyHostCalls({
+        policy,
+        capabilities:
+          hostCapabilities === undefined ? everyCapability : new HostCapabilities(hostCapabilities),
+        resources: contextAware,
+        logger,
+        cluster,
+      }),
+    async [Symbol.asyncDispose]() {
+      client?.[Symbol.dispose]();
+    },
+  };
+}
+
+async function clientOf({
+  kubeconfig,
+  mayBeAlone,
+  logger,
+  signal,
+}: PolicyHostOptions): Promise<KubeClient | undefined> {
+  let client: KubeClient | undefined;
+  try {
+    client = new KubeClient(clusterAccess(kubeconfig));
+    await client.getPath('/version', { signal });
+    return client;
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof RampartError)) throw error;
+    if (!mayBeAlone) {
+      client?.[Symbol.dispose]();
+      throw new RampartError(error.code === errorCodes.INPUT ? error.code : errorCodes.API_UNREACHABLE, {
+        what: error.message,
+        next: 'To serve policies that need no cluster, give --ignore-kubernetes-connection-failure.',
+        cause: error,
+      });
+    }
+    logger.warn({ err: error }, 'there is no Kubernetes: policies that ask it for something fail');
+    // It may come: then it is asked.
+    return client;
+  }
+}

@@ -1,0 +1,133 @@
+/**
+ * `rampart policy-server` at work: wires the server to the command line.
+ *
+ * @module
+ */
+import type { Address } from '../../shared/observe/address.ts';
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { createLogger, type Logger } from '../../shared/observe/log.ts';
+import { createMetrics, serveMetrics } from '../../shared/observe/metrics.ts';
+import { openModules } from '../../systems/policy-audit/modules/open-modules.ts';
+import { readSourcesFile } from '../../systems/policy-audit/modules/sources.ts';
+import { readVerificationFile } from '../../systems/policy-audit/modules/verification.ts';
+import type { CertificatePaths } from '../../systems/policy-audit/server/certificate-files.ts';
+import { runPolicyServer } from '../../systems/policy-audit/server/run-policy-server.ts';
+import { stopSignal } from '../process.ts';
+import type { PolicyServerCommandOptions } from './command.ts';
+import { pullSecretOf } from './credentials.ts';
+import { openPolicyHost } from './policy-host.ts';
+
+/** As many threads as the engine may have. */
+const MOST_WORKERS = 8;
+
+/** Runs until SIGINT or SIGTERM. @throws {RampartError} as `runPolicyServer`; `INPUT` for options that cannot work */
+export async function runPolicyServerCommand(options: PolicyServerCommandOptions): Promise<void> {
+  refuseUnsupported(options);
+  const logger = createLogger({ level: options.logLevel, json: options.logFmt === 'json' });
+  const address = addressOf(options.addr, options.port, 'port');
+  const readinessAddress = addressOf(options.addr, options.readinessProbePort, 'readiness-probe-port');
+  const certificates = certificatePaths(options);
+  const deadlineMs = deadlineOf(options);
+  const workers = workersOf(options.workers, logger);
+  const pullSecret = pullSecretOf(options.dockerConfigJsonPath);
+  const stop = stopSignal();
+  await using opened = new AsyncDisposableStack();
+  const modules = opened.use(
+    await openModules({
+      cacheDirectory: options.policiesDownloadDir,
+      ...(options.sourcesPath !== undefined && { sources: readSourcesFile(options.sourcesPath) }),
+      ...(options.verificationPath !== undefined && {
+        verification: readVerificationFile(options.verificationPath),
+      }),
+      logger,
+    }),
+  );
+  const host = opened.use(
+    await openPolicyHost({
+      kubeconfig: options.kubeconfig,
+      isAsked: true,
+      mayBeAlone: options.ignoreKubernetesConnectionFailure === true,
+      logger,
+      signal: stop.signal,
+    }),
+  );
+  const metrics = options.enableMetrics === true ? await createMetrics() : undefined;
+  if (metrics !== undefined) {
+    const served = opened.use(await serveMetrics({ registry: metrics.registry, address: options.metrics }));
+    logger.info(`metrics on ${served.url}/metrics`);
+  }
+  await runPolicyServer({
+    policiesFile: options.policies,
+    address,
+    readinessAddress,
+    ...(certificates && { certificates }),
+    modules,
+    ...(pullSecret && { pullSecret }),
+    hostCalls: host.hostCalls,
+    deadlineMs,
+    ...(workers !== undefined && { workers }),
+    ...(options.alwaysAcceptAdmissionReviewsOnNamespace !== undefined && {
+      acceptedNamespace: options.alwaysAcceptAdmissionReviewsOnNamespace,
+    }),
+    continueOnErrors: options.continueOnErrors === true,
+    ...(metrics && { registry: metrics.registry }),
+    logger,
+    signal: stop.signal,
+    listening: ({ address: where, readinessAddress: probe }) =>
+      logger.info(
+        { address: where, readiness: probe, tls: certificates !== undefined },
+        'the policy server listens',
+      ),
+    ready: (ids) => logger.info(`the policy server is ready, with ${ids.length} policies`),
+  });
+}
+
+function refuseUnsupported({ daemon, logFmt }: PolicyServerCommandOptions): void {
+  const refuse = (what: string, next: string): never => {
+    throw new RampartError(errorCodes.INPUT, { what, next });
+  };
+  if (daemon === true) refuse('--daemon is not offered', 'Run it as a service of systemd, or in a pod.');
+  if (logFmt === 'otlp')
+    refuse('--log-fmt otlp is not offered', 'Use json, and collect the lines of stderr.');
+}
+
+function addressOf(host: string, text: string, option: string): Address {
+  const port = Number(text);
+  if (/^\d{1,5}$/.test(text) && port <= 65_535) return { host: host.replace(/^\[(.*)\]$/, '$1'), port };
+  throw new RampartError(errorCodes.INPUT, {
+    what: `--${option} ${text} is no port`,
+    next: 'Give a number up to 65535.',
+  });
+}
+
+/** An empty path is none, as in the default of upstream. */
+function certificatePaths(options: PolicyServerCommandOptions): CertificatePaths | undefined {
+  const [certFile = '', keyFile = ''] = [options.certFile, options.keyFile];
+  const clientCaFiles = options.clientCaFile;
+  if (certFile !== '' && keyFile !== '') return { certFile, keyFile, clientCaFiles };
+  if (certFile === '' && keyFile === '' && clientCaFiles.length === 0) return undefined;
+  throw new RampartError(errorCodes.INPUT, {
+    what: 'a certificate needs its key, and certificates of clients need both',
+    next: 'Give --cert-file and --key-file.',
+  });
+}
+
+function deadlineOf({ policyTimeout, disableTimeoutProtection }: PolicyServerCommandOptions): number {
+  if (disableTimeoutProtection === true) return Infinity;
+  const seconds = Number(policyTimeout);
+  if (seconds > 0 && seconds <= 300) return seconds * 1000;
+  throw new RampartError(errorCodes.INPUT, {
+    what: `--policy-timeout ${policyTimeout} is no time`,
+    next: 'Give seconds, up to 300.',
+  });
+}
+
+function workersOf(text: string | undefined, logger: Logger): number | undefined {
+  if (text === undefined) return undefined;
+  const workers = Number(text);
+  if (!Number.isInteger(workers) || workers < 1) {
+    throw new RampartError(errorCodes.INPUT, { what: `--workers ${text} is no number of threads` });
+  }
+  if (workers > MOST_WORKERS) logger.warn(`--workers ${text}: there are at most ${MOST_WORKERS} threads`);
+  return Math.min(workers, MOST_WORKERS);
+}

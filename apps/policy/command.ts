@@ -1,0 +1,178 @@
+/**
+ * `rampart policy`: the options, and nothing else; the work is loaded when it is asked for.
+ *
+ * @module
+ */
+import { Command, Option } from 'commander';
+
+import { append } from '../options.ts';
+import { usageExitCode } from '../failure.ts';
+
+/** Where modules come from, of all subcommands. */
+export interface ModuleOptions {
+  readonly sourcesPath?: string;
+  readonly verificationPath?: string;
+  readonly dockerConfigJsonPath?: string;
+  readonly cache?: string;
+}
+
+export interface RunOptions extends ModuleOptions {
+  readonly resource: readonly string[];
+  readonly settings?: string;
+  readonly output: 'json' | 'junit' | 'sarif' | 'table';
+  readonly all?: true;
+  readonly kubeconfig?: string;
+  readonly policyTimeout: string;
+}
+
+export interface InspectOptions extends ModuleOptions {
+  readonly output: 'json' | 'table';
+}
+
+export interface PullOptions extends ModuleOptions {
+  readonly outputPath?: string;
+}
+
+export interface BenchOptions extends ModuleOptions {
+  readonly resource: readonly string[];
+  readonly settings?: string;
+  readonly seconds: string;
+}
+
+export interface TestOptions extends ModuleOptions {
+  readonly policy?: string;
+}
+
+export function policyCommand(): Command {
+  const command = new Command('policy')
+    .summary('try, test and look at policies, without a cluster')
+    .description(
+      'Runs policies on manifests, tests them, and looks at their modules: on a desk and in CI, without a cluster.',
+    )
+    .addCommand(runCommand())
+    .addCommand(testCommand())
+    .addCommand(inspectCommand())
+    .addCommand(pullCommand())
+    .addCommand(benchCommand());
+  for (const sub of command.commands) usageExitCode.set(sub, 2);
+  return command;
+}
+
+function withModules(command: Command): Command {
+  return command
+    .option('--sources-path <file>', 'insecure hosts, and authorities of hosts (sources.yml)')
+    .option('--verification-path <file>', 'signatures that modules have to have (verification.yml)')
+    .option('--docker-config-json-path <file>', "credentials, as Docker's config.json")
+    .option(
+      '--cache <dir>',
+      'where modules are kept; default: rampart/modules in the cache directory of the user',
+    );
+}
+
+function resourceOption(): Option {
+  // Without a default: that would count as given.
+  return new Option(
+    '-r, --resource <path>',
+    'an object, or a directory with objects; - is stdin; repeatable',
+  ).argParser((text: string, before: readonly string[] | undefined) => append(text, before ?? []));
+}
+
+function settingsOption(): Option {
+  return new Option('-s, --settings <file>', 'settings of a module: a YAML file, or JSON');
+}
+
+function runCommand(): Command {
+  return withModules(new Command('run'))
+    .summary('say which objects pass a policy')
+    .description(
+      'Asks policies about the objects of manifests, as if each were created. POLICY is a module (registry://, https://, file://, ' +
+        'or a path), or a manifest with policies as a cluster has them, ValidatingAdmissionPolicies too.',
+    )
+    .argument('<policy>', 'a module, or a manifest of policies')
+    .addOption(resourceOption().makeOptionMandatory())
+    .addOption(settingsOption())
+    .addOption(
+      new Option('-o, --output <format>', 'how the results are told')
+        .choices(['table', 'json', 'junit', 'sarif'])
+        .default('table'),
+    )
+    .option('--all', 'in the table, also what passes and what no policy is about')
+    .option('--policy-timeout <seconds>', 'how long a policy may take for one object', '2')
+    .option('--kubeconfig <file>', 'a cluster that policies may ask')
+    .addHelpText(
+      'after',
+      '\nExamples:\n' +
+        '  rampart policy run policies.yaml -r manifests/\n' +
+        '  rampart policy run ./labels.wasm -r pod.yaml --settings settings.yaml\n' +
+        '  helm template . | rampart policy run registry://registry.example/policies/no-latest:v1 -r -\n' +
+        '  rampart policy run policies.yaml -r . -o sarif > policies.sarif\n' +
+        '\nExit codes: 0 all pass, 1 something fails, 2 something could not be said.\n',
+    )
+    .action(async (policy: string, options: RunOptions) => {
+      const { runPolicyRun } = await import('./run.ts');
+      process.exitCode = await runPolicyRun(policy, options);
+    });
+}
+
+function testCommand(): Command {
+  return withModules(new Command('test'))
+    .summary('run the tests of policies')
+    .description(
+      'Runs the cases in the YAML files of a directory: an object, settings, and what is expected.',
+    )
+    .argument('<path>', 'a directory or a file')
+    .option('--policy <policy>', 'of cases that name none')
+    .addHelpText(
+      'after',
+      '\nA file of cases:\n' +
+        '  policy: ./labels.wasm\n' +
+        '  settings: {required: [team]}\n' +
+        '  cases:\n' +
+        '    - name: a pod without a team is refused\n' +
+        '      object: {apiVersion: v1, kind: Pod, metadata: {name: web}}\n' +
+        '      expected: {allowed: false, message: label team is missing}\n' +
+        '\nExpected may be: allowed, message, messageContains, code, mutated, warnings, error, settingsValid.\n' +
+        'Exit codes: 0 all as expected, 1 something else, 2 no tests, or tests that cannot be read.\n',
+    )
+    .action(async (path: string, options: TestOptions) => {
+      const { runPolicyTest } = await import('./test-run.ts');
+      process.exitCode = await runPolicyTest(path, options);
+    });
+}
+
+function inspectCommand(): Command {
+  return withModules(new Command('inspect'))
+    .summary('say what a module is: metadata, runtime, what it imports')
+    .argument('<module>', 'a URL, or a path')
+    .addOption(
+      new Option('-o, --output <format>', 'how it is told').choices(['table', 'json']).default('table'),
+    )
+    .action(async (module: string, options: InspectOptions) => {
+      const { runPolicyInspect } = await import('./module-run.ts');
+      await runPolicyInspect(module, options);
+    });
+}
+
+function pullCommand(): Command {
+  return withModules(new Command('pull'))
+    .summary('fetch a module, and verify it')
+    .argument('<module>', 'a URL')
+    .option('-o, --output-path <file>', 'where to write it; default: it is kept in the cache only')
+    .action(async (module: string, options: PullOptions) => {
+      const { runPolicyPull } = await import('./module-run.ts');
+      await runPolicyPull(module, options);
+    });
+}
+
+function benchCommand(): Command {
+  return withModules(new Command('bench'))
+    .summary('measure how fast a policy answers')
+    .argument('<policy>', 'a module, or a manifest of policies')
+    .addOption(resourceOption().makeOptionMandatory())
+    .addOption(settingsOption())
+    .option('--seconds <number>', 'how long to measure each policy', '3')
+    .action(async (policy: string, options: BenchOptions) => {
+      const { runPolicyBench } = await import('./bench-run.ts');
+      process.exitCode = await runPolicyBench(policy, options);
+    });
+}

@@ -1,0 +1,45 @@
+/**
+ * `rampart policy run` at work.
+ *
+ * @module
+ */
+import manifest from '../../package.json' with { type: 'json' };
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { wantsColour } from '../../shared/observe/table.ts';
+import { readPolicies } from '../../systems/policy-audit/tools/policy-source.ts';
+import { renderRun } from '../../systems/policy-audit/tools/render-run.ts';
+import { exitCodeOf, runPolicies } from '../../systems/policy-audit/tools/run-policies.ts';
+import { readSubjects } from '../../systems/policy-audit/tools/subjects.ts';
+import { failWith } from '../failure.ts';
+import type { RunOptions } from './command.ts';
+import { openMeans, settingsOf } from './means.ts';
+
+/** @returns the exit code */
+export async function runPolicyRun(name: string, options: RunOptions): Promise<number> {
+  failWith(2);
+  const deadlineMs = Number(options.policyTimeout) * 1000;
+  if (!(deadlineMs > 0 && deadlineMs <= 300_000)) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `--policy-timeout ${options.policyTimeout} is no time up to 300 s`,
+    });
+  }
+  const policies = readPolicies(name, settingsOf(options.settings));
+  const subjects = readSubjects(options.resource);
+  if (subjects.subjects.length === 0 && subjects.problems.length === 0) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `there are no objects in ${options.resource.join(', ')}`,
+      next: 'Name manifests of Kubernetes, or a directory with them.',
+    });
+  }
+  await using means = await openMeans(options, options.kubeconfig);
+  const run = await runPolicies(policies, subjects, { ...means.engine, deadlineMs });
+  process.stdout.write(
+    renderRun(run, options.output, {
+      widthColumns: process.stdout.columns ?? 100,
+      colour: wantsColour(process.stdout),
+      all: options.all === true,
+      version: manifest.version,
+    }),
+  );
+  return exitCodeOf(run);
+}

@@ -1,0 +1,104 @@
+/**
+ * What the operator runs for this guard, once per cluster; in standalone it also decides what is admitted.
+ *
+ * @module
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+
+import type { ClusterContext, GuardContext } from '../../shared/guard/context.ts';
+import type { OptionValues } from '../../shared/guard/guard.ts';
+import { type Namespace, namespaces } from '../../shared/kube/object.ts';
+import { RampartError } from '../../shared/observe/errors.ts';
+import { PolicyAdmission } from './admission/policy-admission.ts';
+import { PolicyMetrics } from './metrics.ts';
+import { openModules } from './modules/open-modules.ts';
+import type { PolicyAuditOptions } from './options.ts';
+import { clusterReader } from './policies/cluster-reader.ts';
+import { clusterHostCalls } from './policies/host-calls.ts';
+import { PolicySet } from './policies/policy-set.ts';
+import { runtimesOf } from './policies/runtimes.ts';
+import { Scanner } from './scanner/scanner.ts';
+
+/** Runs until the signal aborts. */
+export async function runPolicyAuditCluster(context: ClusterContext, values: OptionValues): Promise<void> {
+  const options = values as unknown as PolicyAuditOptions;
+  const metrics = new PolicyMetrics();
+  if (context.metrics !== undefined) metrics.register(context.metrics.metrics);
+  try {
+    await context.lead((term) => work(term, context, options, metrics));
+  } catch (error) {
+    // Nothing is admitted by policies then, which the state of the guard says; writes are not held up for ever.
+    if (error instanceof RampartError) context.admission?.giveUp(context.guard);
+    throw error;
+  }
+}
+
+async function work(
+  term: GuardContext,
+  { admission }: ClusterContext,
+  options: PolicyAuditOptions,
+  metrics: PolicyMetrics,
+): Promise<void> {
+  const { client, signal, logger } = term;
+  using temporary = new DisposableStack();
+  await using modules = await openModules({ cacheDirectory: moduleDirectory(options, temporary), logger });
+  const spaces = term.cache<Namespace>({ type: namespaces });
+  const cluster = clusterReader(client);
+  const policies = new PolicySet({
+    context: term,
+    runtimes: runtimesOf({
+      modules,
+      cluster,
+      hostCalls: clusterHostCalls(cluster),
+    }),
+    writesStatus: admission !== undefined,
+  });
+  const scanner = new Scanner({
+    context: term,
+    policies,
+    intervalMs: options.auditInterval,
+    failuresOnly: options.reports === 'failures',
+    reportKind: options.reportKind,
+    parallelNamespaces: 4,
+    parallelResources: 16,
+    pageSize: 100,
+    onEvaluated: (policy, result) => metrics.evaluated(policy, result),
+  });
+  metrics.policies = () => policies.audited.length;
+  metrics.pass = () => scanner.lastPass;
+  metrics.scan = () => ({
+    ...scanner.states.counts(),
+    writes: scanner.store.writes,
+    deletions: scanner.store.deletions,
+    missed: scanner.missed,
+  });
+  using door = new DisposableStack();
+  const admitting = async (): Promise<void> => {
+    if (admission === undefined) return;
+    await Promise.race([Promise.all([policies.complete, spaces.synced]), aborted(signal)]);
+    if (signal.aborted) return;
+    const own = new PolicyAdmission({
+      policies: () => policies.enforced,
+      namespaceLabels: (name) => spaces.get(name)?.metadata.labels,
+      onAnswer: (policy, answer, operation) => metrics.admitted(policy, answer, operation),
+    });
+    door.use(admission.use(term.guard, own));
+  };
+  await Promise.all([policies.run(), admitting(), scanner.run()]);
+}
+
+function moduleDirectory({ policyModules, data }: PolicyAuditOptions, stack: DisposableStack): string {
+  if (policyModules !== undefined) return resolve(policyModules);
+  if (data !== undefined) return join(resolve(data), 'policies');
+  const directory = mkdtempSync(join(tmpdir(), 'rampart-policies-'));
+  stack.defer(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+async function aborted(signal: AbortSignal): Promise<void> {
+  const { promise, resolve: done } = Promise.withResolvers<void>();
+  signal.addEventListener('abort', () => done(), { once: true });
+  if (!signal.aborted) await promise;
+}

@@ -1,0 +1,49 @@
+/**
+ * What deploy/ gives to this guard. After a change: node scripts/manifests.ts --write
+ *
+ * @module
+ */
+import type { GuardRights } from '../../shared/guard/guard.ts';
+import { kubewardenTypes, policyGroup } from './api.ts';
+
+const policies = kubewardenTypes.map(({ plural }) => plural);
+const reports = ['policyreports', 'clusterpolicyreports'];
+const openReports = ['reports', 'clusterreports'];
+
+export const rights: GuardRights = {
+  operator: [
+    { apiGroups: [policyGroup], resources: [...policies, 'policyservers'], verbs: ['get', 'list', 'watch'] },
+    { apiGroups: [policyGroup], resources: policies.map((one) => `${one}/status`), verbs: ['patch'] },
+    {
+      apiGroups: ['admissionregistration.k8s.io'],
+      resources: ['validatingadmissionpolicies', 'validatingadmissionpolicybindings'],
+      verbs: ['list', 'watch'],
+      why: 'They are audited, too.',
+    },
+    {
+      apiGroups: ['*'],
+      resources: ['*'],
+      verbs: ['get', 'list', 'watch'],
+      why: 'Policies are about any kind of object. Kinds that may not be read are left out, and rampart status names them.',
+    },
+    {
+      apiGroups: ['wgpolicyk8s.io'],
+      resources: reports,
+      verbs: ['create', 'update', 'delete'],
+      why: 'Reports of what was found.',
+    },
+    { apiGroups: ['openreports.io'], resources: openReports, verbs: ['create', 'update', 'delete'] },
+    {
+      apiGroups: [''],
+      resources: ['configmaps'],
+      verbs: ['create', 'patch'],
+      inSystem: true,
+      why: 'What the last pass came to, for rampart status.',
+    },
+  ],
+  viewer: [
+    { apiGroups: [policyGroup], resources: [...policies, 'policyservers'], verbs: ['get', 'list', 'watch'] },
+    { apiGroups: ['wgpolicyk8s.io'], resources: reports, verbs: ['get', 'list', 'watch'] },
+    { apiGroups: ['openreports.io'], resources: openReports, verbs: ['get', 'list', 'watch'] },
+  ],
+};

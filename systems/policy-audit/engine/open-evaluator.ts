@@ -1,0 +1,143 @@
+/**
+ * What runs a policy: the engine's own CEL for `cel-policy` and for expressions, a thread for WebAssembly, both under the
+ * expression of a group.
+ *
+ * @module
+ */
+import type { CredentialsSource } from '../../../shared/oci/registry.ts';
+import type { Modules } from '../modules/modules.ts';
+import { type ClusterReader, clusterOf } from './cel/cluster.ts';
+import { openCelEvaluator } from './cel/open.ts';
+import type {
+  EvaluateOptions,
+  Evaluator,
+  HostCalls,
+  PolicyRequest,
+  SettingsVerdict,
+  Verdict,
+} from './evaluator.ts';
+import { openGroupEvaluator } from './group/open.ts';
+import { type ContextAwareResource, isCelModule, type ModuleProgram, type PolicyProgram } from './program.ts';
+import { readPolicyMetadata } from './wasm/metadata.ts';
+import { openWasmEvaluator, type WasmLimits } from './wasm/open.ts';
+import type { PolicyPool } from './wasm/pool.ts';
+
+export interface OpenEvaluatorOptions {
+  readonly modules: Pick<Modules, 'fetch'>;
+  /** What a policy may ask of the world that may read these kinds; of a group, each member's. */
+  readonly hostCalls: (allowed: readonly ContextAwareResource[], program?: ModuleProgram) => HostCalls;
+  /** For expressions of ValidatingAdmissionPolicies, which read what they name. Default: as `hostCalls`, with nothing allowed. */
+  readonly cluster?: ClusterReader;
+  readonly pullSecret?: CredentialsSource;
+  readonly limits?: WasmLimits;
+  /** Where the threads of WebAssembly come from. Default: one pool for all of the process. */
+  readonly pool?: PolicyPool;
+  /** Of the opening. */
+  readonly signal?: AbortSignal;
+}
+
+/** A policy that can be asked, and the code that it runs. */
+export interface OpenedEvaluator extends Evaluator {
+  /** Digests of the modules, by member of a group, else by ''. Without those that the engine runs itself. */
+  readonly digests: ReadonlyMap<string, string>;
+}
+
+/**
+ * Opens a policy. Settings that it refuses open as well: `validateSettings` says so. Whoever opens it disposes it.
+ *
+ * @throws {RampartError} as `Modules.fetch`; `INPUT` for a module that is no policy
+ * @throws {EvaluationError} `memory`
+ * @example
+ * await using policy = await openEvaluator(program, { modules, hostCalls: () => hostCalls, signal });
+ * const { valid, message } = await policy.validateSettings();
+ */
+export async function openEvaluator(
+  program: PolicyProgram,
+  options: OpenEvaluatorOptions,
+): Promise<OpenedEvaluator> {
+  const digests = new Map<string, string>();
+  if (program.type === 'expressions') {
+    const cluster = options.cluster ?? clusterOf(options.hostCalls([]));
+    return new Opened(
+      openCelEvaluator(program.settings, { dialect: 'validating-admission-policy', cluster }),
+      digests,
+      undefined,
+    );
+  }
+  if (program.type === 'module') {
+    const { evaluator, digest } = await openModule(program, options);
+    if (digest !== undefined) digests.set('', digest);
+    return new Opened(evaluator, digests, program.deadlineMs);
+  }
+  // What is open already is closed when another member cannot be opened.
+  await using opened = new AsyncDisposableStack();
+  const members = new Map<string, Evaluator>();
+  const mutating = new Set<string>();
+  for (const [name, member] of program.members) {
+    const { evaluator, digest, mutates } = await openModule(member, options);
+    members.set(name, opened.use(new Opened(evaluator, digests, member.deadlineMs)));
+    if (digest !== undefined) digests.set(name, digest);
+    if (mutates) mutating.add(name);
+  }
+  const { expression, message } = program;
+  const group = openGroupEvaluator({ expression, message, members, mutating });
+  opened.move();
+  return new Opened(group, digests, undefined);
+}
+
+async function openModule(
+  program: ModuleProgram,
+  options: OpenEvaluatorOptions,
+): Promise<{ readonly evaluator: Evaluator; readonly digest?: string; readonly mutates: boolean }> {
+  const hostCalls = options.hostCalls(program.contextAware, program);
+  if (isCelModule(program.module)) {
+    return {
+      evaluator: openCelEvaluator(program.settings, { cluster: clusterOf(hostCalls) }),
+      mutates: false,
+    };
+  }
+  const { bytes, digest } = await options.modules.fetch(program.module, {
+    ...(options.pullSecret && { pullSecret: options.pullSecret }),
+    ...(options.signal && { signal: options.signal }),
+  });
+  const evaluator = await openWasmEvaluator({
+    module: bytes,
+    settings: program.settings,
+    hostCalls,
+    ...(options.limits && { limits: options.limits }),
+    ...(options.pool && { pool: options.pool }),
+  });
+  return { evaluator, digest, mutates: readPolicyMetadata(bytes)?.mutating === true };
+}
+
+/** With what is known of its opening; and with the time that the policy gives itself, where its caller gives more. */
+class Opened implements OpenedEvaluator {
+  readonly runtime: Evaluator['runtime'];
+  readonly digests: ReadonlyMap<string, string>;
+  readonly #evaluator: Evaluator;
+  readonly #deadlineMs: number | undefined;
+
+  constructor(evaluator: Evaluator, digests: ReadonlyMap<string, string>, deadlineMs: number | undefined) {
+    this.runtime = evaluator.runtime;
+    this.digests = digests;
+    this.#evaluator = evaluator;
+    this.#deadlineMs = deadlineMs;
+  }
+
+  validateSettings(options?: EvaluateOptions): Promise<SettingsVerdict> {
+    return this.#evaluator.validateSettings(this.#bounded(options));
+  }
+
+  evaluate(request: PolicyRequest, options?: EvaluateOptions): Promise<Verdict> {
+    return this.#evaluator.evaluate(request, this.#bounded(options));
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return Promise.resolve(this.#evaluator[Symbol.asyncDispose]());
+  }
+
+  #bounded(options: EvaluateOptions = {}): EvaluateOptions {
+    if (this.#deadlineMs === undefined) return options;
+    return { ...options, deadlineMs: Math.min(this.#deadlineMs, options.deadlineMs ?? Infinity) };
+  }
+}

@@ -1,0 +1,45 @@
+/**
+ * The guard of what objects are like: what the rest of the program knows of it.
+ *
+ * @module
+ */
+import type { Guard } from '../../shared/guard/guard.ts';
+import {
+  admissionPolicies,
+  admissionPolicyGroups,
+  clusterAdmissionPolicies,
+  clusterAdmissionPolicyGroups,
+  kubewardenTypes,
+  policyServers,
+} from './api.ts';
+import { rights } from './deployment.ts';
+import { policyAuditOptions } from './options.ts';
+
+export const policyAudit: Guard = {
+  name: 'policy-audit',
+  summary:
+    'tells which objects break the rules of a (Cluster)AdmissionPolicy, and refuses new ones on one machine',
+  resources: [
+    clusterAdmissionPolicies,
+    admissionPolicies,
+    clusterAdmissionPolicyGroups,
+    admissionPolicyGroups,
+    policyServers,
+  ],
+  lease: 'rampart-policy-audit',
+  options: policyAuditOptions,
+  rights,
+  health: [
+    { on: 'cluster', name: 'lease', what: 'it is known who holds the lease' },
+    ...kubewardenTypes.map(
+      ({ plural, kind }) => ({ on: 'cluster', name: plural, what: `${kind} objects are listed` }) as const,
+    ),
+    { on: 'cluster', name: 'namespaces', what: 'Namespaces are listed' },
+  ],
+  admits: true,
+  metrics: async () => {
+    const { PolicyMetrics } = await import('./metrics.ts');
+    return { cluster: (metrics) => new PolicyMetrics().register(metrics) };
+  },
+  cluster: async () => (await import('./cluster.ts')).runPolicyAuditCluster,
+};

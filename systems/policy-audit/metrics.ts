@@ -1,0 +1,106 @@
+/**
+ * What is counted of policies.
+ *
+ * @module
+ */
+import type { MetricsRegistry } from '../../shared/guard/guard.ts';
+import type { AdmissionAnswer } from './admission/policy-admission.ts';
+import type { Policy } from './policies/policy.ts';
+import type { ReportResult } from './reports/report.ts';
+import type { PassSummary } from './scanner/audit-pass.ts';
+
+/** What a scan has to tell when it is asked. */
+export interface ScanReadings {
+  readonly objects: number;
+  readonly failing: number;
+  readonly errored: number;
+  readonly writes: number;
+  readonly deletions: number;
+  readonly missed: number;
+}
+
+const nothing: ScanReadings = { objects: 0, failing: 0, errored: 0, writes: 0, deletions: 0, missed: 0 };
+
+/** Registered once in a process; a term of the lease sets what it reads. */
+export class PolicyMetrics {
+  readonly #evaluations = new Map<string, { readonly labels: Record<string, string>; value: number }>();
+  readonly #admissions = new Map<string, { readonly labels: Record<string, string>; value: number }>();
+  /** Of the scanner that runs. */
+  scan: () => ScanReadings = () => nothing;
+  policies: () => number = () => 0;
+  pass: () => PassSummary | undefined = () => undefined;
+
+  evaluated(policy: Policy, result: ReportResult | undefined): void {
+    add(this.#evaluations, { policy: policy.id, result: result?.result ?? 'skip' });
+  }
+
+  admitted(policy: Policy, answer: AdmissionAnswer, operation: string): void {
+    add(this.#admissions, { policy: policy.id, mode: policy.mode, operation, answer });
+  }
+
+  register(metrics: MetricsRegistry): void {
+    metrics.counter(
+      {
+        name: 'rampart_policy_audit_evaluations_total',
+        help: 'Evaluations of policies by audits.',
+        labelNames: ['policy', 'result'],
+      },
+      () => [...this.#evaluations.values()],
+    );
+    metrics.counter(
+      {
+        name: 'rampart_policy_admission_answers_total',
+        help: 'Answers of policies to writes.',
+        labelNames: ['policy', 'mode', 'operation', 'answer'],
+      },
+      () => [...this.#admissions.values()],
+    );
+    metrics.counter(
+      { name: 'rampart_policy_report_writes_total', help: 'Reports written by audits.' },
+      () => this.scan().writes,
+    );
+    metrics.counter(
+      { name: 'rampart_policy_report_deletions_total', help: 'Reports deleted by audits.' },
+      () => this.scan().deletions,
+    );
+    metrics.counter(
+      {
+        name: 'rampart_policy_audit_missed_total',
+        help: 'Objects that a full pass found changed and not audited, though the watch had told of them.',
+      },
+      () => this.scan().missed,
+    );
+    metrics.gauge({ name: 'rampart_policy_policies', help: 'Policies that can be asked.' }, () =>
+      this.policies(),
+    );
+    metrics.gauge(
+      {
+        name: 'rampart_policy_objects',
+        help: 'Objects that policies are about, by what came out for them.',
+        labelNames: ['result'],
+      },
+      () => {
+        const { objects, failing, errored } = this.scan();
+        return [
+          { labels: { result: 'pass' }, value: objects - failing - errored },
+          { labels: { result: 'fail' }, value: failing },
+          { labels: { result: 'error' }, value: errored },
+        ];
+      },
+    );
+    metrics.gauge(
+      { name: 'rampart_policy_audit_pass_seconds', help: 'How long the last full pass took.' },
+      () => this.pass()?.seconds ?? 0,
+    );
+  }
+}
+
+function add(
+  counts: Map<string, { readonly labels: Record<string, string>; value: number }>,
+  labels: Record<string, string>,
+): void {
+  const key = JSON.stringify(labels);
+  const found = counts.get(key);
+  if (found === undefined) counts.set(key, { labels, value: 1 });
+  else found.value++;
+}

@@ -1,0 +1,53 @@
+/**
+ * What policies of CEL read of the cluster, from the API.
+ *
+ * @module
+ */
+import { isNotFound } from '../../../shared/kube/client-errors.ts';
+import type { KubeClient } from '../../../shared/kube/client.ts';
+import { apiResources } from '../../../shared/kube/discovery.ts';
+import type { ResourceType } from '../../../shared/kube/object.ts';
+import type { ClusterReader } from '../engine/cel/cluster.ts';
+import type { JsonObject } from '../engine/evaluator.ts';
+
+/** By `apiVersion kind`. */
+const MAX_KINDS = 1024;
+
+export function clusterReader(client: KubeClient): ClusterReader {
+  const kinds = new Map<string, ResourceType>();
+  const typeOf = async (apiVersion: string, kind: string, signal: AbortSignal): Promise<ResourceType> => {
+    const key = `${apiVersion} ${kind}`;
+    const known = kinds.get(key);
+    if (known !== undefined) return known;
+    const [first = '', second] = apiVersion.split('/');
+    const [group, version] = second === undefined ? ['', first] : [first, second];
+    const resources = await apiResources(client, { group, version }, { signal });
+    const found = resources.find((one) => one.kind === kind && !one.name.includes('/'));
+    if (found === undefined) throw new Error(`the API does not serve ${kind} of ${apiVersion}`);
+    const type = { group, version, plural: found.name, kind, namespaced: found.namespaced };
+    if (kinds.size >= MAX_KINDS) kinds.clear();
+    kinds.set(key, type);
+    return type;
+  };
+  return {
+    async get({ apiVersion, kind, namespace, name }, signal) {
+      const type = await typeOf(apiVersion, kind, signal);
+      const where = type.namespaced && namespace !== undefined ? { namespace } : {};
+      try {
+        return (await client.get(type, { ...where, name }, { signal })) as unknown as JsonObject;
+      } catch (error) {
+        if (isNotFound(error)) return undefined;
+        throw error;
+      }
+    },
+    async list({ apiVersion, kind, namespace, labelSelector, fieldSelector }, signal) {
+      const type = await typeOf(apiVersion, kind, signal);
+      const where = type.namespaced && namespace !== undefined ? { namespace } : {};
+      return (await client.list(type, where, {
+        labelSelector,
+        fieldSelector,
+        signal,
+      })) as unknown as JsonObject;
+    },
+  };
+}

@@ -1,0 +1,143 @@
+/**
+ * Whether a policy is asked about a request, as Kubernetes decides it for webhooks and ValidatingAdmissionPolicies
+ * (apiserver pkg/admission/plugin/webhook/predicates, plugin/policy/matching). Pure.
+ *
+ * @module
+ */
+import { type Labels, labelsMatch } from '../../../shared/kube/selectors.ts';
+import type { Constraint, Policy, PolicyRule } from './policy.ts';
+
+/** A version of a kind. */
+export interface KindVersion {
+  readonly group: string;
+  readonly version: string;
+  /** `deployments` */
+  readonly resource: string;
+}
+
+export interface MatchTarget extends KindVersion {
+  readonly operation: 'CONNECT' | 'CREATE' | 'DELETE' | 'UPDATE';
+  /** '' for the object itself. */
+  readonly subresource: string;
+  readonly isNamespaced: boolean;
+  /** '' for what is in none. */
+  readonly namespace: string;
+  readonly name: string;
+  /** Other versions in which the same objects are served. */
+  readonly equivalents: readonly KindVersion[];
+  /** Nobody has asked for it in a version: it is audited, and `Exact` is about any of them. */
+  readonly anyVersion?: boolean;
+  /** Of the object, and of the one before; undefined where there is none. */
+  readonly labels: Labels | undefined;
+  readonly oldLabels: Labels | undefined;
+  /** Of the namespace that it is in, or that it is. Undefined: it is in none, and no namespaceSelector keeps a policy off. */
+  readonly namespaceLabels: Labels | undefined;
+}
+
+/**
+ * Why a policy is not asked. `server`, `inactive` and `background` are told of an audit only.
+ */
+export type Irrelevance =
+  | 'background'
+  | 'excluded'
+  | 'inactive'
+  | 'namespace'
+  | 'namespaceSelector'
+  | 'objectSelector'
+  | 'operation'
+  | 'resource'
+  | 'scope'
+  | 'server';
+
+/**
+ * Groups that wildcards do not reach: what reports and policies themselves are written in. A policy that is to judge them
+ * names them; else one for all objects could keep its own reports from being written, and itself from being deleted.
+ */
+const named: ReadonlySet<string> = new Set(['openreports.io', 'policies.kubewarden.io', 'wgpolicyk8s.io']);
+
+/** What Kubernetes itself asks no policy about, so that none can lock itself in. */
+const exempt = 'admissionregistration.k8s.io';
+
+/** The version to show the policy, or why it is not asked. */
+export function matchPolicy(
+  { origin, constraints }: Pick<Policy, 'constraints' | 'origin'>,
+  target: MatchTarget,
+): KindVersion | Irrelevance {
+  if (target.group === exempt) return 'resource';
+  if (origin.namespace !== undefined && origin.namespace !== target.namespace) return 'namespace';
+  let shown: KindVersion | undefined;
+  for (const constraint of constraints) {
+    const found = matchConstraint(constraint, target);
+    if (typeof found === 'string') return found;
+    shown ??= found;
+  }
+  return shown ?? target;
+}
+
+function matchConstraint(constraint: Constraint, target: MatchTarget): KindVersion | Irrelevance {
+  const { rules, excluded, isExact, namespaceSelector, objectSelector } = constraint;
+  if (
+    namespaceSelector !== undefined &&
+    target.namespaceLabels !== undefined &&
+    !labelsMatch(namespaceSelector, target.namespaceLabels)
+  ) {
+    return 'namespaceSelector';
+  }
+  if (objectSelector !== undefined && objectSelector.requirements.length > 0) {
+    const { labels, oldLabels } = target;
+    const isSelected = [labels, oldLabels].some(
+      (one) => one !== undefined && labelsMatch(objectSelector, one),
+    );
+    if (!isSelected) return 'objectSelector';
+  }
+  const versions = isExact && target.anyVersion !== true ? [target] : [target, ...target.equivalents];
+  if (excluded.some((rule) => versions.some((one) => ruleProblem(rule, one, target) === undefined))) {
+    return 'excluded';
+  }
+  // The kind as it was asked for goes before others.
+  let nearest: Irrelevance = 'resource';
+  for (const one of versions) {
+    for (const rule of rules) {
+      const problem = ruleProblem(rule, one, target);
+      if (problem === undefined) return one;
+      if (problem !== 'resource') nearest = problem;
+    }
+  }
+  return nearest;
+}
+
+function ruleProblem(rule: PolicyRule, kind: KindVersion, target: MatchTarget): Irrelevance | undefined {
+  if (!coversKind(rule, kind, target.subresource)) return 'resource';
+  if (rule.names.length > 0 && !rule.names.includes(target.name)) return 'resource';
+  if (!has(rule.operations, target.operation)) return 'operation';
+  if (rule.scope !== '*') {
+    // A Namespace is cluster-scoped, though it has a namespace of its own name.
+    const isInside = target.isNamespaced;
+    if (isInside !== (rule.scope === 'Namespaced')) return 'scope';
+  }
+  return undefined;
+}
+
+/** Whether a rule is about a version of a kind, or of its subresource. */
+export function coversKind(
+  { groups, versions, resources }: PolicyRule,
+  kind: KindVersion,
+  subresource = '',
+): boolean {
+  const isGroup = groups.includes(kind.group) || (groups.includes('*') && !named.has(kind.group));
+  if (!isGroup || !has(versions, kind.version)) return false;
+  return resources.some((pattern) => {
+    const [resource = '', sub = ''] = pattern.split('/');
+    // The object itself, too, is one of `pods/*`.
+    return (resource === '*' || resource === kind.resource) && (sub === '*' || sub === subresource);
+  });
+}
+
+/** Whether a rule is for objects that are created. */
+export function coversCreation({ operations }: PolicyRule): boolean {
+  return has(operations, 'CREATE');
+}
+
+function has(list: readonly string[], value: string): boolean {
+  return list.includes('*') || list.includes(value);
+}

@@ -1,0 +1,62 @@
+/**
+ * What the status of a policy says. Names and reasons are Kubewarden's (kubewarden-controller, api/policies/v1). Pure.
+ *
+ * @module
+ */
+import { type Condition, setCondition } from '../../../shared/kube/conditions.ts';
+import type { AnyKubewardenPolicy } from '../api.ts';
+
+export const policyActive = 'PolicyActive';
+/** Upstream waits until every server has the policy under its path; there is one engine here. */
+export const policyReachable = 'PolicyUniquelyReachable';
+
+type Status = NonNullable<AnyKubewardenPolicy['status']>;
+
+/** The status of one that is asked; the same object where it says so already. */
+export function activeStatus(object: AnyKubewardenPolicy): Status {
+  const { spec, metadata } = object;
+  const observedGeneration = metadata.generation;
+  let conditions: readonly Condition[] | undefined = object.status?.conditions;
+  for (const [type, message] of [
+    [policyActive, 'It is asked'],
+    [policyReachable, 'It is asked in one place'],
+  ] as const) {
+    conditions = setCondition(conditions, {
+      type,
+      status: 'True',
+      reason: type === policyActive ? 'PolicyActive' : 'LatestReplicaSetIsUniquelyReachable',
+      message,
+      observedGeneration,
+    });
+  }
+  return kept(object, { policyStatus: 'active', mode: spec.mode, conditions: conditions ?? [] });
+}
+
+/**
+ * The status of one that cannot be asked as it is written.
+ *
+ * @param isAsked whether it is still asked as it was written before.
+ */
+export function refusedStatus(object: AnyKubewardenPolicy, why: string, isAsked: boolean): Status {
+  const conditions = setCondition(object.status?.conditions, {
+    type: policyActive,
+    status: 'False',
+    reason: isAsked ? 'FormerPolicyActive' : 'PolicyCannotRun',
+    message: isAsked ? `${why}. It is asked as it was before` : why,
+    observedGeneration: object.metadata.generation,
+  });
+  return kept(object, {
+    policyStatus: isAsked ? 'active' : 'pending',
+    mode: isAsked ? (object.status?.mode ?? 'unknown') : 'unknown',
+    conditions,
+  });
+}
+
+function kept({ status }: AnyKubewardenPolicy, next: Status): Status {
+  if (status === undefined) return next;
+  const isSame =
+    status.policyStatus === next.policyStatus &&
+    status.mode === next.mode &&
+    status.conditions === next.conditions;
+  return isSame ? status : next;
+}

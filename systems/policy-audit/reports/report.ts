@@ -1,0 +1,215 @@
+/**
+ * What an audit of one object found out, as a report: names, labels and properties are those of Kubewarden's audit scanner
+ * (internal/report), so that what reads its reports reads these. Pure.
+ *
+ * @module
+ */
+import { hash } from 'node:crypto';
+
+import {
+  apiVersionOf,
+  type KubeObject,
+  type OwnerReference,
+  type ResourceType,
+} from '../../../shared/kube/object.ts';
+import { clusterPolicyReportType, policyReportType } from '../../../shared/reports/policy-reports.ts';
+import { openReportType } from '../../../shared/reports/report-writer.ts';
+import type { Judgement } from '../policies/open-policy.ts';
+import type { Policy } from '../policies/policy.ts';
+
+export type ReportKind = 'openreports' | 'policyreport';
+
+export interface ReportTypes {
+  readonly namespaced: ResourceType<AuditReport>;
+  readonly cluster: ResourceType<AuditReport>;
+}
+
+const clusterOpenReportType: ResourceType = {
+  group: 'openreports.io',
+  version: 'v1alpha1',
+  plural: 'clusterreports',
+  kind: 'ClusterReport',
+  namespaced: false,
+};
+
+export const reportTypes: Readonly<Record<ReportKind, ReportTypes>> = {
+  policyreport: {
+    namespaced: policyReportType as ResourceType as ResourceType<AuditReport>,
+    cluster: clusterPolicyReportType as ResourceType as ResourceType<AuditReport>,
+  },
+  openreports: {
+    namespaced: openReportType as ResourceType<AuditReport>,
+    cluster: clusterOpenReportType as ResourceType<AuditReport>,
+  },
+};
+
+export const managedByLabel = 'app.kubernetes.io/managed-by';
+export const managedBy = 'kubewarden';
+export const versionLabel = 'kubewarden.io/policyreport-version';
+export const runLabel = 'kubewarden.io/audit-scanner-run-uid';
+export const ourReports = `${managedByLabel}=${managedBy}`;
+
+export type AuditResult = 'error' | 'fail' | 'pass' | 'warn';
+
+export interface ReportResult {
+  readonly source: string;
+  readonly policy: string;
+  readonly category?: string;
+  readonly severity?: string;
+  readonly timestamp: { readonly seconds: number; readonly nanos: number };
+  readonly result: AuditResult;
+  readonly scored: true;
+  readonly resourceSelector: Readonly<Record<string, never>>;
+  readonly message?: string;
+  readonly properties: Readonly<Record<string, string>>;
+  /** In a report of many objects. */
+  readonly resources?: readonly Scope[];
+}
+
+export interface Scope {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly namespace?: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+}
+
+export interface AuditReport extends KubeObject {
+  readonly scope?: Scope;
+  readonly summary: Readonly<Record<'error' | 'fail' | 'pass' | 'skip' | 'warn', number>>;
+  readonly results: readonly ReportResult[];
+}
+
+export const property = {
+  resourceVersion: 'policy-resource-version',
+  uid: 'policy-uid',
+  name: 'policy-name',
+  namespace: 'policy-namespace',
+  contextAware: 'context-aware',
+  mutating: 'mutating',
+  validating: 'validating',
+} as const;
+
+const severities: ReadonlySet<string> = new Set(['critical', 'high', 'medium', 'low', 'info']);
+/** What a consumer has to hold of one message. */
+const MAX_MESSAGE = 4096;
+
+/** What one policy says of an object. `undefined`: it is not about it. */
+export function resultOf(policy: Policy, judgement: Judgement, wallMs: number): ReportResult | undefined {
+  if (judgement.type === 'skipped') return undefined;
+  const { severity, category } = policy;
+  const isError = judgement.type === 'error';
+  const message = isError ? judgement.error.message : (judgement.verdict.message ?? '');
+  const shown = policy.mode === 'monitor' ? 'info' : severity;
+  const seconds = Math.floor(wallMs / 1000);
+  return {
+    source: policy.source,
+    policy: policy.id,
+    ...(category !== undefined && { category }),
+    // Another word would be refused with the whole report.
+    ...(shown !== undefined && severities.has(shown) && { severity: shown }),
+    timestamp: { seconds, nanos: Math.round((wallMs - seconds * 1000) * 1e6) },
+    result: isError || isFailure(judgement) ? 'error' : judgement.verdict.allowed ? 'pass' : 'fail',
+    scored: true,
+    resourceSelector: {},
+    ...(message !== '' && { message: cut(message) }),
+    properties: propertiesOf(policy),
+  };
+}
+
+/** A server that ran a policy into its deadline answers so. */
+function isFailure(judgement: Extract<Judgement, { readonly type: 'verdict' }>): boolean {
+  return !judgement.verdict.allowed && judgement.verdict.code === 500;
+}
+
+function propertiesOf(policy: Policy): Readonly<Record<string, string>> {
+  const { origin, isMutating, isContextAware, binding } = policy;
+  return {
+    [isMutating ? property.mutating : property.validating]: 'true',
+    ...(isContextAware && { [property.contextAware]: 'true' }),
+    [property.resourceVersion]: origin.resourceVersion,
+    [property.uid]: origin.uid,
+    [property.name]: origin.name,
+    ...(origin.namespace !== undefined && { [property.namespace]: origin.namespace }),
+    ...(binding !== undefined && { binding }),
+  };
+}
+
+/** The report of one object. */
+export function objectReport(
+  types: ReportTypes,
+  scope: Scope,
+  results: readonly ReportResult[],
+  runUid: string,
+): AuditReport {
+  const type = scope.namespace === undefined ? types.cluster : types.namespaced;
+  const { apiVersion, kind, name, uid, namespace } = scope;
+  const owner: OwnerReference = { apiVersion, kind, name, uid };
+  return {
+    apiVersion: apiVersionOf(type),
+    kind: type.kind,
+    metadata: {
+      name: uid,
+      ...(namespace !== undefined && { namespace }),
+      labels: { [managedByLabel]: managedBy, [versionLabel]: 'v2', [runLabel]: runUid },
+      ownerReferences: [owner],
+    },
+    scope,
+    summary: summaryOf(results),
+    results,
+  };
+}
+
+export function summaryOf(results: readonly Pick<ReportResult, 'result'>[]): AuditReport['summary'] {
+  const summary = { pass: 0, fail: 0, warn: 0, error: 0, skip: 0 };
+  for (const { result } of results) summary[result]++;
+  return summary;
+}
+
+/**
+ * The same for reports that say the same. When something was found out, which run wrote it and at which version of the object
+ * is not in it: then an object whose status changes all the time is not written about all the time.
+ */
+export function digestOf({
+  scope,
+  summary,
+  results,
+}: Pick<AuditReport, 'results' | 'scope' | 'summary'>): string {
+  const { resourceVersion: _changes, ...subject } = scope ?? { resourceVersion: '' };
+  const said = results.map((one) => {
+    const { source, policy, category, severity, result, message, properties, resources } = one;
+    const about = resources?.map(({ uid }) => uid);
+    return [
+      source,
+      policy,
+      category,
+      severity,
+      result,
+      message,
+      about,
+      ...Object.keys(properties)
+        .toSorted()
+        .map((name) => [name, properties[name]]),
+    ];
+  });
+  return hash('sha1', JSON.stringify([subject, summary, said]), 'base64').slice(0, 16);
+}
+
+/** Which policies, at which versions, the results are of: what {@link policyMark} makes of each, in order. */
+export function marksOf(results: readonly ReportResult[]): string {
+  return results
+    .map(
+      ({ policy, properties }) =>
+        `${policy}@${properties[property.uid]}@${properties[property.resourceVersion]}`,
+    )
+    .join(' ');
+}
+
+export function policyMark({ id, origin }: Policy): string {
+  return `${id}@${origin.uid}@${origin.resourceVersion}`;
+}
+
+function cut(text: string): string {
+  return text.length <= MAX_MESSAGE ? text : `${text.slice(0, MAX_MESSAGE - 1).toWellFormed()}…`;
+}

@@ -1,0 +1,73 @@
+/**
+ * What is to be audited, by namespace. Pure.
+ *
+ * @module
+ */
+
+/** Names of one kind in one namespace, or all that there are. */
+export type DirtyNames = 'all' | ReadonlySet<string>;
+
+/** Of one namespace: by kind. */
+export interface DirtyNamespace {
+  readonly kinds: ReadonlyMap<string, DirtyNames>;
+  /** Objects that are gone, by uid: their reports go too. */
+  readonly gone: ReadonlySet<string>;
+}
+
+interface Work {
+  kinds: Map<string, 'all' | Set<string>>;
+  gone: Set<string>;
+}
+
+/** '' stands for what is in no namespace. */
+export class DirtyObjects {
+  readonly #byNamespace = new Map<string, Work>();
+  /** From so many names on a list is cheaper than asking for each. */
+  readonly #listFrom: number;
+
+  constructor(listFrom: number) {
+    this.#listFrom = listFrom;
+  }
+
+  get namespaces(): IterableIterator<string> {
+    return this.#byNamespace.keys();
+  }
+
+  has(namespace: string): boolean {
+    return this.#byNamespace.has(namespace);
+  }
+
+  add(namespace: string, kind: string, name: string): void {
+    const { kinds } = this.#work(namespace);
+    const names = kinds.get(kind);
+    if (names === 'all') return;
+    if (names === undefined) kinds.set(kind, new Set([name]));
+    else if (names.add(name).size > this.#listFrom) kinds.set(kind, 'all');
+  }
+
+  addAll(namespace: string, kind: string): void {
+    this.#work(namespace).kinds.set(kind, 'all');
+  }
+
+  addGone(namespace: string, uid: string): void {
+    this.#work(namespace).gone.add(uid);
+  }
+
+  /** Takes all of a namespace: what is not done has to be put back. */
+  take(namespace: string): DirtyNamespace | undefined {
+    const work = this.#byNamespace.get(namespace);
+    this.#byNamespace.delete(namespace);
+    return work;
+  }
+
+  putBack(namespace: string, kind: string, names: DirtyNames): void {
+    if (names === 'all') this.addAll(namespace, kind);
+    else for (const name of names) this.add(namespace, kind, name);
+  }
+
+  #work(namespace: string): Work {
+    let work = this.#byNamespace.get(namespace);
+    if (work === undefined) this.#byNamespace.set(namespace, (work = { kinds: new Map(), gone: new Set() }));
+    return work;
+  }
+}

@@ -1,0 +1,326 @@
+/**
+ * The audit of one object: what is known still holds, the rest is evaluated.
+ *
+ * @module
+ */
+import { apiVersionOf, type KubeObject, objectKey } from '../../../shared/kube/object.ts';
+import type { KubeClient } from '../../../shared/kube/client.ts';
+import type { Labels } from '../../../shared/kube/selectors.ts';
+import { type Clock, systemClock } from '../../../shared/time/clock.ts';
+import { loopSlice } from '../../../shared/time/loop-slice.ts';
+import type { AskedOfCluster, JsonObject, PolicyRequest } from '../engine/evaluator.ts';
+import { type KindVersion, matchPolicy, type MatchTarget } from '../policies/match.ts';
+import type { OpenPolicy } from '../policies/open-policy.ts';
+import {
+  type AuditReport,
+  digestOf,
+  objectReport,
+  policyMark,
+  property,
+  type ReportResult,
+  type ReportTypes,
+  resultOf,
+  type Scope,
+} from '../reports/report.ts';
+import type { ReportStore } from '../reports/report-store.ts';
+import {
+  errorLetter,
+  letterOf,
+  type ObjectState,
+  type ObjectStates,
+  passLetter,
+  sameSignature,
+  type Signature,
+  skippedLetter,
+} from './object-states.ts';
+import type { ServedKind } from './served-kinds.ts';
+
+export interface ObjectAuditOptions {
+  readonly client: KubeClient;
+  readonly states: ObjectStates;
+  readonly store: ReportStore;
+  readonly types: ReportTypes;
+  /** Only results that are not `pass` are written, and no report where there are none. */
+  readonly failuresOnly: boolean;
+  /** Of this process, for the label of reports. */
+  readonly runUid: string;
+  /** Of a namespace; undefined where it is not there. */
+  readonly namespaceLabels: (name: string) => Labels | undefined;
+  /** Told of each evaluation. */
+  readonly onEvaluated: (policy: OpenPolicy['policy'], result: ReportResult | undefined) => void;
+  readonly clock?: Clock;
+}
+
+/** A policy that is about an object, and the version of the object to show it. */
+type Relevant = readonly [OpenPolicy, KindVersion];
+
+export interface AuditOptions {
+  /** Nothing that is known counts. */
+  readonly isForced?: boolean;
+  /** What could not be evaluated is tried again. */
+  readonly retriesErrors?: boolean;
+}
+
+/** What an audit of one object came to. */
+export type Audited = 'audited' | 'known' | 'unwanted';
+
+export class ObjectAudit {
+  readonly #options: ObjectAuditOptions;
+  readonly #clock: Clock;
+
+  constructor(options: ObjectAuditOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+  }
+
+  /**
+   * Audits an object, and writes its report where that is another than before.
+   *
+   * @param policies those that are about its kind.
+   * @throws {KubeError} and the signal's reason. It is to be audited again then.
+   */
+  async audit(
+    kind: ServedKind,
+    object: KubeObject,
+    policies: readonly OpenPolicy[],
+    signal: AbortSignal,
+    { isForced = false, retriesErrors = false }: AuditOptions = {},
+  ): Promise<Audited> {
+    const { states, store } = this.#options;
+    const { uid = '', namespace = '', resourceVersion = '' } = object.metadata;
+    const relevant = this.relevant(kind, object, policies);
+    const known = isForced ? undefined : states.get(uid);
+    if (relevant.length === 0) {
+      await this.forget(namespace, uid, signal);
+      return 'unwanted';
+    }
+    const signature = states.signature(relevant.map(([{ policy }]) => policy));
+    if (known !== undefined && this.#holds(known, resourceVersion, signature, retriesErrors)) {
+      return 'known';
+    }
+    if (known === undefined && !isForced && this.#adopt(kind, object, relevant, signature)) return 'known';
+    const isSame = known?.version === resourceVersion;
+    const before = await this.#before(object, isForced ? 'none' : (known ?? 'report'), isSame, signal);
+    const results: ReportResult[] = [];
+    const asked: AskedOfCluster[] = [];
+    const letters: string[] = [];
+    for (const [open, version] of relevant) {
+      const { policy } = open;
+      const old = before(open, retriesErrors);
+      if (old !== undefined) {
+        letters.push(typeof old === 'string' ? old : letterOf(old.result));
+        if (typeof old !== 'string') results.push(old);
+        // What it asked for then is what it would ask for now.
+        for (const one of known?.asked ?? []) if (policy.isContextAware) asked.push(one);
+        continue;
+      }
+      if (loopSlice.over) await loopSlice.next();
+      const judgement = await open.ask(await this.#request(kind, version, object, signal), signal);
+      const result = resultOf(policy, judgement, this.#clock.wallMs());
+      this.#options.onEvaluated(policy, result);
+      letters.push(letterOf(result?.result));
+      if (result !== undefined) results.push(result);
+      if (judgement.type === 'verdict') asked.push(...(judgement.verdict.asked ?? []));
+    }
+    const shown = this.#options.failuresOnly ? results.filter(({ result }) => result !== 'pass') : results;
+    const state = {
+      kind: kind.key,
+      key: objectKey(object),
+      version: resourceVersion,
+      signature,
+      outcome: states.outcome(letters.join('')),
+      asked: asked.length === 0 ? undefined : unique(asked),
+      isStale: false,
+      isForged: false,
+    };
+    if (shown.length === 0) {
+      await store.delete(namespace, uid, known?.reportVersion, signal);
+      states.set(uid, { ...state, digest: undefined, reportVersion: '' });
+      return 'audited';
+    }
+    const report = objectReport(this.#options.types, scopeOf(kind, object), shown, this.#options.runUid);
+    const reportVersion = await this.#write(report, known, signal);
+    if (reportVersion !== undefined) {
+      states.set(uid, { ...state, digest: digestOf(report), reportVersion });
+    }
+    return 'audited';
+  }
+
+  /** Removes the report of an object that is gone, or that no policy is about. */
+  async forget(namespace: string, uid: string, signal: AbortSignal): Promise<void> {
+    const { states, store } = this.#options;
+    await store.delete(namespace, uid, states.get(uid)?.reportVersion, signal);
+    states.delete(uid);
+  }
+
+  /** The policies that are about an object, by id. */
+  relevant(kind: ServedKind, object: KubeObject, policies: readonly OpenPolicy[]): readonly Relevant[] {
+    const target = this.target(kind, object);
+    const found: Relevant[] = [];
+    for (const open of policies) {
+      if (!open.policy.backgroundAudit) continue;
+      const shown = matchPolicy(open.policy, target);
+      if (typeof shown !== 'string') found.push([open, shown]);
+    }
+    return found;
+  }
+
+  /** An object as if it were created now. */
+  target({ key, type, versions }: ServedKind, { metadata }: KubeObject): MatchTarget {
+    const { namespace = '', name = '', labels = {} } = metadata;
+    const isNamespace = key === 'namespaces';
+    return {
+      operation: 'CREATE',
+      group: type.group,
+      version: type.version,
+      resource: type.plural,
+      subresource: '',
+      isNamespaced: type.namespaced,
+      namespace: isNamespace ? name : namespace,
+      name,
+      equivalents: versions.slice(1),
+      anyVersion: true,
+      labels,
+      oldLabels: undefined,
+      namespaceLabels: isNamespace
+        ? labels
+        : type.namespaced
+          ? (this.#options.namespaceLabels(namespace) ?? {})
+          : undefined,
+    };
+  }
+
+  #holds(known: ObjectState, version: string, signature: Signature, retriesErrors: boolean): boolean {
+    if (known.version !== version || known.isStale || known.isForged) return false;
+    if (retriesErrors && known.outcome.includes(errorLetter)) return false;
+    return sameSignature(known.signature, signature);
+  }
+
+  /** Takes the report of an earlier process for what it says, where it is of this object and of these policies as they are. */
+  #adopt(kind: ServedKind, object: KubeObject, relevant: readonly Relevant[], signature: Signature): boolean {
+    const { states, store, failuresOnly } = this.#options;
+    const { uid = '', namespace = '', resourceVersion = '' } = object.metadata;
+    const found = store.facts(namespace, uid);
+    if (found === undefined || failuresOnly || found.facts.scope?.resourceVersion !== resourceVersion)
+      return false;
+    if (relevant.some(([{ policy }]) => policy.isContextAware)) return false;
+    if (found.facts.marks !== relevant.map(([{ policy }]) => policyMark(policy)).join(' ')) return false;
+    states.set(uid, {
+      kind: kind.key,
+      key: objectKey(object),
+      version: resourceVersion,
+      signature,
+      outcome: states.outcome(found.facts.outcome),
+      digest: found.facts.digest,
+      reportVersion: found.metadata.resourceVersion ?? '',
+      asked: undefined,
+      isStale: false,
+      isForged: false,
+    });
+    return true;
+  }
+
+  /**
+   * What was found out before and holds still: of a policy its result, a letter where there is nothing to write, undefined where it
+   * has to be asked.
+   */
+  async #before(
+    object: KubeObject,
+    known: ObjectState | 'none' | 'report',
+    isSame: boolean,
+    signal: AbortSignal,
+  ): Promise<(open: OpenPolicy, retriesErrors: boolean) => ReportResult | string | undefined> {
+    const nothing = (): undefined => undefined;
+    if (known === 'none') return nothing;
+    if (known !== 'report' && (known.isForged || !isSame)) return nothing;
+    const { uid = '', namespace = '', resourceVersion = '' } = object.metadata;
+    const { store } = this.#options;
+    if (known === 'report' && store.facts(namespace, uid) === undefined) return nothing;
+    const report = await store.read(namespace, uid, signal);
+    const byPolicy = new Map((report?.results ?? []).map((result) => [result.policy, result]));
+    if (known === 'report') {
+      if (report?.scope?.resourceVersion !== resourceVersion) return nothing;
+      return ({ policy }) => {
+        const result = byPolicy.get(policy.id);
+        const isOf =
+          result?.properties[property.uid] === policy.origin.uid &&
+          result.properties[property.resourceVersion] === policy.origin.resourceVersion;
+        return isOf && !policy.isContextAware && result.result !== 'error' ? result : undefined;
+      };
+    }
+    return ({ policy }, retriesErrors) => {
+      const at = known.signature.index.get(policy.id);
+      if (at === undefined || known.signature.policies[at]?.version !== policy.version) return undefined;
+      if (known.isStale && policy.isContextAware) return undefined;
+      const letter = known.outcome[at] ?? '';
+      if (letter === skippedLetter) return letter;
+      if (letter === errorLetter && retriesErrors) return undefined;
+      const result = byPolicy.get(policy.id);
+      if (result === undefined && letter === passLetter && this.#options.failuresOnly) return letter;
+      return result;
+    };
+  }
+
+  async #write(
+    report: AuditReport,
+    known: ObjectState | undefined,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    const { store } = this.#options;
+    const { namespace = '', name: uid = '' } = report.metadata;
+    const digest = digestOf(report);
+    if (known?.digest === digest && !known.isForged) return known.reportVersion;
+    const cached = store.facts(namespace, uid);
+    const cachedVersion = cached?.metadata.resourceVersion;
+    if (cached?.facts.digest === digest && known?.digest === undefined) return cachedVersion ?? '';
+    const written = known === undefined || known.reportVersion === '' ? undefined : known.reportVersion;
+    return store.write(report, known?.isForged === true ? cachedVersion : (written ?? cachedVersion), signal);
+  }
+
+  async #request(
+    { type, versions }: ServedKind,
+    shown: KindVersion,
+    object: KubeObject,
+    signal: AbortSignal,
+  ): Promise<PolicyRequest> {
+    const { uid = '', name = '', namespace } = object.metadata;
+    const isOther = versions[0] !== shown && (shown.group !== type.group || shown.version !== type.version);
+    const asked = { group: shown.group, version: shown.version };
+    const seen = isOther
+      ? await this.#options.client.get(
+          { ...type, ...asked },
+          { name, ...(namespace !== undefined && { namespace }) },
+          { signal },
+        )
+      : object;
+    return {
+      uid,
+      operation: 'CREATE',
+      kind: { ...asked, kind: type.kind },
+      resource: { ...asked, resource: type.plural },
+      name,
+      ...(namespace !== undefined && { namespace }),
+      userInfo: {},
+      object: seen as unknown as JsonObject,
+      oldObject: null,
+      dryRun: false,
+      options: null,
+    };
+  }
+}
+
+function scopeOf({ type }: ServedKind, { metadata }: KubeObject): Scope {
+  const { namespace, name = '', uid = '', resourceVersion = '' } = metadata;
+  return {
+    apiVersion: apiVersionOf(type),
+    kind: type.kind,
+    ...(namespace !== undefined && namespace !== '' && { namespace }),
+    name,
+    uid,
+    resourceVersion,
+  };
+}
+
+function unique(asked: readonly AskedOfCluster[]): readonly AskedOfCluster[] {
+  return [...new Map(asked.map((one) => [JSON.stringify(one), one])).values()];
+}

@@ -1,0 +1,167 @@
+/**
+ * What is known of each object that was audited, in little memory: there may be a hundred thousand.
+ *
+ * @module
+ */
+import type { AskedOfCluster } from '../engine/evaluator.ts';
+import type { AuditResult } from '../reports/report.ts';
+import type { Policy } from '../policies/policy.ts';
+
+/** A policy at a version. */
+export type PolicyVersion = Pick<Policy, 'id' | 'version'>;
+
+/** The policies that are about an object, by id. Two with the same content are the same object. */
+export interface Signature {
+  readonly policies: readonly PolicyVersion[];
+  readonly index: ReadonlyMap<string, number>;
+}
+
+/** What came out, a letter for each policy of the signature: pass, fail, error, warn, and - for one that a match condition kept off. */
+export type Outcome = string;
+
+const letters: Readonly<Record<AuditResult, string>> = { pass: 'p', fail: 'f', error: 'e', warn: 'w' };
+export const skippedLetter = '-';
+export const passLetter = letters.pass;
+export const errorLetter = letters.error;
+
+export function letterOf(result: AuditResult | undefined): string {
+  return result === undefined ? skippedLetter : letters[result];
+}
+
+export interface ObjectState {
+  readonly kind: string;
+  /** `namespace/name` */
+  readonly key: string;
+  /** Of the object, when it was audited. */
+  readonly version: string;
+  readonly signature: Signature;
+  readonly outcome: Outcome;
+  /** Of what its report says; undefined: there is to be none. */
+  readonly digest: string | undefined;
+  /** Of its report. */
+  reportVersion: string;
+  /** What policies asked the cluster for. */
+  readonly asked: readonly AskedOfCluster[] | undefined;
+  /** What was asked for has changed: policies that ask are to be asked again. */
+  isStale: boolean;
+  /** Somebody else has changed or removed its report: nothing that it says is to be trusted. */
+  isForged: boolean;
+}
+
+/** By the uid of the object. */
+export class ObjectStates {
+  readonly #states = new Map<string, ObjectState>();
+  readonly #signatures = new Map<string, Signature>();
+  readonly #outcomes = new Map<string, Outcome>();
+  /** By `apiVersion/kind`: the uids of objects about which a policy asked for some of that kind. */
+  readonly #askers = new Map<string, Set<string>>();
+  /** How many objects came out so. */
+  readonly #counts = new Map<Outcome, number>();
+
+  get size(): number {
+    return this.#states.size;
+  }
+
+  get(uid: string): ObjectState | undefined {
+    return this.#states.get(uid);
+  }
+
+  entries(): IterableIterator<[string, ObjectState]> {
+    return this.#states.entries();
+  }
+
+  set(uid: string, state: ObjectState): void {
+    this.delete(uid);
+    this.#states.set(uid, state);
+    this.#counts.set(state.outcome, (this.#counts.get(state.outcome) ?? 0) + 1);
+    for (const asked of state.asked ?? []) {
+      const kind = kindOf(asked);
+      const uids = this.#askers.get(kind);
+      if (uids === undefined) this.#askers.set(kind, new Set([uid]));
+      else uids.add(uid);
+    }
+  }
+
+  delete(uid: string): void {
+    const state = this.#states.get(uid);
+    if (state === undefined) return;
+    this.#states.delete(uid);
+    const left = (this.#counts.get(state.outcome) ?? 1) - 1;
+    if (left === 0) this.#counts.delete(state.outcome);
+    else this.#counts.set(state.outcome, left);
+    for (const asked of state.asked ?? []) {
+      const kind = kindOf(asked);
+      const uids = this.#askers.get(kind);
+      uids?.delete(uid);
+      if (uids?.size === 0) this.#askers.delete(kind);
+    }
+  }
+
+  /** Kinds that some policy asked for: `v1/ConfigMap`. */
+  askedKinds(): IterableIterator<string> {
+    return this.#askers.keys();
+  }
+
+  /** Objects about which a policy asked for something that this change may be part of. */
+  *askers(change: {
+    readonly apiVersion: string;
+    readonly kind: string;
+    readonly namespace: string;
+    readonly name: string;
+  }): Generator<ObjectState> {
+    for (const uid of this.#askers.get(kindOf(change)) ?? []) {
+      const state = this.#states.get(uid);
+      const isAsked = state?.asked?.some(
+        (asked) =>
+          kindOf(asked) === kindOf(change) &&
+          (asked.namespace === undefined || asked.namespace === change.namespace) &&
+          (asked.name === undefined || asked.name === change.name),
+      );
+      if (state !== undefined && isAsked === true) yield state;
+    }
+  }
+
+  /** Objects that nothing objects to, and those with at least one fail or warn, or error. */
+  counts(): { readonly objects: number; readonly failing: number; readonly errored: number } {
+    let [failing, errored] = [0, 0];
+    for (const [outcome, objects] of this.#counts) {
+      if (/[fw]/.test(outcome)) failing += objects;
+      else if (outcome.includes(errorLetter)) errored += objects;
+    }
+    return { objects: this.#states.size, failing, errored };
+  }
+
+  signature(policies: readonly PolicyVersion[]): Signature {
+    const text = JSON.stringify(policies.map(({ id, version }) => [id, version]));
+    let known = this.#signatures.get(text);
+    if (known === undefined) {
+      // Each change of a policy makes another: of those before some hundred are worth keeping.
+      if (this.#signatures.size >= 4096) this.#signatures.clear();
+      const own = policies.map(({ id, version }) => ({ id, version }));
+      known = { policies: own, index: new Map(own.map(({ id }, at) => [id, at])) };
+      this.#signatures.set(text, known);
+    }
+    return known;
+  }
+
+  outcome(text: string): Outcome {
+    const known = this.#outcomes.get(text);
+    if (known !== undefined) return known;
+    if (this.#outcomes.size >= 4096) this.#outcomes.clear();
+    this.#outcomes.set(text, text);
+    return text;
+  }
+}
+
+function kindOf({ apiVersion, kind }: Pick<AskedOfCluster, 'apiVersion' | 'kind'>): string {
+  return `${apiVersion}/${kind}`;
+}
+
+/** Whether two signatures are of the same policies at the same versions. */
+export function sameSignature(a: Signature, b: Signature): boolean {
+  if (a === b) return true;
+  if (a.policies.length !== b.policies.length) return false;
+  return a.policies.every(
+    ({ id, version }, at) => b.policies[at]?.id === id && b.policies[at].version === version,
+  );
+}

@@ -1,0 +1,175 @@
+/**
+ * An API server with policies and objects, and a scanner that can be stopped and started; for tests.
+ *
+ * @module
+ */
+import { join } from 'node:path';
+
+import { startTestApi, TestApi } from '../../../shared/apiserver/test-api.fixture.ts';
+import { runGivenCluster } from '../../../shared/guard/part.fixture.ts';
+import type { KubeClient } from '../../../shared/kube/client.ts';
+import { isNotFound } from '../../../shared/kube/client-errors.ts';
+import {
+  type ConfigMap,
+  configMaps,
+  type KubeObject,
+  namespaces,
+  secrets,
+} from '../../../shared/kube/object.ts';
+import { customResourceDefinitions, established } from '../../../shared/kube/crd/established.ts';
+import { crdManifest } from '../../../shared/kube/crd/manifest.ts';
+import { clusterPolicyReports, policyReports } from '../../../shared/reports/policy-reports.ts';
+import { type ClusterAdmissionPolicy, clusterAdmissionPolicyType } from '../api.ts';
+import { policyAudit } from '../guard.ts';
+import { clusterReader } from '../policies/cluster-reader.ts';
+import { clusterHostCalls } from '../policies/host-calls.ts';
+import { PolicySet } from '../policies/policy-set.ts';
+import { runtimesOf } from '../policies/runtimes.ts';
+import { type AuditReport, type ReportKind, reportTypes } from '../reports/report.ts';
+import type { PassSummary } from './audit-pass.ts';
+import { Scanner, type ScannerOptions } from './scanner.ts';
+
+const PATIENCE_MS = 30_000;
+export const kindTypes = { configmaps: configMaps, secrets } as const;
+
+export interface PolicyWish {
+  readonly kinds?: readonly string[];
+  readonly expression?: string;
+  readonly message?: string;
+  readonly more?: object;
+  readonly annotations?: Record<string, string>;
+}
+
+export interface RunningScanner {
+  readonly scanner: Scanner;
+  readonly policies: PolicySet;
+  readonly passes: PassSummary[];
+  readonly stop: () => Promise<void>;
+}
+
+/** Disposing it stops all that was started and removes all that was made. */
+export class ScanCluster extends TestApi {
+  static async start(): Promise<ScanCluster> {
+    const cluster = new ScanCluster(await startTestApi({ name: 'policy-audit', memory: true }));
+    await cluster.createDefinitions(join(import.meta.dirname, '../crd'));
+    for (const resource of [policyReports, clusterPolicyReports]) {
+      await cluster.client.create(customResourceDefinitions, crdManifest(resource) as never);
+      const signal = AbortSignal.timeout(PATIENCE_MS);
+      const name = `${resource.plural}.${resource.group}`;
+      await established(cluster.client, name, { timeoutMs: PATIENCE_MS, signal });
+    }
+    return cluster;
+  }
+
+  async startScanner(
+    options: Partial<ScannerOptions> & { readonly client?: KubeClient; readonly writesStatus?: boolean } = {},
+  ): Promise<RunningScanner> {
+    const { client = this.newClient(), writesStatus = true, ...more } = options;
+    const started = Promise.withResolvers<Omit<RunningScanner, 'stop'>>();
+    const stop = this.run((signal) =>
+      runGivenCluster(
+        policyAudit,
+        async (context) => {
+          const cluster = clusterReader(client);
+          const policies = new PolicySet({
+            context,
+            runtimes: runtimesOf({
+              modules: { fetch: () => Promise.reject(new Error('no modules here')) },
+              cluster,
+              hostCalls: clusterHostCalls(cluster),
+            }),
+            writesStatus,
+          });
+          const passes: PassSummary[] = [];
+          const scanner = new Scanner({
+            context,
+            policies,
+            intervalMs: 3_600_000,
+            failuresOnly: false,
+            reportKind: 'policyreport',
+            parallelNamespaces: 2,
+            parallelResources: 4,
+            pageSize: 5,
+            onPass: (summary) => void passes.push(summary),
+            ...more,
+          });
+          started.resolve({ scanner, policies, passes });
+          await Promise.all([policies.run(), scanner.run()]);
+        },
+        { client, signal, logger: this.logger },
+      ),
+    );
+    return { ...(await started.promise), stop };
+  }
+
+  async setNamespace(name: string, labels: Record<string, string>): Promise<void> {
+    await this.client.apply(
+      namespaces,
+      { metadata: { name, labels } },
+      { fieldManager: 'test', force: true },
+    );
+  }
+
+  async setObject(
+    kind: keyof typeof kindTypes,
+    namespace: string,
+    name: string,
+    labels: Record<string, string>,
+  ): Promise<KubeObject> {
+    const object = { metadata: { namespace, name, labels } } as ConfigMap;
+    return this.client.apply(kindTypes[kind], object, { fieldManager: 'test', force: true });
+  }
+
+  async deleteObject(kind: keyof typeof kindTypes, namespace: string, name: string): Promise<void> {
+    await this.client.delete(kindTypes[kind], { namespace, name }).catch(unlessGone);
+  }
+
+  async setPolicy(name: string, wish: PolicyWish): Promise<ClusterAdmissionPolicy> {
+    return this.client.apply(clusterAdmissionPolicyType, clusterPolicy(name, wish), {
+      fieldManager: 'test',
+      force: true,
+    });
+  }
+
+  async deletePolicy(name: string): Promise<void> {
+    await this.client.delete(clusterAdmissionPolicyType, { name }).catch(unlessGone);
+  }
+
+  async reports(kind: ReportKind = 'policyreport'): Promise<AuditReport[]> {
+    const types = reportTypes[kind];
+    const all = await Promise.all([this.client.list(types.namespaced), this.client.list(types.cluster)]);
+    return all.flatMap(({ items }) => items);
+  }
+
+  /** Each report in a line: `a/configmaps x: p0=pass p1=fail`. */
+  async lines(kind: ReportKind = 'policyreport'): Promise<string[]> {
+    return (await this.reports(kind)).map(lineOf).toSorted();
+  }
+}
+
+export function lineOf({ scope, results, metadata }: AuditReport): string {
+  const found = results.map(({ policy, result }) => `${policy.replace('clusterwide-', '')}=${result}`);
+  return `${metadata.namespace ?? ''} ${scope?.kind ?? ''} ${scope?.name ?? ''}: ${found.join(' ')}`.trim();
+}
+
+export function clusterPolicy(
+  name: string,
+  { kinds = ['configmaps'], expression = 'true', message = 'no', more = {}, annotations = {} }: PolicyWish,
+): ClusterAdmissionPolicy {
+  return {
+    apiVersion: 'policies.kubewarden.io/v1',
+    kind: 'ClusterAdmissionPolicy',
+    metadata: { name, annotations },
+    spec: {
+      module: 'registry://registry.example/policies/cel-policy:v1',
+      mutating: false,
+      rules: [{ apiGroups: [''], apiVersions: ['v1'], resources: kinds, operations: ['CREATE', 'UPDATE'] }],
+      settings: { validations: [{ expression, message }] },
+      ...more,
+    },
+  } as unknown as ClusterAdmissionPolicy;
+}
+
+function unlessGone(error: unknown): void {
+  if (!isNotFound(error)) throw error;
+}

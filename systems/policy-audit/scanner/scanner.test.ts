@@ -1,0 +1,178 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import { configMaps } from '../../../shared/kube/object.ts';
+import { until } from '../../../shared/observe/until.fixture.ts';
+import { policyReportType } from '../../../shared/reports/policy-reports.ts';
+import { clusterAdmissionPolicyType } from '../api.ts';
+import { auditAnnotation } from '../policies/read-policy.ts';
+import { ScanCluster } from './scan.fixture.ts';
+
+const hasTeam = "has(object.metadata.labels) && 'team' in object.metadata.labels";
+
+suite('a scanner', () => {
+  test('writes one report for each object, with what Kubewarden puts in it', async () => {
+    await using cluster = await ScanCluster.start();
+    await cluster.setNamespace('shop', {});
+    const object = await cluster.setObject('configmaps', 'shop', 'cart', {});
+    await cluster.setPolicy('team', {
+      expression: hasTeam,
+      message: 'needs a team',
+      annotations: { 'io.kubewarden.policy.severity': 'high', 'io.kubewarden.policy.category': 'Labels' },
+    });
+    await cluster.startScanner();
+    await until(async () => (await cluster.lines()).includes('shop ConfigMap cart: team=fail'));
+    const [report] = await cluster.reports();
+    const policy = await cluster.client.get(clusterAdmissionPolicyType, { name: 'team' });
+    const { uid = '' } = object.metadata;
+    assert.equal(report?.metadata.name, uid);
+    assert.deepEqual(report.metadata.ownerReferences, [
+      { apiVersion: 'v1', kind: 'ConfigMap', name: 'cart', uid },
+    ]);
+    assert.equal(report.metadata.labels?.['app.kubernetes.io/managed-by'], 'kubewarden');
+    assert.equal(report.metadata.labels['kubewarden.io/policyreport-version'], 'v2');
+    assert.match(report.metadata.labels['kubewarden.io/audit-scanner-run-uid'] ?? '', /^[0-9a-f-]{36}$/);
+    const { resourceVersion } = object.metadata;
+    assert.deepEqual(report.scope, {
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      namespace: 'shop',
+      name: 'cart',
+      uid,
+      resourceVersion,
+    });
+    assert.deepEqual(report.summary, { pass: 0, fail: 1, warn: 0, error: 0, skip: 0 });
+    const [result] = report.results;
+    assert.ok(result);
+    const { timestamp, ...rest } = result;
+    assert.ok(Math.abs(timestamp.seconds - Date.now() / 1000) < 60);
+    assert.deepEqual(rest, {
+      source: 'kubewarden',
+      policy: 'clusterwide-team',
+      category: 'Labels',
+      severity: 'high',
+      result: 'fail',
+      scored: true,
+      resourceSelector: {},
+      message: 'needs a team',
+      properties: {
+        validating: 'true',
+        'policy-resource-version': policy.metadata.resourceVersion ?? '',
+        'policy-uid': policy.metadata.uid ?? '',
+        'policy-name': 'team',
+      },
+    });
+    assert.equal(policy.status?.policyStatus, 'active');
+  });
+
+  test('evaluates what has changed, and nothing else', async () => {
+    await using cluster = await ScanCluster.start();
+    await cluster.setNamespace('shop', {});
+    for (let index = 0; index < 12; index++) await cluster.setObject('configmaps', 'shop', `o${index}`, {});
+    await cluster.setPolicy('one', { expression: hasTeam });
+    await cluster.setPolicy('two', {});
+    const { scanner } = await cluster.startScanner();
+    await until(
+      async () => (await cluster.lines()).filter((line) => line.includes('one=fail two=pass')).length === 12,
+    );
+    const [evaluations, writes] = [scanner.evaluations, scanner.store.writes];
+    assert.equal(evaluations, 24);
+    assert.equal(writes, 12);
+
+    await cluster.setObject('configmaps', 'shop', 'o3', { team: 'x' });
+    await until(async () => (await cluster.lines()).includes('shop ConfigMap o3: one=pass two=pass'));
+    assert.deepEqual([scanner.evaluations - evaluations, scanner.store.writes - writes], [2, 1]);
+
+    // The policy alone: what the other one said is kept.
+    await cluster.setPolicy('two', { expression: 'false' });
+    await until(
+      async () => (await cluster.lines()).filter((line) => line.includes('two=fail')).length === 12,
+    );
+    assert.equal(scanner.evaluations - evaluations, 2 + 12);
+
+    const signal = AbortSignal.timeout(20_000);
+    const summary = await scanner.pass(signal);
+    assert.deepEqual(
+      [summary.evaluations, summary.writes, summary.missed, summary.objects, summary.failing],
+      [0, 0, 0, 12, 12],
+    );
+  });
+
+  test('that starts anew takes the reports of the one before for what they say', async () => {
+    await using cluster = await ScanCluster.start();
+    await cluster.setNamespace('shop', {});
+    for (let index = 0; index < 7; index++) await cluster.setObject('configmaps', 'shop', `o${index}`, {});
+    await cluster.setPolicy('team', { expression: hasTeam });
+    const first = await cluster.startScanner();
+    await until(
+      async () => (await cluster.lines()).filter((line) => line.includes('team=fail')).length === 7,
+    );
+    await first.stop();
+    await cluster.setObject('configmaps', 'shop', 'o1', { team: 'x' });
+    await cluster.deleteObject('configmaps', 'shop', 'o2');
+    const { scanner, passes } = await cluster.startScanner();
+    await until(() => passes.length > 0);
+    await until(async () => (await cluster.lines()).includes('shop ConfigMap o1: team=pass'));
+    assert.deepEqual([scanner.evaluations, scanner.store.writes], [1, 1]);
+    await until(async () => (await cluster.reports()).length === 6);
+  });
+
+  test('puts right what somebody else has done to a report', async () => {
+    await using cluster = await ScanCluster.start();
+    await cluster.setNamespace('shop', {});
+    const { metadata } = await cluster.setObject('configmaps', 'shop', 'cart', {});
+    await cluster.setPolicy('team', { expression: hasTeam });
+    await cluster.startScanner();
+    const isRight = async (): Promise<boolean> =>
+      (await cluster.lines()).join() === 'shop ConfigMap cart: team=fail';
+    await until(isRight);
+    const target = { namespace: 'shop', name: metadata.uid ?? '' };
+    const forged = [{ op: 'replace', path: '/results/0/result', value: 'pass' }];
+    await cluster.client.patch(policyReportType, target, { type: 'json', body: forged });
+    await until(isRight);
+    await cluster.client.delete(policyReportType, target);
+    await until(isRight);
+  });
+
+  test('evaluates all of a namespace, or of a policy, when it is asked to', async () => {
+    await using cluster = await ScanCluster.start();
+    await cluster.setNamespace('shop', {});
+    for (const name of ['a', 'b']) await cluster.setObject('configmaps', 'shop', name, {});
+    await cluster.setPolicy('one', {});
+    await cluster.setPolicy('two', {});
+    const { scanner } = await cluster.startScanner();
+    await until(async () => (await cluster.reports()).length === 2);
+    await until(() => scanner.evaluations === 4);
+    const body = { metadata: { annotations: { [auditAnnotation]: 'now' } } };
+    await cluster.client.patch(
+      { ...configMaps, plural: 'namespaces', namespaced: false },
+      { name: 'shop' },
+      { type: 'merge', body },
+    );
+    await until(() => scanner.evaluations === 8);
+    await cluster.client.patch(clusterAdmissionPolicyType, { name: 'one' }, { type: 'merge', body });
+    await until(() => scanner.evaluations === 10);
+    assert.equal((await cluster.reports()).length, 2);
+  });
+
+  test('writes what is to be looked at alone, where that is asked for', async () => {
+    await using cluster = await ScanCluster.start();
+    await cluster.setNamespace('shop', {});
+    await cluster.setObject('configmaps', 'shop', 'good', { team: 'x' });
+    await cluster.setObject('configmaps', 'shop', 'bad', {});
+    await cluster.setPolicy('team', { expression: hasTeam });
+    await cluster.setPolicy('zero', {});
+    const { scanner } = await cluster.startScanner({ failuresOnly: true });
+    await until(async () => (await cluster.lines()).join() === 'shop ConfigMap bad: team=fail');
+    await until(() => scanner.states.counts().objects === 2);
+    await cluster.setObject('configmaps', 'shop', 'bad', { team: 'x' });
+    await until(async () => (await cluster.reports()).length === 0);
+    const before = scanner.evaluations;
+    await cluster.setPolicy('zero', { expression: 'false' });
+    await until(
+      async () =>
+        (await cluster.lines()).join() === 'shop ConfigMap bad: zero=fail,shop ConfigMap good: zero=fail',
+    );
+    assert.equal(scanner.evaluations - before, 2);
+  });
+});

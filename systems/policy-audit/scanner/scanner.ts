@@ -1,0 +1,569 @@
+/**
+ * The audit of a cluster: what is there is evaluated once, and then what changes. A namespace is the unit of work: several are
+ * audited at the same time, and each by itself.
+ *
+ * @module
+ */
+import { randomUUID } from 'node:crypto';
+
+import type { GuardContext } from '../../../shared/guard/context.ts';
+import { systemNamespace } from '../../../shared/guard/guard.ts';
+import { isGone, isNotFound } from '../../../shared/kube/client-errors.ts';
+import { done, runController } from '../../../shared/kube/controller.ts';
+import { customResourceDefinitions } from '../../../shared/kube/crd/established.ts';
+import type { CacheChange, IndexedCache } from '../../../shared/kube/indexed-cache.ts';
+import { keyQueue } from '../../../shared/kube/key-queue.ts';
+import {
+  apiVersionOf,
+  type KubeObject,
+  type Namespace,
+  namespaces as namespaceType,
+  objectKey,
+} from '../../../shared/kube/object.ts';
+import { isOlder } from '../../../shared/kube/resource-version.ts';
+import type { WorkQueue } from '../../../shared/kube/workqueue.ts';
+import { type Clock, sleep, systemClock } from '../../../shared/time/clock.ts';
+import { loopSlice } from '../../../shared/time/loop-slice.ts';
+import { auditAnnotation } from '../policies/read-policy.ts';
+import type { OpenPolicy } from '../policies/open-policy.ts';
+import type { PolicyChange, PolicySet } from '../policies/policy-set.ts';
+import type { Policy } from '../policies/policy.ts';
+import { ourReports, type ReportKind, type ReportResult, reportTypes } from '../reports/report.ts';
+import { type ReportFacts, reportFacts, ReportStore } from '../reports/report-store.ts';
+import { AuditPass, type PassSummary } from './audit-pass.ts';
+import { type DirtyNames, DirtyObjects } from './dirty-objects.ts';
+import { ObjectAudit } from './object-audit.ts';
+import { ObjectStates } from './object-states.ts';
+import { auditsKind, type ServedKind, servedKinds } from './served-kinds.ts';
+
+export interface ScannerOptions {
+  readonly context: GuardContext;
+  readonly policies: PolicySet;
+  /** From one full pass to the next. */
+  readonly intervalMs: number;
+  readonly failuresOnly: boolean;
+  readonly reportKind: ReportKind;
+  readonly parallelNamespaces: number;
+  readonly parallelResources: number;
+  readonly pageSize: number;
+  /** Besides Rampart's own. */
+  readonly ignoredNamespaces?: ReadonlySet<string>;
+  /** These alone; undefined: all. */
+  readonly onlyNamespaces?: ReadonlySet<string>;
+  /** Whether what is in no namespace is audited. Default: true. */
+  readonly cluster?: boolean;
+  readonly onEvaluated?: (policy: Policy, result: ReportResult | undefined) => void;
+  readonly onPass?: (summary: PassSummary) => void;
+  readonly clock?: Clock;
+}
+
+/** How long after a definition has changed kinds are asked for: several come together. */
+const DISCOVERY_DELAY_MS = 200;
+const DISCOVERY_RETRY_MS = 15_000;
+
+/** A kind that some policy is about. */
+interface FollowedKind {
+  readonly kind: ServedKind;
+  readonly cache: IndexedCache<KubeObject>;
+  policies: readonly OpenPolicy[];
+}
+
+export class Scanner {
+  readonly states = new ObjectStates();
+  readonly store: ReportStore;
+  readonly audit: ObjectAudit;
+  readonly #options: ScannerOptions;
+  readonly #clock: Clock;
+  readonly #namespaces: IndexedCache<Namespace>;
+  readonly #reports: readonly IndexedCache<ReportFacts>[];
+  readonly #dirty: DirtyObjects;
+  readonly #queue: WorkQueue;
+  readonly #kinds = new Map<string, FollowedKind>();
+  /** Namespaces whose objects are all to be evaluated, whatever is known. */
+  readonly #forced = new Set<string>();
+  #served: ReadonlyMap<string, ServedKind> = new Map();
+  #pass: AuditPass | undefined;
+  evaluations = 0;
+  /** Objects that a full pass has found not as they were thought to be. */
+  missed = 0;
+  lastPass: PassSummary | undefined;
+
+  constructor(options: ScannerOptions) {
+    const { context, reportKind, clock = systemClock } = options;
+    this.#options = options;
+    this.#clock = clock;
+    this.#queue = keyQueue();
+    this.#dirty = new DirtyObjects(options.pageSize);
+    this.#namespaces = context.cache<Namespace>({ type: namespaceType }, 'namespaces');
+    const types = reportTypes[reportKind];
+    const [namespaced, cluster] = [types.namespaced, types.cluster].map((type) =>
+      context.cache<ReportFacts>({
+        type: type as unknown as IndexedCache<ReportFacts>['type'],
+        labelSelector: ourReports,
+        projection: reportFacts,
+        parsedLimit: 64,
+      }),
+    ) as [IndexedCache<ReportFacts>, IndexedCache<ReportFacts>];
+    this.#reports = [namespaced, cluster];
+    this.store = new ReportStore({ client: context.client, types, namespaced, cluster });
+    this.audit = new ObjectAudit({
+      client: context.client,
+      states: this.states,
+      store: this.store,
+      types,
+      failuresOnly: options.failuresOnly,
+      runUid: randomUUID(),
+      namespaceLabels: (name) => this.#namespaces.get(name)?.metadata.labels,
+      onEvaluated: (policy, result) => {
+        this.evaluations++;
+        options.onEvaluated?.(policy, result);
+      },
+      clock,
+    });
+  }
+
+  /** Why kinds are not audited that policies are about. */
+  get unread(): readonly string[] {
+    return [...this.#kinds.values()].filter(({ cache }) => !cache.isSynced).map(({ kind }) => kind.key);
+  }
+
+  /** Runs until the signal of the context aborts. */
+  async run(): Promise<void> {
+    const { context, policies, parallelNamespaces } = this.#options;
+    const { signal, logger, metrics } = context;
+    using _queue = this.#queue;
+    using subscriptions = new DisposableStack();
+    if (!(await this.#synced([this.#namespaces, ...this.#reports], signal))) return;
+    if (!(await this.#until(policies.complete, signal))) return;
+    subscriptions.use(this.#namespaces.subscribe((change) => this.#onNamespace(change)));
+    for (const cache of this.#reports) subscriptions.use(cache.subscribe((change) => this.#onReport(change)));
+    subscriptions.use(policies.onChange((change) => this.#onPolicy(change)));
+    const wake = this.#wakeOnDefinitions(subscriptions);
+    await Promise.all([
+      this.#discover(wake, signal, subscriptions),
+      this.#passes(signal),
+      runController({
+        name: 'audit',
+        queue: this.#queue,
+        workers: parallelNamespaces,
+        timeoutMs: 3_600_000,
+        reconcile: async (key, stop) => {
+          await this.#auditNamespace(key.slice(1), stop);
+          return done;
+        },
+        signal,
+        logger,
+        ...(metrics && { metrics: metrics.controllers }),
+      }),
+    ]);
+  }
+
+  /** Resolves when a full pass has ended that begins now. */
+  async pass(signal: AbortSignal): Promise<PassSummary> {
+    const pass = new AuditPass(this.#clock, this.evaluations, this.store.writes);
+    await this.#until(this.#discovered.promise, signal);
+    await this.#synced(
+      [...this.#kinds.values()].map(({ cache }) => cache),
+      signal,
+      30_000,
+    );
+    this.#pass = pass;
+    const names = new Set<string>();
+    for (const { kind, cache } of this.#kinds.values()) {
+      for (const namespace of cache.indexValues('namespace')) {
+        if (!this.#isAudited(namespace)) continue;
+        this.#dirty.addAll(namespace, kind.key);
+        names.add(namespace);
+      }
+    }
+    pass.begin(names);
+    for (const name of names) this.#queue.add(`/${name}`, { level: 1 });
+    await this.#until(pass.ended, signal);
+    signal.throwIfAborted();
+    await this.#collectGarbage(signal);
+    const { objects, failing, errored } = this.states.counts();
+    const summary = pass.summary({
+      ...{ objects, failing, errored },
+      evaluations: this.evaluations,
+      writes: this.store.writes,
+      unread: this.unread,
+    });
+    this.missed += summary.missed;
+    this.lastPass = summary;
+    this.#options.onPass?.(summary);
+    return summary;
+  }
+
+  readonly #discovered = Promise.withResolvers<void>();
+
+  async #passes(signal: AbortSignal): Promise<void> {
+    const { intervalMs, context } = this.#options;
+    try {
+      for (;;) {
+        const { seconds, evaluations, writes, missed } = await this.pass(signal);
+        context.logger.info({ seconds, evaluations, writes, missed }, 'an audit of all objects has ended');
+        await sleep(this.#clock, intervalMs, signal);
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
+  }
+
+  #isAudited(namespace: string): boolean {
+    const { onlyNamespaces, ignoredNamespaces, cluster = true } = this.#options;
+    if (namespace === '') return cluster;
+    if (namespace === systemNamespace || ignoredNamespaces?.has(namespace) === true) return false;
+    return onlyNamespaces?.has(namespace) ?? true;
+  }
+
+  #mark(namespace: string, kind: string, name?: string): void {
+    if (!this.#isAudited(namespace)) return;
+    if (name === undefined) this.#dirty.addAll(namespace, kind);
+    else this.#dirty.add(namespace, kind, name);
+    this.#queue.add(`/${namespace}`);
+  }
+
+  #markAll({ kind, cache }: FollowedKind, only?: string): void {
+    for (const namespace of cache.indexValues('namespace')) {
+      if (only === undefined || only === namespace || namespace === '') this.#mark(namespace, kind.key);
+    }
+  }
+
+  #onNamespace({ type, object, previous }: CacheChange<Namespace>): void {
+    const { name = '' } = object.metadata;
+    if (type === 'deleted') return;
+    const asked = (one: Namespace | undefined): string => one?.metadata.annotations?.[auditAnnotation] ?? '';
+    const labels = (one: Namespace | undefined): string => JSON.stringify(one?.metadata.labels ?? {});
+    const isForced = type === 'modified' && asked(object) !== asked(previous);
+    if (type === 'modified' && !isForced && labels(object) === labels(previous)) return;
+    if (isForced) this.#forced.add(name);
+    for (const { kind, cache } of this.#kinds.values()) {
+      if (cache.keysByIndex('namespace', name).length > 0) this.#mark(name, kind.key);
+    }
+  }
+
+  #onReport({ type, object, previous }: CacheChange<ReportFacts>): void {
+    const { name: uid = '', resourceVersion = '' } = object.metadata;
+    const state = this.states.get(uid);
+    if (state?.digest === undefined || this.store.isWriting(uid)) return;
+    if (type !== 'deleted') {
+      if (object.facts.digest === state.digest) {
+        if (!isOlder(resourceVersion, state.reportVersion)) state.reportVersion = resourceVersion;
+        return;
+      }
+      if (resourceVersion === state.reportVersion || isOlder(resourceVersion, state.reportVersion)) return;
+    } else if (isOlder((previous ?? object).metadata.resourceVersion ?? '', state.reportVersion)) return;
+    state.isForged = true;
+    const [namespace, name] = splitKey(state.key);
+    this.#mark(namespace, state.kind, name);
+  }
+
+  #onPolicy({ before, now }: PolicyChange): void {
+    const changed = [before, now].filter((one) => one !== undefined);
+    this.#follow();
+    for (const followed of this.#kinds.values()) {
+      const about = changed.filter((policy) => auditsKind(policy, followed.kind));
+      if (about.length === 0 || !followed.cache.isSynced) continue;
+      const [first, second = first] = about.map(({ origin }) => origin.namespace);
+      this.#markAll(followed, first === second ? first : undefined);
+    }
+  }
+
+  #onObject({ kind }: FollowedKind, { type, object, previous }: CacheChange<KubeObject>): void {
+    const { namespace = '', name = '', uid = '' } = object.metadata;
+    if (type === 'deleted') this.#markGone(namespace, uid);
+    else {
+      // One that was deleted and made anew in between.
+      const before = previous?.metadata.uid ?? uid;
+      if (before !== uid) this.#markGone(namespace, before);
+      this.#mark(namespace, kind.key, name);
+    }
+    const apiVersion = apiVersionOf(kind.type);
+    for (const state of this.states.askers({ apiVersion, kind: kind.type.kind, namespace, name })) {
+      state.isStale = true;
+      const [ofNamespace, ofName] = splitKey(state.key);
+      this.#mark(ofNamespace, state.kind, ofName);
+    }
+  }
+
+  #markGone(namespace: string, uid: string): void {
+    if (!this.#isAudited(namespace)) return;
+    this.#dirty.addGone(namespace, uid);
+    this.#queue.add(`/${namespace}`);
+  }
+
+  #wakeOnDefinitions(subscriptions: DisposableStack): { current: PromiseWithResolvers<void> } {
+    const wake = { current: Promise.withResolvers<void>() };
+    const definitions = this.#options.context.cache<KubeObject>({
+      type: customResourceDefinitions,
+      projection: definitionFacts,
+      parsedLimit: 0,
+    });
+    subscriptions.use(definitions.subscribe(() => wake.current.resolve()));
+    return wake;
+  }
+
+  /** Asks for the kinds that are served, and again when definitions have changed. */
+  async #discover(
+    wake: { current: PromiseWithResolvers<void> },
+    signal: AbortSignal,
+    subscriptions: DisposableStack,
+  ): Promise<void> {
+    const { context } = this.#options;
+    this.#subscriptions = subscriptions;
+    try {
+      for (;;) {
+        wake.current = Promise.withResolvers<void>();
+        try {
+          const { kinds } = await servedKinds(context.client, signal);
+          this.#served = kinds;
+          this.#follow();
+          this.#discovered.resolve();
+        } catch (error) {
+          signal.throwIfAborted();
+          context.logger.warn({ err: error }, 'the kinds that the API serves are not known; trying again');
+          await sleep(this.#clock, DISCOVERY_RETRY_MS, signal);
+          continue;
+        }
+        if (!(await this.#until(wake.current.promise, signal))) return;
+        await sleep(this.#clock, DISCOVERY_DELAY_MS, signal);
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
+  }
+
+  #subscriptions: DisposableStack | undefined;
+
+  /** Follows the kinds that policies are about. One that was followed stays: its reports may have to go. */
+  #follow(): void {
+    const { policies, context } = this.#options;
+    for (const kind of this.#served.values()) {
+      const about = policies.audited.filter(
+        ({ policy }) => policy.backgroundAudit && auditsKind(policy, kind),
+      );
+      const known = this.#kinds.get(kind.key);
+      if (known !== undefined) known.policies = about;
+      else if (about.length > 0) {
+        const cache = context.cache<KubeObject>({
+          type: kind.type,
+          projection: objectFacts,
+          indexes: { namespace: namespaceOf },
+          parsedLimit: 64,
+        });
+        const followed: FollowedKind = { kind, cache, policies: about };
+        this.#kinds.set(kind.key, followed);
+        void cache.synced.then(() => {
+          if (context.signal.aborted) return;
+          this.#subscriptions?.use(cache.subscribe((change) => this.#onObject(followed, change)));
+          this.#markAll(followed);
+        });
+      }
+    }
+  }
+
+  async #auditNamespace(namespace: string, signal: AbortSignal): Promise<void> {
+    const work = this.#dirty.take(namespace);
+    const pass = this.#pass;
+    if (work === undefined) return;
+    const isForced = this.#forced.delete(namespace);
+    const failures: unknown[] = [];
+    for (const uid of work.gone) {
+      try {
+        await this.audit.forget(namespace, uid, signal);
+      } catch (error) {
+        failures.push(error);
+        this.#dirty.addGone(namespace, uid);
+      }
+    }
+    for (const [key, names] of work.kinds) {
+      const followed = this.#kinds.get(key);
+      if (followed === undefined) continue;
+      try {
+        const left = await this.#auditKind(followed, namespace, names, isForced, signal);
+        for (const [name, error] of left) {
+          failures.push(error);
+          this.#dirty.add(namespace, key, name);
+        }
+      } catch (error) {
+        failures.push(error);
+        this.#dirty.putBack(namespace, key, names);
+        if (isForced) this.#forced.add(namespace);
+      }
+    }
+    // It is retried with backoff; of the others nothing is lost.
+    if (failures.length > 0) throw failures[0];
+    pass?.end(namespace);
+  }
+
+  /** Audits objects of a kind. What failed, by name. @throws where the kind cannot be listed. */
+  async #auditKind(
+    followed: FollowedKind,
+    namespace: string,
+    names: DirtyNames,
+    isForced: boolean,
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<string, unknown>> {
+    const { client } = this.#options.context;
+    const { kind, cache } = followed;
+    const { pageSize } = this.#options;
+    const inNamespace = namespace === '' ? {} : { namespace };
+    const failed = new Map<string, unknown>();
+    const one = async (object: KubeObject, isPass: boolean): Promise<void> => {
+      const { uid = '', name = '', resourceVersion = '' } = object.metadata;
+      const known = this.states.get(uid);
+      try {
+        const audited = await this.audit.audit(kind, object, followed.policies, signal, {
+          isForced,
+          retriesErrors: isPass,
+        });
+        if (!isPass || audited !== 'audited' || known === undefined || known.isStale || isForced) return;
+        // The watch had told of it, and nobody had looked.
+        const isTold = cache.versionOf(objectKey(object)) === resourceVersion;
+        if (isTold && known.version !== resourceVersion) this.#pass?.miss();
+      } catch (error) {
+        signal.throwIfAborted();
+        failed.set(name, error);
+      }
+    };
+    if (names !== 'all') {
+      await eachOf(names, this.#options.parallelResources, async (name) => {
+        let object: KubeObject;
+        try {
+          object = await client.get(kind.type, { ...inNamespace, name }, { signal });
+        } catch (error) {
+          if (isNotFound(error)) return;
+          failed.set(name, error);
+          return;
+        }
+        await one(withoutManagedFields(object), false);
+      });
+      return failed;
+    }
+    const isPass = this.#pass?.has(namespace) ?? false;
+    if (followed.policies.length === 0) {
+      // Nothing is to be read of them.
+      for (const key of cache.keysByIndex('namespace', namespace)) {
+        const uid = cache.get(key)?.metadata.uid;
+        if (uid !== undefined) await this.audit.forget(namespace, uid, signal);
+      }
+      return failed;
+    }
+    let token: string | undefined;
+    do {
+      let page;
+      try {
+        page = await client.list<KubeObject>(kind.type, inNamespace, {
+          limit: pageSize,
+          continue: token,
+          signal,
+        });
+      } catch (error) {
+        if (!isGone(error) || token === undefined) throw error;
+        token = undefined;
+        continue;
+      }
+      await eachOf(page.items, this.#options.parallelResources, async (item) => {
+        if (loopSlice.over) await loopSlice.next();
+        const typed = {
+          apiVersion: apiVersionOf(kind.type),
+          kind: kind.type.kind,
+          ...withoutManagedFields(item),
+        };
+        await one(typed, isPass);
+      });
+      token = page.metadata.continue;
+    } while (token !== undefined && token !== '');
+    return failed;
+  }
+
+  /** Removes reports of objects that are gone, or that no policy is about any more. */
+  async #collectGarbage(signal: AbortSignal): Promise<void> {
+    for (const { metadata, facts } of [...this.store.all()]) {
+      const { name: uid = '', namespace = '' } = metadata;
+      // Others may manage reports under our label: ours are called after their objects.
+      if (facts.scope?.uid !== uid || !this.#isAudited(namespace)) continue;
+      const group = facts.scope.apiVersion.includes('/') ? (facts.scope.apiVersion.split('/')[0] ?? '') : '';
+      const followed = [...this.#kinds.values()].find(
+        ({ kind }) => kind.type.group === group && kind.type.kind === facts.scope?.kind,
+      );
+      if (followed?.cache.isSynced === false) continue;
+      const key = namespace === '' ? facts.scope.name : `${namespace}/${facts.scope.name}`;
+      const isThere = followed?.cache.get(key)?.metadata.uid === uid;
+      if (isThere && this.states.get(uid) !== undefined) continue;
+      if (isThere && followed !== undefined && followed.policies.length > 0) continue;
+      await this.audit.forget(namespace, uid, signal);
+      if (loopSlice.over) await loopSlice.next();
+    }
+  }
+
+  /** Whether they were synced before the signal, or the time, was over. */
+  async #synced(
+    caches: readonly { readonly synced: Promise<void> }[],
+    signal: AbortSignal,
+    timeoutMs = 0,
+  ): Promise<boolean> {
+    const all = Promise.all(caches.map(({ synced }) => synced));
+    if (timeoutMs === 0) return this.#until(all, signal);
+    const stop = new AbortController();
+    const time = sleep(this.#clock, timeoutMs, AbortSignal.any([signal, stop.signal])).catch(() => undefined);
+    await Promise.race([all, time]);
+    stop.abort();
+    return !signal.aborted;
+  }
+
+  async #until(promise: Promise<unknown>, signal: AbortSignal): Promise<boolean> {
+    const stopped = Promise.withResolvers<void>();
+    const stop = (): void => stopped.resolve();
+    signal.addEventListener('abort', stop, { once: true });
+    if (signal.aborted) stop();
+    await Promise.race([promise, stopped.promise]);
+    signal.removeEventListener('abort', stop);
+    return !signal.aborted;
+  }
+}
+
+// Once: caches are shared by who has the same functions.
+const namespaceOf = ({ metadata }: KubeObject): string[] => [metadata.namespace ?? ''];
+
+/** Which objects there are, at which version; they are read when they are audited. */
+function objectFacts({ apiVersion, kind, metadata }: KubeObject): KubeObject {
+  const { namespace, name, uid, resourceVersion } = metadata;
+  return {
+    ...(apiVersion !== undefined && { apiVersion }),
+    ...(kind !== undefined && { kind }),
+    metadata: {
+      ...(namespace !== undefined && { namespace }),
+      ...(name !== undefined && { name }),
+      ...(uid !== undefined && { uid }),
+      ...(resourceVersion !== undefined && { resourceVersion }),
+    },
+  };
+}
+
+function definitionFacts(object: KubeObject): KubeObject {
+  return objectFacts(object);
+}
+
+function withoutManagedFields<T extends KubeObject>(object: T): T {
+  const { managedFields: _long, ...metadata } = object.metadata;
+  return { ...object, metadata };
+}
+
+function splitKey(key: string): readonly [namespace: string, name: string] {
+  const slash = key.indexOf('/');
+  return slash < 0 ? ['', key] : [key.slice(0, slash), key.slice(slash + 1)];
+}
+
+/** Works on so many at the same time. */
+async function eachOf<T>(
+  items: Iterable<T>,
+  parallel: number,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
+  const iterator = items[Symbol.iterator]();
+  const run = async (): Promise<void> => {
+    for (let next = iterator.next(); next.done !== true; next = iterator.next()) await work(next.value);
+  };
+  await Promise.all(Array.from({ length: parallel }, run));
+}

@@ -1,0 +1,98 @@
+/**
+ * Which kinds the API serves, each once: whatever versions it is served in.
+ *
+ * @module
+ */
+import type { KubeClient } from '../../../shared/kube/client.ts';
+import { apiGroups, type ApiResource, apiResources } from '../../../shared/kube/discovery.ts';
+import type { ResourceType } from '../../../shared/kube/object.ts';
+import type { KindVersion } from '../policies/match.ts';
+import { coversCreation, coversKind } from '../policies/match.ts';
+import type { Policy } from '../policies/policy.ts';
+
+/** A kind of object that can be listed and watched. */
+export interface ServedKind {
+  /** `deployments.apps`, `pods`. */
+  readonly key: string;
+  /** In the version that the API prefers. */
+  readonly type: ResourceType;
+  /** All versions that it is served in, the preferred one first. */
+  readonly versions: readonly KindVersion[];
+}
+
+export interface ServedKinds {
+  readonly kinds: ReadonlyMap<string, ServedKind>;
+  /** Groups whose kinds could not be asked for: those that are served by others, above all. */
+  readonly unread: readonly string[];
+}
+
+/**
+ * Kinds that only a policy that names them is about: they change all the time, and live shortly. A policy for all kinds would
+ * make reports of little else.
+ */
+const namedOnly: ReadonlySet<string> = new Set([
+  'events',
+  'events.events.k8s.io',
+  'leases.coordination.k8s.io',
+]);
+
+/** The same objects as another kind. */
+const twins: ReadonlyMap<string, string> = new Map([['events.events.k8s.io', 'events']]);
+
+/** @throws {KubeError} where the API does not tell; that of one group alone is told in `unread`. */
+export async function servedKinds(client: KubeClient, signal: AbortSignal): Promise<ServedKinds> {
+  const groups = [
+    { name: '', versions: ['v1'] },
+    ...(await apiGroups(client, { signal })).map(({ name, preferredVersion, versions }) => ({
+      name,
+      versions: [...new Set([preferredVersion?.version, ...versions.map(({ version }) => version)])].filter(
+        (version) => version !== undefined,
+      ),
+    })),
+  ];
+  const kinds = new Map<string, ServedKind>();
+  const unread: string[] = [];
+  for (const { name: group, versions } of groups) {
+    for (const version of versions) {
+      let resources: readonly ApiResource[];
+      try {
+        resources = await apiResources(client, { group, version }, { signal });
+      } catch {
+        signal.throwIfAborted();
+        unread.push(`${group}/${version}`);
+        continue;
+      }
+      for (const resource of resources) add(kinds, group, version, resource);
+    }
+  }
+  for (const [key, twin] of twins) if (kinds.has(twin)) kinds.delete(key);
+  return { kinds, unread };
+}
+
+function add(
+  kinds: Map<string, ServedKind>,
+  group: string,
+  version: string,
+  { name, kind, namespaced, verbs }: ApiResource,
+): void {
+  if (name.includes('/') || !verbs.includes('list') || !verbs.includes('watch')) return;
+  const key = group === '' ? name : `${name}.${group}`;
+  const known = kinds.get(key);
+  const own = { group, version, resource: name };
+  const type = known?.type ?? { group, version, plural: name, kind, namespaced };
+  kinds.set(key, { key, type, versions: [...(known?.versions ?? []), own] });
+}
+
+/** Whether a policy may be about objects of a kind as they are audited: as if they were created now. */
+export function auditsKind({ constraints, origin }: Policy, { key, type, versions }: ServedKind): boolean {
+  if (origin.namespace !== undefined && !type.namespaced && key !== 'namespaces') return false;
+  return constraints.every(({ rules }) =>
+    rules.some((rule) => {
+      if (!coversCreation(rule)) return false;
+      if (namedOnly.has(key) && !rule.resources.some((one) => one.split('/')[0] === type.plural))
+        return false;
+      if (rule.scope !== '*' && (rule.scope === 'Namespaced') !== type.namespaced) return false;
+      return versions.some((one) => coversKind(rule, one));
+    }),
+  );
+}

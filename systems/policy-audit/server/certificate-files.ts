@@ -1,0 +1,89 @@
+/**
+ * The certificate and key of a server, as files that somebody replaces: cert-manager, an operator, a projected Secret.
+ *
+ * @module
+ */
+import { readFile } from 'node:fs/promises';
+import { createSecureContext } from 'node:tls';
+
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import type { Logger } from '../../../shared/observe/log.ts';
+import { type Clock, sleep } from '../../../shared/time/clock.ts';
+
+export interface CertificatePaths {
+  readonly certFile: string;
+  readonly keyFile: string;
+  /** Clients have to have a certificate of one of these authorities. */
+  readonly clientCaFiles: readonly string[];
+}
+
+export interface CertificateTexts {
+  readonly cert: string;
+  readonly key: string;
+  /** Of clients. */
+  readonly ca?: string[];
+}
+
+/** @throws {RampartError} `SYSTEM` for a file that cannot be read, `INPUT` for what is no certificate with its key */
+export async function readCertificates(paths: CertificatePaths): Promise<CertificateTexts> {
+  const { certFile, keyFile, clientCaFiles } = paths;
+  let texts: CertificateTexts;
+  try {
+    const [cert, key] = [await readFile(certFile, 'utf8'), await readFile(keyFile, 'utf8')];
+    const ca = await Promise.all(clientCaFiles.map((path) => readFile(path, 'utf8')));
+    texts = { cert, key, ...(ca.length > 0 && { ca }) };
+  } catch (error) {
+    throw new RampartError(errorCodes.SYSTEM, {
+      what: 'cannot read the certificate of the policy server',
+      why: (error as Error).message,
+      cause: error,
+    });
+  }
+  try {
+    createSecureContext(texts);
+  } catch (error) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `${certFile} and ${keyFile} are no certificate with its key`,
+      why: (error as Error).message,
+      cause: error,
+    });
+  }
+  return texts;
+}
+
+/**
+ * Tells when the files have others in them, until `signal` aborts. They are read, and not watched: a projected volume replaces
+ * the directory that a link points at, and no watch sees all of that. Half of a change is waited out.
+ */
+export async function followCertificates(
+  paths: CertificatePaths,
+  before: CertificateTexts,
+  options: {
+    readonly everyMs: number;
+    readonly changed: (texts: CertificateTexts) => void;
+    readonly clock: Clock;
+    readonly logger: Logger;
+    readonly signal: AbortSignal;
+  },
+): Promise<void> {
+  const { everyMs, changed, clock, logger, signal } = options;
+  let current = JSON.stringify(before);
+  let toldOf = '';
+  while (!signal.aborted) {
+    await sleep(clock, everyMs, signal).catch(() => undefined);
+    if (signal.aborted) return;
+    try {
+      const texts = await readCertificates(paths);
+      toldOf = '';
+      if (JSON.stringify(texts) === current) continue;
+      current = JSON.stringify(texts);
+      changed(texts);
+      logger.info({ certFile: paths.certFile }, 'the certificate of the policy server was replaced');
+    } catch (error) {
+      const { message } = error as Error;
+      if (message !== toldOf)
+        logger.warn({ err: error }, 'the certificate on disk cannot be used; the one before stays');
+      toldOf = message;
+    }
+  }
+}

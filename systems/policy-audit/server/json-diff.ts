@@ -1,0 +1,85 @@
+/**
+ * The patch (RFC 6902) that makes one JSON value of another: what a webhook answers where a policy mutates.
+ *
+ * @module
+ */
+
+export type PatchOperation =
+  | { readonly op: 'add' | 'replace'; readonly path: string; readonly value: unknown }
+  | { readonly op: 'remove'; readonly path: string };
+
+/** Deeper values are replaced as a whole. */
+const MAX_DEPTH = 200;
+
+/** Empty where they are equal. Members of objects are compared; of lists, what is the same at both ends is left alone. */
+export function diffJson(from: unknown, to: unknown): PatchOperation[] {
+  const operations: PatchOperation[] = [];
+  diff(from, to, '', 0, operations);
+  return operations;
+}
+
+function diff(from: unknown, to: unknown, path: string, depth: number, out: PatchOperation[]): void {
+  if (from === to) return;
+  if (depth < MAX_DEPTH && Array.isArray(from) && Array.isArray(to)) diffLists(from, to, path, depth, out);
+  else if (depth < MAX_DEPTH && isRecord(from) && isRecord(to)) diffRecords(from, to, path, depth, out);
+  else if (!isEqual(from, to)) out.push({ op: 'replace', path, value: to });
+}
+
+function diffRecords(
+  from: Record<string, unknown>,
+  to: Record<string, unknown>,
+  path: string,
+  depth: number,
+  out: PatchOperation[],
+): void {
+  for (const key of Object.keys(from)) {
+    if (!Object.hasOwn(to, key)) out.push({ op: 'remove', path: `${path}/${escaped(key)}` });
+  }
+  for (const [key, value] of Object.entries(to)) {
+    const own = `${path}/${escaped(key)}`;
+    if (Object.hasOwn(from, key)) diff(from[key], value, own, depth + 1, out);
+    else out.push({ op: 'add', path: own, value });
+  }
+}
+
+function diffLists(
+  from: readonly unknown[],
+  to: readonly unknown[],
+  path: string,
+  depth: number,
+  out: PatchOperation[],
+): void {
+  const shorter = Math.min(from.length, to.length);
+  let start = 0;
+  while (start < shorter && isEqual(from[start], to[start])) start++;
+  let end = 0;
+  while (end < shorter - start && isEqual(from[from.length - 1 - end], to[to.length - 1 - end])) end++;
+  const [fromEnd, toEnd] = [from.length - end, to.length - end];
+  let at = start;
+  for (; at < fromEnd && at < toEnd; at++) diff(from[at], to[at], `${path}/${at}`, depth + 1, out);
+  // From behind, so that the places of the others stay.
+  for (let last = fromEnd - 1; last >= at; last--) out.push({ op: 'remove', path: `${path}/${last}` });
+  for (; at < toEnd; at++) out.push({ op: 'add', path: `${path}/${at}`, value: to[at] });
+}
+
+function isEqual(a: unknown, b: unknown): boolean {
+  if (a === b) return true;
+  if (Array.isArray(a)) {
+    return Array.isArray(b) && a.length === b.length && a.every((each, index) => isEqual(each, b[index]));
+  }
+  if (!isRecord(a) || !isRecord(b)) return false;
+  const keys = Object.keys(a);
+  return (
+    keys.length === Object.keys(b).length &&
+    keys.every((key) => Object.hasOwn(b, key) && isEqual(a[key], b[key]))
+  );
+}
+
+/** RFC 6901. */
+function escaped(key: string): string {
+  return key.replaceAll('~', '~0').replaceAll('/', '~1');
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,182 @@
+/**
+ * The policies that a server has now. They are changed all at once: a request is answered by what was there when it came or by
+ * what is there now, and what answers one is closed only when it has answered.
+ *
+ * @module
+ */
+import type { Logger } from '../../../shared/observe/log.ts';
+import type { Evaluator } from '../engine/evaluator.ts';
+import type { ServedPolicy } from './served-policy.ts';
+
+/** Opens what runs a policy. @throws {Error} why it cannot. */
+export type OpenPolicy = (policy: ServedPolicy, signal: AbortSignal) => Promise<Evaluator>;
+
+export interface PolicyTableOptions {
+  readonly open: OpenPolicy;
+  /**
+   * A policy that cannot be opened, or whose settings it refuses: it is served, and refuses every request with the reason. Else
+   * the whole change is not taken.
+   */
+  readonly continueOnErrors: boolean;
+  readonly logger: Logger;
+}
+
+/** In use by a request. */
+export interface PolicyInUse extends Disposable {
+  readonly policy: ServedPolicy;
+  /** Why it cannot be asked. */
+  readonly problem: string | undefined;
+  readonly evaluator: Evaluator | undefined;
+}
+
+interface Entry {
+  readonly policy: ServedPolicy;
+  /** The same as long as the same runs. */
+  readonly identity: string;
+  readonly problem: string | undefined;
+  readonly evaluator: SharedEvaluator | undefined;
+}
+
+/** Opened at once: enough to keep the network busy. */
+const OPENED_AT_ONCE = 4;
+
+export class PolicyTable implements AsyncDisposable {
+  readonly #options: PolicyTableOptions;
+  #entries: ReadonlyMap<string, Entry> = new Map();
+
+  constructor(options: PolicyTableOptions) {
+    this.#options = options;
+  }
+
+  get ids(): readonly string[] {
+    return [...this.#entries.keys()];
+  }
+
+  /** Why policies cannot be asked, by their IDs. */
+  get problems(): ReadonlyMap<string, string> {
+    return new Map(
+      [...this.#entries].flatMap(([id, { problem }]) =>
+        problem === undefined ? [] : [[id, problem] as const],
+      ),
+    );
+  }
+
+  /** Undefined where there is no such policy. Dispose it when the request is answered. */
+  take(id: string): PolicyInUse | undefined {
+    const entry = this.#entries.get(id);
+    if (entry === undefined) return undefined;
+    const { policy, problem, evaluator } = entry;
+    const release = evaluator?.use();
+    return { policy, problem, evaluator: evaluator?.evaluator, [Symbol.dispose]: () => release?.() };
+  }
+
+  /**
+   * From now on these policies. What has not changed goes on as it is.
+   *
+   * @throws {Error} why one cannot be opened, unless that is gone on with: then nothing has changed. The signal's reason.
+   */
+  async replace(policies: readonly ServedPolicy[], signal: AbortSignal): Promise<void> {
+    const next = new Map<string, Entry>();
+    const opened: SharedEvaluator[] = [];
+    try {
+      const queue = policies.values();
+      const work = async (): Promise<void> => {
+        for (const policy of queue) next.set(policy.id, await this.#entryOf(policy, opened, signal));
+      };
+      await settledAll(Array.from({ length: OPENED_AT_ONCE }, work));
+      signal.throwIfAborted();
+    } catch (error) {
+      await Promise.all(opened.map((evaluator) => evaluator.close()));
+      throw error;
+    }
+    const before = this.#entries;
+    // In the order of the file.
+    this.#entries = new Map(
+      policies.flatMap(({ id }) => {
+        const entry = next.get(id);
+        return entry === undefined ? [] : [[id, entry] as const];
+      }),
+    );
+    const kept = new Set([...next.values()].map(({ evaluator }) => evaluator));
+    for (const { evaluator, policy } of before.values()) {
+      if (evaluator === undefined || kept.has(evaluator)) continue;
+      evaluator.close().catch((error: unknown) => {
+        this.#options.logger.warn({ err: error, policy: policy.id }, 'a policy could not be closed');
+      });
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const entries = this.#entries;
+    this.#entries = new Map();
+    await Promise.all([...entries.values()].flatMap(({ evaluator }) => evaluator?.close() ?? []));
+  }
+
+  async #entryOf(policy: ServedPolicy, opened: SharedEvaluator[], signal: AbortSignal): Promise<Entry> {
+    const identity = identityOf(policy);
+    const known = this.#entries.get(policy.id);
+    // What could not be opened is tried again: a registry may be back.
+    if (known !== undefined && known.identity === identity && known.problem === undefined)
+      return { ...known, policy };
+    let evaluator: SharedEvaluator | undefined;
+    try {
+      signal.throwIfAborted();
+      evaluator = new SharedEvaluator(await this.#options.open(policy, signal));
+      opened.push(evaluator);
+      const { valid, message = 'no reason' } = await evaluator.evaluator.validateSettings({ signal });
+      if (!valid) throw new Error(`Policy settings are invalid: ${message}`);
+      return { policy, identity, problem: undefined, evaluator };
+    } catch (error) {
+      signal.throwIfAborted();
+      const problem = error instanceof Error ? error.message : String(error);
+      if (!this.#options.continueOnErrors)
+        throw new Error(`policy ${policy.id}: ${problem}`, { cause: error });
+      this.#options.logger.error(
+        { policy: policy.id, problem },
+        'a policy cannot run: it refuses every request',
+      );
+      return { policy, identity, problem, evaluator };
+    }
+  }
+}
+
+/** Closed when nobody uses it any more. */
+class SharedEvaluator {
+  readonly evaluator: Evaluator;
+  #users = 0;
+  readonly #idle = Promise.withResolvers<void>();
+  #closing = false;
+
+  constructor(evaluator: Evaluator) {
+    this.evaluator = evaluator;
+  }
+
+  use(): () => void {
+    this.#users++;
+    let released = false;
+    return () => {
+      if (released) return;
+      released = true;
+      if (--this.#users === 0 && this.#closing) this.#idle.resolve();
+    };
+  }
+
+  async close(): Promise<void> {
+    this.#closing = true;
+    if (this.#users > 0) await this.#idle.promise;
+    await this.evaluator[Symbol.asyncDispose]();
+  }
+}
+
+/** What decides which evaluator it needs; mode and messages are only how its verdicts are told. */
+function identityOf({ program }: ServedPolicy): string {
+  return JSON.stringify(program, (_, value: unknown) =>
+    value instanceof Map ? { members: [...value] } : value,
+  );
+}
+
+/** All of them ended, also where one failed: nobody opens anything behind the back of who gives up. */
+async function settledAll(promises: readonly Promise<void>[]): Promise<void> {
+  for (const result of await Promise.allSettled(promises))
+    if (result.status === 'rejected') throw result.reason as Error;
+}

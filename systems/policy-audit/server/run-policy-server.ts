@@ -1,0 +1,216 @@
+/**
+ * The policy server: policies of a file, asked over HTTPS, until it is stopped. Another file or certificate is taken without a
+ * restart, and without a request that sees neither the old nor the new.
+ *
+ * @module
+ */
+import { readFile } from 'node:fs/promises';
+
+import type { Address } from '../../../shared/observe/address.ts';
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import type { Logger } from '../../../shared/observe/log.ts';
+import type { Registry } from '../../../shared/observe/exposition.ts';
+import type { CredentialsSource } from '../../../shared/oci/registry.ts';
+import { type Clock, sleep, systemClock } from '../../../shared/time/clock.ts';
+import type { HostCalls } from '../engine/evaluator.ts';
+import { openEvaluator } from '../engine/open-evaluator.ts';
+import type { ModuleProgram } from '../engine/program.ts';
+import { PolicyPool } from '../engine/wasm/pool.ts';
+import type { Modules } from '../modules/modules.ts';
+import {
+  type CertificatePaths,
+  type CertificateTexts,
+  followCertificates,
+  readCertificates,
+} from './certificate-files.ts';
+import { EvaluationMetrics } from './evaluation-metrics.ts';
+import { serveReadiness, servePolicies } from './http.ts';
+import { parsePoliciesFile } from './policies-file.ts';
+import { PolicyTable } from './policy-table.ts';
+import { Reviewer } from './reviewer.ts';
+
+export interface PolicyServerOptions {
+  readonly policiesFile: string;
+  readonly address: Address;
+  /** Of the probe by itself. */
+  readonly readinessAddress?: Address;
+  /** Undefined: without TLS. */
+  readonly certificates?: CertificatePaths;
+  readonly modules: Pick<Modules, 'fetch'>;
+  readonly pullSecret?: CredentialsSource;
+  /** What a module of a policy may ask of the world. */
+  readonly hostCalls: (policyId: string, program: ModuleProgram) => HostCalls;
+  /** Infinity: without end. */
+  readonly deadlineMs: number;
+  /** Threads for WebAssembly. Default: that of the pool. */
+  readonly workers?: number;
+  readonly acceptedNamespace?: string;
+  readonly continueOnErrors: boolean;
+  /** How often the files are read again. Default: 2 s. */
+  readonly pollMs?: number;
+  readonly registry?: Registry;
+  readonly clock?: Clock;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+  /** Told when it listens, which is before it is ready. */
+  readonly listening?: (where: {
+    readonly address: Address;
+    readonly readinessAddress: Address | undefined;
+  }) => void;
+  /** Told when the first policies can be asked. */
+  readonly ready?: (ids: readonly string[]) => void;
+}
+
+const POLL_MS = 2000;
+/** What could not be opened is tried again this often. */
+const RETRY_MS = 30_000;
+
+/**
+ * Runs until `signal` aborts.
+ *
+ * @throws {RampartError} `SYSTEM`, `NOT_FOUND`, `INPUT` for the file or the certificate that it is started with, or for a policy that
+ *   cannot run where that is not gone on with
+ */
+export async function runPolicyServer(options: PolicyServerOptions): Promise<void> {
+  const { logger, signal, clock = systemClock, pollMs = POLL_MS } = options;
+  await using opened = new AsyncDisposableStack();
+  const pool = opened.use(new PolicyPool(options.workers === undefined ? {} : { threads: options.workers }));
+  const metrics = new EvaluationMetrics();
+  if (options.registry !== undefined) metrics.register(options.registry);
+  const table = opened.use(
+    new PolicyTable({
+      continueOnErrors: options.continueOnErrors,
+      logger,
+      open: (policy, opening) =>
+        openEvaluator(policy.program, {
+          modules: options.modules,
+          hostCalls: (_, program) =>
+            program === undefined ? noHostCalls : options.hostCalls(policy.id, program),
+          ...(options.pullSecret && { pullSecret: options.pullSecret }),
+          pool,
+          signal: opening,
+        }),
+    }),
+  );
+  const source = new PolicySource(options.policiesFile, table, logger);
+  // Read before it listens: what cannot work ends the start.
+  const { certificates: paths } = options;
+  const certificates = paths === undefined ? undefined : await readCertificates(paths);
+  let isReady = false;
+  const notReady = (): string | undefined => (isReady ? undefined : 'the policies are being loaded');
+  const reviewer = new Reviewer({
+    table,
+    metrics,
+    deadlineMs: options.deadlineMs,
+    ...(options.acceptedNamespace !== undefined && { acceptedNamespace: options.acceptedNamespace }),
+    logger,
+  });
+  const { address, readinessAddress } = options;
+  const server = opened.use(await servePolicies({ address, certificates, reviewer, notReady, logger }));
+  const probe = readinessAddress && opened.use(await serveReadiness(readinessAddress, notReady));
+  options.listening?.({ address: server.address, readinessAddress: probe?.address });
+  try {
+    await source.load(signal);
+  } catch (error) {
+    if (signal.aborted) return;
+    throw error;
+  }
+  isReady = true;
+  options.ready?.(table.ids);
+  const useCertificates = (texts: CertificateTexts): void => server.useCertificates(texts);
+  await Promise.all([
+    source.follow(pollMs, clock, signal),
+    paths &&
+      certificates &&
+      followCertificates(paths, certificates, {
+        everyMs: pollMs,
+        changed: useCertificates,
+        clock,
+        logger,
+        signal,
+      }),
+  ]);
+}
+
+/** Of what is no module, and asks nothing. */
+const noHostCalls: HostCalls = { call: () => Promise.reject(new Error('there is nobody to ask')) };
+
+/** The file of the policies, and what is in the table of it. */
+class PolicySource {
+  readonly #path: string;
+  readonly #table: PolicyTable;
+  readonly #logger: Logger;
+  #text: string | undefined;
+
+  constructor(path: string, table: PolicyTable, logger: Logger) {
+    this.#path = path;
+    this.#table = table;
+    this.#logger = logger;
+  }
+
+  /** @throws as {@link runPolicyServer} */
+  async load(signal: AbortSignal): Promise<void> {
+    const text = await this.#read();
+    await this.#take(text, signal);
+  }
+
+  /** Takes what is written there, until `signal` aborts. What cannot be taken is told once, and what was before stays. */
+  async follow(everyMs: number, clock: Clock, signal: AbortSignal): Promise<void> {
+    let toldOf = '';
+    let retryMs = clock.monotonicMs() + RETRY_MS;
+    while (!signal.aborted) {
+      await sleep(clock, everyMs, signal).catch(() => undefined);
+      if (signal.aborted) return;
+      try {
+        const text = await this.#read();
+        const isDue = this.#table.problems.size > 0 && clock.monotonicMs() >= retryMs;
+        if (text === this.#text && !isDue) continue;
+        retryMs = clock.monotonicMs() + RETRY_MS;
+        await this.#take(text, signal);
+        toldOf = '';
+      } catch (error) {
+        if (signal.aborted) return;
+        const { message } = error as Error;
+        if (message !== toldOf) {
+          this.#logger.error(
+            { err: error, file: this.#path },
+            'the policies are not taken; those before stay',
+          );
+        }
+        toldOf = message;
+      }
+    }
+  }
+
+  async #read(): Promise<string> {
+    try {
+      return await readFile(this.#path, 'utf8');
+    } catch (error) {
+      const missing = (error as NodeJS.ErrnoException).code === 'ENOENT';
+      throw new RampartError(missing ? errorCodes.NOT_FOUND : errorCodes.SYSTEM, {
+        what: `cannot read the policies in ${this.#path}`,
+        why: missing ? 'it does not exist' : (error as Error).message,
+        cause: error,
+      });
+    }
+  }
+
+  async #take(text: string, signal: AbortSignal): Promise<void> {
+    const { policies, unknown } = parsePoliciesFile(text, this.#path);
+    if (unknown.length > 0) this.#logger.warn({ unknown }, 'the policies have keys that are not known here');
+    try {
+      await this.#table.replace(policies, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof RampartError) throw error;
+      throw new RampartError(errorCodes.INPUT, {
+        what: `${this.#path} cannot be served`,
+        why: (error as Error).message,
+        next: 'Mend the policy, or go on without it: --continue-on-errors.',
+        cause: error,
+      });
+    }
+    this.#text = text;
+    this.#logger.info({ policies: this.#table.ids }, 'policies are served');
+  }
+}

@@ -1,0 +1,165 @@
+/**
+ * Policies on objects, without a cluster: what `rampart policy run` does, and CI with it.
+ *
+ * @module
+ */
+import { compileMatchConditions } from '../engine/cel/match-conditions.ts';
+import { EvaluationError, type Evaluator, type Verdict } from '../engine/evaluator.ts';
+import { openEvaluator, type OpenEvaluatorOptions } from '../engine/open-evaluator.ts';
+import { matchPolicy } from '../policies/match.ts';
+import { diffJson, type PatchOperation } from '../server/json-diff.ts';
+import type { NamedPolicy } from './policy-source.ts';
+import type { Subject, Subjects } from './subjects.ts';
+
+export interface RunResult {
+  readonly policy: string;
+  readonly subject: Subject;
+  /** `skip`: the policy is not about it. */
+  readonly result: 'error' | 'fail' | 'pass' | 'skip';
+  readonly message: string | undefined;
+  readonly severity: string | undefined;
+  readonly code: number | undefined;
+  readonly causes: NonNullable<Verdict['causes']>;
+  readonly warnings: readonly string[];
+  /** What it would change. */
+  readonly patch: readonly PatchOperation[];
+}
+
+export interface Run {
+  readonly results: readonly RunResult[];
+  /** What could not be read or opened, in words. */
+  readonly problems: readonly string[];
+}
+
+/** 0 all pass, 1 something fails, 2 something could not be said. */
+export function exitCodeOf({ results, problems }: Run): number {
+  if (problems.length > 0 || results.some(({ result }) => result === 'error')) return 2;
+  return results.some(({ result }) => result === 'fail') ? 1 : 0;
+}
+
+/** A policy that cannot be opened is a problem, and stands in no other's way. */
+export async function runPolicies(
+  policies: readonly NamedPolicy[],
+  { subjects, problems, namespaceLabels }: Subjects,
+  options: OpenEvaluatorOptions & { readonly deadlineMs?: number },
+): Promise<Run> {
+  const results: RunResult[] = [];
+  const said = [...problems];
+  for (const named of policies) {
+    options.signal?.throwIfAborted();
+    try {
+      await using evaluator = await opened(named, options);
+      for (const subject of subjects) {
+        results.push(await judge(named, subject, { evaluator, namespaceLabels, options }));
+      }
+    } catch (error) {
+      options.signal?.throwIfAborted();
+      if (!(error instanceof Error)) throw error;
+      said.push(`${named.id}: ${error.message}`);
+    }
+  }
+  return { results, problems: said };
+}
+
+async function opened(named: NamedPolicy, options: OpenEvaluatorOptions): Promise<Evaluator> {
+  const evaluator = await openEvaluator(named.program, options);
+  try {
+    const { valid, message = 'no reason' } = await evaluator.validateSettings();
+    if (!valid) throw new Error(`its settings are invalid: ${message}`);
+    return evaluator;
+  } catch (error) {
+    await evaluator[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+interface Judging {
+  readonly evaluator: Evaluator;
+  readonly namespaceLabels: Subjects['namespaceLabels'];
+  readonly options: { readonly signal?: AbortSignal; readonly deadlineMs?: number };
+}
+
+async function judge(named: NamedPolicy, subject: Subject, judging: Judging): Promise<RunResult> {
+  const { evaluator, options } = judging;
+  const { signal, deadlineMs } = options;
+  const { request } = subject;
+  const base = {
+    policy: named.id,
+    subject,
+    severity: named.policy?.severity,
+    message: undefined,
+    code: undefined,
+    causes: [],
+    warnings: [],
+    patch: [],
+  };
+  try {
+    const irrelevant = await irrelevance(named, subject, judging);
+    if (irrelevant !== undefined) return { ...base, result: 'skip', message: irrelevant };
+    const verdict = await evaluator.evaluate(request, {
+      ...(signal && { signal }),
+      ...(deadlineMs !== undefined && { deadlineMs }),
+    });
+    const { allowed, message, code, causes = [], warnings = [], mutated } = verdict;
+    return {
+      ...base,
+      result: allowed ? 'pass' : 'fail',
+      message: allowed ? message : (named.policy?.message ?? message),
+      code,
+      causes:
+        named.policy?.message !== undefined && message !== undefined
+          ? [{ field: '', message }, ...causes]
+          : causes,
+      warnings,
+      patch: mutated === undefined ? [] : diffJson(request.object ?? null, mutated),
+    };
+  } catch (error) {
+    signal?.throwIfAborted();
+    if (!(error instanceof EvaluationError)) throw error;
+    return { ...base, result: 'error', message: error.message };
+  }
+}
+
+/** Why a policy is not asked; undefined where it is. */
+async function irrelevance(
+  { policy }: NamedPolicy,
+  { request, kind }: Subject,
+  { namespaceLabels, options }: Judging,
+): Promise<string | undefined> {
+  if (policy === undefined) return undefined;
+  const { group, version, resource, isNamespaced } = kind;
+  const namespace =
+    kind.kind === 'Namespace' && group === '' ? (request.name ?? '') : (request.namespace ?? '');
+  const match = matchPolicy(policy, {
+    group,
+    version,
+    resource,
+    operation: request.operation,
+    subresource: request.subResource ?? '',
+    isNamespaced,
+    namespace,
+    name: request.name ?? '',
+    equivalents: [],
+    labels: labelsOf(request.object),
+    oldLabels: labelsOf(request.oldObject),
+    namespaceLabels:
+      namespace === ''
+        ? undefined
+        : { ...namespaceLabels.get(namespace), 'kubernetes.io/metadata.name': namespace },
+  });
+  if (typeof match === 'string') return `not matched: ${match}`;
+  if (policy.matchConditions.length === 0) return undefined;
+  const conditions = compileMatchConditions(policy.matchConditions);
+  if (conditions.problems.length > 0) throw new EvaluationError('expression', conditions.problems.join('; '));
+  const found = await conditions.match(request, options.signal && { signal: options.signal });
+  if (found.matched) return undefined;
+  if (found.error !== undefined && !policy.ignoresFailures)
+    throw new EvaluationError('expression', found.error);
+  return 'not matched: matchConditions';
+}
+
+function labelsOf(object: Record<string, unknown> | null | undefined): Record<string, string> | undefined {
+  if (object === null || object === undefined) return undefined;
+  const { labels } = (object['metadata'] ?? {}) as { labels?: Record<string, string> };
+  return labels ?? {};
+}

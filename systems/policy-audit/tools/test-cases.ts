@@ -1,0 +1,247 @@
+/**
+ * Tests of policies as plain YAML: an object, settings, and what is expected.
+ *
+ *     policy: ./no-root.wasm          # or manifests, or a URL
+ *     settings: {names: [root]}
+ *     cases:
+ *       - name: root is refused
+ *         object: {apiVersion: v1, kind: Pod, metadata: {name: root}}
+ *         expected: {allowed: false, message: root is denied}
+ *
+ * @module
+ */
+import { readFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { parseManifestValues } from '../../../shared/manifests/document.ts';
+import { describeProblem } from '../../../shared/manifests/problem.ts';
+import { EvaluationError, type JsonObject, type PolicyRequest, type Verdict } from '../engine/evaluator.ts';
+import { openEvaluator, type OpenEvaluatorOptions } from '../engine/open-evaluator.ts';
+import type { PolicyProgram } from '../engine/program.ts';
+import { kindNameOf } from './kind-names.ts';
+import { readPolicies } from './policy-source.ts';
+import { creationOf } from './subjects.ts';
+
+export interface Expected {
+  readonly allowed?: boolean;
+  readonly message?: string;
+  readonly messageContains?: string;
+  readonly code?: number;
+  /** The whole object as the policy is to make it. */
+  readonly mutated?: JsonObject;
+  readonly warnings?: readonly string[];
+  /** That there is no verdict, with this in its reason. */
+  readonly error?: string;
+  /** What the policy says of the settings. */
+  readonly settingsValid?: boolean;
+}
+
+export interface TestCase {
+  readonly file: string;
+  readonly line: number;
+  readonly name: string;
+  readonly program: PolicyProgram;
+  readonly request: PolicyRequest | undefined;
+  readonly expected: Expected;
+}
+
+export interface TestResult {
+  readonly test: TestCase;
+  /** Undefined: as expected. */
+  readonly problem: string | undefined;
+}
+
+const knownOfExpected = [
+  'allowed',
+  'message',
+  'messageContains',
+  'code',
+  'mutated',
+  'warnings',
+  'error',
+  'settingsValid',
+];
+const knownOfCase = [
+  'name',
+  'policy',
+  'settings',
+  'object',
+  'objectFile',
+  'oldObject',
+  'operation',
+  'userInfo',
+  'namespace',
+  'request',
+  'expected',
+];
+
+/**
+ * The cases of a file; none where it has none.
+ *
+ * @param policy - Of cases that name none: as `readPolicies` has it.
+ * @throws {RampartError} `INPUT`
+ */
+export function readTestCases(file: string, policy: string | undefined): TestCase[] {
+  const { values, problems } = parseManifestValues(readFileSync(file, 'utf8'), file);
+  const [problem] = problems;
+  if (problem !== undefined) throw new RampartError(errorCodes.INPUT, { what: describeProblem(problem) });
+  return values.flatMap(({ value, lineOf }) => {
+    if (!isRecord(value)) return [];
+    if (Array.isArray(value['cases'])) {
+      return value['cases'].map((one: unknown, index) =>
+        caseOf(isRecord(one) ? { ...shared(value), ...one } : one, {
+          file,
+          line: lineOf(`cases[${index}]`),
+          policy,
+        }),
+      );
+    }
+    return 'expected' in value ? [caseOf(value, { file, line: lineOf('expected'), policy })] : [];
+  });
+}
+
+/** @returns what was other than expected */
+export async function runTestCase(test: TestCase, options: OpenEvaluatorOptions): Promise<TestResult> {
+  try {
+    await using evaluator = await openEvaluator(test.program, options);
+    const settings = await evaluator.validateSettings();
+    const { settingsValid } = test.expected;
+    if (settingsValid !== undefined && settings.valid !== settingsValid) {
+      return {
+        test,
+        problem: `settings are ${settings.valid ? 'valid' : `invalid (${settings.message ?? ''})`}`,
+      };
+    }
+    if (!settings.valid && settingsValid === undefined) {
+      return { test, problem: `settings are invalid: ${settings.message ?? 'no reason'}` };
+    }
+    if (test.request === undefined || !settings.valid) return { test, problem: undefined };
+    const verdict = await evaluator.evaluate(test.request, options.signal && { signal: options.signal });
+    return { test, problem: difference(verdict, test.expected) };
+  } catch (error) {
+    options.signal?.throwIfAborted();
+    const { message } = error as Error;
+    const { error: wanted } = test.expected;
+    const isWanted = error instanceof EvaluationError && wanted !== undefined && message.includes(wanted);
+    return { test, problem: isWanted ? undefined : `no verdict: ${message}` };
+  }
+}
+
+function difference(verdict: Verdict, expected: Expected): string | undefined {
+  const { allowed, message, code, mutated, warnings } = verdict;
+  const said = `${allowed ? 'allowed' : 'refused'}${message === undefined ? '' : `: ${message}`}`;
+  if (expected.error !== undefined) return `${said}, and no verdict was expected`;
+  if (expected.allowed !== undefined && allowed !== expected.allowed) return said;
+  if (expected.message !== undefined && message !== expected.message)
+    return `message ${JSON.stringify(message)}`;
+  if (expected.messageContains !== undefined && message?.includes(expected.messageContains) !== true) {
+    return `message ${JSON.stringify(message)}`;
+  }
+  if (expected.code !== undefined && code !== expected.code) return `code ${code}`;
+  if (expected.mutated !== undefined && !isDeepStrictEqual(mutated, expected.mutated)) {
+    return `mutated ${JSON.stringify(mutated)}`;
+  }
+  if (expected.warnings !== undefined && !isDeepStrictEqual(warnings ?? [], expected.warnings)) {
+    return `warnings ${JSON.stringify(warnings ?? [])}`;
+  }
+  return undefined;
+}
+
+/** What all cases of a file have. */
+function shared(value: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(value).filter(([key]) => key !== 'cases'));
+}
+
+function caseOf(
+  value: unknown,
+  {
+    file,
+    line,
+    policy,
+  }: { readonly file: string; readonly line: number; readonly policy: string | undefined },
+): TestCase {
+  const refuse = (why: string): RampartError =>
+    new RampartError(errorCodes.INPUT, { what: `${file}:${line}: the test`, why });
+  if (!isRecord(value)) throw refuse('is no mapping');
+  for (const key of Object.keys(value)) {
+    if (!knownOfCase.includes(key))
+      throw refuse(`has ${JSON.stringify(key)}, which is not known (${knownOfCase.join(', ')})`);
+  }
+  const { expected, settings } = value;
+  if (!isRecord(expected)) throw refuse('has no "expected"');
+  for (const key of Object.keys(expected)) {
+    if (!knownOfExpected.includes(key))
+      throw refuse(`expects ${JSON.stringify(key)}, which is not known (${knownOfExpected.join(', ')})`);
+  }
+  if (Object.keys(expected).length === 0) throw refuse('expects nothing');
+  if (settings !== undefined && !isRecord(settings)) throw refuse('has settings that are no mapping');
+  const named = typeof value['policy'] === 'string' ? pathFrom(value['policy'], file) : policy;
+  if (named === undefined) throw refuse('names no policy');
+  const [found, second] = readPolicies(named, settings);
+  if (found === undefined || second !== undefined) throw refuse(`is of one policy, and ${named} has several`);
+  const { name } = value;
+  return {
+    file,
+    line,
+    name: typeof name === 'string' ? name : `line ${line}`,
+    program: found.program,
+    request: requestOf(value, file, refuse),
+    expected,
+  };
+}
+
+function requestOf(
+  value: Record<string, unknown>,
+  file: string,
+  refuse: (why: string) => RampartError,
+): PolicyRequest | undefined {
+  const { request, objectFile, oldObject, operation = 'CREATE', userInfo = {}, namespace } = value;
+  if (request !== undefined) {
+    if (!isRecord(request)) throw refuse('has a request that is no mapping');
+    return request as unknown as PolicyRequest;
+  }
+  const object =
+    typeof objectFile === 'string'
+      ? objectOfFile(resolve(dirname(file), objectFile), refuse)
+      : value['object'];
+  const either = object ?? oldObject;
+  if (either === undefined) return undefined;
+  if (!isRecord(either)) throw refuse('has an object that is no mapping');
+  const { apiVersion = 'v1', kind = '', metadata } = either;
+  const kindName = kindNameOf(
+    String(apiVersion),
+    String(kind),
+    isRecord(metadata) && 'namespace' in metadata,
+  );
+  const { object: _, ...base } = creationOf(either, kindName);
+  return {
+    ...base,
+    operation: operation as PolicyRequest['operation'],
+    userInfo: userInfo as JsonObject,
+    ...(typeof namespace === 'string' && { namespace }),
+    object: (object as JsonObject | undefined) ?? null,
+    oldObject: (oldObject as JsonObject | undefined) ?? null,
+    dryRun: false,
+  };
+}
+
+function objectOfFile(path: string, refuse: (why: string) => RampartError): unknown {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    throw refuse(`has an objectFile that cannot be read: ${(error as Error).message}`);
+  }
+  return parseManifestValues(text, path).values[0]?.value;
+}
+
+/** Paths are those beside the file. */
+function pathFrom(policy: string, file: string): string {
+  return /^\.{0,2}\//.test(policy) ? resolve(dirname(file), policy) : policy;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
