@@ -240,6 +240,6 @@ test(`reports after any history are those of a fresh look at everything (seed ${
         await running.stop();
       },
     ),
-    { numRuns: 60, least: 6 },
+    { numRuns: 60, least: 6, endOnFailure: true },
   );
 });

@@ -29,7 +29,7 @@ import type { OpenPolicy } from '../policies/open-policy.ts';
 import type { PolicyChange, PolicySet } from '../policies/policy-set.ts';
 import type { Policy } from '../policies/policy.ts';
 import { ourReports, type ReportKind, type ReportResult, reportTypes } from '../reports/report.ts';
-import { type ReportFacts, reportFacts, ReportStore } from '../reports/report-store.ts';
+import { type ReportFacts, reportFacts, type Reports, ReportStore } from '../reports/report-store.ts';
 import { AuditPass, type PassSummary } from './audit-pass.ts';
 import { type DirtyNames, DirtyObjects } from './dirty-objects.ts';
 import { ObjectAudit } from './object-audit.ts';
@@ -41,6 +41,8 @@ export interface ScannerOptions {
   readonly policies: PolicySet;
   /** From one full pass to the next. */
   readonly intervalMs: number;
+  /** Where reports go. Default: the API. */
+  readonly store?: Reports;
   readonly failuresOnly: boolean;
   readonly reportKind: ReportKind;
   readonly parallelNamespaces: number;
@@ -70,7 +72,7 @@ interface FollowedKind {
 
 export class Scanner {
   readonly states = new ObjectStates();
-  readonly store: ReportStore;
+  readonly store: Reports;
   readonly audit: ObjectAudit;
   readonly #options: ScannerOptions;
   readonly #clock: Clock;
@@ -96,16 +98,21 @@ export class Scanner {
     this.#dirty = new DirtyObjects(options.pageSize);
     this.#namespaces = context.cache<Namespace>({ type: namespaceType }, 'namespaces');
     const types = reportTypes[reportKind];
-    const [namespaced, cluster] = [types.namespaced, types.cluster].map((type) =>
-      context.cache<ReportFacts>({
-        type: type as unknown as IndexedCache<ReportFacts>['type'],
-        labelSelector: ourReports,
-        projection: reportFacts,
-        parsedLimit: 64,
-      }),
-    ) as [IndexedCache<ReportFacts>, IndexedCache<ReportFacts>];
-    this.#reports = [namespaced, cluster];
-    this.store = new ReportStore({ client: context.client, types, namespaced, cluster });
+    if (options.store === undefined) {
+      const [namespaced, cluster] = [types.namespaced, types.cluster].map((type) =>
+        context.cache<ReportFacts>({
+          type: type as unknown as IndexedCache<ReportFacts>['type'],
+          labelSelector: ourReports,
+          projection: reportFacts,
+          parsedLimit: 64,
+        }),
+      ) as [IndexedCache<ReportFacts>, IndexedCache<ReportFacts>];
+      this.#reports = [namespaced, cluster];
+      this.store = new ReportStore({ client: context.client, types, namespaced, cluster });
+    } else {
+      this.#reports = [];
+      this.store = options.store;
+    }
     this.audit = new ObjectAudit({
       client: context.client,
       states: this.states,
@@ -122,7 +129,7 @@ export class Scanner {
     });
   }
 
-  /** Why kinds are not audited that policies are about. */
+  /** Kinds that policies are about, and that could not be listed yet. */
   get unread(): readonly string[] {
     return [...this.#kinds.values()].filter(({ cache }) => !cache.isSynced).map(({ kind }) => kind.key);
   }
@@ -156,6 +163,11 @@ export class Scanner {
         ...(metrics && { metrics: metrics.controllers }),
       }),
     ]);
+  }
+
+  /** How far the pass is that is under way: namespaces that are left, and objects that are known. */
+  get progress(): { readonly left: number; readonly objects: number; readonly evaluations: number } {
+    return { left: this.#pass?.left ?? 0, objects: this.states.size, evaluations: this.evaluations };
   }
 
   /** Resolves when a full pass has ended that begins now. */
