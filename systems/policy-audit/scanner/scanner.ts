@@ -170,8 +170,16 @@ export class Scanner {
     return { left: this.#pass?.left ?? 0, objects: this.states.size, evaluations: this.evaluations };
   }
 
-  /** Resolves when a full pass has ended that begins now. */
-  async pass(signal: AbortSignal): Promise<PassSummary> {
+  /** Resolves when a full pass has ended that begins now, or after the one that is under way. */
+  pass(signal: AbortSignal): Promise<PassSummary> {
+    const next = this.#passing.catch(() => undefined).then(() => this.#onePass(signal));
+    this.#passing = next;
+    return next;
+  }
+
+  #passing: Promise<unknown> = Promise.resolve();
+
+  async #onePass(signal: AbortSignal): Promise<PassSummary> {
     const pass = new AuditPass(this.#clock, this.evaluations, this.store.writes);
     await this.#until(this.#discovered.promise, signal);
     await this.#synced(
