@@ -5,6 +5,7 @@
  */
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import {
+  type AskedOfCluster,
   type EvaluateOptions,
   EvaluationError,
   type Evaluator,
@@ -14,12 +15,15 @@ import {
   type SettingsVerdict,
   type Verdict,
 } from '../evaluator.ts';
+import { askedOf, type KindName } from '../host-calls/cluster-reader.ts';
+import { ownBinding } from '../host-calls/host-calls.ts';
 import { settingsVerdictOf, verdictOf } from './answers.ts';
 import { BinaryError } from './binary.ts';
-import type { AnswerOfHost, AskedOfHost, GuestPolicy, Outcome } from './messages.ts';
+import type { AnswerOfHost, AskedOfHost, GuestPolicy, Job, Outcome } from './messages.ts';
 import { inspectPolicy, type WasmRuntime } from './metadata.ts';
 import type { PolicyPool } from './pool.ts';
 import { pageBytes, prepareModule } from './prepare.ts';
+import { RegoData, type RegoDocument } from './rego-data.ts';
 import { requestText, settingsText } from './request-text.ts';
 import { sharedPool } from './shared-pool.ts';
 import { answerOf, errorOf } from './thread.ts';
@@ -39,6 +43,8 @@ export interface WasmEvaluatorOptions {
   readonly module: Uint8Array;
   readonly settings: JsonObject;
   readonly hostCalls: HostCalls;
+  /** `contextAwareResources`: policies in Rego, which cannot ask, are given all objects of these kinds. */
+  readonly resources?: readonly KindName[];
   readonly limits?: WasmLimits;
   /** Where its threads come from. By default one pool for all of the process. */
   readonly pool?: PolicyPool;
@@ -79,7 +85,11 @@ export async function openWasmEvaluator(options: WasmEvaluatorOptions): Promise<
   const pool = options.pool ?? shared?.pool;
   if (pool === undefined) throw new TypeError('there is no pool');
   pool.add(policy);
-  return new WasmEvaluator(policy, { pool, limits, hostCalls: options.hostCalls, release: shared?.release });
+  const { hostCalls, settings, resources = [] } = options;
+  const isRego = runtime === 'opa' || runtime === 'gatekeeper';
+  const data =
+    isRego && resources.length > 0 ? new RegoData({ runtime, settings, resources, hostCalls }) : undefined;
+  return new WasmEvaluator(policy, { pool, limits, hostCalls, resources, data, release: shared?.release });
 }
 
 async function compiled(
@@ -111,7 +121,28 @@ interface Means {
   readonly pool: PolicyPool;
   readonly limits: Required<WasmLimits>;
   readonly hostCalls: HostCalls;
+  readonly resources: readonly KindName[];
+  readonly data: RegoData | undefined;
   readonly release: (() => Promise<void>) | undefined;
+}
+
+/** What one evaluation has asked the cluster for, each once. */
+class Asked {
+  readonly #found = new Map<string, AskedOfCluster>();
+
+  get isEmpty(): boolean {
+    return this.#found.size === 0;
+  }
+
+  get all(): AskedOfCluster[] {
+    return [...this.#found.values()];
+  }
+
+  add(asked: AskedOfCluster | undefined): void {
+    if (asked === undefined) return;
+    const { apiVersion, kind, namespace, name } = asked;
+    this.#found.set(JSON.stringify([apiVersion, kind, namespace, name]), asked);
+  }
 }
 
 class WasmEvaluator implements Evaluator {
@@ -127,17 +158,30 @@ class WasmEvaluator implements Evaluator {
   }
 
   async validateSettings(options: EvaluateOptions = {}): Promise<SettingsVerdict> {
-    const answer = await this.#run({ operation: 'validate_settings', input: this.#policy.settings }, options);
-    return settingsVerdictOf(answer);
+    const job = { operation: 'validate_settings', input: this.#policy.settings } as const;
+    return settingsVerdictOf(await this.#run(job, new Asked(), options));
   }
 
   async evaluate(request: PolicyRequest, options: EvaluateOptions = {}): Promise<Verdict> {
-    const input = inputOf(this.#policy, requestText(request));
-    return verdictOf(this.runtime, await this.#run({ operation: 'validate', input }, options), request);
+    const { data, resources, limits } = this.#means;
+    const asked = new Asked();
+    let known: RegoDocument | undefined;
+    if (data !== undefined) {
+      for (const kind of resources) asked.add(kind);
+      known = await data.now(timeFor(options, limits));
+    }
+    const job = {
+      operation: 'validate',
+      input: inputOf(this.#policy, requestText(request)),
+      data: known,
+    } as const;
+    const verdict = verdictOf(this.runtime, await this.#run(job, asked, options), request);
+    return asked.isEmpty ? verdict : { ...verdict, asked: asked.all };
   }
 
   async #run(
-    job: { readonly operation: 'validate' | 'validate_settings'; readonly input: string },
+    job: Omit<Job, 'id' | 'policy'>,
+    asked: Asked,
     { signal, deadlineMs = this.#means.limits.deadlineMs }: EvaluateOptions,
   ): Promise<string> {
     if (this.#disposed !== undefined) throw new EvaluationError('aborted', 'the policy is closed');
@@ -145,7 +189,7 @@ class WasmEvaluator implements Evaluator {
     const { pool } = this.#means;
     const over = new AbortController();
     try {
-      const ask = this.#asker(over.signal);
+      const ask = this.#asker(asked, over.signal);
       const outcome: Outcome = await pool.run(this.#policy.id, job, ask, { deadlineMs, signal });
       if ('why' in outcome) throw isAborted(signal) ? aborted(signal) : errorOf(outcome);
       return outcome.answer;
@@ -155,16 +199,18 @@ class WasmEvaluator implements Evaluator {
   }
 
   /** Answers the host calls of one evaluation. */
-  #asker(signal: AbortSignal): (asked: AskedOfHost) => Promise<AnswerOfHost> {
+  #asker(asked: Asked, signal: AbortSignal): (call: AskedOfHost) => Promise<AnswerOfHost> {
     const { limits, hostCalls } = this.#means;
     let count = 0;
-    return async (asked) => {
+    return async (call) => {
       if (++count > limits.hostCalls) {
         return {
           error: `this policy has called the host ${limits.hostCalls} times in this evaluation, which is the limit`,
         };
       }
-      return answerOf(hostCalls, asked, signal);
+      if (call.binding === ownBinding) return { error: `unknown binding: ${call.binding}` };
+      asked.add(askedOf(call, call.payload));
+      return answerOf(hostCalls, call, signal);
     };
   }
 
@@ -180,4 +226,10 @@ function aborted(signal: AbortSignal): EvaluationError {
 
 function isAborted(signal: AbortSignal | undefined): signal is AbortSignal {
   return signal?.aborted === true;
+}
+
+/** What is asked for before the policy runs is bounded as the policy is. */
+function timeFor({ signal, deadlineMs }: EvaluateOptions, limits: Required<WasmLimits>): AbortSignal {
+  const time = AbortSignal.timeout(deadlineMs ?? limits.deadlineMs);
+  return signal === undefined ? time : AbortSignal.any([signal, time]);
 }

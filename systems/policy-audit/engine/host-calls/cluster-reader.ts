@@ -1,0 +1,63 @@
+/**
+ * What policies may read of a cluster, wherever it comes from: the API, or caches of it.
+ *
+ * @module
+ */
+import type { AskedOfCluster, JsonObject } from '../evaluator.ts';
+
+export interface KindName {
+  readonly apiVersion: string;
+  readonly kind: string;
+}
+
+export interface ReadOptions {
+  /** As it is now, and not as it was seconds ago. */
+  readonly fresh?: boolean;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface ListSelection {
+  /** Default: all namespaces, or all of what is in none. */
+  readonly namespace?: string | undefined;
+  readonly labelSelector?: string | undefined;
+  readonly fieldSelector?: string | undefined;
+}
+
+/** The objects that it gives are not changed by who asks. All throw errors whose messages a policy may see. */
+export interface ClusterReader {
+  /** Undefined where there is none of that name. */
+  get(
+    kind: KindName,
+    target: { readonly name: string; readonly namespace?: string | undefined },
+    options?: ReadOptions,
+  ): Promise<JsonObject | undefined>;
+  list(kind: KindName, selection: ListSelection, options?: ReadOptions): Promise<readonly JsonObject[]>;
+  /** As paths have it: `deployments`. */
+  plural(kind: KindName, options?: ReadOptions): Promise<string>;
+  /** @param spec of a SubjectAccessReview. @returns its status. */
+  canI(spec: JsonObject, options?: ReadOptions): Promise<JsonObject>;
+}
+
+/** What a call of the host asks of a cluster; undefined where it asks something else, or cannot be understood. */
+export function askedOf(
+  { namespace, operation }: { readonly namespace: string; readonly operation: string },
+  payload: Uint8Array,
+): AskedOfCluster | undefined {
+  if (namespace !== 'kubernetes') return undefined;
+  if (operation === 'can_i') return { apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview' };
+  let said: unknown;
+  try {
+    said = JSON.parse(new TextDecoder().decode(payload));
+  } catch {
+    return undefined;
+  }
+  if (typeof said !== 'object' || said === null) return undefined;
+  const { api_version: apiVersion, kind, namespace: within, name } = said as Record<string, unknown>;
+  if (typeof apiVersion !== 'string' || typeof kind !== 'string') return undefined;
+  return {
+    apiVersion,
+    kind,
+    ...(typeof within === 'string' && operation !== 'list_resources_all' && { namespace: within }),
+    ...(typeof name === 'string' && operation === 'get_resource' && { name }),
+  };
+}

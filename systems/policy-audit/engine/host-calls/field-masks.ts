@@ -1,0 +1,44 @@
+/**
+ * The fields of an object that a policy asks for: `metadata.name`, `spec.containers.image`. A path goes through lists to each item.
+ *
+ * @module
+ */
+import type { JsonObject } from '../evaluator.ts';
+
+/** Undefined: all below. */
+export interface FieldMask extends ReadonlyMap<string, FieldMask | undefined> {}
+
+/** Undefined where all is asked for: no mask, or an empty one. @throws {Error} for what is no list of texts. */
+export function maskOf(paths: unknown): FieldMask | undefined {
+  if (paths === undefined || paths === null) return undefined;
+  if (!Array.isArray(paths) || !paths.every((path) => typeof path === 'string')) {
+    throw new Error('the payload is malformed: field_masks must be a list of strings');
+  }
+  return paths.length === 0 ? undefined : treeOf(paths.map((path: string) => path.split('.')));
+}
+
+function treeOf(paths: readonly (readonly string[])[]): FieldMask {
+  const byFirst = Map.groupBy(paths, ([first = '']) => first);
+  return new Map(
+    [...byFirst].map(([first, all]) => {
+      const below = all.map((path) => path.slice(1));
+      return [first, below.some((path) => path.length === 0) ? undefined : treeOf(below)];
+    }),
+  );
+}
+
+export function masked(object: JsonObject, mask: FieldMask): JsonObject {
+  const kept: JsonObject = {};
+  for (const [name, below] of mask) {
+    if (!Object.hasOwn(object, name)) continue;
+    const value = object[name];
+    const shown = below === undefined ? value : within(value, below);
+    Object.defineProperty(kept, name, { value: shown, enumerable: true, writable: true, configurable: true });
+  }
+  return kept;
+}
+
+function within(value: unknown, mask: FieldMask): unknown {
+  if (Array.isArray(value)) return value.map((item) => within(item, mask));
+  return typeof value === 'object' && value !== null ? masked(value as JsonObject, mask) : value;
+}

@@ -1,0 +1,78 @@
+/**
+ * `oci`: what registries say of an image.
+ *
+ * @module
+ */
+import type { PullOptions, Registry } from '../../../../shared/oci/registry.ts';
+import type { JsonObject } from '../evaluator.ts';
+import { payloadObject, payloadText } from './payload.ts';
+
+/** What policies may ask of registries; see {@link imagesOf}. */
+export interface ImageSource {
+  /** `sha256:...` of the manifest or index that a reference points at. */
+  digest(image: string, signal?: AbortSignal): Promise<string>;
+  /** The manifest or index as the registry has it. */
+  manifest(image: string, signal?: AbortSignal): Promise<JsonObject>;
+  /** Of an index, the image for this machine. */
+  manifestAndConfig(image: string, signal?: AbortSignal): Promise<ImageAndConfig>;
+}
+
+export interface ImageAndConfig {
+  readonly manifest: JsonObject;
+  readonly digest: string;
+  readonly config: JsonObject;
+}
+
+/** Verifies signatures of an image: `v1/verify`, `v2/verify`. */
+export interface ImageVerifier {
+  /** @param input as SigstoreVerificationInputV1 or V2 have it. @throws {Error} whose message says why it is not trusted. */
+  verify(input: JsonObject, signal?: AbortSignal): Promise<{ readonly digest: string }>;
+}
+
+export interface OciCalls {
+  readonly images: ImageSource | undefined;
+  readonly verifier: ImageVerifier | undefined;
+}
+
+/** @throws {Error} */
+export async function answerOci(
+  operation: string,
+  payload: unknown,
+  { images, verifier }: OciCalls,
+  signal: AbortSignal | undefined,
+): Promise<unknown> {
+  if (operation === 'v1/verify' || operation === 'v2/verify') {
+    if (verifier === undefined) throw new Error('signatures of images cannot be verified here');
+    const { digest } = await verifier.verify(payloadObject(payload), signal);
+    return { is_trusted: true, digest };
+  }
+  if (images === undefined) throw new Error('there is no registry that could be asked');
+  const image = payloadText(payload);
+  if (operation === 'v1/manifest_digest') return { digest: await images.digest(image, signal) };
+  if (operation === 'v1/oci_manifest') return images.manifest(image, signal);
+  return images.manifestAndConfig(image, signal);
+}
+
+/** A registry that also gives manifests as they are. */
+export type ManifestRegistry = Pick<Registry, 'digestOf' | 'pull'> & {
+  manifest(reference: string, options?: PullOptions): Promise<JsonObject>;
+};
+
+/** Tags are asked for each time: whether one has moved is what policies want to know. */
+export function imagesOf(registry: ManifestRegistry, options: Omit<PullOptions, 'signal'> = {}): ImageSource {
+  const asked = (signal: AbortSignal | undefined): PullOptions => ({
+    policy: 'Always',
+    ...options,
+    ...(signal !== undefined && { signal }),
+  });
+  return {
+    digest: (image, signal) => registry.digestOf(image, asked(signal)),
+    manifest: (image, signal) => registry.manifest(image, asked(signal)),
+    async manifestAndConfig(image, signal) {
+      const { digest, config } = await registry.pull(image, asked(signal));
+      const repository = image.replace(/@[^@]*$/, '').replace(/:[^:/]*$/, '');
+      const manifest = await registry.manifest(`${repository}@${digest}`, asked(signal));
+      return { manifest, digest, config };
+    },
+  };
+}

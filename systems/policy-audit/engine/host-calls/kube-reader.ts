@@ -1,0 +1,157 @@
+/**
+ * A cluster by its API. Answers are kept for some seconds, so that a scan of a thousand pods does not ask a thousand times for the same
+ * Namespace; upstream's policy server does so too.
+ *
+ * @module
+ */
+import { apiResources } from '../../../../shared/kube/discovery.ts';
+import type { KubeClient } from '../../../../shared/kube/client.ts';
+import { isNotFound } from '../../../../shared/kube/client-errors.ts';
+import type { KubeObject, ResourceType } from '../../../../shared/kube/object.ts';
+import type { JsonObject } from '../evaluator.ts';
+import type { ClusterReader, KindName, ListSelection, ReadOptions } from './cluster-reader.ts';
+
+/** Of one answer. */
+const keptMs = 5000;
+/** Answers that are kept; the oldest goes first. */
+const keptAnswers = 256;
+/** Of a list, asked for at a time. */
+const pageSize = 500;
+
+const subjectAccessReviews: ResourceType = {
+  group: 'authorization.k8s.io',
+  version: 'v1',
+  plural: 'subjectaccessreviews',
+  kind: 'SubjectAccessReview',
+  namespaced: false,
+};
+
+interface Kept {
+  readonly untilMs: number;
+  readonly answer: Promise<unknown>;
+}
+
+type Client = Pick<KubeClient, 'get' | 'getPath' | 'list' | 'create'>;
+
+export class KubeClusterReader implements ClusterReader {
+  readonly #client: Client;
+  readonly #now: () => number;
+  readonly #kept = new Map<string, Kept>();
+  /** What is served changes seldom; what is not found is asked for again. */
+  readonly #types = new Map<string, ResourceType>();
+
+  /** @param now in milliseconds, for tests. */
+  constructor(client: Client, now: () => number = () => performance.now()) {
+    this.#client = client;
+    this.#now = now;
+  }
+
+  async get(
+    kind: KindName,
+    { name, namespace }: { readonly name: string; readonly namespace?: string | undefined },
+    options: ReadOptions = {},
+  ): Promise<JsonObject | undefined> {
+    const type = await this.#typeOf(kind);
+    if (type.namespaced && namespace === undefined) {
+      throw new Error(`Resource ${named(kind)} is namespaced, but no namespace was provided`);
+    }
+    const target = { name, namespace: type.namespaced ? namespace : undefined };
+    return this.#once(['get', kind.apiVersion, kind.kind, target.namespace, name], options, async () => {
+      try {
+        const object = await this.#client.get(type, target);
+        return withType(object, kind);
+      } catch (error) {
+        if (isNotFound(error)) return undefined;
+        throw error;
+      }
+    });
+  }
+
+  async list(
+    kind: KindName,
+    { namespace, labelSelector, fieldSelector }: ListSelection,
+    options: ReadOptions = {},
+  ): Promise<readonly JsonObject[]> {
+    const type = await this.#typeOf(kind);
+    if (namespace !== undefined && !type.namespaced) {
+      throw new Error(`resource ${named(kind)} is cluster wide. Cannot search for it inside of a namespace`);
+    }
+    const key = ['list', kind.apiVersion, kind.kind, namespace, labelSelector, fieldSelector];
+    return this.#once(key, options, async () => {
+      const found: JsonObject[] = [];
+      let next: string | undefined;
+      do {
+        const page = await this.#client.list(
+          type,
+          { namespace },
+          { labelSelector, fieldSelector, limit: pageSize, continue: next },
+        );
+        for (const object of page.items) found.push(withType(object, kind));
+        next = page.metadata.continue === '' ? undefined : page.metadata.continue;
+      } while (next !== undefined);
+      return found;
+    });
+  }
+
+  async plural(kind: KindName): Promise<string> {
+    return (await this.#typeOf(kind)).plural;
+  }
+
+  async canI(spec: JsonObject, options: ReadOptions = {}): Promise<JsonObject> {
+    return this.#once(['can_i', JSON.stringify(spec)], options, async () => {
+      const review = { metadata: {}, spec } as unknown as KubeObject;
+      const { status } = (await this.#client.create(subjectAccessReviews, review)) as KubeObject & {
+        readonly status?: JsonObject;
+      };
+      if (status === undefined) throw new Error('SubjectAccessReview did not return a response');
+      return status;
+    });
+  }
+
+  /** One question for all who ask it within the time that its answer is kept. A failure is not kept. */
+  #once<T>(key: readonly unknown[], { fresh = false }: ReadOptions, ask: () => Promise<T>): Promise<T> {
+    const name = JSON.stringify(key);
+    const kept = this.#kept.get(name);
+    if (kept !== undefined && !fresh && kept.untilMs > this.#now()) return kept.answer as Promise<T>;
+    const answer = ask();
+    const own: Kept = { untilMs: this.#now() + keptMs, answer };
+    this.#kept.delete(name);
+    this.#kept.set(name, own);
+    answer.catch(() => {
+      if (this.#kept.get(name) === own) this.#kept.delete(name);
+    });
+    for (const [oldest, { untilMs }] of this.#kept) {
+      if (this.#kept.size <= keptAnswers && untilMs > this.#now()) break;
+      this.#kept.delete(oldest);
+    }
+    return answer;
+  }
+
+  async #typeOf(kind: KindName): Promise<ResourceType> {
+    const known = this.#types.get(named(kind));
+    if (known !== undefined) return known;
+    const [first = '', second] = kind.apiVersion.split('/', 2);
+    const [group, version] = second === undefined ? ['', first] : [first, second];
+    const served = await apiResources(this.#client as KubeClient, { group, version }).catch(
+      (error: unknown) => {
+        if (isNotFound(error)) return [];
+        throw error;
+      },
+    );
+    const found = served.find((resource) => resource.kind === kind.kind && !resource.name.includes('/'));
+    if (found === undefined) throw new Error(`Cannot find resource ${named(kind)}`);
+    const { name: plural, namespaced } = found;
+    const type = { group, version, plural, kind: kind.kind, namespaced };
+    this.#types.set(named(kind), type);
+    return type;
+  }
+}
+
+function named({ apiVersion, kind }: KindName): string {
+  return `${apiVersion}/${kind}`;
+}
+
+/** Items of a list come without apiVersion and kind. */
+function withType(object: KubeObject, { apiVersion, kind }: KindName): JsonObject {
+  return { apiVersion, kind, ...object };
+}
