@@ -36,6 +36,9 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => Promise<Part>
     'one-file': async () => (await import('./file-integrity/growth.ts')).oneFile,
     memory: async () => (await import('./file-integrity/growth.ts')).memory,
   },
+  'policy-audit': {
+    cel: async () => (await import('./policy-audit/cel.ts')).cel,
+  },
 };
 const modes = ['auto', 'fentry', 'kprobe', 'raw_tracepoint'] as const;
 

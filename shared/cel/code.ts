@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { ASTNode } from '@marcbachmann/cel-js';
 import { typeText, type Type } from './static-types.ts';
+import type { ASTNode } from './syntax.ts';
 
 /** The values of the variables, by the place that the compiler gave them. */
 export type Frame = unknown[];
@@ -39,11 +39,23 @@ export interface SelectionCode {
   readonly optional: boolean;
 }
 
+/** A type whose objects expressions may make. */
+export interface MessageType {
+  readonly type: Type;
+  /** `undefined` where it has no such field. */
+  fieldType(field: string): Type | undefined;
+  make(fields: ReadonlyMap<string, unknown>): unknown;
+}
+
 /** What macros see of the compiler. */
 export interface Compiling {
+  /** Literals of lists and maps may hold several types: within what is printed. */
+  readonly mixed: boolean;
   compile(node: ASTNode): Code;
   /** Compiles what a field is selected from, and checks that its type has the field. */
   selection(node: Selection): SelectionCode;
+  /** A type whose objects expressions may make, by its name. */
+  messageType(name: string): MessageType | undefined;
   /** Whether a node names a variable of the scope: `variables.name`. */
   isVariable(node: ASTNode): boolean;
   /** Compiles what sees one more variable, whose place is given to the callback. */

@@ -4,15 +4,17 @@
  *
  * @module
  */
+import { addAuthorizer } from './library-authorizer.ts';
 import { addFormats } from './library-format.ts';
 import { addLists } from './library-lists.ts';
 import { addNetwork } from './library-net.ts';
 import { addQuantities } from './library-quantity.ts';
+import { addSemver } from './library-semver.ts';
 import { addStandard } from './library-standard.ts';
 import { addStrings } from './library-strings.ts';
 import { addTime } from './library-time.ts';
 import { Library } from './register.ts';
-import type { Code } from './code.ts';
+import type { Code, MessageType } from './code.ts';
 import { optionalOf, staticType, type Type } from './static-types.ts';
 import type { CelType } from './types.ts';
 
@@ -22,7 +24,10 @@ let functions: Library | undefined;
 export function allFunctions(): Library {
   if (functions !== undefined) return functions;
   functions = new Library();
-  for (const add of [addStandard, addTime, addStrings, addLists, addQuantities, addNetwork, addFormats]) {
+  for (const add of [
+    ...[addStandard, addTime, addStrings, addLists, addQuantities],
+    ...[addNetwork, addFormats, addSemver, addAuthorizer],
+  ]) {
     add(functions);
   }
   return functions;
@@ -54,9 +59,14 @@ export interface Definition extends Code {
  */
 export class Scope {
   readonly #variables = new Map<string, Placed>();
+  readonly #messages: ((name: string) => MessageType | undefined)[] = [];
   #size = 0;
 
-  constructor(variables: Readonly<Record<string, Variable>>) {
+  /** The functions that its expressions may call. */
+  readonly library: Library;
+
+  constructor(variables: Readonly<Record<string, Variable>>, library = allFunctions()) {
+    this.library = library;
     for (const [name, { type, optional }] of Object.entries(variables)) {
       // What variables hold is never null: nothing runs on null.
       const own = staticType(type, false);
@@ -71,6 +81,19 @@ export class Scope {
   /** Places in the frames so far. */
   get size(): number {
     return this.#size;
+  }
+
+  /** Makes types known whose objects expressions may make: gives one for a name, or nothing. */
+  declareMessages(find: (name: string) => MessageType | undefined): void {
+    this.#messages.push(find);
+  }
+
+  messageType(name: string): MessageType | undefined {
+    for (const find of this.#messages) {
+      const type = find(name);
+      if (type !== undefined) return type;
+    }
+    return undefined;
   }
 
   /** A place of its own. */

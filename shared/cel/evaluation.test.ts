@@ -99,13 +99,13 @@ expect('maps, lists and strings', {
   '[1, 2].map(x, [3].map(y, x + y)) == [[4], [5]]': true,
   'self.list.exists(x, [2].all(x, x == 2) && x == 1)': true,
   'cel.bind(x, 1, cel.bind(y, x + 1, y + x == 3))': true,
-  "'%s: %d, %s'.format(['a', 1u, self.maybe]) == 'a: 1, {y: 2}'": true,
+  "'%s: %d, %s'.format(['a', 1u, self.maybe]) == 'a: 1, {\"y\":2}'": true,
 });
 
 expect('times', {
   "duration('-1.5s') + duration('1s') == duration('-500ms')": true,
   "duration('1h30m').getMinutes() == 90 && string(duration('-1.5s')) == '-1.5s'": true,
-  "duration('2 days') > duration('1s')": 'time: invalid duration "2 days"',
+  "duration(self.s + '2 days') > duration('1s')": 'time: invalid duration "a2 days"',
   "self.when.getHours('Europe/Berlin') == 14 && self.when.getHours('+05:30') == 17": true,
   "self.when.getMinutes('05:30') == 30 && self.when.getMilliseconds('UTC') == 500": true,
   'self.when.getDayOfYear() == 182 && self.when.getDayOfWeek() == 1 && self.when.getDayOfMonth() == 0': true,
@@ -138,7 +138,7 @@ expect('what does not compile', {
     "ERROR: <input>:1:10: found no matching overload for '_[_]' applied to '(list(int), string)'",
   "'a' in self.inner":
     "ERROR: <input>:1:5: found no matching overload for '@in' applied to '(string, object)'",
-  'self.?nosuch == optional.none()': "ERROR: <input>:1:6: undefined field 'nosuch'",
+  'self.?nosuch == optional.none()': "ERROR: <input>:1:5: undefined field 'nosuch'",
   'self.s.size': "ERROR: <input>:1:7: type 'string' does not support field selection",
   'has(self)': 'ERROR: <input>:1:5: invalid argument to has() macro',
   'self.s && true': "ERROR: <input>:1:8: found no matching overload for '_&&_' applied to '(string, bool)'",
@@ -156,7 +156,4 @@ expect('what does not compile', {
   'sets.nosuch([1])': "ERROR: <input>:1:1: undeclared reference to 'sets' (in container '')",
   'size()': "ERROR: <input>:1:5: found no matching overload for 'size' applied to '()'",
   "self.n + 'a' == ''": "ERROR: <input>:1:8: found no matching overload for '_+_' applied to '(int, string)'",
-  "[true && false, true].all(x, x)&& 'abc": 'ERROR: <input>:1:35: Syntax error: Unterminated string',
-  [`true${' && true'.repeat(8_000)}`]:
-    'ERROR: <input>:1:1: Syntax error: expression recursion limit exceeded',
 });

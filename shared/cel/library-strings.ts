@@ -5,7 +5,7 @@
  * @module
  */
 import { goQuote } from './go-text.ts';
-import { Regex } from '../regex/regex.ts';
+import { Regex, RegexBudgetError } from '../regex/regex.ts';
 import { formatText } from './format-text.ts';
 import { failure, noOverload } from './failure.ts';
 import type { Library } from './register.ts';
@@ -96,6 +96,17 @@ export function expression(pattern: string): Regex {
   }
 }
 
+/** A search that takes too many steps is an error of the expression. */
+function searched<T>(pattern: string, search: (regex: Regex) => T): T {
+  const regex = expression(pattern);
+  try {
+    return search(regex);
+  } catch (error) {
+    if (error instanceof RegexBudgetError) throw failure(error.message);
+    throw error;
+  }
+}
+
 export function addStrings(library: Library): void {
   library
     .add('strings.quote(string): string', (text: string) => goQuote(text))
@@ -120,24 +131,40 @@ export function addStrings(library: Library): void {
     .add('string.replace(string, string, int): string', replace)
     .add('string.reverse(): string', (text: string) => Array.from(text).reverse().join(''))
     .add('string.format(list): string', formatText)
-    .add('string.matches(string): bool', (text: string, pattern: string) => expression(pattern).test(text))
-    .add('matches(string, string): bool', (text: string, pattern: string) => expression(pattern).test(text))
+    .add('string.matches(string): bool', (text: string, pattern: string) =>
+      searched(pattern, (regex) => regex.test(text)),
+    )
+    .add('matches(string, string): bool', (text: string, pattern: string) =>
+      searched(pattern, (regex) => regex.test(text)),
+    )
     .add('string.find(string): string', (text: string, pattern: string) => {
-      const found = expression(pattern).find(text);
+      const found = searched(pattern, (regex) => regex.find(text));
       return found === undefined ? '' : text.slice(...found);
     })
     .add('string.findAll(string): list<string>', (text: string, pattern: string) =>
-      expression(pattern).findAll(text),
+      searched(pattern, (regex) => regex.findAll(text)),
     )
     .add('string.findAll(string, int): list<string>', (text: string, pattern: string, limit: bigint) =>
-      expression(pattern).findAll(text, limit < 0n ? Infinity : Number(limit)),
+      searched(pattern, (regex) => regex.findAll(text, limit < 0n ? Infinity : Number(limit))),
     )
     .add('string.startsWith(string): bool', (text: string, part: string) => text.startsWith(part))
     .add('string.endsWith(string): bool', (text: string, part: string) => text.endsWith(part))
     .add('string.contains(string): bool', (text: string, part: string) => text.includes(part))
-    .add('string.trim(): string', (text: string) => text.trim())
+    .add('string.trim(): string', trim)
     .add('list<string>.join(): string', (list: readonly unknown[]) => join(list, ''))
     .add('list<string>.join(string): string', join);
+}
+
+/** What Unicode calls white space; JavaScript has another idea of U+0085 and U+FEFF. */
+const space = String.raw`[\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]`;
+const [leading, trailing] = [new RegExp(`^${space}+`), new RegExp(`${space}$`)];
+
+function trim(text: string): string {
+  const rest = text.replace(leading, '');
+  let end = rest.length;
+  // An expression for all of them would begin at each, which is quadratic.
+  while (end > 0 && trailing.test(rest.charAt(end - 1))) end--;
+  return rest.slice(0, end);
 }
 
 function join(list: readonly unknown[], separator: string): string {

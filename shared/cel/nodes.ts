@@ -3,8 +3,6 @@
  *
  * @module
  */
-import type { ASTNode } from '@marcbachmann/cel-js';
-import { UnsignedInt } from '@marcbachmann/cel-js/evaluator';
 import {
   CompileError,
   problem,
@@ -14,11 +12,12 @@ import {
   type Node,
   type Run,
 } from './code.ts';
-import { CelError, noOverload } from './failure.ts';
+import { CelError, failure, noOverload } from './failure.ts';
 import { charge } from './meter.ts';
 import { operators, type Operator } from './operators.ts';
 import { bool, dyn, listOf, mapOf, typeText, unify, type Type } from './static-types.ts';
-import { mapKey, Uint } from './values.ts';
+import type { ASTNode, Literal } from './syntax.ts';
+import { mapKey, Optional, Uint } from './values.ts';
 
 type Unary = Node<'!_' | '-_'>;
 type Binary = Node<Exclude<keyof typeof operators, Unary['op']>>;
@@ -30,8 +29,7 @@ const literalKinds: Readonly<Record<string, Type['kind'] | undefined>> = {
   boolean: 'bool',
 };
 
-export function compileLiteral(args: Node<'value'>['args']): Code {
-  const value = args instanceof UnsignedInt ? new Uint(args.value) : args;
+export function compileLiteral(value: Literal): Code {
   const kind = literalKinds[typeof value];
   const type: Type = {
     kind: kind ?? (value === null ? 'null' : value instanceof Uint ? 'uint' : 'bytes'),
@@ -39,35 +37,102 @@ export function compileLiteral(args: Node<'value'>['args']): Code {
   return { type, run: () => value };
 }
 
-/** @param mixed the items may be of several types. */
-export function compileList(compiler: Compiling, node: Node<'list'>, mixed = false): Code {
-  const items = node.args.map((item) => compiler.compile(item));
+export function compileList(compiler: Compiling, node: Node<'list'>): Code {
+  const items = node.args.map((item, index) =>
+    compileEntry(compiler, item, node.optional?.has(index) === true),
+  );
   const runs = items.map(({ run }) => run);
-  const type = listOf(mixed ? dyn : oneType(node.args, items));
-  return { type, run: (frame) => (charge(1 + runs.length), runs.map((run) => run(frame))) };
+  const type = listOf(oneType(compiler, node.args, items));
+  if ((node.optional?.size ?? 0) === 0)
+    return { type, run: (frame) => (charge(1 + runs.length), runs.map((run) => run(frame))) };
+  const optional = node.optional;
+  const run: Run = (frame) => {
+    charge(1 + runs.length);
+    return runs.flatMap((one, index) => {
+      const value = one(frame);
+      const there = optional?.has(index) === true ? heldBy(value) : value;
+      return there === undefined ? [] : [there];
+    });
+  };
+  return { type, run };
+}
+
+/** The type of an optional entry is that of what the optional holds. */
+function compileEntry(compiler: Compiling, node: ASTNode, optional: boolean): Code {
+  const { type, run } = compiler.compile(node);
+  if (!optional) return { type, run };
+  if (type.kind !== 'optional' && type.kind !== 'dyn')
+    return problem(node, `expected type 'optional_type(${typeText(type)})' but found '${typeText(type)}'`);
+  return { type: type.element ?? dyn, run };
+}
+
+/** `undefined` where the optional is empty. */
+function heldBy(value: unknown): unknown {
+  if (!(value instanceof Optional)) throw noOverload();
+  return value.value;
 }
 
 export function compileMap(compiler: Compiling, node: Node<'map'>): Code {
-  const keys = node.args.map(([key]) => compiler.compile(key));
-  const values = node.args.map(([, value]) => compiler.compile(value));
+  const keyNodes = node.args.map(([key]) => key);
+  const keys = keyNodes.map((key) => compiler.compile(key));
+  const values = node.args.map(([, value], index) =>
+    compileEntry(compiler, value, node.optional?.has(index) === true),
+  );
   const type = mapOf(
+    oneType(compiler, keyNodes, keys),
     oneType(
-      node.args.map(([key]) => key),
-      keys,
-    ),
-    oneType(
+      compiler,
       node.args.map(([, value]) => value),
       values,
     ),
   );
-  const entries = keys.map((key, index) => [key.run, values[index]?.run ?? key.run] as const);
+  const entries = keys.map(
+    (key, index) => [key.run, values[index]?.run ?? key.run, node.optional?.has(index) === true] as const,
+  );
   return {
     type,
     run: (frame) => {
       charge(1 + 2 * entries.length);
-      return new Map(entries.map(([key, value]) => [mapKey(key(frame)), value(frame)]));
+      const map = new Map<unknown, unknown>();
+      for (const [key, value, optional] of entries) {
+        const name = mapKey(key(frame));
+        const given = value(frame);
+        const there = optional ? heldBy(given) : given;
+        if (map.has(name)) throw failure(`Failed with repeated key: ${String(name)}`);
+        if (there !== undefined) map.set(name, there);
+      }
+      return map;
     },
   };
+}
+
+/** `Object.spec{replicas: 3}`: its fields are whatever they are called, unless the type says which there are. */
+export function compileMessageLiteral(compiler: Compiling, node: Node<'message'>): Code {
+  const [name, given] = node.args;
+  const known = compiler.messageType(name);
+  if (known === undefined) return problem(node, `undeclared reference to '${name}' (in container '')`);
+  const fields = given.map(([field, value], index) => {
+    const optional = node.optional?.has(index) === true;
+    const { type, run } = compileEntry(compiler, value, optional);
+    const wanted = known.fieldType(field);
+    if (wanted === undefined) return problem(value, `undefined field '${field}'`);
+    if (unify(wanted, type) === undefined)
+      return problem(
+        value,
+        `expected type of field '${field}' is '${typeText(wanted)}' but provided type is '${typeText(type)}'`,
+      );
+    return { field, run, optional };
+  });
+  const run: Run = (frame) => {
+    charge(1 + fields.length);
+    const values = new Map<string, unknown>();
+    for (const { field, run: value, optional } of fields) {
+      const there = optional ? heldBy(value(frame)) : value(frame);
+      if (there !== undefined) values.set(field, there);
+    }
+    return known.make(values);
+  };
+  return { type: known.type, run };
 }
 
 export function compileCondition(compiler: Compiling, node: Node<'?:'>): Code {
@@ -146,11 +211,12 @@ function operatorOf(
 }
 
 /** The type of all elements of a literal. */
-function oneType(nodes: readonly ASTNode[], elements: readonly Code[]): Type {
+function oneType({ mixed }: Compiling, nodes: readonly ASTNode[], elements: readonly Code[]): Type {
   return (
     elements.reduce<Type | undefined>((before, { type }, index) => {
       const one = before === undefined ? type : unify(before, type);
       if (one !== undefined) return one;
+      if (mixed) return dyn;
       const node = nodes[index];
       const words = `expected type '${typeText(before ?? dyn)}' but found '${typeText(type)}'`;
       throw node === undefined ? new TypeError(words) : new CompileError(node, words);

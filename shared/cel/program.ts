@@ -3,12 +3,13 @@
  *
  * @module
  */
-import { Environment, ParseError, type ASTNode } from '@marcbachmann/cel-js';
 import type { Frame } from './code.ts';
 import { Compiler } from './compiler.ts';
-import { allFunctions, type Definition, type Scope } from './environment.ts';
+import type { Definition, Scope } from './environment.ts';
 import { compileMessage } from './messages.ts';
 import { measured, type Outcome } from './meter.ts';
+import { parse } from './parser.ts';
+import { CelSyntaxError } from './syntax.ts';
 
 /** An expression ready to run. */
 export interface Program {
@@ -21,34 +22,19 @@ export interface Program {
 /** An expression that compiles, but not to what is wanted. */
 export const wrongType = 'wrong type';
 
-/** Longer expressions are refused before they are parsed. */
-const maxExpressionLength = 64 * 1024;
-
-let parser: Environment | undefined;
-
-/** @throws {ParseError} with what is wrong with the syntax. */
-export function parse(source: string): ASTNode {
-  if (source.length > maxExpressionLength)
-    throw new ParseError(`expression is longer than ${maxExpressionLength}`);
-  parser ??= new Environment({
-    enableOptionalTypes: true,
-    limits: { maxAstNodes: 20_000, maxDepth: 150, maxListElements: 5_000, maxMapEntries: 5_000 },
-  });
-  return parser.parse(source).ast;
-}
-
 /** An expression of a {@link Scope}. It runs on the frames of the scope, within `measured`. */
 export type Expression = Definition;
 
 /** @returns the expression, or what is wrong with it. */
 export function compileExpression(source: string, scope: Scope): Expression | string {
   try {
-    const compiler = new Compiler(allFunctions(), scope);
+    const compiler = new Compiler(scope.library, scope);
     const { type, run } = compiler.compile(parse(source));
     return { type, run, variables: compiler.used };
   } catch (error) {
     // A tree too high for the recursion of parser and compiler ends here as well.
-    const shown = error instanceof RangeError ? new ParseError('expression recursion limit exceeded') : error;
+    const shown =
+      error instanceof RangeError ? new CelSyntaxError(0, 'expression recursion limit exceeded') : error;
     return compileMessage(shown, source);
   }
 }

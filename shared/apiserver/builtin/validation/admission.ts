@@ -5,7 +5,7 @@
  * @module
  */
 import { labelKeyProblems } from '../../../kube/label-names.ts';
-import { parse } from '../../../cel/program.ts';
+import { parse } from '../../../cel/parser.ts';
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import type { JsonObject } from '../../schema/json.ts';
 import { listAt, numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../access.ts';

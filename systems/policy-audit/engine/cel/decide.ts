@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { Authorizer, ResourceCheck, type CheckedUser } from '../../../../shared/cel/authorizer.ts';
 import { fieldOf, isObject } from '../../../../shared/cel/json.ts';
 import type { Frame } from '../../../../shared/cel/code.ts';
 import { evaluationMessage } from '../../../../shared/cel/messages.ts';
@@ -68,6 +69,8 @@ export class Frames {
   readonly #empty: readonly unknown[];
   readonly #namespaceObject: boolean;
   readonly #request: boolean;
+  readonly #authorizer: number | undefined;
+  readonly #requestResource: number | undefined;
   readonly #places: Readonly<Record<'object' | 'oldObject' | 'request' | 'namespaceObject', number>>;
   readonly #params: number | undefined;
 
@@ -77,6 +80,9 @@ export class Frames {
     this.#empty = Array.from({ length: scope.size }, () => undefined);
     this.#namespaceObject = used.has('namespaceObject');
     this.#request = used.has('request');
+    this.#authorizer = used.has('authorizer') ? place('authorizer') : undefined;
+    const requestResource = 'authorizer.requestResource';
+    this.#requestResource = used.has(requestResource) ? place(requestResource) : undefined;
     this.#places = {
       object: place('object'),
       oldObject: place('oldObject'),
@@ -96,6 +102,9 @@ export class Frames {
     if (this.#request) frame[place] = this.#requestValue(request);
     if (this.#namespaceObject) frame[namespaceObject] = this.#namespaceValue(request, asks);
     if (this.#params !== undefined) frame[this.#params] = params ?? null;
+    if (this.#authorizer !== undefined) frame[this.#authorizer] = authorizerOf(request, asks);
+    if (this.#requestResource !== undefined)
+      frame[this.#requestResource] = requestResourceOf(request, authorizerOf(request, asks));
     return frame;
   }
 
@@ -121,6 +130,24 @@ export class Frames {
     if (namespace === undefined) return null;
     return this.#dialect === 'cel-policy' ? namespace : toCel(namespace, namespaceType);
   }
+}
+
+function authorizerOf({ userInfo }: PolicyRequest, asks: Asks): Authorizer {
+  const { username, uid, groups, extra } = userInfo as Partial<CheckedUser>;
+  const user = { ...(uid && { uid }), ...(groups && { groups }), ...(extra && { extra }) };
+  return new Authorizer({ username: username ?? '', ...user }, (check) => asks.access(check));
+}
+
+/** A check of what the request itself is about. */
+function requestResourceOf(request: PolicyRequest, authorizer: Authorizer): ResourceCheck {
+  const { group, resource } = request.resource;
+  return new ResourceCheck(authorizer, {
+    group,
+    resource,
+    subresource: request.subResource ?? '',
+    namespace: request.namespace ?? '',
+    name: request.name ?? '',
+  });
 }
 
 function namespaceOf(object: unknown): string | undefined {

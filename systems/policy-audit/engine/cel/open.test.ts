@@ -1,31 +1,14 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { EvaluationError, type JsonObject, type PolicyRequest, type Verdict } from '../evaluator.ts';
+import { EvaluationError, type JsonObject, type PolicyRequest } from '../evaluator.ts';
 import { evaluatorSuite } from '../evaluator.suite.fixture.ts';
 import { podNamed, requestFor } from '../requests.fixture.ts';
-import type { ClusterReader } from './cluster.ts';
 import { denyingPolicy } from './denying-policy.fixture.ts';
-import { openCelEvaluator, type CelOptions } from './open.ts';
+import { evaluate, kubernetes, validations } from './evaluate.fixture.ts';
+import { openCelEvaluator } from './open.ts';
 
 evaluatorSuite({ name: 'cel', code: 400, open: denyingPolicy });
-
-const kubernetes: CelOptions = { dialect: 'validating-admission-policy' };
-
-async function evaluate(
-  settings: JsonObject,
-  request: PolicyRequest = requestFor(podNamed('web')),
-  options: CelOptions = {},
-): Promise<Verdict> {
-  await using policy = openCelEvaluator(settings, options);
-  const { valid, message } = await policy.validateSettings();
-  assert.ok(valid, message);
-  return await policy.evaluate(request);
-}
-
-const validations = (...expressions: readonly string[]): JsonObject => ({
-  validations: expressions.map((expression) => ({ expression })),
-});
 
 suite('what expressions see', () => {
   const holds: Readonly<Record<string, Partial<PolicyRequest>>> = {
@@ -260,87 +243,6 @@ suite('settings that cannot work', () => {
     await using policy = openCelEvaluator(validations("request.uid == ''"), kubernetes);
     const { message } = await policy.validateSettings();
     assert.match(message ?? '', /undefined field 'uid'/);
-  });
-});
-
-suite('what expressions ask the cluster', () => {
-  const objects: Readonly<Record<string, JsonObject>> = {
-    'Namespace//shop': { metadata: { name: 'shop', labels: { team: 'a' } } },
-    'ConfigMap/shop/limits': { data: { most: '3' } },
-  };
-  const limits = [{ data: { most: '3' } }, { data: { most: '0' } }];
-  /** Answers at once, or later. */
-  const cluster = (wait: <T>(value: T) => T | Promise<T>): ClusterReader => ({
-    get: ({ kind, namespace = '', name }) => wait(objects[`${kind}/${namespace}/${name}`]),
-    list: () => wait({ items: limits }),
-  });
-  const paramKind = { apiVersion: 'v1', kind: 'ConfigMap' };
-  const ref = (more: JsonObject): JsonObject => ({ parameterNotFoundAction: 'Deny', ...more });
-
-  for (const [how, wait] of [
-    ['at once', <T>(value: T): T => value],
-    ['later', <T>(value: T): Promise<T> => Promise.resolve(value)],
-  ] as const) {
-    for (const dialect of ['cel-policy', 'validating-admission-policy'] as const) {
-      test(`the namespace of the object (${how}, ${dialect})`, async () => {
-        const settings = validations("namespaceObject.metadata.labels.team == 'a'");
-        const verdict = await evaluate(settings, undefined, { dialect, cluster: cluster(wait) });
-        assert.deepEqual(verdict, {
-          allowed: true,
-          asked: [{ apiVersion: 'v1', kind: 'Namespace', name: 'shop' }],
-        });
-      });
-    }
-
-    test(`parameters by name (${how})`, async () => {
-      const settings = {
-        ...validations('size(object.spec.containers) < int(params.data.most)'),
-        paramKind,
-        paramRef: ref({ name: 'limits' }),
-      };
-      const { allowed, asked } = await evaluate(settings, undefined, { cluster: cluster(wait) });
-      assert.equal(allowed, true);
-      assert.deepEqual(asked, [{ apiVersion: 'v1', kind: 'ConfigMap', namespace: 'shop', name: 'limits' }]);
-    });
-
-    test(`each of the parameters that a selector finds (${how})`, async () => {
-      const settings = {
-        validations: [
-          {
-            expression: 'size(object.spec.containers) <= int(params.data.most)',
-            messageExpression: "'at most ' + params.data.most",
-          },
-        ],
-        paramKind,
-        paramRef: ref({ selector: { matchLabels: { for: 'pods' } } }),
-      };
-      const { message } = await evaluate(settings, undefined, { cluster: cluster(wait) });
-      assert.equal(message, 'at most 0');
-    });
-  }
-
-  test('parameters that are not there', async () => {
-    const settings = (action: string): JsonObject => ({
-      ...validations('false'),
-      paramKind,
-      paramRef: ref({ name: 'nothing', parameterNotFoundAction: action }),
-    });
-    const options = { cluster: cluster((value) => value) };
-    assert.equal((await evaluate(settings('Allow'), undefined, options)).allowed, true);
-    const denied = await evaluate(settings('Deny'), undefined, options);
-    assert.deepEqual(
-      [denied.allowed, denied.code, denied.message],
-      [false, 400, 'failed to get params for performing policy evaluation: no parameters found'],
-    );
-  });
-
-  test('a cluster that does not answer ends with the deadline', async () => {
-    const silent: ClusterReader = { get: () => new Promise(() => {}), list: () => ({ items: [] }) };
-    await using policy = openCelEvaluator(validations('namespaceObject != null'), { cluster: silent });
-    await assert.rejects(
-      policy.evaluate(requestFor(podNamed('web')), { deadlineMs: 20 }),
-      (error) => error instanceof EvaluationError && error.why === 'deadline',
-    );
   });
 });
 

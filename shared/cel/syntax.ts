@@ -1,0 +1,72 @@
+/**
+ * Syntax trees of expressions. `pos` is where cel-go places an error of a node: at the operator, the dot of a selection, the
+ * parenthesis of a call.
+ *
+ * @module
+ */
+import type { Uint } from './values.ts';
+
+export type Literal = string | number | bigint | boolean | null | Uint | Uint8Array;
+
+export type BinaryOperator = '==' | '!=' | '<' | '<=' | '>' | '>=' | 'in' | '+' | '-' | '*' | '/' | '%';
+
+/** Which of the entries, by their place, are written with a `?`: left out where the optional is empty. */
+export type OptionalEntries = ReadonlySet<number>;
+
+type Pair = readonly [ASTNode, ASTNode];
+
+interface Arguments {
+  readonly value: Literal;
+  readonly id: string;
+  /** What holds the field, and its name. */
+  readonly '.': readonly [ASTNode, string];
+  readonly '.?': readonly [ASTNode, string];
+  readonly '[]': Pair;
+  readonly '[?]': Pair;
+  readonly call: readonly [name: string, args: readonly ASTNode[]];
+  /** With a receiver. */
+  readonly rcall: readonly [name: string, receiver: ASTNode, args: readonly ASTNode[]];
+  readonly list: readonly ASTNode[];
+  readonly map: readonly Pair[];
+  /** An object of a type: `Object.spec{replicas: 3}`. */
+  readonly message: readonly [type: string, fields: readonly (readonly [string, ASTNode])[]];
+  readonly '?:': readonly [ASTNode, ASTNode, ASTNode];
+  readonly '||': Pair;
+  readonly '&&': Pair;
+  readonly '!_': ASTNode;
+  readonly '-_': ASTNode;
+  readonly '==': Pair;
+  readonly '!=': Pair;
+  readonly '<': Pair;
+  readonly '<=': Pair;
+  readonly '>': Pair;
+  readonly '>=': Pair;
+  readonly in: Pair;
+  readonly '+': Pair;
+  readonly '-': Pair;
+  readonly '*': Pair;
+  readonly '/': Pair;
+  readonly '%': Pair;
+}
+
+/** A node of any kind; `op` tells which. */
+export type ASTNode = {
+  readonly [Op in keyof Arguments]: {
+    readonly op: Op;
+    readonly args: Arguments[Op];
+    readonly pos: number;
+    /** Of a list, map or message. */
+    readonly optional?: OptionalEntries;
+  };
+}[keyof Arguments];
+
+/** What is no expression: why, in the words of cel-go, and where. */
+export class CelSyntaxError extends Error {
+  readonly pos: number;
+
+  constructor(pos: number, message: string) {
+    super(message);
+    this.name = 'CelSyntaxError';
+    this.pos = pos;
+  }
+}
