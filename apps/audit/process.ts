@@ -16,8 +16,8 @@ import { Health } from '../../shared/observe/health.ts';
 import { createLogger } from '../../shared/observe/log.ts';
 import { policyAudit } from '../../systems/policy-audit/guard.ts';
 import { openModules } from '../../systems/policy-audit/modules/open-modules.ts';
-import { clusterReader } from '../../systems/policy-audit/policies/cluster-reader.ts';
-import { clusterHostCalls } from '../../systems/policy-audit/policies/host-calls.ts';
+import { KubeClusterReader } from '../../systems/policy-audit/engine/host-calls/kube-reader.ts';
+import { AskedCluster } from '../../systems/policy-audit/policies/asked-cluster.ts';
 import type { Runtimes } from '../../systems/policy-audit/policies/open-policy.ts';
 import { runtimesOf } from '../../systems/policy-audit/policies/runtimes.ts';
 import { clusterAccess } from '../cluster.ts';
@@ -27,6 +27,7 @@ import type { ClusterOptions } from './command.ts';
 export interface PolicyProcess {
   readonly context: GuardContext;
   readonly runtimes: Runtimes;
+  readonly asked: AskedCluster;
 }
 
 /**
@@ -62,8 +63,8 @@ export async function policyProcess(
   const context = partContext(policyAudit, 'cluster', guarding, { signal, stack });
   const cacheDirectory = policyModules === undefined ? temporaryDirectory(stack) : resolve(policyModules);
   const modules = stack.use(await openModules({ cacheDirectory, logger }));
-  const cluster = clusterReader(client);
-  return { context, runtimes: runtimesOf({ modules, cluster, hostCalls: clusterHostCalls(cluster) }) };
+  const asked = new AskedCluster(new KubeClusterReader(client));
+  return { context, asked, runtimes: runtimesOf({ modules, client, logger, asked }) };
 }
 
 function temporaryDirectory(stack: AsyncDisposableStack): string {

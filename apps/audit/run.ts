@@ -50,7 +50,7 @@ export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
 async function audit(options: AuditOptions): Promise<AuditOnce> {
   const stop = stopSignal();
   await using stack = new AsyncDisposableStack();
-  const { context, runtimes } = await policyProcess(options, { stop, stack, level: options.loglevel });
+  const { context, runtimes, asked } = await policyProcess(options, { stop, stack, level: options.loglevel });
   const { namespace, cluster, kubewardenNamespace, ignoreNamespaces } = options;
   const isAll = namespace === undefined && cluster === undefined;
   const ignored = new Set([
@@ -61,6 +61,7 @@ async function audit(options: AuditOptions): Promise<AuditOnce> {
   try {
     return await auditOnce({
       context,
+      asked,
       runtimes: options.policyServerUrl === undefined ? runtimes : remote(options, runtimes),
       stores: options.disableStore !== true,
       failuresOnly: options.reports === 'failures',

@@ -12,11 +12,12 @@ import type { OptionValues } from '../../shared/guard/guard.ts';
 import { type Namespace, namespaces } from '../../shared/kube/object.ts';
 import { RampartError } from '../../shared/observe/errors.ts';
 import { PolicyAdmission } from './admission/policy-admission.ts';
+import { type PolicyServer, policyServerType } from './api.ts';
+import { KubeClusterReader } from './engine/host-calls/kube-reader.ts';
 import { PolicyMetrics } from './metrics.ts';
 import { openModules } from './modules/open-modules.ts';
 import type { PolicyAuditOptions } from './options.ts';
-import { clusterReader } from './policies/cluster-reader.ts';
-import { clusterHostCalls } from './policies/host-calls.ts';
+import { AskedCluster } from './policies/asked-cluster.ts';
 import { PolicySet } from './policies/policy-set.ts';
 import { runtimesOf } from './policies/runtimes.ts';
 import { Scanner } from './scanner/scanner.ts';
@@ -45,19 +46,21 @@ async function work(
   using temporary = new DisposableStack();
   await using modules = await openModules({ cacheDirectory: moduleDirectory(options, temporary), logger });
   const spaces = term.cache<Namespace>({ type: namespaces });
-  const cluster = clusterReader(client);
+  const servers = term.cache<PolicyServer>({ type: policyServerType });
+  const asked = new AskedCluster(new KubeClusterReader(client));
   const policies = new PolicySet({
     context: term,
     runtimes: runtimesOf({
-      modules,
-      cluster,
-      hostCalls: clusterHostCalls(cluster),
+      ...{ modules, client, logger, asked },
+      namespace: (name) => spaces.get(name),
+      capabilities: (server) => servers.get(server)?.spec.namespacedPoliciesCapabilities,
     }),
     writesStatus: admission !== undefined,
   });
   const scanner = new Scanner({
     context: term,
     policies,
+    asked,
     intervalMs: options.auditInterval,
     failuresOnly: options.reports === 'failures',
     reportKind: options.reportKind,

@@ -25,6 +25,7 @@ import type { WorkQueue } from '../../../shared/kube/workqueue.ts';
 import { type Clock, sleep, systemClock } from '../../../shared/time/clock.ts';
 import { loopSlice } from '../../../shared/time/loop-slice.ts';
 import { auditAnnotation } from '../policies/read-policy.ts';
+import type { AskedCluster } from '../policies/asked-cluster.ts';
 import type { OpenPolicy } from '../policies/open-policy.ts';
 import type { PolicyChange, PolicySet } from '../policies/policy-set.ts';
 import type { Policy } from '../policies/policy.ts';
@@ -39,6 +40,8 @@ import { auditsKind, type ServedKind, servedKinds } from './served-kinds.ts';
 export interface ScannerOptions {
   readonly context: GuardContext;
   readonly policies: PolicySet;
+  /** What policies read: told of what changes. */
+  readonly asked: AskedCluster;
   /** From one full pass to the next. */
   readonly intervalMs: number;
   /** Where reports go. Default: the API. */
@@ -93,6 +96,7 @@ export class Scanner {
   constructor(options: ScannerOptions) {
     const { context, reportKind, clock = systemClock } = options;
     this.#options = options;
+    options.asked.isFollowed = ({ apiVersion, kind }) => this.#isFollowed(apiVersion, kind);
     this.#clock = clock;
     this.#queue = keyQueue();
     this.#dirty = new DirtyObjects(options.pageSize);
@@ -236,6 +240,13 @@ export class Scanner {
     return onlyNamespaces?.has(namespace) ?? true;
   }
 
+  #isFollowed(apiVersion: string, kind: string): boolean {
+    for (const { kind: one, cache } of this.#kinds.values()) {
+      if (one.type.kind === kind && apiVersionOf(one.type) === apiVersion) return cache.isSynced;
+    }
+    return false;
+  }
+
   #mark(namespace: string, kind: string, name?: string): void {
     if (!this.#isAudited(namespace)) return;
     if (name === undefined) this.#dirty.addAll(namespace, kind);
@@ -299,6 +310,7 @@ export class Scanner {
       this.#mark(namespace, kind.key, name);
     }
     const apiVersion = apiVersionOf(kind.type);
+    this.#options.asked.changed({ apiVersion, kind: kind.type.kind });
     for (const state of this.states.askers({ apiVersion, kind: kind.type.kind, namespace, name })) {
       state.isStale = true;
       const [ofNamespace, ofName] = splitKey(state.key);
@@ -364,7 +376,7 @@ export class Scanner {
       );
       const known = this.#kinds.get(kind.key);
       if (known !== undefined) known.policies = about;
-      else if (about.length > 0) {
+      else if (about.length > 0 || this.states.isAsked(apiVersionOf(kind.type), kind.type.kind)) {
         const cache = context.cache<KubeObject>({
           type: kind.type,
           projection: objectFacts,
@@ -377,8 +389,18 @@ export class Scanner {
           if (context.signal.aborted) return;
           this.#subscriptions?.use(cache.subscribe((change) => this.#onObject(followed, change)));
           this.#markAll(followed);
+          this.#wakeAskers(kind);
         });
       }
+    }
+  }
+
+  /** What was asked for before the kind was followed may have changed since. */
+  #wakeAskers({ type }: ServedKind): void {
+    for (const state of this.states.askersOfKind(apiVersionOf(type), type.kind)) {
+      state.isStale = true;
+      const [namespace, name] = splitKey(state.key);
+      this.#mark(namespace, state.kind, name);
     }
   }
 
@@ -411,6 +433,7 @@ export class Scanner {
         if (isForced) this.#forced.add(namespace);
       }
     }
+    if (this.states.takeNewKinds()) this.#follow();
     // It is retried with backoff; of the others nothing is lost.
     if (failures.length > 0) throw failures[0];
     pass?.end(namespace);
