@@ -20,6 +20,7 @@ import type { PolicyAuditOptions } from './options.ts';
 import { AskedCluster } from './policies/asked-cluster.ts';
 import { PolicySet } from './policies/policy-set.ts';
 import { runtimesOf } from './policies/runtimes.ts';
+import { keepLastPass } from './status/last-pass.ts';
 import { Scanner } from './scanner/scanner.ts';
 
 /** Runs until the signal aborts. */
@@ -68,6 +69,11 @@ async function work(
     parallelResources: 16,
     pageSize: 100,
     onEvaluated: (policy, result) => metrics.evaluated(policy, result),
+    onPass: (summary) => {
+      keepLastPass(client, summary, signal).catch((err: unknown) => {
+        if (!signal.aborted) logger.warn({ err }, 'what the last pass came to could not be kept');
+      });
+    },
   });
   metrics.policies = () => policies.audited.length;
   metrics.pass = () => scanner.lastPass;
