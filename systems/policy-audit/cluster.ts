@@ -12,13 +12,15 @@ import type { OptionValues } from '../../shared/guard/guard.ts';
 import { type Namespace, namespaces } from '../../shared/kube/object.ts';
 import { RampartError } from '../../shared/observe/errors.ts';
 import { PolicyAdmission } from './admission/policy-admission.ts';
+import { type PolicyServer, policyServerType } from './api.ts';
+import { KubeClusterReader } from './engine/host-calls/kube-reader.ts';
 import { PolicyMetrics } from './metrics.ts';
 import { openModules } from './modules/open-modules.ts';
 import type { PolicyAuditOptions } from './options.ts';
-import { clusterReader } from './policies/cluster-reader.ts';
-import { clusterHostCalls } from './policies/host-calls.ts';
+import { AskedCluster } from './policies/asked-cluster.ts';
 import { PolicySet } from './policies/policy-set.ts';
 import { runtimesOf } from './policies/runtimes.ts';
+import { keepLastPass } from './status/last-pass.ts';
 import { Scanner } from './scanner/scanner.ts';
 
 /** Runs until the signal aborts. */
@@ -45,19 +47,21 @@ async function work(
   using temporary = new DisposableStack();
   await using modules = await openModules({ cacheDirectory: moduleDirectory(options, temporary), logger });
   const spaces = term.cache<Namespace>({ type: namespaces });
-  const cluster = clusterReader(client);
+  const servers = term.cache<PolicyServer>({ type: policyServerType });
+  const asked = new AskedCluster(new KubeClusterReader(client));
   const policies = new PolicySet({
     context: term,
     runtimes: runtimesOf({
-      modules,
-      cluster,
-      hostCalls: clusterHostCalls(cluster),
+      ...{ modules, client, logger, asked },
+      namespace: (name) => spaces.get(name),
+      capabilities: (server) => servers.get(server)?.spec.namespacedPoliciesCapabilities,
     }),
     writesStatus: admission !== undefined,
   });
   const scanner = new Scanner({
     context: term,
     policies,
+    asked,
     intervalMs: options.auditInterval,
     failuresOnly: options.reports === 'failures',
     reportKind: options.reportKind,
@@ -65,6 +69,11 @@ async function work(
     parallelResources: 16,
     pageSize: 100,
     onEvaluated: (policy, result) => metrics.evaluated(policy, result),
+    onPass: (summary) => {
+      keepLastPass(client, summary, signal).catch((err: unknown) => {
+        if (!signal.aborted) logger.warn({ err }, 'what the last pass came to could not be kept');
+      });
+    },
   });
   metrics.policies = () => policies.audited.length;
   metrics.pass = () => scanner.lastPass;

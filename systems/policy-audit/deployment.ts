@@ -45,5 +45,6 @@ export const rights: GuardRights = {
     { apiGroups: [policyGroup], resources: [...policies, 'policyservers'], verbs: ['get', 'list', 'watch'] },
     { apiGroups: ['wgpolicyk8s.io'], resources: reports, verbs: ['get', 'list', 'watch'] },
     { apiGroups: ['openreports.io'], resources: openReports, verbs: ['get', 'list', 'watch'] },
+    { apiGroups: [''], resources: ['configmaps'], verbs: ['list'], inSystem: true },
   ],
 };

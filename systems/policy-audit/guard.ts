@@ -41,5 +41,6 @@ export const policyAudit: Guard = {
     const { PolicyMetrics } = await import('./metrics.ts');
     return { cluster: (metrics) => new PolicyMetrics().register(metrics) };
   },
+  status: async () => (await import('./status/section.ts')).policyAuditStatus,
   cluster: async () => (await import('./cluster.ts')).runPolicyAuditCluster,
 };

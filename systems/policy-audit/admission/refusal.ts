@@ -30,7 +30,8 @@ export function webhookRefusal(policy: Policy, verdict: Verdict): ApiError {
   if (own !== undefined && message !== '') shown.push({ reason: '', message, field: '' });
   return new ApiError({
     code: code < 400 ? 400 : code,
-    reason,
+    // As Kubewarden's server has it: with `Invalid`, kubectl would show the causes in place of the message.
+    reason: '',
     message: denied + why,
     ...(shown.length > 0 && { details: { causes: shown } }),
   });

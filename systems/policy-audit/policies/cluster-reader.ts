@@ -6,14 +6,18 @@
 import { isNotFound } from '../../../shared/kube/client-errors.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { apiResources } from '../../../shared/kube/discovery.ts';
-import type { ResourceType } from '../../../shared/kube/object.ts';
+import type { Namespace, ResourceType } from '../../../shared/kube/object.ts';
 import type { ClusterReader } from '../engine/cel/cluster.ts';
 import type { JsonObject } from '../engine/evaluator.ts';
 
 /** By `apiVersion kind`. */
 const MAX_KINDS = 1024;
 
-export function clusterReader(client: KubeClient): ClusterReader {
+/** @param namespace a Namespace, where it is known without asking. */
+export function clusterReader(
+  client: KubeClient,
+  namespace: (name: string) => Namespace | undefined = () => undefined,
+): ClusterReader {
   const kinds = new Map<string, ResourceType>();
   const typeOf = async (apiVersion: string, kind: string, signal: AbortSignal): Promise<ResourceType> => {
     const key = `${apiVersion} ${kind}`;
@@ -29,20 +33,31 @@ export function clusterReader(client: KubeClient): ClusterReader {
     kinds.set(key, type);
     return type;
   };
+  const read = async (
+    apiVersion: string,
+    kind: string,
+    within: string | undefined,
+    name: string,
+    signal: AbortSignal,
+  ): Promise<JsonObject | undefined> => {
+    const type = await typeOf(apiVersion, kind, signal);
+    const where = type.namespaced && within !== undefined ? { namespace: within } : {};
+    try {
+      return (await client.get(type, { ...where, name }, { signal })) as unknown as JsonObject;
+    } catch (error) {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    }
+  };
   return {
-    async get({ apiVersion, kind, namespace, name }, signal) {
-      const type = await typeOf(apiVersion, kind, signal);
-      const where = type.namespaced && namespace !== undefined ? { namespace } : {};
-      try {
-        return (await client.get(type, { ...where, name }, { signal })) as unknown as JsonObject;
-      } catch (error) {
-        if (isNotFound(error)) return undefined;
-        throw error;
-      }
+    get({ apiVersion, kind, namespace: within, name }, signal) {
+      const known = apiVersion === 'v1' && kind === 'Namespace' ? namespace(name) : undefined;
+      if (known !== undefined) return known as unknown as JsonObject;
+      return read(apiVersion, kind, within, name, signal);
     },
-    async list({ apiVersion, kind, namespace, labelSelector, fieldSelector }, signal) {
+    async list({ apiVersion, kind, namespace: within, labelSelector, fieldSelector }, signal) {
       const type = await typeOf(apiVersion, kind, signal);
-      const where = type.namespaced && namespace !== undefined ? { namespace } : {};
+      const where = type.namespaced && within !== undefined ? { namespace: within } : {};
       return (await client.list(type, where, {
         labelSelector,
         fieldSelector,

@@ -45,6 +45,35 @@ export function reportFacts(report: KubeObject): ReportFacts {
   };
 }
 
+/** Where reports of objects are. `namespace` is '' for what is in none; a report is called after the uid of its object. */
+export interface Reports {
+  readonly writes: number;
+  readonly deletions: number;
+  /** What is known of a report without reading it; undefined where there is none. */
+  facts(namespace: string, uid: string): ReportFacts | undefined;
+  /** Whether a write of it is under way. */
+  isWriting(uid: string): boolean;
+  /** The report as a whole; undefined where there is none. @throws {KubeError} */
+  read(namespace: string, uid: string, signal: AbortSignal): Promise<AuditReport | undefined>;
+  /**
+   * Makes the report so.
+   *
+   * @param known its version, where there is one.
+   * @returns its version; undefined where its namespace is going.
+   * @throws {KubeError}
+   */
+  write(report: AuditReport, known: string | undefined, signal: AbortSignal): Promise<string | undefined>;
+  /**
+   * Deletes a report as it is known; one that is another by now stays.
+   *
+   * @param written the version that was written last: `facts` may be behind.
+   * @throws {KubeError}
+   */
+  delete(namespace: string, uid: string, written: string | undefined, signal: AbortSignal): Promise<void>;
+  /** All that there are. */
+  all(): Iterable<ReportFacts>;
+}
+
 export interface ReportStoreOptions {
   readonly client: KubeClient;
   readonly types: ReportTypes;
@@ -54,7 +83,7 @@ export interface ReportStoreOptions {
 
 const MAX_ATTEMPTS = 5;
 
-export class ReportStore {
+export class ReportStore implements Reports {
   readonly #options: ReportStoreOptions;
   /** Reports that a write is under way of. */
   readonly #writing = new Set<string>();
@@ -65,7 +94,6 @@ export class ReportStore {
     this.#options = options;
   }
 
-  /** What the cache has of the report of an object; undefined where there is none. '' is no namespace. */
   facts(namespace: string, uid: string): ReportFacts | undefined {
     const { namespaced, cluster } = this.#options;
     return namespace === '' ? cluster.get(uid) : namespaced.get(`${namespace}/${uid}`);
@@ -75,7 +103,6 @@ export class ReportStore {
     return this.#writing.has(uid);
   }
 
-  /** The report as a whole; undefined where there is none. @throws {KubeError} */
   async read(namespace: string, uid: string, signal: AbortSignal): Promise<AuditReport | undefined> {
     const { client } = this.#options;
     try {
@@ -86,13 +113,6 @@ export class ReportStore {
     }
   }
 
-  /**
-   * Makes the report so.
-   *
-   * @param known its version, where there is one.
-   * @returns its version; undefined where its namespace is going.
-   * @throws {KubeError}
-   */
   async write(
     report: AuditReport,
     known: string | undefined,
@@ -132,12 +152,6 @@ export class ReportStore {
     }
   }
 
-  /**
-   * Deletes a report as it is known; one that is another by now stays.
-   *
-   * @param written the version that was written last: the cache may be behind.
-   * @throws {KubeError}
-   */
   async delete(
     namespace: string,
     uid: string,
@@ -162,7 +176,6 @@ export class ReportStore {
     }
   }
 
-  /** All reports of objects that there are. */
   *all(): Generator<ReportFacts> {
     yield* this.#options.namespaced.list();
     yield* this.#options.cluster.list();

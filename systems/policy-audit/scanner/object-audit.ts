@@ -22,7 +22,7 @@ import {
   resultOf,
   type Scope,
 } from '../reports/report.ts';
-import type { ReportStore } from '../reports/report-store.ts';
+import type { Reports } from '../reports/report-store.ts';
 import {
   errorLetter,
   letterOf,
@@ -38,7 +38,7 @@ import type { ServedKind } from './served-kinds.ts';
 export interface ObjectAuditOptions {
   readonly client: KubeClient;
   readonly states: ObjectStates;
-  readonly store: ReportStore;
+  readonly store: Reports;
   readonly types: ReportTypes;
   /** Only results that are not `pass` are written, and no report where there are none. */
   readonly failuresOnly: boolean;

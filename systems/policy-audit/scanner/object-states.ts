@@ -55,6 +55,7 @@ export class ObjectStates {
   readonly #outcomes = new Map<string, Outcome>();
   /** By `apiVersion/kind`: the uids of objects about which a policy asked for some of that kind. */
   readonly #askers = new Map<string, Set<string>>();
+  #hasNewKinds = false;
   /** How many objects came out so. */
   readonly #counts = new Map<Outcome, number>();
 
@@ -77,8 +78,11 @@ export class ObjectStates {
     for (const asked of state.asked ?? []) {
       const kind = kindOf(asked);
       const uids = this.#askers.get(kind);
-      if (uids === undefined) this.#askers.set(kind, new Set([uid]));
-      else uids.add(uid);
+      if (uids !== undefined) uids.add(uid);
+      else {
+        this.#askers.set(kind, new Set([uid]));
+        this.#hasNewKinds = true;
+      }
     }
   }
 
@@ -97,9 +101,23 @@ export class ObjectStates {
     }
   }
 
-  /** Kinds that some policy asked for: `v1/ConfigMap`. */
-  askedKinds(): IterableIterator<string> {
-    return this.#askers.keys();
+  /** Whether some policy asked for that kind. */
+  isAsked(apiVersion: string, kind: string): boolean {
+    return this.#askers.has(kindOf({ apiVersion, kind }));
+  }
+
+  /** Whether kinds were asked for since the last call that nobody had asked for. */
+  takeNewKinds(): boolean {
+    const has = this.#hasNewKinds;
+    this.#hasNewKinds = false;
+    return has;
+  }
+
+  *askersOfKind(apiVersion: string, kind: string): Generator<ObjectState> {
+    for (const uid of this.#askers.get(kindOf({ apiVersion, kind })) ?? []) {
+      const state = this.#states.get(uid);
+      if (state !== undefined) yield state;
+    }
   }
 
   /** Objects about which a policy asked for something that this change may be part of. */

@@ -21,8 +21,9 @@ import { crdManifest } from '../../../shared/kube/crd/manifest.ts';
 import { clusterPolicyReports, policyReports } from '../../../shared/reports/policy-reports.ts';
 import { type ClusterAdmissionPolicy, clusterAdmissionPolicyType } from '../api.ts';
 import { policyAudit } from '../guard.ts';
-import { clusterReader } from '../policies/cluster-reader.ts';
-import { clusterHostCalls } from '../policies/host-calls.ts';
+import { KubeClusterReader } from '../engine/host-calls/kube-reader.ts';
+import type { Modules } from '../modules/modules.ts';
+import { AskedCluster } from '../policies/asked-cluster.ts';
 import { PolicySet } from '../policies/policy-set.ts';
 import { runtimesOf } from '../policies/runtimes.ts';
 import { type AuditReport, type ReportKind, reportTypes } from '../reports/report.ts';
@@ -31,6 +32,8 @@ import { Scanner, type ScannerOptions } from './scanner.ts';
 
 const PATIENCE_MS = 30_000;
 export const kindTypes = { configmaps: configMaps, secrets } as const;
+
+const noModules: Pick<Modules, 'fetch'> = { fetch: () => Promise.reject(new Error('no modules here')) };
 
 export interface PolicyWish {
   readonly kinds?: readonly string[];
@@ -62,21 +65,24 @@ export class ScanCluster extends TestApi {
   }
 
   async startScanner(
-    options: Partial<ScannerOptions> & { readonly client?: KubeClient; readonly writesStatus?: boolean } = {},
+    options: Partial<ScannerOptions> & {
+      readonly client?: KubeClient;
+      readonly writesStatus?: boolean;
+      readonly modules?: Pick<Modules, 'fetch'>;
+    } = {},
   ): Promise<RunningScanner> {
-    const { client = this.newClient(), writesStatus = true, ...more } = options;
+    const { client = this.newClient(), writesStatus = true, modules = noModules, ...more } = options;
     const started = Promise.withResolvers<Omit<RunningScanner, 'stop'>>();
     const stop = this.run((signal) =>
       runGivenCluster(
         policyAudit,
         async (context) => {
-          const cluster = clusterReader(client);
+          const asked = new AskedCluster(new KubeClusterReader(client));
           const policies = new PolicySet({
             context,
             runtimes: runtimesOf({
-              modules: { fetch: () => Promise.reject(new Error('no modules here')) },
-              cluster,
-              hostCalls: clusterHostCalls(cluster),
+              ...{ modules, client, asked },
+              logger: context.logger,
             }),
             writesStatus,
           });
@@ -84,6 +90,7 @@ export class ScanCluster extends TestApi {
           const scanner = new Scanner({
             context,
             policies,
+            asked,
             intervalMs: 3_600_000,
             failuresOnly: false,
             reportKind: 'policyreport',

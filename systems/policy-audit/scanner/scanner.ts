@@ -25,11 +25,12 @@ import type { WorkQueue } from '../../../shared/kube/workqueue.ts';
 import { type Clock, sleep, systemClock } from '../../../shared/time/clock.ts';
 import { loopSlice } from '../../../shared/time/loop-slice.ts';
 import { auditAnnotation } from '../policies/read-policy.ts';
+import type { AskedCluster } from '../policies/asked-cluster.ts';
 import type { OpenPolicy } from '../policies/open-policy.ts';
 import type { PolicyChange, PolicySet } from '../policies/policy-set.ts';
 import type { Policy } from '../policies/policy.ts';
 import { ourReports, type ReportKind, type ReportResult, reportTypes } from '../reports/report.ts';
-import { type ReportFacts, reportFacts, ReportStore } from '../reports/report-store.ts';
+import { type ReportFacts, reportFacts, type Reports, ReportStore } from '../reports/report-store.ts';
 import { AuditPass, type PassSummary } from './audit-pass.ts';
 import { type DirtyNames, DirtyObjects } from './dirty-objects.ts';
 import { ObjectAudit } from './object-audit.ts';
@@ -39,8 +40,12 @@ import { auditsKind, type ServedKind, servedKinds } from './served-kinds.ts';
 export interface ScannerOptions {
   readonly context: GuardContext;
   readonly policies: PolicySet;
+  /** What policies read: told of what changes. */
+  readonly asked: AskedCluster;
   /** From one full pass to the next. */
   readonly intervalMs: number;
+  /** Where reports go. Default: the API. */
+  readonly store?: Reports;
   readonly failuresOnly: boolean;
   readonly reportKind: ReportKind;
   readonly parallelNamespaces: number;
@@ -70,7 +75,7 @@ interface FollowedKind {
 
 export class Scanner {
   readonly states = new ObjectStates();
-  readonly store: ReportStore;
+  readonly store: Reports;
   readonly audit: ObjectAudit;
   readonly #options: ScannerOptions;
   readonly #clock: Clock;
@@ -91,21 +96,27 @@ export class Scanner {
   constructor(options: ScannerOptions) {
     const { context, reportKind, clock = systemClock } = options;
     this.#options = options;
+    options.asked.isFollowed = ({ apiVersion, kind }) => this.#isFollowed(apiVersion, kind);
     this.#clock = clock;
     this.#queue = keyQueue();
     this.#dirty = new DirtyObjects(options.pageSize);
     this.#namespaces = context.cache<Namespace>({ type: namespaceType }, 'namespaces');
     const types = reportTypes[reportKind];
-    const [namespaced, cluster] = [types.namespaced, types.cluster].map((type) =>
-      context.cache<ReportFacts>({
-        type: type as unknown as IndexedCache<ReportFacts>['type'],
-        labelSelector: ourReports,
-        projection: reportFacts,
-        parsedLimit: 64,
-      }),
-    ) as [IndexedCache<ReportFacts>, IndexedCache<ReportFacts>];
-    this.#reports = [namespaced, cluster];
-    this.store = new ReportStore({ client: context.client, types, namespaced, cluster });
+    if (options.store === undefined) {
+      const [namespaced, cluster] = [types.namespaced, types.cluster].map((type) =>
+        context.cache<ReportFacts>({
+          type: type as unknown as IndexedCache<ReportFacts>['type'],
+          labelSelector: ourReports,
+          projection: reportFacts,
+          parsedLimit: 64,
+        }),
+      ) as [IndexedCache<ReportFacts>, IndexedCache<ReportFacts>];
+      this.#reports = [namespaced, cluster];
+      this.store = new ReportStore({ client: context.client, types, namespaced, cluster });
+    } else {
+      this.#reports = [];
+      this.store = options.store;
+    }
     this.audit = new ObjectAudit({
       client: context.client,
       states: this.states,
@@ -122,7 +133,7 @@ export class Scanner {
     });
   }
 
-  /** Why kinds are not audited that policies are about. */
+  /** Kinds that policies are about, and that could not be listed yet. */
   get unread(): readonly string[] {
     return [...this.#kinds.values()].filter(({ cache }) => !cache.isSynced).map(({ kind }) => kind.key);
   }
@@ -158,8 +169,21 @@ export class Scanner {
     ]);
   }
 
-  /** Resolves when a full pass has ended that begins now. */
-  async pass(signal: AbortSignal): Promise<PassSummary> {
+  /** How far the pass is that is under way: namespaces that are left, and objects that are known. */
+  get progress(): { readonly left: number; readonly objects: number; readonly evaluations: number } {
+    return { left: this.#pass?.left ?? 0, objects: this.states.size, evaluations: this.evaluations };
+  }
+
+  /** Resolves when a full pass has ended that begins now, or after the one that is under way. */
+  pass(signal: AbortSignal): Promise<PassSummary> {
+    const next = this.#passing.catch(() => undefined).then(() => this.#onePass(signal));
+    this.#passing = next;
+    return next;
+  }
+
+  #passing: Promise<unknown> = Promise.resolve();
+
+  async #onePass(signal: AbortSignal): Promise<PassSummary> {
     const pass = new AuditPass(this.#clock, this.evaluations, this.store.writes);
     await this.#until(this.#discovered.promise, signal);
     await this.#synced(
@@ -214,6 +238,13 @@ export class Scanner {
     if (namespace === '') return cluster;
     if (namespace === systemNamespace || ignoredNamespaces?.has(namespace) === true) return false;
     return onlyNamespaces?.has(namespace) ?? true;
+  }
+
+  #isFollowed(apiVersion: string, kind: string): boolean {
+    for (const { kind: one, cache } of this.#kinds.values()) {
+      if (one.type.kind === kind && apiVersionOf(one.type) === apiVersion) return cache.isSynced;
+    }
+    return false;
   }
 
   #mark(namespace: string, kind: string, name?: string): void {
@@ -279,6 +310,7 @@ export class Scanner {
       this.#mark(namespace, kind.key, name);
     }
     const apiVersion = apiVersionOf(kind.type);
+    this.#options.asked.changed({ apiVersion, kind: kind.type.kind });
     for (const state of this.states.askers({ apiVersion, kind: kind.type.kind, namespace, name })) {
       state.isStale = true;
       const [ofNamespace, ofName] = splitKey(state.key);
@@ -344,7 +376,7 @@ export class Scanner {
       );
       const known = this.#kinds.get(kind.key);
       if (known !== undefined) known.policies = about;
-      else if (about.length > 0) {
+      else if (about.length > 0 || this.states.isAsked(apiVersionOf(kind.type), kind.type.kind)) {
         const cache = context.cache<KubeObject>({
           type: kind.type,
           projection: objectFacts,
@@ -357,8 +389,18 @@ export class Scanner {
           if (context.signal.aborted) return;
           this.#subscriptions?.use(cache.subscribe((change) => this.#onObject(followed, change)));
           this.#markAll(followed);
+          this.#wakeAskers(kind);
         });
       }
+    }
+  }
+
+  /** What was asked for before the kind was followed may have changed since. */
+  #wakeAskers({ type }: ServedKind): void {
+    for (const state of this.states.askersOfKind(apiVersionOf(type), type.kind)) {
+      state.isStale = true;
+      const [namespace, name] = splitKey(state.key);
+      this.#mark(namespace, state.kind, name);
     }
   }
 
@@ -391,6 +433,7 @@ export class Scanner {
         if (isForced) this.#forced.add(namespace);
       }
     }
+    if (this.states.takeNewKinds()) this.#follow();
     // It is retried with backoff; of the others nothing is lost.
     if (failures.length > 0) throw failures[0];
     pass?.end(namespace);

@@ -18,6 +18,7 @@ export interface ServedKind {
   readonly type: ResourceType;
   /** All versions that it is served in, the preferred one first. */
   readonly versions: readonly KindVersion[];
+  readonly shortNames: readonly string[];
 }
 
 export interface ServedKinds {
@@ -73,14 +74,14 @@ function add(
   kinds: Map<string, ServedKind>,
   group: string,
   version: string,
-  { name, kind, namespaced, verbs }: ApiResource,
+  { name, kind, namespaced, verbs, shortNames = [] }: ApiResource,
 ): void {
   if (name.includes('/') || !verbs.includes('list') || !verbs.includes('watch')) return;
   const key = group === '' ? name : `${name}.${group}`;
   const known = kinds.get(key);
   const own = { group, version, resource: name };
   const type = known?.type ?? { group, version, plural: name, kind, namespaced };
-  kinds.set(key, { key, type, versions: [...(known?.versions ?? []), own] });
+  kinds.set(key, { key, type, versions: [...(known?.versions ?? []), own], shortNames });
 }
 
 /** Whether a policy may be about objects of a kind as they are audited: as if they were created now. */

@@ -1,0 +1,66 @@
+/**
+ * `rampart audit explain` at work.
+ *
+ * @module
+ */
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { agoText } from '../../shared/observe/ago.ts';
+import { printable } from '../../shared/observe/printable.ts';
+import { renderTable, type Row, wantsColour } from '../../shared/observe/table.ts';
+import { explain, type Explained } from '../../systems/policy-audit/explain.ts';
+import { describeFailure } from '../failure.ts';
+import { stopSignal } from '../process.ts';
+import type { ExplainOptions } from './command.ts';
+import { policyProcess } from './process.ts';
+
+/** @returns the exit code: 0 nothing objects to it, 1 something does, 2 cannot tell. */
+export async function runExplain(object: string, options: ExplainOptions): Promise<0 | 1 | 2> {
+  const { stdout, stderr } = process;
+  let told: Explained;
+  try {
+    const [kind = '', name = '', more] = object.split('/');
+    if (kind === '' || name === '' || more !== undefined) {
+      throw new RampartError(errorCodes.INPUT, {
+        what: `${JSON.stringify(object)} names no object`,
+        next: 'Write KIND/NAME: pod/web.',
+      });
+    }
+    const stop = stopSignal();
+    await using stack = new AsyncDisposableStack();
+    const { context, runtimes } = await policyProcess(options, { stop, stack, level: 'warn' });
+    const namespace = options.namespace ?? context.client.namespace;
+    told = await explain(context, runtimes, { kind, name, namespace });
+  } catch (error) {
+    stderr.write(describeFailure(error).text);
+    return 2;
+  }
+  const { policies, problems } = told;
+  if (options.output === 'json') {
+    stdout.write(`${JSON.stringify({ ...told, problems: Object.fromEntries(problems) })}\n`);
+  } else stdout.write(table(told));
+  if (policies.some(({ result }) => result === 'fail' || result === 'warn')) return 1;
+  return problems.size > 0 || policies.some(({ result }) => result === 'error') ? 2 : 0;
+}
+
+const styles = { fail: 'red', error: 'red', warn: 'yellow', pass: 'green' } as const;
+
+function table({ kind, namespace, name, policies, problems }: Explained): string {
+  const { stdout } = process;
+  const subject = `${kind} ${namespace === '' ? '' : `${namespace}/`}${name}`;
+  const lines = [...problems].map(([policy, why]) => printable(`${policy} cannot be asked: ${why}`));
+  const nowMs = Date.now();
+  const rows = policies.map(({ policy, why, result, from, evaluatedMs = 0, message = '' }): Row => {
+    if (result === undefined) return { cells: [policy, 'no', '', printable(why ?? '')] };
+    const when = from === 'report' ? `report, evaluated ${agoText(nowMs - evaluatedMs)}` : 'evaluated now';
+    return {
+      cells: [policy, { text: result, style: styles[result] }, when, printable(message)],
+    };
+  });
+  const head = ['POLICY', 'RESULT', 'FROM', 'MESSAGE'];
+  const width = stdout.columns || 120;
+  const shown =
+    rows.length === 0
+      ? 'no policy can be asked'
+      : renderTable(rows, { head, widthColumns: width, colour: wantsColour(stdout) });
+  return `${[printable(subject), ...lines, shown].join('\n')}\n`;
+}

@@ -1,0 +1,74 @@
+/**
+ * What commands about policies run in: caches, a client, and what runs policies.
+ *
+ * @module
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+
+import type { GuardContext } from '../../shared/guard/context.ts';
+import { GuardStates } from '../../shared/guard/guard-states.ts';
+import { partContext } from '../../shared/guard/part-context.ts';
+import { KubeClient } from '../../shared/kube/client.ts';
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { Health } from '../../shared/observe/health.ts';
+import { createLogger } from '../../shared/observe/log.ts';
+import { policyAudit } from '../../systems/policy-audit/guard.ts';
+import { openModules } from '../../systems/policy-audit/modules/open-modules.ts';
+import { KubeClusterReader } from '../../systems/policy-audit/engine/host-calls/kube-reader.ts';
+import { AskedCluster } from '../../systems/policy-audit/policies/asked-cluster.ts';
+import type { Runtimes } from '../../systems/policy-audit/policies/open-policy.ts';
+import { runtimesOf } from '../../systems/policy-audit/policies/runtimes.ts';
+import { clusterAccess } from '../cluster.ts';
+import { guardProcess } from '../guard-process.ts';
+import type { ClusterOptions } from './command.ts';
+
+export interface PolicyProcess {
+  readonly context: GuardContext;
+  readonly runtimes: Runtimes;
+  readonly asked: AskedCluster;
+}
+
+/**
+ * @param stop what ends it, also where a cache cannot work.
+ * @param stack disposed by the caller, after all that uses the context has ended.
+ * @throws {RampartError} `INPUT` where there is no cluster.
+ */
+export async function policyProcess(
+  { kubeconfig, data, policyModules }: ClusterOptions,
+  { stop, stack, level }: { stop: AbortController; stack: AsyncDisposableStack; level: string },
+): Promise<PolicyProcess> {
+  if (kubeconfig !== undefined && data !== undefined) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: '--kubeconfig and --data together',
+      why: 'each says which API to ask',
+      next: 'Give one of them.',
+    });
+  }
+  const logger = createLogger({ level: level as 'warn' });
+  const path = data === undefined ? kubeconfig : join(resolve(data), 'kubeconfig');
+  const client = stack.use(new KubeClient(clusterAccess(path)));
+  const states = { node: new GuardStates(), cluster: new GuardStates() };
+  const guarding = guardProcess({
+    ...{ client, logger, states },
+    health: new Health(),
+    metrics: undefined,
+    shared: undefined,
+    identity: `rampart-audit_${crypto.randomUUID()}`,
+    fail: (error) => stop.abort(error),
+  });
+  stack.use(guarding.caches);
+  const { signal } = stop;
+  const context = partContext(policyAudit, 'cluster', guarding, { signal, stack });
+  const cacheDirectory = policyModules === undefined ? temporaryDirectory(stack) : resolve(policyModules);
+  const modules = stack.use(await openModules({ cacheDirectory, logger }));
+  const asked = new AskedCluster(new KubeClusterReader(client));
+  return { context, asked, runtimes: runtimesOf({ modules, client, logger, asked }) };
+}
+
+function temporaryDirectory(stack: AsyncDisposableStack): string {
+  const directory = mkdtempSync(join(tmpdir(), 'rampart-policies-'));
+  stack.defer(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}

@@ -1,0 +1,145 @@
+/**
+ * `rampart audit` at work.
+ *
+ * @module
+ */
+import { readFileSync } from 'node:fs';
+
+import { stringify } from 'yaml';
+
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { printable } from '../../shared/observe/printable.ts';
+import { paint, renderTable, type Row, wantsColour } from '../../shared/observe/table.ts';
+import { type AuditOnce, auditOnce } from '../../systems/policy-audit/audit.ts';
+import type { Runtimes } from '../../systems/policy-audit/policies/open-policy.ts';
+import { remoteRuntimes } from '../../systems/policy-audit/policies/remote-runtimes.ts';
+import type { AuditReport } from '../../systems/policy-audit/reports/report.ts';
+import { describeFailure } from '../failure.ts';
+import { stopSignal } from '../process.ts';
+import type { AuditOptions } from './command.ts';
+import { policyProcess } from './process.ts';
+
+/** @returns the exit code: 0 nothing objects, 1 something does, 2 it could not be done, or not for all. */
+export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
+  const { stdout, stderr } = process;
+  let done: AuditOnce;
+  try {
+    done = await audit(options);
+  } catch (error) {
+    // Also an API that is away: a script has to tell it from what is clean.
+    stderr.write(describeFailure(error).text);
+    return 2;
+  }
+  const { summary, reports, problems } = done;
+  const format = options.outputScan === true ? 'json' : options.output;
+  if (format === 'table') stdout.write(table(done, wantsColour(stdout)));
+  else {
+    const told = { summary, problems: Object.fromEntries(problems), reports };
+    stdout.write(format === 'json' ? `${JSON.stringify(told)}\n` : stringify(told));
+  }
+  for (const [policy, why] of problems) stderr.write(`rampart: ${printable(`${policy}: ${why}`)}\n`);
+  for (const kind of summary.unread) {
+    stderr.write(`rampart: ${printable(kind)} could not be listed, and were not audited\n`);
+  }
+  const results = reports.flatMap((report) => report.results);
+  if (results.some(({ result }) => result === 'fail' || result === 'warn')) return 1;
+  const isWhole = problems.size === 0 && summary.unread.length === 0;
+  return isWhole && !results.some(({ result }) => result === 'error') ? 0 : 2;
+}
+
+async function audit(options: AuditOptions): Promise<AuditOnce> {
+  const stop = stopSignal();
+  await using stack = new AsyncDisposableStack();
+  const { context, runtimes, asked } = await policyProcess(options, { stop, stack, level: options.loglevel });
+  const { namespace, cluster, kubewardenNamespace, ignoreNamespaces } = options;
+  const isAll = namespace === undefined && cluster === undefined;
+  const ignored = new Set([
+    ...ignoreNamespaces,
+    ...(kubewardenNamespace === undefined ? [] : [kubewardenNamespace]),
+  ]);
+  const progress = progressLine();
+  try {
+    return await auditOnce({
+      context,
+      asked,
+      runtimes: options.policyServerUrl === undefined ? runtimes : remote(options, runtimes),
+      stores: options.disableStore !== true,
+      failuresOnly: options.reports === 'failures',
+      reportKind: options.reportKind,
+      parallelNamespaces: options.parallelNamespaces,
+      parallelResources: options.parallelResources,
+      pageSize: options.pageSize,
+      ignoredNamespaces: ignored,
+      ...(!isAll && {
+        onlyNamespaces: new Set(namespace === undefined ? [] : [namespace]),
+        cluster: cluster === true,
+      }),
+      onProgress: ({ left, objects, evaluations }) =>
+        progress.tell(`${objects} objects, ${evaluations} evaluations, ${left} namespaces left`),
+    });
+  } finally {
+    progress.end();
+  }
+}
+
+function remote(
+  { policyServerUrl = '', extraCa, clientCert, clientKey, insecureSsl }: AuditOptions,
+  { cluster }: Runtimes,
+): ReturnType<typeof remoteRuntimes> {
+  if (!URL.canParse(policyServerUrl) || !/^https?:/.test(policyServerUrl)) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `--policy-server-url ${JSON.stringify(policyServerUrl)} is no URL`,
+      next: 'Give one such as https://policy-server-default.kubewarden.svc:8443.',
+    });
+  }
+  const text = (path: string | undefined): string | undefined =>
+    path === undefined ? undefined : readFileSync(path, 'utf8');
+  return remoteRuntimes({
+    cluster,
+    url: new URL(policyServerUrl),
+    ca: text(extraCa),
+    cert: text(clientCert),
+    key: text(clientKey),
+    isInsecure: insecureSsl === true,
+  });
+}
+
+/** One line on a terminal that is overwritten. Elsewhere nothing. */
+function progressLine(): { readonly tell: (text: string) => void; readonly end: () => void } {
+  const { stderr } = process;
+  if (!stderr.isTTY) return { tell: () => undefined, end: () => undefined };
+  return {
+    tell: (text) => void stderr.write(`\r\u001b[K${text.slice(0, stderr.columns - 1)}`),
+    end: () => void stderr.write('\r\u001b[K'),
+  };
+}
+
+const styles = { fail: 'red', error: 'red', warn: 'yellow' } as const;
+
+function table({ reports, summary }: AuditOnce, colour: boolean): string {
+  const rows = reports.flatMap((report): Row[] =>
+    report.results
+      .filter(({ result }) => result !== 'pass')
+      .map(({ policy, result, message = '' }) => ({
+        cells: [
+          subjectOf(report),
+          policy,
+          result in styles ? { text: result, style: styles[result as 'fail'] } : result,
+          printable(message),
+        ],
+      })),
+  );
+  const { objects, failing, errored, evaluations, writes, seconds } = summary;
+  const said =
+    `${objects} objects, ${failing} failing, ${errored} with errors: ${evaluations} evaluations and ${writes} reports written ` +
+    `in ${seconds} s.`;
+  if (rows.length === 0) return `${paint('green', said, colour)}\n`;
+  const width = process.stdout.columns || 120;
+  const head = ['OBJECT', 'POLICY', 'RESULT', 'MESSAGE'];
+  return `${renderTable(rows, { head, widthColumns: width, colour })}\n\n${said}\n`;
+}
+
+function subjectOf({ scope }: AuditReport): string {
+  const { kind = '', name = '', namespace } = scope ?? {};
+  return printable(namespace === undefined ? `${kind}/${name}` : `${namespace} ${kind}/${name}`);
+}

@@ -1,0 +1,96 @@
+/**
+ * One scan from beginning to end, for `rampart audit`.
+ *
+ * @module
+ */
+import type { GuardContext } from '../../shared/guard/context.ts';
+import type { Runtimes } from './policies/open-policy.ts';
+import { PolicySet } from './policies/policy-set.ts';
+import { MemoryReports } from './reports/memory-store.ts';
+import { type AuditReport, ourReports, reportTypes } from './reports/report.ts';
+import type { PassSummary } from './scanner/audit-pass.ts';
+import { Scanner, type ScannerOptions } from './scanner/scanner.ts';
+
+export interface AuditOnceOptions extends Omit<
+  ScannerOptions,
+  'context' | 'intervalMs' | 'onPass' | 'policies' | 'store'
+> {
+  readonly context: GuardContext;
+  readonly runtimes: Runtimes;
+  /** Whether reports are written to the API. */
+  readonly stores: boolean;
+  readonly onProgress: (progress: Scanner['progress']) => void;
+}
+
+export interface AuditOnce {
+  readonly summary: PassSummary;
+  /** By namespace, kind and name. */
+  readonly reports: readonly AuditReport[];
+  /** Why policies could not be asked. */
+  readonly problems: ReadonlyMap<string, string>;
+}
+
+const PROGRESS_MS = 250;
+const NEVER_MS = 2 ** 40;
+
+/** @throws {KubeError}, the reason of the signal of the context. */
+export async function auditOnce(options: AuditOnceOptions): Promise<AuditOnce> {
+  const { context, runtimes, stores, onProgress, reportKind, ...more } = options;
+  const stop = new AbortController();
+  const signal = AbortSignal.any([context.signal, stop.signal]);
+  const own = { ...context, signal };
+  const memory = stores ? undefined : new MemoryReports();
+  const policies = new PolicySet({ context: own, runtimes, writesStatus: false });
+  const passed = Promise.withResolvers<PassSummary>();
+  const scanner = new Scanner({
+    ...more,
+    context: own,
+    policies,
+    reportKind,
+    intervalMs: NEVER_MS,
+    onPass: passed.resolve,
+    ...(memory && { store: memory }),
+  });
+  const running = Promise.all([policies.run(), scanner.run()]);
+  running.catch(passed.reject);
+  const onAbort = (): void => passed.reject(context.signal.reason);
+  context.signal.addEventListener('abort', onAbort, { once: true });
+  const timer = setInterval(() => onProgress(scanner.progress), PROGRESS_MS);
+  try {
+    const summary = await passed.promise;
+    const problems = new Map(policies.problems);
+    const reports = memory === undefined ? await listed(options) : memory.list();
+    const isAsked = ({ metadata: { namespace = '' } }: AuditReport): boolean =>
+      namespace === '' ? options.cluster !== false : (options.onlyNamespaces?.has(namespace) ?? true);
+    return { summary, problems, reports: reports.filter(isAsked).toSorted(byScope) };
+  } finally {
+    clearInterval(timer);
+    context.signal.removeEventListener('abort', onAbort);
+    stop.abort();
+    await running.catch(() => undefined);
+  }
+}
+
+async function listed({ context, reportKind }: AuditOnceOptions): Promise<AuditReport[]> {
+  const { client, signal } = context;
+  const { namespaced, cluster } = reportTypes[reportKind];
+  const found: AuditReport[] = [];
+  for (const type of [namespaced, cluster]) {
+    await client.listItems(
+      type,
+      {},
+      {
+        labelSelector: ourReports,
+        signal,
+        onItem: (text: string) => void found.push(JSON.parse(text) as AuditReport),
+      },
+    );
+  }
+  return found;
+}
+
+function byScope(a: AuditReport, b: AuditReport): number {
+  const key = ({ metadata, scope }: AuditReport): string =>
+    [metadata.namespace ?? '', scope?.kind, scope?.name].join('/');
+  return key(a) < key(b) ? -1 : 1;
+}

@@ -1,0 +1,215 @@
+/**
+ * What each policy thinks of one object, and why it is not about it.
+ *
+ * @module
+ */
+import type { GuardContext } from '../../shared/guard/context.ts';
+import { isNotFound } from '../../shared/kube/client-errors.ts';
+import { type KubeObject, type Namespace, namespaces } from '../../shared/kube/object.ts';
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import type { JsonObject } from './engine/evaluator.ts';
+import { type Irrelevance, matchPolicy, type MatchTarget } from './policies/match.ts';
+import type { OpenPolicy, Runtimes } from './policies/open-policy.ts';
+import { PolicySet } from './policies/policy-set.ts';
+import { type AuditReport, property, type ReportResult, reportTypes, resultOf } from './reports/report.ts';
+import { type ServedKind, servedKinds } from './scanner/served-kinds.ts';
+
+/** What one policy says. */
+export interface Explanation {
+  readonly policy: string;
+  readonly isRelevant: boolean;
+  /** Why it is not about the object. */
+  readonly why?: string;
+  readonly result?: ReportResult['result'];
+  readonly message?: string;
+  /** When it was evaluated, ms since 1970. */
+  readonly evaluatedMs?: number;
+  /** Whether it was evaluated now, or its report says so. */
+  readonly from?: 'evaluation' | 'report';
+}
+
+export interface Explained {
+  readonly kind: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly policies: readonly Explanation[];
+  /** Policies that cannot be asked, and why. */
+  readonly problems: ReadonlyMap<string, string>;
+}
+
+const reasons: Readonly<Record<Irrelevance, string>> = {
+  background: 'backgroundAudit is false',
+  excluded: 'it excludes this kind',
+  inactive: 'it is not active',
+  namespace: 'it is of another namespace',
+  namespaceSelector: 'its namespaceSelector does not select the namespace',
+  objectSelector: 'its objectSelector does not select the object',
+  operation: 'it is not about objects that are created',
+  resource: 'its rules are not about this kind',
+  scope: 'its rules are about another scope',
+  server: 'its policy server is not there',
+};
+
+export interface ExplainRequest {
+  /** `pod`, `pods`, `deployments.apps`, `Deployment`. */
+  readonly kind: string;
+  readonly name: string;
+  readonly namespace: string;
+}
+
+/** @throws {RampartError} `INPUT` for a kind that is not served, `NOT_FOUND` for an object that is not there. */
+export async function explain(
+  context: GuardContext,
+  runtimes: Runtimes,
+  { kind: wanted, name, namespace: within }: ExplainRequest,
+): Promise<Explained> {
+  const { client, signal } = context;
+  const { kinds } = await servedKinds(client, signal);
+  const kind = findKind(kinds, wanted);
+  const namespace = kind.type.namespaced ? within : '';
+  const target = { name, ...(namespace !== '' && { namespace }) };
+  const object = await client.get(kind.type, target, { signal }).catch((error: unknown) => {
+    if (!isNotFound(error)) throw error;
+    throw new RampartError(errorCodes.NOT_FOUND, {
+      what: `there is no ${kind.type.kind} ${namespace === '' ? '' : `${namespace}/`}${name}`,
+    });
+  });
+  const space =
+    namespace === '' ? undefined : await client.get<Namespace>(namespaces, { name: namespace }, { signal });
+  const stop = new AbortController();
+  const policies = new PolicySet({
+    context: { ...context, signal: AbortSignal.any([signal, stop.signal]) },
+    runtimes,
+    writesStatus: false,
+  });
+  const running = policies.run();
+  running.catch(() => stop.abort());
+  try {
+    await Promise.race([policies.complete, running]);
+    signal.throwIfAborted();
+    const report = await reportOf(context, namespace, object);
+    const asked = targetOf(kind, object, space);
+    const found: Explanation[] = [];
+    for (const open of policies.audited) {
+      found.push(await explainPolicy(context, open, asked, kind, object, report));
+    }
+    return { kind: kind.type.kind, namespace, name, policies: found, problems: new Map(policies.problems) };
+  } finally {
+    stop.abort();
+    await running.catch(() => undefined);
+  }
+}
+
+async function explainPolicy(
+  { signal }: GuardContext,
+  open: OpenPolicy,
+  target: MatchTarget,
+  { type }: ServedKind,
+  object: KubeObject,
+  report: AuditReport | undefined,
+): Promise<Explanation> {
+  const { policy } = open;
+  const shown = policy.backgroundAudit ? matchPolicy(policy, target) : 'background';
+  if (typeof shown === 'string') return { policy: policy.id, isRelevant: false, why: reasons[shown] };
+  const known = report?.results.find(
+    (result) =>
+      result.policy === policy.id &&
+      result.properties[property.uid] === policy.origin.uid &&
+      result.properties[property.resourceVersion] === policy.origin.resourceVersion,
+  );
+  if (known !== undefined && report?.scope?.resourceVersion === object.metadata.resourceVersion) {
+    const { seconds, nanos } = known.timestamp;
+    return told(known, 'report', seconds * 1000 + nanos / 1e6);
+  }
+  const { uid = '', name = '', namespace } = object.metadata;
+  const version = { group: type.group, version: type.version };
+  const nowMs = Date.now();
+  const judgement = await open.ask(
+    {
+      uid,
+      operation: 'CREATE',
+      kind: { ...version, kind: type.kind },
+      resource: { ...version, resource: type.plural },
+      name,
+      ...(namespace !== undefined && { namespace }),
+      userInfo: {},
+      object: object as unknown as JsonObject,
+      oldObject: null,
+    },
+    signal,
+  );
+  const result = resultOf(policy, judgement, nowMs);
+  if (result === undefined)
+    return { policy: policy.id, isRelevant: false, why: 'a match condition is false' };
+  return told(result, 'evaluation', nowMs);
+}
+
+function told(result: ReportResult, from: 'evaluation' | 'report', evaluatedMs: number): Explanation {
+  const { policy, message } = result;
+  return {
+    policy,
+    isRelevant: true,
+    result: result.result,
+    from,
+    evaluatedMs,
+    ...(message !== undefined && { message }),
+  };
+}
+
+async function reportOf(
+  { client, signal }: GuardContext,
+  namespace: string,
+  { metadata: { uid = '' } }: KubeObject,
+): Promise<AuditReport | undefined> {
+  for (const { namespaced, cluster } of Object.values(reportTypes)) {
+    try {
+      const type = namespace === '' ? cluster : namespaced;
+      return await client.get(type, { name: uid, ...(namespace !== '' && { namespace }) }, { signal });
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+    }
+  }
+  return undefined;
+}
+
+function targetOf(
+  { key, type, versions }: ServedKind,
+  { metadata }: KubeObject,
+  space?: Namespace,
+): MatchTarget {
+  const { namespace = '', name = '', labels = {} } = metadata;
+  const isNamespace = key === 'namespaces';
+  return {
+    operation: 'CREATE',
+    group: type.group,
+    version: type.version,
+    resource: type.plural,
+    subresource: '',
+    isNamespaced: type.namespaced,
+    namespace: isNamespace ? name : namespace,
+    name,
+    equivalents: versions.slice(1),
+    anyVersion: true,
+    labels,
+    oldLabels: undefined,
+    namespaceLabels: isNamespace ? labels : type.namespaced ? (space?.metadata.labels ?? {}) : undefined,
+  };
+}
+
+function findKind(kinds: ReadonlyMap<string, ServedKind>, wanted: string): ServedKind {
+  const asked = wanted.toLowerCase();
+  const found = [...kinds.values()].find(({ key, type, shortNames }) =>
+    [
+      key,
+      ...shortNames,
+      type.plural,
+      type.kind.toLowerCase(),
+      `${type.kind.toLowerCase()}.${type.group}`,
+    ].includes(asked),
+  );
+  if (found !== undefined) return found;
+  throw new RampartError(errorCodes.INPUT, {
+    what: `the API does not serve the kind ${JSON.stringify(wanted)}`,
+    next: 'Name it as kubectl does: pod, deployments.apps.',
+  });
+}

@@ -1,0 +1,120 @@
+/**
+ * Policies that a policy server runs: they are asked at its /audit.
+ *
+ * @module
+ */
+import { Agent, request as send } from 'node:https';
+import { request as sendPlain } from 'node:http';
+
+import type { ClusterReader } from '../engine/cel/cluster.ts';
+import { isObject } from '../../../shared/cel/json.ts';
+import { EvaluationError, type Evaluator, type PolicyRequest, type Verdict } from '../engine/evaluator.ts';
+import type { Runtimes } from './open-policy.ts';
+
+export interface RemoteOptions {
+  readonly url: URL;
+  readonly cluster: ClusterReader;
+  readonly ca?: string | undefined;
+  readonly cert?: string | undefined;
+  readonly key?: string | undefined;
+  readonly isInsecure?: boolean;
+}
+
+const MAX_ANSWER_BYTES = 16 << 20;
+/** The server ends an evaluation itself; this is for one that has gone. */
+const ANSWER_MS = 35_000;
+
+/** Settings are the server's matter: it refuses to start with those that are not valid. */
+export function remoteRuntimes({ url, cluster, ca, cert, key, isInsecure = false }: RemoteOptions): Runtimes {
+  // Without keep-alive, so that each request may reach another replica.
+  const agent = new Agent({ keepAlive: false, ca, cert, key, rejectUnauthorized: !isInsecure });
+  return {
+    cluster,
+    open: async ({ id }) => {
+      await Promise.resolve();
+      const target = new URL(
+        `audit/${encodeURIComponent(id)}`,
+        url.href.endsWith('/') ? url : `${url.href}/`,
+      );
+      const evaluator: Evaluator = {
+        runtime: 'wapc',
+        validateSettings: () => Promise.resolve({ valid: true }),
+        evaluate: async (request, { signal } = {}) =>
+          verdictOf(await ask(target, agent, request, signal), id),
+        [Symbol.asyncDispose]: () => Promise.resolve(),
+      };
+      return evaluator;
+    },
+  };
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body: string;
+}
+
+async function ask(target: URL, agent: Agent, request: PolicyRequest, signal?: AbortSignal): Promise<Answer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+  const body = JSON.stringify({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request });
+  const ended = AbortSignal.timeout(ANSWER_MS);
+  const options = {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) },
+    signal: signal === undefined ? ended : AbortSignal.any([signal, ended]),
+  };
+  const onResponse = (response: import('node:http').IncomingMessage): void => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    response.on('data', (chunk: Buffer) => {
+      size += chunk.length;
+      if (size > MAX_ANSWER_BYTES)
+        response.destroy(new Error(`its answer is longer than ${MAX_ANSWER_BYTES} bytes`));
+      else chunks.push(chunk);
+    });
+    response.on('end', () =>
+      resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString() }),
+    );
+    response.on('error', reject);
+  };
+  const call =
+    target.protocol === 'https:'
+      ? send(target, { ...options, agent }, onResponse)
+      : sendPlain(target, options, onResponse);
+  call.on('error', reject);
+  call.end(body);
+  try {
+    return await promise;
+  } catch (error) {
+    signal?.throwIfAborted();
+    const why = error instanceof Error ? error.message : String(error);
+    throw new EvaluationError('answer', `${target.href} could not be asked: ${why}`, { cause: error });
+  }
+}
+
+function verdictOf({ status, body }: Answer, id: string): Verdict {
+  if (status !== 200) {
+    const why = status === 404 ? `it does not know the policy ${id}` : body.trim().slice(0, 500);
+    throw new EvaluationError('answer', `the policy server answers ${status}${why === '' ? '' : `: ${why}`}`);
+  }
+  const review = parsed(body);
+  const response = isObject(review) ? review['response'] : undefined;
+  if (!isObject(response) || typeof response['allowed'] !== 'boolean') {
+    throw new EvaluationError('answer', 'the policy server answers no AdmissionReview');
+  }
+  const found = response['status'];
+  const { message, code, reason } = isObject(found) ? found : {};
+  return {
+    allowed: response['allowed'],
+    ...(typeof message === 'string' && { message }),
+    ...(typeof code === 'number' && { code }),
+    ...(typeof reason === 'string' && { reason }),
+  };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,128 @@
+/**
+ * This guard's section of `rampart status`.
+ *
+ * @module
+ */
+import { systemNamespace } from '../../../shared/guard/guard.ts';
+import type { RenderOptions, SectionReport, StatusSection } from '../../../shared/guard/status-section.ts';
+import { findCondition } from '../../../shared/kube/conditions.ts';
+import { configMaps, type ResourceType } from '../../../shared/kube/object.ts';
+import { agoText } from '../../../shared/observe/ago.ts';
+import { printable } from '../../../shared/observe/printable.ts';
+import { paint, renderTable, type Row } from '../../../shared/observe/table.ts';
+import { type AnyKubewardenPolicy, kubewardenTypes } from '../api.ts';
+import { policyActive } from '../policies/policy-status.ts';
+import type { PassSummary } from '../scanner/audit-pass.ts';
+import { passLabel, readLastPass } from './last-pass.ts';
+
+/** A policy, as `--format json` has it. */
+export interface PolicyStatusReport {
+  readonly kind: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly mode: string;
+  readonly status: string;
+  /** Why it is not asked as it is written; '' where it is. */
+  readonly why: string;
+}
+
+export const policyAuditStatus: StatusSection = {
+  async read(context) {
+    const found: PolicyStatusReport[] = [];
+    const isReadable = await context.orForbidden('admission policies', async () => {
+      for (const type of kubewardenTypes) {
+        await context.list(
+          type as unknown as ResourceType<AnyKubewardenPolicy>,
+          (policy) => void found.push(reportOf(type.kind, policy)),
+          type.namespaced ? { namespace: context.namespace } : {},
+        );
+      }
+      return true;
+    });
+    let pass: PassSummary | undefined;
+    await context.orForbidden(`configmaps in ${systemNamespace}`, async () => {
+      if (found.length === 0) return true;
+      await context.list(configMaps, (one) => void (pass = readLastPass(one) ?? pass), {
+        namespace: systemNamespace,
+        labelSelector: passLabel,
+      });
+      return true;
+    });
+    return section(isReadable === true ? found.toSorted(byName) : undefined, pass, context.timeMs);
+  },
+};
+
+function reportOf(kind: string, { spec, status, metadata }: AnyKubewardenPolicy): PolicyStatusReport {
+  const { policyStatus = 'unscheduled', conditions } = status ?? {};
+  const condition = findCondition(conditions, policyActive);
+  return {
+    kind,
+    namespace: metadata.namespace ?? '',
+    name: metadata.name ?? '',
+    mode: spec.mode,
+    status: policyStatus,
+    why:
+      condition?.status === 'True'
+        ? ''
+        : (condition?.message ??
+          'nobody has said yet whether it is asked: the operator, or standalone, may not run'),
+  };
+}
+
+const byName = (a: PolicyStatusReport, b: PolicyStatusReport): number =>
+  [a.kind, a.namespace, a.name].join('/') < [b.kind, b.namespace, b.name].join('/') ? -1 : 1;
+
+function section(
+  all: readonly PolicyStatusReport[] | undefined,
+  pass: PassSummary | undefined,
+  timeMs: number,
+): SectionReport {
+  const policies = all ?? [];
+  const failing = policies.filter(({ why }) => why !== '').length;
+  const said = (): string => {
+    if (pass === undefined) return 'No full pass over the objects has ended yet.';
+    const { objects, failing: bad, errored, seconds, endedMs, missed } = pass;
+    const doubt = missed > 0 ? `; ${missed} had been missed before` : '';
+    return (
+      `${objects} objects checked, ${bad} failing, ${errored} with errors: ` +
+      `the last pass ended ${agoText(timeMs - endedMs)} and took ${seconds} s${doubt}.`
+    );
+  };
+  return {
+    fields: { admissionPolicies: all ?? null, lastAuditPass: pass ?? null },
+    isAsked: policies.length > 0,
+    guarded: failing === 0,
+    headline({ colour }) {
+      if (policies.length === 0) return '';
+      const many = policies.length === 1 ? '1 admission policy' : `${policies.length} admission policies`;
+      const first =
+        failing > 0
+          ? paint(
+              'red',
+              `${failing} of ${many} ${failing === 1 ? 'is' : 'are'} not asked as written.`,
+              colour,
+            )
+          : paint('green', `${many} ${policies.length === 1 ? 'is' : 'are'} asked.`, colour);
+      return `${first} ${said()}`;
+    },
+    table: (options) => (policies.length === 0 ? '' : table(policies, options)),
+    foot: [],
+  };
+}
+
+function table(policies: readonly PolicyStatusReport[], options: RenderOptions): string {
+  const rows = policies.map(({ kind, namespace, name, mode, status }): Row => ({
+    cells: [`${kind} ${namespace === '' ? '' : `${namespace}/`}${name}`, mode, status],
+  }));
+  const [head = '', ...lines] = renderTable(rows, {
+    head: ['ADMISSION POLICY', 'MODE', 'STATUS'],
+    ...options,
+  }).split('\n');
+  return [
+    head,
+    ...lines.flatMap((line, index) => {
+      const why = policies[index]?.why ?? '';
+      return why === '' ? [line] : [line, printable(`    ${why}`)];
+    }),
+  ].join('\n');
+}
