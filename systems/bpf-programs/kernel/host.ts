@@ -1,0 +1,131 @@
+/**
+ * The eBPF programs that this agent answers for.
+ *
+ * @module
+ */
+import { join } from 'node:path';
+
+import { isBpffs } from '../../../shared/ebpf/pin.ts';
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import type { Logger } from '../../../shared/observe/log.ts';
+import { settleChains } from './chain-hooks.ts';
+import { Chains } from './chain.ts';
+import type { DesiredProgram, Outcome, ProgramHost, RunningProgram } from './desired.ts';
+import { oncePerPod } from './once-per-pod.ts';
+import { Pins } from './pins.ts';
+import { settleProbes } from './probes.ts';
+import { type LoadedProgram, ownersFirst, Programs } from './programs.ts';
+import { Records, runningProgram } from './records.ts';
+import { Refusals } from './refusals.ts';
+import { settleTcx } from './tcx-hooks.ts';
+import { missingChains, missingPrograms } from './verify.ts';
+import { Verdicts } from './verdicts.ts';
+
+export interface ProgramHostOptions {
+  /** A bpffs of the host: `/sys/fs/bpf`. */
+  readonly bpffs: string;
+  /** Of the directory in it that is ours alone. Without dots. */
+  readonly name: string;
+  /** On tmpfs: for what the kernel does not keep. */
+  readonly stateDirectory: string;
+  readonly logger: Logger;
+  /** Where the root of the node is: targets of uprobes are below. Default: `/`. */
+  readonly hostRoot?: string;
+}
+
+/**
+ * Adopts what an earlier process left, and changes nothing.
+ *
+ * @throws {RampartError} `UNSUPPORTED` when `bpffs` is none: what is pinned elsewhere would be gone with this process.
+ */
+export async function openProgramHost(options: ProgramHostOptions): Promise<ProgramHost> {
+  const { bpffs, name, stateDirectory } = options;
+  if (!/^[\w-]+$/.test(name))
+    throw new RampartError(errorCodes.INPUT, {
+      what: `${JSON.stringify(name)} cannot name a directory of bpffs`,
+      why: 'it may only have letters, digits, - and _',
+    });
+  if (!isBpffs(bpffs)) {
+    throw new RampartError(errorCodes.UNSUPPORTED, {
+      what: `cannot keep eBPF programs in ${bpffs}`,
+      why: 'it is not a bpffs',
+      next: `Mount it on the host (mount -t bpf bpf ${bpffs}), and give it to the agent's pod as a hostPath with mountPropagation: HostToContainer`,
+    });
+  }
+  return new KernelProgramHost(join(bpffs, name), Records.open(stateDirectory), options);
+}
+
+class KernelProgramHost implements ProgramHost {
+  readonly #pins: Pins;
+  readonly #records: Records;
+  readonly #logger: Logger;
+  readonly #chains: Chains;
+  readonly #programs: Programs;
+  readonly #refusals = new Refusals();
+  readonly #hostRoot: string;
+
+  constructor(root: string, records: Records, { logger, hostRoot = '/' }: ProgramHostOptions) {
+    this.#pins = new Pins(root);
+    this.#records = records;
+    this.#logger = logger;
+    this.#hostRoot = hostRoot;
+    this.#chains = new Chains(this.#pins, records);
+    this.#programs = new Programs(this.#pins, records);
+  }
+
+  async apply(
+    desired: readonly DesiredProgram[],
+    signal?: AbortSignal,
+  ): Promise<ReadonlyMap<string, Outcome>> {
+    const verdicts = new Verdicts(this.#refusals, this.#logger);
+    const { once, others } = oncePerPod(desired, this.#programs, this.#chains.known);
+    const byId = new Map(once.map((program) => [program.id, program]));
+    const loaded: LoadedProgram[] = [];
+    for (const program of ownersFirst(once, byId)) {
+      signal?.throwIfAborted();
+      try {
+        loaded.push(await this.#programs.ensureLoaded(program, byId, verdicts.outcomes));
+      } catch (error) {
+        verdicts.failed(program, error, 'load');
+      }
+    }
+    // From here on nothing waits.
+    signal?.throwIfAborted();
+    settleChains(this.#chains, this.#pins, loaded, verdicts);
+    settleTcx(this.#programs, this.#pins, loaded, verdicts);
+    settleProbes(this.#programs, this.#pins, this.#records, loaded, verdicts, this.#hostRoot);
+    this.#programs.sweep(new Set(loaded.map(({ program }) => program.id)));
+    for (const key of this.#pins.chains()) if (!this.#chains.known.has(key)) this.#pins.removeChain(key);
+    for (const [id, first] of others) {
+      const outcome = verdicts.outcomes.get(first);
+      if (outcome !== undefined) verdicts.outcomes.set(id, outcome);
+    }
+    return verdicts.outcomes;
+  }
+
+  async verify(signal?: AbortSignal): Promise<readonly string[]> {
+    const lines = missingPrograms(this.#pins, this.#programs.known.values(), this.#chains.known.values());
+    signal?.throwIfAborted();
+    return [...lines, ...missingChains(this.#pins, this.#chains.known.values(), this.#programs.known)];
+  }
+
+  async list(): Promise<readonly RunningProgram[]> {
+    return [...this.#programs.known.values()].map(runningProgram).toSorted((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  async remove(signal?: AbortSignal): Promise<readonly string[]> {
+    const lines = [
+      ...[...this.#chains.known.values()].map(
+        ({ kind, interface: name, direction }) =>
+          `chain ${kind} ${name}${direction === undefined ? '' : ` ${direction}`}`,
+      ),
+      ...[...this.#programs.known.values()].map(({ owner, programId }) => `program ${programId} of ${owner}`),
+    ];
+    await this.apply([], signal);
+    this.#pins.removeEmpty();
+    return lines;
+  }
+
+  /** Everything stays in the kernel. */
+  async [Symbol.asyncDispose](): Promise<void> {}
+}
