@@ -4,8 +4,9 @@
  * @module
  */
 import type { Guard } from '../shared/guard/guard.ts';
+import { bpfPrograms } from '../systems/bpf-programs/guard.ts';
 import { fileAccess } from '../systems/file-access/guard.ts';
 import { fileIntegrity } from '../systems/file-integrity/guard.ts';
 import { networkPolicy } from '../systems/network-policy/guard.ts';
 
-export const guards: readonly Guard[] = [fileAccess, fileIntegrity, networkPolicy];
+export const guards: readonly Guard[] = [fileAccess, fileIntegrity, networkPolicy, bpfPrograms];

@@ -4,7 +4,7 @@
  * @module
  */
 import type { GuardRights, PodNeeds } from '../../shared/guard/guard.ts';
-import { btfMount, runtimeMount } from '../../shared/guard/mounts.ts';
+import { btfMount, hostMount, runtimeMount } from '../../shared/guard/mounts.ts';
 import { designFileIntegrities, releasedFileIntegrities } from './api.ts';
 
 const groups = [releasedFileIntegrities.group, designFileIntegrities.group];
@@ -123,15 +123,7 @@ export const pod: PodNeeds = {
   mounts: [
     runtimeMount,
     btfMount,
-    {
-      name: 'host',
-      hostPath: '/',
-      mountPath: '/hostroot',
-      type: 'Directory',
-      readOnly: true,
-      propagation: 'HostToContainer',
-      why: 'The files of the node. What is mounted on it later is seen here as well.',
-    },
+    hostMount,
   ],
   args: ['--host-root=/hostroot', '--integrity-directory=/var/lib/rampart/integrity'],
 };
