@@ -21,6 +21,7 @@ const sharedBelow: Readonly<Record<string, readonly string[]>> = {
   manifests: ['kube'],
   mirror: ['apiserver', 'kube'],
   netlink: ['ebpf'],
+  oci: ['regex'],
   reports: ['kube'],
 };
 

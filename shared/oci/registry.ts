@@ -1,6 +1,6 @@
 /**
  * What guards need of an OCI registry: an artifact by its reference, checked against its digests, from the cache on disk where it
- * is there.
+ * is there. `openRegistry` (open-registry.ts) makes one.
  *
  * @module
  */
@@ -8,16 +8,20 @@
 /** When the registry is asked: as `imagePullPolicy` of a container. */
 export type PullPolicy = 'Always' | 'IfNotPresent' | 'Never';
 
+/** For a registry that wants an identity token (`identitytoken` of a Docker config), the username is `<token>`. */
 export interface Credentials {
   readonly username: string;
   readonly password: string;
 }
 
+/** Asked with the registry's host (`ghcr.example:5000`) and repository. */
+export type CredentialsSource = (registry: string, repository: string) => Credentials | undefined;
+
 export interface PullOptions {
   /** Default: `IfNotPresent`. */
   readonly policy?: PullPolicy;
-  /** Asked with the registry's host (`ghcr.example:5000`) and repository. */
-  readonly credentials?: (registry: string, repository: string) => Credentials | undefined;
+  /** What was fetched with credentials is given from the cache to those only who have the same. */
+  readonly credentials?: CredentialsSource;
   /** Of an index, the entry that is taken. Default: linux and this machine's architecture. */
   readonly platform?: { readonly os: string; readonly architecture: string };
   readonly signal?: AbortSignal;
@@ -29,9 +33,13 @@ export interface Artifact {
   readonly reference: string;
   /** Of the manifest: `sha256:...`. */
   readonly digest: string;
+  /** What the reference itself points at, to compare with `digestOf`: the digest of an index where it is one, else `digest`. */
+  readonly referenceDigest: string;
+  /** Why the registry could not be asked, where this is what the reference pointed at before. */
+  readonly stale?: string;
   readonly artifactType: string | undefined;
   readonly annotations: Readonly<Record<string, string>>;
-  /** The decoded config; `{}` where it is empty. */
+  /** The decoded config; `{}` where it is empty, or no JSON object. */
   readonly config: Record<string, unknown>;
   readonly configMediaType: string;
   readonly layers: readonly Layer[];

@@ -1,0 +1,179 @@
+/**
+ * Who asks a registry: Basic, and the tokens of the distribution project (docs.docker.com/registry/spec/auth/token), which are
+ * kept until they end.
+ *
+ * @module
+ */
+import { createHash } from 'node:crypto';
+
+import type { Clock } from '../time/clock.ts';
+import type { Answer, Exchange, Security } from './exchange.ts';
+import { errorCodes, RampartError } from '../observe/errors.ts';
+import type { Credentials } from './registry.ts';
+
+export interface Challenge {
+  /** Lower case: `basic`, `bearer`. */
+  readonly scheme: string;
+  readonly parameters: Readonly<Record<string, string>>;
+}
+
+/** Who asks whom for what. */
+export interface Subject {
+  readonly registry: string;
+  readonly repository: string;
+  readonly credentials: Credentials | undefined;
+  readonly security: Security;
+  readonly signal?: AbortSignal | undefined;
+}
+
+const MAX_TOKEN_BYTES = 64 * 1024;
+/** As the specification has it where the answer does not say. */
+const DEFAULT_TOKEN_S = 60;
+/** Taken off, for the way. */
+const TOKEN_MARGIN_S = 10;
+const MAX_KEPT = 1000;
+
+/** Of a `WWW-Authenticate` header; several challenges may be in one. */
+export function parseChallenges(header: string): Challenge[] {
+  const challenges: { scheme: string; parameters: Record<string, string> }[] = [];
+  const token = /[\s,]*([\w!#$%&'*+.^`|~-]+)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+)))?/y;
+  for (let match = token.exec(header); match !== null; match = token.exec(header)) {
+    const [, name = '', quoted, plain] = match;
+    const value = quoted?.replaceAll(/\\(.)/g, '$1') ?? plain;
+    if (value === undefined) challenges.push({ scheme: name.toLowerCase(), parameters: {} });
+    else {
+      const current = challenges.at(-1);
+      if (current !== undefined) current.parameters[name.toLowerCase()] = value;
+    }
+  }
+  return challenges;
+}
+
+/** Stands for the credentials in the keys of caches; says nothing of them. */
+export function credentialsKey(credentials: Credentials | undefined, salt = ''): string {
+  if (credentials === undefined) return 'anonymous';
+  const text = JSON.stringify([salt, credentials.username, credentials.password]);
+  return createHash('sha256').update(text).digest('hex');
+}
+
+interface Kept {
+  readonly header: string;
+  readonly endsMs: number;
+}
+
+/** Headers for requests: what a registry asked for is remembered. */
+export class Authenticator {
+  readonly #exchange: Exchange;
+  readonly #clock: Clock;
+  readonly #kept = new Map<string, Kept>();
+
+  constructor(exchange: Exchange, clock: Clock) {
+    this.#exchange = exchange;
+    this.#clock = clock;
+  }
+
+  /** What to send before anything was asked; undefined where nothing is known yet, or not any more. */
+  known(subject: Subject): string | undefined {
+    const key = keyOf(subject);
+    const kept = this.#kept.get(key);
+    if (kept === undefined || kept.endsMs > this.#clock.monotonicMs()) return kept?.header;
+    this.#kept.delete(key);
+    return undefined;
+  }
+
+  /**
+   * What to send after a 401.
+   *
+   * @throws {RampartError} `PRIVILEGE` where there is no way in; {@link ExchangeError}
+   */
+  async answer(refusal: Answer, subject: Subject): Promise<string> {
+    this.#kept.delete(keyOf(subject));
+    const challenges = parseChallenges(String(refusal.headers['www-authenticate'] ?? ''));
+    const bearer = challenges.find(({ scheme }) => scheme === 'bearer');
+    if (bearer !== undefined) return this.#keep(subject, await this.#token(bearer, subject));
+    if (!challenges.some(({ scheme }) => scheme === 'basic')) {
+      throw refused(subject, 'it asks for no kind of authentication that is known here (Basic, Bearer)');
+    }
+    if (subject.credentials === undefined) throw refused(subject, 'it wants a username and a password');
+    return this.#keep(subject, { header: basic(subject.credentials), endsMs: Infinity });
+  }
+
+  #keep(subject: Subject, kept: Kept): string {
+    if (this.#kept.size >= MAX_KEPT) this.#kept.clear();
+    this.#kept.set(keyOf(subject), kept);
+    return kept.header;
+  }
+
+  async #token({ parameters }: Challenge, subject: Subject): Promise<Kept> {
+    const { repository, credentials, signal } = subject;
+    const realm = parameters['realm'];
+    if (realm === undefined || !URL.canParse(realm))
+      throw refused(subject, 'it names nobody who gives tokens');
+    const url = new URL(realm);
+    // Otherwise who sits between could send passwords wherever he likes, in the clear.
+    if (url.protocol !== 'https:' && (url.protocol !== 'http:' || subject.security !== 'plain')) {
+      throw refused(subject, `it sends to ${url.protocol}//${url.host} for a token, which is not secure`);
+    }
+    const scope = parameters['scope'] ?? `repository:${repository}:pull`;
+    const service = parameters['service'];
+    const what = `the token of ${url.host}`;
+    const own =
+      url.host === subject.registry ? subject.security : url.protocol === 'http:' ? 'plain' : 'verified';
+    const question = { maxBytes: MAX_TOKEN_BYTES, what, signal, security: own };
+    let answer: Answer;
+    if (credentials?.username === '<token>') {
+      const form = new URLSearchParams({
+        grant_type: 'refresh_token',
+        client_id: 'rampart',
+        refresh_token: credentials.password,
+        scope,
+        ...(service !== undefined && { service }),
+      });
+      const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+      answer = await this.#exchange.ask({ ...question, url, method: 'POST', headers, body: String(form) });
+    } else {
+      if (service !== undefined) url.searchParams.set('service', service);
+      url.searchParams.set('scope', scope);
+      const headers = credentials && { authorization: basic(credentials) };
+      answer = await this.#exchange.ask({ ...question, url, ...(headers && { headers }) });
+    }
+    if (answer.status !== 200) throw refused(subject, `${url.host} gives no token (${answer.status})`);
+    return this.#read(answer, subject, url);
+  }
+
+  #read(answer: Answer, subject: Subject, url: URL): Kept {
+    let body: { token?: unknown; access_token?: unknown; expires_in?: unknown } | null;
+    try {
+      body = JSON.parse(Buffer.from(answer.body).toString()) as typeof body;
+    } catch {
+      body = null;
+    }
+    const token = body?.token ?? body?.access_token;
+    if (typeof token !== 'string' || !/^[\w.~+/=-]+$/.test(token)) {
+      throw refused(subject, `${url.host} answers without a token`);
+    }
+    const seconds = typeof body?.expires_in === 'number' ? body.expires_in : DEFAULT_TOKEN_S;
+    const endsMs = this.#clock.monotonicMs() + Math.max(0, seconds - TOKEN_MARGIN_S) * 1000;
+    return { header: `Bearer ${token}`, endsMs };
+  }
+}
+
+/** That the registry lets these credentials, or nobody, not in. */
+export function refused({ registry, repository, credentials }: Subject, why: string): RampartError {
+  return new RampartError(errorCodes.PRIVILEGE, {
+    what: `${registry} does not give ${repository}${credentials === undefined ? '' : ` to ${credentials.username}`}`,
+    why,
+    next:
+      credentials === undefined
+        ? 'Give credentials by a pull secret for this registry; some registries say this of what does not exist, too.'
+        : 'Check the username and the password, and what that user may read.',
+  });
+}
+
+function basic({ username, password }: Credentials): string {
+  return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
+}
+
+function keyOf({ registry, repository, credentials, security }: Subject): string {
+  return `${security} ${registry}/${repository} ${credentialsKey(credentials)}`;
+}

@@ -1,0 +1,223 @@
+/**
+ * Content by its digest on disk, and what references pointed at when they were last asked. What is read is checked each time;
+ * what was used longest ago goes when there is too much.
+ *
+ *     blobs/sha256-<hex>      content
+ *     references/<hex>        by reference and credentials: {"reference", "digest"}
+ *
+ * @module
+ */
+import { randomBytes } from 'node:crypto';
+import { chmod, mkdir, open, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { errorCodes, RampartError } from '../observe/errors.ts';
+import type { Logger } from '../observe/log.ts';
+import { agrees, digestOf, isDigest } from './digest.ts';
+
+export interface BlobCacheOptions {
+  readonly directory: string;
+  /** Of all blobs together. */
+  readonly maxBytes: number;
+  readonly logger: Logger;
+}
+
+/** Each is some 200 bytes. */
+const MAX_REFERENCES = 10_000;
+/** What a process that was killed left; nobody writes one file for so long. */
+const ABANDONED_MS = 3600_000;
+
+export class BlobCache {
+  readonly #blobs: string;
+  readonly #references: string;
+  readonly #maxBytes: number;
+  readonly #logger: Logger;
+  /** Secret of this cache: what is said of credentials in it cannot be guessed from outside. */
+  readonly salt: string;
+
+  private constructor(options: BlobCacheOptions, salt: string) {
+    this.#blobs = join(options.directory, 'blobs');
+    this.#references = join(options.directory, 'references');
+    this.#maxBytes = options.maxBytes;
+    this.#logger = options.logger;
+    this.salt = salt;
+  }
+
+  /** Makes the directory where it is missing. @throws {RampartError} `SYSTEM`, `FULL` */
+  static async open(options: BlobCacheOptions): Promise<BlobCache> {
+    try {
+      for (const name of ['', 'blobs', 'references']) {
+        const path = join(options.directory, name);
+        await mkdir(path, { recursive: true, mode: 0o700 });
+        await chmod(path, 0o700);
+      }
+      const cache = new BlobCache(options, await saltOf(options.directory));
+      await cache.#trim();
+      return cache;
+    } catch (error) {
+      if (error instanceof RampartError) throw error;
+      throw fileError(`cannot keep artifacts in ${options.directory}`, error);
+    }
+  }
+
+  /** The content; undefined where it is not there. What is damaged is removed, and told. */
+  async blob(digest: string): Promise<Uint8Array | undefined> {
+    const path = this.#pathOf(digest);
+    let bytes: Uint8Array;
+    try {
+      bytes = await readFile(path);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') {
+        this.#logger.warn(
+          { err: error, digest },
+          'an artifact in the cache cannot be read; it is fetched again',
+        );
+      }
+      return undefined;
+    }
+    if (!agrees(bytes, digest)) {
+      this.#logger.warn({ digest, path }, 'an artifact in the cache was damaged; it is fetched again');
+      await rm(path, { force: true });
+      return undefined;
+    }
+    const now = new Date();
+    // Somebody may have removed it meanwhile: then there is nothing to mark.
+    await utimes(path, now, now).catch(() => undefined);
+    return bytes;
+  }
+
+  /** Keeps content that has been checked. That it cannot be kept is told, and no failure. */
+  async keepBlob(digest: string, bytes: Uint8Array): Promise<void> {
+    if (bytes.length > this.#maxBytes) {
+      this.#logger.warn(
+        { digest, bytes: bytes.length },
+        'an artifact is larger than the whole cache; it is not kept',
+      );
+      return;
+    }
+    await this.#write(this.#pathOf(digest), bytes);
+    await this.#trim(this.#pathOf(digest));
+  }
+
+  /** What a reference pointed at when it was last asked by whom `key` stands for. */
+  async reference(reference: string, key: string): Promise<string | undefined> {
+    try {
+      const text = await readFile(this.#referencePath(reference, key), 'utf8');
+      const kept = JSON.parse(text) as { reference?: unknown; digest?: unknown };
+      const { digest } = kept;
+      return kept.reference === reference && typeof digest === 'string' && isDigest(digest)
+        ? digest
+        : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  async keepReference(reference: string, key: string, digest: string): Promise<void> {
+    if ((await this.reference(reference, key)) === digest) return;
+    await this.#write(
+      this.#referencePath(reference, key),
+      Buffer.from(JSON.stringify({ reference, digest })),
+    );
+  }
+
+  /** After the registry has said that there is none, or that it is not for whom `key` stands for. */
+  async forgetReference(reference: string, key: string): Promise<void> {
+    await rm(this.#referencePath(reference, key), { force: true });
+  }
+
+  #pathOf(digest: string): string {
+    if (!isDigest(digest)) throw new TypeError(`${digest} is no digest`);
+    return join(this.#blobs, digest.replace(':', '-'));
+  }
+
+  #referencePath(reference: string, key: string): string {
+    return join(this.#references, digestOf(Buffer.from(`${reference}\n${key}`)).slice('sha256:'.length));
+  }
+
+  /** Whole or not at all, also where the power fails. */
+  async #write(path: string, bytes: Uint8Array): Promise<void> {
+    const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`;
+    try {
+      const file = await open(temporary, 'wx', 0o600);
+      try {
+        await file.writeFile(bytes);
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+      await rename(temporary, path);
+    } catch (error) {
+      await rm(temporary, { force: true }).catch(() => undefined);
+      this.#logger.warn({ err: error, path }, 'an artifact cannot be kept; it will be fetched again');
+    }
+  }
+
+  /** Removes what was used longest ago, until the rest fits; `keep` stays. */
+  async #trim(keep?: string): Promise<void> {
+    const blobs = await entriesOf(this.#blobs);
+    let sizeBytes = blobs.reduce((sum, blob) => sum + blob.sizeBytes, 0);
+    for (const { path, sizeBytes: own } of blobs) {
+      if (sizeBytes <= this.#maxBytes) break;
+      if (path === keep) continue;
+      await rm(path, { force: true });
+      sizeBytes -= own;
+    }
+    const references = await entriesOf(this.#references);
+    for (const { path } of references.slice(0, Math.max(0, references.length - MAX_REFERENCES))) {
+      await rm(path, { force: true });
+    }
+  }
+}
+
+interface FileEntry {
+  readonly path: string;
+  readonly sizeBytes: number;
+  readonly usedMs: number;
+}
+
+/** Those used longest ago first. What was left of writes long ago is removed. */
+async function entriesOf(directory: string): Promise<FileEntry[]> {
+  const entries: FileEntry[] = [];
+  for (const name of await readdir(directory)) {
+    const path = join(directory, name);
+    const stats = await stat(path).catch(() => undefined);
+    if (stats === undefined) continue;
+    if (!name.endsWith('.tmp')) entries.push({ path, sizeBytes: stats.size, usedMs: stats.mtimeMs });
+    else if (Date.now() - stats.mtimeMs > ABANDONED_MS) await rm(path, { force: true });
+  }
+  return entries.sort((a, b) => a.usedMs - b.usedMs);
+}
+
+async function saltOf(directory: string): Promise<string> {
+  const path = join(directory, 'salt');
+  for (;;) {
+    try {
+      const text = await readFile(path, 'utf8');
+      if (/^[0-9a-f]{64}$/.test(text)) return text;
+      // Half of one: all that was kept for credentials is then unknown, and asked again.
+      await rm(path, { force: true });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    }
+    try {
+      const file = await open(path, 'wx', 0o600);
+      try {
+        await file.writeFile(randomBytes(32).toString('hex'));
+      } finally {
+        await file.close();
+      }
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    }
+  }
+}
+
+function fileError(what: string, error: unknown): RampartError {
+  const full = error instanceof Error && 'code' in error && error.code === 'ENOSPC';
+  return new RampartError(full ? errorCodes.FULL : errorCodes.SYSTEM, {
+    what,
+    why: error instanceof Error ? error.message : String(error),
+    cause: error,
+  });
+}

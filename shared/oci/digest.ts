@@ -1,0 +1,33 @@
+/**
+ * Digests of content, `sha256:<hex>`: what is fetched is what was meant only where they agree.
+ *
+ * @module
+ */
+import { createHash } from 'node:crypto';
+
+import { errorCodes, RampartError } from '../observe/errors.ts';
+
+const digestForm = /^(?:sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$/;
+
+/** Of an algorithm that is known here: sha256, sha512. */
+export function isDigest(text: string): boolean {
+  return digestForm.test(text);
+}
+
+export function digestOf(bytes: Uint8Array, algorithm = 'sha256'): string {
+  return `${algorithm}:${createHash(algorithm).update(bytes).digest('hex')}`;
+}
+
+export function agrees(bytes: Uint8Array, digest: string): boolean {
+  return digestOf(bytes, digest.slice(0, digest.indexOf(':'))) === digest;
+}
+
+/** @throws {RampartError} `CORRUPT` where the bytes are not those of the digest. */
+export function checkDigest(bytes: Uint8Array, digest: string, what: string): void {
+  if (agrees(bytes, digest)) return;
+  throw new RampartError(errorCodes.CORRUPT, {
+    what: `${what} is not what it is said to be`,
+    why: `its digest is ${digestOf(bytes, digest.slice(0, digest.indexOf(':')))}, and not ${digest}`,
+    next: 'Somebody or something changed it on the way or in the registry: push it again, and find out who.',
+  });
+}

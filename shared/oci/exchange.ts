@@ -1,0 +1,228 @@
+/**
+ * One HTTP exchange with a registry: connections that are kept, an authority for each host, redirects, timeouts and limits.
+ * node:https and not fetch, which takes no certificate authority and costs each process 5 MiB.
+ *
+ * @module
+ */
+import type { Agent, IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import { getCACertificates } from 'node:tls';
+
+import { errorCodes, RampartError } from '../observe/errors.ts';
+import { Agent as HttpAgent, request as httpRequest } from '../observe/node-http.ts';
+import { hostName } from './reference.ts';
+
+/** How a host is talked to. The last two only where somebody has allowed it for that host. */
+export type Security = 'verified' | 'unverified' | 'plain';
+
+export interface Question {
+  readonly url: URL;
+  readonly security: Security;
+  readonly method?: 'GET' | 'HEAD' | 'POST';
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
+  /** Larger answers are refused. */
+  readonly maxBytes: number;
+  /** What is fetched, for messages: `the manifest of registry.example/a:b`. */
+  readonly what: string;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Uint8Array;
+}
+
+/** No answer: no connection, a broken one, silence. */
+export class ExchangeError extends Error {
+  /** It failed at TLS: another way to talk might do. */
+  readonly tls: boolean;
+
+  constructor(cause: Error) {
+    super(reasonOf(cause), { cause });
+    this.name = 'ExchangeError';
+    const code = (cause as NodeJS.ErrnoException).code ?? '';
+    this.tls = /^(ERR_(SSL|TLS)|EPROTO|CERT_|UNABLE_TO|DEPTH_ZERO|SELF_SIGNED|HOSTNAME_MISMATCH)/.test(code);
+  }
+}
+
+export interface ExchangeOptions {
+  /** PEM for each host, beside the authorities that the machine trusts. */
+  readonly authorities: ReadonlyMap<string, readonly string[]>;
+  /** Without a byte for so long, an exchange has failed. */
+  readonly idleTimeoutMs: number;
+}
+
+const MAX_REDIRECTS = 5;
+const MAX_REFUSAL_BYTES = 64 * 1024;
+const IDLE_CONNECTION_MS = 20_000;
+const agentOptions = {
+  keepAlive: true,
+  maxFreeSockets: 4,
+  timeout: IDLE_CONNECTION_MS,
+  maxSockets: 8,
+} as const;
+
+/** The owner disposes it: connections are closed then, and exchanges that run fail. */
+export class Exchange implements Disposable {
+  readonly #options: ExchangeOptions;
+  readonly #agents = new Map<string, Agent>();
+  #disposed = false;
+
+  constructor(options: ExchangeOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Asks, and reads the answer whole.
+   *
+   * @throws the signal's reason; {@link ExchangeError}; {@link RampartError} `LIMIT` for an answer that is too large,
+   *   `DISPOSED`, `INPUT` for authorities that are no certificates.
+   */
+  async ask(question: Question): Promise<Answer> {
+    let { url, security, headers = {} } = question;
+    let redirects = 0;
+    for (;;) {
+      question.signal?.throwIfAborted();
+      const incoming = await this.#send({ ...question, url, security, headers });
+      const status = incoming.statusCode ?? 0;
+      const { location } = incoming.headers;
+      if (
+        ![301, 302, 303, 307, 308].includes(status) ||
+        location === undefined ||
+        question.method === 'POST'
+      ) {
+        return { status, headers: incoming.headers, body: await readBody(incoming, question) };
+      }
+      incoming.resume();
+      if (++redirects > MAX_REDIRECTS) {
+        throw new ExchangeError(new Error(`${url.host} redirects more than ${MAX_REDIRECTS} times`));
+      }
+      const next = new URL(location, url);
+      if (next.protocol !== 'https:' && (next.protocol !== 'http:' || security !== 'plain')) {
+        throw new ExchangeError(
+          new Error(`${url.host} redirects to ${next.protocol}//${next.host}, which is not secure`),
+        );
+      }
+      // What is for one server is not told to another, and is not excused for another.
+      if (next.host !== url.host) {
+        headers = withoutCredentials(headers);
+        if (security === 'unverified') security = 'verified';
+      }
+      url = next;
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#disposed = true;
+    for (const agent of this.#agents.values()) agent.destroy();
+    this.#agents.clear();
+  }
+
+  async #send({ url, security, method = 'GET', headers, body, signal }: Question): Promise<IncomingMessage> {
+    if (this.#disposed)
+      throw new RampartError(errorCodes.DISPOSED, { what: 'the client of registries was disposed' });
+    const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
+    const request = send({
+      agent: this.#agent(url, security),
+      host: hostName(url.host),
+      port: url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port),
+      method,
+      path: `${url.pathname}${url.search}`,
+      headers: {
+        host: url.host,
+        'user-agent': 'rampart',
+        ...headers,
+        ...(body !== undefined && { 'content-length': Buffer.byteLength(body) }),
+      },
+    });
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+    let incoming: IncomingMessage | undefined;
+    request.once('response', (response) => {
+      incoming = response;
+      resolve(response);
+    });
+    request.on('error', reject);
+    const end = (reason: Error): void => void (incoming ?? request).destroy(reason);
+    request.setTimeout(this.#options.idleTimeoutMs, () =>
+      end(new Error(`${url.host} said nothing for ${this.#options.idleTimeoutMs / 1000} s`)),
+    );
+    const onAbort = (): void => end(signal?.reason instanceof Error ? signal.reason : new Error('aborted'));
+    signal?.addEventListener('abort', onAbort, { once: true });
+    request.once('close', () => signal?.removeEventListener('abort', onAbort));
+    request.end(body);
+    try {
+      return await promise;
+    } catch (error) {
+      signal?.throwIfAborted();
+      throw new ExchangeError(error as Error);
+    }
+  }
+
+  #agent(url: URL, security: Security): Agent {
+    const secure = url.protocol === 'https:';
+    const key = secure ? `${security} ${url.host}` : 'plain';
+    let agent = this.#agents.get(key);
+    if (agent === undefined) {
+      const given =
+        this.#options.authorities.get(url.host) ?? this.#options.authorities.get(hostName(url.host));
+      agent = secure
+        ? new HttpsAgent({
+            ...agentOptions,
+            rejectUnauthorized: security === 'verified',
+            ...(given !== undefined && { ca: [...getCACertificates('default'), ...given] }),
+          })
+        : new HttpAgent(agentOptions);
+      this.#agents.set(key, agent);
+    }
+    return agent;
+  }
+}
+
+async function readBody(
+  incoming: IncomingMessage,
+  { method, maxBytes, what, signal }: Question,
+): Promise<Uint8Array> {
+  const isAnswer = incoming.statusCode === 200;
+  const tooLarge = (): RampartError =>
+    new RampartError(errorCodes.LIMIT, {
+      what: `${what} is too large`,
+      why: `it has more than ${maxBytes} bytes`,
+      next: 'Make it smaller, or raise the limit.',
+    });
+  if (isAnswer && method !== 'HEAD' && Number(incoming.headers['content-length'] ?? 0) > maxBytes) {
+    incoming.destroy();
+    throw tooLarge();
+  }
+  const chunks: Uint8Array[] = [];
+  let sizeBytes = 0;
+  try {
+    for await (const chunk of incoming) {
+      sizeBytes += (chunk as Uint8Array).length;
+      if (isAnswer && sizeBytes > maxBytes) throw tooLarge();
+      // Of what is said to a refusal, the beginning is enough; leaving the loop closes the connection.
+      if (!isAnswer && sizeBytes > MAX_REFUSAL_BYTES) break;
+      chunks.push(chunk as Uint8Array);
+    }
+  } catch (error) {
+    signal?.throwIfAborted();
+    if (error instanceof RampartError) throw error;
+    throw new ExchangeError(error as Error);
+  }
+  return Buffer.concat(chunks);
+}
+
+function withoutCredentials(headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.entries(headers).filter(([name]) => name.toLowerCase() !== 'authorization'),
+  );
+}
+
+/** For a name with several addresses, Node.js gives an empty message. */
+function reasonOf(error: Error): string {
+  if (error instanceof AggregateError && error.message === '') {
+    return error.errors.map((one: unknown) => (one instanceof Error ? one.message : String(one))).join('; ');
+  }
+  return error.message;
+}

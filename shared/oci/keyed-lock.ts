@@ -1,0 +1,43 @@
+/**
+ * One at a time for each key, in the order in which they came.
+ *
+ * @module
+ */
+
+export class KeyedLock {
+  readonly #tails = new Map<string, Promise<void>>();
+
+  /** Resolves when it is the caller's turn, who disposes what it gets. Rejects with the signal's reason. */
+  async take(key: string, signal?: AbortSignal): Promise<Disposable> {
+    signal?.throwIfAborted();
+    const before = this.#tails.get(key);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const tail = before === undefined ? promise : before.then(() => promise);
+    this.#tails.set(key, tail);
+    void tail.then(() => {
+      if (this.#tails.get(key) === tail) this.#tails.delete(key);
+    });
+    if (before !== undefined) {
+      try {
+        await abortable(before, signal);
+      } catch (error) {
+        // Those behind still wait for those before.
+        resolve();
+        throw error;
+      }
+    }
+    return { [Symbol.dispose]: resolve };
+  }
+}
+
+async function abortable(promise: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
+  if (signal === undefined) return promise;
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const onAbort = (): void => reject(signal.reason as Error);
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    await Promise.race([promise, aborted]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}

@@ -1,0 +1,140 @@
+/**
+ * Manifests and indexes, of OCI and of Docker's schema 2, as they are decoded.
+ *
+ * @module
+ */
+import { errorCodes, RampartError } from '../observe/errors.ts';
+import { isDigest } from './digest.ts';
+import type { Layer } from './registry.ts';
+
+export const mediaTypes = {
+  ociManifest: 'application/vnd.oci.image.manifest.v1+json',
+  ociIndex: 'application/vnd.oci.image.index.v1+json',
+  dockerManifest: 'application/vnd.docker.distribution.manifest.v2+json',
+  dockerList: 'application/vnd.docker.distribution.manifest.list.v2+json',
+} as const;
+
+export const acceptManifests = Object.values(mediaTypes).join(', ');
+
+export interface Descriptor extends Layer {
+  readonly platform: { readonly os: string; readonly architecture: string } | undefined;
+}
+
+export interface Manifest {
+  readonly kind: 'manifest';
+  readonly artifactType: string | undefined;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly config: Descriptor;
+  readonly layers: readonly Layer[];
+}
+
+export interface Index {
+  readonly kind: 'index';
+  readonly manifests: readonly Descriptor[];
+}
+
+const MAX_DESCRIPTORS = 1000;
+
+/** @param what - The reference, for messages. @throws {RampartError} `CORRUPT`, `LIMIT` */
+export function parseManifest(bytes: Uint8Array, what: string): Manifest | Index {
+  let document: unknown;
+  try {
+    document = JSON.parse(Buffer.from(bytes).toString());
+  } catch (error) {
+    throw malformed(what, `it is no JSON (${(error as Error).message})`);
+  }
+  if (!isRecord(document)) throw malformed(what, 'it is no JSON object');
+  if (document['schemaVersion'] !== 2) {
+    throw malformed(what, `schemaVersion is ${JSON.stringify(document['schemaVersion'])}, and 2 is needed`);
+  }
+  const { mediaType } = document;
+  const isIndex = mediaType === mediaTypes.ociIndex || mediaType === mediaTypes.dockerList;
+  const isManifest = mediaType === mediaTypes.ociManifest || mediaType === mediaTypes.dockerManifest;
+  if (mediaType !== undefined && !isIndex && !isManifest) {
+    throw malformed(what, `mediaType ${JSON.stringify(mediaType)} is not one of a manifest or an index`);
+  }
+  // The type is optional in OCI. A document that could be read as both is neither (CVE-2021-41190).
+  const hasManifests = 'manifests' in document;
+  const hasLayers = 'layers' in document || 'config' in document;
+  if (hasManifests === hasLayers || (isIndex && !hasManifests) || (isManifest && !hasLayers)) {
+    throw malformed(what, 'it has to have either "manifests" or "config" and "layers"');
+  }
+  if (hasManifests) {
+    return { kind: 'index', manifests: descriptors(document['manifests'], `${what}: manifests`) };
+  }
+  const { artifactType } = document;
+  return {
+    kind: 'manifest',
+    artifactType: typeof artifactType === 'string' ? artifactType : undefined,
+    annotations: annotationsOf(document['annotations'], what),
+    config: descriptor(document['config'], `${what}: config`),
+    layers: descriptors(document['layers'] ?? [], `${what}: layers`),
+  };
+}
+
+/** @throws {RampartError} `NOT_FOUND` where none is for the platform. */
+export function choosePlatform(
+  { manifests }: Index,
+  wanted: { readonly os: string; readonly architecture: string },
+  what: string,
+): Descriptor {
+  const [only] = manifests;
+  if (manifests.length === 1 && only !== undefined && only.platform === undefined) return only;
+  const found = manifests.find(
+    ({ platform }) => platform?.os === wanted.os && platform.architecture === wanted.architecture,
+  );
+  if (found !== undefined) return found;
+  const there = manifests.flatMap(({ platform }) =>
+    platform ? [`${platform.os}/${platform.architecture}`] : [],
+  );
+  throw new RampartError(errorCodes.NOT_FOUND, {
+    what: `${what} has nothing for ${wanted.os}/${wanted.architecture}`,
+    why: `it has ${[...new Set(there)].slice(0, 20).join(', ') || 'nothing at all'}`,
+  });
+}
+
+function descriptors(value: unknown, what: string): Descriptor[] {
+  if (!Array.isArray(value)) throw malformed(what, 'it is no list');
+  if (value.length > MAX_DESCRIPTORS) {
+    throw new RampartError(errorCodes.LIMIT, {
+      what: `${what} has ${value.length} entries`,
+      why: `the limit is ${MAX_DESCRIPTORS}`,
+    });
+  }
+  return value.map((each, index) => descriptor(each, `${what}[${index}]`));
+}
+
+function descriptor(value: unknown, what: string): Descriptor {
+  if (!isRecord(value)) throw malformed(what, 'it is no object');
+  const { mediaType, digest, size, platform } = value;
+  if (typeof digest !== 'string' || !isDigest(digest)) throw malformed(what, 'its digest is none');
+  if (typeof size !== 'number' || !Number.isSafeInteger(size) || size < 0)
+    throw malformed(what, 'its size is none');
+  const { os, architecture } = isRecord(platform) ? platform : {};
+  return {
+    mediaType: typeof mediaType === 'string' ? mediaType : '',
+    digest,
+    sizeBytes: size,
+    annotations: annotationsOf(value['annotations'], what),
+    platform: typeof os === 'string' && typeof architecture === 'string' ? { os, architecture } : undefined,
+  };
+}
+
+function annotationsOf(value: unknown, what: string): Readonly<Record<string, string>> {
+  if (value === undefined || value === null) return {};
+  if (!isRecord(value)) throw malformed(what, 'its annotations are no object');
+  return Object.fromEntries(
+    Object.entries(value).map(([key, text]) => {
+      if (typeof text !== 'string') throw malformed(what, `annotation ${JSON.stringify(key)} is no string`);
+      return [key, text];
+    }),
+  );
+}
+
+function malformed(what: string, why: string): RampartError {
+  return new RampartError(errorCodes.CORRUPT, { what: `the manifest of ${what} is malformed`, why });
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,145 @@
+/**
+ * Credentials as Kubernetes keeps them: Secrets of the types kubernetes.io/dockerconfigjson and kubernetes.io/dockercfg, and
+ * the file config.json of Docker.
+ *
+ * @module
+ */
+import { errorCodes, RampartError } from '../observe/errors.ts';
+import { nameGlob } from '../regex/glob.ts';
+import type { Credentials, CredentialsSource } from './registry.ts';
+
+/** What is read of a Secret of the API. */
+export interface PullSecret {
+  readonly type?: string;
+  /** Base64, as the API has it. */
+  readonly data?: Readonly<Record<string, string>>;
+}
+
+interface Entry {
+  /** Labels of the host, each a glob. */
+  readonly labels: readonly ((text: string) => boolean)[];
+  readonly port: string;
+  readonly path: string;
+  /** Longer is more specific. */
+  readonly key: string;
+  readonly credentials: Credentials;
+}
+
+/** The names that Docker Hub has in such files. */
+const dockerHubNames: ReadonlySet<string> = new Set(['index.docker.io', 'registry-1.docker.io', 'docker.io']);
+
+/**
+ * Of several Secrets, the first that knows the registry wins, and in it the entry that says most of the path.
+ *
+ * @throws {RampartError} `INPUT` for a Secret of another type, or one that cannot be read; its content is not told.
+ */
+export function credentialsOfSecrets(
+  secrets: readonly { readonly name: string; readonly secret: PullSecret }[],
+): CredentialsSource {
+  const sources = secrets.map(({ name, secret }) => {
+    const { '.dockerconfigjson': config, '.dockercfg': old } = secret.data ?? {};
+    const text = config ?? old;
+    if (text === undefined) {
+      throw new RampartError(errorCodes.INPUT, {
+        what: `Secret ${name} is no pull secret`,
+        why: `it has type ${secret.type ?? 'Opaque'} and neither .dockerconfigjson nor .dockercfg`,
+        next: 'Make one with: kubectl create secret docker-registry',
+      });
+    }
+    return credentialsOfDockerConfig(Buffer.from(text, 'base64').toString(), `Secret ${name}`);
+  });
+  return (registry, repository) => {
+    for (const source of sources) {
+      const found = source(registry, repository);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  };
+}
+
+/**
+ * Of the text of a config.json: `{"auths": {...}}`, or the older form without `auths`.
+ *
+ * @param what - Where it is from, for messages.
+ * @throws {RampartError} `INPUT`
+ */
+export function credentialsOfDockerConfig(text: string, what: string): CredentialsSource {
+  let config: unknown;
+  try {
+    config = JSON.parse(text);
+  } catch {
+    // The message of the parser has parts of the text in it.
+    throw unusable(what, 'it is no JSON');
+  }
+  if (!isRecord(config)) throw unusable(what, 'it is no JSON object');
+  const auths = 'auths' in config ? config['auths'] : config;
+  if (auths === undefined || auths === null) return () => undefined;
+  if (!isRecord(auths)) throw unusable(what, '"auths" is no object');
+  const entries = Object.entries(auths)
+    .flatMap(([key, value]) => entryOf(key, value, what) ?? [])
+    .toSorted((a, b) => b.key.length - a.key.length);
+  return (registry, repository) => entries.find((entry) => covers(entry, registry, repository))?.credentials;
+}
+
+function entryOf(key: string, value: unknown, what: string): Entry | undefined {
+  if (!isRecord(value)) throw unusable(what, `the entry of ${JSON.stringify(key)} is no object`);
+  const credentials = credentialsOf(value, key, what);
+  // Tools leave empty entries for what a credential helper keeps.
+  if (credentials === undefined) return undefined;
+  const [address = '', ...path] = key.replace(/^https?:\/\//, '').split('/');
+  // Docker Hub's entry is https://index.docker.io/v1/.
+  const [name = '', port = ''] = address.split(':');
+  const host = dockerHubNames.has(name) ? 'docker.io' : name.toLowerCase();
+  return {
+    labels: host.split('.').map((label) => nameGlob(label, what)),
+    port,
+    path: path
+      .join('/')
+      .replace(/^v[12]\/?$/, '')
+      .replace(/\/$/, ''),
+    key,
+    credentials,
+  };
+}
+
+function credentialsOf(entry: Record<string, unknown>, key: string, what: string): Credentials | undefined {
+  const { username, password, auth, identitytoken } = entry;
+  if (typeof identitytoken === 'string' && identitytoken !== '') {
+    return { username: '<token>', password: identitytoken };
+  }
+  if (typeof auth === 'string' && auth !== '') {
+    const decoded = Buffer.from(auth, 'base64').toString();
+    const colon = decoded.indexOf(':');
+    if (colon < 0) {
+      throw unusable(what, `"auth" of ${JSON.stringify(key)} is not username:password in base64`);
+    }
+    // Some tools end it with zeros.
+    return { username: decoded.slice(0, colon), password: decoded.slice(colon + 1).replace(/\0+$/, '') };
+  }
+  if (typeof username === 'string' && typeof password === 'string' && username !== '')
+    return { username, password };
+  return undefined;
+}
+
+function covers({ labels, port, path }: Entry, registry: string, repository: string): boolean {
+  const [name = '', asked = ''] = registry.split(':');
+  const parts = name.split('.');
+  return (
+    port === asked &&
+    parts.length === labels.length &&
+    labels.every((fits, index) => fits(parts[index] ?? '')) &&
+    (path === '' || repository === path || repository.startsWith(`${path}/`))
+  );
+}
+
+function unusable(what: string, why: string): RampartError {
+  return new RampartError(errorCodes.INPUT, {
+    what: `${what} cannot be read for credentials`,
+    why,
+    next: 'Give what `docker login` writes: {"auths": {"registry.example": {"auth": "..."}}}.',
+  });
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
