@@ -241,11 +241,7 @@ function defineNodeKind(kind: string, scope: Scope): Resource {
           spec: object({ type: optional(string({ description: 'The type of the program.' })) }),
           status,
         },
-        columns: [
-          { name: 'Type', type: 'string', jsonPath: '.spec.type' },
-          statusColumn,
-          ageColumn,
-        ],
+        columns: [{ name: 'Type', type: 'string', jsonPath: '.spec.type' }, statusColumn, ageColumn],
       },
     },
   });

@@ -25,5 +25,7 @@ export function nodeObjectQuery(scope: Scope, labelSelector?: string): CacheQuer
 }
 
 function ownerOf({ metadata }: NodeObject): string[] {
-  return (metadata.ownerReferences ?? []).flatMap(({ controller, uid }) => (controller === true ? [uid] : []));
+  return (metadata.ownerReferences ?? []).flatMap(({ controller, uid }) =>
+    controller === true ? [uid] : [],
+  );
 }

@@ -73,7 +73,10 @@ export const pod: PodNeeds = {
     { name: 'BPF', why: 'Maps and programs.' },
     { name: 'PERFMON', why: 'Tracing programs, and probes by perf_event_open(2).' },
     { name: 'NET_ADMIN', why: 'XDP, TC and TCX: programs that see packets.' },
-    { name: 'SYS_ADMIN', why: 'setns(2) into the network of a pod, and ids of programs (BPF_PROG_GET_FD_BY_ID).' },
+    {
+      name: 'SYS_ADMIN',
+      why: 'setns(2) into the network of a pod, and ids of programs (BPF_PROG_GET_FD_BY_ID).',
+    },
     { name: 'SYS_PTRACE', why: "/proc/PID/root and /proc/PID/ns/net of others' processes." },
     {
       name: 'DAC_READ_SEARCH',

@@ -65,10 +65,12 @@ export async function runBpfProgramsNode(
     Cluster: context.cache(nodeObjectQuery('Cluster', selector), 'bpfprograms'),
     Namespaced: context.cache(nodeObjectQuery('Namespaced', selector), 'bpfnsprograms'),
   };
-  stack.use(health.ready('programs-listed', () => {
-    const missing = parents.filter(({ cache }) => !cache.isSynced).map(({ kind }) => kind.kind);
-    return missing.length === 0 ? undefined : `not listed yet: ${missing.join(', ')}`;
-  }));
+  stack.use(
+    health.ready('programs-listed', () => {
+      const missing = parents.filter(({ cache }) => !cache.isSynced).map(({ kind }) => kind.kind);
+      return missing.length === 0 ? undefined : `not listed yet: ${missing.join(', ')}`;
+    }),
+  );
 
   let changed = Promise.withResolvers<void>();
   const wake = (): void => changed.resolve();

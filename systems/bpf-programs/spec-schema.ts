@@ -49,7 +49,10 @@ const labelSelector = (description: string) =>
 
 const pullSecret = object(
   {
-    name: string({ description: 'The name of a Secret of type kubernetes.io/dockerconfigjson.', minLength: 1 }),
+    name: string({
+      description: 'The name of a Secret of type kubernetes.io/dockerconfigjson.',
+      minLength: 1,
+    }),
     namespace: string({
       description: 'Its namespace. A namespaced program may name its own only.',
       minLength: 1,
@@ -102,7 +105,7 @@ const bytecode = {
       oneBytecode,
       rule(
         '!has(self.path)',
-        "path is a file of the node, which a namespaced program must not read: use image, or the cluster-scoped kind",
+        'path is a file of the node, which a namespaced program must not read: use image, or the cluster-scoped kind',
         { fieldPath: '.path', reason: 'FieldValueForbidden' },
       ),
     ],
@@ -214,8 +217,7 @@ const tcProceedOn = {
 } as const;
 
 const symbol = (description: string) => string({ description, minLength: 1, maxLength: MAX_SYMBOL });
-const offset = (description: string) =>
-  integer({ description, format: 'int64', minimum: 0, default: 0 });
+const offset = (description: string) => integer({ description, format: 'int64', minimum: 0, default: 0 });
 const retprobe = boolean({ description: 'It runs when the function returns.', default: false });
 
 export function xdpFields(scope: Scope) {
@@ -307,10 +309,11 @@ export const traceFields = { ...programFields, func_name: symbol('The function o
 
 export const tracepointFields = {
   ...programFields,
-  names: list(
-    string({ minLength: 3, maxLength: 256, pattern: '^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$' }),
-    { description: 'Tracepoints: syscalls/sys_enter_openat.', minItems: 1, maxItems: 1024 },
-  ),
+  names: list(string({ minLength: 3, maxLength: 256, pattern: '^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$' }), {
+    description: 'Tracepoints: syscalls/sys_enter_openat.',
+    minItems: 1,
+    maxItems: 1024,
+  }),
 };
 
 export type CommonSpec = ReadFields<ReturnType<typeof commonFields>>;

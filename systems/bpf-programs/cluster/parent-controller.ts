@@ -41,9 +41,11 @@ export async function runParentController(options: ParentControllerOptions): Pro
   using queue = keyQueue();
   using stack = new DisposableStack();
   const addAll = (): void => {
-    for (const { kind, cache } of parents) for (const key of cache.keys()) queue.add(`${kind.kind}/${key}`, { level: 1 });
+    for (const { kind, cache } of parents)
+      for (const key of cache.keys()) queue.add(`${kind.kind}/${key}`, { level: 1 });
   };
-  for (const { kind, cache } of parents) stack.use(cache.subscribe(({ key }) => queue.add(`${kind.kind}/${key}`)));
+  for (const { kind, cache } of parents)
+    stack.use(cache.subscribe(({ key }) => queue.add(`${kind.kind}/${key}`)));
   for (const cache of Object.values(objects)) {
     stack.use(
       cache.subscribe(({ object }) => {

@@ -26,7 +26,8 @@ export function readGlobalData(written: Readonly<Record<string, unknown>> = {}):
 /** The bytes, or what is wrong. */
 function bytesOf(value: unknown): Uint8Array | string {
   if (typeof value === 'string') {
-    if (!base64.test(value)) return 'is not base64; write the bytes in base64 or as a list of integers: [1, 0, 0, 0]';
+    if (!base64.test(value))
+      return 'is not base64; write the bytes in base64 or as a list of integers: [1, 0, 0, 0]';
     const bytes = Buffer.from(value, 'base64');
     return checked(bytes);
   }

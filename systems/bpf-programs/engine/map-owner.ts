@@ -7,29 +7,26 @@ import { labelSelectorOf, labelsMatch, SelectorError } from '../../../shared/kub
 import { type NodeCondition, nodeCondition } from './node-condition.ts';
 import type { Wanted } from './wanted.ts';
 
-export type MapOwner =
-  | { readonly owner: string | undefined }
-  | { readonly condition: NodeCondition };
+export type MapOwner = { readonly owner: string | undefined } | { readonly condition: NodeCondition };
 
 /**
  * The owner of the maps of `one`. Only objects of its own namespace count, or cluster-scoped ones for a cluster-scoped program.
  *
  * @param isTried - Whether the kernel is asked for the object with this id.
  */
-export function mapOwnerOf(
-  one: Wanted,
-  all: readonly Wanted[],
-  isTried: (id: string) => boolean,
-): MapOwner {
+export function mapOwnerOf(one: Wanted, all: readonly Wanted[], isTried: (id: string) => boolean): MapOwner {
   const found = selectedOwners(one, all);
   if ('condition' in found) return found;
   const { owners } = found;
   if (owners === undefined) return { owner: undefined };
   const field = `${one.member.field}.mapownerselector`;
-  const where = one.parent.namespace === undefined ? 'BpfProgram' : `BpfNsProgram of namespace ${one.parent.namespace}`;
+  const where =
+    one.parent.namespace === undefined ? 'BpfProgram' : `BpfNsProgram of namespace ${one.parent.namespace}`;
   const [owner] = owners;
   if (owner === undefined) {
-    return notFound(`${field} selects no ${where} of this node. It goes by the labels of these objects, such as bpfman.io/ownedByProgram.`);
+    return notFound(
+      `${field} selects no ${where} of this node. It goes by the labels of these objects, such as bpfman.io/ownedByProgram.`,
+    );
   }
   if (owners.length > 1) {
     const names = owners.map(({ name }) => name).toSorted();
@@ -38,7 +35,9 @@ export function mapOwnerOf(
     );
   }
   if (isCircle(one, owner, all)) {
-    return notLoaded(`${field}: ${owner.name} shares the maps of this program itself, so neither can be first.`);
+    return notLoaded(
+      `${field}: ${owner.name} shares the maps of this program itself, so neither can be first.`,
+    );
   }
   if (!isTried(owner.id)) return notLoaded(`${owner.name}, whose maps it shares, is not loaded itself.`);
   return { owner: owner.id };

@@ -15,9 +15,7 @@ export function xdpMask(actions: XdpSpec['proceedon']): number {
 
 /** Bit 1 << (action + 1) for each: `TC_ACT_UNSPEC` is -1. */
 export function tcMask(actions: TcSpec['proceedon']): number {
-  return maskOf(
-    actions.map((action) => (action === 'dispatcher_return' ? 31 : tcActions.indexOf(action))),
-  );
+  return maskOf(actions.map((action) => (action === 'dispatcher_return' ? 31 : tcActions.indexOf(action))));
 }
 
 function maskOf(bits: readonly number[]): number {

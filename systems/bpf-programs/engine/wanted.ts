@@ -7,7 +7,15 @@
 import { SelectorError } from '../../../shared/kube/selectors.ts';
 import type { ContainerSelector, InterfaceSelector } from '../spec-schema.ts';
 import type { Attach, ContainerPlace, InterfaceHook } from '../kernel/desired.ts';
-import { annotations, kindAnnotation, labels, labelValue, nodeFinalizer, nodeObjectName, sanitized } from './names.ts';
+import {
+  annotations,
+  kindAnnotation,
+  labels,
+  labelValue,
+  nodeFinalizer,
+  nodeObjectName,
+  sanitized,
+} from './names.ts';
 import type { Member, Parent } from './parent.ts';
 import { tcMask, xdpMask } from './proceed-on.ts';
 
@@ -219,9 +227,7 @@ function interfacePlaces(
   const point = (name: string): string => (direction === '' ? name : `${name}-${direction}`);
   if (names === undefined) {
     const problem = `${member.field}.interfaceselector.primarynodeinterface: the node has no default route, so no interface is the primary one. Retrying; or name the interface in interfaces.`;
-    return [
-      { attachPoint: point('primarynodeinterface'), annotations: {}, goal: () => ({ problem }) },
-    ];
+    return [{ attachPoint: point('primarynodeinterface'), annotations: {}, goal: () => ({ problem }) }];
   }
   if (!needsContainers(parent, spec)) {
     return names.map((name) => ({
@@ -252,7 +258,10 @@ function interfacePlaces(
 }
 
 /** A namespaced program sees its pods; the node's interfaces carry the packets of all. */
-function hostRefusal({ kind }: Parent, { hostNetwork, namespace, podName }: SelectedContainer): string | undefined {
+function hostRefusal(
+  { kind }: Parent,
+  { hostNetwork, namespace, podName }: SelectedContainer,
+): string | undefined {
   if (kind.scope === 'Cluster' || !hostNetwork) return undefined;
   return `Pod ${namespace}/${podName} is in the network of the node, where a namespaced program must not be attached. Select other pods, or use ${kind.kind.replace('Ns', '')}.`;
 }
@@ -272,7 +281,10 @@ export function selectsContainers(parent: Parent): boolean {
 }
 
 /** A namespaced program is never attached on the node itself, whatever its object says. */
-function needsContainers({ kind }: Parent, { containers }: { readonly containers?: ContainerSelector }): boolean {
+function needsContainers(
+  { kind }: Parent,
+  { containers }: { readonly containers?: ContainerSelector },
+): boolean {
   return kind.scope === 'Namespaced' || containers !== undefined;
 }
 

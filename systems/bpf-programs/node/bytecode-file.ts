@@ -57,7 +57,8 @@ function checked(file: Fd, path: string): BigIntStats {
   const refuse = (why: string): RampartError =>
     new RampartError(errorCodes.INPUT, { what: `cannot read the object file ${path}`, why });
   if (!stat.isFile()) throw refuse('it is not a regular file');
-  if (stat.size > MAX_OBJECT_BYTES) throw refuse(`it has ${stat.size} bytes, and at most ${MAX_OBJECT_BYTES} are read`);
+  if (stat.size > MAX_OBJECT_BYTES)
+    throw refuse(`it has ${stat.size} bytes, and at most ${MAX_OBJECT_BYTES} are read`);
   return stat;
 }
 

@@ -91,7 +91,11 @@ export class NodeObjects implements Disposable {
           await work();
         } catch (error) {
           if (signal.aborted) throw error;
-          if (failed++ === 0) this.#options.logger.warn({ err: error }, 'an object of this node could not be written, retrying');
+          if (failed++ === 0)
+            this.#options.logger.warn(
+              { err: error },
+              'an object of this node could not be written, retrying',
+            );
         }
       }
     };
@@ -132,7 +136,14 @@ export class NodeObjects implements Disposable {
     }
     if (object === undefined) object = await this.#create(scope, wanted, wantedAnnotations, signal);
     else object = await this.#correct(scope, object, wanted, wantedAnnotations, signal);
-    if (object !== undefined) await this.#setCondition(scope, object, told.condition, wanted.parent.object.metadata.generation, signal);
+    if (object !== undefined)
+      await this.#setCondition(
+        scope,
+        object,
+        told.condition,
+        wanted.parent.object.metadata.generation,
+        signal,
+      );
   }
 
   async #create(

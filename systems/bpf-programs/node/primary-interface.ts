@@ -20,7 +20,10 @@ export function primaryInterface(procNet = '/proc/net'): string | undefined {
 
 /** `/proc/net/route`: interface, destination, gateway, flags, three counters, metric, mask. */
 export function ipv4Default(text: string): string | undefined {
-  const routes = text.split('\n').slice(1).map((line) => line.split(/\s+/));
+  const routes = text
+    .split('\n')
+    .slice(1)
+    .map((line) => line.split(/\s+/));
   return lowest(
     routes.flatMap(([name = '', destination, , flags = '', , , metric = '', mask]) =>
       destination === '00000000' && mask === '00000000' && isUsable(flags)

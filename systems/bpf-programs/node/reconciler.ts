@@ -137,7 +137,10 @@ export class Reconciler {
 }
 
 /** Why nothing of a parent runs on this node: it is not selected, or its selector cannot be understood. */
-function selection({ object, kind }: Parent, nodeLabels: Labels): ReturnType<typeof nodeCondition> | undefined {
+function selection(
+  { object, kind }: Parent,
+  nodeLabels: Labels,
+): ReturnType<typeof nodeCondition> | undefined {
   try {
     if (labelsMatch(labelSelectorOf(object.spec.nodeselector), nodeLabels)) return undefined;
     return nodeCondition('NotSelected', 'spec.nodeselector does not select this node.');
@@ -200,7 +203,7 @@ function resolveMapOwners(
   tried: Map<string, Tried>,
   verdicts: Map<string, Verdict>,
 ): void {
-  for (let changed = true; changed; ) {
+  for (let changed = true; changed;) {
     changed = false;
     for (const one of wanted) {
       const entry = tried.get(one.id);

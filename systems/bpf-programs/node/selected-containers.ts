@@ -46,7 +46,10 @@ export function selectContainers(
   return selected.map((one) => seen(one, procPath));
 }
 
-function seen({ id, pid, name, podName, podNamespace }: SourceContainer, procPath: string): SelectedContainer {
+function seen(
+  { id, pid, name, podName, podNamespace }: SourceContainer,
+  procPath: string,
+): SelectedContainer {
   const process = `${procPath}/${pid}`;
   const common = { namespace: podNamespace, podName, name };
   const place = { pid, containerId: id, cgroupPath: cgroupOf(process) };
