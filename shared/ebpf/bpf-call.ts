@@ -40,16 +40,26 @@ export function outcomeOf(result: number, log: () => string = () => ''): Outcome
   return result >= 0 ? new Descriptor(result) : { errno: errno(), log: log() };
 }
 
-const command = {
+/** enum bpf_cmd. */
+export const command = {
   MAP_CREATE: 0,
   PROG_LOAD: 5,
+  OBJ_PIN: 6,
+  OBJ_GET: 7,
+  PROG_GET_FD_BY_ID: 13,
+  OBJ_GET_INFO_BY_FD: 15,
+  PROG_QUERY: 16,
   RAW_TRACEPOINT_OPEN: 17,
   BTF_LOAD: 18,
+  BTF_GET_FD_BY_ID: 19,
   LINK_CREATE: 28,
+  LINK_UPDATE: 29,
+  ENABLE_STATS: 32,
+  LINK_DETACH: 34,
 } as const;
 
 /** A zeroed kernel structure filled field by field; holds on to the buffers it points to. */
-class Structure {
+export class Structure {
   readonly bytes: Uint8Array;
   readonly #view: DataView;
   readonly #referenced: Uint8Array[] = [];
@@ -69,6 +79,14 @@ class Structure {
     return this;
   }
 
+  u32At(offset: number): number {
+    return this.#view.getUint32(offset, true);
+  }
+
+  u64At(offset: number): bigint {
+    return this.#view.getBigUint64(offset, true);
+  }
+
   pointer(offset: number, target: Uint8Array): this {
     this.#referenced.push(target);
     return this.u64(offset, addressOf(target));
@@ -80,19 +98,21 @@ class Structure {
   }
 }
 
-function bpf(commandNumber: number, attr: Structure, log?: Uint8Array): Outcome {
+/** bpf(2) for commands that answer with a descriptor. */
+export function bpf(commandNumber: number, attr: Structure, log?: Uint8Array): Outcome {
   const result = libc.bpf(syscallNumbers.bpf, commandNumber, attr.bytes, attr.bytes.byteLength);
   const outcome = outcomeOf(result, () => (log === undefined ? '' : cString(log)));
   attr.release();
   return outcome;
 }
 
-function cString(bytes: Uint8Array): string {
+/** Text up to the first NUL. */
+export function cString(bytes: Uint8Array): string {
   const end = bytes.indexOf(0);
   return Buffer.from(bytes.subarray(0, end < 0 ? bytes.length : end)).toString('latin1');
 }
 
-function nulTerminated(text: string): Uint8Array {
+export function nulTerminated(text: string): Uint8Array {
   return Buffer.from(`${text}\0`);
 }
 
@@ -167,6 +187,26 @@ export function loadProgram(request: ProgramRequest): Outcome {
 /** BPF_MAP_CREATE without key and value, as ring buffers want it. */
 export function createMap(type: number, maxEntries: number): Outcome {
   return bpf(command.MAP_CREATE, new Structure(72).u32(0, type).u32(12, maxEntries));
+}
+
+/** BPF_MAP_CREATE of an array that has its values once for each CPU (since 4.6). */
+export function createPerCpuArray(valueSizeBytes: number, maxEntries: number, name: string): Outcome {
+  const BPF_MAP_TYPE_PERCPU_ARRAY = 6;
+  const attr = new Structure(72)
+    .u32(0, BPF_MAP_TYPE_PERCPU_ARRAY)
+    .u32(4, 4)
+    .u32(8, valueSizeBytes)
+    .u32(12, maxEntries);
+  attr.bytes.set(Buffer.from(name.slice(0, 15), 'latin1'), 28);
+  return bpf(command.MAP_CREATE, attr);
+}
+
+/** bpf(2) for commands that answer 0; undefined when the kernel did it. */
+export function bpfDo(commandNumber: number, attr: Structure): Refusal | undefined {
+  const result = libc.bpf(syscallNumbers.bpf, commandNumber, attr.bytes, attr.bytes.byteLength);
+  const refusal = result < 0 ? { errno: errno(), log: '' } : undefined;
+  attr.release();
+  return refusal;
 }
 
 /** BPF_BTF_LOAD. */

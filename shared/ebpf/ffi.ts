@@ -116,6 +116,26 @@ export const libc = {
     'int',
     'int',
   ]),
+  bind: c<(fd: number, address: Uint8Array, sizeBytes: number) => number>('bind', 'int', [
+    'int',
+    'const void *',
+    'unsigned int',
+  ]),
+  /** fsopen(2), since 5.2: glibc 2.36 has it, older ones do not. */
+  fsopen: c<(number: number, type: string, flags: number) => number>('syscall', 'long', [
+    'long',
+    'const char *',
+    'unsigned int',
+  ]),
+  fsconfig: c<
+    (number: number, fd: number, command: number, key: null, value: null, auxiliary: number) => number
+  >('syscall', 'long', ['long', 'int', 'unsigned int', 'const char *', 'void *', 'int']),
+  fsmount: c<(number: number, fd: number, flags: number, attributes: number) => number>('syscall', 'long', [
+    'long',
+    'int',
+    'unsigned int',
+    'unsigned int',
+  ]),
   /** `rlimit` is two u64: the soft and the hard limit. */
   setrlimit: c<(resource: number, rlimit: Uint8Array) => number>('setrlimit', 'int', ['int', 'const void *']),
   /** lsm_list_modules(2), since 6.8; fills `ids` with u64, `size` is in and out. */
@@ -239,6 +259,9 @@ export const syscallNumbers = {
   pidfdOpen: 434,
   bpf: process.arch === 'arm64' ? 280 : 321,
   perfEventOpen: process.arch === 'arm64' ? 241 : 298,
+  fsopen: 430,
+  fsconfig: 431,
+  fsmount: 432,
   lsmListModules: 461,
 } as const;
 
@@ -315,6 +338,51 @@ function declareLibbpf() {
       'void *',
       ['void *', 'bool', 'const char *'],
     ),
+
+    programSetType: f<(program: Pointer, type: number) => number>('bpf_program__set_type', 'int', [
+      'void *',
+      'int',
+    ]),
+    programSetExpectedAttachType: f<(program: Pointer, type: number) => number>(
+      'bpf_program__set_expected_attach_type',
+      'int',
+      ['void *', 'int'],
+    ),
+    programSectionName: f<(program: Pointer) => string>('bpf_program__section_name', 'const char *', [
+      'void *',
+    ]),
+    /** After loading: relocated, with subprograms behind it and descriptors of maps in place. */
+    programInsns: f<(program: Pointer) => Pointer | null>('bpf_program__insns', 'void *', ['void *']),
+    programInsnCount: f<(program: Pointer) => number | bigint>('bpf_program__insn_cnt', 'size_t', ['void *']),
+    programSetLogLevel: f<(program: Pointer, level: number) => number>('bpf_program__set_log_level', 'int', [
+      'void *',
+      'uint32_t',
+    ]),
+    /** The buffer has to stay where it is until the object is loaded. */
+    programSetLogBuffer: f<(program: Pointer, buffer: Uint8Array, sizeBytes: number) => number>(
+      'bpf_program__set_log_buf',
+      'int',
+      ['void *', 'void *', 'size_t'],
+    ),
+    objectBtf: f<(object: Pointer) => Pointer | null>('bpf_object__btf', 'void *', ['void *']),
+    btfRawData: f<(btf: Pointer, sizeBytes: [number]) => Pointer | null>('btf__raw_data', 'void *', [
+      'void *',
+      '_Out_ uint32_t *',
+    ]),
+    objectNextMap: f<(object: Pointer, previous: Pointer | null) => Pointer | null>(
+      'bpf_object__next_map',
+      'void *',
+      ['void *', 'void *'],
+    ),
+    mapName: f<(map: Pointer) => string>('bpf_map__name', 'const char *', ['void *']),
+    mapIsInternal: f<(map: Pointer) => boolean>('bpf_map__is_internal', 'bool', ['void *']),
+    mapReuseFd: f<(map: Pointer, fd: number) => number>('bpf_map__reuse_fd', 'int', ['void *', 'int']),
+    mapSetPinPath: f<(map: Pointer, path: string | null) => number>('bpf_map__set_pin_path', 'int', [
+      'void *',
+      'const char *',
+    ]),
+    mapType: f<(map: Pointer) => number>('bpf_map__type', 'int', ['void *']),
+    mapFlags: f<(map: Pointer) => number>('bpf_map__map_flags', 'uint32_t', ['void *']),
 
     linkDestroy: f<(link: Pointer) => number>('bpf_link__destroy', 'int', ['void *']),
     linkFd: f<(link: Pointer) => number>('bpf_link__fd', 'int', ['void *']),

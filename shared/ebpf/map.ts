@@ -61,6 +61,33 @@ export class BpfMap {
     return libbpf().mapValueSize(this.#pointer);
   }
 
+  /** enum bpf_map_type. */
+  get type(): number {
+    return libbpf().mapType(this.#pointer);
+  }
+
+  /** BPF_F_* of bpf.h. */
+  get flags(): number {
+    return libbpf().mapFlags(this.#pointer);
+  }
+
+  /** Whether libbpf made it of a section of global variables (`.rodata`, `.bss`). */
+  get internal(): boolean {
+    return libbpf().mapIsInternal(this.#pointer);
+  }
+
+  /** The file may ask for a pin of its own (LIBBPF_PIN_BY_NAME), by which strangers would share it. Only before loading. */
+  neverPin(): void {
+    libbpf().mapSetPinPath(this.#pointer, null);
+  }
+
+  /**
+   * The map that `fd` stands for takes its place. libbpf does not look whether they are alike: compare before. Only before loading.
+   */
+  reuse(fd: number): void {
+    if (libbpf().mapReuseFd(this.#pointer, fd) !== 0) throw this.#failed('reuse', errno());
+  }
+
   /** The value of `key`, or undefined. */
   lookup(key: Uint8Array): Uint8Array | undefined {
     const value = new Uint8Array(this.valueSizeBytes);

@@ -22,6 +22,7 @@ import {
   openOptions,
   typesWithModule,
 } from './kernel-types.ts';
+import { INSTRUCTION_BYTES, Instructions } from './instructions.ts';
 import { errnoName, FixedBuffer } from './libc.ts';
 import { BpfLink } from './link.ts';
 import { BpfMap } from './map.ts';
@@ -78,6 +79,58 @@ export class BpfProgram {
   /** Whether {@link BpfObject.load} loads this program. Only before loading. */
   set autoload(load: boolean) {
     libbpf().programSetAutoload(this.#pointer, load);
+  }
+
+  /** As the object file has it: `xdp.frags`, `fentry/do_unlinkat`. */
+  get section(): string {
+    return libbpf().programSectionName(this.#pointer);
+  }
+
+  /**
+   * What it is loaded as, whatever its section says: enum bpf_prog_type and bpf_attach_type. Only before loading.
+   */
+  setType(type: number, expectedAttachType: number): void {
+    const lib = libbpf();
+    lib.programSetType(this.#pointer, type);
+    lib.programSetExpectedAttachType(this.#pointer, expectedAttachType);
+  }
+
+  /**
+   * The kernel function of a fentry or fexit program. Only before loading.
+   *
+   * @throws {RampartError} `EBPF`; ESRCH: the kernel has no such function.
+   */
+  setAttachTarget(functionName: string): void {
+    checked(
+      `cannot attach eBPF program ${this.name} to ${functionName}`,
+      (lib) => lib.programSetAttachTarget(this.#pointer, 0, functionName),
+      (result) => result !== 0,
+    );
+  }
+
+  /**
+   * The verifier's log goes to `buffer`, also when it has nothing to say against the program. Only before loading.
+   *
+   * @param level - BPF_LOG_*: 4 for its statistics alone, 1 for its way through the program.
+   */
+  logTo(buffer: FixedBuffer, level: number): void {
+    buffer.bytes.fill(0);
+    const lib = libbpf();
+    lib.programSetLogBuffer(this.#pointer, buffer.bytes, buffer.bytes.byteLength);
+    lib.programSetLogLevel(this.#pointer, level);
+  }
+
+  /**
+   * Of a loaded program, as the verifier was given them: relocated for this kernel, its functions behind it, and maps by
+   * descriptors that the object owns. A copy.
+   */
+  instructions(): Instructions {
+    const lib = libbpf();
+    const address = lib.programInsns(this.#pointer);
+    const sizeBytes = Number(lib.programInsnCount(this.#pointer)) * INSTRUCTION_BYTES;
+    if (address === null || sizeBytes === 0)
+      throw new RampartError(errorCodes.EBPF, { what: `eBPF program ${this.name} is not loaded` });
+    return new Instructions(Uint8Array.from(new Uint8Array(viewMemory(address, sizeBytes))));
   }
 
   /** The descriptor of the loaded program; owned by the object. */
@@ -221,6 +274,26 @@ export class BpfObject implements Disposable {
       found.push(new BpfProgram(this.#owning(program), lib.programName(program)));
     }
     return found;
+  }
+
+  /** All maps, those of global variables included, in the order of the file. */
+  maps(): readonly BpfMap[] {
+    const pointer = this.#alive();
+    const lib = libbpf();
+    const found: BpfMap[] = [];
+    for (let map = lib.objectNextMap(pointer, null); map !== null; map = lib.objectNextMap(pointer, map))
+      found.push(new BpfMap(this.#owning(map), lib.mapName(map)));
+    return found;
+  }
+
+  /** Its raw BTF, a copy; undefined where it has none. */
+  types(): Uint8Array | undefined {
+    const lib = libbpf();
+    const btf = lib.objectBtf(this.#alive());
+    if (btf === null) return undefined;
+    const size: [number] = [0];
+    const address = lib.btfRawData(btf, size);
+    return address === null ? undefined : Uint8Array.from(new Uint8Array(viewMemory(address, size[0])));
   }
 
   program(name: string): BpfProgram {

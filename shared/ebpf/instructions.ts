@@ -1,0 +1,106 @@
+/**
+ * eBPF instructions as bytes: eight for each, as the kernel and libbpf have them (Documentation/bpf/standardization/
+ * instruction-set.rst).
+ *
+ * @module
+ */
+
+export const INSTRUCTION_BYTES = 8;
+
+/** Load of a 64-bit immediate: it takes two instructions. */
+const LD_IMM64 = 0x18;
+const CALL = 0x85;
+/** `src_reg` of LD_IMM64: what the immediate stands for. */
+const PSEUDO_MAP_FD = 1;
+const PSEUDO_MAP_VALUE = 2;
+const PSEUDO_BTF_ID = 3;
+const PSEUDO_FUNC = 4;
+/** `src_reg` of CALL. */
+const PSEUDO_CALL = 1;
+const PSEUDO_KFUNC_CALL = 2;
+
+/** Of one instruction; what is left out is 0. */
+export interface InstructionParts {
+  readonly code: number;
+  readonly to?: number;
+  readonly from?: number;
+  readonly offset?: number;
+  readonly immediate?: number;
+}
+
+/** Instructions of a program, to be read and written in place. */
+export class Instructions {
+  readonly bytes: Buffer;
+
+  /** @param bytes - Not copied. */
+  constructor(bytes: Uint8Array) {
+    if (bytes.byteLength % INSTRUCTION_BYTES !== 0)
+      throw new RangeError('instructions are of 8 bytes each, and these bytes are not');
+    this.bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  }
+
+  static of(parts: readonly InstructionParts[]): Instructions {
+    const bytes = Buffer.alloc(parts.length * INSTRUCTION_BYTES);
+    parts.forEach(({ code, to = 0, from = 0, offset = 0, immediate = 0 }, index) => {
+      const at = index * INSTRUCTION_BYTES;
+      bytes.writeUInt8(code, at);
+      bytes.writeUInt8((from << 4) | to, at + 1);
+      bytes.writeInt16LE(offset, at + 2);
+      bytes.writeInt32LE(immediate | 0, at + 4);
+    });
+    return new Instructions(bytes);
+  }
+
+  get count(): number {
+    return this.bytes.byteLength / INSTRUCTION_BYTES;
+  }
+
+  copy(): Instructions {
+    return new Instructions(Uint8Array.from(this.bytes));
+  }
+
+  /** Where maps are named: the index of the instruction and its immediate, a descriptor for the kernel. */
+  *mapReferences(): Generator<{ readonly index: number; readonly immediate: number }, void> {
+    for (const { index, code, from } of this.#walk()) {
+      if (code === LD_IMM64 && (from === PSEUDO_MAP_FD || from === PSEUDO_MAP_VALUE))
+        yield { index, immediate: this.#immediate(index) };
+    }
+  }
+
+  setImmediate(index: number, immediate: number): void {
+    this.bytes.writeInt32LE(immediate, index * INSTRUCTION_BYTES + 4);
+  }
+
+  /** Where functions begin: the program itself, what it calls, and what it hands to helpers as callbacks. Ascending. */
+  functionStarts(): readonly number[] {
+    const starts = new Set([0]);
+    for (const { index, code, from } of this.#walk()) {
+      if ((code === CALL && from === PSEUDO_CALL) || (code === LD_IMM64 && from === PSEUDO_FUNC))
+        starts.add(index + 1 + this.#immediate(index));
+    }
+    return [...starts].toSorted((a, b) => a - b);
+  }
+
+  /** Whether it names types or functions of a kernel module, by descriptors that only the loading process had. */
+  needsModule(): boolean {
+    for (const { index, code, from } of this.#walk()) {
+      if (code === CALL && from === PSEUDO_KFUNC_CALL && this.bytes.readInt16LE(index * 8 + 2) !== 0)
+        return true;
+      if (code === LD_IMM64 && from === PSEUDO_BTF_ID && this.#immediate(index + 1) !== 0) return true;
+    }
+    return false;
+  }
+
+  #immediate(index: number): number {
+    return this.bytes.readInt32LE(index * INSTRUCTION_BYTES + 4);
+  }
+
+  *#walk(): Generator<{ readonly index: number; readonly code: number; readonly from: number }, void> {
+    for (let index = 0; index < this.count; index++) {
+      const at = index * INSTRUCTION_BYTES;
+      const code = this.bytes.readUInt8(at);
+      yield { index, code, from: this.bytes.readUInt8(at + 1) >> 4 };
+      if (code === LD_IMM64) index++;
+    }
+  }
+}

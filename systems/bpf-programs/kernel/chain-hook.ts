@@ -1,0 +1,166 @@
+/**
+ * Where a chain is: an interface's XDP, or one direction of its clsact qdisc. All of it happens within one visit of the network
+ * namespace.
+ *
+ * @module
+ */
+import { constants } from 'node:os';
+import { join } from 'node:path';
+
+import type { Descriptor } from '../../../shared/ebpf/bpf-call.ts';
+import { linkInfo } from '../../../shared/ebpf/info.ts';
+import { attachXdp, detach, replaceProgram } from '../../../shared/ebpf/link/xdp.ts';
+import { openPin, pin, unpin } from '../../../shared/ebpf/pin.ts';
+import { KernelRefusal } from '../../../shared/ebpf/refusal.ts';
+import {
+  addClsact,
+  deleteClsact,
+  deleteFilter,
+  type FilterPlace,
+  filters,
+  ingressQdisc,
+  setFilter,
+} from '../../../shared/netlink/traffic-control.ts';
+import { RouteSocket } from '../../../shared/netlink/route.ts';
+import type { Direction } from './desired.ts';
+import { ProgramFailure } from './failure.ts';
+
+export interface HookState {
+  /** Of what runs there of ours; undefined: nothing. */
+  readonly programId: number | undefined;
+  /** Whether the qdisc is ours. */
+  readonly madeQdisc: boolean;
+}
+
+export interface ChainHook {
+  /** As people write it: `eth0`, `eth0 ingress`. */
+  readonly shown: string;
+  /** @param madeQdisc - What is known from before. */
+  look(madeQdisc: boolean): HookState;
+  /**
+   * Puts the program there, in one step where there is one of ours.
+   *
+   * @param old - What is there, if its descriptor is at hand.
+   * @returns notes for the user.
+   * @throws {KernelRefusal}
+   * @throws {ProgramFailure} `attach`: something of others is in the way.
+   */
+  put(program: Descriptor, state: HookState, old: Descriptor | undefined): PutResult;
+  /** Takes it away. What is gone already is no error. */
+  take(madeQdisc: boolean): void;
+}
+
+export interface PutResult {
+  readonly notes: readonly string[];
+  readonly madeQdisc: boolean;
+}
+
+export function xdpHook(interfaceName: string, interfaceIndex: number, pins: string): ChainHook {
+  const linkPath = join(pins, 'link');
+  return {
+    shown: interfaceName,
+    look: () => {
+      using link = openPin(linkPath);
+      if (link === undefined) return { programId: undefined, madeQdisc: false };
+      const info = linkInfo(link.fd);
+      if (info.interfaceIndex === interfaceIndex) return { programId: info.programId, madeQdisc: false };
+      // The interface that it was on is gone, and the link holds nothing any more.
+      unpin(linkPath);
+      return { programId: undefined, madeQdisc: false };
+    },
+    put: (program, state, old) => {
+      if (state.programId !== undefined) {
+        using link = openPin(linkPath);
+        if (link !== undefined) {
+          replaceProgram(link, program, old);
+          return { notes: [], madeQdisc: false };
+        }
+      }
+      const { link, why } = attaching(interfaceName, () => attachXdp(program, interfaceIndex));
+      using held = link;
+      pin(held.fd, linkPath);
+      const note = `${interfaceName} runs it in generic mode, which is slower: ${why}`;
+      return { notes: why === undefined ? [] : [note], madeQdisc: false };
+    },
+    take: () => {
+      using link = openPin(linkPath);
+      if (link !== undefined) detach(link);
+      unpin(linkPath);
+    },
+  };
+}
+
+function attaching<T>(interfaceName: string, attach: () => T): T {
+  try {
+    return attach();
+  } catch (error) {
+    const { EBUSY, EEXIST } = constants.errno;
+    if (!(error instanceof KernelRefusal) || (error.errno !== EBUSY && error.errno !== EEXIST)) throw error;
+    throw new ProgramFailure(
+      'attach',
+      `Another XDP program, which is not Rampart's, is attached to ${interfaceName}, and is left alone. Remove it (ip link set dev ${interfaceName} xdp off, or whoever put it there), or choose another interface.`,
+      true,
+      error,
+    );
+  }
+}
+
+/** Between the filters of people, who begin at 1, and those that tc numbers itself, from 49152 down. */
+const PRIORITY = 50;
+/** "RMP" */
+const HANDLE = 0x524d50;
+const FILTER_NAME = 'rampart';
+
+export function tcHook(interfaceName: string, interfaceIndex: number, direction: Direction): ChainHook {
+  const place: FilterPlace = { interfaceIndex, direction, priority: PRIORITY, handle: HANDLE };
+  const shown = `${interfaceName} ${direction}`;
+  const there = (socket: RouteSocket) =>
+    filters(socket, interfaceIndex, direction).find(
+      (one) => one.priority === PRIORITY && one.handle === HANDLE,
+    );
+  return {
+    shown,
+    look: (madeQdisc) => {
+      using socket = new RouteSocket();
+      if (ingressQdisc(socket, interfaceIndex) !== 'clsact')
+        return { programId: undefined, madeQdisc: false };
+      const filter = there(socket);
+      return { programId: filter?.name === FILTER_NAME ? filter.programId : undefined, madeQdisc };
+    },
+    put: (program, state) => {
+      using socket = new RouteSocket();
+      let { madeQdisc } = state;
+      const kind = ingressQdisc(socket, interfaceIndex);
+      if (kind === undefined) {
+        addClsact(socket, interfaceIndex);
+        madeQdisc = true;
+      } else if (kind !== 'clsact') {
+        throw new ProgramFailure(
+          'attach',
+          `${interfaceName} has a qdisc of the kind ${kind}, which is not Rampart's and has no place for egress; it is left alone. Delete it (tc qdisc del dev ${interfaceName} ${kind}), then clsact takes its place.`,
+          true,
+        );
+      }
+      const foreign = there(socket);
+      if (foreign !== undefined && foreign.name !== FILTER_NAME) {
+        throw new ProgramFailure(
+          'attach',
+          `A filter that is not Rampart's (${foreign.kind} ${foreign.name}) has priority ${PRIORITY} and handle 0x${HANDLE.toString(16)} on ${shown}, and is left alone. Move it to another priority.`,
+          true,
+        );
+      }
+      setFilter(socket, place, program, FILTER_NAME, { replace: foreign !== undefined });
+      return { notes: [], madeQdisc };
+    },
+    take: (madeQdisc) => {
+      using socket = new RouteSocket();
+      if (ingressQdisc(socket, interfaceIndex) !== 'clsact') return;
+      if (there(socket)?.name === FILTER_NAME) deleteFilter(socket, place);
+      if (!madeQdisc) return;
+      const left = (['ingress', 'egress'] as const).some(
+        (one) => filters(socket, interfaceIndex, one).length > 0,
+      );
+      if (!left) deleteClsact(socket, interfaceIndex);
+    },
+  };
+}

@@ -1,0 +1,282 @@
+/**
+ * Makes one hook run its members in order, as one composed program that is exchanged in one step.
+ *
+ * @module
+ */
+import { rmSync, renameSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { createPerCpuArray, type Descriptor } from '../../../shared/ebpf/bpf-call.ts';
+import { composeChain, type Member } from '../../../shared/ebpf/compose.ts';
+import { mapInfo, programInfo } from '../../../shared/ebpf/info.ts';
+import { loadComposition } from '../../../shared/ebpf/load-composition.ts';
+import { openPin, pin } from '../../../shared/ebpf/pin.ts';
+import { granted, KernelRefusal } from '../../../shared/ebpf/refusal.ts';
+import type { Instructions } from '../../../shared/ebpf/instructions.ts';
+import type { ChainHook, HookState } from './chain-hook.ts';
+import { failureOf, ProgramFailure } from './failure.ts';
+import { openProgram, type Pins } from './pins.ts';
+import { programTypes, XDP_HAS_FRAGS } from './program-types.ts';
+import type { ChainRecord, KeptMember, ProgramRecord, Records } from './records.ts';
+
+/** One program of a hook. */
+export interface WantedMember {
+  readonly record: ProgramRecord;
+  readonly priority: number;
+  readonly proceedOn: number;
+}
+
+export interface ChainResult {
+  /** Those that cannot be in it, by id. */
+  readonly failures: ReadonlyMap<string, ProgramFailure>;
+  /** For all that are. */
+  readonly notes: readonly string[];
+}
+
+export interface ChainPlace {
+  readonly key: string;
+  readonly kind: 'tc' | 'xdp';
+  readonly hook: ChainHook;
+  /** What a record says besides what is made here. */
+  readonly where: Pick<
+    ChainRecord,
+    'direction' | 'inContainer' | 'interface' | 'interfaceIndex' | 'namespaceInode'
+  >;
+}
+
+/** Counters in the map of runs: 512 bytes for each CPU. More members get a larger one. */
+const LEAST_SLOTS = 64;
+
+/** By priority, then by name: for ties too, so that the order does not depend on who came first. */
+export function inOrder(members: readonly WantedMember[]): WantedMember[] {
+  return members.toSorted(
+    (a, b) =>
+      a.priority - b.priority || compare(a.record.name, b.record.name) || compare(a.record.id, b.record.id),
+  );
+}
+
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+
+/** The chains of this host. What could not join is tried again only when the chain changes. */
+export class Chains {
+  readonly #pins: Pins;
+  readonly #records: Records;
+  readonly #known: Map<string, ChainRecord>;
+  readonly #refused = new Map<
+    string,
+    { readonly wanted: string; readonly failures: ChainResult['failures'] }
+  >();
+
+  constructor(pins: Pins, records: Records) {
+    this.#pins = pins;
+    this.#records = records;
+    this.#known = new Map(records.chains().map((record) => [record.key, record]));
+  }
+
+  get known(): ReadonlyMap<string, ChainRecord> {
+    return this.#known;
+  }
+
+  /**
+   * Within a visit of the hook's network namespace. Members that are there already see every packet meanwhile.
+   *
+   * @throws {ProgramFailure} for all of them: the hook is not to be had.
+   * @throws {KernelRefusal}
+   */
+  settle(place: ChainPlace, members: readonly WantedMember[]): ChainResult {
+    const before = this.#known.get(place.key);
+    const state = place.hook.look(before?.madeQdisc ?? false);
+    const wanted = JSON.stringify(members.map(({ record, proceedOn }) => [record.programId, proceedOn]));
+    const refused = this.#refused.get(place.key);
+    const failures = new Map(refused?.wanted === wanted ? refused.failures : []);
+    const joining = inOrder(members.filter(({ record }) => !failures.has(record.id)));
+    if (before !== undefined && isSame(before, state, joining)) {
+      this.#keep(place, before, before, joining);
+      return { failures, notes: before.notes };
+    }
+    using runs = this.#runs(place.key, before, joining);
+    const { program, members: joined, refused: more } = this.#compose(place, joining, runs.slots, runs.map);
+    for (const [id, failure] of more) failures.set(id, failure);
+    if (failures.size > 0) this.#refused.set(place.key, { wanted, failures });
+    else this.#refused.delete(place.key);
+    using composed = program;
+    if (composed === undefined) {
+      this.remove(place.key, place.hook);
+      return { failures, notes: [] };
+    }
+    using old = before && openProgram(join(this.#pins.chain(place.key), 'program'), before.programId);
+    const put = place.hook.put(composed, state, old);
+    const notes = state.programId === undefined ? put.notes : (before?.notes ?? []);
+    pinOver(composed, join(this.#pins.chain(place.key), 'program'));
+    const made = { programId: programInfo(composed.fd).id, notes, madeQdisc: put.madeQdisc };
+    this.#keep(place, { ...made, nextSlot: runs.nextSlot }, before, joined, runs.slots);
+    return { failures, notes };
+  }
+
+  /** Takes the chain away, within a visit of its network namespace; without `hook` where that is gone. */
+  remove(key: string, hook: ChainHook | undefined): void {
+    hook?.take(this.#known.get(key)?.madeQdisc ?? false);
+    this.#pins.removeChain(key);
+    this.#records.dropChain(key);
+    this.#known.delete(key);
+    this.#refused.delete(key);
+  }
+
+  #keep(
+    place: ChainPlace,
+    made: Pick<ChainRecord, 'madeQdisc' | 'nextSlot' | 'notes' | 'programId'>,
+    before: ChainRecord | undefined,
+    members: readonly WantedMember[],
+    slots: ReadonlyMap<string, number> = new Map(before?.members.map(({ id, slot }) => [id, slot])),
+  ): void {
+    const record: ChainRecord = {
+      version: 1,
+      key: place.key,
+      kind: place.kind,
+      ...place.where,
+      members: members.map(({ record: { id, programId }, priority, proceedOn }): KeptMember => {
+        return { id, programId, priority, proceedOn, slot: slots.get(id) ?? 0 };
+      }),
+      nextSlot: made.nextSlot,
+      programId: made.programId,
+      notes: made.notes,
+      madeQdisc: made.madeQdisc,
+    };
+    if (JSON.stringify(record) === JSON.stringify(before)) return;
+    this.#records.putChain(record);
+    this.#known.set(place.key, record);
+  }
+
+  /** All of them, or, where the verifier refuses that, those that can be together, the first ones first. */
+  #compose(
+    place: ChainPlace,
+    members: readonly WantedMember[],
+    slots: ReadonlyMap<string, number>,
+    runs: Descriptor,
+  ): {
+    readonly program: Descriptor | undefined;
+    readonly members: readonly WantedMember[];
+    readonly refused: ReadonlyMap<string, ProgramFailure>;
+  } {
+    if (members.length === 0) return { program: undefined, members, refused: new Map() };
+    const load = (some: readonly WantedMember[]) => this.#load(place, some, slots, runs);
+    try {
+      return { program: load(members), members, refused: new Map() };
+    } catch (error) {
+      if (!(error instanceof KernelRefusal)) throw error;
+    }
+    const joined: WantedMember[] = [];
+    const refused = new Map<string, ProgramFailure>();
+    let program: Descriptor | undefined;
+    for (const member of members) {
+      try {
+        const next = load([...joined, member]);
+        program?.[Symbol.dispose]();
+        program = next;
+        joined.push(member);
+      } catch (error) {
+        const { message } = failureOf(error, 'load');
+        const why = `It cannot run in a chain with others on ${place.hook.shown}: ${message}\nThe others run. A member may use 480 bytes of stack, and none of the kernel's objects of its own types.`;
+        refused.set(member.record.id, new ProgramFailure('load', why, false, error));
+      }
+    }
+    return { program, members: joined, refused };
+  }
+
+  #load(
+    place: ChainPlace,
+    members: readonly WantedMember[],
+    slots: ReadonlyMap<string, number>,
+    runs: Descriptor,
+  ): Descriptor {
+    using maps = new OpenMaps(this.#pins);
+    const composed = composeChain(
+      place.kind,
+      members.map(({ record, proceedOn }): Member => {
+        const instructions = maps.resolve(record, this.#records);
+        return { name: record.functionName, instructions, proceedOn, slot: slots.get(record.id) ?? 0 };
+      }),
+      runs.fd,
+    );
+    return loadComposition(composed, {
+      ...programTypes[place.kind],
+      name: `rampart_${place.kind}`,
+      gpl: members.every(({ record }) => record.gpl),
+      flags: place.kind === 'xdp' && members.every(({ record }) => record.hasFrags) ? XDP_HAS_FRAGS : 0,
+    });
+  }
+
+  /** The map of runs, with a number for each: one that stays keeps its own. */
+  #runs(key: string, before: ChainRecord | undefined, members: readonly WantedMember[]) {
+    const path = join(this.#pins.chain(key), 'runs');
+    const slots = new Map<string, number>();
+    const kept = openPin(path);
+    const capacity = kept === undefined ? 0 : mapInfo(kept.fd).valueSizeBytes / 8;
+    let next = before?.nextSlot ?? 0;
+    for (const { record } of members) {
+      const mine = before?.members.find(
+        ({ id, programId }) => id === record.id && programId === record.programId,
+      );
+      slots.set(record.id, mine?.slot ?? next++);
+    }
+    if (kept !== undefined && next <= capacity) return disposable(kept, slots, next);
+    kept?.[Symbol.dispose]();
+    members.forEach(({ record }, index) => slots.set(record.id, index));
+    const size = 2 ** Math.ceil(Math.log2(Math.max(LEAST_SLOTS, members.length * 2)));
+    const made = granted('cannot make the map of runs', createPerCpuArray(size * 8, 1, 'rampart_runs'));
+    pinOver(made, path);
+    return disposable(made, slots, members.length);
+  }
+}
+
+function disposable(map: Descriptor, slots: ReadonlyMap<string, number>, nextSlot: number) {
+  return { map, slots, nextSlot, [Symbol.dispose]: () => map[Symbol.dispose]() };
+}
+
+function isSame(before: ChainRecord, state: HookState, members: readonly WantedMember[]): boolean {
+  if (state.programId === undefined || state.programId !== before.programId) return false;
+  const [have, want] = [before.members, members].map((list) => list.length);
+  return (
+    have === want &&
+    members.every(({ record, proceedOn }, at) => {
+      const kept = before.members[at];
+      return kept?.id === record.id && kept.programId === record.programId && kept.proceedOn === proceedOn;
+    })
+  );
+}
+
+/** A name for it, in the place of what had the name: rename(2) of bpffs does it in one step. */
+function pinOver(object: Descriptor, path: string): void {
+  rmSync(`${path}-new`, { force: true });
+  pin(object.fd, `${path}-new`);
+  renameSync(`${path}-new`, path);
+}
+
+/** The maps of programs by their pins, open until a composition is loaded. */
+export class OpenMaps implements Disposable {
+  readonly #pins: Pins;
+  readonly #open: Descriptor[] = [];
+
+  constructor(pins: Pins) {
+    this.#pins = pins;
+  }
+
+  /** The program's instructions with descriptors of its maps. @throws {ProgramFailure} `load`: a pin is gone */
+  resolve(record: ProgramRecord, records: Records): Instructions {
+    const instructions = records.instructions(record);
+    const fds = record.maps.map(({ pin: name }) => {
+      const map = openPin(join(this.#pins.program(record), 'maps', name));
+      if (map === undefined)
+        throw new ProgramFailure('load', `The pin of its map ${name} is gone. It is loaded again.`, true);
+      this.#open.push(map);
+      return map.fd;
+    });
+    for (const { index, immediate } of instructions.copy().mapReferences())
+      instructions.setImmediate(index, fds[immediate] ?? -1);
+    return instructions;
+  }
+
+  [Symbol.dispose](): void {
+    for (const map of this.#open.splice(0)) map[Symbol.dispose]();
+  }
+}

@@ -1,0 +1,47 @@
+/**
+ * A container by one of its processes.
+ *
+ * @module
+ */
+import { readFileSync } from 'node:fs';
+
+import { AT_FDCWD, type Fd, openat2, openFlags, SystemCallError } from '../../../shared/ebpf/libc.ts';
+import type { ContainerPlace } from './desired.ts';
+import { ProgramFailure } from './failure.ts';
+
+/**
+ * The directory of the process in procfs. What is opened below it is that process's, also when another one has got its number
+ * since. The caller disposes it.
+ *
+ * @throws {ProgramFailure} `target` when the process is gone, or is not of the container.
+ */
+export function openContainer({ pid, containerId }: ContainerPlace): Fd {
+  let directory: Fd;
+  try {
+    directory = openat2(AT_FDCWD, `/proc/${pid}`, { flags: openFlags.PATH | openFlags.DIRECTORY });
+  } catch (error) {
+    if (!(error instanceof SystemCallError)) throw error;
+    throw gone(containerId, error.message);
+  }
+  try {
+    // Behind the runtime's name and "://".
+    const id = containerId.slice(containerId.lastIndexOf('/') + 1);
+    if (id !== '' && !readProcess(directory, 'cgroup').includes(id))
+      throw gone(containerId, `process ${pid} is of another container by now`);
+    return directory;
+  } catch (error) {
+    directory[Symbol.dispose]();
+    if (error instanceof SystemCallError) throw gone(containerId, error.message);
+    throw error;
+  }
+}
+
+/** A file of the process. @throws {SystemCallError} `SYSTEM` when it is gone */
+export function readProcess(directory: Fd, name: string): string {
+  using file = openat2(directory, name, { flags: 0 });
+  return readFileSync(file.number, 'latin1');
+}
+
+function gone(containerId: string, why: string): ProgramFailure {
+  return new ProgramFailure('target', `The container ${containerId} is gone: ${why}.`, true);
+}

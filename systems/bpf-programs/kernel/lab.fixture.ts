@@ -1,0 +1,188 @@
+/**
+ * A network of its own, a bpffs and a state directory for tests of the program host.
+ *
+ * @module
+ */
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { errno, libc, libbpf } from '../../../shared/ebpf/ffi.ts';
+import { openPin } from '../../../shared/ebpf/pin.ts';
+import { findInterface } from '../../../shared/netlink/interface.ts';
+import { RouteSocket } from '../../../shared/netlink/route.ts';
+import { createLogger } from '../../../shared/observe/log.ts';
+import type { Attach, DesiredProgram, Outcome, ProgramHost } from './desired.ts';
+import { openProgramHost } from './host.ts';
+import { keyOf } from './records.ts';
+
+const CLONE_NEWNET = 0x40000000;
+const AF_PACKET = 17;
+const SOCK_RAW_CLOEXEC = 3 | 0x80000;
+/** ETH_P_802_EX1, which the programs of the tests count. */
+const COUNTED = 0x88b5;
+export const NAME = 'rampart-test';
+
+/** Why the tests cannot run here. */
+export function obstacle(): string | undefined {
+  if (process.getuid?.() !== 0) return 'needs root';
+  return spawnSync('ip', ['-V']).status === 0 ? undefined : 'ip is not installed';
+}
+
+/** The test programs of `bpf/NAME.bpf.o`. */
+export function bytecode(name: string): Uint8Array {
+  return readFileSync(join(import.meta.dirname, 'bpf', `${name}.bpf.o`));
+}
+
+/** This process, and those it starts from now on, in a network namespace that nobody else is in. */
+export function ownNetwork(): void {
+  if (libc.unshare(CLONE_NEWNET) < 0) throw new Error(`unshare: errno ${errno()}`);
+  ip('link set lo up');
+}
+
+export function ip(...lines: readonly string[]): void {
+  execFileSync('ip', ['-batch', '-'], { input: `${lines.join('\n')}\n` });
+}
+
+/** Two interfaces with a cable between them; IPv6 is off, so that nothing but what is sent goes over it. */
+export function cable(name: string, other: string): void {
+  ip(`link add ${name} type veth peer name ${other}`);
+  for (const one of [name, other]) execFileSync('sysctl', ['-qw', `net.ipv6.conf.${one}.disable_ipv6=1`]);
+  ip(`link set ${name} up`, `link set ${other} up`);
+}
+
+/** Sends frames out of an interface, as fast as it takes them. */
+export function send(interfaceName: string, count: number): void {
+  using route = new RouteSocket();
+  const index = findInterface(route, interfaceName)?.index;
+  if (index === undefined) throw new Error(`no interface ${interfaceName}`);
+  const socket = libc.socket(AF_PACKET, SOCK_RAW_CLOEXEC, 0);
+  if (socket < 0) throw new Error(`socket: errno ${errno()}`);
+  try {
+    // struct sockaddr_ll
+    const address = Buffer.alloc(20);
+    address.writeUInt16LE(AF_PACKET, 0);
+    address.writeInt32LE(index, 4);
+    if (libc.bind(socket, address, address.length) < 0) throw new Error(`bind: errno ${errno()}`);
+    const frame = Buffer.alloc(64, 0xff);
+    frame.writeUInt16BE(COUNTED, 12);
+    for (let sent = 0; sent < count; sent++)
+      if (libc.write(socket, frame, frame.length) < 0) throw new Error(`write: errno ${errno()}`);
+  } finally {
+    libc.close(socket);
+  }
+}
+
+export class Lab implements AsyncDisposable {
+  readonly directory = mkdtempSync(join(tmpdir(), 'rampart-bpf-programs-'));
+  readonly bpffs = join(this.directory, 'bpffs');
+  readonly state = join(this.directory, 'state');
+  #host: ProgramHost | undefined;
+
+  constructor() {
+    mkdirSync(this.bpffs);
+    execFileSync('mount', ['-t', 'bpf', 'bpf', this.bpffs]);
+  }
+
+  async host(): Promise<ProgramHost> {
+    this.#host ??= await this.another();
+    return this.#host;
+  }
+
+  /** As a process that was started later has it. */
+  async restarted(): Promise<ProgramHost> {
+    await this.#host?.[Symbol.asyncDispose]();
+    this.#host = await this.another();
+    return this.#host;
+  }
+
+  another(): Promise<ProgramHost> {
+    return openProgramHost({
+      bpffs: this.bpffs,
+      name: NAME,
+      stateDirectory: this.state,
+      logger: createLogger({ level: 'silent' }),
+    });
+  }
+
+  /** The first u64 of a map of a program, by its pin. */
+  counted(id: string, map = 'packets'): number {
+    const [generation] = execFileSync('ls', [this.programPins(id)], { encoding: 'utf8' })
+      .trim()
+      .split('\n');
+    using pinned = openPin(join(this.programPins(id), generation ?? '', 'maps', map));
+    if (pinned === undefined) throw new Error(`${id} has no map ${map}`);
+    const value = new Uint8Array(8);
+    if (libbpf().mapLookup(pinned.fd, new Uint8Array(4), value) !== 0) throw new Error(`lookup: ${errno()}`);
+    return Number(new DataView(value.buffer).getBigUint64(0, true));
+  }
+
+  programPins(id: string): string {
+    return join(this.bpffs, NAME, 'programs', keyOf(id));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#host?.remove();
+    await this.#host?.[Symbol.asyncDispose]();
+    execFileSync('umount', [this.bpffs]);
+    rmSync(this.directory, { recursive: true });
+  }
+}
+
+/** XDP_PASS and the dispatcher's own code, as the resource has it by default. */
+export const PROCEED_XDP = (1 << 2) | (1 << 31);
+/** TC_ACT_PIPE and the dispatcher's own code. */
+export const PROCEED_TC = (1 << 4) | (1 << 31);
+
+export function xdp(interfaceName: string, priority = 50, proceedOn = PROCEED_XDP): Attach {
+  return {
+    type: 'xdp',
+    hook: { interface: interfaceName, container: undefined },
+    order: { priority, proceedOn },
+  };
+}
+
+export function tc(
+  interfaceName: string,
+  direction: 'egress' | 'ingress',
+  priority = 50,
+  proceedOn = PROCEED_TC,
+): Attach {
+  return {
+    type: 'tc',
+    direction,
+    hook: { interface: interfaceName, container: undefined },
+    order: { priority, proceedOn },
+  };
+}
+
+/** A program of `bpf/count.bpf.c`, unless something else is said. */
+export function desired(id: string, attach: Attach, rest: Partial<DesiredProgram> = {}): DesiredProgram {
+  return {
+    id,
+    owner: `XdpProgram/${id}`,
+    name: id,
+    namespace: undefined,
+    digest: 'sha256:count',
+    bytecode: () => Promise.resolve(bytecode('count')),
+    functionName: `${attach.type === 'xdp' ? 'xdp' : 'tc'}_count`,
+    globals: {},
+    mapOwner: undefined,
+    attach,
+    ...rest,
+  };
+}
+
+export function u32(value: number): Uint8Array {
+  const bytes = Buffer.alloc(4);
+  bytes.writeInt32LE(value);
+  return bytes;
+}
+
+/** The id of a program that runs. @throws {Error} with what the outcome says, when it does not */
+export function loaded(outcomes: ReadonlyMap<string, Outcome>, id: string): number {
+  const outcome = outcomes.get(id);
+  if (outcome?.state === 'loaded') return outcome.programId;
+  throw new Error(`${id} is not loaded: ${outcome?.message ?? 'nothing is said of it'}`);
+}

@@ -1,0 +1,159 @@
+/**
+ * What the host keeps of each program and chain besides the pins: on tmpfs, since bpffs, too, is empty after a start of the
+ * machine. The kernel does not give relocated instructions back, so they are kept for the next composition, with maps by their
+ * place in the record.
+ *
+ * @module
+ */
+import { createHash } from 'node:crypto';
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { Instructions } from '../../../shared/ebpf/instructions.ts';
+import type { AttachType, Direction } from './desired.ts';
+
+const VERSION = 1;
+
+export interface KeptMap {
+  /** In C; of a section of global variables libbpf's name for it. */
+  readonly name: string;
+  /** Global variables: never shared. */
+  readonly internal: boolean;
+  readonly id: number;
+  /** Its file below `maps/` of the program. */
+  readonly pin: string;
+}
+
+export interface ProgramRecord {
+  readonly version: typeof VERSION;
+  readonly id: string;
+  /** Counted up with each load under this id; names the directory of its pins. */
+  readonly generation: number;
+  readonly owner: string;
+  readonly name: string;
+  readonly namespace: string | undefined;
+  readonly digest: string;
+  readonly functionName: string;
+  readonly type: AttachType;
+  /** Of all that it was loaded from: another key needs another load. */
+  readonly loadKey: string;
+  /** Of where it is attached by itself; '' for members of chains. */
+  readonly attachKey: string;
+  readonly attachPoint: string;
+  readonly programId: number;
+  readonly gpl: boolean;
+  readonly hasFrags: boolean;
+  /** Whose maps it uses, as of when it was loaded. */
+  readonly sharedWith: { readonly id: string; readonly programId: number } | undefined;
+  readonly maps: readonly KeptMap[];
+  readonly notes: readonly string[];
+}
+
+export interface KeptMember {
+  readonly id: string;
+  readonly programId: number;
+  readonly priority: number;
+  readonly proceedOn: number;
+  readonly slot: number;
+}
+
+/** The chain of one hook. */
+export interface ChainRecord {
+  readonly version: typeof VERSION;
+  readonly key: string;
+  readonly kind: 'tc' | 'xdp';
+  readonly interface: string;
+  readonly interfaceIndex: number;
+  readonly direction: Direction | undefined;
+  /** Decimal. */
+  readonly namespaceInode: string;
+  readonly inContainer: boolean;
+  readonly members: readonly KeptMember[];
+  /** Of the map of runs: a number is not given twice, for what it counted was another's. */
+  readonly nextSlot: number;
+  /** Of the composed program. */
+  readonly programId: number;
+  readonly notes: readonly string[];
+  /** Whether the clsact qdisc is ours, to be taken away with the last filter. */
+  readonly madeQdisc: boolean;
+}
+
+/** A name for files and pins, which must not contain dots: readable, and different for each id. */
+export function keyOf(id: string): string {
+  const readable = id.replaceAll(/[^A-Za-z0-9-]+/g, '_').slice(0, 60);
+  return `${readable}-${createHash('sha256').update(id).digest('hex').slice(0, 12)}`;
+}
+
+/** The records in a directory, which is made. One process at a time. */
+export class Records {
+  readonly #programs: string;
+  readonly #chains: string;
+
+  constructor(directory: string) {
+    this.#programs = join(directory, 'programs');
+    this.#chains = join(directory, 'chains');
+    for (const path of [this.#programs, this.#chains]) mkdirSync(path, { recursive: true, mode: 0o700 });
+  }
+
+  /** Those that can be read: what an interrupted write left is none. */
+  programs(): ProgramRecord[] {
+    return readAll<ProgramRecord>(this.#programs);
+  }
+
+  chains(): ChainRecord[] {
+    return readAll<ChainRecord>(this.#chains);
+  }
+
+  putProgram(record: ProgramRecord, instructions?: Instructions): void {
+    if (instructions !== undefined) replaceFile(this.#instructionsPath(record), instructions.bytes);
+    replaceFile(join(this.#programs, `${keyOf(record.id)}.json`), JSON.stringify(record));
+  }
+
+  putChain(record: ChainRecord): void {
+    replaceFile(join(this.#chains, `${record.key}.json`), JSON.stringify(record));
+  }
+
+  /** With maps by their place in the record. @throws {Error} of the file system */
+  instructions(record: ProgramRecord): Instructions {
+    return new Instructions(readFileSync(this.#instructionsPath(record)));
+  }
+
+  /** Drops the records and instructions of all programs but these. */
+  keepPrograms(programs: ReadonlyMap<string, ProgramRecord>): void {
+    const kept = new Set<string>();
+    for (const record of programs.values()) {
+      kept.add(`${keyOf(record.id)}.json`);
+      kept.add(`${keyOf(record.id)}.${record.generation}.insns`);
+    }
+    for (const name of readdirSync(this.#programs))
+      if (!kept.has(name)) rmSync(join(this.#programs, name), { force: true });
+  }
+
+  dropChain(key: string): void {
+    rmSync(join(this.#chains, `${key}.json`), { force: true });
+  }
+
+  #instructionsPath({ id, generation }: ProgramRecord): string {
+    return join(this.#programs, `${keyOf(id)}.${generation}.insns`);
+  }
+}
+
+function readAll<T extends { readonly version: number }>(directory: string): T[] {
+  return readdirSync(directory)
+    .filter((name) => name.endsWith('.json'))
+    .toSorted()
+    .flatMap((name) => {
+      try {
+        const record = JSON.parse(readFileSync(join(directory, name), 'utf8')) as T;
+        return record.version === VERSION ? [record] : [];
+      } catch {
+        return [];
+      }
+    });
+}
+
+/** A reader sees the old one or the new one. */
+function replaceFile(path: string, data: Uint8Array | string): void {
+  writeFileSync(`${path}.new`, data, { mode: 0o600 });
+  renameSync(`${path}.new`, path);
+}
