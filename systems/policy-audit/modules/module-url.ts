@@ -1,0 +1,40 @@
+/**
+ * What people write as `module` of a policy.
+ *
+ * @module
+ */
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+
+export type ModuleUrl =
+  | { readonly scheme: 'registry'; readonly reference: string }
+  | { readonly scheme: 'http' | 'https'; readonly url: URL }
+  | { readonly scheme: 'file'; readonly path: string };
+
+/** @throws {RampartError} `INPUT` */
+export function parseModuleUrl(text: string): ModuleUrl {
+  const refuse = (why: string): RampartError =>
+    new RampartError(errorCodes.INPUT, {
+      what: `${JSON.stringify(text.slice(0, 200))} is no module of a policy`,
+      why,
+      next: 'Write registry://host/repository:tag, https://host/policy.wasm or file:///path/policy.wasm.',
+    });
+  const scheme = /^([a-zA-Z][a-zA-Z0-9+.-]*):\/\//.exec(text)?.[1]?.toLowerCase() ?? 'registry';
+  const rest = text.replace(/^[a-zA-Z][a-zA-Z0-9+.-]*:\/\//, '');
+  if (rest === '') throw refuse('it names nothing');
+  if (scheme === 'registry') return { scheme, reference: rest };
+  if (scheme === 'file') {
+    if (!rest.startsWith('/')) throw refuse('the path of a file:// URL has to begin with "/"');
+    try {
+      return { scheme, path: decodeURIComponent(rest) };
+    } catch {
+      throw refuse('its escapes are malformed');
+    }
+  }
+  if (scheme === 'https' || scheme === 'http') {
+    if (!URL.canParse(text)) throw refuse('it is no URL');
+    const url = new URL(text);
+    if (url.username !== '' || url.password !== '') throw refuse('credentials do not belong into a URL');
+    return { scheme, url };
+  }
+  throw refuse(`${scheme}:// is not known`);
+}

@@ -1,0 +1,260 @@
+/**
+ * Modules of policies, from where their URLs say.
+ *
+ * @module
+ */
+import { open } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import type { Logger } from '../../../shared/observe/log.ts';
+import { BlobCache } from '../../../shared/oci/blob-cache.ts';
+import { digestOf } from '../../../shared/oci/digest.ts';
+import { Exchange, ExchangeError, type Security } from '../../../shared/oci/exchange.ts';
+import { openRegistry } from '../../../shared/oci/open-registry.ts';
+import type { RegistriesConf } from '../../../shared/oci/registries-conf.ts';
+import { hostName } from '../../../shared/oci/reference.ts';
+import type { Layer, PullOptions, Registry } from '../../../shared/oci/registry.ts';
+import type { FetchedModule, FetchOptions, Modules } from './modules.ts';
+import { parseModuleUrl } from './module-url.ts';
+import { noSources, type Sources } from './sources.ts';
+import { verifySignatures } from './signatures.ts';
+import type { Verification } from './verification.ts';
+
+export interface ModulesOptions {
+  /** Made where it is missing, for its owner only. */
+  readonly cacheDirectory: string;
+  readonly sources?: Sources;
+  /** Where given, modules that have not these signatures are refused, and all that cannot have any. */
+  readonly verification?: Verification;
+  readonly registriesConf?: RegistriesConf;
+  /** Whether `file://` is read: not where those who write policies may not read the files of this process. Default: true. */
+  readonly allowFiles?: boolean;
+  /** Of one module. Default: 64 MiB. */
+  readonly maxModuleBytes?: number;
+  /** Of all that is kept. Default: 1 GiB. */
+  readonly cacheBytes?: number;
+  /** Without a byte for so long, a request has failed. Default: 15 s. */
+  readonly idleTimeoutMs?: number;
+  readonly logger: Logger;
+}
+
+const defaults = { maxModuleBytes: 64 << 20, cacheBytes: 1 << 30, idleTimeoutMs: 15_000 };
+const layerTypes: ReadonlySet<string> = new Set([
+  'application/vnd.wasm.content.layer.v1+wasm',
+  'application/wasm',
+]);
+const everyWay: readonly Security[] = ['verified', 'unverified', 'plain'];
+
+/**
+ * Whoever opens it disposes it.
+ *
+ * @throws {RampartError} `SYSTEM`, `FULL` where there can be no cache
+ * @example
+ * await using modules = await openModules({ cacheDirectory: '/var/lib/rampart/modules', logger });
+ * const { bytes, digest } = await modules.fetch('registry://registry.example/policies/no-latest:v1', { signal });
+ */
+export async function openModules(options: ModulesOptions): Promise<Modules> {
+  const { cacheDirectory, sources = noSources, logger } = options;
+  const cacheBytes = options.cacheBytes ?? defaults.cacheBytes;
+  const registry = await openRegistry({
+    cacheDirectory: join(cacheDirectory, 'registries'),
+    limits: { layerBytes: options.maxModuleBytes ?? defaults.maxModuleBytes, cacheBytes },
+    ...(options.registriesConf && { registriesConf: options.registriesConf }),
+    insecureSources: sources.insecure,
+    authorities: sources.authorities,
+    ...(options.idleTimeoutMs !== undefined && { idleTimeoutMs: options.idleTimeoutMs }),
+    logger,
+  });
+  const cache = await BlobCache.open({
+    directory: join(cacheDirectory, 'https'),
+    maxBytes: cacheBytes,
+    logger,
+  });
+  return new SourcedModules(options, registry, cache);
+}
+
+class SourcedModules implements Modules {
+  readonly #options: ModulesOptions;
+  readonly #registry: Registry;
+  readonly #cache: BlobCache;
+  readonly #exchange: Exchange;
+  readonly #maxBytes: number;
+
+  constructor(options: ModulesOptions, registry: Registry, cache: BlobCache) {
+    this.#options = options;
+    this.#registry = registry;
+    this.#cache = cache;
+    this.#maxBytes = options.maxModuleBytes ?? defaults.maxModuleBytes;
+    this.#exchange = new Exchange({
+      authorities: new Map(Object.entries(options.sources?.authorities ?? {})),
+      idleTimeoutMs: options.idleTimeoutMs ?? defaults.idleTimeoutMs,
+    });
+  }
+
+  async fetch(text: string, options: FetchOptions = {}): Promise<FetchedModule> {
+    options.signal?.throwIfAborted();
+    const url = parseModuleUrl(text);
+    if (url.scheme !== 'registry' && this.#options.verification !== undefined) {
+      throw new RampartError(errorCodes.PRIVILEGE, {
+        what: `${text} is not run`,
+        why: 'signatures are asked for, and only what comes from a registry has any',
+        next: 'Push it to a registry, and sign it there.',
+      });
+    }
+    if (url.scheme === 'registry') return this.#fromRegistry(url.reference, options);
+    if (url.scheme === 'file') return this.#fromFile(url.path, text);
+    return this.#fromServer(url.url, options);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#exchange[Symbol.dispose]();
+    await this.#registry[Symbol.asyncDispose]();
+  }
+
+  async #fromRegistry(reference: string, { pullSecret, signal }: FetchOptions): Promise<FetchedModule> {
+    const pull: PullOptions = {
+      policy: 'Always',
+      ...(pullSecret && { credentials: pullSecret }),
+      ...(signal && { signal }),
+    };
+    const artifact = await this.#registry.pull(reference, pull);
+    const { verification } = this.#options;
+    if (verification !== undefined) await verifySignatures(this.#registry, artifact, verification, pull);
+    const bytes = await this.#registry.layer(artifact, moduleLayer(artifact.layers, reference), pull);
+    return {
+      ...checked(bytes, reference),
+      manifestDigest: artifact.digest,
+      ...(artifact.stale !== undefined && { stale: artifact.stale }),
+    };
+  }
+
+  async #fromFile(path: string, text: string): Promise<FetchedModule> {
+    if (this.#options.allowFiles === false) {
+      throw new RampartError(errorCodes.INPUT, {
+        what: `${text} is not read`,
+        why: 'files of this machine are no modules here',
+        next: 'Push it to a registry.',
+      });
+    }
+    try {
+      await using file = await open(path, 'r');
+      const stats = await file.stat();
+      if (!stats.isFile()) throw new RampartError(errorCodes.INPUT, { what: `${text} is no regular file` });
+      if (stats.size > this.#maxBytes) throw tooLarge(text, stats.size, this.#maxBytes);
+      return checked(await file.readFile(), text);
+    } catch (error) {
+      if (error instanceof RampartError) throw error;
+      const missing = (error as NodeJS.ErrnoException).code === 'ENOENT';
+      throw new RampartError(missing ? errorCodes.NOT_FOUND : errorCodes.SYSTEM, {
+        what: `cannot read ${text}`,
+        why: missing ? 'it does not exist' : (error as Error).message,
+        cause: error,
+      });
+    }
+  }
+
+  async #fromServer(url: URL, { signal }: FetchOptions): Promise<FetchedModule> {
+    const name = url.href;
+    try {
+      const bytes = await this.#download(url, signal);
+      const found = checked(bytes, name);
+      await this.#cache.keepBlob(found.digest, bytes);
+      await this.#cache.keepReference(name, '', found.digest);
+      return found;
+    } catch (error) {
+      if (!(error instanceof RampartError) || error.code !== errorCodes.API_UNREACHABLE) throw error;
+      const digest = await this.#cache.reference(name, '');
+      const bytes = digest === undefined ? undefined : await this.#cache.blob(digest);
+      if (digest === undefined || bytes === undefined) throw error;
+      this.#options.logger.warn(
+        { err: error, module: name },
+        'the server of a module is away; its last answer is used',
+      );
+      return { digest, bytes, stale: error.message };
+    }
+  }
+
+  /** By the securest way that works, of those that are allowed for the host. */
+  async #download(url: URL, signal: AbortSignal | undefined): Promise<Uint8Array> {
+    const { insecure } = this.#options.sources ?? noSources;
+    const mayBeInsecure = insecure.includes(url.host) || insecure.includes(hostName(url.host));
+    if (url.protocol === 'http:' && !mayBeInsecure) {
+      throw new RampartError(errorCodes.INPUT, {
+        what: `${url.href} is not fetched`,
+        why: 'it would come without TLS, and anybody on the way could change it',
+        next: `Use https://, or name ${url.host} among insecure_sources of sources.yml.`,
+      });
+    }
+    const ways =
+      url.protocol === 'http:' ? (['plain'] as const) : mayBeInsecure ? everyWay : (['verified'] as const);
+    let failure: ExchangeError | undefined;
+    for (const security of ways) {
+      const target = new URL(url);
+      if (security === 'plain') target.protocol = 'http:';
+      try {
+        return await this.#ask(target, security, signal);
+      } catch (error) {
+        if (!(error instanceof ExchangeError)) throw error;
+        signal?.throwIfAborted();
+        failure ??= error;
+      }
+    }
+    throw new RampartError(errorCodes.API_UNREACHABLE, {
+      what: `cannot fetch ${url.href}`,
+      why: failure?.message ?? 'there is no way to ask',
+      ...(failure?.tls === true && { next: `Give the authority of its certificate in sources.yml.` }),
+      cause: failure,
+    });
+  }
+
+  async #ask(url: URL, security: Security, signal: AbortSignal | undefined): Promise<Uint8Array> {
+    const what = `the module ${url.href}`;
+    const { status, body } = await this.#exchange.ask({
+      url,
+      security,
+      maxBytes: this.#maxBytes,
+      what,
+      signal,
+    });
+    if (status === 200) return body;
+    const code =
+      status === 404 || status === 410
+        ? errorCodes.NOT_FOUND
+        : status === 401 || status === 403
+          ? errorCodes.PRIVILEGE
+          : errorCodes.API_UNREACHABLE;
+    throw new RampartError(code, { what: `cannot fetch ${url.href}`, why: `${url.host} answers ${status}` });
+  }
+}
+
+function moduleLayer(layers: readonly Layer[], reference: string): Layer {
+  const [layer, second] = layers.filter(({ mediaType }) => layerTypes.has(mediaType));
+  if (layer !== undefined && second === undefined) return layer;
+  throw new RampartError(errorCodes.INPUT, {
+    what: `${reference} is no policy`,
+    why:
+      layer === undefined
+        ? `it has no layer of WebAssembly, but ${layers.map(({ mediaType }) => mediaType || 'none').join(', ') || 'no layers'}`
+        : 'it has more than one layer of WebAssembly',
+    next: 'Push the module as one layer of application/vnd.wasm.content.layer.v1+wasm, as `kwctl push` does.',
+  });
+}
+
+function checked(bytes: Uint8Array, what: string): FetchedModule {
+  // "\0asm": https://webassembly.github.io/spec/core/binary/modules.html
+  if (!Buffer.from('\0asm').equals(bytes.subarray(0, 4))) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `${what} is no WebAssembly module`,
+      why: 'it does not begin like one',
+    });
+  }
+  return { digest: digestOf(bytes), bytes };
+}
+
+function tooLarge(what: string, sizeBytes: number, limit: number): RampartError {
+  return new RampartError(errorCodes.LIMIT, {
+    what: `${what} is too large`,
+    why: `it has ${sizeBytes} bytes, and the limit is ${limit}`,
+  });
+}

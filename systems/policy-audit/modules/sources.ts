@@ -1,0 +1,86 @@
+/**
+ * `sources.yml` of Kubewarden: which hosts may be asked insecurely, and which authorities sign the certificates of which hosts.
+ *
+ * @module
+ */
+import { readFileSync } from 'node:fs';
+import { X509Certificate } from 'node:crypto';
+
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { readYaml } from './yaml-file.ts';
+
+export interface Sources {
+  /** Hosts, with or without their port. */
+  readonly insecure: readonly string[];
+  /** By host: PEM. */
+  readonly authorities: Readonly<Record<string, readonly string[]>>;
+}
+
+export const noSources: Sources = { insecure: [], authorities: {} };
+
+/** @throws {RampartError} `NOT_FOUND`, `SYSTEM`, `INPUT` */
+export function readSourcesFile(path: string): Sources {
+  return parseSources(readYaml(path), path);
+}
+
+/** @param what - Where it is from, for messages. @throws {RampartError} `INPUT`; `SYSTEM` for a certificate that cannot be read */
+export function parseSources(document: unknown, what: string): Sources {
+  if (document === null || document === undefined) return noSources;
+  if (!isRecord(document)) throw unusable(what, 'it is no mapping');
+  for (const key of Object.keys(document)) {
+    if (key !== 'insecure_sources' && key !== 'source_authorities') {
+      throw unusable(what, `${JSON.stringify(key)} is not known (insecure_sources, source_authorities)`);
+    }
+  }
+  const insecure = document['insecure_sources'] ?? [];
+  if (!Array.isArray(insecure) || !insecure.every((host) => typeof host === 'string')) {
+    throw unusable(what, 'insecure_sources is no list of hosts');
+  }
+  const given = document['source_authorities'] ?? {};
+  if (!isRecord(given)) throw unusable(what, 'source_authorities is no mapping of hosts');
+  const authorities = Object.fromEntries(
+    Object.entries(given).map(([host, list]) => {
+      if (!Array.isArray(list)) throw unusable(what, `source_authorities of ${host} is no list`);
+      return [host, list.map((one: unknown) => authorityOf(one, host, what))];
+    }),
+  );
+  return { insecure, authorities };
+}
+
+function authorityOf(entry: unknown, host: string, what: string): string {
+  const { type, data, path } = isRecord(entry) ? entry : {};
+  let pem: string;
+  if (type === 'Data' && typeof data === 'string') pem = data;
+  else if (type === 'Path' && typeof path === 'string') pem = readAuthority(path, host, what);
+  else
+    throw unusable(
+      what,
+      `an authority of ${host} is neither {type: Data, data: PEM} nor {type: Path, path: FILE}`,
+    );
+  try {
+    new X509Certificate(pem);
+  } catch (error) {
+    throw unusable(what, `an authority of ${host} is no certificate in PEM (${(error as Error).message})`);
+  }
+  return pem;
+}
+
+function readAuthority(path: string, host: string, what: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new RampartError(errorCodes.SYSTEM, {
+      what: `${what} cannot be used`,
+      why: `the authority of ${host} cannot be read: ${(error as Error).message}`,
+      cause: error,
+    });
+  }
+}
+
+function unusable(what: string, why: string): RampartError {
+  return new RampartError(errorCodes.INPUT, { what: `${what} cannot be used`, why });
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,164 @@
+/**
+ * `verification.yml` of Kubewarden: whose signatures a module has to have.
+ *
+ * @module
+ */
+import { createPublicKey, type KeyObject } from 'node:crypto';
+
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { readYaml } from './yaml-file.ts';
+
+/** One signature that is wanted. */
+export type Requirement = PublicKeyRequirement | KeylessRequirement;
+
+export interface PublicKeyRequirement {
+  readonly kind: 'pubKey';
+  /** For messages: who has the key. */
+  readonly owner: string | undefined;
+  readonly key: KeyObject;
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+/** By a certificate of Sigstore: who somebody was to an issuer of identities. */
+export interface KeylessRequirement {
+  readonly kind: 'genericIssuer' | 'githubAction';
+  readonly issuer: string;
+  readonly subject: { readonly equal: string } | { readonly urlPrefix: string };
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+export interface Verification {
+  readonly allOf: readonly Requirement[];
+  readonly anyOf: readonly Requirement[];
+  /** Of `anyOf`, how many there have to be. */
+  readonly minimumMatches: number;
+}
+
+const githubIssuer = 'https://token.actions.githubusercontent.com';
+
+/** @throws {RampartError} `NOT_FOUND`, `SYSTEM`, `INPUT` */
+export function readVerificationFile(path: string): Verification {
+  return parseVerification(readYaml(path), path);
+}
+
+/** @param what - Where it is from, for messages. @throws {RampartError} `INPUT` */
+export function parseVerification(document: unknown, what: string): Verification {
+  if (!isRecord(document)) throw unusable(what, 'it is no mapping');
+  refuseUnknown(document, ['apiVersion', 'allOf', 'anyOf'], what);
+  if (document['apiVersion'] !== 'v1') throw unusable(what, 'apiVersion has to be v1');
+  const allOf = requirements(document['allOf'] ?? [], `${what}: allOf`);
+  const any = document['anyOf'] ?? undefined;
+  if (any !== undefined && !isRecord(any)) throw unusable(what, 'anyOf is no mapping');
+  if (any !== undefined) refuseUnknown(any, ['minimumMatches', 'signatures'], `${what}: anyOf`);
+  const anyOf = requirements(any?.['signatures'] ?? [], `${what}: anyOf.signatures`);
+  const minimumMatches = any?.['minimumMatches'] ?? 1;
+  if (typeof minimumMatches !== 'number' || !Number.isInteger(minimumMatches) || minimumMatches < 1) {
+    throw unusable(what, 'anyOf.minimumMatches has to be an integer of at least 1');
+  }
+  // What asks for nothing would let everything through.
+  if (allOf.length === 0 && anyOf.length === 0) throw unusable(what, 'it asks for no signature at all');
+  if (anyOf.length > 0 && minimumMatches > anyOf.length) {
+    throw unusable(what, `anyOf.minimumMatches is ${minimumMatches}, of ${anyOf.length} signatures`);
+  }
+  return { allOf, anyOf, minimumMatches };
+}
+
+/** A requirement in a few words, for messages. */
+export function describeRequirement(requirement: Requirement): string {
+  if (requirement.kind === 'pubKey')
+    return `public key${requirement.owner === undefined ? '' : ` of ${requirement.owner}`}`;
+  const { issuer, subject } = requirement;
+  return `${'equal' in subject ? subject.equal : `${subject.urlPrefix}...`} by ${issuer}`;
+}
+
+function requirements(value: unknown, what: string): Requirement[] {
+  if (!Array.isArray(value)) throw unusable(what, 'it is no list');
+  return value.map((each: unknown, index) => requirementOf(each, `${what}[${index}]`));
+}
+
+function requirementOf(value: unknown, what: string): Requirement {
+  if (!isRecord(value)) throw unusable(what, 'it is no mapping');
+  const annotations = annotationsOf(value['annotations'], what);
+  switch (value['kind']) {
+    case 'pubKey': {
+      refuseUnknown(value, ['kind', 'owner', 'key', 'annotations'], what);
+      return {
+        kind: 'pubKey',
+        owner: optional(value, 'owner', what),
+        key: keyOf(needed(value, 'key', what), what),
+        annotations,
+      };
+    }
+    case 'genericIssuer': {
+      refuseUnknown(value, ['kind', 'issuer', 'subject', 'annotations'], what);
+      const subject = value['subject'];
+      const { equal, urlPrefix } = isRecord(subject) ? subject : {};
+      const issuer = needed(value, 'issuer', what);
+      if (typeof equal === 'string')
+        return { kind: 'genericIssuer', issuer, subject: { equal }, annotations };
+      if (typeof urlPrefix === 'string' && URL.canParse(urlPrefix)) {
+        return { kind: 'genericIssuer', issuer, subject: { urlPrefix: withSlash(urlPrefix) }, annotations };
+      }
+      throw unusable(what, 'subject has to have "equal", or "urlPrefix" with a URL');
+    }
+    case 'githubAction': {
+      refuseUnknown(value, ['kind', 'owner', 'repo', 'annotations'], what);
+      const repo = optional(value, 'repo', what);
+      const urlPrefix = withSlash(
+        `https://github.com/${needed(value, 'owner', what)}${repo === undefined ? '' : `/${repo}`}`,
+      );
+      return { kind: 'githubAction', issuer: githubIssuer, subject: { urlPrefix }, annotations };
+    }
+    default:
+      throw unusable(
+        what,
+        `kind ${JSON.stringify(value['kind'])} is none of pubKey, githubAction, genericIssuer`,
+      );
+  }
+}
+
+/** Without it, a prefix of `https://github.com/team` would fit `https://github.com/team-of-others`. */
+function withSlash(url: string): string {
+  return url.endsWith('/') ? url : `${url}/`;
+}
+
+function keyOf(pem: string, what: string): KeyObject {
+  try {
+    return createPublicKey(pem);
+  } catch (error) {
+    throw unusable(what, `key is no public key in PEM (${(error as Error).message})`);
+  }
+}
+
+function annotationsOf(value: unknown, what: string): Readonly<Record<string, string>> {
+  if (value === undefined || value === null) return {};
+  if (isRecord(value) && Object.values(value).every((text) => typeof text === 'string')) {
+    return value as Record<string, string>;
+  }
+  throw unusable(what, 'annotations are no mapping of strings');
+}
+
+function needed(record: Record<string, unknown>, key: string, what: string): string {
+  const value = record[key];
+  if (typeof value === 'string' && value !== '') return value;
+  throw unusable(what, `"${key}" is missing`);
+}
+
+function optional(record: Record<string, unknown>, key: string, what: string): string | undefined {
+  return record[key] === undefined || record[key] === null ? undefined : needed(record, key, what);
+}
+
+function refuseUnknown(record: Record<string, unknown>, known: readonly string[], what: string): void {
+  for (const key of Object.keys(record)) {
+    if (!known.includes(key))
+      throw unusable(what, `${JSON.stringify(key)} is not known (${known.join(', ')})`);
+  }
+}
+
+function unusable(what: string, why: string): RampartError {
+  return new RampartError(errorCodes.INPUT, { what: `${what} cannot be used`, why });
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

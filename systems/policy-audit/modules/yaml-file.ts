@@ -1,0 +1,43 @@
+/**
+ * Files of settings in YAML, of which JSON is a part.
+ *
+ * @module
+ */
+import { readFileSync } from 'node:fs';
+
+import { parseDocument } from 'yaml';
+
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+
+/** Each alias is counted once: a small file cannot grow into a large one. */
+const MAX_ALIASES = 100;
+
+/** One document. @throws {RampartError} `NOT_FOUND`, `SYSTEM`, `INPUT` with the line */
+export function readYaml(path: string): unknown {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    const missing = (error as NodeJS.ErrnoException).code === 'ENOENT';
+    throw new RampartError(missing ? errorCodes.NOT_FOUND : errorCodes.SYSTEM, {
+      what: `cannot read ${path}`,
+      why: missing ? 'it does not exist' : (error as Error).message,
+      cause: error,
+    });
+  }
+  return parseYaml(text, path);
+}
+
+/** @param what - Where the text is from, for messages. @throws {RampartError} `INPUT` with the line */
+export function parseYaml(text: string, what: string): unknown {
+  const document = parseDocument(text, { prettyErrors: true, uniqueKeys: true });
+  const [problem] = document.errors;
+  if (problem !== undefined) {
+    throw new RampartError(errorCodes.INPUT, { what: `${what} is malformed`, why: problem.message.trim() });
+  }
+  try {
+    return document.toJS({ maxAliasCount: MAX_ALIASES }) as unknown;
+  } catch (error) {
+    throw new RampartError(errorCodes.INPUT, { what: `${what} is malformed`, why: (error as Error).message });
+  }
+}
