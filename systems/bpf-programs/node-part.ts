@@ -5,13 +5,14 @@
  */
 import type { NodePart } from '../../shared/guard/guard.ts';
 import { runBpfProgramsNode } from './node.ts';
+import { openLockedHost } from './node/locked-host.ts';
 import type { BpfProgramsOptions } from './options.ts';
 
 export const bpfProgramsNode: NodePart = async (context, values) => {
-  const { bpffs } = values as unknown as BpfProgramsOptions;
-  void bpffs;
+  const { bpffs, bpfState } = values as unknown as BpfProgramsOptions;
+  const { logger } = context;
   await runBpfProgramsNode(context, {
-    openHost: () => Promise.reject(new Error('no kernel yet')),
+    openHost: () => openLockedHost({ bpffs, stateDirectory: bpfState }, logger),
     pull: () => Promise.reject(new Error('no images yet')),
   });
 };

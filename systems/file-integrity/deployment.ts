@@ -120,10 +120,6 @@ export const pod: PodNeeds = {
   hostPID: 'The processes that made a change are looked up in /proc.',
   appArmorUnconfined:
     "The runtime's profile forbids looking into processes of other profiles, whatever the capabilities.",
-  mounts: [
-    runtimeMount,
-    btfMount,
-    hostMount,
-  ],
+  mounts: [runtimeMount, btfMount, hostMount],
   args: ['--host-root=/hostroot', '--integrity-directory=/var/lib/rampart/integrity'],
 };
