@@ -3,16 +3,32 @@
  *
  * @module
  */
+import { join } from 'node:path';
+
 import type { NodePart } from '../../shared/guard/guard.ts';
+import type { Registry } from '../../shared/oci/registry.ts';
 import { runBpfProgramsNode } from './node.ts';
+import type { PullBytecode } from './node/bytecode.ts';
 import { openLockedHost } from './node/locked-host.ts';
 import type { BpfProgramsOptions } from './options.ts';
 
 export const bpfProgramsNode: NodePart = async (context, values) => {
-  const { bpffs, bpfState } = values as unknown as BpfProgramsOptions;
-  const { logger } = context;
+  const options = values as unknown as BpfProgramsOptions;
+  const { logger, client, directory } = context;
+  await using stack = new AsyncDisposableStack();
+  let registry: Promise<Registry> | undefined;
+  // Who has no image needs neither the cache nor its modules.
+  const pull: PullBytecode = async (...args) => {
+    const { imagePuller } = await import('./node/image-bytecode.ts');
+    const { openBytecodeRegistry } = await import('./node/bytecode-registry.ts');
+    registry ??= openBytecodeRegistry(join(directory, 'images'), options, logger).then((opened) =>
+      stack.use(opened),
+    );
+    registry.catch(() => (registry = undefined));
+    return await imagePuller({ registry: await registry, client })(...args);
+  };
   await runBpfProgramsNode(context, {
-    openHost: () => openLockedHost({ bpffs, stateDirectory: bpfState }, logger),
-    pull: () => Promise.reject(new Error('no images yet')),
+    openHost: () => openLockedHost({ bpffs: options.bpffs, stateDirectory: options.bpfState }, logger),
+    pull,
   });
 };

@@ -16,7 +16,7 @@ import { kubeconfigAccess } from '../../shared/kube/cluster-access.ts';
 import { customResourceDefinitions, established } from '../../shared/kube/crd/established.ts';
 import { crdManifest } from '../../shared/kube/crd/manifest.ts';
 import { loadKubeconfig } from '../../shared/kube/kubeconfig.ts';
-import { namespaces, type Node, nodes, type ResourceType } from '../../shared/kube/object.ts';
+import { namespaces, nodes, type ResourceType } from '../../shared/kube/object.ts';
 import { createLogger } from '../../shared/observe/log.ts';
 import { systemNamespace } from '../../shared/guard/guard.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
@@ -25,8 +25,11 @@ import { runBpfProgramsCluster } from './cluster.ts';
 import { bpfPrograms } from './guard.ts';
 import { runBpfProgramsNode } from './node.ts';
 import type { PullBytecode } from './node/bytecode.ts';
-import { FixtureKernel } from './program-host.fixture.ts';
+import type { FixtureKernel } from './program-host.fixture.ts';
 import type { Scope } from './spec-schema.ts';
+
+/** With any content: what a manifest of ours is like, its own type says. */
+const crdType: ResourceType = customResourceDefinitions;
 
 const noImages: PullBytecode = () => Promise.reject(new Error('The registry is down.'));
 
@@ -93,7 +96,7 @@ export class BpfCluster implements AsyncDisposable {
     });
     const cluster = new BpfCluster(server, options);
     for (const resource of bpfResources) {
-      await cluster.client.apply(customResourceDefinitions as ResourceType, crdManifest(resource), {
+      await cluster.client.apply(crdType, crdManifest(resource), {
         fieldManager: 'test',
         force: true,
       });
@@ -117,7 +120,7 @@ export class BpfCluster implements AsyncDisposable {
 
   async addNode(name: string, labels: Readonly<Record<string, string>> = {}): Promise<void> {
     const all = { 'kubernetes.io/hostname': name, ...labels };
-    await this.client.create(nodes, { metadata: { name, labels: all } } as Node);
+    await this.client.create(nodes, { metadata: { name, labels: all } });
   }
 
   operator(): Disposable {

@@ -238,7 +238,7 @@ suite('programs on nodes', () => {
           metadata.labels?.['kubernetes.io/hostname'],
           status?.conditions?.[0]?.reason,
         ])
-        .toSorted(),
+        .toSorted(([a = ''], [b = '']) => (a < b ? -1 : 1)),
       [
         ['n1', 'bpfmanLoaded'],
         ['n2', 'nodeNotSelected'],

@@ -88,17 +88,8 @@ function typed(type: ProgramType, spec: ProgramSpec): TypedProgram {
 }
 
 function appProgramId({ type, spec }: TypedProgram): string {
-  const parts: readonly string[] = (() => {
-    switch (type) {
-      case 'xdp':
-      case 'tracepoint':
-        return [];
-      case 'tc':
-      case 'tcx':
-        return [spec.direction];
-      default:
-        return [sanitized(spec.func_name ?? '')];
-    }
-  })();
-  return [type, ...parts.filter((part) => part !== ''), spec.bpffunctionname].join('-');
+  let part = '';
+  if (type === 'tc' || type === 'tcx') part = spec.direction;
+  else if (type !== 'xdp' && type !== 'tracepoint') part = sanitized(spec.func_name ?? '');
+  return [type, ...(part === '' ? [] : [part]), spec.bpffunctionname].join('-');
 }

@@ -29,6 +29,8 @@ export interface PulledBytecode {
   readonly digest: string;
   readonly bytes: () => Promise<Uint8Array>;
   readonly functions?: readonly string[];
+  /** Why it is not known whether this is the newest. */
+  readonly stale?: string;
 }
 
 /**

@@ -11,10 +11,8 @@ import { join } from 'node:path';
 import { rampart, type Ran, Standalone } from '../../apps/standalone/standalone.fixture.ts';
 import { libbpf } from '../../shared/ebpf/ffi.ts';
 import { openPin } from '../../shared/ebpf/pin.ts';
-import { pinDirectory } from './node/locked-host.ts';
-import { keyOf } from './kernel/records.ts';
-
-export const countObject = join(import.meta.dirname, 'kernel/bpf/count.bpf.o');
+import { pinDirectory } from '../../systems/bpf-programs/node/locked-host.ts';
+import { keyOf } from '../../systems/bpf-programs/kernel/records.ts';
 
 export class BpfStandalone implements AsyncDisposable {
   readonly process = new Standalone();

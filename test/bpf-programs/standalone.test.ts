@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { before, suite, test } from 'node:test';
 
 import { until } from '../../shared/observe/until.fixture.ts';
-import { cable, ip, obstacle, ownNetwork, send } from './kernel/lab.fixture.ts';
-import { BpfStandalone, countObject } from './standalone.fixture.ts';
+import { cable, ip, obstacle, ownNetwork, send } from '../../systems/bpf-programs/kernel/lab.fixture.ts';
+import { countObject } from '../../systems/bpf-programs/image.fixture.ts';
+import { BpfStandalone } from './standalone.fixture.ts';
 
 const xdp = (name: string, interfaceName: string, more = ''): string => `
 apiVersion: bpfman.io/v1alpha1
@@ -44,14 +45,14 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
         '-o',
         'jsonpath={.metadata.annotations.bpfman\\.io/ProgramId}',
       ).stdout;
-    const before = programId();
+    const firstId = programId();
 
     await machine.process.stop('SIGKILL');
     send('count1', 50);
     assert.equal(machine.counted(id), 150);
     await machine.start();
     await machine.untilCondition('ReconcileSuccess', 'xdpprogram', 'count');
-    assert.equal(programId(), before);
+    assert.equal(programId(), firstId);
     send('count1', 50);
     assert.equal(machine.counted(id), 200);
 
