@@ -279,7 +279,7 @@ export function uprobeFields(scope: Scope) {
       maxLength: MAX_PATH,
     }),
     retprobe,
-    pid: optional(integer({ description: 'Only this process.', format: 'int32', minimum: 1 })),
+    pid: optional(integer({ description: 'Only this process; 0: all.', format: 'int32', minimum: 0 })),
     ...containerFields(scope),
   };
 }

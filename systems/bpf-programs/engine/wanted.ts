@@ -189,7 +189,7 @@ function placesOf(parent: Parent, member: Member, node: NodeView): Place[] {
         functionName: spec.func_name,
         offset: BigInt(spec.offset),
         target: spec.target,
-        pid: spec.pid,
+        pid: spec.pid === 0 ? undefined : spec.pid,
         container,
       });
       const known = { target: spec.target };

@@ -47,13 +47,13 @@ export const bpfProgramsStatus: StatusSection = {
       const uid = object.metadata.ownerReferences?.find(({ controller }) => controller === true)?.uid ?? '';
       byOwner.set(uid, [...(byOwner.get(uid) ?? []), object]);
     };
-    if (readable && written.length > 0) {
+    if (readable === true) {
       await context.orForbidden('bpfprograms', () => context.list(nodeTypes.Cluster, add));
       await context.orForbidden('bpfnsprograms', () =>
         context.list(nodeTypes.Namespaced, add, { namespace }),
       );
     }
-    if (!readable) return section(undefined);
+    if (readable !== true) return section(undefined);
     return section(
       written.map(({ kind, object }) => reportOf(kind, object, byOwner.get(object.metadata.uid ?? '') ?? [])),
     );
