@@ -43,6 +43,7 @@ export function outcomeOf(result: number, log: () => string = () => ''): Outcome
 /** enum bpf_cmd. */
 export const command = {
   MAP_CREATE: 0,
+  MAP_UPDATE_ELEM: 2,
   PROG_LOAD: 5,
   OBJ_PIN: 6,
   OBJ_GET: 7,
@@ -199,6 +200,23 @@ export function createPerCpuArray(valueSizeBytes: number, maxEntries: number, na
     .u32(12, maxEntries);
   attr.bytes.set(Buffer.from(name.slice(0, 15), 'latin1'), 28);
   return bpf(command.MAP_CREATE, attr);
+}
+
+/** BPF_MAP_CREATE of an array of programs. Without a pin or an open descriptor the kernel empties it, whoever uses it. */
+export function createProgramArray(maxEntries: number, name: string): Outcome {
+  const BPF_MAP_TYPE_PROG_ARRAY = 3;
+  const attr = new Structure(72).u32(0, BPF_MAP_TYPE_PROG_ARRAY).u32(4, 4).u32(8, 4).u32(12, maxEntries);
+  attr.bytes.set(Buffer.from(name.slice(0, 15), 'latin1'), 28);
+  return bpf(command.MAP_CREATE, attr);
+}
+
+/** BPF_MAP_UPDATE_ELEM of a map with keys of 4 bytes and values of 4: an array of programs. */
+export function setProgram(array: Descriptor, index: number, program: Descriptor): Refusal | undefined {
+  const [key, value] = [new Structure(4).u32(0, index), new Structure(4).u32(0, program.fd)];
+  return bpfDo(
+    command.MAP_UPDATE_ELEM,
+    new Structure(32).u32(0, array.fd).pointer(8, key.bytes).pointer(16, value.bytes),
+  );
 }
 
 /** bpf(2) for commands that answer 0; undefined when the kernel did it. */

@@ -42,7 +42,7 @@ export type Gate =
 const XDP_PASS = 2;
 /** TC_ACT_UNSPEC: filters of others behind ours run too. */
 const TC_ACT_UNSPEC = -1;
-const helpers = { mapLookup: 1, nsCurrentPidTgid: 120, currentAncestorCgroupId: 123 } as const;
+const helpers = { mapLookup: 1, tailCall: 12, nsCurrentPidTgid: 120, currentAncestorCgroupId: 123 } as const;
 
 /** Opcodes, by what they do. `w` is the lower half of a register. */
 const op = {
@@ -77,13 +77,24 @@ interface Unfinished extends InstructionParts {
   readonly member?: number;
 }
 
+export interface ChainOptions {
+  /**
+   * A per-CPU array of one value: at 8 * slot stands how often a member ran. Without it nothing is counted, and a packet takes
+   * about 4 ns less.
+   */
+  readonly runsFd?: number;
+  /** Where the chain goes on behind the last member: a place in a program array. */
+  readonly next?: { readonly arrayFd: number; readonly index: number } | undefined;
+}
+
 /**
  * A chain. A member's return code outside of its mask ends it with that code; behind the last one it is XDP_PASS or TC_ACT_UNSPEC.
- *
- * @param runsFd - A per-CPU array of one value: at 8 * slot stands how often a member ran. Without it nothing is counted,
- *   and a packet takes about 4 ns less.
  */
-export function composeChain(kind: ChainKind, members: readonly Member[], runsFd?: number): Composition {
+export function composeChain(
+  kind: ChainKind,
+  members: readonly Member[],
+  { runsFd, next }: ChainOptions = {},
+): Composition {
   const onwards = kind === 'xdp' ? XDP_PASS : TC_ACT_UNSPEC;
   const main: Unfinished[] = [{ code: op.copy, to: 6, from: 1 }];
   if (runsFd !== undefined) {
@@ -121,6 +132,15 @@ export function composeChain(kind: ChainKind, members: readonly Member[], runsFd
       { code: op.skipIfZeroW, to: 8, immediate: 0, toEnd: true },
     );
   });
+  if (next !== undefined) {
+    main.push(
+      { code: op.copy, to: 1, from: 6 },
+      { code: op.loadImmediate64, to: 2, from: PSEUDO_MAP_FD, immediate: next.arrayFd },
+      { code: 0 },
+      { code: op.set, to: 3, immediate: next.index },
+      { code: op.call, immediate: helpers.tailCall },
+    );
+  }
   main.push({ code: op.set, to: 0, immediate: onwards }, { code: op.exit });
   return joined(main, members);
 }

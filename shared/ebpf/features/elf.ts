@@ -9,7 +9,7 @@ import { errorCodes, RampartError } from '../../observe/errors.ts';
 
 const PT_LOAD = 1;
 const fileHeaderSizeBytes = 64;
-const programHeaderSizeBytes = 56;
+export const programHeaderSizeBytes = 56;
 
 /**
  * Where in a 64-bit little-endian ELF file its entry point lies (elf(5): e_entry, found in a
@@ -35,7 +35,8 @@ export function entryPointOffset(file: string): bigint {
   throw new RampartError(errorCodes.DECODE, { what: `${file} is not a 64-bit ELF file with an entry point` });
 }
 
-function findSegment(table: Buffer, address: bigint): bigint | undefined {
+/** Where in the file an address of the loaded program lies. */
+export function findSegment(table: Buffer, address: bigint): bigint | undefined {
   for (let at = 0; at + programHeaderSizeBytes <= table.length; at += programHeaderSizeBytes) {
     if (table.readUInt32LE(at) !== PT_LOAD) continue;
     const fileOffset = table.readBigUInt64LE(at + 8);
@@ -47,7 +48,8 @@ function findSegment(table: Buffer, address: bigint): bigint | undefined {
   return undefined;
 }
 
-function readAt(fd: number, offset: number, sizeBytes: number): Buffer {
+/** At most so many bytes: a file may end before. */
+export function readAt(fd: number, offset: number, sizeBytes: number): Buffer {
   const buffer = Buffer.alloc(sizeBytes);
   if (!Number.isSafeInteger(offset)) return buffer.subarray(0, 0);
   return buffer.subarray(0, readSync(fd, buffer, 0, sizeBytes, offset));

@@ -63,10 +63,9 @@ export function xdpHook(interfaceName: string, interfaceIndex: number, pins: str
       using link = openPin(linkPath);
       if (link === undefined) return { programId: undefined, madeQdisc: false };
       const info = linkInfo(link.fd);
-      if (info.interfaceIndex === interfaceIndex) return { programId: info.programId, madeQdisc: false };
-      // The interface that it was on is gone, and the link holds nothing any more.
-      unpin(linkPath);
-      return { programId: undefined, madeQdisc: false };
+      // Once the interface that it was on is gone, the link holds nothing any more.
+      const programId = info.interfaceIndex === interfaceIndex ? info.programId : undefined;
+      return { programId, madeQdisc: false };
     },
     put: (program, state, old) => {
       if (state.programId !== undefined) {
@@ -78,6 +77,7 @@ export function xdpHook(interfaceName: string, interfaceIndex: number, pins: str
       }
       const { link, why } = attaching(interfaceName, () => attachXdp(program, interfaceIndex));
       using held = link;
+      unpin(linkPath);
       pin(held.fd, linkPath);
       const note = `${interfaceName} runs it in generic mode, which is slower: ${why}`;
       return { notes: why === undefined ? [] : [note], madeQdisc: false };

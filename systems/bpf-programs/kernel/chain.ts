@@ -7,16 +7,13 @@ import { rmSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { createPerCpuArray, type Descriptor } from '../../../shared/ebpf/bpf-call.ts';
-import { composeChain, type Member } from '../../../shared/ebpf/compose.ts';
 import { mapInfo, programInfo } from '../../../shared/ebpf/info.ts';
-import { loadComposition } from '../../../shared/ebpf/load-composition.ts';
 import { openPin, pin } from '../../../shared/ebpf/pin.ts';
-import { granted, KernelRefusal } from '../../../shared/ebpf/refusal.ts';
-import type { Instructions } from '../../../shared/ebpf/instructions.ts';
+import { granted } from '../../../shared/ebpf/refusal.ts';
 import type { ChainHook, HookState } from './chain-hook.ts';
-import { failureOf, ProgramFailure } from './failure.ts';
+import type { ProgramFailure } from './failure.ts';
 import { openProgram, type Pins } from './pins.ts';
-import { programTypes, XDP_HAS_FRAGS } from './program-types.ts';
+import { compose } from './compose-members.ts';
 import type { ChainRecord, KeptMember, ProgramRecord, Records } from './records.ts';
 
 /** One program of a hook. */
@@ -95,20 +92,26 @@ export class Chains {
       return { failures, notes: before.notes };
     }
     using runs = this.#runs(place.key, before, joining);
-    const { program, members: joined, refused: more } = this.#compose(place, joining, runs.slots, runs.map);
+    const composing = { place, slots: runs.slots, runs: runs.map, pins: this.#pins, records: this.#records };
+    using composed = compose(composing, joining);
+    const { program, segments, members: joined, refused: more } = composed;
     for (const [id, failure] of more) failures.set(id, failure);
     if (failures.size > 0) this.#refused.set(place.key, { wanted, failures });
     else this.#refused.delete(place.key);
-    using composed = program;
-    if (composed === undefined) {
+    if (program === undefined) {
       this.remove(place.key, place.hook);
       return { failures, notes: [] };
     }
     using old = before && openProgram(join(this.#pins.chain(place.key), 'program'), before.programId);
-    const put = place.hook.put(composed, state, old);
+    const segmentsPath = join(this.#pins.chain(place.key), 'segments');
+    if (segments !== undefined) pinOver(segments, `${segmentsPath}-next`);
+    const put = place.hook.put(program, state, old);
     const notes = state.programId === undefined ? put.notes : (before?.notes ?? []);
-    pinOver(composed, join(this.#pins.chain(place.key), 'program'));
-    const made = { programId: programInfo(composed.fd).id, notes, madeQdisc: put.madeQdisc };
+    pinOver(program, join(this.#pins.chain(place.key), 'program'));
+    // Packets may still be on their way through the one before: it is kept until the next change.
+    moveOver(segmentsPath, `${segmentsPath}-old`);
+    moveOver(`${segmentsPath}-next`, segmentsPath);
+    const made = { programId: programInfo(program.fd).id, notes, madeQdisc: put.madeQdisc };
     this.#keep(place, { ...made, nextSlot: runs.nextSlot }, before, joined, runs.slots);
     return { failures, notes };
   }
@@ -145,65 +148,6 @@ export class Chains {
     if (JSON.stringify(record) === JSON.stringify(before)) return;
     this.#records.putChain(record);
     this.#known.set(place.key, record);
-  }
-
-  /** All of them, or, where the verifier refuses that, those that can be together, the first ones first. */
-  #compose(
-    place: ChainPlace,
-    members: readonly WantedMember[],
-    slots: ReadonlyMap<string, number>,
-    runs: Descriptor,
-  ): {
-    readonly program: Descriptor | undefined;
-    readonly members: readonly WantedMember[];
-    readonly refused: ReadonlyMap<string, ProgramFailure>;
-  } {
-    if (members.length === 0) return { program: undefined, members, refused: new Map() };
-    const load = (some: readonly WantedMember[]) => this.#load(place, some, slots, runs);
-    try {
-      return { program: load(members), members, refused: new Map() };
-    } catch (error) {
-      if (!(error instanceof KernelRefusal)) throw error;
-    }
-    const joined: WantedMember[] = [];
-    const refused = new Map<string, ProgramFailure>();
-    let program: Descriptor | undefined;
-    for (const member of members) {
-      try {
-        const next = load([...joined, member]);
-        program?.[Symbol.dispose]();
-        program = next;
-        joined.push(member);
-      } catch (error) {
-        const { message } = failureOf(error, 'load');
-        const why = `It cannot run in a chain with others on ${place.hook.shown}: ${message}\nThe others run. A member may use 480 bytes of stack, and none of the kernel's objects of its own types.`;
-        refused.set(member.record.id, new ProgramFailure('load', why, false, error));
-      }
-    }
-    return { program, members: joined, refused };
-  }
-
-  #load(
-    place: ChainPlace,
-    members: readonly WantedMember[],
-    slots: ReadonlyMap<string, number>,
-    runs: Descriptor,
-  ): Descriptor {
-    using maps = new OpenMaps(this.#pins);
-    const composed = composeChain(
-      place.kind,
-      members.map(({ record, proceedOn }): Member => {
-        const instructions = maps.resolve(record, this.#records);
-        return { name: record.functionName, instructions, proceedOn, slot: slots.get(record.id) ?? 0 };
-      }),
-      runs.fd,
-    );
-    return loadComposition(composed, {
-      ...programTypes[place.kind],
-      name: `rampart_${place.kind}`,
-      gpl: members.every(({ record }) => record.gpl),
-      flags: place.kind === 'xdp' && members.every(({ record }) => record.hasFrags) ? XDP_HAS_FRAGS : 0,
-    });
   }
 
   /** The map of runs, with a number for each: one that stays keeps its own. */
@@ -252,31 +196,13 @@ function pinOver(object: Descriptor, path: string): void {
   renameSync(`${path}-new`, path);
 }
 
-/** The maps of programs by their pins, open until a composition is loaded. */
-export class OpenMaps implements Disposable {
-  readonly #pins: Pins;
-  readonly #open: Descriptor[] = [];
-
-  constructor(pins: Pins) {
-    this.#pins = pins;
-  }
-
-  /** The program's instructions with descriptors of its maps. @throws {ProgramFailure} `load`: a pin is gone */
-  resolve(record: ProgramRecord, records: Records): Instructions {
-    const instructions = records.instructions(record);
-    const fds = record.maps.map(({ pin: name }) => {
-      const map = openPin(join(this.#pins.program(record), 'maps', name));
-      if (map === undefined)
-        throw new ProgramFailure('load', `The pin of its map ${name} is gone. It is loaded again.`, true);
-      this.#open.push(map);
-      return map.fd;
-    });
-    for (const { index, immediate } of instructions.copy().mapReferences())
-      instructions.setImmediate(index, fds[immediate] ?? -1);
-    return instructions;
-  }
-
-  [Symbol.dispose](): void {
-    for (const map of this.#open.splice(0)) map[Symbol.dispose]();
+/** False where there is nothing to be moved. */
+function moveOver(from: string, to: string): boolean {
+  try {
+    renameSync(from, to);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+    throw error;
   }
 }

@@ -3,12 +3,13 @@
  *
  * @module
  */
-import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { errno, libc, libbpf } from '../../../shared/ebpf/ffi.ts';
+import { programInfo } from '../../../shared/ebpf/info.ts';
 import { openPin } from '../../../shared/ebpf/pin.ts';
 import { findInterface } from '../../../shared/netlink/interface.ts';
 import { RouteSocket } from '../../../shared/netlink/route.ts';
@@ -74,6 +75,12 @@ export function send(interfaceName: string, count: number): void {
   }
 }
 
+/** Sends from another process. */
+export function sending(interfaceName: string, count: number): ChildProcess {
+  const program = `import { send } from ${JSON.stringify(import.meta.filename)}; send(${JSON.stringify(interfaceName)}, ${count});`;
+  return spawn(process.execPath, ['--input-type=module', '-e', program], { stdio: 'inherit' });
+}
+
 export class Lab implements AsyncDisposable {
   readonly directory = mkdtempSync(join(tmpdir(), 'rampart-bpf-programs-'));
   readonly bpffs = join(this.directory, 'bpffs');
@@ -116,6 +123,15 @@ export class Lab implements AsyncDisposable {
     const value = new Uint8Array(8);
     if (libbpf().mapLookup(pinned.fd, new Uint8Array(4), value) !== 0) throw new Error(`lookup: ${errno()}`);
     return Number(new DataView(value.buffer).getBigUint64(0, true));
+  }
+
+  /** Ids of the composed programs, by their pins. */
+  composed(): readonly number[] {
+    const directory = join(this.bpffs, NAME, 'chains');
+    return readdirSync(directory).map((key) => {
+      using program = openPin(join(directory, key, 'program'));
+      return program === undefined ? 0 : programInfo(program.fd).id;
+    });
   }
 
   programPins(id: string): string {
@@ -178,6 +194,23 @@ export function u32(value: number): Uint8Array {
   const bytes = Buffer.alloc(4);
   bytes.writeInt32LE(value);
   return bytes;
+}
+
+export function u64(value: number): Uint8Array {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigUInt64LE(BigInt(value));
+  return bytes;
+}
+
+/** What is said of a program that does not run. @throws {Error} when it runs, or for another reason */
+export function failed(
+  outcomes: ReadonlyMap<string, Outcome>,
+  id: string,
+  reason: Extract<Outcome, { state: 'failed' }>['reason'],
+): string {
+  const outcome = outcomes.get(id);
+  if (outcome?.state === 'failed' && outcome.reason === reason) return outcome.message;
+  throw new Error(`${id} should have failed for ${reason}: ${JSON.stringify(outcome)}`);
 }
 
 /** The id of a program that runs. @throws {Error} with what the outcome says, when it does not */

@@ -1,0 +1,115 @@
+/**
+ * All XDP and TC chains that are wanted: which hooks there are, in which network namespaces, and who is in them.
+ *
+ * @module
+ */
+import { findInterface } from '../../../shared/netlink/interface.ts';
+import { RouteSocket } from '../../../shared/netlink/route.ts';
+import { type ChainHook, tcHook, xdpHook } from './chain-hook.ts';
+import { type ChainPlace, type Chains, type WantedMember } from './chain.ts';
+import type { DesiredProgram, InterfaceHook } from './desired.ts';
+import { ProgramFailure } from './failure.ts';
+import { NetworkPlace } from './network-place.ts';
+import type { Pins } from './pins.ts';
+import type { LoadedProgram } from './programs.ts';
+import { type ChainRecord, keyOf } from './records.ts';
+import type { Verdicts } from './verdicts.ts';
+
+interface WantedHook {
+  readonly place: ChainPlace;
+  readonly network: NetworkPlace;
+  readonly members: Map<DesiredProgram, WantedMember>;
+}
+
+/** Makes every hook run those that want to be on it, and takes away the chains that nobody wants. */
+export function settleChains(
+  chains: Chains,
+  pins: Pins,
+  loaded: readonly LoadedProgram[],
+  verdicts: Verdicts,
+): void {
+  const hooks = new Map<string, WantedHook>();
+  try {
+    for (const { program, record } of loaded) {
+      const { attach } = program;
+      if (attach.type !== 'xdp' && attach.type !== 'tc') continue;
+      verdicts.attempt([program], 'attach', () => {
+        const network = NetworkPlace.of(attach.hook.container);
+        try {
+          const place = chainPlace(pins, network, attach);
+          const hook = hooks.get(place.key) ?? {
+            place,
+            network,
+            members: new Map<DesiredProgram, WantedMember>(),
+          };
+          hooks.set(place.key, hook);
+          hook.members.set(program, { record, ...attach.order });
+        } finally {
+          if (![...hooks.values()].some((hook) => hook.network === network)) network[Symbol.dispose]();
+        }
+      });
+    }
+    for (const record of chains.known.values())
+      if (!hooks.has(record.key)) withHook(pins, record, (hook) => chains.remove(record.key, hook));
+    for (const hook of hooks.values()) settleHook(chains, hook, verdicts);
+  } finally {
+    for (const { network } of hooks.values()) network[Symbol.dispose]();
+  }
+}
+
+function settleHook(chains: Chains, { place, network, members }: WantedHook, verdicts: Verdicts): void {
+  const programs = [...members.keys()];
+  verdicts.attempt(programs, 'attach', () => {
+    const { failures, notes } = network.visit(() => chains.settle(place, [...members.values()]));
+    for (const [program, { record }] of members) {
+      const failure = failures.get(program.id);
+      if (failure === undefined) verdicts.loaded(program, record.programId, notes);
+      else verdicts.failed(program, failure);
+    }
+  });
+}
+
+function chainPlace(
+  pins: Pins,
+  network: NetworkPlace,
+  attach: Extract<DesiredProgram['attach'], { type: 'tc' | 'xdp' }>,
+): ChainPlace {
+  const { interface: name } = attach.hook;
+  const interfaceIndex = interfaceIndexOf(network, attach.hook);
+  const direction = attach.type === 'tc' ? attach.direction : undefined;
+  const key = keyOf([attach.type, name, direction ?? '', network.inode].join(' '));
+  const { inode, inContainer } = network;
+  const where = { interface: name, interfaceIndex, direction, namespaceInode: String(inode), inContainer };
+  return { key, kind: attach.type, hook: hookOf(pins, { key, kind: attach.type, ...where }), where };
+}
+
+function hookOf(
+  pins: Pins,
+  record: Pick<ChainRecord, 'direction' | 'interface' | 'interfaceIndex' | 'key' | 'kind'>,
+): ChainHook {
+  const { kind, interface: name, interfaceIndex, direction } = record;
+  return kind === 'tc' && direction !== undefined
+    ? tcHook(name, interfaceIndex, direction)
+    : xdpHook(name, interfaceIndex, pins.chain(record.key));
+}
+
+/** Does `work` in the chain's network namespace; where that is gone, without a hook. */
+export function withHook<T>(pins: Pins, record: ChainRecord, work: (hook: ChainHook | undefined) => T): T {
+  using network = NetworkPlace.find(BigInt(record.namespaceInode));
+  return network === undefined ? work(undefined) : network.visit(() => work(hookOf(pins, record)));
+}
+
+/** @throws {ProgramFailure} `target`: there is none, yet. */
+export function interfaceIndexOf(network: NetworkPlace, { interface: name }: InterfaceHook): number {
+  const found = network.visit(() => {
+    using socket = new RouteSocket();
+    return findInterface(socket, name);
+  });
+  if (found !== undefined) return found.index;
+  const where = network.inContainer ? 'in the container' : 'on this node';
+  throw new ProgramFailure(
+    'target',
+    `There is no interface ${name} ${where}. The program is attached when there is one.`,
+    true,
+  );
+}

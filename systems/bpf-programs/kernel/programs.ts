@@ -1,0 +1,229 @@
+/**
+ * The programs that are loaded, each alone, and pinned with their maps; what is there stays, what changed is loaded beside it.
+ *
+ * @module
+ */
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+
+import { openPin } from '../../../shared/ebpf/pin.ts';
+import { attachPoint } from './attach-point.ts';
+import type { DesiredProgram, Outcome } from './desired.ts';
+import { failureOf, ProgramFailure } from './failure.ts';
+import { loadAlone, type SharedMap } from './load-alone.ts';
+import { openProgram, type Pins } from './pins.ts';
+import { keyOf, type ProgramRecord, type Records } from './records.ts';
+
+/** A program that is wanted, and loaded. */
+export interface LoadedProgram {
+  readonly program: DesiredProgram;
+  readonly record: ProgramRecord;
+  /** What it takes the place of: still attached, until the sweep. */
+  readonly previous: ProgramRecord | undefined;
+}
+
+export class Programs {
+  readonly #pins: Pins;
+  readonly #records: Records;
+  readonly #known = new Map<string, ProgramRecord>();
+
+  /** Adopts those whose pins are there. */
+  constructor(pins: Pins, records: Records) {
+    this.#pins = pins;
+    this.#records = records;
+    for (const record of records.programs()) {
+      using program = openProgram(join(pins.program(record), 'program'), record.programId);
+      if (program !== undefined) this.#known.set(record.id, record);
+    }
+  }
+
+  get known(): ReadonlyMap<string, ProgramRecord> {
+    return this.#known;
+  }
+
+  /**
+   * Loads it where it is not in the kernel as it is wanted.
+   *
+   * @param outcomes - Of those before it.
+   * @throws {ProgramFailure}
+   */
+  async ensureLoaded(
+    program: DesiredProgram,
+    desired: ReadonlyMap<string, DesiredProgram>,
+    outcomes: ReadonlyMap<string, Outcome>,
+  ): Promise<LoadedProgram> {
+    const before = this.#known.get(program.id);
+    const owner = this.#mapOwner(program, desired, outcomes);
+    const loadKey = loadKeyOf(program);
+    const current = this.#stillThere(before, loadKey, owner);
+    if (current !== undefined) {
+      const renamed = {
+        ...current,
+        owner: program.owner,
+        name: program.name,
+        attachPoint: attachPoint(program.attach),
+      };
+      if (JSON.stringify(renamed) === JSON.stringify(current))
+        return { program, record: current, previous: undefined };
+      this.remember(renamed);
+      return { program, record: renamed, previous: undefined };
+    }
+    let bytes: Uint8Array;
+    try {
+      bytes = await program.bytecode();
+    } catch (error) {
+      throw failureOf(error, 'bytecode', true);
+    }
+    const { attach } = program;
+    const generation = 1 + Math.max(0, before?.generation ?? 0, ...this.#generations(program.id));
+    const place = { id: program.id, generation };
+    const shared = this.#sharedMaps(owner);
+    try {
+      const alone = loadAlone(
+        {
+          shown: program.owner,
+          bytes,
+          functionName: program.functionName,
+          type: attach.type,
+          kernelFunction:
+            attach.type === 'fentry' || attach.type === 'fexit' ? attach.functionName : undefined,
+          globals: program.globals,
+        },
+        shared,
+        this.#pins.program(place),
+      );
+      const record: ProgramRecord = {
+        version: 1,
+        ...place,
+        owner: program.owner,
+        name: program.name,
+        namespace: program.namespace,
+        digest: program.digest,
+        functionName: program.functionName,
+        type: attach.type,
+        loadKey,
+        attachKey: '',
+        attachPoint: attachPoint(attach),
+        programId: alone.programId,
+        gpl: alone.gpl,
+        hasFrags: alone.hasFrags,
+        sharedWith: owner && { id: owner.id, programId: owner.programId },
+        maps: alone.maps,
+        notes: [],
+      };
+      this.remember(record, alone.instructions);
+      return { program, record, previous: before };
+    } catch (error) {
+      this.#pins.removeProgram({ key: keyOf(program.id), generation: String(generation) });
+      throw error;
+    } finally {
+      for (const { map } of shared) map[Symbol.dispose]();
+    }
+  }
+
+  /** Keeps what is known of a program. */
+  remember(record: ProgramRecord, instructions?: Parameters<Records['putProgram']>[1]): void {
+    this.#records.putProgram(record, instructions);
+    this.#known.set(record.id, record);
+  }
+
+  /** What is in the kernel, where it is what is wanted. */
+  #stillThere(
+    record: ProgramRecord | undefined,
+    loadKey: string,
+    owner: ProgramRecord | undefined,
+  ): ProgramRecord | undefined {
+    if (record?.loadKey !== loadKey || record.sharedWith?.programId !== owner?.programId) return undefined;
+    using program = openProgram(join(this.#pins.program(record), 'program'), record.programId);
+    if (program === undefined) return undefined;
+    for (const { pin } of record.maps) {
+      using map = openPin(join(this.#pins.program(record), 'maps', pin));
+      if (map === undefined) return undefined;
+    }
+    return record;
+  }
+
+  #generations(id: string): readonly number[] {
+    const key = keyOf(id);
+    return this.#pins
+      .programs()
+      .filter((one) => one.key === key)
+      .map(({ generation }) => Number(generation) || 0);
+  }
+
+  /** The program whose maps it shares. @throws {ProgramFailure} `map-owner-not-found`, `map-owner-not-loaded` */
+  #mapOwner(
+    program: DesiredProgram,
+    desired: ReadonlyMap<string, DesiredProgram>,
+    outcomes: ReadonlyMap<string, Outcome>,
+  ): ProgramRecord | undefined {
+    if (program.mapOwner === undefined) return undefined;
+    const owner = desired.get(program.mapOwner);
+    // A tenant is not told of another one's programs.
+    if (owner === undefined || owner.namespace !== program.namespace) {
+      const where = program.namespace === undefined ? 'cluster-scoped' : `in namespace ${program.namespace}`;
+      throw new ProgramFailure(
+        'map-owner-not-found',
+        `There is no program ${program.mapOwner} whose maps it could share; it has to be on this node, and ${where}.`,
+        true,
+      );
+    }
+    const record = this.#known.get(owner.id);
+    const outcome = outcomes.get(owner.id);
+    if (outcome?.state !== 'failed' && record?.loadKey === loadKeyOf(owner)) return record;
+    const why =
+      outcome?.state === 'failed' ? `: ${outcome.message}` : ': it waits for the maps of this one itself.';
+    throw new ProgramFailure(
+      'map-owner-not-loaded',
+      `${owner.owner}, whose maps it shares, is not loaded${why}`,
+      true,
+    );
+  }
+
+  #sharedMaps(owner: ProgramRecord | undefined): readonly SharedMap[] {
+    if (owner === undefined) return [];
+    return owner.maps.flatMap(({ name, internal, pin }) => {
+      if (internal) return [];
+      const map = openPin(join(this.#pins.program(owner), 'maps', pin));
+      return map === undefined ? [] : [{ name, owner: owner.owner, map }];
+    });
+  }
+
+  /** Takes away those that nobody asks for any more, and what was left by a process that was interrupted. */
+  sweep(wanted: ReadonlySet<string>): void {
+    for (const { id } of this.#known.values()) if (!wanted.has(id)) this.#known.delete(id);
+    const kept = new Set<string>();
+    for (const { id, generation } of this.#known.values()) kept.add(`${keyOf(id)}/${generation}`);
+    for (const one of this.#pins.programs())
+      if (!kept.has(`${one.key}/${one.generation}`)) this.#pins.removeProgram(one);
+    this.#records.keepPrograms(this.#known);
+  }
+}
+
+/** All that a program in the kernel was made of. Another order or place of attachment needs no other program. */
+function loadKeyOf({ attach, digest, functionName, globals, mapOwner }: DesiredProgram): string {
+  const kernelFunction = attach.type === 'fentry' || attach.type === 'fexit' ? attach.functionName : '';
+  const values = Object.keys(globals)
+    .toSorted()
+    .map((name) => [name, Buffer.from(globals[name] ?? []).toString('hex')]);
+  const parts = [attach.type, kernelFunction, digest, functionName, values, mapOwner];
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
+}
+
+/** Each behind the one whose maps it shares; a circle ends somewhere. */
+export function ownersFirst(
+  desired: readonly DesiredProgram[],
+  byId: ReadonlyMap<string, DesiredProgram>,
+): readonly DesiredProgram[] {
+  const sorted = new Set<DesiredProgram>();
+  const visiting = new Set<DesiredProgram>();
+  const visit = (program: DesiredProgram): void => {
+    if (visiting.has(program)) return;
+    visiting.add(program);
+    const owner = program.mapOwner === undefined ? undefined : byId.get(program.mapOwner);
+    if (owner !== undefined) visit(owner);
+    sorted.add(program);
+  };
+  for (const program of desired) visit(program);
+  return [...sorted];
+}

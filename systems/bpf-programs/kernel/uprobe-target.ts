@@ -1,0 +1,118 @@
+/**
+ * Which file a uprobe goes into: a path or a library's name, as a process in that root would find it. An absolute symbolic link
+ * of a container leads to a file of the container.
+ *
+ * @module
+ */
+import { fstatSync, readdirSync, readFileSync } from 'node:fs';
+import { constants } from 'node:os';
+
+import { functionOffset } from '../../../shared/ebpf/elf-symbols.ts';
+import { Fd, openFlags, resolveFlags, tryOpenat2 } from '../../../shared/ebpf/libc.ts';
+import { errnoName } from '../../../shared/ebpf/libc.ts';
+import { RampartError } from '../../../shared/observe/errors.ts';
+import { ProgramFailure } from './failure.ts';
+import { librariesOf } from './library-cache.ts';
+
+/** Where libraries are on Debian, on others, and on musl; also below those, for /lib/ARCHITECTURE-linux-gnu. */
+const directories = ['/lib64', '/usr/lib64', '/lib', '/usr/lib', '/usr/local/lib'] as const;
+const architecture = process.arch === 'arm64' ? 'aarch64' : 'x86_64';
+/** What the kernel gives up with EAGAIN is tried again (openat2(2)). */
+const ATTEMPTS = 64;
+
+export interface Target {
+  /** Open for reading; the caller disposes it. */
+  readonly file: Fd;
+  /** In the root. */
+  readonly path: string;
+}
+
+/**
+ * @param root - A directory.
+ * @param maps - The text of /proc/PID/maps, for libraries that a process has loaded from anywhere.
+ * @throws {ProgramFailure} `target`: there is none.
+ */
+export function openTarget(root: Fd, target: string, maps: string): Target {
+  if (target.includes('\0') || target === '')
+    throw new ProgramFailure('target', `The target ${JSON.stringify(target)} names no file.`);
+  const paths = target.includes('/') ? [target] : libraryPaths(root, target, maps);
+  let answer = 'ENOENT';
+  for (const path of paths) {
+    const fd = open(root, path, openFlags.NONBLOCK);
+    if (fd < 0) {
+      answer = errnoName(-fd);
+      continue;
+    }
+    const file = new Fd(fd);
+    if (fstatSync(fd).isFile()) return { file, path };
+    file[Symbol.dispose]();
+    answer = 'it is not a regular file';
+  }
+  const looked = target.includes('/')
+    ? answer
+    : `no library of that name is in ld.so.cache or the usual directories`;
+  throw new ProgramFailure('target', `There is no ${target} to be probed: ${looked}.`, true);
+}
+
+/**
+ * Where in the file the probe goes.
+ *
+ * @throws {ProgramFailure} `target`: it has no such function.
+ */
+export function probeOffset(
+  { file, path }: Target,
+  functionName: string | undefined,
+  offset: bigint,
+): bigint {
+  if (functionName === undefined) return offset;
+  let found: bigint | undefined;
+  try {
+    found = functionOffset(file.number, functionName);
+  } catch (error) {
+    if (!(error instanceof RampartError)) throw error;
+    throw new ProgramFailure('target', `${path} cannot be probed: ${error.message}.`, false, error);
+  }
+  if (found !== undefined) return found + offset;
+  throw new ProgramFailure(
+    'target',
+    `${path} has no function ${functionName}. Look for its name with nm -D or nm; a stripped program has only those that others call.`,
+  );
+}
+
+function open(root: Fd, path: string, flags: number): number {
+  let fd = -1;
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+    fd = tryOpenat2(root, path, { flags, resolve: resolveFlags.IN_ROOT | resolveFlags.NO_MAGICLINKS });
+    if (fd !== -constants.errno.EAGAIN && fd !== -constants.errno.EINTR) break;
+  }
+  return fd;
+}
+
+/** `libc` is libc.so.6, and musl's libc.musl-x86_64.so.1; `libc.so.6` is itself. */
+function libraryPaths(root: Fd, name: string, maps: string): readonly string[] {
+  const isIt = (path: string): boolean => {
+    const base = path.slice(path.lastIndexOf('/') + 1);
+    if (base === name) return true;
+    return base.startsWith(name) && /^(\.musl-\w+|-[\d.]+)?\.so(\.[\d.]+)?$/.test(base.slice(name.length));
+  };
+  const cached = librariesOf(readCache(root)).filter(({ name: soname }) => isIt(soname));
+  const mapped = [...maps.matchAll(/\s(\/\S+)$/gm)].map(([, path = '']) => path).filter(isIt);
+  const found = [...cached.map(({ path }) => path), ...new Set(mapped)];
+  for (const directory of directories.flatMap((one) => [one, `${one}/${architecture}-linux-gnu`])) {
+    const fd = open(root, directory, openFlags.DIRECTORY);
+    if (fd < 0) continue;
+    using held = new Fd(fd);
+    const names = readdirSync(`/proc/self/fd/${held.number}`).filter(isIt).toSorted();
+    found.push(...names.map((base) => `${directory}/${base}`));
+  }
+  return found;
+}
+
+function readCache(root: Fd): Buffer {
+  const fd = open(root, '/etc/ld.so.cache', openFlags.NONBLOCK);
+  if (fd < 0) return Buffer.alloc(0);
+  using file = new Fd(fd);
+  const MOST_BYTES = 64 * 1024 * 1024;
+  const { size } = fstatSync(fd);
+  return fstatSync(fd).isFile() && size <= MOST_BYTES ? readFileSync(file.number) : Buffer.alloc(0);
+}

@@ -1,0 +1,40 @@
+/**
+ * What became of each program of one {@link ProgramHost.apply}.
+ *
+ * @module
+ */
+import type { Logger } from '../../../shared/observe/log.ts';
+import type { DesiredProgram, Outcome } from './desired.ts';
+import { type FailureReason, failureOf } from './failure.ts';
+import type { Refusals } from './refusals.ts';
+
+export class Verdicts {
+  readonly outcomes = new Map<string, Outcome>();
+  readonly #refusals: Refusals;
+  readonly #logger: Logger;
+
+  constructor(refusals: Refusals, logger: Logger) {
+    this.#refusals = refusals;
+    this.#logger = logger;
+  }
+
+  loaded({ id }: DesiredProgram, programId: number, notes: readonly string[]): void {
+    this.outcomes.set(id, { state: 'loaded', programId, notes });
+  }
+
+  /** @param reason - Where the error does not say it itself. @throws what is a fault of ours */
+  failed({ id, owner, attach }: DesiredProgram, error: unknown, reason: FailureReason = 'attach'): void {
+    const failure = this.#refusals.explain(failureOf(error, reason), attach.type);
+    this.#logger.debug({ program: owner, id, reason: failure.reason }, failure.message);
+    this.outcomes.set(id, failure.outcome);
+  }
+
+  /** What goes wrong is the failure of these programs, and of no others. */
+  attempt(programs: readonly DesiredProgram[], reason: FailureReason, work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      for (const program of programs) this.failed(program, error, reason);
+    }
+  }
+}
