@@ -130,7 +130,7 @@ export class Chains {
     made: Pick<ChainRecord, 'madeQdisc' | 'nextSlot' | 'notes' | 'programId'>,
     before: ChainRecord | undefined,
     members: readonly WantedMember[],
-    slots: ReadonlyMap<string, number> = new Map(before?.members.map(({ id, slot }) => [id, slot])),
+    slots?: ReadonlyMap<string, number>,
   ): void {
     const record: ChainRecord = {
       version: 1,
@@ -138,7 +138,8 @@ export class Chains {
       kind: place.kind,
       ...place.where,
       members: members.map(({ record: { id, programId }, priority, proceedOn }): KeptMember => {
-        return { id, programId, priority, proceedOn, slot: slots.get(id) ?? 0 };
+        const slot = slots?.get(id) ?? before?.members.find((one) => one.programId === programId)?.slot ?? 0;
+        return { id, programId, priority, proceedOn, slot };
       }),
       nextSlot: made.nextSlot,
       programId: made.programId,
@@ -158,9 +159,7 @@ export class Chains {
     const capacity = kept === undefined ? 0 : mapInfo(kept.fd).valueSizeBytes / 8;
     let next = before?.nextSlot ?? 0;
     for (const { record } of members) {
-      const mine = before?.members.find(
-        ({ id, programId }) => id === record.id && programId === record.programId,
-      );
+      const mine = before?.members.find(({ programId }) => programId === record.programId);
       slots.set(record.id, mine?.slot ?? next++);
     }
     if (kept !== undefined && next <= capacity) return disposable(kept, slots, next);
@@ -184,7 +183,7 @@ function isSame(before: ChainRecord, state: HookState, members: readonly WantedM
     have === want &&
     members.every(({ record, proceedOn }, at) => {
       const kept = before.members[at];
-      return kept?.id === record.id && kept.programId === record.programId && kept.proceedOn === proceedOn;
+      return kept?.programId === record.programId && kept.proceedOn === proceedOn;
     })
   );
 }

@@ -101,7 +101,12 @@ function byTrying(composing: Composing, members: readonly WantedMember[]) {
 
 function refusal(composing: Composing, segment: Segment): KernelRefusal | ProgramFailure | undefined {
   try {
-    load(composing, segment, undefined, true)[Symbol.dispose]();
+    load(
+      composing,
+      segment,
+      undefined,
+      segment.every(({ record }) => record.hasFrags),
+    )[Symbol.dispose]();
     return undefined;
   } catch (error) {
     if (error instanceof KernelRefusal || error instanceof ProgramFailure) return error;

@@ -42,7 +42,8 @@ function cgroupOf({ cgroupPath, containerId }: ContainerPlace): Gate | undefined
   const id = containerId.slice(containerId.lastIndexOf('/') + 1);
   // One that others are in too would be no gate.
   if (cgroupPath === undefined || id === '' || !cgroupPath.includes(id)) return undefined;
-  const [, mount] = / (\/\S*) [^-]*- cgroup2 /.exec(readFileSync('/proc/self/mountinfo', 'latin1')) ?? [];
+  const [, mount] =
+    /^\S+ \S+ \S+ \S+ (\S+) .* - cgroup2 /m.exec(readFileSync('/proc/self/mountinfo', 'latin1')) ?? [];
   if (mount === undefined) return undefined;
   const found = statSync(join(mount, cgroupPath), { bigint: true, throwIfNoEntry: false });
   if (found === undefined) return undefined;

@@ -12,6 +12,7 @@ import type { Logger } from '../../../shared/observe/log.ts';
 import { settleChains } from './chain-hooks.ts';
 import { Chains } from './chain.ts';
 import type { DesiredProgram, Outcome, ProgramHost, RunningProgram } from './desired.ts';
+import { oncePerPod } from './once-per-pod.ts';
 import { Pins } from './pins.ts';
 import { settleProbes } from './probes.ts';
 import { type LoadedProgram, ownersFirst, Programs } from './programs.ts';
@@ -79,9 +80,10 @@ class KernelProgramHost implements ProgramHost {
     signal?: AbortSignal,
   ): Promise<ReadonlyMap<string, Outcome>> {
     const verdicts = new Verdicts(this.#refusals, this.#logger);
-    const byId = new Map(desired.map((program) => [program.id, program]));
+    const { once, others } = oncePerPod(desired, this.#programs, this.#chains.known);
+    const byId = new Map(once.map((program) => [program.id, program]));
     const loaded: LoadedProgram[] = [];
-    for (const program of ownersFirst(desired, byId)) {
+    for (const program of ownersFirst(once, byId)) {
       signal?.throwIfAborted();
       try {
         loaded.push(await this.#programs.ensureLoaded(program, byId, verdicts.outcomes));
@@ -96,6 +98,10 @@ class KernelProgramHost implements ProgramHost {
     settleProbes(this.#programs, this.#pins, this.#records, loaded, verdicts, this.#hostRoot);
     this.#programs.sweep(new Set(loaded.map(({ program }) => program.id)));
     for (const key of this.#pins.chains()) if (!this.#chains.known.has(key)) this.#pins.removeChain(key);
+    for (const [id, first] of others) {
+      const outcome = verdicts.outcomes.get(first);
+      if (outcome !== undefined) verdicts.outcomes.set(id, outcome);
+    }
     return verdicts.outcomes;
   }
 

@@ -8,6 +8,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+import type { Descriptor } from '../../../shared/ebpf/bpf-call.ts';
 import { errno, libc, libbpf } from '../../../shared/ebpf/ffi.ts';
 import { programInfo } from '../../../shared/ebpf/info.ts';
 import { openPin } from '../../../shared/ebpf/pin.ts';
@@ -115,14 +116,24 @@ export class Lab implements AsyncDisposable {
 
   /** The first u64 of a map of a program, by its pin. */
   counted(id: string, map = 'packets'): number {
-    const [generation] = execFileSync('ls', [this.programPins(id)], { encoding: 'utf8' })
-      .trim()
-      .split('\n');
-    using pinned = openPin(join(this.programPins(id), generation ?? '', 'maps', map));
-    if (pinned === undefined) throw new Error(`${id} has no map ${map}`);
+    using pinned = this.#map(id, map);
     const value = new Uint8Array(8);
     if (libbpf().mapLookup(pinned.fd, new Uint8Array(4), value) !== 0) throw new Error(`lookup: ${errno()}`);
     return Number(new DataView(value.buffer).getBigUint64(0, true));
+  }
+
+  /** Sets it to 0. */
+  clear(id: string, map = 'packets'): void {
+    using pinned = this.#map(id, map);
+    if (libbpf().mapUpdate(pinned.fd, new Uint8Array(4), new Uint8Array(8), 0) !== 0)
+      throw new Error(`update: ${errno()}`);
+  }
+
+  #map(id: string, map: string): Descriptor {
+    const [generation = ''] = readdirSync(this.programPins(id));
+    const pinned = openPin(join(this.programPins(id), generation, 'maps', map));
+    if (pinned === undefined) throw new Error(`${id} has no map ${map}`);
+    return pinned;
   }
 
   /** Ids of the composed programs, by their pins. */
@@ -171,6 +182,10 @@ export function tc(
     hook: { interface: interfaceName, container: undefined },
     order: { priority, proceedOn },
   };
+}
+
+export function tcx(interfaceName: string, direction: 'egress' | 'ingress', priority: number): Attach {
+  return { type: 'tcx', direction, hook: { interface: interfaceName, container: undefined }, priority };
 }
 
 /** A program of `bpf/count.bpf.c`, unless something else is said. */

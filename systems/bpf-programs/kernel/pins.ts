@@ -17,7 +17,7 @@ import { join } from 'node:path';
 import { type Descriptor } from '../../../shared/ebpf/bpf-call.ts';
 import { programInfo } from '../../../shared/ebpf/info.ts';
 import { openPin, removePinDirectory, unpin } from '../../../shared/ebpf/pin.ts';
-import { keyOf, type ProgramRecord } from './records.ts';
+import type { ProgramRecord } from './records.ts';
 
 export class Pins {
   readonly root: string;
@@ -26,8 +26,8 @@ export class Pins {
     this.root = root;
   }
 
-  program({ id, generation }: Pick<ProgramRecord, 'generation' | 'id'>): string {
-    return join(this.root, 'programs', keyOf(id), String(generation));
+  program({ key, generation }: Pick<ProgramRecord, 'generation' | 'key'>): string {
+    return join(this.root, 'programs', key, String(generation));
   }
 
   chain(key: string): string {

@@ -75,8 +75,9 @@ export class Programs {
       throw failureOf(error, 'bytecode', true);
     }
     const { attach } = program;
-    const generation = 1 + Math.max(0, before?.generation ?? 0, ...this.#generations(program.id));
-    const place = { id: program.id, generation };
+    const key = before?.key ?? keyOf(program.id);
+    const generation = 1 + Math.max(0, before?.generation ?? 0, ...this.#generations(key));
+    const place = { id: program.id, key, generation };
     const shared = this.#sharedMaps(owner);
     try {
       const alone = loadAlone(
@@ -114,11 +115,17 @@ export class Programs {
       this.remember(record, alone.instructions);
       return { program, record, previous: before };
     } catch (error) {
-      this.#pins.removeProgram({ key: keyOf(program.id), generation: String(generation) });
+      this.#pins.removeProgram({ key, generation: String(generation) });
       throw error;
     } finally {
       for (const { map } of shared) map[Symbol.dispose]();
     }
+  }
+
+  /** What was loaded for one id goes on for another one. */
+  handOver(record: ProgramRecord, id: string): void {
+    this.#known.delete(record.id);
+    this.remember({ ...record, id });
   }
 
   /** Keeps what is known of a program. */
@@ -143,8 +150,7 @@ export class Programs {
     return record;
   }
 
-  #generations(id: string): readonly number[] {
-    const key = keyOf(id);
+  #generations(key: string): readonly number[] {
     return this.#pins
       .programs()
       .filter((one) => one.key === key)
@@ -193,7 +199,7 @@ export class Programs {
   sweep(wanted: ReadonlySet<string>): void {
     for (const { id } of this.#known.values()) if (!wanted.has(id)) this.#known.delete(id);
     const kept = new Set<string>();
-    for (const { id, generation } of this.#known.values()) kept.add(`${keyOf(id)}/${generation}`);
+    for (const { key, generation } of this.#known.values()) kept.add(`${key}/${generation}`);
     for (const one of this.#pins.programs())
       if (!kept.has(`${one.key}/${one.generation}`)) this.#pins.removeProgram(one);
     this.#records.keepPrograms(this.#known);
@@ -201,7 +207,7 @@ export class Programs {
 }
 
 /** All that a program in the kernel was made of. Another order or place of attachment needs no other program. */
-function loadKeyOf({ attach, digest, functionName, globals, mapOwner }: DesiredProgram): string {
+export function loadKeyOf({ attach, digest, functionName, globals, mapOwner }: DesiredProgram): string {
   const kernelFunction = attach.type === 'fentry' || attach.type === 'fexit' ? attach.functionName : '';
   const values = Object.keys(globals)
     .toSorted()

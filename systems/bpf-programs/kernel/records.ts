@@ -27,7 +27,9 @@ export interface KeptMap {
 export interface ProgramRecord {
   readonly version: typeof VERSION;
   readonly id: string;
-  /** Counted up with each load under this id; names the directory of its pins. */
+  /** Names the directory of its pins: of the id that it was loaded for, which may be another one by now. */
+  readonly key: string;
+  /** Counted up with each load; names the directory in it. */
   readonly generation: number;
   readonly owner: string;
   readonly name: string;
@@ -106,7 +108,7 @@ export class Records {
 
   putProgram(record: ProgramRecord, instructions?: Instructions): void {
     if (instructions !== undefined) replaceFile(this.#instructionsPath(record), instructions.bytes);
-    replaceFile(join(this.#programs, `${keyOf(record.id)}.json`), JSON.stringify(record));
+    replaceFile(join(this.#programs, `${record.key}.json`), JSON.stringify(record));
   }
 
   putChain(record: ChainRecord): void {
@@ -122,8 +124,8 @@ export class Records {
   keepPrograms(programs: ReadonlyMap<string, ProgramRecord>): void {
     const kept = new Set<string>();
     for (const record of programs.values()) {
-      kept.add(`${keyOf(record.id)}.json`);
-      kept.add(`${keyOf(record.id)}.${record.generation}.insns`);
+      kept.add(`${record.key}.json`);
+      kept.add(`${record.key}.${record.generation}.insns`);
     }
     for (const name of readdirSync(this.#programs))
       if (!kept.has(name)) rmSync(join(this.#programs, name), { force: true });
@@ -133,8 +135,8 @@ export class Records {
     rmSync(join(this.#chains, `${key}.json`), { force: true });
   }
 
-  #instructionsPath({ id, generation }: ProgramRecord): string {
-    return join(this.#programs, `${keyOf(id)}.${generation}.insns`);
+  #instructionsPath({ key, generation }: ProgramRecord): string {
+    return join(this.#programs, `${key}.${generation}.insns`);
   }
 }
 
