@@ -11,6 +11,7 @@ import type { Guard } from '../shared/guard/guard.ts';
 import { agentCommand } from './agent/command.ts';
 import { alertsCommand } from './alerts/command.ts';
 import { apiServerCommand } from './apiserver/command.ts';
+import { bpfCommand } from './bpf/command.ts';
 import { doctorCommand } from './doctor/command.ts';
 import { describeFailure, isBrokenPipe, outputFailure, withUsageExitCode } from './failure.ts';
 import { integrityCommand } from './integrity/command.ts';
@@ -32,6 +33,7 @@ export async function runProgram(guards: readonly Guard[]): Promise<void> {
         '  rampart status               say what is guarded, and why something is not\n' +
         '  rampart alerts -f            the alerts of the agents, as they come\n' +
         '  rampart integrity check      say which files have changed since their baseline\n' +
+        '  rampart bpf list             the eBPF programs that run here for objects\n' +
         '  rampart watch --help         more examples, and all options of one command\n',
     )
     .addCommand(watchCommand())
@@ -40,6 +42,7 @@ export async function runProgram(guards: readonly Guard[]): Promise<void> {
     .addCommand(statusCommand(guards))
     .addCommand(alertsCommand(guards))
     .addCommand(integrityCommand())
+    .addCommand(bpfCommand())
     .addCommand(agentCommand(guards))
     .addCommand(operatorCommand(guards))
     .addCommand(apiServerCommand());

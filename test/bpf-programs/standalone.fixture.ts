@@ -45,11 +45,11 @@ export class BpfStandalone implements AsyncDisposable {
 
   /** `rampart bpf ...` beside it. */
   bpf(...args: readonly string[]): Ran {
-    const { status, stdout, stderr } = spawnSync(
-      rampart,
-      ['bpf', ...args, '--bpffs', this.bpffs, '--bpf-state', this.state],
-      { encoding: 'utf8' },
-    );
+    return this.rampart('bpf', ...args, '--bpffs', this.bpffs, '--bpf-state', this.state);
+  }
+
+  rampart(...args: readonly string[]): Ran {
+    const { status, stdout, stderr } = spawnSync(rampart, [...args], { encoding: 'utf8' });
     return { code: status, stdout: stdout.trimEnd(), stderr: stderr.trimEnd() };
   }
 

@@ -81,4 +81,75 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     assert.equal(machine.process.kubectl('delete', 'xdpprogram', 'late', 'here', '--timeout=60s').code, 0);
     for (const name of ['late0', 'here0']) ip(`link delete ${name}`);
   });
+
+  test('what runs is shown by rampart bpf, in its order, and cleaned up when no agent holds it', async () => {
+    await using machine = new BpfStandalone();
+    cable('seen0', 'seen1');
+    await machine.start();
+    const globaldata = (verdict: number): string => `  globaldata:\n    xdp_verdict: [${verdict}, 0, 0, 0]\n`;
+    machine.apply(xdp('second', 'seen0', globaldata(2)));
+    machine.apply(xdp('first', 'seen0', '  proceedon: [pass]\n').replace('priority: 50', 'priority: 10'));
+    for (const name of ['first', 'second']) {
+      await machine.untilCondition('ReconcileSuccess', 'xdpprogram', name);
+    }
+    send('seen1', 30);
+    const chain = machine.bpf('chain', 'seen0');
+    assert.equal(chain.code, 0, chain.stderr);
+    const [title, head, ...rows] = chain.stdout.split('\n').map((line) => line.replaceAll(/ +/g, ' '));
+    assert.match(title ?? '', /^seen0, xdp, program \d+$/);
+    assert.equal(head, 'PRIORITY ASKED FOR BY FUNCTION ID PROCEEDS ON RUNS');
+    assert.match(rows[0] ?? '', /^10 XdpProgram\/first xdp_count \d+ pass 30$/);
+    assert.match(rows[1] ?? '', /^50 XdpProgram\/second xdp_count \d+ pass dispatcher_return 30$/);
+    const listed = JSON.parse(machine.bpf('list', '-o', 'json').stdout) as {
+      programs: { owner: string; type: string; attachPoint: string; maps: string[] }[];
+    };
+    assert.deepEqual(
+      listed.programs.map(({ owner, type, attachPoint, maps }) => ({ owner, type, attachPoint, maps })),
+      ['first', 'second'].map((name) => ({
+        owner: `XdpProgram/${name}`,
+        type: 'xdp',
+        attachPoint: 'seen0',
+        maps: ['packets'],
+      })),
+    );
+    const dumped = machine.bpf('map', 'dump', 'XdpProgram/first', 'packets', '-o', 'json');
+    assert.deepEqual((JSON.parse(dumped.stdout) as { entries: unknown }).entries, [{ key: 0, value: 30 }]);
+    assert.match(machine.bpf('map', 'dump', 'XdpProgram/first', 'nothing').stderr, /It has packets/);
+    const stats = machine.bpf('stats', '-t', '0.1', '-o', 'json');
+    const measured = JSON.parse(stats.stdout) as { programs: { owner: string; runsInChain: number }[] };
+    assert.deepEqual(
+      measured.programs.map(({ runsInChain }) => runsInChain),
+      [30, 30],
+    );
+    const status = machine.rampart('status', '--data', machine.process.at('data'));
+    assert.match(status.stdout, /All 2 eBPF programs run where they are asked for\./);
+
+    const refused = machine.bpf('cleanup');
+    assert.equal(refused.code, 1);
+    assert.match(refused.stderr, /holds it/);
+    await machine.process.stop('SIGKILL');
+    const cleaned = machine.bpf('cleanup');
+    assert.equal(cleaned.code, 0, cleaned.stderr);
+    assert.match(cleaned.stdout, /removed program \d+ of XdpProgram\/first/);
+    assert.deepEqual(machine.pinned(), []);
+    assert.equal(machine.bpf('chain', 'seen0').code, 1);
+    ip('link delete seen0');
+  });
+
+  test('a file is verified without anything being attached', async () => {
+    await using machine = new BpfStandalone();
+    const ran = machine.rampart('bpf', 'verify', countObject, '-o', 'json');
+    assert.equal(ran.code, 0, ran.stderr);
+    const { programs } = JSON.parse(ran.stdout) as {
+      programs: { functionName: string; ok: boolean; type: string }[];
+    };
+    assert.deepEqual(
+      programs.map(({ functionName, ok, type }) => [functionName, ok, type]),
+      [
+        ['xdp_count', true, 'xdp'],
+        ['tc_count', true, 'tc'],
+      ],
+    );
+    assert.match(machine.rampart('bpf', 'verify', '/etc/hostname').stderr, /hostname/);
+  });
 });

@@ -23,7 +23,7 @@ export const imageLabels = {
   maps: 'io.ebpf.maps',
   oldFunction: 'io.ebpf.bpf_function_name',
   oldName: 'io.ebpf.program_name',
-  oldFile: 'io.ebpf.filename',
+  oldType: 'io.ebpf.program_type',
 } as const;
 
 export interface ImageOptions {
@@ -41,11 +41,11 @@ export function imagePuller({ registry, client }: ImageOptions): PullBytecode {
       ...(credentials && { credentials }),
     };
     const artifact = await registry.pull(image.url, options);
-    const functions = programsOf(artifact);
+    const programs = programTypesOf(artifact);
     return {
       digest: artifact.digest,
       bytes: () => objectOf(registry, artifact, options),
-      ...(functions && { functions }),
+      ...(programs && { functions: Object.keys(programs) }),
       ...(artifact.stale !== undefined && { stale: artifact.stale }),
     };
   };
@@ -86,15 +86,19 @@ async function credentialsFor(
 }
 
 /**
- * The functions that the image says it has; undefined where it says nothing.
+ * The programs that the image says it has, with their types by name ('' where only the name is said); undefined where it says
+ * nothing.
  *
  * @throws {RampartError} `CORRUPT` for labels that are no JSON object of strings.
  */
-export function programsOf({ config, reference }: Artifact): string[] | undefined {
+export function programTypesOf({
+  config,
+  reference,
+}: Artifact): Readonly<Record<string, string>> | undefined {
   const inner = config['config'];
   const found = isRecord(inner) ? inner['Labels'] : undefined;
   const labels = isRecord(found) ? found : {};
-  let functions: string[] | undefined;
+  let programs: Readonly<Record<string, string>> | undefined;
   for (const label of [imageLabels.programs, imageLabels.maps]) {
     const text = labels[label];
     if (text === undefined) continue;
@@ -106,11 +110,12 @@ export function programsOf({ config, reference }: Artifact): string[] | undefine
         next: 'Build the image again',
       });
     }
-    if (label === imageLabels.programs) functions = Object.keys(types);
+    if (label === imageLabels.programs) programs = types;
   }
-  if (functions !== undefined) return functions;
+  if (programs !== undefined) return programs;
   const old = labels[imageLabels.oldFunction] ?? labels[imageLabels.oldName];
-  return typeof old === 'string' && old !== '' ? [old] : undefined;
+  const type = labels[imageLabels.oldType];
+  return typeof old === 'string' && old !== '' ? { [old]: typeof type === 'string' ? type : '' } : undefined;
 }
 
 function stringsOf(text: unknown): Readonly<Record<string, string>> | undefined {

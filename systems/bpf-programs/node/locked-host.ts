@@ -21,6 +21,11 @@ export interface HostPlace {
 /** Of all that Rampart pins, below the mount point. */
 export const pinDirectory = 'rampart';
 
+/** What is kept of programs, in the state directory. */
+export function programsDirectory(stateDirectory: string): string {
+  return join(stateDirectory, 'programs');
+}
+
 /**
  * Whoever opens it disposes it; programs stay.
  *
@@ -36,7 +41,7 @@ export async function openLockedHost(
   const lock = opening.use(lockFile(join(stateDirectory, 'lock')));
   const host = await openProgramHost({
     ...{ bpffs, logger, name: pinDirectory },
-    stateDirectory: join(stateDirectory, 'programs'),
+    stateDirectory: programsDirectory(stateDirectory),
   });
   opening.move();
   return {
