@@ -13,20 +13,21 @@ import { showFiles } from './demo/files.ts';
 import { integrityObstacle, showIntegrity } from './demo/integrity.ts';
 import { networkObstacle, showNetwork } from './demo/network.ts';
 import { showPods } from './demo/pods.ts';
+import { programsObstacle, showPrograms } from './demo/programs.ts';
 import { RampartRefused } from './demo/rampart-process.ts';
 import { Screen } from './demo/screen.ts';
 import type { Shown } from './demo/shown.ts';
 import { podsObstacle } from './demo/stage.ts';
 
 const usage = `demo: usage: npm run demo [-- OPTION...]
-  --only files|pods|integrity|network  show one part
+  --only files|pods|integrity|network|programs  show one part
   --mode MODE                  fentry, kprobe or raw_tracepoint; without it the best that the kernel allows
   --security-level LEVEL       another label than "high" for the pod: the policy is not for it, so the demo fails
 `;
 /** A clean-up takes less than this, or is told. */
 const SILENT_MS = 1_000;
 
-const partNames = ['files', 'pods', 'integrity', 'network'] as const;
+const partNames = ['files', 'pods', 'integrity', 'network', 'programs'] as const;
 type PartName = (typeof partNames)[number];
 
 interface Options {
@@ -62,6 +63,7 @@ async function demo({ mode, only, securityLevel }: Options, signal: AbortSignal)
     pods: podsObstacle,
     integrity: integrityObstacle,
     network: networkObstacle,
+    programs: programsObstacle,
   };
   const obstacle = only && obstacles[only]();
   if (obstacle !== undefined) {
@@ -78,6 +80,7 @@ async function demo({ mode, only, securityLevel }: Options, signal: AbortSignal)
   await show('pods', '2. pods', () => showPods({ mode, screen, signal, securityLevel }));
   await show('integrity', '3. integrity', () => showIntegrity({ mode, screen, signal }));
   await show('network', '4. network', () => showNetwork({ mode, screen, signal }));
+  await show('programs', '6. eBPF programs', () => showPrograms({ mode, screen, signal }));
   const seconds = ((performance.now() - startMs) / 1000).toFixed(1);
   screen.heading(`The demo, in ${seconds} s`);
   screen.line(
