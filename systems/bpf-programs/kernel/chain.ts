@@ -102,7 +102,10 @@ export class Chains {
       this.remove(place.key, place.hook);
       return { failures, notes: [] };
     }
-    using old = before && openProgram(join(this.#pins.chain(place.key), 'program'), before.programId);
+    // A process that was killed may have changed the hook and not yet the pin.
+    const known = before?.programId === state.programId ? before?.programId : undefined;
+    using old =
+      known === undefined ? undefined : openProgram(join(this.#pins.chain(place.key), 'program'), known);
     const segmentsPath = join(this.#pins.chain(place.key), 'segments');
     if (segments !== undefined) pinOver(segments, `${segmentsPath}-next`);
     const put = place.hook.put(program, state, old);

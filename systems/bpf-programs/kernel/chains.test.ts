@@ -148,10 +148,10 @@ suite('chains of programs', { skip: obstacle() ?? false }, () => {
     send('out0', 10);
     for (const id of ['a', 'z']) assert.equal(lab.counted(id), 10);
     // It is not tried again for nothing: the chain stays as it is.
-    const before = lab.composed();
+    const first = lab.composed();
     const again = await host.apply(wanted);
     assert.match(failed(again, 'xdp_stack', 'load'), /Too large/);
-    assert.deepEqual(lab.composed(), before);
+    assert.deepEqual(lab.composed(), first);
   });
 
   test('one that the verifier refuses alone takes no other with it', async () => {

@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { isBpffs } from '../../../shared/ebpf/pin.ts';
@@ -16,7 +15,7 @@ import { oncePerPod } from './once-per-pod.ts';
 import { Pins } from './pins.ts';
 import { settleProbes } from './probes.ts';
 import { type LoadedProgram, ownersFirst, Programs } from './programs.ts';
-import { Records } from './records.ts';
+import { Records, runningProgram } from './records.ts';
 import { Refusals } from './refusals.ts';
 import { settleTcx } from './tcx-hooks.ts';
 import { missingChains, missingPrograms } from './verify.ts';
@@ -53,8 +52,7 @@ export async function openProgramHost(options: ProgramHostOptions): Promise<Prog
       next: `Mount it on the host (mount -t bpf bpf ${bpffs}), and give it to the agent's pod as a hostPath with mountPropagation: HostToContainer`,
     });
   }
-  mkdirSync(stateDirectory, { recursive: true, mode: 0o700 });
-  return new KernelProgramHost(join(bpffs, name), new Records(stateDirectory), options);
+  return new KernelProgramHost(join(bpffs, name), Records.open(stateDirectory), options);
 }
 
 class KernelProgramHost implements ProgramHost {
@@ -112,16 +110,7 @@ class KernelProgramHost implements ProgramHost {
   }
 
   async list(): Promise<readonly RunningProgram[]> {
-    return [...this.#programs.known.values()].map((record) => ({
-      id: record.id,
-      owner: record.owner,
-      programId: record.programId,
-      type: record.type,
-      functionName: record.functionName,
-      digest: record.digest,
-      attachPoint: record.attachPoint,
-      mapIds: record.maps.map(({ id }) => id),
-    }));
+    return [...this.#programs.known.values()].map(runningProgram).toSorted((a, b) => (a.id < b.id ? -1 : 1));
   }
 
   async remove(signal?: AbortSignal): Promise<readonly string[]> {

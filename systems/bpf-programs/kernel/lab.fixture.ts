@@ -150,10 +150,13 @@ export class Lab implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#host?.remove();
-    await this.#host?.[Symbol.asyncDispose]();
-    execFileSync('umount', [this.bpffs]);
-    rmSync(this.directory, { recursive: true });
+    try {
+      await this.#host?.remove();
+      await this.#host?.[Symbol.asyncDispose]();
+    } finally {
+      execFileSync('umount', [this.bpffs]);
+      rmSync(this.directory, { recursive: true });
+    }
   }
 }
 

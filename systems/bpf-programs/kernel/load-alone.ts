@@ -107,14 +107,14 @@ export function loadAlone(
 /**
  * Loads and lets go.
  *
- * @param log - For the verifier's statistics.
+ * @param log - For the verifier's statistics. A program that it refuses then leaves no reason: load it again without.
  * @throws {ProgramFailure} `bytecode`, `load`.
  */
-export function tryAlone(request: LoadRequest, log: FixedBuffer): { readonly verifiedInstructions: number } {
+export function tryAlone(request: LoadRequest, log?: FixedBuffer): { readonly verifiedInstructions: number } {
   const { object, program } = openAlone(request);
   using _object = object;
   // BPF_LOG_STATS.
-  program.logTo(log, 4);
+  if (log !== undefined) program.logTo(log, 4);
   failing('load', () => object.load());
   return programInfo(program.fd);
 }

@@ -9,7 +9,7 @@
 import { readdirSync, statSync } from 'node:fs';
 
 import { errno, libc } from '../../../shared/ebpf/ffi.ts';
-import { AT_FDCWD, type Fd, openat2, SystemCallError, tryOpenat2 } from '../../../shared/ebpf/libc.ts';
+import { AT_FDCWD, Fd, openat2, SystemCallError, tryOpenat2 } from '../../../shared/ebpf/libc.ts';
 import type { ContainerPlace } from './desired.ts';
 import { ProgramFailure } from './failure.ts';
 import { openContainer } from './container.ts';
@@ -50,12 +50,10 @@ export class NetworkPlace implements Disposable {
     const processes = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
     const names = listed('/run/netns').map((name) => `/run/netns/${name}`);
     for (const path of [...processes.map((pid) => `/proc/${pid}/ns/net`), ...names]) {
-      const found = statSync(path, { bigint: true, throwIfNoEntry: false });
-      if (found?.ino !== inode) continue;
+      if (inodeAt(path) !== inode) continue;
       const number = tryOpenat2(AT_FDCWD, path, { flags: 0 });
       if (number < 0) continue;
-      libc.close(number);
-      const fd = openat2(AT_FDCWD, path, { flags: 0 });
+      const fd = new Fd(number);
       if (inodeOf(fd) === inode) return new NetworkPlace(inode, fd);
       fd[Symbol.dispose]();
     }
@@ -83,6 +81,15 @@ export class NetworkPlace implements Disposable {
 
   [Symbol.dispose](): void {
     this.#namespace?.[Symbol.dispose]();
+  }
+}
+
+/** Undefined for a process that has just ended, or may not be looked at. */
+function inodeAt(path: string): bigint | undefined {
+  try {
+    return statSync(path, { bigint: true, throwIfNoEntry: false })?.ino;
+  } catch {
+    return undefined;
   }
 }
 

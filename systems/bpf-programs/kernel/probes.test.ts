@@ -50,8 +50,8 @@ class Caller {
 
   constructor(t: TestContext, ...wrapper: readonly string[]) {
     const program = '$| = 1; print "$$\\n"; while (<STDIN>) { getppid() for 1..$_; print "done\\n" }';
-    const [command = '', ...rest] = [...wrapper, 'perl', '-e', program];
-    this.#process = spawn(command, rest, { stdio: ['pipe', 'pipe', 'inherit'] });
+    const [command, ...rest] = [...wrapper, 'perl', '-e', program];
+    this.#process = spawn(String(command), rest, { stdio: ['pipe', 'pipe', 'inherit'] });
     this.#process.stdout?.on('data', (text: Buffer) => (this.#answers += text.toString()));
     t.after(async () => {
       const ended = once(this.#process, 'exit');
@@ -70,9 +70,9 @@ class Caller {
 
   async call(times: number): Promise<void> {
     await this.pid();
-    const before = this.#answers.length;
+    const told = this.#answers.length;
     this.#process.stdin?.write(`${times}\n`);
-    await until('perl to have called', () => this.#answers.length > before);
+    await until('perl to have called', () => this.#answers.length > told);
   }
 }
 

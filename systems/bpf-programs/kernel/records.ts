@@ -6,11 +6,11 @@
  * @module
  */
 import { createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { Instructions } from '../../../shared/ebpf/instructions.ts';
-import type { AttachType, Direction } from './desired.ts';
+import type { AttachType, Direction, RunningProgram } from './desired.ts';
 
 const VERSION = 1;
 
@@ -86,15 +86,33 @@ export function keyOf(id: string): string {
   return `${readable}-${createHash('sha256').update(id).digest('hex').slice(0, 12)}`;
 }
 
-/** The records in a directory, which is made. One process at a time. */
+/** As `rampart bpf list` shows it. */
+export function runningProgram(record: ProgramRecord): RunningProgram {
+  const { id, owner, programId, type, functionName, digest, attachPoint, maps } = record;
+  return { id, owner, programId, type, functionName, digest, attachPoint, mapIds: maps.map((map) => map.id) };
+}
+
+/** The records in a directory. One process at a time writes them. */
 export class Records {
   readonly #programs: string;
   readonly #chains: string;
 
-  constructor(directory: string) {
+  private constructor(directory: string) {
     this.#programs = join(directory, 'programs');
     this.#chains = join(directory, 'chains');
-    for (const path of [this.#programs, this.#chains]) mkdirSync(path, { recursive: true, mode: 0o700 });
+  }
+
+  /** For reading: there may be none. */
+  static existing(directory: string): Records {
+    return new Records(directory);
+  }
+
+  /** For writing: the directory is made. @throws {Error} of the file system */
+  static open(directory: string): Records {
+    const records = new Records(directory);
+    for (const path of [records.#programs, records.#chains])
+      mkdirSync(path, { recursive: true, mode: 0o700 });
+    return records;
   }
 
   /** Those that can be read: what an interrupted write left is none. */
@@ -141,6 +159,7 @@ export class Records {
 }
 
 function readAll<T extends { readonly version: number }>(directory: string): T[] {
+  if (!existsSync(directory)) return [];
   return readdirSync(directory)
     .filter((name) => name.endsWith('.json'))
     .toSorted()

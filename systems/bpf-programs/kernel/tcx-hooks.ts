@@ -95,7 +95,7 @@ function settleHook(programs: Programs, pins: Pins, hook: TcxHook, verdicts: Ver
       leaveInOrder(hook);
       for (const [at, member] of members.entries()) {
         verdicts.attempt([member.program], 'attach', () => {
-          member.link ??= attach(pins, hook, member, placeOf(members, at));
+          member.link ??= attachAt(pins, hook, member, placeOf(members, at));
           if (member.record.attachKey !== hook.key)
             programs.remember({ ...member.record, attachKey: hook.key });
           verdicts.loaded(member.program, member.record.programId, []);
@@ -156,7 +156,7 @@ function placeOf(members: readonly TcxMember[], at: number): TcxPlace {
   return behind === undefined ? { at: 'end' } : { at: 'before', link: behind };
 }
 
-function attach(
+function attachAt(
   pins: Pins,
   hook: TcxHook,
   { record, program: wanted }: TcxMember,

@@ -1,0 +1,46 @@
+/**
+ * A process that changes programs at random until it is killed: `node churn.fixture.ts DIRECTORY SEED`.
+ *
+ * @module
+ */
+import { createLogger } from '../../../shared/observe/log.ts';
+import { Random } from '../../../shared/observe/depth.fixture.ts';
+import type { DesiredProgram } from './desired.ts';
+import { openProgramHost } from './host.ts';
+import { desired, NAME, tc, u64, xdp } from './lab.fixture.ts';
+
+/** Those that are there all the time. */
+export function staying(): readonly DesiredProgram[] {
+  return [desired('stays-xdp', xdp('in0', 50)), desired('stays-tc', tc('in0', 'ingress', 50))];
+}
+
+/** Some of a few others, in some order, with some values. */
+export function changing(random: Random): readonly DesiredProgram[] {
+  return Array.from({ length: random.below(5) }, (_, at) =>
+    desired(
+      `c${at}`,
+      random.chance(0.5) ? xdp('in0', random.below(100)) : tc('in0', 'ingress', random.below(100)),
+      {
+        globals: { step: u64(random.below(3)) },
+      },
+    ),
+  );
+}
+
+if (process.argv[1] === import.meta.filename) {
+  const [, , directory = '', seed = '0'] = process.argv;
+  const random = new Random(Number(seed));
+  const logger = createLogger({ level: 'silent' });
+  const host = await openProgramHost({
+    bpffs: `${directory}/bpffs`,
+    name: NAME,
+    stateDirectory: `${directory}/state`,
+    logger,
+  });
+  for (;;) {
+    const outcomes = await host.apply([...staying(), ...changing(random)]);
+    for (const outcome of outcomes.values()) if (outcome.state === 'failed') throw new Error(outcome.message);
+    process.stdout.write('applied\n');
+    await new Promise(setImmediate);
+  }
+}

@@ -1,0 +1,131 @@
+/**
+ * Whether the kernel would take programs: each is loaded by itself and let go again. Nothing is attached.
+ *
+ * @module
+ */
+import { FixedBuffer } from '../../../shared/ebpf/libc.ts';
+import { BpfObject } from '../../../shared/ebpf/object.ts';
+import type { AttachType } from './desired.ts';
+import { failureOf, ProgramFailure } from './failure.ts';
+import { tryAlone } from './load-alone.ts';
+import { Refusals } from './refusals.ts';
+
+export interface VerifyRequest {
+  /** Only this program. */
+  readonly functionName?: string;
+  /** What it is to be loaded as; without it the section says so. */
+  readonly type?: AttachType;
+  /** Of fentry and fexit; without it the section says so. */
+  readonly kernelFunction?: string;
+  readonly globals?: Readonly<Record<string, Uint8Array>>;
+}
+
+export interface VerifiedProgram {
+  readonly functionName: string;
+  readonly section: string;
+  /** Undefined where neither the caller nor the section says what it is. */
+  readonly type: AttachType | undefined;
+  readonly loads: boolean;
+  /** How many instructions the verifier looked at. */
+  readonly verifiedInstructions: number;
+  /** The verifier's own line: `processed 12 insns (limit 1000000) max_states_per_insn 0 ...`. */
+  readonly statistics: string;
+  /** Why not, in whole sentences with the verifier's last lines; '' where it loads. */
+  readonly message: string;
+}
+
+const LOG_BYTES = 64 * 1024;
+
+/**
+ * Loads each program of an object file, one after the other.
+ *
+ * @throws {ProgramFailure} `bytecode`: it is no object file of eBPF, or has no such program.
+ */
+export function verifyBytecode(bytes: Uint8Array, request: VerifyRequest = {}): readonly VerifiedProgram[] {
+  const refusals = new Refusals();
+  const programs = sectionsOf(bytes).filter(
+    ({ functionName }) => request.functionName === undefined || request.functionName === functionName,
+  );
+  if (programs.length === 0)
+    throw new ProgramFailure('bytecode', `The bytecode has no program ${request.functionName ?? 'at all'}.`);
+  return programs.map((program) => verifyOne(bytes, program, request, refusals));
+}
+
+function sectionsOf(
+  bytes: Uint8Array,
+): readonly { readonly functionName: string; readonly section: string }[] {
+  try {
+    using object = BpfObject.open(bytes, 'to be verified');
+    return object.programs().map(({ name, section }) => ({ functionName: name, section }));
+  } catch (error) {
+    throw failureOf(error, 'bytecode');
+  }
+}
+
+function verifyOne(
+  bytes: Uint8Array,
+  { functionName, section }: { readonly functionName: string; readonly section: string },
+  request: VerifyRequest,
+  refusals: Refusals,
+): VerifiedProgram {
+  const type = request.type ?? typeOf(section);
+  const known = { functionName, section, type };
+  if (type === undefined) {
+    const message = `The section ${section} does not say what kind of program it is. Say it.`;
+    return { ...known, loads: false, verifiedInstructions: 0, statistics: '', message };
+  }
+  const log = new FixedBuffer(LOG_BYTES);
+  const tracing = type === 'fentry' || type === 'fexit';
+  const kernelFunction = tracing ? (request.kernelFunction ?? section.split('/')[1]) : undefined;
+  const load = {
+    shown: functionName,
+    bytes,
+    functionName,
+    type,
+    kernelFunction,
+    globals: request.globals ?? {},
+  };
+  try {
+    const { verifiedInstructions } = tryAlone(load, log);
+    return { ...known, loads: true, verifiedInstructions, statistics: statisticsOf(log), message: '' };
+  } catch {
+    // Once more, for the reason.
+  }
+  try {
+    const { verifiedInstructions } = tryAlone(load);
+    return { ...known, loads: true, verifiedInstructions, statistics: '', message: '' };
+  } catch (error) {
+    const { message } = refusals.explain(failureOf(error, 'load'), type);
+    return { ...known, loads: false, verifiedInstructions: 0, statistics: statisticsOf(log), message };
+  }
+}
+
+const sections: readonly (readonly [RegExp, AttachType])[] = [
+  [/^xdp([./]|$)/, 'xdp'],
+  [/^tcx\//, 'tcx'],
+  [/^(tc|classifier|action)([./]|$)/, 'tc'],
+  [/^kretprobe/, 'kretprobe'],
+  [/^(kprobe|ksyscall)/, 'kprobe'],
+  [/^uretprobe/, 'uretprobe'],
+  [/^(uprobe|usdt)/, 'uprobe'],
+  [/^(tracepoint|tp)\//, 'tracepoint'],
+  [/^fentry/, 'fentry'],
+  [/^fexit/, 'fexit'],
+];
+
+function typeOf(section: string): AttachType | undefined {
+  return sections.find(([pattern]) => pattern.test(section))?.[1];
+}
+
+function statisticsOf(log: FixedBuffer): string {
+  return (
+    text(log)
+      .split('\n')
+      .find((line) => line.startsWith('processed ')) ?? ''
+  );
+}
+
+function text({ bytes }: FixedBuffer): string {
+  const end = bytes.indexOf(0);
+  return bytes.toString('latin1', 0, end < 0 ? bytes.length : end);
+}
