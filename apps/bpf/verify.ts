@@ -13,10 +13,12 @@ import { printable } from '../../shared/observe/printable.ts';
 import { readObjectFile } from '../../systems/bpf-programs/node/bytecode-file.ts';
 import { openBytecodeRegistry } from '../../systems/bpf-programs/node/bytecode-registry.ts';
 import { objectOf, programTypesOf } from '../../systems/bpf-programs/node/image-bytecode.ts';
-import { verifyObject } from '../../systems/bpf-programs/inspect/verify.ts';
+import type { AttachType } from '../../systems/bpf-programs/kernel/desired.ts';
+import { ProgramFailure } from '../../systems/bpf-programs/kernel/failure.ts';
+import { type VerifiedProgram, verifyBytecode } from '../../systems/bpf-programs/kernel/verify-bytecode.ts';
 import { stopSignal } from '../process.ts';
 import type { VerifyOptions } from './command.ts';
-import { print, printJson } from './run.ts';
+import { print, printJson } from './print.ts';
 
 interface Subject {
   readonly digest: string;
@@ -36,33 +38,61 @@ export async function runVerify(what: string, options: VerifyOptions): Promise<n
   const { digest, bytes, types } = isFile(what)
     ? { ...readObjectFile('/', resolve(what)), types: {} }
     : await pulled(what, options);
-  const programs = verifyObject(bytes, what, types, options.function);
-  if (programs.length === 0) {
-    throw new RampartError(errorCodes.NOT_FOUND, {
-      what: `${what} has no program${options.function === undefined ? '' : ` ${options.function}`}`,
-    });
-  }
+  const programs = verified(what, bytes, types, options.function);
   if (options.output === 'json') printJson({ subject: what, digest, programs });
   else {
-    process.stdout.write(`${what}\n${digest}\n\n`);
+    process.stdout.write(`${printable(what)}\n${digest}\n\n`);
     print(
       ['PROGRAM', 'TYPE', 'VERDICT', 'INSTRUCTIONS VERIFIED'],
-      programs.map(({ functionName, type, ok, verifiedInstructions }) => ({
+      programs.map(({ functionName, type, loads, verifiedInstructions, statistics }) => ({
         cells: [
           printable(functionName),
           type ?? '-',
-          ok ? { text: 'taken', style: 'green' } : { text: 'refused', style: 'red' },
-          String(verifiedInstructions ?? '-'),
+          loads ? { text: 'taken', style: 'green' } : { text: 'refused', style: 'red' },
+          loads ? String(verifiedInstructions) : '-',
         ],
+        note: loads ? printable(statistics) : undefined,
       })),
     );
-    for (const { functionName, ok, log } of programs) {
-      if (!ok)
-        process.stdout.write(`\n${printable(functionName)}: ${log.split('\n').map(printable).join('\n')}\n`);
+    for (const { functionName, loads, message } of programs) {
+      if (loads) continue;
+      process.stdout.write(
+        `\n${printable(functionName)}: ${message.split('\n').map(printable).join('\n')}\n`,
+      );
     }
   }
-  return programs.every(({ ok }) => ok) ? 0 : 1;
+  return programs.every(({ loads }) => loads) ? 0 : 1;
 }
+
+/** Where the image says what a program is, that counts: a section need not. */
+function verified(
+  what: string,
+  bytes: Uint8Array,
+  types: Subject['types'],
+  only: string | undefined,
+): readonly VerifiedProgram[] {
+  try {
+    const all = verifyBytecode(bytes, only === undefined ? {} : { functionName: only });
+    return all.map((one) => {
+      const { functionName } = one;
+      const type = attachTypes.find((name) => name === types[functionName]);
+      if (one.type !== undefined || type === undefined) return one;
+      return verifyBytecode(bytes, { functionName, type })[0] ?? one;
+    });
+  } catch (error) {
+    if (!(error instanceof ProgramFailure)) throw error;
+    throw new RampartError(errorCodes.INPUT, {
+      what: `cannot verify ${what}`,
+      why: error.message,
+      cause: error,
+    });
+  }
+}
+
+const attachTypes: readonly AttachType[] = [
+  ...(['fentry', 'fexit', 'kprobe', 'kretprobe', 'tc', 'tcx'] as const),
+  ...(['tracepoint', 'uprobe', 'uretprobe', 'xdp'] as const),
+];
 
 function isFile(what: string): boolean {
   return what.startsWith('/') || what.startsWith('.') || what.endsWith('.o');

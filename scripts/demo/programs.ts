@@ -165,9 +165,10 @@ export async function showPrograms(options: PartOptions): Promise<Shown> {
 
     screen.step('A kprobe, which not each kernel takes:');
     await apply('wakeups.yaml', kprobeProgram(probes));
-    const probed = await until('kprobeprogram', 'wakeups', (text) => /^Reconcile/.test(text));
+    const probed = await until('kprobeprogram', 'wakeups', (text) => text.startsWith('Reconcile'));
     screen.answer(probed);
-    const isSaid = /^ReconcileSuccess: /.test(probed) || /^ReconcileError: .*NotLoaded: .{40}/s.test(probed);
+    const isSaid =
+      probed.startsWith('ReconcileSuccess: ') || /^ReconcileError: .*NotLoaded: .{40}/s.test(probed);
     checks.add('the kprobe', 'runs, or the reason', isSaid ? 'runs, or the reason' : probed);
 
     screen.step(
@@ -196,7 +197,7 @@ export async function showPrograms(options: PartOptions): Promise<Shown> {
       'wakeups.yaml',
     );
     const list = await rampart('bpf', 'list', ...place);
-    checks.add('programs in the kernel', 'none', /^No eBPF programs/.test(list) ? 'none' : list);
+    checks.add('programs in the kernel', 'none', list.startsWith('No eBPF programs') ? 'none' : list);
     const kept = readdirSync(at('bpffs'), { recursive: true, encoding: 'utf8' }).filter(
       (path) => path.split('/').length > 2,
     );

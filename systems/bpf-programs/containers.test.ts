@@ -33,7 +33,7 @@ async function startPod(
       nodeName: 'n1',
       containers: containers.map((one) => ({ name: one, image: 'registry.example/x' })),
     },
-  } as Pod);
+  });
   for (const container of containers) {
     cluster.containers.set(`containerd://${namespace}-${name}-${container}`, {
       id: `containerd://${namespace}-${name}-${container}`,

@@ -77,9 +77,11 @@ export class BpfStandalone implements AsyncDisposable {
     ).stdout;
   }
 
-  /** What is pinned, below the mount point. */
+  /** What is pinned of ours. The kernel may have files of its own there (CONFIG_BPF_PRELOAD). */
   pinned(): string[] {
-    return readdirSync(this.bpffs, { recursive: true, encoding: 'utf8' });
+    return readdirSync(this.bpffs, { recursive: true, encoding: 'utf8' }).filter((path) =>
+      path.startsWith(pinDirectory),
+    );
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
