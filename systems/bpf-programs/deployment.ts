@@ -70,13 +70,11 @@ export const rights: GuardRights = {
 
 export const pod: PodNeeds = {
   capabilities: [
-    { name: 'BPF', why: 'Maps and programs.' },
-    { name: 'PERFMON', why: 'Tracing programs, and probes by perf_event_open(2).' },
-    { name: 'NET_ADMIN', why: 'XDP, TC and TCX: programs that see packets.' },
     {
       name: 'SYS_ADMIN',
-      why: 'setns(2) into the network of a pod, and ids of programs (BPF_PROG_GET_FD_BY_ID).',
+      why: 'setns(2) into the network of a pod. It has what BPF and PERFMON have: programs, maps, perf_event_open(2).',
     },
+    { name: 'NET_ADMIN', why: 'Qdiscs and filters, which TC programs are attached by.' },
     { name: 'SYS_PTRACE', why: "/proc/PID/root and /proc/PID/ns/net of others' processes." },
     {
       name: 'DAC_READ_SEARCH',
@@ -96,8 +94,15 @@ export const pod: PodNeeds = {
       hostPath: '/sys/fs/bpf',
       mountPath: '/sys/fs/bpf',
       type: 'Directory',
-      propagation: 'Bidirectional',
+      propagation: 'HostToContainer',
       why: "The node's own bpffs: programs stay pinned there while the agent is away.",
+    },
+    {
+      name: 'bpf-state',
+      hostPath: '/run/rampart',
+      mountPath: '/run/rampart',
+      type: 'DirectoryOrCreate',
+      why: 'What the kernel does not keep of programs, until the node starts again.',
     },
     {
       name: 'tracefs',
