@@ -12,6 +12,7 @@ import { agentCommand } from './agent/command.ts';
 import { alertsCommand } from './alerts/command.ts';
 import { apiServerCommand } from './apiserver/command.ts';
 import { auditCommand } from './audit/command.ts';
+import { bpfCommand } from './bpf/command.ts';
 import { doctorCommand } from './doctor/command.ts';
 import { describeFailure, isBrokenPipe, outputFailure, withUsageExitCode } from './failure.ts';
 import { integrityCommand } from './integrity/command.ts';
@@ -36,6 +37,7 @@ export async function runProgram(guards: readonly Guard[]): Promise<void> {
         '  rampart alerts -f            the alerts of the agents, as they come\n' +
         '  rampart integrity check      say which files have changed since their baseline\n' +
         '  rampart audit                say which objects break the rules of a policy\n' +
+        '  rampart bpf list             the eBPF programs that run here for objects\n' +
         '  rampart watch --help         more examples, and all options of one command\n',
     )
     .addCommand(watchCommand())
@@ -45,6 +47,7 @@ export async function runProgram(guards: readonly Guard[]): Promise<void> {
     .addCommand(alertsCommand(guards))
     .addCommand(integrityCommand())
     .addCommand(auditCommand())
+    .addCommand(bpfCommand())
     .addCommand(agentCommand(guards))
     .addCommand(operatorCommand(guards))
     .addCommand(policyCommand())

@@ -44,5 +44,6 @@ export async function expectedReports(top: string): Promise<Map<string, string>>
 
 async function resourcesOf(top: string, source: string): Promise<Resource[]> {
   const module = (await import(pathToFileURL(join(top, source)).href)) as Readonly<Record<string, unknown>>;
-  return Object.values(module).filter(isResource);
+  // A guard with many kinds makes them from a table, and exports a list.
+  return Object.values(module).flat().filter(isResource);
 }

@@ -14,20 +14,21 @@ import { integrityObstacle, showIntegrity } from './demo/integrity.ts';
 import { networkObstacle, showNetwork } from './demo/network.ts';
 import { policiesObstacle, showPolicies } from './demo/policies.ts';
 import { showPods } from './demo/pods.ts';
+import { programsObstacle, showPrograms } from './demo/programs.ts';
 import { RampartRefused } from './demo/rampart-process.ts';
 import { Screen } from './demo/screen.ts';
 import type { Shown } from './demo/shown.ts';
 import { podsObstacle } from './demo/stage.ts';
 
 const usage = `demo: usage: npm run demo [-- OPTION...]
-  --only files|pods|integrity|network|policies  show one part
+  --only files|pods|integrity|network|policies|programs  show one part
   --mode MODE                  fentry, kprobe or raw_tracepoint; without it the best that the kernel allows
   --security-level LEVEL       another label than "high" for the pod: the policy is not for it, so the demo fails
 `;
 /** A clean-up takes less than this, or is told. */
 const SILENT_MS = 1_000;
 
-const partNames = ['files', 'pods', 'integrity', 'network', 'policies'] as const;
+const partNames = ['files', 'pods', 'integrity', 'network', 'policies', 'programs'] as const;
 type PartName = (typeof partNames)[number];
 
 interface Options {
@@ -64,6 +65,7 @@ async function demo({ mode, only, securityLevel }: Options, signal: AbortSignal)
     integrity: integrityObstacle,
     network: networkObstacle,
     policies: policiesObstacle,
+    programs: programsObstacle,
   };
   const obstacle = only && obstacles[only]();
   if (obstacle !== undefined) {
@@ -81,6 +83,7 @@ async function demo({ mode, only, securityLevel }: Options, signal: AbortSignal)
   await show('integrity', '3. integrity', () => showIntegrity({ mode, screen, signal }));
   await show('network', '4. network', () => showNetwork({ mode, screen, signal }));
   await show('policies', '5. policies', () => showPolicies({ mode, screen, signal }));
+  await show('programs', '6. eBPF programs', () => showPrograms({ mode, screen, signal }));
   const seconds = ((performance.now() - startMs) / 1000).toFixed(1);
   screen.heading(`The demo, in ${seconds} s`);
   screen.line(

@@ -40,6 +40,7 @@ const parts: Readonly<Record<string, () => string | Promise<string>>> = {
 /** The files that have such parts, by their path from the top of the repository. */
 export const generatedFiles: readonly string[] = [
   'deploy/README.md',
+  'docs/bpf-programs.md',
   'docs/file-access.md',
   'docs/file-integrity.md',
   'docs/network-policy.md',

@@ -51,11 +51,10 @@ export async function askCluster({ guards, server, ...options }: AskOptions): Pr
 function requireOne(read: readonly ReadGuard[], server: string): void {
   const own = read.filter(({ guard }) => guard.resources.length > 0);
   if (own.length === 0 || own.some(({ installed }) => installed !== false)) return;
-  const kinds = new Set(
-    own.flatMap(({ guard }) => (guard.guarded ?? guard.resources).map(({ kind }) => kind)),
-  );
+  // One of each guard: bpf-programs has 18.
+  const kinds = own.flatMap(({ guard }) => (guard.guarded ?? guard.resources)[0]?.kind ?? []);
   throw new RampartError(errorCodes.NOT_FOUND, {
-    what: `${server} knows no ${[...kinds].join(', no ')}`,
+    what: `${server} knows no ${kinds.join(', no ')}`,
     why: 'Rampart is not installed there',
     next: 'kubectl apply -k deploy/ does it, and rampart standalone for itself.',
   });

@@ -22,3 +22,13 @@ export const btfMount: PodMount = {
   readOnly: true,
   why: "The kernel's types, which eBPF programs are fitted to.",
 };
+
+export const hostMount: PodMount = {
+  name: 'host',
+  hostPath: '/',
+  mountPath: '/hostroot',
+  type: 'Directory',
+  readOnly: true,
+  propagation: 'HostToContainer',
+  why: 'The files of the node. What is mounted on it later is seen here as well.',
+};

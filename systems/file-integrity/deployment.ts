@@ -4,7 +4,7 @@
  * @module
  */
 import type { GuardRights, PodNeeds } from '../../shared/guard/guard.ts';
-import { btfMount, runtimeMount } from '../../shared/guard/mounts.ts';
+import { btfMount, hostMount, runtimeMount } from '../../shared/guard/mounts.ts';
 import {
   designFileIntegrities,
   designNodeStatuses,
@@ -130,18 +130,6 @@ export const pod: PodNeeds = {
   hostPID: 'The processes that made a change are looked up in /proc.',
   appArmorUnconfined:
     "The runtime's profile forbids looking into processes of other profiles, whatever the capabilities.",
-  mounts: [
-    runtimeMount,
-    btfMount,
-    {
-      name: 'host',
-      hostPath: '/',
-      mountPath: '/hostroot',
-      type: 'Directory',
-      readOnly: true,
-      propagation: 'HostToContainer',
-      why: 'The files of the node. What is mounted on it later is seen here as well.',
-    },
-  ],
+  mounts: [runtimeMount, btfMount, hostMount],
   args: ['--host-root=/hostroot', '--integrity-directory=/var/lib/rampart/integrity'],
 };

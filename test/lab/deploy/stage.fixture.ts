@@ -18,6 +18,7 @@ import { type FileIntegrity, released } from '../../../systems/file-integrity/ap
 import { networkPolicies } from '../../../systems/network-policy/api.ts';
 import type { Finding } from '../../../systems/file-integrity/finding.ts';
 import type { LabContainer, LabPod } from '../lab.ts';
+import { bpfPrograms } from './bpf-programs.fixture.ts';
 import { Deployed, type DeployedPod } from './deployed.fixture.ts';
 
 /** In a directory of another user, with mode 0700: not even root may search it without DAC_READ_SEARCH. */
@@ -244,4 +245,5 @@ export const plays: Readonly<Record<string, Play>> = {
   'file-access': fileAccess,
   'file-integrity': fileIntegrity,
   'network-policy': networkPolicy,
+  'bpf-programs': bpfPrograms,
 };

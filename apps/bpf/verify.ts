@@ -1,0 +1,118 @@
+/**
+ * `rampart bpf verify`.
+ *
+ * @module
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { createLogger } from '../../shared/observe/log.ts';
+import { printable } from '../../shared/observe/printable.ts';
+import { readObjectFile } from '../../systems/bpf-programs/node/bytecode-file.ts';
+import { openBytecodeRegistry } from '../../systems/bpf-programs/node/bytecode-registry.ts';
+import { objectOf, programTypesOf } from '../../systems/bpf-programs/node/image-bytecode.ts';
+import type { AttachType } from '../../systems/bpf-programs/kernel/desired.ts';
+import { ProgramFailure } from '../../systems/bpf-programs/kernel/failure.ts';
+import { type VerifiedProgram, verifyBytecode } from '../../systems/bpf-programs/kernel/verify-bytecode.ts';
+import { stopSignal } from '../process.ts';
+import type { VerifyOptions } from './command.ts';
+import { print, printJson } from './print.ts';
+
+interface Subject {
+  readonly digest: string;
+  readonly bytes: Uint8Array;
+  readonly types: Readonly<Record<string, string>>;
+}
+
+/** @returns the exit code: 0 when this kernel takes all, 1 when it does not. */
+export async function runVerify(what: string, options: VerifyOptions): Promise<number> {
+  if (process.geteuid?.() !== 0) {
+    throw new RampartError(errorCodes.PRIVILEGE, {
+      what: `cannot verify ${what}`,
+      why: 'the kernel takes eBPF programs of root only',
+      next: 'Run it as root, e.g. with sudo',
+    });
+  }
+  const { digest, bytes, types } = isFile(what)
+    ? { ...readObjectFile('/', resolve(what)), types: {} }
+    : await pulled(what, options);
+  const programs = verified(what, bytes, types, options.function);
+  if (options.output === 'json') printJson({ subject: what, digest, programs });
+  else {
+    process.stdout.write(`${printable(what)}\n${digest}\n\n`);
+    print(
+      ['PROGRAM', 'TYPE', 'VERDICT', 'INSTRUCTIONS VERIFIED'],
+      programs.map(({ functionName, type, loads, verifiedInstructions, statistics }) => ({
+        cells: [
+          printable(functionName),
+          type ?? '-',
+          loads ? { text: 'taken', style: 'green' } : { text: 'refused', style: 'red' },
+          loads ? String(verifiedInstructions) : '-',
+        ],
+        note: loads ? printable(statistics) : undefined,
+      })),
+    );
+    for (const { functionName, loads, message } of programs) {
+      if (loads) continue;
+      process.stdout.write(
+        `\n${printable(functionName)}: ${message.split('\n').map(printable).join('\n')}\n`,
+      );
+    }
+  }
+  return programs.every(({ loads }) => loads) ? 0 : 1;
+}
+
+/** Where the image says what a program is, that counts: a section need not. */
+function verified(
+  what: string,
+  bytes: Uint8Array,
+  types: Subject['types'],
+  only: string | undefined,
+): readonly VerifiedProgram[] {
+  try {
+    const all = verifyBytecode(bytes, only === undefined ? {} : { functionName: only });
+    return all.map((one) => {
+      const { functionName } = one;
+      const type = attachTypes.find((name) => name === types[functionName]);
+      if (one.type !== undefined || type === undefined) return one;
+      return verifyBytecode(bytes, { functionName, type })[0] ?? one;
+    });
+  } catch (error) {
+    if (!(error instanceof ProgramFailure)) throw error;
+    throw new RampartError(errorCodes.INPUT, {
+      what: `cannot verify ${what}`,
+      why: error.message,
+      cause: error,
+    });
+  }
+}
+
+const attachTypes: readonly AttachType[] = [
+  ...(['fentry', 'fexit', 'kprobe', 'kretprobe', 'tc', 'tcx'] as const),
+  ...(['tracepoint', 'uprobe', 'uretprobe', 'xdp'] as const),
+];
+
+function isFile(what: string): boolean {
+  return what.startsWith('/') || what.startsWith('.') || what.endsWith('.o');
+}
+
+async function pulled(reference: string, { insecure }: VerifyOptions): Promise<Subject> {
+  const stop = stopSignal();
+  await using stack = new AsyncDisposableStack();
+  const directory = mkdtempSync(join(tmpdir(), 'rampart-verify-'));
+  stack.defer(() => rmSync(directory, { recursive: true, force: true }));
+  const host = reference.split('/')[0] ?? '';
+  const registry = stack.use(
+    await openBytecodeRegistry(
+      directory,
+      { bpfInsecureRegistry: insecure === true ? [host] : [] },
+      createLogger({ level: 'warn' }),
+    ),
+  );
+  const given = { signal: stop.signal, policy: 'Always' } as const;
+  const artifact = await registry.pull(reference, given);
+  const bytes = await objectOf(registry, artifact, given);
+  return { digest: artifact.digest, bytes, types: programTypesOf(artifact) ?? {} };
+}

@@ -1,0 +1,31 @@
+/**
+ * What the agent and the operator keep of the API for this guard.
+ *
+ * @module
+ */
+import type { CacheQuery } from '../../shared/kube/shared-caches.ts';
+import { type NodeObject, nodeTypes, type ParentKind, type ParentObject } from './api.ts';
+import type { Scope } from './spec-schema.ts';
+
+/** Few objects are read twice between two changes. */
+const FEW = 64;
+
+export function parentQuery({ type }: ParentKind): CacheQuery<ParentObject> {
+  return { type, parsedLimit: FEW };
+}
+
+/** Index `owner`: the uid of what a user wrote. */
+export function nodeObjectQuery(scope: Scope, labelSelector?: string): CacheQuery<NodeObject> {
+  return {
+    type: nodeTypes[scope],
+    labelSelector,
+    indexes: { owner: ownerOf },
+    parsedLimit: FEW,
+  };
+}
+
+function ownerOf({ metadata }: NodeObject): string[] {
+  return (metadata.ownerReferences ?? []).flatMap(({ controller, uid }) =>
+    controller === true ? [uid] : [],
+  );
+}

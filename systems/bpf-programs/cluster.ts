@@ -1,0 +1,44 @@
+/**
+ * What the operator runs for this guard, once per cluster.
+ *
+ * @module
+ */
+import type { ClusterContext, GuardContext } from '../../shared/guard/context.ts';
+import { nodeFacts } from '../../shared/kube/facts.ts';
+import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
+import { nodes } from '../../shared/kube/object.ts';
+import { whenSynced } from '../../shared/kube/run-parts.ts';
+import { parentKinds } from './api.ts';
+import { nodeObjectQuery, parentQuery } from './caches.ts';
+import { runParentController } from './cluster/parent-controller.ts';
+
+/** Looks after what users write while this process holds the lease; until the signal aborts. */
+export async function runBpfProgramsCluster(context: ClusterContext): Promise<void> {
+  await context.lead(work);
+}
+
+/** While it leads. */
+async function work(context: GuardContext): Promise<void> {
+  const { client, signal, logger } = context;
+  const parents = parentKinds.map((kind) => ({ kind, cache: context.cache(parentQuery(kind)) }));
+  using _listed = context.health.ready('programs', () => {
+    const missing = parents.filter(({ cache }) => !cache.isSynced).map(({ kind }) => kind.kind);
+    return missing.length === 0 ? undefined : `not listed yet: ${missing.join(', ')}`;
+  });
+  const objects = {
+    Cluster: context.cache(nodeObjectQuery('Cluster'), 'bpfprograms'),
+    Namespaced: context.cache(nodeObjectQuery('Namespaced'), 'bpfnsprograms'),
+  };
+  const allNodes = context.cache({ type: nodes, projection: nodeFacts }, 'nodes');
+  const caches: readonly Pick<IndexedCache<never>, 'synced'>[] = [
+    ...parents.map(({ cache }) => cache),
+    ...Object.values(objects),
+    allNodes,
+  ];
+  await whenSynced(caches, signal, () =>
+    runParentController({
+      ...{ client, parents, objects, nodes: allNodes, signal, logger },
+      metrics: context.metrics?.controllers,
+    }),
+  );
+}

@@ -1,0 +1,231 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+
+import { type Secret, secrets } from '../../shared/kube/object.ts';
+import { createLogger } from '../../shared/observe/log.ts';
+import { layerMediaType, tarGzip, type TarEntry } from '../../shared/oci/archive.fixture.ts';
+import { RegistryFixture, registryUser } from '../../shared/oci/registry.fixture.ts';
+import { bytecodeImage, countObject } from './image.fixture.ts';
+import { BpfCluster } from './node.fixture.ts';
+import { openBytecodeRegistry } from './node/bytecode-registry.ts';
+import { imagePuller } from './node/image-bytecode.ts';
+import { FixtureKernel } from './program-host.fixture.ts';
+
+const xdp = (url: string, image: object = {}, more: object = {}): object => ({
+  nodeselector: {},
+  bpffunctionname: 'xdp_count',
+  bytecode: { image: { url, ...image } },
+  interfaceselector: { interfaces: ['eth0'] },
+  priority: 50,
+  ...more,
+});
+
+/** A cluster of one node whose images come from a registry on loopback. */
+async function imageCluster(stack: AsyncDisposableStack, registry: RegistryFixture): Promise<BpfCluster> {
+  const cluster = stack.use(await BpfCluster.start());
+  const directory = mkdtempSync(join(tmpdir(), 'rampart-bpf-images-'));
+  stack.defer(() => rmSync(directory, { recursive: true, force: true }));
+  const client = stack.use(
+    await openBytecodeRegistry(
+      directory,
+      { bpfInsecureRegistry: [registry.host] },
+      createLogger({ level: 'silent' }),
+    ),
+  );
+  cluster.pull = imagePuller({ registry: client, client: cluster.client });
+  await cluster.addNode('n1');
+  return cluster;
+}
+
+function pullSecret(namespace: string, name: string, host: string): Secret {
+  const { username, password } = registryUser;
+  const config = JSON.stringify({ auths: { [host]: { username, password } } });
+  return {
+    metadata: { namespace, name },
+    type: 'kubernetes.io/dockerconfigjson',
+    data: { '.dockerconfigjson': Buffer.from(config).toString('base64') },
+  };
+}
+
+suite('bytecode in images', () => {
+  test('what is wrong with an image is said, and the whole ones run', async () => {
+    await using stack = new AsyncDisposableStack();
+    const registry = stack.use(await RegistryFixture.start());
+    const cluster = await imageCluster(stack, registry);
+    const kernel = new FixtureKernel();
+    stack.use(cluster.agent('n1', kernel));
+    const elf = readFileSync(countObject);
+    const foreign = Buffer.from(elf);
+    foreign[5] = elf[5] === 1 ? 2 : 1;
+    const programs = { 'io.ebpf.programs': '{"xdp_count":"xdp"}', 'io.ebpf.maps': '{"packets":"array"}' };
+    const file = (content: Uint8Array, name = 'count.bpf.o'): TarEntry => ({ name, content });
+    const rows: readonly [string, readonly TarEntry[], Record<string, string>, string, RegExp][] = [
+      ['whole', [file(elf)], programs, 'Loaded', /runs as program/],
+      [
+        'older',
+        [file(elf)],
+        { 'io.ebpf.bpf_function_name': 'xdp_count', 'io.ebpf.filename': 'count.bpf.o' },
+        'Loaded',
+        /runs/,
+      ],
+      ['silent', [file(elf)], {}, 'Loaded', /runs/],
+      [
+        'lying',
+        [file(elf)],
+        { ...programs, 'io.ebpf.programs': '{"xdp_other":"xdp"}' },
+        'BytecodeSelectorError',
+        /^spec\.bpffunctionname: the image says that it has no program xdp_count; it has xdp_other\.$/,
+      ],
+      [
+        'broken',
+        [file(elf)],
+        { ...programs, 'io.ebpf.maps': '["packets"]' },
+        'BytecodeSelectorError',
+        /label io\.ebpf\.maps of .* is .*a JSON object is needed/,
+      ],
+      [
+        'foreign',
+        [file(foreign)],
+        programs,
+        'BytecodeSelectorError',
+        /it is big-endian, and this node is little-endian/,
+      ],
+      [
+        'text',
+        [file(Buffer.from('not an object file'.repeat(8)))],
+        programs,
+        'BytecodeSelectorError',
+        /it is no ELF file/,
+      ],
+      ['empty', [], programs, 'BytecodeSelectorError', /there is no file in its layer/],
+      [
+        'two',
+        [file(elf), file(elf, 'other.o')],
+        programs,
+        'BytecodeSelectorError',
+        /several files .*count\.bpf\.o, other\.o/,
+      ],
+      [
+        'linked',
+        [{ name: 'count.bpf.o', type: '2', link: '/etc/shadow' }],
+        programs,
+        'BytecodeSelectorError',
+        /link/,
+      ],
+      ['leading-out', [file(elf, '../../count.bpf.o')], programs, 'BytecodeSelectorError', /\.\./],
+    ];
+    for (const [name, entries, labels] of rows) {
+      const { reference } = await registry.push(`team/${name}`, 'v1', {
+        layers: [{ mediaType: layerMediaType, bytes: tarGzip(entries) }],
+        config: { architecture: 'amd64', os: 'linux', config: { Labels: labels } },
+      });
+      await cluster.create('XdpProgram', name, xdp(reference));
+    }
+    await cluster.create('XdpProgram', 'missing', xdp(`${registry.host}/team/nothing:v1`));
+    await cluster.create(
+      'XdpProgram',
+      'never',
+      xdp(`${registry.host}/team/two:v2`, { imagepullpolicy: 'Never' }),
+    );
+    const all = [
+      ...rows,
+      ['missing', [], {}, 'BytecodeSelectorError', /team\/nothing:v1/] as const,
+      ['never', [], {}, 'BytecodeSelectorError', /team\/two:v2/] as const,
+    ];
+    const decided = await cluster.untilObjects(
+      (objects) =>
+        objects.length === all.length &&
+        objects.every(({ status }) => (status?.conditions?.[0]?.type ?? 'None') !== 'None'),
+    );
+    for (const [name, , , type, pattern] of all) {
+      const object = decided.find(({ metadata }) => metadata.labels?.['bpfman.io/ownedByProgram'] === name);
+      const condition = object?.status?.conditions?.[0];
+      assert.equal(condition?.type, type, `${name}: ${condition?.message}`);
+      assert.match(condition.message, pattern, name);
+    }
+    assert.equal(kernel.programs.size, 3);
+  });
+
+  test('a pull secret lets in, of its own namespace only for a namespaced program', async () => {
+    await using stack = new AsyncDisposableStack();
+    const registry = stack.use(await RegistryFixture.start({ password: true }));
+    const cluster = await imageCluster(stack, registry);
+    const kernel = new FixtureKernel();
+    stack.use(cluster.agent('n1', kernel));
+    cluster.containers.answer();
+    const { reference } = await registry.push(
+      'team/count',
+      'v1',
+      bytecodeImage(countObject, { xdp_count: 'xdp' }),
+    );
+    await cluster.client.create(secrets, pullSecret('acme', 'registry', registry.host));
+    const named = (namespace: string): object => ({ imagepullsecret: { name: 'registry', namespace } });
+    await cluster.create('XdpProgram', 'open', xdp(reference));
+    await cluster.create('XdpProgram', 'gone', xdp(reference, named('other')));
+    await cluster.create('XdpProgram', 'known', xdp(reference, named('acme')));
+    const messages = new Map<string, string>();
+    await cluster.untilObjects((objects) => {
+      for (const { metadata, status } of objects) {
+        const { type = 'None', message = '' } = status?.conditions?.[0] ?? {};
+        messages.set(metadata.labels?.['bpfman.io/ownedByProgram'] ?? '', `${type}: ${message}`);
+      }
+      return messages.size === 3 && [...messages.values()].every((one) => !one.startsWith('None'));
+    });
+    assert.match(messages.get('known') ?? '', /^Loaded/);
+    assert.match(messages.get('gone') ?? '', /there is no Secret other\/registry/);
+    assert.match(
+      messages.get('open') ?? '',
+      /^BytecodeSelectorError: .*(401|authentication|credentials|refused)/i,
+    );
+
+    const { spec } = (await cluster.create(
+      'XdpNsProgram',
+      'foreign',
+      xdp(reference, named('acme'), { containers: { pods: {} } }),
+      'other',
+    )) as { spec: { bytecode: { image: Parameters<typeof cluster.pull>[0] } } };
+    const parent = { namespace: 'other', kind: { kind: 'XdpNsProgram' } } as Parameters<
+      typeof cluster.pull
+    >[1];
+    await assert.rejects(
+      cluster.pull(spec.bytecode.image, parent, AbortSignal.timeout(10_000)),
+      /imagepullsecret\.namespace is acme: a XdpNsProgram may use Secrets of its own namespace only, which is other/,
+    );
+  });
+
+  test('a tag that moves is followed with Always, and a registry that is down ends nothing', async () => {
+    await using stack = new AsyncDisposableStack();
+    const registry = stack.use(await RegistryFixture.start());
+    const cluster = await imageCluster(stack, registry);
+    const kernel = new FixtureKernel();
+    const first = cluster.agent('n1', kernel);
+    const { reference, digest } = await registry.push(
+      'team/count',
+      'v1',
+      bytecodeImage(countObject, { xdp_count: 'xdp' }),
+    );
+    await cluster.create('XdpProgram', 'count', xdp(reference, { imagepullpolicy: 'Always' }));
+    await cluster.untilObjects(([one]) => one?.status?.conditions?.[0]?.message.includes(digest) === true);
+    first[Symbol.dispose]();
+    const moved = await registry.push('team/count', 'v1', {
+      ...bytecodeImage(countObject, { xdp_count: 'xdp' }),
+      annotations: { moved: 'yes' },
+    });
+    assert.notEqual(moved.digest, digest);
+    const second = cluster.agent('n1', kernel);
+    await cluster.untilObjects(
+      ([one]) => one?.status?.conditions?.[0]?.message.includes(moved.digest) === true,
+    );
+    second[Symbol.dispose]();
+    await registry.pause();
+    stack.use(cluster.agent('n1', kernel));
+    const [object] = await cluster.untilObjects(
+      ([one]) => one?.status?.conditions?.[0]?.message.includes('newest') === true,
+    );
+    assert.equal(object?.status?.conditions?.[0]?.type, 'Loaded');
+    assert.equal(kernel.loads.length, 2);
+  });
+});

@@ -1,0 +1,34 @@
+/**
+ * The node part of this guard as the agent runs it: with the kernel, and with images from registries.
+ *
+ * @module
+ */
+import { join } from 'node:path';
+
+import type { NodePart } from '../../shared/guard/guard.ts';
+import type { Registry } from '../../shared/oci/registry.ts';
+import { runBpfProgramsNode } from './node.ts';
+import type { PullBytecode } from './node/bytecode.ts';
+import { openLockedHost } from './node/locked-host.ts';
+import type { BpfProgramsOptions } from './options.ts';
+
+export const bpfProgramsNode: NodePart = async (context, values) => {
+  const options = values as unknown as BpfProgramsOptions;
+  const { logger, client, directory } = context;
+  await using stack = new AsyncDisposableStack();
+  let registry: Promise<Registry> | undefined;
+  // Who has no image needs neither the cache nor its modules.
+  const pull: PullBytecode = async (...args) => {
+    const { imagePuller } = await import('./node/image-bytecode.ts');
+    const { openBytecodeRegistry } = await import('./node/bytecode-registry.ts');
+    registry ??= openBytecodeRegistry(join(directory, 'images'), options, logger).then((opened) =>
+      stack.use(opened),
+    );
+    registry.catch(() => (registry = undefined));
+    return await imagePuller({ registry: await registry, client })(...args);
+  };
+  await runBpfProgramsNode(context, {
+    openHost: () => openLockedHost({ bpffs: options.bpffs, stateDirectory: options.bpfState }, logger),
+    pull,
+  });
+};

@@ -1,0 +1,47 @@
+/**
+ * The registries that images with bytecode come from, as the command line has them.
+ *
+ * @module
+ */
+import { readFileSync } from 'node:fs';
+
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import type { Logger } from '../../../shared/observe/log.ts';
+import { openRegistry } from '../../../shared/oci/open-registry.ts';
+import { noRegistriesConf, parseRegistriesConf } from '../../../shared/oci/registries-conf.ts';
+import type { Registry } from '../../../shared/oci/registry.ts';
+import type { BpfProgramsOptions } from '../options.ts';
+import { MAX_OBJECT_BYTES } from './bytecode-file.ts';
+
+/** Of all images of a node. */
+const CACHE_BYTES = 256 << 20;
+
+/** @throws {RampartError} `INPUT` for a registries.conf that cannot be read; what `openRegistry` throws. */
+export async function openBytecodeRegistry(
+  cacheDirectory: string,
+  { bpfRegistries, bpfInsecureRegistry }: Pick<BpfProgramsOptions, 'bpfInsecureRegistry' | 'bpfRegistries'>,
+  logger: Logger,
+): Promise<Registry> {
+  return await openRegistry({
+    cacheDirectory,
+    logger,
+    registriesConf: bpfRegistries === undefined ? noRegistriesConf : readConf(bpfRegistries),
+    insecureSources: bpfInsecureRegistry,
+    limits: { layerBytes: MAX_OBJECT_BYTES, cacheBytes: CACHE_BYTES },
+  });
+}
+
+function readConf(path: string): ReturnType<typeof parseRegistriesConf> {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (cause) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `cannot read ${path}`,
+      why: cause instanceof Error ? cause.message : String(cause),
+      next: 'Name a registries.conf with --bpf-registries',
+      cause,
+    });
+  }
+  return parseRegistriesConf(text, path);
+}

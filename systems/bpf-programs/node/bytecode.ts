@@ -1,0 +1,200 @@
+/**
+ * The bytecode of each parent: known at once where it is a file, after a while where it is an image.
+ *
+ * @module
+ */
+import type { Logger } from '../../../shared/observe/log.ts';
+import { Backoff } from '../../../shared/time/backoff.ts';
+import { type Clock, systemClock } from '../../../shared/time/clock.ts';
+import type { Parent } from '../engine/parent.ts';
+import type { BytecodeImage } from '../spec-schema.ts';
+import { fileState, readObjectFile } from './bytecode-file.ts';
+
+/** What is known of the bytecode of a parent now. */
+export type BytecodeState =
+  | { readonly is: 'pending'; readonly message: string }
+  | { readonly is: 'failed'; readonly message: string }
+  | {
+      readonly is: 'ready';
+      readonly digest: string;
+      readonly bytes: () => Promise<Uint8Array>;
+      /** Functions that the image says it has; undefined where it says nothing. */
+      readonly functions?: readonly string[];
+      /** Why it could not be asked for again, where it was asked. */
+      readonly stale?: string;
+    };
+
+/** An image that is here. */
+export interface PulledBytecode {
+  readonly digest: string;
+  readonly bytes: () => Promise<Uint8Array>;
+  readonly functions?: readonly string[];
+  /** Why it is not known whether this is the newest. */
+  readonly stale?: string;
+}
+
+/**
+ * Gets the bytecode of an image.
+ *
+ * @throws {Error} whose message says why, and what to do.
+ */
+export type PullBytecode = (
+  image: BytecodeImage,
+  parent: Parent,
+  signal: AbortSignal,
+) => Promise<PulledBytecode>;
+
+export interface BytecodeOptions {
+  readonly hostRoot: string;
+  readonly pull: PullBytecode;
+  /** Called when the state of a parent is another one. */
+  readonly onChange: () => void;
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  readonly clock?: Clock;
+}
+
+/** A tag that is asked for always may point elsewhere. */
+const ALWAYS_MS = 60_000;
+const RETRY = { baseMs: 1_000, maxMs: 60_000 };
+
+interface FileEntry {
+  readonly key: string;
+  readonly digest: string;
+}
+
+interface ImageEntry {
+  readonly key: string;
+  readonly stop: AbortController;
+  readonly backoff: Backoff;
+  state: BytecodeState;
+  running: boolean;
+  /** Monotonic; when the registry is asked again. Infinity: not without a change. */
+  dueMs: number;
+}
+
+export class BytecodeSource implements Disposable {
+  readonly #options: BytecodeOptions;
+  readonly #clock: Clock;
+  /** By path. */
+  readonly #files = new Map<string, FileEntry>();
+  /** By the key of the parent. */
+  readonly #images = new Map<string, ImageEntry>();
+
+  constructor(options: BytecodeOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+  }
+
+  /** Begins to get it where it is not there yet; then `onChange` is called. Files are looked at each time. */
+  stateOf(parent: Parent): BytecodeState {
+    const { path, image } = parent.object.spec.bytecode;
+    if (image !== undefined && path === undefined) return this.#image(parent, image);
+    if (path === undefined || image !== undefined) {
+      return failed('spec.bytecode: exactly one of image and path is needed.');
+    }
+    if (parent.kind.scope === 'Namespaced') {
+      return failed(
+        `spec.bytecode.path: a file of the node must not be read for ${parent.kind.kind}. Use image, or the cluster-scoped kind.`,
+      );
+    }
+    return this.#file(path);
+  }
+
+  /** Forgets the parents that are not among these. */
+  keepOnly(parents: ReadonlySet<string>): void {
+    for (const [key, { stop }] of this.#images) {
+      if (parents.has(key)) continue;
+      stop.abort();
+      this.#images.delete(key);
+    }
+  }
+
+  /** Milliseconds until a registry is to be asked again. */
+  get dueInMs(): number {
+    let dueMs = Infinity;
+    for (const one of this.#images.values()) if (!one.running) dueMs = Math.min(dueMs, one.dueMs);
+    return Math.max(0, dueMs - this.#clock.monotonicMs());
+  }
+
+  [Symbol.dispose](): void {
+    this.keepOnly(new Set());
+  }
+
+  #file(path: string): BytecodeState {
+    const { hostRoot } = this.#options;
+    try {
+      const { key } = fileState(hostRoot, path);
+      let known = this.#files.get(path);
+      if (known?.key !== key) {
+        const read = readObjectFile(hostRoot, path);
+        known = { key: read.key, digest: read.digest };
+        this.#files.set(path, known);
+      }
+      const { digest } = known;
+      return {
+        is: 'ready',
+        digest,
+        bytes: async () => {
+          const read = readObjectFile(hostRoot, path);
+          if (read.digest === digest) return read.bytes;
+          this.#options.onChange();
+          throw new Error(`${path} changed while it was loaded.`);
+        },
+      };
+    } catch (error) {
+      return failed(
+        `spec.bytecode.path: ${messageOf(error)}. Put the object file on this node, or use image. Retrying.`,
+      );
+    }
+  }
+
+  #image(parent: Parent, image: BytecodeImage): BytecodeState {
+    const key = JSON.stringify([image.url, image.imagepullpolicy, image.imagepullsecret]);
+    let entry = this.#images.get(parent.key);
+    if (entry?.key !== key) {
+      entry?.stop.abort();
+      entry = {
+        key,
+        stop: new AbortController(),
+        backoff: new Backoff(RETRY),
+        state: { is: 'pending', message: `Pulling ${image.url}.` },
+        running: false,
+        dueMs: 0,
+      };
+      this.#images.set(parent.key, entry);
+    }
+    if (!entry.running && this.#clock.monotonicMs() >= entry.dueMs) void this.#pull(entry, parent, image);
+    return entry.state;
+  }
+
+  async #pull(entry: ImageEntry, parent: Parent, image: BytecodeImage): Promise<void> {
+    entry.running = true;
+    const signal = AbortSignal.any([this.#options.signal, entry.stop.signal]);
+    const before = entry.state;
+    try {
+      const pulled = await this.#options.pull(image, parent, signal);
+      entry.state = { is: 'ready', ...pulled };
+      entry.backoff.reset();
+      entry.dueMs = image.imagepullpolicy === 'Always' ? this.#clock.monotonicMs() + ALWAYS_MS : Infinity;
+    } catch (error) {
+      if (signal.aborted) return;
+      const message = `spec.bytecode.image: ${messageOf(error)}`;
+      entry.state = before.is === 'ready' ? { ...before, stale: message } : failed(`${message}\nRetrying.`);
+      entry.dueMs = this.#clock.monotonicMs() + entry.backoff.nextMs();
+      this.#options.logger.warn({ parent: parent.key, err: error }, 'bytecode could not be pulled, retrying');
+    } finally {
+      entry.running = false;
+    }
+    // Also where it is the same: whoever waits has to look when it is due again.
+    this.#options.onChange();
+  }
+}
+
+function failed(message: string): BytecodeState {
+  return { is: 'failed', message };
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

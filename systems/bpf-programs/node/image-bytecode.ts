@@ -1,0 +1,192 @@
+/**
+ * Bytecode in OCI images: which file of the one layer it is, and what the labels of the image say of it
+ * (bpfman, docs/design/bpf-image-spec: labels io.ebpf.programs and io.ebpf.maps, and the older ones).
+ *
+ * @module
+ */
+import { endianness } from 'node:os';
+
+import type { KubeClient } from '../../../shared/kube/client.ts';
+import { isForbidden, isNotFound } from '../../../shared/kube/client-errors.ts';
+import { type Secret, secrets } from '../../../shared/kube/object.ts';
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { readArchive } from '../../../shared/oci/archive.ts';
+import { credentialsOfSecrets } from '../../../shared/oci/pull-secrets.ts';
+import type { Artifact, CredentialsSource, PullOptions, Registry } from '../../../shared/oci/registry.ts';
+import type { Parent } from '../engine/parent.ts';
+import type { BytecodeImage } from '../spec-schema.ts';
+import { MAX_OBJECT_BYTES } from './bytecode-file.ts';
+import type { PullBytecode } from './bytecode.ts';
+
+export const imageLabels = {
+  programs: 'io.ebpf.programs',
+  maps: 'io.ebpf.maps',
+  oldFunction: 'io.ebpf.bpf_function_name',
+  oldName: 'io.ebpf.program_name',
+  oldType: 'io.ebpf.program_type',
+} as const;
+
+export interface ImageOptions {
+  readonly registry: Pick<Registry, 'layer' | 'pull'>;
+  readonly client: KubeClient;
+}
+
+/** Pulls by the client of registries, with the Secret that the object names. */
+export function imagePuller({ registry, client }: ImageOptions): PullBytecode {
+  return async (image, parent, signal) => {
+    const credentials = await credentialsFor(client, image, parent, signal);
+    const options: PullOptions = {
+      policy: image.imagepullpolicy,
+      signal,
+      ...(credentials && { credentials }),
+    };
+    const artifact = await registry.pull(image.url, options);
+    const programs = programTypesOf(artifact);
+    return {
+      digest: artifact.digest,
+      bytes: () => objectOf(registry, artifact, options),
+      ...(programs && { functions: Object.keys(programs) }),
+      ...(artifact.stale !== undefined && { stale: artifact.stale }),
+    };
+  };
+}
+
+async function credentialsFor(
+  client: KubeClient,
+  { imagepullsecret: named }: BytecodeImage,
+  { namespace: own, kind }: Parent,
+  signal: AbortSignal,
+): Promise<CredentialsSource | undefined> {
+  if (named === undefined) return undefined;
+  const { name, namespace } = named;
+  if (own !== undefined && namespace !== own) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `imagepullsecret.namespace is ${namespace}`,
+      why: `a ${kind.kind} may use Secrets of its own namespace only, which is ${own}`,
+    });
+  }
+  let secret: Secret;
+  try {
+    secret = await client.get(secrets, { namespace, name }, { signal });
+  } catch (error) {
+    if (isNotFound(error)) {
+      throw new RampartError(errorCodes.NOT_FOUND, {
+        what: `imagepullsecret: there is no Secret ${namespace}/${name}`,
+        next: `Make it: kubectl -n ${namespace} create secret docker-registry ${name} ...`,
+      });
+    }
+    if (!isForbidden(error)) throw error;
+    throw new RampartError(errorCodes.PRIVILEGE, {
+      what: `imagepullsecret: the agent may not read Secret ${namespace}/${name}`,
+      next: `Let it: kubectl -n ${namespace} create rolebinding rampart-bpf-pull-secrets --clusterrole=rampart-bpf-pull-secrets --serviceaccount=kivebpf-system:rampart-agent`,
+      cause: error,
+    });
+  }
+  return credentialsOfSecrets([{ name: `${namespace}/${name}`, secret }]);
+}
+
+/**
+ * The programs that the image says it has, with their types by name ('' where only the name is said); undefined where it says
+ * nothing.
+ *
+ * @throws {RampartError} `CORRUPT` for labels that are no JSON object of strings.
+ */
+export function programTypesOf({
+  config,
+  reference,
+}: Artifact): Readonly<Record<string, string>> | undefined {
+  const inner = config['config'];
+  const found = isRecord(inner) ? inner['Labels'] : undefined;
+  const labels = isRecord(found) ? found : {};
+  let programs: Readonly<Record<string, string>> | undefined;
+  for (const label of [imageLabels.programs, imageLabels.maps]) {
+    const text = labels[label];
+    if (text === undefined) continue;
+    const types = stringsOf(text);
+    if (types === undefined) {
+      throw new RampartError(errorCodes.CORRUPT, {
+        what: `label ${label} of ${reference} is ${JSON.stringify(text).slice(0, 100)}`,
+        why: 'a JSON object is needed, with the type of each by its name: {"xdp_pass":"xdp"}',
+        next: 'Build the image again',
+      });
+    }
+    if (label === imageLabels.programs) programs = types;
+  }
+  if (programs !== undefined) return programs;
+  const old = labels[imageLabels.oldFunction] ?? labels[imageLabels.oldName];
+  const type = labels[imageLabels.oldType];
+  return typeof old === 'string' && old !== '' ? { [old]: typeof type === 'string' ? type : '' } : undefined;
+}
+
+function stringsOf(text: unknown): Readonly<Record<string, string>> | undefined {
+  try {
+    const value: unknown = JSON.parse(String(text));
+    if (!isRecord(value) || Object.values(value).some((one) => typeof one !== 'string')) return undefined;
+    return value as Record<string, string>;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * The object file of an image.
+ *
+ * @throws {RampartError} `CORRUPT` for an image of another shape, and what the registry throws.
+ */
+export async function objectOf(
+  registry: Pick<Registry, 'layer'>,
+  artifact: Artifact,
+  options: PullOptions,
+): Promise<Uint8Array> {
+  const { reference, layers } = artifact;
+  const [layer, ...more] = layers;
+  if (layer === undefined || more.length > 0) {
+    throw refused(reference, `it has ${layers.length} layers, and bytecode is in exactly one`);
+  }
+  const what = `the layer of ${reference}`;
+  const files = await readArchive(await registry.layer(artifact, layer, options), what, {
+    fileBytes: MAX_OBJECT_BYTES,
+  });
+  const objects = files.filter(({ path }) => path.endsWith('.o'));
+  const [object, ...others] = objects.length > 0 ? objects : files;
+  if (object === undefined) throw refused(reference, 'there is no file in its layer');
+  if (others.length > 0) {
+    const names = [object, ...others].map(({ path }) => path);
+    throw refused(
+      reference,
+      `there are several files in its layer, and one object file is needed: ${names.slice(0, 5).join(', ')}`,
+    );
+  }
+  checkElf(object.bytes, `${object.path} of ${reference}`);
+  return object.bytes;
+}
+
+const EI_CLASS = 4;
+const EI_DATA = 5;
+const E_MACHINE = 18;
+const EM_BPF = 247;
+
+/** @throws {RampartError} `CORRUPT` for what is no eBPF object of this machine's byte order (elf(5)). */
+export function checkElf(bytes: Uint8Array, what: string): void {
+  const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const refuse = (why: string): RampartError => refused(what, why);
+  if (view.length < 64 || view.toString('latin1', 0, 4) !== '\x7fELF') throw refuse('it is no ELF file');
+  const order = view[EI_DATA] === 1 ? 'LE' : 'BE';
+  if (order !== endianness()) {
+    const names = { LE: 'little-endian', BE: 'big-endian' } as const;
+    throw refuse(
+      `it is ${names[order]}, and this node is ${names[endianness()]}; build it with -target bpf${endianness() === 'LE' ? 'el' : 'eb'}`,
+    );
+  }
+  const machine = order === 'LE' ? view.readUInt16LE(E_MACHINE) : view.readUInt16BE(E_MACHINE);
+  if (view[EI_CLASS] !== 2 || machine !== EM_BPF)
+    throw refuse(`it is for machine ${machine}, and eBPF is ${EM_BPF}; build it with clang -target bpf`);
+}
+
+function refused(what: string, why: string): RampartError {
+  return new RampartError(errorCodes.CORRUPT, { what: `${what} cannot be used as bytecode`, why });
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

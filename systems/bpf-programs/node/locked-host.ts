@@ -1,0 +1,57 @@
+/**
+ * The programs of this node's kernel, held by one process at a time: two that do not know of each other would take away each
+ * other's programs.
+ *
+ * @module
+ */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+
+import type { Logger } from '../../../shared/observe/log.ts';
+import { lockFile } from '../../../shared/sqlite/lock.ts';
+import type { ProgramHost } from '../kernel/desired.ts';
+
+export interface HostPlace {
+  /** The mount point of the node's bpffs. */
+  readonly bpffs: string;
+  /** On tmpfs. */
+  readonly stateDirectory: string;
+}
+
+/** Of all that Rampart pins, below the mount point. */
+export const pinDirectory = 'rampart';
+
+/** What is kept of programs, in the state directory. */
+export function programsDirectory(stateDirectory: string): string {
+  return join(stateDirectory, 'programs');
+}
+
+/**
+ * Whoever opens it disposes it; programs stay.
+ *
+ * @throws {RampartError} `IN_USE` where another process holds them, `UNSUPPORTED` where there is no bpffs.
+ */
+export async function openLockedHost(
+  { bpffs, stateDirectory }: HostPlace,
+  logger: Logger,
+): Promise<ProgramHost> {
+  const { openProgramHost } = await import('../kernel/host.ts');
+  mkdirSync(stateDirectory, { recursive: true, mode: 0o700 });
+  using opening = new DisposableStack();
+  const lock = opening.use(lockFile(join(stateDirectory, 'lock')));
+  const host = await openProgramHost({
+    ...{ bpffs, logger, name: pinDirectory },
+    stateDirectory: programsDirectory(stateDirectory),
+  });
+  opening.move();
+  return {
+    apply: (desired, signal) => host.apply(desired, signal),
+    verify: (signal) => host.verify(signal),
+    list: () => host.list(),
+    remove: (signal) => host.remove(signal),
+    async [Symbol.asyncDispose]() {
+      await host[Symbol.asyncDispose]();
+      lock[Symbol.dispose]();
+    },
+  };
+}

@@ -1,0 +1,44 @@
+/**
+ * What this guard counts on a node.
+ *
+ * @module
+ */
+import type { MetricsRegistry } from '../../../shared/guard/guard.ts';
+
+/** Counts since the start of the process. */
+export class NodeCounts {
+  passes = 0;
+  failedPasses = 0;
+  driftRepaired = 0;
+  /** Now. */
+  loaded = 0;
+  failed = 0;
+}
+
+/** Registers `rampart_bpf_programs_*`. @throws when the registry has them already. */
+export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts = new NodeCounts()): void {
+  const name = (of: string): string => `rampart_bpf_programs_${of}`;
+  metrics.gauge(
+    { name: name('loaded'), help: 'Programs that the kernel runs for objects of this guard.' },
+    () => counts.loaded,
+  );
+  metrics.gauge(
+    { name: name('not_loaded'), help: 'Programs that are asked for and do not run.' },
+    () => counts.failed,
+  );
+  metrics.counter(
+    { name: name('passes_total'), help: 'Looks at all that is asked of this node.' },
+    () => counts.passes,
+  );
+  metrics.counter(
+    { name: name('pass_failures_total'), help: 'Looks that failed as a whole and were tried again.' },
+    () => counts.failedPasses,
+  );
+  metrics.counter(
+    {
+      name: name('drift_repaired_total'),
+      help: 'Things of ours in the kernel that somebody else had changed.',
+    },
+    () => counts.driftRepaired,
+  );
+}

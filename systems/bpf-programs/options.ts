@@ -1,0 +1,47 @@
+/**
+ * What a user may say of this guard on the command line.
+ *
+ * @module
+ */
+import type { GuardOption } from '../../shared/guard/guard.ts';
+
+/** As the command line gives them. */
+export interface BpfProgramsOptions {
+  /** The mount point of the node's bpffs. */
+  readonly bpffs: string;
+  /** On tmpfs, as what is in it is of this boot. */
+  readonly bpfState: string;
+  readonly bpfRegistries?: string;
+  readonly bpfInsecureRegistry: readonly string[];
+}
+
+export const bpffsOption: GuardOption = {
+  flags: '--bpffs <dir>',
+  description: "the mount point of the node's bpffs, where eBPF programs stay pinned while the agent is away",
+  on: ['agent', 'standalone'],
+  default: '/sys/fs/bpf',
+};
+
+export const bpfStateOption: GuardOption = {
+  flags: '--bpf-state <dir>',
+  description: 'where it is kept what the kernel does not keep of eBPF programs: on tmpfs',
+  on: ['agent', 'standalone'],
+  default: '/run/rampart/bpf-programs',
+};
+
+export const bpfProgramsOptions: readonly GuardOption[] = [
+  bpffsOption,
+  bpfStateOption,
+  {
+    flags: '--bpf-registries <file>',
+    description: 'a registries.conf for images with bytecode: mirrors, insecure and blocked registries',
+    on: ['agent', 'standalone'],
+  },
+  {
+    flags: '--bpf-insecure-registry <host>',
+    description:
+      'a registry that images with bytecode may come from without a valid certificate: registry.example:5000; repeatable',
+    on: ['agent', 'standalone'],
+    repeatable: true,
+  },
+];

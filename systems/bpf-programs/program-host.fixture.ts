@@ -1,0 +1,92 @@
+/**
+ * Programs of a kernel that there is not: for tests of what asks for them. The real one stands beside it in tests of its own.
+ *
+ * @module
+ */
+import type { AttachType, DesiredProgram, Outcome, ProgramHost, RunningProgram } from './kernel/desired.ts';
+
+/** Outlives the hosts that are opened on it, as a kernel does. */
+export class FixtureKernel {
+  readonly programs = new Map<string, RunningProgram & { readonly desired: DesiredProgram }>();
+  /** Interfaces that are there. */
+  readonly interfaces = new Set(['lo', 'eth0', 'eth1']);
+  /** Types that it refuses, with its words. */
+  readonly refused = new Map<AttachType, string>();
+  /** Thrown by the next calls of `apply`. */
+  failure: Error | undefined;
+  applied = 0;
+  /** Loads of bytecode, by id of the program. */
+  readonly loads: string[] = [];
+  #nextId = 100;
+
+  open(): ProgramHost {
+    return {
+      apply: (desired) => this.#apply(desired),
+      verify: async () => [],
+      list: async () => [...this.programs.values()],
+      remove: async () => {
+        const lines = [...this.programs.keys()].map((id) => `program ${id}`);
+        this.programs.clear();
+        return lines;
+      },
+      [Symbol.asyncDispose]: async () => undefined,
+    };
+  }
+
+  async #apply(desired: readonly DesiredProgram[]): Promise<ReadonlyMap<string, Outcome>> {
+    this.applied++;
+    if (this.failure !== undefined) throw this.failure;
+    const wanted = new Set(desired.map(({ id }) => id));
+    for (const id of this.programs.keys()) if (!wanted.has(id)) this.programs.delete(id);
+    const outcomes = new Map<string, Outcome>();
+    for (const one of desired) outcomes.set(one.id, await this.#one(one));
+    return outcomes;
+  }
+
+  async #one(desired: DesiredProgram): Promise<Outcome> {
+    const { attach, id, digest, mapOwner } = desired;
+    const fail = (
+      reason: Extract<Outcome, { state: 'failed' }>['reason'],
+      message: string,
+      mayPass = false,
+    ): Outcome => {
+      this.programs.delete(id);
+      return { state: 'failed', reason, message, mayPass };
+    };
+    const refusal = this.refused.get(attach.type);
+    if (refusal !== undefined) return fail('load', refusal);
+    if ('hook' in attach && !this.interfaces.has(attach.hook.interface)) {
+      return fail('attach', `There is no interface ${attach.hook.interface}.`, true);
+    }
+    if (mapOwner !== undefined && !this.programs.has(mapOwner)) {
+      return fail('map-owner-not-loaded', `${mapOwner} is not loaded.`, true);
+    }
+    const known = this.programs.get(id);
+    if (known?.digest === digest && same(known.desired, desired)) {
+      return { state: 'loaded', programId: known.programId, notes: [] };
+    }
+    try {
+      await desired.bytecode();
+    } catch (error) {
+      return fail('bytecode', String(error), true);
+    }
+    this.loads.push(id);
+    const programId = this.#nextId++;
+    this.programs.set(id, {
+      ...{ id, digest, programId, desired, mapIds: [] },
+      owner: desired.owner,
+      type: attach.type,
+      functionName: desired.functionName,
+      attachPoint: 'hook' in attach ? attach.hook.interface : attach.type,
+    });
+    return { state: 'loaded', programId, notes: [] };
+  }
+}
+
+function same(a: DesiredProgram, b: DesiredProgram): boolean {
+  const text = ({ attach, globals, functionName, mapOwner }: DesiredProgram): string =>
+    JSON.stringify([attach, globals, functionName, mapOwner], (_, value: unknown) =>
+      typeof value === 'bigint' ? String(value) : value,
+    );
+  return text(a) === text(b);
+}

@@ -1,0 +1,332 @@
+/**
+ * The schemas of what users write: the parts of a specification that several kinds share, and those of each type of program.
+ * Fields, defaults and limits are those of bpfman-operator v0.5.5 (config/crd/bases, apis/v1alpha1); what that takes and then
+ * cannot handle is refused here, and the message says why.
+ *
+ * @module
+ */
+import {
+  anyValue,
+  boolean,
+  integer,
+  list,
+  mapOf,
+  object,
+  oneOf,
+  optional,
+  type ReadFields,
+  type ReadOf,
+  rule,
+  string,
+} from '../../shared/kube/crd/schema.ts';
+
+export type Scope = 'Cluster' | 'Namespaced';
+
+/** The kernel's limit is 16 bytes, one of them the last 0 (IFNAMSIZ). */
+const MAX_INTERFACE_NAME = 15;
+/** Of PATH_MAX. */
+const MAX_PATH = 4095;
+/** KSYM_NAME_LEN. */
+const MAX_SYMBOL = 511;
+
+const labelSelector = (description: string) =>
+  object(
+    {
+      matchLabels: optional(mapOf(string(), { description: 'All of these labels, with these values.' })),
+      matchExpressions: optional(
+        list(
+          object({
+            key: string({ description: 'The label.' }),
+            operator: string({ description: 'In, NotIn, Exists or DoesNotExist.' }),
+            values: optional(list(string(), { description: 'Of In and NotIn.' })),
+          }),
+          { description: 'All of these have to hold.' },
+        ),
+      ),
+    },
+    { description, atomic: true },
+  );
+
+const pullSecret = object(
+  {
+    name: string({
+      description: 'The name of a Secret of type kubernetes.io/dockerconfigjson.',
+      minLength: 1,
+    }),
+    namespace: string({
+      description: 'Its namespace. A namespaced program may name its own only.',
+      minLength: 1,
+    }),
+  },
+  { description: 'What the registry is asked with.' },
+);
+
+const image = object(
+  {
+    url: string({
+      description: 'The image with the bytecode, as `podman pull` takes it: registry.example/team/count:v1.',
+      minLength: 1,
+      maxLength: 2048,
+    }),
+    imagepullpolicy: oneOf(['Always', 'Never', 'IfNotPresent'], {
+      description: 'When the registry is asked.',
+      default: 'IfNotPresent',
+    }),
+    imagepullsecret: optional(pullSecret),
+  },
+  { description: 'An OCI image with the object file.' },
+);
+
+const bytecodeFields = {
+  image: optional(image),
+  path: optional(
+    string({
+      description: 'An object file on the node. In cluster-scoped kinds only.',
+      minLength: 1,
+      maxLength: MAX_PATH,
+    }),
+  ),
+};
+
+/** Exactly one is counted by rules and not by minProperties, whose message names no field. */
+const oneBytecode = rule('has(self.image) != has(self.path)', 'exactly one of image and path is needed');
+
+const bytecode = {
+  Cluster: object(bytecodeFields, {
+    description: 'Where the object file is.',
+    rules: [
+      oneBytecode,
+      rule("!has(self.path) || self.path.startsWith('/')", 'path has to be absolute', { fieldPath: '.path' }),
+    ],
+  }),
+  Namespaced: object(bytecodeFields, {
+    description: 'Where the object file is.',
+    rules: [
+      oneBytecode,
+      rule(
+        '!has(self.path)',
+        'path is a file of the node, which a namespaced program must not read: use image, or the cluster-scoped kind',
+        { fieldPath: '.path', reason: 'FieldValueForbidden' },
+      ),
+    ],
+  }),
+} as const;
+
+/** What a whole object has, whichever kind it is. */
+export function commonFields(scope: Scope) {
+  return {
+    nodeselector: labelSelector('The nodes that it runs on; {} for all.'),
+    bytecode: bytecode[scope],
+    globaldata: optional(
+      // No type: the API server takes lists of integers for `format: byte` too, and people write both.
+      mapOf(anyValue(), {
+        description:
+          'Values of global variables, by name: the bytes as a list of integers, or in base64. The size has to be that of the variable.',
+      }),
+    ),
+  };
+}
+
+/** What each program has. */
+const programFields = {
+  bpffunctionname: string({
+    description: 'The function in the object file.',
+    minLength: 1,
+    maxLength: MAX_SYMBOL,
+  }),
+  mapownerselector: optional(
+    labelSelector(
+      'Labels of the one BpfProgram (BpfNsProgram) of the node whose maps it shares. Maps of one name are shared where their shape is the same.',
+    ),
+  ),
+};
+
+const podFields = {
+  pods: labelSelector('The pods; {} for all.'),
+  containernames: optional(list(string(), { description: 'Containers of these pods; default: all.' })),
+};
+
+const containers = {
+  Cluster: object(
+    {
+      namespace: string({ description: 'The namespace of the pods; empty for all.', default: '' }),
+      ...podFields,
+    },
+    { description: 'The containers that it is attached in. Without it, it is attached on the node itself.' },
+  ),
+  Namespaced: object(podFields, {
+    description: 'The containers of this namespace that it is attached in.',
+  }),
+} as const;
+
+function containerFields(scope: Scope) {
+  // One type for both: what reads them asks the object for its scope.
+  return { containers: scope === 'Cluster' ? optional(containers.Cluster) : containers.Namespaced } as {
+    containers: ReturnType<typeof optional<typeof containers.Cluster>>;
+  };
+}
+
+const interfaceSelector = object(
+  {
+    interfaces: optional(
+      list(string({ minLength: 1, maxLength: MAX_INTERFACE_NAME, pattern: '^[^/\\s]+$' }), {
+        description: 'Interfaces by name.',
+        minItems: 1,
+        maxItems: 1024,
+      }),
+    ),
+    primarynodeinterface: optional(
+      boolean({
+        description: 'The interface of the default route. Only true makes sense.',
+        rules: [rule('self', 'only true is accepted; to name interfaces, use interfaces')],
+      }),
+    ),
+  },
+  {
+    description: 'The interfaces that it is attached to.',
+    rules: [
+      rule(
+        'has(self.interfaces) != has(self.primarynodeinterface)',
+        'exactly one of interfaces and primarynodeinterface is needed',
+      ),
+    ],
+  },
+);
+
+const priority = integer({
+  description: 'Where it stands among the programs of its hook: 0 comes first. Of equals, the name decides.',
+  format: 'int32',
+  minimum: 0,
+  maximum: 1000,
+});
+
+const direction = oneOf(['ingress', 'egress'], { description: 'Of packets, seen from the interface.' });
+
+export const xdpActions = ['aborted', 'drop', 'pass', 'tx', 'redirect', 'dispatcher_return'] as const;
+/** By their number, from -1 on. */
+export const tcActions = [
+  ...(['unspec', 'ok', 'reclassify', 'shot', 'pipe', 'stolen', 'queued', 'repeat'] as const),
+  ...(['redirect', 'trap', 'dispatcher_return'] as const),
+] as const;
+
+const proceedOnText = 'The next program runs after these return codes; after others it does not.';
+const tcProceedOn = {
+  description: proceedOnText,
+  maxItems: tcActions.length,
+  default: ['pipe', 'dispatcher_return'],
+} as const;
+
+const symbol = (description: string) => string({ description, minLength: 1, maxLength: MAX_SYMBOL });
+const offset = (description: string) => integer({ description, format: 'int64', minimum: 0, default: 0 });
+const retprobe = boolean({ description: 'It runs when the function returns.', default: false });
+
+export function xdpFields(scope: Scope) {
+  return {
+    ...programFields,
+    interfaceselector: interfaceSelector,
+    priority,
+    proceedon: list(oneOf(xdpActions), {
+      description: proceedOnText,
+      maxItems: xdpActions.length,
+      default: ['pass', 'dispatcher_return'],
+    }),
+    ...containerFields(scope),
+  };
+}
+
+export function tcFields(scope: Scope) {
+  return {
+    ...programFields,
+    interfaceselector: interfaceSelector,
+    priority,
+    direction,
+    proceedon: list(oneOf(tcActions), tcProceedOn),
+    ...containerFields(scope),
+  };
+}
+
+export function tcxFields(scope: Scope) {
+  return {
+    ...programFields,
+    interfaceselector: interfaceSelector,
+    priority,
+    direction,
+    ...containerFields(scope),
+  };
+}
+
+/** bpfman has one type for TC and TCX in applications, so what is written for it may have this field. */
+export function applicationTcxFields(scope: Scope) {
+  return {
+    ...tcxFields(scope),
+    proceedon: optional(
+      list(oneOf(tcActions), {
+        description: 'Accepted and not used: of TCX, the kernel has TCX_NEXT.',
+        maxItems: tcActions.length,
+      }),
+    ),
+  };
+}
+
+export function uprobeFields(scope: Scope) {
+  return {
+    ...programFields,
+    func_name: optional(symbol('The function; without it, offset is that in the file.')),
+    offset: offset('Bytes behind the beginning of the function.'),
+    target: string({
+      description: 'The executable or library: an absolute path, or the name of a library, such as libc.',
+      minLength: 1,
+      maxLength: MAX_PATH,
+    }),
+    retprobe,
+    pid: optional(integer({ description: 'Only this process; 0: all.', format: 'int32', minimum: 0 })),
+    ...containerFields(scope),
+  };
+}
+
+export const uprobeRules = [
+  rule('has(self.func_name) || self.offset > 0', 'func_name or an offset is needed', {
+    fieldPath: '.func_name',
+  }),
+] as const;
+
+export const kprobeFields = {
+  ...programFields,
+  func_name: symbol('The function of the kernel.'),
+  offset: offset('Bytes behind the beginning of the function.'),
+  retprobe,
+};
+
+export const kprobeRules = [
+  rule('self.offset == 0 || !self.retprobe', 'offset cannot be set for kretprobes', { fieldPath: '.offset' }),
+] as const;
+
+export const kretprobeRules = [
+  rule('self.offset == 0', 'offset cannot be set for kretprobes', { fieldPath: '.offset' }),
+] as const;
+
+export const traceFields = { ...programFields, func_name: symbol('The function of the kernel.') };
+
+export const tracepointFields = {
+  ...programFields,
+  names: list(string({ minLength: 3, maxLength: 256, pattern: '^[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+$' }), {
+    description: 'Tracepoints: syscalls/sys_enter_openat.',
+    minItems: 1,
+    maxItems: 1024,
+  }),
+};
+
+export type CommonSpec = ReadFields<ReturnType<typeof commonFields>>;
+export type ProgramSpec = ReadFields<typeof programFields>;
+export type XdpSpec = ReadFields<ReturnType<typeof xdpFields>>;
+export type TcSpec = ReadFields<ReturnType<typeof tcFields>>;
+export type TcxSpec = ReadFields<ReturnType<typeof tcxFields>>;
+export type UprobeSpec = ReadFields<ReturnType<typeof uprobeFields>>;
+export type KprobeSpec = ReadFields<typeof kprobeFields>;
+export type TraceSpec = ReadFields<typeof traceFields>;
+export type TracepointSpec = ReadFields<typeof tracepointFields>;
+/** `namespace` is not there in namespaced kinds. */
+export type ContainerSelector = NonNullable<XdpSpec['containers']>;
+export type InterfaceSelector = ReadOf<typeof interfaceSelector>;
+export type Bytecode = CommonSpec['bytecode'];
+export type BytecodeImage = NonNullable<Bytecode['image']>;

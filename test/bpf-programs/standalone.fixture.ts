@@ -1,0 +1,95 @@
+/**
+ * `rampart standalone` with this guard alone, on the kernel of this machine: with a bpffs of its own, for tests in a network
+ * namespace of theirs.
+ *
+ * @module
+ */
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { rampart, type Ran, Standalone } from '../../apps/standalone/standalone.fixture.ts';
+import { libbpf } from '../../shared/ebpf/ffi.ts';
+import { openPin } from '../../shared/ebpf/pin.ts';
+import { pinDirectory } from '../../systems/bpf-programs/node/locked-host.ts';
+import { keyOf } from '../../systems/bpf-programs/kernel/records.ts';
+
+export class BpfStandalone implements AsyncDisposable {
+  readonly process = new Standalone();
+  readonly bpffs = this.process.at('bpffs');
+  readonly state = this.process.at('state');
+
+  constructor() {
+    mkdirSync(this.bpffs);
+    execFileSync('mount', ['-t', 'bpf', 'bpf', this.bpffs]);
+  }
+
+  async start(...args: readonly string[]): Promise<void> {
+    const own = ['--guards', 'bpf-programs', '--bpffs', this.bpffs, '--bpf-state', this.state];
+    await this.process.start(...own, '--node-name', 'lab', ...args);
+  }
+
+  apply(text: string): Ran {
+    this.process.write('applied.yaml', text);
+    return this.process.kubectl('apply', '-f', this.process.at('applied.yaml'));
+  }
+
+  /** The one condition of an object, when it is of this type. */
+  async untilCondition(type: string, ...object: readonly string[]): Promise<string> {
+    const path = '{.status.conditions[*].type}|{.status.conditions[*].message}';
+    const ran = await this.process.kubectlUntil(['get', ...object, '-o', `jsonpath=${path}`], ({ stdout }) =>
+      stdout.startsWith(`${type}|`),
+    );
+    return ran.stdout.slice(type.length + 1);
+  }
+
+  /** `rampart bpf ...` beside it. */
+  bpf(...args: readonly string[]): Ran {
+    return this.rampart('bpf', ...args, '--bpffs', this.bpffs, '--bpf-state', this.state);
+  }
+
+  rampart(...args: readonly string[]): Ran {
+    const { status, stdout, stderr } = spawnSync(rampart, [...args], { encoding: 'utf8' });
+    return { code: status, stdout: stdout.trimEnd(), stderr: stderr.trimEnd() };
+  }
+
+  /** The first u64 of a map of the one program of an owner. */
+  counted(id: string, map = 'packets'): number {
+    const directory = join(this.bpffs, pinDirectory, 'programs', keyOf(id));
+    const [generation = ''] = readdirSync(directory);
+    using pinned = openPin(join(directory, generation, 'maps', map));
+    if (pinned === undefined) throw new Error(`${id} has no map ${map}`);
+    const value = new Uint8Array(8);
+    if (libbpf().mapLookup(pinned.fd, new Uint8Array(4), value) !== 0) throw new Error(`${id}: no value`);
+    return Number(new DataView(value.buffer).getBigUint64(0, true));
+  }
+
+  /** The name of the one object of the node that a parent has. */
+  objectOf(parent: string): string {
+    const selector = `bpfman.io/ownedByProgram=${parent}`;
+    return this.process.kubectl(
+      'get',
+      'bpfprograms',
+      '-l',
+      selector,
+      '-o',
+      'jsonpath={.items[*].metadata.name}',
+    ).stdout;
+  }
+
+  /** What is pinned of ours. The kernel may have files of its own there (CONFIG_BPF_PRELOAD). */
+  pinned(): string[] {
+    return readdirSync(this.bpffs, { recursive: true, encoding: 'utf8' }).filter((path) =>
+      path.startsWith(pinDirectory),
+    );
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.process.stop('SIGKILL');
+    // Links and programs go with their pins; what is attached by netlink was deleted with its interfaces.
+    if (readFileSync('/proc/self/mounts', 'utf8').includes(` ${this.bpffs} `)) {
+      execFileSync('umount', [this.bpffs]);
+    }
+    await this.process[Symbol.asyncDispose]();
+  }
+}
