@@ -1,0 +1,127 @@
+/**
+ * Reads and changes what the kernel has, by the programs of iptables and ipset.
+ *
+ * @module
+ */
+import { existsSync } from 'node:fs';
+
+import { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
+import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
+import type { Family } from '../../engine/rules.ts';
+import { parseRules, parseSets, setsLookedInto } from './listing.ts';
+import { families } from './names.ts';
+import type { IptablesRules } from './rules.ts';
+import { failure, type ProgramEnd, runProgram } from './run-program.ts';
+import type { Iptables } from './variant.ts';
+
+export interface KernelRules extends IptablesRules {
+  /** The sets that rules look into. */
+  readonly used: ReadonlySet<string>;
+}
+
+/** What the programs refused; nothing of that transaction was changed. */
+export class RefusedEdits extends RampartError {
+  /** Of the input, from 1; undefined where the program did not say it. */
+  readonly line: number | undefined;
+
+  constructor(program: string, end: ProgramEnd, input: string) {
+    const line = refusedLine(end.complaint);
+    const text = line === undefined ? undefined : input.split('\n')[line - 1]?.slice(0, 300);
+    const { message } = failure(program, end);
+    super(errorCodes.SYSTEM, {
+      what: text === undefined ? `${program} refused a change` : `${program} refused \`${text}\``,
+      why: message.replace(`${program} failed: `, ''),
+    });
+    this.line = line;
+  }
+}
+
+/** `iptables-restore: line 5 failed`, `Error occurred at line: 3`, `line 7: RULE_APPEND failed`, `Error in line 4:` */
+function refusedLine(complaint: string): number | undefined {
+  const [, found] = /\bline:? (\d+)/.exec(complaint) ?? [];
+  return found === undefined ? undefined : Number(found);
+}
+
+export class IptablesKernel implements Disposable {
+  readonly iptables: Iptables;
+  readonly #namespace: KeptNamespace;
+
+  constructor(iptables: Iptables, namespace: KeptNamespace) {
+    this.iptables = iptables;
+    this.#namespace = namespace;
+  }
+
+  /** Those that this kernel has: one without IPv6 has nothing of it to filter. */
+  get families(): readonly Family[] {
+    return existsSync('/proc/sys/net/ipv6') ? families : [4];
+  }
+
+  async read(signal?: AbortSignal): Promise<KernelRules> {
+    const [four, six, sets] = await Promise.all([
+      this.save(4, [], signal),
+      this.save(6, [], signal),
+      this.#run('ipset', ['save'], '', signal),
+    ]);
+    const both = { 4: parseRules(four), 6: parseRules(six) };
+    return {
+      families: both,
+      sets: parseSets(sets),
+      used: setsLookedInto(both[4]).union(setsLookedInto(both[6])),
+    };
+  }
+
+  /** Undefined text: no table, and nothing of ours. */
+  async save(family: Family, args: readonly string[], signal?: AbortSignal): Promise<string> {
+    if (!this.families.includes(family)) return '';
+    return await this.#run(this.iptables.save[family], ['-t', 'filter', ...args], '', signal);
+  }
+
+  /** @throws {RefusedEdits} */
+  async restoreSets(lines: readonly string[], signal?: AbortSignal): Promise<void> {
+    if (lines.length === 0) return;
+    await this.#restore('ipset', ['restore', '-exist'], `${lines.join('\n')}\n`, signal);
+  }
+
+  /** One transaction for each family. @throws {RefusedEdits} */
+  async restoreRules(
+    edits: Readonly<Record<Family, readonly string[]>>,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const results = await Promise.allSettled(
+      this.families.map(async (family) => {
+        if (edits[family].length === 0) return;
+        const input = `*filter\n${edits[family].join('\n')}\nCOMMIT\n`;
+        await this.#restore(this.iptables.restore[family], ['--noflush', '--wait'], input, signal);
+      }),
+    );
+    // Each has ended: what is done next finds none of them at work.
+    for (const result of results) if (result.status === 'rejected') throw result.reason;
+  }
+
+  async #run(
+    program: string,
+    args: readonly string[],
+    input: string,
+    signal: AbortSignal | undefined,
+  ): Promise<string> {
+    const end = await runProgram({ program, args, input, namespace: this.#namespace, signal });
+    if (end.code !== 0) throw failure(program, end);
+    return end.out;
+  }
+
+  async #restore(
+    program: string,
+    args: readonly string[],
+    input: string,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const end = await runProgram({ program, args, input, namespace: this.#namespace, signal });
+    if (end.code === 0) return;
+    const plain = failure(program, end);
+    throw plain.code === errorCodes.PRIVILEGE ? plain : new RefusedEdits(program, end, input);
+  }
+
+  [Symbol.dispose](): void {
+    this.#namespace[Symbol.dispose]();
+  }
+}
