@@ -34,9 +34,17 @@ const FULL_SYNC_MS = 5 * 60_000;
 const RETRY = { baseMs: 100, maxMs: 10_000 };
 
 export const networkPolicyNode: NodePart = async (context, values) => {
-  const { networkPolicyDefault, podCidr } = values as unknown as NetworkPolicyOptions;
-  const { openNftablesDataplane } = await import('./node/nftables/dataplane.ts');
-  using dataplane = openNftablesDataplane({ unknownPods: networkPolicyDefault });
+  const { networkPolicyDefault, podCidr, networkPolicyBackend } = values as unknown as NetworkPolicyOptions;
+  const { openBackend } = await import('./node/backend.ts');
+  const { logger, signal } = context;
+  const opened = await openBackend(
+    networkPolicyBackend,
+    { unknownPods: networkPolicyDefault },
+    logger,
+    signal,
+  );
+  using dataplane = opened.dataplane;
+  logger.info(`network policies are programmed by ${opened.name}`);
   await runNetworkPolicyNode(context, {
     dataplane,
     podCidrs: podCidr,

@@ -34,6 +34,8 @@ export interface DataplaneUnderTest {
   addNodePort(node: Host, nodePort: number, address: string, port: number): void;
   /** Puts what an older version could have programmed in place of ours: as closed, and not to be changed where it is. */
   makeOld(node: Host): void;
+  /** Of a dataplane while packets come; default: 60. */
+  readonly restarts?: number;
   /** Somebody's mistakes, each with what is to be found. */
   readonly damages: readonly { readonly name: string; do(node: Host): void; readonly found: RegExp }[];
 }
@@ -481,7 +483,7 @@ export function dataplaneSuite(under: DataplaneUnderTest, skip: string | undefin
         const before10 = (await refused()) + 10;
         while ((await refused()) < before10) await new Promise((resolve) => setTimeout(resolve, 5));
       };
-      for (let round = 0; round < 60; round++) {
+      for (let round = 0; round < (under.restarts ?? 60); round++) {
         using next = node.namespace.run(() =>
           under.open({ unknownPods: round % 2 === 0 ? 'deny' : 'allow' }),
         );

@@ -5,12 +5,12 @@
  */
 import { existsSync } from 'node:fs';
 
-import { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
+import type { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import type { Family } from '../../engine/rules.ts';
 import { parseRules, parseSets, setsLookedInto } from './listing.ts';
 import { families } from './names.ts';
-import type { IptablesRules } from './rules.ts';
+import type { FamilyRules, IpSet, IptablesRules } from './rules.ts';
 import { failure, type ProgramEnd, runProgram } from './run-program.ts';
 import type { Iptables } from './variant.ts';
 
@@ -42,38 +42,42 @@ function refusedLine(complaint: string): number | undefined {
   return found === undefined ? undefined : Number(found);
 }
 
-export class IptablesKernel implements Disposable {
-  readonly iptables: Iptables;
+export class IptablesKernel {
+  readonly #iptables: Iptables | undefined;
   readonly #namespace: KeptNamespace;
 
-  constructor(iptables: Iptables, namespace: KeptNamespace) {
-    this.iptables = iptables;
+  /** @param iptables - Undefined: sets only. */
+  constructor(iptables: Iptables | undefined, namespace: KeptNamespace) {
+    this.#iptables = iptables;
     this.#namespace = namespace;
   }
 
   /** Those that this kernel has: one without IPv6 has nothing of it to filter. */
   get families(): readonly Family[] {
+    if (this.#iptables === undefined) return [];
     return existsSync('/proc/sys/net/ipv6') ? families : [4];
   }
 
   async read(signal?: AbortSignal): Promise<KernelRules> {
-    const [four, six, sets] = await Promise.all([
-      this.save(4, [], signal),
-      this.save(6, [], signal),
-      this.#run('ipset', ['save'], '', signal),
-    ]);
-    const both = { 4: parseRules(four), 6: parseRules(six) };
-    return {
-      families: both,
-      sets: parseSets(sets),
-      used: setsLookedInto(both[4]).union(setsLookedInto(both[6])),
-    };
+    const [both, sets] = await Promise.all([this.readRules(signal), this.readSets(signal)]);
+    const used = setsLookedInto(both[4]).union(setsLookedInto(both[6]));
+    return { families: both, sets, used };
   }
 
-  /** Undefined text: no table, and nothing of ours. */
+  async readRules(signal?: AbortSignal): Promise<Readonly<Record<Family, FamilyRules>>> {
+    const [four, six] = await Promise.all([this.save(4, [], signal), this.save(6, [], signal)]);
+    return { 4: parseRules(four), 6: parseRules(six) };
+  }
+
+  async readSets(signal?: AbortSignal): Promise<ReadonlyMap<string, IpSet>> {
+    return parseSets(await this.#run('ipset', ['save'], '', signal));
+  }
+
+  /** Of all tables: to ask for one by its name would make it where it is not there. */
   async save(family: Family, args: readonly string[], signal?: AbortSignal): Promise<string> {
-    if (!this.families.includes(family)) return '';
-    return await this.#run(this.iptables.save[family], ['-t', 'filter', ...args], '', signal);
+    const program = this.#iptables?.save[family];
+    if (program === undefined || !this.families.includes(family)) return '';
+    return await this.#run(program, args, '', signal);
   }
 
   /** @throws {RefusedEdits} */
@@ -87,11 +91,13 @@ export class IptablesKernel implements Disposable {
     edits: Readonly<Record<Family, readonly string[]>>,
     signal?: AbortSignal,
   ): Promise<void> {
+    const iptables = this.#iptables;
+    if (iptables === undefined) return;
     const results = await Promise.allSettled(
       this.families.map(async (family) => {
         if (edits[family].length === 0) return;
         const input = `*filter\n${edits[family].join('\n')}\nCOMMIT\n`;
-        await this.#restore(this.iptables.restore[family], ['--noflush', '--wait'], input, signal);
+        await this.#restore(iptables.restore[family], ['--noflush', '--wait'], input, signal);
       }),
     );
     // Each has ended: what is done next finds none of them at work.
@@ -119,9 +125,5 @@ export class IptablesKernel implements Disposable {
     if (end.code === 0) return;
     const plain = failure(program, end);
     throw plain.code === errorCodes.PRIVILEGE ? plain : new RefusedEdits(program, end, input);
-  }
-
-  [Symbol.dispose](): void {
-    this.#namespace[Symbol.dispose]();
   }
 }

@@ -72,7 +72,7 @@ const oddOptions = / (?:timeout|counters|comment|skbinfo|forceadd|netmask|bitmas
 export function parseSets(listing: string): Map<string, IpSet> {
   const sets = new Map<string, IpSet & { readonly members: Set<string> }>();
   for (const line of listing.split('\n')) {
-    const [verb, name = '', rest = ''] = splitWords(line);
+    const [verb, name, rest] = splitWords(line);
     if (!isOurSet(name)) continue;
     if (verb === 'create') {
       const [type = ''] = rest.split(' ', 1);

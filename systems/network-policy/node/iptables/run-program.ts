@@ -41,7 +41,7 @@ export async function runProgram(call: ProgramCall): Promise<ProgramEnd> {
   const child = namespace.run(() =>
     spawn(program, args, {
       cwd: '/',
-      env: { PATH: [process.env['PATH'], places].filter(Boolean).join(':'), LC_ALL: 'C' },
+      env: { PATH: process.env['PATH'] ?? places, LC_ALL: 'C' },
       stdio: ['pipe', 'pipe', 'pipe'],
     }),
   );

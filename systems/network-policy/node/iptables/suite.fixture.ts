@@ -7,6 +7,7 @@ import { execFileSync } from 'node:child_process';
 
 import { namespaceObstacle } from '../../../../test/network-policy/namespaces.fixture.ts';
 import type { Host } from '../../../../test/network-policy/network.fixture.ts';
+import { scaled } from '../../../../shared/observe/depth.fixture.ts';
 import { dataplaneSuite } from '../dataplane.suite.fixture.ts';
 import { openIptablesDataplane } from './dataplane.ts';
 import { podChain } from './names.ts';
@@ -56,6 +57,8 @@ export function iptablesSuite(variant: Variant): void {
       name: `iptables-${variant}`,
       open: (options) => openIptablesDataplane({ ...options, variant }),
       listing,
+      // Each starts programs.
+      restarts: scaled(60, 12),
       addForeign: (node) => {
         run(
           node,

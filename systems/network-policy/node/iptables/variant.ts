@@ -24,10 +24,13 @@ export interface Iptables {
 const prefixes = { 4: 'iptables', 6: 'ip6tables' } as const;
 
 /** Those that are installed, that of the plain name `iptables` first. */
-export async function installedIptables(namespace: KeptNamespace, signal?: AbortSignal): Promise<Iptables[]> {
+export async function installedIptables(
+  namespace: KeptNamespace,
+  signal?: AbortSignal,
+  infixes: readonly string[] = ['', '-nft', '-legacy'],
+): Promise<Iptables[]> {
   const found: Iptables[] = [];
-  for (const infix of ['', '-nft', '-legacy']) {
-    const each = await look(infix, namespace, signal);
+  for (const each of await Promise.all(infixes.map((infix) => look(infix, namespace, signal)))) {
     if (each !== undefined && !found.some(({ variant }) => variant === each.variant)) found.push(each);
   }
   return found;
@@ -68,7 +71,8 @@ export async function iptablesInUse(
   only: Variant | undefined,
   signal?: AbortSignal,
 ): Promise<Iptables> {
-  const installed = (await installedIptables(namespace, signal)).filter(
+  const infixes = only === undefined ? undefined : [`-${only}`, ''];
+  const installed = (await installedIptables(namespace, signal, infixes)).filter(
     ({ variant }) => only === undefined || variant === only,
   );
   const [first, ...others] = installed;

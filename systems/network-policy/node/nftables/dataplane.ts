@@ -45,6 +45,29 @@ export function openNftablesDataplane(options: Partial<DataplaneOptions> = {}): 
   return new NftablesDataplane(new Nftables(), { ...defaultDataplaneOptions, ...options });
 }
 
+const trialTable = `${tableName}-trial`;
+
+/**
+ * Whether the kernel takes rules like ours: in a table that is gone with the transaction that makes it.
+ *
+ * @throws {RampartError} what it did not take.
+ */
+export function tryNftables(): void {
+  using nft = new Nftables();
+  nft.run(`add table ${trialTable}
+add set ${trialTable} peers { type ipv4_addr . inet_proto . inet_service; }
+add map ${trialTable} pods { type ipv6_addr : verdict; }
+add chain ${trialTable} in { type filter hook forward priority -9; policy accept; }
+add rule ${trialTable} in ct state established,related accept
+add rule ${trialTable} in ip6 daddr vmap @pods
+add rule ${trialTable} in ip daddr . meta l4proto . th dport @peers accept
+add rule ${trialTable} in fib saddr type local accept
+add rule ${trialTable} in limit rate 10/minute burst 10 packets log prefix "trial" group 100
+add rule ${trialTable} in meta l4proto 6 reject with tcp reset
+add rule ${trialTable} in counter reject
+delete table ${trialTable}`);
+}
+
 class NftablesDataplane implements Dataplane {
   readonly #nft: Nftables;
   readonly #options: DataplaneOptions;

@@ -1,0 +1,146 @@
+/**
+ * What iptables needs to say our rules, tried where it is harmless: in a chain that nothing leads to.
+ *
+ * @module
+ */
+import { existsSync } from 'node:fs';
+
+import type { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
+import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
+import type { Family } from '../../engine/rules.ts';
+import { runProgram } from './run-program.ts';
+import { type Iptables, iptablesInUse, type Variant } from './variant.ts';
+
+export interface IptablesNeeds {
+  /** Undefined: not installed. */
+  readonly iptables: Iptables | undefined;
+  /** `7.17`; undefined: not installed. */
+  readonly ipset: string | undefined;
+  /** What is not there: programs, modules of the kernel; each with what was said of it. Empty: all that is needed is there. */
+  readonly missing: readonly string[];
+}
+
+const chain = 'RAMPART-TRIAL';
+const set = { 4: chain, 6: `inet6:${chain}` } as const;
+
+/** By the module of the kernel that has it. */
+const rules: readonly (readonly [module: string, rule: Readonly<Record<Family, string>>])[] = [
+  both('xt_comment', '-m comment --comment trial'),
+  both('xt_conntrack', '-m conntrack --ctstate RELATED,ESTABLISHED'),
+  both('xt_addrtype', '-m addrtype --src-type LOCAL'),
+  both('xt_mark', '-m mark --mark 0x10000/0x10000 -j MARK --set-xmark 0x0/0x10000'),
+  both('xt_limit', '-m limit --limit 10/min'),
+  both('xt_physdev', '-m physdev --physdev-is-bridged'),
+  both('xt_tcpudp', '-p tcp -m tcp --dport 80'),
+  both('xt_NFLOG', '-j NFLOG --nflog-group 100'),
+  [
+    'ipt_REJECT',
+    {
+      4: '-j REJECT --reject-with icmp-port-unreachable',
+      6: '-j REJECT --reject-with icmp6-port-unreachable',
+    },
+  ],
+  ['xt_set', { 4: `-m set --match-set ${set[4]} src`, 6: `-m set --match-set ${set[6]} src` }],
+];
+
+function both(module: string, rule: string): readonly [string, Readonly<Record<Family, string>>] {
+  return [module, { 4: rule, 6: rule }];
+}
+
+/** Nothing is there after it that was not before. */
+export async function examineIptables(
+  namespace: KeptNamespace,
+  only?: Variant,
+  signal?: AbortSignal,
+): Promise<IptablesNeeds> {
+  const missing: string[] = [];
+  const told = async <T>(work: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof RampartError)) throw error;
+      missing.push(error.message);
+      return undefined;
+    }
+  };
+  const iptables = await told(() => iptablesInUse(namespace, only, signal));
+  const ipset = await told(async () => await ipsetVersion(namespace, signal));
+  if (iptables !== undefined && ipset !== undefined) {
+    const run = new Trial(iptables, namespace, signal);
+    for (const family of existsSync('/proc/sys/net/ipv6') ? ([4, 6] as const) : ([4] as const)) {
+      missing.push(...((await told(() => run.missing(family))) ?? []));
+    }
+  }
+  return { iptables, ipset, missing: [...new Set(missing)] };
+}
+
+async function ipsetVersion(namespace: KeptNamespace, signal: AbortSignal | undefined): Promise<string> {
+  // Needs no right, and says which protocol the kernel has only where there is one.
+  const { out } = await runProgram({ program: 'ipset', args: ['--version'], namespace, signal });
+  return /v([\d.]+)/.exec(out)?.[1] ?? 'unknown';
+}
+
+class Trial {
+  readonly #iptables: Iptables;
+  readonly #namespace: KeptNamespace;
+  readonly #signal: AbortSignal | undefined;
+
+  constructor(iptables: Iptables, namespace: KeptNamespace, signal: AbortSignal | undefined) {
+    this.#iptables = iptables;
+    this.#namespace = namespace;
+    this.#signal = signal;
+  }
+
+  async missing(family: Family): Promise<string[]> {
+    const type = `hash:net family ${family === 4 ? 'inet' : 'inet6'}`;
+    const refusedSet = await this.#run('ipset', ['create', set[family], ...type.split(' '), '-exist']);
+    if (refusedSet !== undefined) return [`sets of type hash:net (module ip_set_hash_net): ${refusedSet}`];
+    try {
+      if (
+        (await this.#try(
+          family,
+          rules.map(([, rule]) => rule[family]),
+        )) === undefined
+      )
+        return [];
+      const missing: string[] = [];
+      for (const [module, rule] of rules) {
+        const why = await this.#try(family, [rule[family]]);
+        if (why !== undefined) missing.push(`${module}: ${why}`);
+      }
+      return missing;
+    } finally {
+      await this.#run('ipset', ['destroy', set[family]]);
+    }
+  }
+
+  /** Why it was refused; undefined where it was not. */
+  async #try(family: Family, lines: readonly string[]): Promise<string | undefined> {
+    const made = [`:${chain} - [0:0]`, ...lines.map((line) => `-A ${chain} ${line}`)];
+    const refused = await this.#restore(family, made);
+    if (refused === undefined) await this.#restore(family, [`:${chain} - [0:0]`, `-X ${chain}`]);
+    return refused;
+  }
+
+  async #restore(family: Family, lines: readonly string[]): Promise<string | undefined> {
+    const input = ['*filter', ...lines, 'COMMIT', ''].join('\n');
+    return await this.#run(this.#iptables.restore[family], ['--noflush', '--wait'], input);
+  }
+
+  async #run(program: string, args: readonly string[], input = ''): Promise<string | undefined> {
+    const [namespace, signal] = [this.#namespace, this.#signal];
+    const { code, complaint } = await runProgram({ program, args, input, namespace, signal });
+    if (code === 0) return undefined;
+    return `${program}: ${complaint.trim().replaceAll(/\s+/g, ' ').slice(0, 200) || `exit code ${code}`}`;
+  }
+}
+
+/** @throws {RampartError} `UNSUPPORTED` with all that is missing. */
+export function requireIptables({ iptables, missing }: IptablesNeeds): Iptables {
+  if (iptables !== undefined && missing.length === 0) return iptables;
+  throw new RampartError(errorCodes.UNSUPPORTED, {
+    what: 'cannot program iptables',
+    why: missing.join('; '),
+    next: 'Install or load what is missing, give CAP_NET_ADMIN and CAP_NET_RAW, or use --network-policy-backend nftables',
+  });
+}
