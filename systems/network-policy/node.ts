@@ -83,6 +83,7 @@ export async function runNetworkPolicyNode(
   const recorder = context.recorder();
   const told = new Map<string, string>();
   let isProgrammed = false;
+  let refused: readonly PolicyProblem[] = [];
   let bridges: string | undefined;
 
   await whenSynced(objects.caches, signal, async () => {
@@ -150,7 +151,7 @@ export async function runNetworkPolicyNode(
     isProgrammed = isNeeded();
     if (isProgrammed) {
       tellBridges();
-      await options.dataplane.sync(engine.rules, signal);
+      refused = (await options.dataplane.sync(engine.rules, signal)).refused ?? [];
     } else await options.dataplane.remove(signal);
     counts.fullSyncs++;
     counts.lastSyncSeconds = (systemClock.monotonicMs() - beganMs) / 1000;
@@ -162,7 +163,7 @@ export async function runNetworkPolicyNode(
     if (change.pods.size === 0 && change.policies.size === 0 && !change.podCidrs) return;
     if (isNeeded() !== isProgrammed) return await programAll();
     if (!isProgrammed) return;
-    await options.dataplane.apply(engine.rules, change, signal);
+    refused = (await options.dataplane.apply(engine.rules, change, signal)).refused ?? [];
     counts.partialSyncs++;
     countRules();
   }
@@ -195,7 +196,7 @@ export async function runNetworkPolicyNode(
 
   /** Once for each policy that a pod of this node needs. */
   function tellProblems(): void {
-    const problems = engine.problems();
+    const problems = [...engine.problems(), ...refused];
     counts.problems = problems.length;
     const needed = new Set([...engine.rules.policies.values()].map(({ policy }) => policy));
     for (const [key, of] of Map.groupBy(problems, (one: PolicyProblem) => one.policy)) {

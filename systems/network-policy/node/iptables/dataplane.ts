@@ -38,11 +38,18 @@ import {
   type Slot,
   targetSet,
 } from './policy.ts';
+import { Refusals } from './refusals.ts';
 import { type IptablesRules, isNothing, merged, noRules, sameLines, sameMembers } from './rules.ts';
+import { Trial } from './trial.ts';
 import { type Iptables, iptablesInUse, type Variant } from './variant.ts';
 
 /** What the rules are of: `base`, `pod KEY`, or the key of a policy's rules. */
 type Owned = Map<string, IptablesRules>;
+
+interface ChainOwner {
+  readonly kind: 'pod' | 'policy';
+  readonly key: string;
+}
 
 type Targets = ReadonlyMap<string, ByFamily<readonly Address[]>>;
 
@@ -61,14 +68,15 @@ export function openIptablesDataplane(options: Partial<IptablesOptions> = {}): D
 class IptablesDataplane implements Dataplane {
   readonly #namespace: KeptNamespace;
   readonly #options: IptablesOptions;
-  #kernel: Promise<IptablesKernel> | undefined;
+  #iptables: Iptables | undefined;
   /** What the kernel has, as of the last change. */
   #owned: Owned = new Map();
   #targets: Targets = new Map();
   /** Sets that have the second of their two names. */
   readonly #second = new Set<SetKey>();
-  readonly #owners = new Map<string, string>();
-  readonly #pods = new Map<string, PodKey>();
+  readonly #refusals = new Refusals();
+  /** By chain. */
+  readonly #owners = new Map<string, ChainOwner>();
 
   constructor(namespace: KeptNamespace, options: IptablesOptions) {
     this.#namespace = namespace;
@@ -76,18 +84,45 @@ class IptablesDataplane implements Dataplane {
   }
 
   async sync(rules: NodeRules, signal?: AbortSignal): Promise<Programmed> {
-    const kernel = await this.#open(signal);
-    const actual = await kernel.read(signal);
+    this.#refusals.forget();
+    for (;;) {
+      const { owned, run } = await this.#planSync(rules, signal);
+      try {
+        const commands = await run();
+        this.#owned = owned;
+        this.#targets = targetsOf(rules);
+        this.#remember(rules);
+        return { commands, ...this.#refused() };
+      } catch (error) {
+        if (!(error instanceof RefusedEdits)) throw error;
+        // One rule that is not taken is not to keep all others out. Which one it is, is learnt: at some point there is nothing new.
+        const wanted = merged(owned.values());
+        const trial = new Trial(await this.#find(signal), this.#namespace, signal);
+        const isNew = await this.#refusals.learn(
+          error,
+          wanted,
+          (chain) => this.#owners.get(chain)?.kind === 'policy',
+          (family, lines) => trial.rules(family, lines),
+        );
+        if (!isNew) throw error;
+      }
+    }
+  }
+
+  async #planSync(rules: NodeRules, signal: AbortSignal | undefined) {
+    const actual = await (await this.#open(signal)).read(signal);
     const targets = targetsOf(rules);
     this.#adoptNames(rules, actual);
     const owned: Owned = new Map([['base', compileBase(rules, this.#options)]]);
     for (const pod of rules.pods.values()) owned.set(podOwner(pod.pod), compilePod(pod, this.#options));
     for (const key of rules.policies.keys()) owned.set(key, this.#policy(rules, key, targets, actual));
-    const commands = await this.#program(actual, merged(owned.values()), signal);
-    this.#owned = owned;
-    this.#targets = targets;
     this.#remember(rules);
-    return { commands };
+    return { owned, run: () => this.#program(actual, merged(owned.values()), signal) };
+  }
+
+  #refused(): Pick<Programmed, 'refused'> {
+    const refused = this.#refusals.problems();
+    return refused.length === 0 ? {} : { refused };
   }
 
   async apply(rules: NodeRules, change: RulesChange, signal?: AbortSignal): Promise<Programmed> {
@@ -120,19 +155,19 @@ class IptablesDataplane implements Dataplane {
     }
     this.#targets = targets;
     this.#remember(rules);
-    return { commands };
+    return { commands, ...this.#refused() };
   }
 
   async verify(signal?: AbortSignal): Promise<readonly Drift[]> {
     const actual = await (await this.#open(signal)).read(signal);
-    return driftBetween(merged(this.#owned.values()), actual, this.#owners);
+    return driftBetween(merged(this.#owned.values()), actual, (chain) => this.#owners.get(chain)?.key);
   }
 
   async counters(signal?: AbortSignal): Promise<readonly Refused[]> {
     const kernel = await this.#open(signal);
     const listings = await Promise.all(kernel.families.map((family) => kernel.save(family, ['-c'], signal)));
     return refusedCounts(listings, (chain) =>
-      chain === unknownPodsChain ? { pod: undefined } : ofPod(this.#pods.get(chain)),
+      chain === unknownPodsChain ? { pod: undefined } : this.#podOf(chain),
     );
   }
 
@@ -162,28 +197,26 @@ class IptablesDataplane implements Dataplane {
     const direction = directions.find((each) => logPrefix(chain, each) === prefix.trim());
     if (direction === undefined) return undefined;
     if (chain === unknownPodsChain) return { pod: undefined, direction };
-    const pod = this.#pods.get(chain);
-    return pod === undefined ? undefined : { pod, direction };
+    const owner = this.#podOf(chain);
+    return owner === undefined ? undefined : { ...owner, direction };
+  }
+
+  #podOf(chain: string): { readonly pod: PodKey } | undefined {
+    const owner = this.#owners.get(chain);
+    return owner?.kind === 'pod' ? { pod: owner.key } : undefined;
   }
 
   [Symbol.dispose](): void {
     this.#namespace[Symbol.dispose]();
   }
 
-  #open(signal: AbortSignal | undefined): Promise<IptablesKernel> {
-    this.#kernel ??= this.#find(signal).catch((error: unknown) => {
-      this.#kernel = undefined;
-      throw error;
-    });
-    return this.#kernel;
+  async #open(signal: AbortSignal | undefined): Promise<IptablesKernel> {
+    return new IptablesKernel(await this.#find(signal), this.#namespace);
   }
 
-  async #find(signal: AbortSignal | undefined): Promise<IptablesKernel> {
-    return new IptablesKernel(await this.#iptables(signal), this.#namespace);
-  }
-
-  async #iptables(signal: AbortSignal | undefined): Promise<Iptables> {
-    return await iptablesInUse(this.#namespace, this.#options.variant, signal);
+  async #find(signal: AbortSignal | undefined): Promise<Iptables> {
+    this.#iptables ??= await iptablesInUse(this.#namespace, this.#options.variant, signal);
+    return this.#iptables;
   }
 
   /**
@@ -221,8 +254,16 @@ class IptablesDataplane implements Dataplane {
   #policy(rules: NodeRules, key: string, targets: Targets, before: IptablesRules): IptablesRules {
     const policy = rules.policies.get(key);
     const addresses = targets.get(key);
-    if (policy === undefined || addresses === undefined) return noRules;
-    const compile = (): CompiledPolicy => compilePolicy(policy, addresses, (each) => this.#slot(each));
+    if (policy === undefined || addresses === undefined) {
+      this.#refusals.drop(key);
+      return noRules;
+    }
+    const compile = (): CompiledPolicy =>
+      this.#refusals.without(
+        key,
+        policy.policy,
+        compilePolicy(policy, addresses, (each) => this.#slot(each)),
+      );
     let compiled = compile();
     let isOther = false;
     for (const family of families) {
@@ -271,24 +312,18 @@ class IptablesDataplane implements Dataplane {
 
   /** Which names tell people of whom. */
   #remember(rules: NodeRules): void {
-    this.#pods.clear();
     this.#owners.clear();
-    for (const pod of rules.pods.keys()) {
-      this.#pods.set(podChain(pod), pod);
-      this.#owners.set(podChain(pod), pod);
-    }
-    for (const { direction, policy } of rules.policies.values()) {
-      for (const family of families) this.#owners.set(policyChain(direction, policy, family), policy);
+    for (const key of rules.pods.keys()) this.#owners.set(podChain(key), { kind: 'pod', key });
+    for (const { direction, policy: key } of rules.policies.values()) {
+      for (const family of families) {
+        this.#owners.set(policyChain(direction, key, family), { kind: 'policy', key });
+      }
     }
   }
 }
 
 function podOwner(pod: PodKey): string {
   return `pod ${pod}`;
-}
-
-function ofPod(pod: PodKey | undefined): { readonly pod: PodKey } | undefined {
-  return pod === undefined ? undefined : { pod };
 }
 
 /** Of each policy the addresses of the pods that it is for, by the key of its rules. */

@@ -8,15 +8,15 @@ import { canKeep } from './edits.ts';
 import { builtinChains, families } from './names.ts';
 import { type IptablesRules, moreIn, sameLines, sameMembers, type Top } from './rules.ts';
 
-/** @param owners - Whom a chain is of, for people. */
+/** @param ownerOf - Whom a chain is of, for people. */
 export function driftBetween(
   wanted: IptablesRules,
   actual: IptablesRules,
-  owners: ReadonlyMap<string, string>,
+  ownerOf: (chain: string) => string | undefined,
 ): Drift[] {
   const drift: Drift[] = [];
   const describe = (name: string): string => {
-    const owner = owners.get(name);
+    const owner = ownerOf(name);
     return owner === undefined ? `chain ${name}` : `chain ${name} (${owner})`;
   };
   for (const family of families) {

@@ -21,18 +21,19 @@ export interface KernelRules extends IptablesRules {
 
 /** What the programs refused; nothing of that transaction was changed. */
 export class RefusedEdits extends RampartError {
-  /** Of the input, from 1; undefined where the program did not say it. */
-  readonly line: number | undefined;
+  /** The line; undefined where the program did not say which. */
+  readonly text: string | undefined;
 
   constructor(program: string, end: ProgramEnd, input: string) {
     const line = refusedLine(end.complaint);
-    const text = line === undefined ? undefined : input.split('\n')[line - 1]?.slice(0, 300);
+    const text = line === undefined ? undefined : input.split('\n')[line - 1];
     const { message } = failure(program, end);
     super(errorCodes.SYSTEM, {
-      what: text === undefined ? `${program} refused a change` : `${program} refused \`${text}\``,
+      what:
+        text === undefined ? `${program} refused a change` : `${program} refused \`${text.slice(0, 300)}\``,
       why: message.replace(`${program} failed: `, ''),
     });
-    this.line = line;
+    this.text = text;
   }
 }
 

@@ -9,6 +9,7 @@ import type { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import type { Family } from '../../engine/rules.ts';
 import { runProgram } from './run-program.ts';
+import { Trial } from './trial.ts';
 import { type Iptables, iptablesInUse, type Variant } from './variant.ts';
 
 export interface IptablesNeeds {
@@ -20,30 +21,31 @@ export interface IptablesNeeds {
   readonly missing: readonly string[];
 }
 
-const chain = 'RAMPART-TRIAL';
-const set = { 4: chain, 6: `inet6:${chain}` } as const;
+type Rule = readonly [module: string, rule: Readonly<Record<Family, string>>];
 
 /** By the module of the kernel that has it. */
-const rules: readonly (readonly [module: string, rule: Readonly<Record<Family, string>>])[] = [
-  both('xt_comment', '-m comment --comment trial'),
-  both('xt_conntrack', '-m conntrack --ctstate RELATED,ESTABLISHED'),
-  both('xt_addrtype', '-m addrtype --src-type LOCAL'),
-  both('xt_mark', '-m mark --mark 0x10000/0x10000 -j MARK --set-xmark 0x0/0x10000'),
-  both('xt_limit', '-m limit --limit 10/min'),
-  both('xt_physdev', '-m physdev --physdev-is-bridged'),
-  both('xt_tcpudp', '-p tcp -m tcp --dport 80'),
-  both('xt_NFLOG', '-j NFLOG --nflog-group 100'),
-  [
-    'ipt_REJECT',
-    {
-      4: '-j REJECT --reject-with icmp-port-unreachable',
-      6: '-j REJECT --reject-with icmp6-port-unreachable',
-    },
-  ],
-  ['xt_set', { 4: `-m set --match-set ${set[4]} src`, 6: `-m set --match-set ${set[6]} src` }],
-];
+function rulesWith(set: string): readonly Rule[] {
+  return [
+    both('xt_comment', '-m comment --comment trial'),
+    both('xt_conntrack', '-m conntrack --ctstate RELATED,ESTABLISHED'),
+    both('xt_addrtype', '-m addrtype --src-type LOCAL'),
+    both('xt_mark', '-m mark --mark 0x10000/0x10000 -j MARK --set-xmark 0x0/0x10000'),
+    both('xt_limit', '-m limit --limit 10/min'),
+    both('xt_physdev', '-m physdev --physdev-is-bridged'),
+    both('xt_tcpudp', '-p tcp -m tcp --dport 80'),
+    both('xt_NFLOG', '-j NFLOG --nflog-group 100'),
+    [
+      'ipt_REJECT',
+      {
+        4: '-j REJECT --reject-with icmp-port-unreachable',
+        6: '-j REJECT --reject-with icmp6-port-unreachable',
+      },
+    ],
+    both('xt_set', `-m set --match-set ${set} src`),
+  ];
+}
 
-function both(module: string, rule: string): readonly [string, Readonly<Record<Family, string>>] {
+function both(module: string, rule: string): Rule {
   return [module, { 4: rule, 6: rule }];
 }
 
@@ -66,9 +68,9 @@ export async function examineIptables(
   const iptables = await told(() => iptablesInUse(namespace, only, signal));
   const ipset = await told(async () => await ipsetVersion(namespace, signal));
   if (iptables !== undefined && ipset !== undefined) {
-    const run = new Trial(iptables, namespace, signal);
+    const trial = new Trial(iptables, namespace, signal);
     for (const family of existsSync('/proc/sys/net/ipv6') ? ([4, 6] as const) : ([4] as const)) {
-      missing.push(...((await told(() => run.missing(family))) ?? []));
+      missing.push(...((await told(() => missingIn(trial, family))) ?? []));
     }
   }
   return { iptables, ipset, missing: [...new Set(missing)] };
@@ -80,59 +82,21 @@ async function ipsetVersion(namespace: KeptNamespace, signal: AbortSignal | unde
   return /v([\d.]+)/.exec(out)?.[1] ?? 'unknown';
 }
 
-class Trial {
-  readonly #iptables: Iptables;
-  readonly #namespace: KeptNamespace;
-  readonly #signal: AbortSignal | undefined;
-
-  constructor(iptables: Iptables, namespace: KeptNamespace, signal: AbortSignal | undefined) {
-    this.#iptables = iptables;
-    this.#namespace = namespace;
-    this.#signal = signal;
-  }
-
-  async missing(family: Family): Promise<string[]> {
-    const type = `hash:net family ${family === 4 ? 'inet' : 'inet6'}`;
-    const refusedSet = await this.#run('ipset', ['create', set[family], ...type.split(' '), '-exist']);
-    if (refusedSet !== undefined) return [`sets of type hash:net (module ip_set_hash_net): ${refusedSet}`];
-    try {
-      if (
-        (await this.#try(
-          family,
-          rules.map(([, rule]) => rule[family]),
-        )) === undefined
-      )
-        return [];
-      const missing: string[] = [];
-      for (const [module, rule] of rules) {
-        const why = await this.#try(family, [rule[family]]);
-        if (why !== undefined) missing.push(`${module}: ${why}`);
-      }
-      return missing;
-    } finally {
-      await this.#run('ipset', ['destroy', set[family]]);
+async function missingIn(trial: Trial, family: Family): Promise<readonly string[]> {
+  return await trial.withSet(family, async (set) => {
+    const all = rulesWith(set);
+    const refused = await trial.rules(
+      family,
+      all.map(([, rule]) => rule[family]),
+    );
+    if (refused === undefined) return [];
+    const missing: string[] = [];
+    for (const [module, rule] of all) {
+      const why = await trial.rules(family, [rule[family]]);
+      if (why !== undefined) missing.push(`${module}: ${why}`);
     }
-  }
-
-  /** Why it was refused; undefined where it was not. */
-  async #try(family: Family, lines: readonly string[]): Promise<string | undefined> {
-    const made = [`:${chain} - [0:0]`, ...lines.map((line) => `-A ${chain} ${line}`)];
-    const refused = await this.#restore(family, made);
-    if (refused === undefined) await this.#restore(family, [`:${chain} - [0:0]`, `-X ${chain}`]);
-    return refused;
-  }
-
-  async #restore(family: Family, lines: readonly string[]): Promise<string | undefined> {
-    const input = ['*filter', ...lines, 'COMMIT', ''].join('\n');
-    return await this.#run(this.#iptables.restore[family], ['--noflush', '--wait'], input);
-  }
-
-  async #run(program: string, args: readonly string[], input = ''): Promise<string | undefined> {
-    const [namespace, signal] = [this.#namespace, this.#signal];
-    const { code, complaint } = await runProgram({ program, args, input, namespace, signal });
-    if (code === 0) return undefined;
-    return `${program}: ${complaint.trim().replaceAll(/\s+/g, ' ').slice(0, 200) || `exit code ${code}`}`;
-  }
+    return missing;
+  });
 }
 
 /** @throws {RampartError} `UNSUPPORTED` with all that is missing. */
