@@ -24,6 +24,29 @@ export class KeptNamespace implements Disposable {
   }
 
   /**
+   * A new one, with nothing in it: for what is only tried. The thread stays where it is.
+   *
+   * @throws {RampartError} `PRIVILEGE` without CAP_SYS_ADMIN.
+   */
+  static create(): KeptNamespace {
+    const outside = openSync(ownNamespace, 'r');
+    try {
+      if (libc.unshare(CLONE_NEWNET) !== 0) {
+        throw new RampartError(errorCodes.PRIVILEGE, {
+          what: 'cannot make a network namespace',
+          why: getSystemErrorName(-errno()),
+          next: 'It needs CAP_SYS_ADMIN',
+        });
+      }
+      const made = new KeptNamespace();
+      enter(outside);
+      return made;
+    } finally {
+      closeSync(outside);
+    }
+  }
+
+  /**
    * Sockets and processes that `work` makes are of this namespace, and stay it. Nothing may be awaited in it. No capability is
    * needed where the thread is there already; else CAP_SYS_ADMIN.
    *

@@ -49,11 +49,17 @@ function both(module: string, rule: string): Rule {
   return [module, { 4: rule, 6: rule }];
 }
 
-/** Nothing is there after it that was not before. */
+/**
+ * Nothing is there after it that was not before.
+ *
+ * @param namespace - Where it is tried.
+ * @param used - Where it is looked which iptables is in use.
+ */
 export async function examineIptables(
   namespace: KeptNamespace,
   only?: Variant,
   signal?: AbortSignal,
+  used: KeptNamespace = namespace,
 ): Promise<IptablesNeeds> {
   const missing: string[] = [];
   const told = async <T>(work: () => Promise<T>): Promise<T | undefined> => {
@@ -65,7 +71,7 @@ export async function examineIptables(
       return undefined;
     }
   };
-  const iptables = await told(() => iptablesInUse(namespace, only, signal));
+  const iptables = await told(() => iptablesInUse(used, only, signal));
   const ipset = await told(async () => await ipsetVersion(namespace, signal));
   if (iptables !== undefined && ipset !== undefined) {
     const trial = new Trial(iptables, namespace, signal);
