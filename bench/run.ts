@@ -36,6 +36,10 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => Promise<Part>
     'one-file': async () => (await import('./file-integrity/growth.ts')).oneFile,
     memory: async () => (await import('./file-integrity/growth.ts')).memory,
   },
+  'network-policy': {
+    sync: async () => (await import('./network-policy/sync.ts')).sync,
+    event: async () => (await import('./network-policy/event.ts')).event,
+  },
 };
 const modes = ['auto', 'fentry', 'kprobe', 'raw_tracepoint'] as const;
 
