@@ -39,6 +39,7 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => Promise<Part>
   'network-policy': {
     sync: async () => (await import('./network-policy/sync.ts')).sync,
     event: async () => (await import('./network-policy/event.ts')).event,
+    packets: async () => (await import('./network-policy/packets.ts')).packets,
   },
 };
 const modes = ['auto', 'fentry', 'kprobe', 'raw_tracepoint'] as const;

@@ -12,7 +12,9 @@ import {
   directions,
   type NodeRules,
   type PodKey,
+  type PolicyKey,
   policyRulesKey,
+  type PolicyRules,
   type RulesChange,
 } from '../../engine/rules.ts';
 import {
@@ -154,7 +156,7 @@ class IptablesDataplane implements Dataplane {
       else this.#owned.set(owner, part);
     }
     this.#targets = targets;
-    this.#remember(rules);
+    this.#rememberChange(rules, change);
     return { commands, ...this.#refused() };
   }
 
@@ -313,11 +315,33 @@ class IptablesDataplane implements Dataplane {
   /** Which names tell people of whom. */
   #remember(rules: NodeRules): void {
     this.#owners.clear();
-    for (const key of rules.pods.keys()) this.#owners.set(podChain(key), { kind: 'pod', key });
-    for (const { direction, policy: key } of rules.policies.values()) {
-      for (const family of families) {
-        this.#owners.set(policyChain(direction, key, family), { kind: 'policy', key });
+    for (const key of rules.pods.keys()) this.#rememberPod(key);
+    for (const policy of rules.policies.values()) this.#rememberPolicy(policy);
+  }
+
+  #rememberChange({ pods, policies }: NodeRules, change: RulesChange): void {
+    for (const key of change.pods) {
+      if (pods.has(key)) this.#rememberPod(key);
+      else this.#owners.delete(podChain(key));
+    }
+    for (const key of change.policies) {
+      const policy = policies.get(key);
+      if (policy !== undefined) {
+        this.#rememberPolicy(policy);
+        continue;
       }
+      const [direction, name] = key.split(' ', 2) as [Direction, PolicyKey];
+      for (const family of families) this.#owners.delete(policyChain(direction, name, family));
+    }
+  }
+
+  #rememberPod(key: PodKey): void {
+    this.#owners.set(podChain(key), { kind: 'pod', key });
+  }
+
+  #rememberPolicy({ direction, policy: key }: PolicyRules): void {
+    for (const family of families) {
+      this.#owners.set(policyChain(direction, key, family), { kind: 'policy', key });
     }
   }
 }

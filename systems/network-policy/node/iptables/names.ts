@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 import type { Direction, Family } from '../../engine/rules.ts';
 
@@ -47,13 +47,14 @@ const idLength = 16;
 
 /** The first 80 bits of a SHA-256 in base32. A part may not have a line feed: parts are told apart by it. */
 export function idOf(...parts: readonly string[]): string {
-  const digest = createHash('sha256').update(parts.join('\n')).digest();
-  let bits = 0n;
-  for (let at = 0; at < (idLength * 5) / 8; at++) bits = (bits << 8n) | BigInt(digest[at] as number);
+  const digest = hash('sha256', parts.join('\n'), 'buffer');
   let id = '';
-  for (let at = 0; at < idLength; at++) {
-    id = (alphabet[Number(bits & 31n)] as string) + id;
-    bits >>= 5n;
+  let bits = 0;
+  let kept = 0;
+  for (let at = 0; id.length < idLength; at++) {
+    bits = (bits << 8) | (digest[at] as number);
+    for (kept += 8; kept >= 5; kept -= 5) id += alphabet[(bits >> (kept - 5)) & 31] as string;
+    bits &= 31;
   }
   return id;
 }
