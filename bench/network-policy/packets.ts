@@ -62,7 +62,9 @@ class Path implements Disposable {
     await this.pod.runTick(() => server.listen(port));
     await listening;
     const iperf = this.pod.run(() =>
-      spawn('iperf3', ['-s', '-p', String(iperfPort)], { stdio: ['ignore', 'pipe', 'ignore'] }),
+      spawn('iperf3', ['-s', '--forceflush', '-p', String(iperfPort)], {
+        stdio: ['ignore', 'pipe', 'ignore'],
+      }),
     );
     this.#children.push(iperf);
     // It says so when it listens.
