@@ -168,8 +168,8 @@ export function dataplaneSuite(under: DataplaneUnderTest, skip: string | undefin
       () => [
         ingress(['x/a'], {
           peers: blocks(
-            ...Array.from({ length: 20 }, (_, place) => `10.9.${place}.1-10.9.${place}.6`),
-            ...Array.from({ length: 20 }, (_, place) => `fd09:${place + 1}::1-fd09:${place + 1}::6`),
+            ...Array.from({ length: 20 }, (_, place) => `10.9.${place}.1-10.9.${place}.200`),
+            ...Array.from({ length: 20 }, (_, place) => `fd09:${place + 1}::1-fd09:${place + 1}::1:6`),
             '10.7.0.0-10.7.0.255',
             'fd00:7::-fd00:7::ff',
           ),
