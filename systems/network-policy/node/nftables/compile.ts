@@ -126,9 +126,9 @@ export function compileMaps(rules: NodeRules): TableObject[] {
   return directions.flatMap((direction) =>
     families.map((family): ElementSet => {
       const elements = new Map<string, string>();
-      for (const { pod, addresses, ...policies } of rules.pods.values()) {
-        for (const address of addresses[family]) {
-          if (policies[direction] !== undefined) elements.set(address, `goto ${podChain(direction, pod)}`);
+      for (const pod of rules.pods.values()) {
+        for (const address of pod.addresses[family]) {
+          if (pod[direction] !== undefined) elements.set(address, gotoPod(direction, pod));
           else if (!elements.has(address)) elements.set(address, 'accept');
         }
       }
@@ -141,6 +141,18 @@ export function compileMaps(rules: NodeRules): TableObject[] {
       };
     }),
   );
+}
+
+const verdicts = { ingress: new WeakMap<LocalPod, string>(), egress: new WeakMap<LocalPod, string>() };
+
+/** Of the pods of a node one is different in a change: the names of the others are not hashed again. */
+function gotoPod(direction: Direction, pod: LocalPod): string {
+  let verdict = verdicts[direction].get(pod);
+  if (verdict === undefined) {
+    verdict = `goto ${podChain(direction, pod.pod)}`;
+    verdicts[direction].set(pod, verdict);
+  }
+  return verdict;
 }
 
 export function compilePod(pod: LocalPod, options: DataplaneOptions): TableObject[] {

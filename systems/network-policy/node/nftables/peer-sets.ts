@@ -39,25 +39,36 @@ export type PeerNames = ReadonlyMap<Peers, string>;
 export function namePeers(rules: NodeRules): PeerNames {
   const first = new Map<
     Peers,
-    { readonly at: string; readonly policy: PolicyRules; readonly place: string }
+    { readonly key: string; readonly policy: PolicyRules; readonly place: string }
   >();
   for (const [key, policy] of rules.policies) {
     for (const { peers, place } of peersOf(policy)) {
-      const at = `${key} ${place}`;
       const known = first.get(peers);
-      if (known === undefined || at < known.at) first.set(peers, { at, policy, place });
+      if (known === undefined || key < known.key) first.set(peers, { key, policy, place });
     }
   }
   return new Map([...first].map(([peers, { policy, place }]) => [peers, `${chainOf(policy)}-${place}`]));
 }
 
-/** The peers that are sets in a policy. */
-export function peersOf({ rules }: PolicyRules): { readonly peers: Peers; readonly place: string }[] {
-  return rules.flatMap(({ index, clauses }) =>
-    clauses.flatMap(({ peers }, place) =>
-      peers === 'everyone' ? [] : [{ peers, place: `${index}-${place}` }],
-    ),
-  );
+interface PlacedPeers {
+  readonly peers: Peers;
+  readonly place: string;
+}
+
+const placed = new WeakMap<PolicyRules, readonly PlacedPeers[]>();
+
+/** The peers that are sets in a policy, in the order of its rules. */
+export function peersOf(policy: PolicyRules): readonly PlacedPeers[] {
+  let found = placed.get(policy);
+  if (found === undefined) {
+    found = policy.rules.flatMap(({ index, clauses }) =>
+      clauses.flatMap(({ peers }, place) =>
+        peers === 'everyone' ? [] : [{ peers, place: `${index}-${place}` }],
+      ),
+    );
+    placed.set(policy, found);
+  }
+  return found;
 }
 
 const chains = new WeakMap<PolicyRules, string>();
