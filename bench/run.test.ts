@@ -133,3 +133,24 @@ suite('npm run bench -- file-integrity', () => {
     for (const count of counts) assert.ok(count > 1000);
   });
 });
+
+suite('npm run bench -- network-policy', () => {
+  const backends = ['nftables', 'iptables-nft', 'iptables-legacy'];
+  const skip = missing('iptables-nft', 'iptables-legacy', 'ipset');
+
+  for (const part of ['sync', 'event']) {
+    test(`${part}: each backend`, { skip }, () => {
+      assert.deepEqual(
+        rowsOf(part, 'network-policy').map((row) => row.label),
+        backends,
+      );
+    });
+  }
+
+  test('packets: no rules and each backend', { skip: skip || missing('gcc', 'iperf3') }, () => {
+    assert.deepEqual(
+      rowsOf('packets', 'network-policy').map((row) => row.label),
+      ['no rules', ...backends],
+    );
+  });
+});

@@ -44,6 +44,11 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => Promise<Part>
     cel: async () => (await import('./policy-audit/cel.ts')).cel,
     runtimes: async () => (await import('./policy-audit/runtimes.ts')).runtimesPart,
   },
+  'network-policy': {
+    sync: async () => (await import('./network-policy/sync.ts')).sync,
+    event: async () => (await import('./network-policy/event.ts')).event,
+    packets: async () => (await import('./network-policy/packets.ts')).packets,
+  },
 };
 const modes = ['auto', 'fentry', 'kprobe', 'raw_tracepoint'] as const;
 

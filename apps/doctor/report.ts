@@ -16,6 +16,7 @@ import {
   type KernelFeatures,
   programKinds,
 } from '../../shared/ebpf/features/features.ts';
+import type { NetworkPolicyMachine } from '../../systems/network-policy/node/machine.ts';
 import { indentText, paint, renderTable, type Row, wrapText } from '../../shared/observe/table.ts';
 
 /** Something that a sensor mode cannot see. */
@@ -43,12 +44,14 @@ export interface ModeFacts {
  * - `missingCapabilities`: those that eBPF asks for and this process lacks.
  * - `sensor.mode`: the mode that `rampart watch` takes, null when it can take none.
  * - `sensor.cannotSee`: what that mode cannot see: `name` is a stable word, `because` null where there is nothing to say.
+ * - `network`: what network policies need, and which backend is taken, null when none works; see {@link NetworkPolicyMachine}.
  * - `sensor.modes`: all modes, best first; `unavailable` is the reason, null when the mode can run.
  */
 export interface DoctorReport {
   readonly schemaVersion: 1;
   readonly kernel: KernelFeatures;
   readonly missingCapabilities: readonly EbpfCapability[];
+  readonly network?: NetworkPolicyMachine;
   readonly sensor: {
     readonly mode: string | null;
     readonly cannotSee: readonly BlindSpot[];

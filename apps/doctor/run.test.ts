@@ -82,3 +82,17 @@ test('an unknown option is one line and an exit code that is not 0', () => {
   assert.match(run.stderr, /^error: unknown option '--frobnicate'\n$/);
   assert.equal(run.stdout, '');
 });
+
+test('what network policies need is told, and nothing of this network is changed', { skip: notRoot }, () => {
+  const { network } = JSON.parse(doctor(['--json']).stdout) as DoctorReport;
+  assert.deepEqual(
+    network?.facts.map(({ name }) => name),
+    ['nftables', 'iptables', 'ipset', 'nfnetlink_log', 'conntrack', 'bridge-nf'],
+  );
+  const nftables = network.facts.find(({ name }) => name === 'nftables');
+  assert.equal(network.backend === 'nftables', nftables?.available);
+  assert.match(doctor([]).stdout, /^NETWORK POLICY +HERE\nnftables +(?:yes|no)\n[^]*^Network policies /m);
+  const without = JSON.parse(doctor(['--json'], unprivileged).stdout) as DoctorReport;
+  assert.equal(without.network?.backend, null);
+  assert.match(without.network.facts[0]?.detail ?? '', /needs CAP_SYS_ADMIN/);
+});

@@ -6,8 +6,10 @@
 import { probeFeatures } from '../../shared/ebpf/features/features.ts';
 import { wantsColour } from '../../shared/observe/table.ts';
 import { blindSpots, sensorModes } from '../../shared/sensor/modes.ts';
+import { examineMachine } from '../../systems/network-policy/node/machine.ts';
 import type { DoctorOptions } from './command.ts';
-import { examine, type ModeFacts, renderReport } from './report.ts';
+import { renderNetwork } from './network.ts';
+import { examine, type ModeFacts, renderReport, type TextOptions } from './report.ts';
 
 const defaultWidthColumns = 80;
 /** Longer lines are hard to read, however wide the terminal. */
@@ -24,16 +26,18 @@ const modes: readonly ModeFacts[] = sensorModes.map((mode) => ({
 }));
 
 /** @returns the exit code: 0 when some sensor mode can run here, 1 when none can. */
-export function runDoctor(options: DoctorOptions): number {
-  const report = examine(probeFeatures(), modes);
+export async function runDoctor(options: DoctorOptions): Promise<number> {
+  const network = await examineMachine();
+  const report = { ...examine(probeFeatures(), modes), network };
   const { stdout } = process;
+  const text: TextOptions = {
+    widthColumns: Math.min(stdout.columns || defaultWidthColumns, greatestWidthColumns),
+    colour: wantsColour(stdout),
+  };
   stdout.write(
     options.json === true
       ? `${JSON.stringify(report)}\n`
-      : renderReport(report, {
-          widthColumns: Math.min(stdout.columns || defaultWidthColumns, greatestWidthColumns),
-          colour: wantsColour(stdout),
-        }),
+      : `${renderReport(report, text)}\n${renderNetwork(network, text)}`,
   );
   return report.sensor.mode === null ? 1 : 0;
 }

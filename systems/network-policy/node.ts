@@ -34,9 +34,17 @@ const FULL_SYNC_MS = 5 * 60_000;
 const RETRY = { baseMs: 100, maxMs: 10_000 };
 
 export const networkPolicyNode: NodePart = async (context, values) => {
-  const { networkPolicyDefault, podCidr } = values as unknown as NetworkPolicyOptions;
-  const { openNftablesDataplane } = await import('./node/nftables/dataplane.ts');
-  using dataplane = openNftablesDataplane({ unknownPods: networkPolicyDefault });
+  const { networkPolicyDefault, podCidr, networkPolicyBackend } = values as unknown as NetworkPolicyOptions;
+  const { openBackend } = await import('./node/backend.ts');
+  const { logger, signal } = context;
+  const opened = await openBackend(
+    networkPolicyBackend,
+    { unknownPods: networkPolicyDefault },
+    logger,
+    signal,
+  );
+  using dataplane = opened.dataplane;
+  logger.info(`network policies are programmed by ${opened.name}`);
   await runNetworkPolicyNode(context, {
     dataplane,
     podCidrs: podCidr,
@@ -75,6 +83,7 @@ export async function runNetworkPolicyNode(
   const recorder = context.recorder();
   const told = new Map<string, string>();
   let isProgrammed = false;
+  let refused: readonly PolicyProblem[] = [];
   let bridges: string | undefined;
 
   await whenSynced(objects.caches, signal, async () => {
@@ -142,7 +151,7 @@ export async function runNetworkPolicyNode(
     isProgrammed = isNeeded();
     if (isProgrammed) {
       tellBridges();
-      await options.dataplane.sync(engine.rules, signal);
+      refused = (await options.dataplane.sync(engine.rules, signal)).refused ?? [];
     } else await options.dataplane.remove(signal);
     counts.fullSyncs++;
     counts.lastSyncSeconds = (systemClock.monotonicMs() - beganMs) / 1000;
@@ -154,7 +163,7 @@ export async function runNetworkPolicyNode(
     if (change.pods.size === 0 && change.policies.size === 0 && !change.podCidrs) return;
     if (isNeeded() !== isProgrammed) return await programAll();
     if (!isProgrammed) return;
-    await options.dataplane.apply(engine.rules, change, signal);
+    refused = (await options.dataplane.apply(engine.rules, change, signal)).refused ?? [];
     counts.partialSyncs++;
     countRules();
   }
@@ -187,7 +196,7 @@ export async function runNetworkPolicyNode(
 
   /** Once for each policy that a pod of this node needs. */
   function tellProblems(): void {
-    const problems = engine.problems();
+    const problems = [...engine.problems(), ...refused];
     counts.problems = problems.length;
     const needed = new Set([...engine.rules.policies.values()].map(({ policy }) => policy));
     for (const [key, of] of Map.groupBy(problems, (one: PolicyProblem) => one.policy)) {

@@ -4,11 +4,13 @@
  * @module
  */
 import type { GuardOption } from '../../shared/guard/guard.ts';
+import type { BackendChoice } from './node/backend.ts';
 
 /** As the command line gives them. */
 export interface NetworkPolicyOptions {
   readonly networkPolicyDefault: 'allow' | 'deny';
   readonly podCidr: readonly string[];
+  readonly networkPolicyBackend: BackendChoice;
 }
 
 export const networkPolicyOptions: readonly GuardOption[] = [
@@ -25,5 +27,12 @@ export const networkPolicyOptions: readonly GuardOption[] = [
     description: 'the addresses of the pods of this node; repeatable; default: those of the Node object',
     on: ['agent', 'standalone'],
     repeatable: true,
+  },
+  {
+    flags: '--network-policy-backend <backend>',
+    description: 'what programs the kernel; auto: nftables, and iptables where that does not work',
+    on: ['agent', 'standalone'],
+    choices: ['auto', 'nftables', 'iptables'] satisfies BackendChoice[],
+    default: 'auto',
   },
 ];

@@ -34,6 +34,8 @@ export interface DataplaneUnderTest {
   addNodePort(node: Host, nodePort: number, address: string, port: number): void;
   /** Puts what an older version could have programmed in place of ours: as closed, and not to be changed where it is. */
   makeOld(node: Host): void;
+  /** Of a dataplane while packets come; default: 60. */
+  readonly restarts?: number;
   /** Somebody's mistakes, each with what is to be found. */
   readonly damages: readonly { readonly name: string; do(node: Host): void; readonly found: RegExp }[];
 }
@@ -166,8 +168,8 @@ export function dataplaneSuite(under: DataplaneUnderTest, skip: string | undefin
       () => [
         ingress(['x/a'], {
           peers: blocks(
-            ...Array.from({ length: 20 }, (_, place) => `10.9.${place}.1-10.9.${place}.6`),
-            ...Array.from({ length: 20 }, (_, place) => `fd09:${place + 1}::1-fd09:${place + 1}::6`),
+            ...Array.from({ length: 20 }, (_, place) => `10.9.${place}.1-10.9.${place}.200`),
+            ...Array.from({ length: 20 }, (_, place) => `fd09:${place + 1}::1-fd09:${place + 1}::1:6`),
             '10.7.0.0-10.7.0.255',
             'fd00:7::-fd00:7::ff',
           ),
@@ -423,7 +425,10 @@ export function dataplaneSuite(under: DataplaneUnderTest, skip: string | undefin
         async (dataplane) => {
           await dataplane.sync(nodeRules(network.pods, [ingress(['x/a']), egress(['y/a'])]));
           const prefixes = under.listing(network.node).matchAll(/(?:log prefix|nflog-prefix) "([^"]+)"/g);
-          const owners = [...prefixes].map(([, prefix = '']) => dataplane.whoseLog(prefix));
+          // One for both families, or one for each.
+          const owners = [...new Set([...prefixes].map(([, prefix = '']) => prefix))].map((prefix) =>
+            dataplane.whoseLog(prefix),
+          );
           assert.deepEqual(owners.map((owner) => `${owner?.pod} ${owner?.direction}`).sort(), [
             'undefined egress',
             'undefined ingress',
@@ -478,7 +483,7 @@ export function dataplaneSuite(under: DataplaneUnderTest, skip: string | undefin
         const before10 = (await refused()) + 10;
         while ((await refused()) < before10) await new Promise((resolve) => setTimeout(resolve, 5));
       };
-      for (let round = 0; round < 60; round++) {
+      for (let round = 0; round < (under.restarts ?? 60); round++) {
         using next = node.namespace.run(() =>
           under.open({ unknownPods: round % 2 === 0 ? 'deny' : 'allow' }),
         );

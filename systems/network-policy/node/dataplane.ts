@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Direction, NodeRules, PodKey, RulesChange } from '../engine/rules.ts';
+import type { Direction, NodeRules, PodKey, PolicyProblem, RulesChange } from '../engine/rules.ts';
 
 export interface DataplaneOptions {
   /** For addresses within the node's podCidrs that are of no known pod, as of one that has just started. */
@@ -21,6 +21,8 @@ export interface Programmed {
   readonly commands: number;
   /** Why all of ours was replaced, where that was not asked for. */
   readonly replacedBecause?: string;
+  /** What the kernel does not take: it is left out and allows nothing, all else is programmed. */
+  readonly refused?: readonly PolicyProblem[];
 }
 
 /** Something of ours that is not as it was programmed. */

@@ -7,7 +7,6 @@
  * @module
  */
 import type {
-  AddressRange,
   AddressSet,
   Clause,
   Direction,
@@ -31,6 +30,7 @@ import {
   unknownChain,
 } from './names.ts';
 import type { Chain, ElementSet, TableObject } from './objects.ts';
+import { compilePeers, type PeerNames } from './peer-sets.ts';
 import { portMatches, protocolNumbers } from './ports.ts';
 
 const ip = { 4: 'ip', 6: 'ip6' } as const;
@@ -100,7 +100,7 @@ function directionChain(direction: Direction, denyUnknown: boolean): Chain {
 
 function unknownObjects(rules: NodeRules, options: DataplaneOptions): TableObject[] {
   return [
-    ...families.map((family) => addressSet(`pod-cidrs-${family}`, family, rules.podCidrs[family], true)),
+    ...families.map((family) => cidrSet(family, rules.podCidrs[family])),
     ...directions.flatMap((direction): TableObject[] => {
       const name = unknownChain(direction);
       return [
@@ -126,9 +126,9 @@ export function compileMaps(rules: NodeRules): TableObject[] {
   return directions.flatMap((direction) =>
     families.map((family): ElementSet => {
       const elements = new Map<string, string>();
-      for (const { pod, addresses, ...policies } of rules.pods.values()) {
-        for (const address of addresses[family]) {
-          if (policies[direction] !== undefined) elements.set(address, `goto ${podChain(direction, pod)}`);
+      for (const pod of rules.pods.values()) {
+        for (const address of pod.addresses[family]) {
+          if (pod[direction] !== undefined) elements.set(address, gotoPod(direction, pod));
           else if (!elements.has(address)) elements.set(address, 'accept');
         }
       }
@@ -141,6 +141,18 @@ export function compileMaps(rules: NodeRules): TableObject[] {
       };
     }),
   );
+}
+
+const verdicts = { ingress: new WeakMap<LocalPod, string>(), egress: new WeakMap<LocalPod, string>() };
+
+/** Of the pods of a node one is different in a change: the names of the others are not hashed again. */
+function gotoPod(direction: Direction, pod: LocalPod): string {
+  let verdict = verdicts[direction].get(pod);
+  if (verdict === undefined) {
+    verdict = `goto ${podChain(direction, pod.pod)}`;
+    verdicts[direction].set(pod, verdict);
+  }
+  return verdict;
 }
 
 export function compilePod(pod: LocalPod, options: DataplaneOptions): TableObject[] {
@@ -170,13 +182,16 @@ export function compilePod(pod: LocalPod, options: DataplaneOptions): TableObjec
   });
 }
 
-/** A chain that accepts what the policy allows in this direction, and the sets it looks into. */
-export function compilePolicy({ policy, direction, rules }: PolicyRules): TableObject[] {
+/** A chain that accepts what the policy allows in this direction, and its sets of endpoints. The sets of peers are shared. */
+export function compilePolicy(
+  { policy, direction, rules }: PolicyRules,
+  peerNames: PeerNames,
+): TableObject[] {
   const chain = policyChain(direction, policy);
   const sets: ElementSet[] = [];
   const lines = rules.flatMap(({ index, clauses }) =>
     clauses.flatMap((clause, place) => {
-      const compiled = compileClause(clause, direction, `${chain}-${index}-${place}`);
+      const compiled = compileClause(clause, direction, `${chain}-${index}-${place}`, peerNames);
       sets.push(...compiled.sets);
       return compiled.matches.map((match) =>
         [match, 'accept', `comment "${direction}[${index}]"`].filter(Boolean).join(' '),
@@ -191,60 +206,48 @@ interface CompiledClause {
   readonly sets: readonly ElementSet[];
 }
 
-function compileClause(clause: Clause, direction: Direction, name: string): CompiledClause {
+function compileClause(
+  clause: Clause,
+  direction: Direction,
+  name: string,
+  peerNames: PeerNames,
+): CompiledClause {
   if (clause.peers === 'everyone' && 'ports' in clause) {
     return { matches: portMatches(clause.ports), sets: [] };
   }
   const matches: string[] = [];
   const sets: ElementSet[] = [];
   for (const family of families) {
-    const peers = compilePeers(clause.peers, family, `${ip[family]} ${peerSide[direction]}`, name);
+    const peers = peerMatches(clause.peers, family, `${ip[family]} ${peerSide[direction]}`, peerNames);
     let destinations: readonly string[];
     if ('ports' in clause) {
       destinations = portMatches(clause.ports);
     } else {
       const endpoints = endpointSet(`${name}-endpoints-${family}`, family, clause.endpoints[family]);
-      // Nobody: no rule, so that nothing is allowed, and no sets for it.
+      // Nobody: no rule, so that nothing is allowed, and no set for it.
       if (endpoints.elements.size === 0) continue;
       sets.push(endpoints);
       destinations = [`${ip[family]} daddr . meta l4proto . th dport @${endpoints.name}`];
     }
-    sets.push(...peers.sets);
-    for (const peer of peers.matches) {
+    for (const peer of peers) {
       matches.push(...destinations.map((destination) => `${peer} ${destination}`.trim()));
     }
   }
   return { matches, sets };
 }
 
-/** More ranges than that are a set. */
-const rangesAsRules = 8;
-
-/**
- * Pods come and go: they are a set of addresses, of which one is changed without a look at the others. Blocks seldom change, and
- * a set of ranges makes every change of the table dearer (docs/decisions/0011-nftables-by-libnftables.md): a few are rules.
- */
-function compilePeers(peers: Clause['peers'], family: Family, field: string, name: string): CompiledClause {
-  if (peers === 'everyone') return { matches: [''], sets: [] };
-  const [pods, blocks]: [AddressRange[], AddressRange[]] = [[], []];
-  for (const range of peers[family]) (range.first === range.last ? pods : blocks).push(range);
-  const sets: ElementSet[] = [];
-  const matches: string[] = [];
-  if (pods.length > 0) sets.push(addressSet(`${name}-pods-${family}`, family, pods, false));
-  if (blocks.length > rangesAsRules) {
-    sets.push(addressSet(`${name}-blocks-${family}`, family, blocks, true));
-  } else {
-    matches.push(...blocks.map((range) => `${field} ${rangeText(family, range)}`));
-  }
-  return { matches: [...sets.map((set) => `${field} @${set.name}`), ...matches], sets };
+function peerMatches(peers: Clause['peers'], family: Family, field: string, names: PeerNames): string[] {
+  if (peers === 'everyone') return [''];
+  const { sets, blocks } = compilePeers(peers, names.get(peers) ?? '')[family];
+  return [...sets.map((set) => `${field} @${set.name}`), ...blocks.map((block) => `${field} ${block}`)];
 }
 
-function addressSet(name: string, family: Family, set: AddressSet, interval: boolean): ElementSet {
+function cidrSet(family: Family, set: AddressSet): ElementSet {
   return {
     kind: 'set',
-    name,
+    name: `pod-cidrs-${family}`,
     type: addressType[family],
-    interval,
+    interval: true,
     elements: new Map(set.map((range) => [rangeText(family, range), ''])),
   };
 }

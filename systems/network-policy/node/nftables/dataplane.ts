@@ -26,8 +26,9 @@ import {
   type TableObject,
   type TableObjects,
 } from './objects.ts';
+import { namePeers, type PeerNames, peerSets, peersOf } from './peer-sets.ts';
 
-/** What the objects are of: `base`, `maps`, `pod KEY`, or the key of a policy's rules. */
+/** What the objects are of: `base`, `maps`, `peers`, `pod KEY`, or the key of a policy's rules. */
 type Owned = Map<string, TableObjects>;
 
 /** Whose chain it is. */
@@ -45,11 +46,35 @@ export function openNftablesDataplane(options: Partial<DataplaneOptions> = {}): 
   return new NftablesDataplane(new Nftables(), { ...defaultDataplaneOptions, ...options });
 }
 
+const trialTable = `${tableName}-trial`;
+
+/**
+ * Whether the kernel takes rules like ours: in a table that is gone with the transaction that makes it.
+ *
+ * @throws {RampartError} what it did not take.
+ */
+export function tryNftables(): void {
+  using nft = new Nftables();
+  nft.run(`add table ${trialTable}
+add set ${trialTable} peers { type ipv4_addr . inet_proto . inet_service; }
+add map ${trialTable} pods { type ipv6_addr : verdict; }
+add chain ${trialTable} in { type filter hook forward priority -9; policy accept; }
+add rule ${trialTable} in ct state established,related accept
+add rule ${trialTable} in ip6 daddr vmap @pods
+add rule ${trialTable} in ip daddr . meta l4proto . th dport @peers accept
+add rule ${trialTable} in fib saddr type local accept
+add rule ${trialTable} in limit rate 10/minute burst 10 packets log prefix "trial" group 100
+add rule ${trialTable} in meta l4proto 6 reject with tcp reset
+add rule ${trialTable} in counter reject
+delete table ${trialTable}`);
+}
+
 class NftablesDataplane implements Dataplane {
   readonly #nft: Nftables;
   readonly #options: DataplaneOptions;
   /** What the kernel has, as of the last change. */
   #owned: Owned = new Map();
+  #peerNames: PeerNames = new Map();
   readonly #chainOwners = new Map<string, ChainOwner>(
     directions.map((direction) => [unknownChain(direction), { pod: undefined, direction }]),
   );
@@ -66,10 +91,13 @@ class NftablesDataplane implements Dataplane {
   #sync(rules: NodeRules): Programmed {
     const owned: Owned = new Map([['base', objectsOf(compileBase(rules, this.#options))]]);
     owned.set('maps', objectsOf(compileMaps(rules)));
+    const peerNames = namePeers(rules);
+    owned.set('peers', objectsOf(peerSets(peerNames)));
     for (const pod of rules.pods.values()) owned.set(podOwner(pod.pod), this.#podObjects(rules, pod.pod));
-    for (const key of rules.policies.keys()) owned.set(key, policyObjects(rules, key));
+    for (const key of rules.policies.keys()) owned.set(key, policyObjects(rules, key, peerNames));
     const programmed = this.#replace(this.#read(), flat(owned));
     this.#owned = owned;
+    this.#peerNames = peerNames;
     this.#chainOwners.clear();
     for (const pod of [undefined, ...rules.pods.keys()]) this.#remember(pod);
     return programmed;
@@ -101,7 +129,16 @@ class NftablesDataplane implements Dataplane {
     const changed: Owned = new Map([['maps', objectsOf(compileMaps(rules))]]);
     if (change.podCidrs) changed.set('base', objectsOf(compileBase(rules, this.#options)));
     for (const pod of change.pods) changed.set(podOwner(pod), this.#podObjects(rules, pod));
-    for (const key of change.policies) changed.set(key, policyObjects(rules, key));
+    const peerNames = namePeers(rules);
+    changed.set('peers', objectsOf(peerSets(peerNames)));
+    for (const key of change.policies) changed.set(key, policyObjects(rules, key, peerNames));
+    for (const [key, policy] of rules.policies) {
+      // A rule that is new or gone may have been the one that gives the name.
+      const isOther = peersOf(policy).some(
+        ({ peers }) => peerNames.get(peers) !== this.#peerNames.get(peers),
+      );
+      if (isOther && !changed.has(key)) changed.set(key, policyObjects(rules, key, peerNames));
+    }
     const before = new Map([...changed.keys()].map((owner) => [owner, this.#owned.get(owner) ?? new Map()]));
     const commands = commandsBetween(flat(before), flat(changed));
     try {
@@ -112,6 +149,7 @@ class NftablesDataplane implements Dataplane {
       if (!isRefusal(error)) throw error;
       return { replacedBecause: error.message, ...this.#sync(rules) };
     }
+    this.#peerNames = peerNames;
     for (const [owner, objects] of changed) {
       if (objects.size === 0) this.#owned.delete(owner);
       else this.#owned.set(owner, objects);
@@ -219,9 +257,9 @@ function podOwner(pod: PodKey): string {
   return `pod ${pod}`;
 }
 
-function policyObjects(rules: NodeRules, key: string): TableObjects {
+function policyObjects(rules: NodeRules, key: string, peerNames: PeerNames): TableObjects {
   const policy = rules.policies.get(key);
-  return objectsOf(policy === undefined ? [] : compilePolicy(policy));
+  return objectsOf(policy === undefined ? [] : compilePolicy(policy, peerNames));
 }
 
 function flat(owned: Owned): TableObjects {

@@ -50,6 +50,7 @@ export function commandsBetween(before: TableObjects, after: TableObjects): stri
   const commands = new Commands();
   for (const [key, object] of after) {
     const old = before.get(key);
+    if (old === object) continue;
     if (old === undefined) commands.add(object);
     else if (!commands.change(old, object)) return undefined;
   }

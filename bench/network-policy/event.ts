@@ -1,0 +1,65 @@
+/**
+ * One pod of a node with 1,000 pods and 500 policies comes or goes: from the event to the kernel having it.
+ *
+ * @module
+ */
+import { KeptNamespace } from '../../shared/netlink/namespace.ts';
+import type { PodObject } from '../../systems/network-policy/engine/objects.ts';
+import { median, type PartOptions, quantile, type Report, type ReportRow, type Verdict } from '../report.ts';
+import { type Backend, backends, openDataplane } from './backends.ts';
+import { Scene } from './scene.ts';
+
+const PODS = 1000;
+const POLICIES = 500;
+const EVENTS = 200;
+const mostMs: Readonly<Record<Backend, number>> = {
+  nftables: 10,
+  'iptables-nft': 150,
+  'iptables-legacy': 150,
+};
+
+export async function event(options: PartOptions): Promise<Report> {
+  const rows: ReportRow[] = [];
+  const verdicts: Verdict[] = [];
+  for (const backend of backends) {
+    const scene = new Scene(Math.ceil(PODS / options.shrink), Math.ceil(POLICIES / options.shrink));
+    const { engine, pods } = scene;
+    using namespace = KeptNamespace.create();
+    using dataplane = namespace.run(() => openDataplane(backend));
+    await dataplane.sync(engine.rules, options.signal);
+    const times: number[] = [];
+    const cpu: number[] = [];
+    options.progress(`event: ${backend}`);
+    for (let at = 0; at < Math.ceil(EVENTS / options.shrink) + 1; at++) {
+      options.signal.throwIfAborted();
+      const pod = pods[((at >> 1) * 7) % pods.length] as PodObject;
+      const [beganMs, cpuBefore] = [performance.now(), process.cpuUsage()];
+      if (at % 2 === 0) engine.removePod(`${pod.metadata.namespace}/${pod.metadata.name}`);
+      else engine.upsertPod(pod);
+      await dataplane.apply(engine.rules, engine.takeChange(), options.signal);
+      times.push(performance.now() - beganMs);
+      const { user, system } = process.cpuUsage(cpuBefore);
+      cpu.push((user + system) / 1000);
+    }
+    const [p50, p99] = [median(times), quantile(times, 0.99)];
+    rows.push({
+      label: backend,
+      cells: { 'p50 ms': p50.toFixed(1), 'p99 ms': p99.toFixed(1), 'own CPU p50 ms': median(cpu).toFixed(1) },
+      values: { p50Ms: p50, p99Ms: p99, cpuP50Ms: median(cpu) },
+    });
+    verdicts.push({
+      target: `${backend}: p99 at most ${mostMs[backend]} ms`,
+      measured: `${p99.toFixed(1)} ms`,
+      met: p99 <= mostMs[backend],
+    });
+  }
+  return {
+    title: 'One pod comes or goes',
+    columns: ['p50 ms', 'p99 ms', 'own CPU p50 ms'],
+    rows,
+    verdicts,
+    notes: [
+      'The pod is isolated by two policies and a peer of ten. Own CPU: without that of programs that are started.',
+    ],
+  };
+}

@@ -1,0 +1,203 @@
+/**
+ * What rules for 1,000 pods cost packets: TCP connects to the last of the pods, and forwarded throughput to it.
+ *
+ * @module
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { once } from 'node:events';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { NetworkNamespace } from '../../test/network-policy/namespaces.fixture.ts';
+import { median, type PartOptions, type Report, type ReportRow } from '../report.ts';
+import { type Backend, backends, openDataplane } from './backends.ts';
+import { Scene } from './scene.ts';
+
+const PODS = 1000;
+const POLICIES = 500;
+const CONNECTS = 2000;
+const SECONDS = 2;
+/** Allowed by the policies of the scene. */
+const port = 8080;
+const iperfPort = 9000;
+
+/** A client and the last pod on two sides of a node. */
+class Path implements Disposable {
+  readonly node = new NetworkNamespace();
+  readonly client = new NetworkNamespace();
+  readonly pod = new NetworkNamespace();
+  readonly #children: ChildProcess[] = [];
+  readonly #stack = new DisposableStack();
+
+  constructor(podAddress: string, clientAddress: string) {
+    const { node } = this;
+    node.run(() => execFileSync('sysctl', ['-qw', 'net.ipv4.ip_forward=1']));
+    node.ip('link set lo up');
+    for (const [name, end, address] of [
+      ['pod', this.pod, podAddress],
+      ['client', this.client, clientAddress],
+    ] as const) {
+      node.ip(
+        `link add ${name} type veth peer name eth0 netns ${end.path}`,
+        `addr add 169.254.1.1/32 dev ${name}`,
+        `link set ${name} up`,
+        `route add ${address}/32 dev ${name}`,
+      );
+      end.ip(
+        'link set lo up',
+        `addr add ${address}/32 dev eth0`,
+        'link set eth0 up',
+        'route add 169.254.1.1/32 dev eth0',
+        'route add default via 169.254.1.1',
+      );
+    }
+  }
+
+  async serve(): Promise<void> {
+    const server = createServer((socket) => void socket.on('error', () => {}).resume());
+    this.#stack.defer(() => void server.close());
+    const listening = once(server, 'listening');
+    await this.pod.runTick(() => server.listen(port));
+    await listening;
+    const iperf = this.pod.run(() =>
+      spawn('iperf3', ['-s', '--forceflush', '-p', String(iperfPort)], {
+        stdio: ['ignore', 'pipe', 'ignore'],
+      }),
+    );
+    this.#children.push(iperf);
+    // It says so when it listens.
+    await once(iperf.stdout as NodeJS.ReadableStream, 'data');
+  }
+
+  async run(program: string, args: readonly string[]): Promise<string> {
+    const child = this.client.run(() => spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] }));
+    let out = '';
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text));
+    const [code] = (await once(child, 'close')) as [number | null];
+    if (code !== 0) throw new Error(`${program} ended with ${code}: ${out}`);
+    return out;
+  }
+
+  [Symbol.dispose](): void {
+    for (const child of this.#children) child.kill('SIGKILL');
+    this.#stack.dispose();
+    for (const each of [this.node, this.client, this.pod]) each[Symbol.dispose]();
+  }
+}
+
+export async function packets(options: PartOptions): Promise<Report> {
+  const scene = new Scene(Math.ceil(PODS / options.shrink), Math.ceil(POLICIES / options.shrink));
+  const { address, peer } = scene.lastPod;
+  const directory = mkdtempSync(join(tmpdir(), 'rampart-bench-'));
+  try {
+    const connect = join(directory, 'connect');
+    execFileSync('gcc', ['-O2', '-Wall', '-o', connect, join(import.meta.dirname, 'connect.c')]);
+    const found = new Map<string, { connectUs: number[]; gbits: number[] }>();
+    // Rounds go through all of them, each on a path of its own: ratios are of one round.
+    for (let round = 0; round < Math.min(options.rounds, 5); round++) {
+      for (const backend of [undefined, ...backends]) {
+        options.signal.throwIfAborted();
+        const label = backend ?? 'no rules';
+        options.progress(`packets: ${label}, round ${round + 1}`);
+        const { connectUs, gbits } = await measure(scene, backend, address, peer, connect, options);
+        const all = found.get(label) ?? { connectUs: [], gbits: [] };
+        all.connectUs.push(connectUs);
+        all.gbits.push(gbits);
+        found.set(label, all);
+      }
+    }
+    return report(found);
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+async function measure(
+  scene: Scene,
+  backend: Backend | undefined,
+  address: string,
+  peer: string,
+  connect: string,
+  options: PartOptions,
+): Promise<{ readonly connectUs: number; readonly gbits: number }> {
+  using path = new Path(address, peer);
+  await path.serve();
+  using _ = backend === undefined ? undefined : await programmed(path, backend, scene, options.signal);
+  const count = Math.max(20, Math.ceil(CONNECTS / options.shrink));
+  const times = (await path.run(connect, [address, String(port), String(count)]))
+    .trim()
+    .split('\n')
+    .map(Number);
+  const seconds = options.shrink > 1 ? 1 : SECONDS;
+  const iperf = await path.run('iperf3', [
+    '-c',
+    address,
+    '-p',
+    String(iperfPort),
+    '-t',
+    String(seconds),
+    '-J',
+  ]);
+  const { end } = JSON.parse(iperf) as {
+    readonly end: { readonly sum_received: { readonly bits_per_second: number } };
+  };
+  return { connectUs: median(times) / 1000, gbits: end.sum_received.bits_per_second / 1e9 };
+}
+
+async function programmed(
+  path: Path,
+  backend: Backend,
+  scene: Scene,
+  signal: AbortSignal,
+): Promise<Disposable> {
+  const dataplane = path.node.run(() => openDataplane(backend));
+  await dataplane.sync(scene.engine.rules, signal);
+  return dataplane;
+}
+
+function report(
+  found: ReadonlyMap<string, { readonly connectUs: number[]; readonly gbits: number[] }>,
+): Report {
+  const none = found.get('no rules');
+  if (none === undefined) throw new Error('no rounds');
+  const ratios = (values: readonly number[], of: readonly number[]): number =>
+    median(values.map((value, at) => value / (of[at] as number)));
+  const rows = [...found].map(([label, { connectUs, gbits }]): ReportRow => {
+    const [connectRatio, throughputRatio] = [ratios(connectUs, none.connectUs), ratios(gbits, none.gbits)];
+    return {
+      label,
+      cells: {
+        'connect p50 us': median(connectUs).toFixed(0),
+        'x no rules': connectRatio.toFixed(2),
+        'Gbit/s': median(gbits).toFixed(1),
+        'of no rules': throughputRatio.toFixed(2),
+      },
+      values: { connectUs: median(connectUs), connectRatio, gbits: median(gbits), throughputRatio },
+    };
+  });
+  const nftables = rows.find(({ label }) => label === 'nftables')?.values;
+  const [connect, throughput] = [Number(nftables?.['connectRatio']), Number(nftables?.['throughputRatio'])];
+  return {
+    title: 'Packets to the last of 1,000 pods',
+    columns: ['connect p50 us', 'x no rules', 'Gbit/s', 'of no rules'],
+    rows,
+    verdicts: [
+      {
+        target: 'nftables: TCP connect p50 at most 1.25 x no rules',
+        measured: connect.toFixed(2),
+        met: connect <= 1.25,
+      },
+      {
+        target: 'nftables: throughput at least 0.97 of no rules',
+        measured: throughput.toFixed(2),
+        met: throughput >= 0.97,
+      },
+    ],
+    notes: [
+      'From a namespace through the node to another one; the client is a peer that the policies allow. iperf3, one stream.',
+      'With iptables a packet goes through the rules of all pods before it comes to its own.',
+    ],
+  };
+}

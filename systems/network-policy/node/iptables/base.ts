@@ -1,0 +1,146 @@
+/**
+ * What is there for all pods: the ways into our chains, their ends, and the default.
+ *
+ * @module
+ */
+import type { Direction, Family, NodeRules } from '../../engine/rules.ts';
+import type { DataplaneOptions } from '../dataplane.ts';
+import { blockMatch, blocksOf, coversAll } from './blocks.ts';
+import {
+  allowedMark,
+  builtinChains,
+  comment,
+  commonChain,
+  compliesMark,
+  defaultPolicyChain,
+  idOf,
+  logPrefix,
+  setName,
+  topChains,
+  unknownPodsChain,
+} from './names.ts';
+import type { FamilyRules, IpSet, IptablesRules, Top } from './rules.ts';
+
+export const established = '-m conntrack --ctstate RELATED,ESTABLISHED';
+/** Of the packets that a pod of another address sends or gets: who is looked at in which chain. */
+const sides = { INPUT: ['-s'], FORWARD: ['-s', '-d'], OUTPUT: ['-d'] } as const;
+
+/** ICMP without which paths with a small MTU and IPv6 neighbours would be lost. */
+const icmp = {
+  4: ['3', '11', '12'].map((type) => `-p icmp -m icmp --icmp-type ${type}`),
+  6: ['1', '2', '3', '4', '133', '134', '135', '136'].map(
+    (type) => `-p ipv6-icmp -m icmp6 --icmpv6-type ${type}`,
+  ),
+} as const;
+export const icmpProtocol = { 4: 'icmp', 6: 'ipv6-icmp' } as const;
+
+export function compileBase(rules: NodeRules, options: DataplaneOptions): IptablesRules {
+  const sets = options.unknownPods === 'deny' ? ([4, 6] as const).map((each) => knownPods(rules, each)) : [];
+  return {
+    families: { 4: baseOf(rules, 4, options), 6: baseOf(rules, 6, options) },
+    sets: new Map(sets.map((set) => [set.name, set])),
+  };
+}
+
+function baseOf(rules: NodeRules, family: Family, options: DataplaneOptions): FamilyRules {
+  const blocks = blocksOf(family, rules.podCidrs[family]).map((block) => blockMatch(family, block));
+  const denied = options.unknownPods === 'deny' ? blocks : [];
+  const narrow = isCovered(rules, family) ? blocks : [];
+  return {
+    hooks: new Map(builtinChains.map((name) => [name, hooks(name, narrow)])),
+    tops: new Map(
+      builtinChains.map((name): [typeof top, Top] => {
+        const top = topChains[name];
+        return [top, { pods: [], tail: tail(name, family, denied) }];
+      }),
+    ),
+    chains: new Map([
+      [unknownPodsChain, unknownPods(family, denied, options)],
+      [defaultPolicyChain, [`-j MARK --set-xmark ${allowedMark}/${allowedMark}`]],
+      [commonChain, icmp[family].map((match) => `${match} -j ACCEPT`)],
+    ]),
+  };
+}
+
+/** The blocks of the node may stand for all its pods only where all have an address in them: network plugins need not follow them. */
+function isCovered(rules: NodeRules, family: Family): boolean {
+  const ranges = rules.podCidrs[family];
+  if (ranges.length === 0) return false;
+  return coversAll(
+    ranges,
+    [...rules.pods.values()].flatMap(({ addresses }) => addresses[family]),
+  );
+}
+
+function hooks(name: keyof typeof topChains, blocks: readonly string[]): string[] {
+  const target = topChains[name];
+  if (blocks.length === 0) return [`${comment('kube-router netpol')} -j ${target}`];
+  return sides[name].flatMap((side) =>
+    blocks.map((block) => {
+      const id = idOf(name, side, block);
+      return `${side} ${block} ${comment(`kube-router netpol - ${id}`)} -j ${target}`;
+    }),
+  );
+}
+
+function tail(name: keyof typeof topChains, family: Family, denied: readonly string[]): string[] {
+  return [
+    // Before what complies is accepted: it complies as far as the other end is concerned.
+    ...sides[name].flatMap((side) =>
+      denied.map(
+        (block) =>
+          `${side} ${block} ${comment('rule to apply default pod firewall to addresses of no known pod')} ${ofNoPod(side, family)} -j ${unknownPodsChain}`,
+      ),
+    ),
+    `${comment('rule to explicitly ACCEPT traffic that comply to network policies')} -m mark --mark ${compliesMark}/${compliesMark} -j ACCEPT`,
+    `${comment('rule to apply default pod firewall')} -j ${unknownPodsChain}`,
+  ];
+}
+
+function knownName(family: Family): string {
+  return setName('DST', family, idOf('known pods', String(family)));
+}
+
+function knownPods(rules: NodeRules, family: Family): IpSet {
+  const addresses = [...rules.pods.values()].flatMap(({ addresses: all }) => all[family]);
+  return { name: knownName(family), type: 'hash:ip', family, members: new Set(addresses) };
+}
+
+function ofNoPod(side: '-s' | '-d', family: Family): string {
+  const [word, type] = side === '-s' ? ['src', '--src-type'] : ['dst', '--dst-type'];
+  // The node's own address may be one of the block.
+  return `-m set ! --match-set ${knownName(family)} ${word} -m addrtype ! ${type} LOCAL`;
+}
+
+function unknownPods(family: Family, denied: readonly string[], { logGroup }: DataplaneOptions): string[] {
+  if (denied.length === 0) return [];
+  const refusals = (side: '-s' | '-d', direction: Direction): string[] =>
+    denied.flatMap((block) => {
+      const who = `${side} ${block} ${ofNoPod(side, family)}`;
+      return [
+        `${who} ${nflog(unknownPodsChain, direction, logGroup)}`,
+        ...rejects(family, `${side} ${block}`, ofNoPod(side, family)),
+      ];
+    });
+  return [
+    `${established} -j ACCEPT`,
+    `-p ${icmpProtocol[family]} -j ${commonChain}`,
+    // A node always reaches its own pods, those that it does not know yet too.
+    ...refusals('-s', 'egress'),
+    '-m addrtype --src-type LOCAL -j RETURN',
+    ...refusals('-d', 'ingress'),
+  ];
+}
+
+export function nflog(chain: string, direction: Direction, group: number): string {
+  return `-m limit --limit 10/min --limit-burst 10 -j NFLOG --nflog-prefix "${logPrefix(chain, direction)}" --nflog-group ${group}`;
+}
+
+/** Over IPv6 connect(2) is told of an ICMP error after a second only: TCP gets a reset. */
+export function rejects(family: Family, ends: string, matches: string): string[] {
+  if (family === 4) return [`${ends} ${matches} -j REJECT --reject-with icmp-port-unreachable`];
+  return [
+    `${ends} -p tcp ${matches} -j REJECT --reject-with tcp-reset`,
+    `${ends} ${matches} -j REJECT --reject-with icmp6-port-unreachable`,
+  ];
+}

@@ -1,0 +1,100 @@
+/**
+ * Names in the kernel, as those who know kube-router know them. Sixteen letters stand for a pod or policy.
+ *
+ * @module
+ */
+import { hash } from 'node:crypto';
+
+import type { Direction, Family } from '../../engine/rules.ts';
+
+export const families = [4, 6] as const satisfies readonly Family[];
+
+/** The chains of the kernel that lead to ours, and to which. */
+export const topChains = {
+  INPUT: 'KUBE-ROUTER-INPUT',
+  FORWARD: 'KUBE-ROUTER-FORWARD',
+  OUTPUT: 'KUBE-ROUTER-OUTPUT',
+} as const;
+export type BuiltinChain = keyof typeof topChains;
+export type TopChain = (typeof topChains)[BuiltinChain];
+export const builtinChains = Object.keys(topChains) as BuiltinChain[];
+
+/** For addresses that are of no known pod. */
+export const unknownPodsChain = 'KUBE-POD-FW-DEFAULT';
+/** Of a direction that no policy isolates. */
+export const defaultPolicyChain = 'KUBE-NWPLCY-DEFAULT';
+/** What no policy may refuse. */
+export const commonChain = 'KUBE-NWPLCY-COMMON';
+
+/** A policy allows the packet. */
+export const allowedMark = '0x10000';
+/** The packet complies with the policies of each pod that it has passed. */
+export const compliesMark = '0x20000';
+
+const ownedChain = /^KUBE-(?:POD-FW-|NWPLCY-|ROUTER-(?:INPUT|FORWARD|OUTPUT)$)/;
+const ownedSet = /^(?:inet6:)?KUBE-(?:SRC|DST)-/;
+
+export function isOurChain(name: string): boolean {
+  return ownedChain.test(name);
+}
+
+export function isOurSet(name: string): boolean {
+  return ownedSet.test(name);
+}
+
+const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
+const idLength = 16;
+
+/** The first 80 bits of a SHA-256 in base32. A part may not have a line feed: parts are told apart by it. */
+export function idOf(...parts: readonly string[]): string {
+  const digest = hash('sha256', parts.join('\n'), 'buffer');
+  let id = '';
+  let bits = 0;
+  let kept = 0;
+  for (let at = 0; id.length < idLength; at++) {
+    bits = (bits << 8) | (digest[at] as number);
+    for (kept += 8; kept >= 5; kept -= 5) id += alphabet[(bits >> (kept - 5)) & 31] as string;
+    bits &= 31;
+  }
+  return id;
+}
+
+/** A key is `namespace/name`, and neither has a slash: `a/bc` and `ab/c` have chains of their own. */
+export function podChain(pod: string): string {
+  return `KUBE-POD-FW-${idOf(pod)}`;
+}
+
+/**
+ * A chain for each direction: in one for both, what a policy allows to come to a pod of its own would also be allowed to leave
+ * another one of its own.
+ */
+export function policyChain(direction: Direction, policy: string, family: Family): string {
+  return `KUBE-NWPLCY-${idOf(direction, policy, String(family))}`;
+}
+
+/** @param side - Of the packet that it is looked up with. */
+export function setName(side: 'SRC' | 'DST', family: Family, id: string): string {
+  return `${family === 6 ? 'inet6:' : ''}KUBE-${side}-${id}`;
+}
+
+/** The kernel takes up to 63 bytes. */
+export function logPrefix(chain: string, direction: Direction): string {
+  return `rampart ${chain} ${direction === 'ingress' ? 'in' : 'out'}`;
+}
+
+const plainWord = /^[\w-]+$/;
+const longestComment = 200;
+
+/** `-m comment --comment ...` as iptables-save writes it. */
+export function comment(text: string): string {
+  // Names have none of these; what is told of them has to fit a line.
+  const plain = text.replaceAll(/[^\w./':;,@ -]/g, '?').slice(0, longestComment);
+  const quoted = plainWord.test(plain) ? plain : `"${plain.replaceAll("'", "\\'")}"`;
+  return `-m comment --comment ${quoted}`;
+}
+
+/** `name:web namespace: default`, with the punctuation that is known from kube-router. */
+export function podText(pod: string): string {
+  const [namespace = '', name = ''] = pod.split('/');
+  return `POD name:${name} namespace: ${namespace}`;
+}

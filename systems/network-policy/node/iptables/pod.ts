@@ -1,0 +1,113 @@
+/**
+ * The firewall chain of a pod, and what leads to it.
+ *
+ * @module
+ */
+import type { Direction, Family, LocalPod } from '../../engine/rules.ts';
+import type { DataplaneOptions } from '../dataplane.ts';
+import { established, icmpProtocol, nflog, rejects } from './base.ts';
+import { blockMatch } from './blocks.ts';
+import {
+  allowedMark,
+  comment,
+  commonChain,
+  compliesMark,
+  defaultPolicyChain,
+  podChain,
+  podText,
+  policyChain,
+  topChains,
+  type TopChain,
+} from './names.ts';
+import { type FamilyRules, type IptablesRules, noFamilyRules, type Top } from './rules.ts';
+
+export function compilePod(pod: LocalPod, options: DataplaneOptions): IptablesRules {
+  return { families: { 4: podOf(pod, 4, options), 6: podOf(pod, 6, options) }, sets: new Map() };
+}
+
+function podOf(pod: LocalPod, family: Family, options: DataplaneOptions): FamilyRules {
+  const addresses = pod.addresses[family].map((address) => blockMatch(family, address));
+  if (addresses.length === 0) return noFamilyRules;
+  const chain = podChain(pod.pod);
+  const jump = (side: '-s' | '-d', matches = ''): string[] => {
+    const way = side === '-s' ? 'from' : 'destined to';
+    const note = comment(`rule to jump traffic ${way} ${podText(pod.pod)} to chain ${chain}`);
+    return addresses.map((address) => `${side} ${address}${matches} ${note} -j ${chain}`);
+  };
+  const bridged = ' -m physdev --physdev-is-bridged';
+  const top = (...pods: readonly string[]): Top => ({ pods, tail: undefined });
+  return {
+    hooks: new Map(),
+    tops: new Map<TopChain, Top>([
+      [topChains.INPUT, top(...jump('-s'))],
+      [topChains.FORWARD, top(...jump('-s'), ...jump('-d'), ...jump('-s', bridged), ...jump('-d', bridged))],
+      [topChains.OUTPUT, top(...jump('-s'), ...jump('-d'))],
+    ]),
+    chains: new Map([[chain, chainOf(pod, family, addresses, options)]]),
+  };
+}
+
+function chainOf(
+  pod: LocalPod,
+  family: Family,
+  addresses: readonly string[],
+  { logGroup }: DataplaneOptions,
+): string[] {
+  const chain = podChain(pod.pod);
+  const isolated = (['ingress', 'egress'] as const).filter((direction) => pod[direction] !== undefined);
+  const ends = (direction: Direction): string[] =>
+    addresses.map((address) => `${direction === 'ingress' ? '-d' : '-s'} ${address}`);
+  const notAllowed = `-m mark ! --mark ${allowedMark}/${allowedMark}`;
+  return [
+    ...(isolated.length === 0
+      ? []
+      : [`${comment('rule to drop invalid state for pod')} -m conntrack --ctstate INVALID -j DROP`]),
+    `${comment('rule for stateful firewall for pod')} ${established} -j ACCEPT`,
+    `-p ${icmpProtocol[family]} ${comment('run through common network policy chain')} -j ${commonChain}`,
+    ...addresses.map(
+      (address) =>
+        `-d ${address} ${comment("rule to permit the traffic traffic to pods when source is the pod's local node")} -m addrtype --src-type LOCAL -j ACCEPT`,
+    ),
+    // By a Service that leads back to it.
+    ...addresses.map(
+      (address) =>
+        `-s ${address} -d ${address} ${comment('rule to permit the traffic of the pod to itself')} -j ACCEPT`,
+    ),
+    // Somebody else may use this mark.
+    `-j MARK --set-xmark 0x0/${allowedMark}`,
+    ...(['ingress', 'egress'] as const).flatMap((direction) =>
+      jumps(pod, family, direction, ends(direction)),
+    ),
+    ...isolated.flatMap((direction) =>
+      ends(direction).map(
+        (end) =>
+          `${end} ${comment(`rule to log dropped traffic ${podText(pod.pod)}`)} ${notAllowed} ${nflog(chain, direction, logGroup)}`,
+      ),
+    ),
+    ...isolated.flatMap((direction) =>
+      ends(direction).flatMap((end) =>
+        rejects(
+          family,
+          end,
+          `${comment(`rule to REJECT traffic ${direction === 'ingress' ? 'destined for' : 'from'} ${podText(pod.pod)}`)} ${notAllowed}`,
+        ),
+      ),
+    ),
+    `-j MARK --set-xmark 0x0/${allowedMark}`,
+    `${comment('set mark to ACCEPT traffic that comply to network policies')} -j MARK --set-xmark ${compliesMark}/${compliesMark}`,
+  ];
+}
+
+function jumps(pod: LocalPod, family: Family, direction: Direction, ends: readonly string[]): string[] {
+  const policies = pod[direction];
+  if (policies === undefined) {
+    const note = comment(`run through default ${direction} network policy chain`);
+    return ends.map((end) => `${end} ${note} -j ${defaultPolicyChain}`);
+  }
+  return ends.flatMap((end) =>
+    policies.map((policy) => {
+      const note = comment(`run through nw policy ${policy.split('/')[1]}`);
+      return `${end} ${note} -j ${policyChain(direction, policy, family)}`;
+    }),
+  );
+}

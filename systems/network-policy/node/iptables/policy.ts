@@ -1,0 +1,154 @@
+/**
+ * The chain of a policy, and the sets that it looks into.
+ *
+ * @module
+ */
+import type {
+  Address,
+  ByFamily,
+  Clause,
+  Direction,
+  Family,
+  PolicyRules,
+  PortRange,
+} from '../../engine/rules.ts';
+import { blocksOf } from './blocks.ts';
+import { allowedMark, comment, idOf, policyChain, setName } from './names.ts';
+import { type FamilyRules, type IpSet, type IptablesRules, noFamilyRules } from './rules.ts';
+
+/** Of a set of peers or endpoints: the same as long as the rule is there, whoever is in it. */
+export type SetKey = string;
+
+/** Which of the two names of a set is in use. */
+export type Slot = 0 | 1;
+
+export interface CompiledPolicy extends IptablesRules {
+  /** By name: sets that decide which peers are allowed. */
+  readonly peerSets: ReadonlyMap<string, SetKey>;
+}
+
+/**
+ * @param targets - The addresses of the pods of this node that it is for. Without one of a family nothing is compiled for it.
+ * @param slotOf - Two names for each set: so rules and members can change at one moment.
+ */
+export function compilePolicy(
+  policy: PolicyRules,
+  targets: ByFamily<readonly Address[]>,
+  slotOf: (key: SetKey) => Slot,
+): CompiledPolicy {
+  const sets = new Map<string, IpSet>();
+  const peerSets = new Map<string, SetKey>();
+  const of = (family: Family): FamilyRules => {
+    if (targets[family].length === 0) return noFamilyRules;
+    const chain = new PolicyChain(policy, family, slotOf);
+    chain.compile(targets[family]);
+    for (const set of chain.sets) sets.set(set.name, set);
+    for (const [name, key] of chain.peerSets) peerSets.set(name, key);
+    const name = policyChain(policy.direction, policy.policy, family);
+    return { hooks: new Map(), tops: new Map(), chains: new Map([[name, [...chain.lines]]]) };
+  };
+  return { families: { 4: of(4), 6: of(6) }, sets, peerSets };
+}
+
+export function targetSet(direction: Direction, policy: string, family: Family): string {
+  return setName(direction === 'ingress' ? 'DST' : 'SRC', family, idOf(direction, policy, String(family)));
+}
+
+export function peerSetName(key: SetKey, family: Family, slot: Slot): string {
+  const side = key.startsWith('peers ingress') ? 'SRC' : 'DST';
+  return setName(side, family, idOf(key, String(slot)));
+}
+
+class PolicyChain {
+  readonly sets: IpSet[] = [];
+  readonly peerSets = new Map<string, SetKey>();
+  readonly #lines = new Set<string>();
+  readonly #policy: PolicyRules;
+  readonly #family: Family;
+  readonly #slotOf: (key: SetKey) => Slot;
+
+  constructor(policy: PolicyRules, family: Family, slotOf: (key: SetKey) => Slot) {
+    this.#policy = policy;
+    this.#family = family;
+    this.#slotOf = slotOf;
+  }
+
+  /** Rules that say the same are one. */
+  get lines(): Iterable<string> {
+    return this.#lines;
+  }
+
+  compile(targets: readonly Address[]): void {
+    const { policy, direction, rules } = this.#policy;
+    const name = targetSet(direction, policy, this.#family);
+    this.sets.push({ name, type: 'hash:ip', family: this.#family, members: new Set(targets) });
+    for (const { index, clauses } of rules) {
+      clauses.forEach((clause, place) => this.#add(clause, `${index} ${place}`));
+    }
+  }
+
+  #add(clause: Clause, place: string): void {
+    const { policy, direction } = this.#policy;
+    const own = targetSet(direction, policy, this.#family);
+    const peers = clause.peers === 'everyone' ? undefined : this.#peers(clause.peers[this.#family], place);
+    const [source, destination] = direction === 'ingress' ? [peers, own] : [own, peers];
+    const sides = [
+      ...(source === undefined ? [] : [`-m set --match-set ${source} src`]),
+      ...(destination === undefined ? [] : [`-m set --match-set ${destination} dst`]),
+    ];
+    if ('endpoints' in clause) {
+      const members = clause.endpoints[this.#family].map(
+        ({ address, protocol, port }) => `${address},${protocol.toLowerCase()}:${port}`,
+      );
+      const endpoints = this.#peerSet('hash:ip,port', members, `endpoints ${direction} ${place}`);
+      this.#allow('', [...sides, `-m set --match-set ${endpoints} dst,dst`], clause);
+      return;
+    }
+    for (const [protocol, ports] of portMatches(clause.ports)) {
+      this.#allow(protocol, [...sides, ...ports], clause);
+    }
+  }
+
+  #peers(ranges: ByFamily<PolicyPeers>[Family], place: string): string {
+    const members = blocksOf(this.#family, ranges);
+    return this.#peerSet('hash:net', members, `peers ${this.#policy.direction} ${place}`);
+  }
+
+  #peerSet(type: IpSet['type'], members: readonly string[], what: string): string {
+    const key = `${what} ${this.#policy.policy} ${this.#family}`;
+    const name = peerSetName(key, this.#family, this.#slotOf(key));
+    this.sets.push({ name, type, family: this.#family, members: new Set(members) });
+    this.peerSets.set(name, key);
+    return name;
+  }
+
+  #allow(protocol: string, matches: readonly string[], { peers }: Clause): void {
+    const start = `${protocol === '' ? '' : `-p ${protocol} `}${comment(this.#note(peers))} ${matches.join(' ')}`;
+    this.#lines.add(`${start} -j MARK --set-xmark ${allowedMark}/${allowedMark}`);
+    this.#lines.add(`${start} -m mark --mark ${allowedMark}/${allowedMark} -j RETURN`);
+  }
+
+  #note(peers: Clause['peers']): string {
+    const { policy, direction } = this.#policy;
+    const [namespace = '', name = ''] = policy.split('/');
+    const ends =
+      direction === 'ingress'
+        ? `from ${peers === 'everyone' ? 'all sources' : 'source pods'} to dest pods`
+        : `from source pods to ${peers === 'everyone' ? 'all destinations' : 'dest pods'}`;
+    return `rule to ACCEPT traffic ${ends} selected by policy name ${name} namespace ${namespace}`;
+  }
+}
+
+type PolicyPeers = Exclude<Clause['peers'], 'everyone'>[Family];
+
+const lastPort = 65_535;
+
+/** Protocol and match of each range; none: nothing is allowed. */
+function portMatches(ports: 'any' | readonly PortRange[]): [string, string[]][] {
+  if (ports === 'any') return [['', []]];
+  return ports.map(({ protocol, first, last }) => {
+    const name = protocol.toLowerCase();
+    if (first === 0 && last === lastPort) return [name, []];
+    return [name, [`-m ${name} --dport ${first === last ? first : `${first}:${last}`}`]];
+  });
+}

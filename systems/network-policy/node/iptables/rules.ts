@@ -1,0 +1,99 @@
+/**
+ * What iptables and ipset have of ours, in the words of `iptables-save` and `ipset save`: so what is to be there and what is
+ * there can be compared.
+ *
+ * @module
+ */
+import type { Family } from '../../engine/rules.ts';
+import { type BuiltinChain, families, type TopChain } from './names.ts';
+
+/** Rules without `-A CHAIN`. */
+export type Lines = readonly string[];
+
+/** One of the chains that every packet of a pod comes through. */
+export interface Top {
+  /** A few for each pod. Their order does not matter: each packet passes those of both its ends. */
+  readonly pods: Lines;
+  /** What follows them. Undefined: it is not told here. */
+  readonly tail: Lines | undefined;
+}
+
+export interface FamilyRules {
+  /** In the chains of the kernel: what leads to ours. They come before those of others. */
+  readonly hooks: ReadonlyMap<BuiltinChain, Lines>;
+  readonly tops: ReadonlyMap<TopChain, Top>;
+  readonly chains: ReadonlyMap<string, Lines>;
+}
+
+export interface IpSet {
+  readonly name: string;
+  readonly type: 'hash:ip' | 'hash:net' | 'hash:ip,port';
+  readonly family: Family;
+  readonly members: ReadonlySet<string>;
+  /** Of a set that was found: it has options that ours have not. */
+  readonly isOdd?: boolean;
+  /** Of a set that was found: how many members it may have. */
+  readonly room?: number;
+}
+
+export interface IptablesRules {
+  readonly families: Readonly<Record<Family, FamilyRules>>;
+  readonly sets: ReadonlyMap<string, IpSet>;
+}
+
+export const noFamilyRules: FamilyRules = { hooks: new Map(), tops: new Map(), chains: new Map() };
+export const noRules: IptablesRules = { families: { 4: noFamilyRules, 6: noFamilyRules }, sets: new Map() };
+
+/** All of them as one. */
+export function merged(all: Iterable<IptablesRules>): IptablesRules {
+  const parts = [...all];
+  const of = (family: Family): FamilyRules => {
+    const hooks = new Map<BuiltinChain, Lines>();
+    const tops = new Map<TopChain, { pods: string[]; tail: Lines | undefined }>();
+    const chains = new Map<string, Lines>();
+    for (const part of parts) {
+      for (const [name, lines] of part.families[family].hooks) hooks.set(name, lines);
+      for (const [name, lines] of part.families[family].chains) chains.set(name, lines);
+      for (const [name, { pods, tail }] of part.families[family].tops) {
+        const top = tops.get(name) ?? { pods: [], tail: undefined };
+        top.pods.push(...pods);
+        top.tail ??= tail;
+        tops.set(name, top);
+      }
+    }
+    return { hooks, tops, chains };
+  };
+  return {
+    families: { 4: of(4), 6: of(6) },
+    sets: new Map(parts.flatMap(({ sets }) => [...sets])),
+  };
+}
+
+export function isNothing({ families: both, sets }: IptablesRules): boolean {
+  return (
+    sets.size === 0 &&
+    families.every((family) => {
+      const { hooks, tops, chains } = both[family];
+      return hooks.size === 0 && tops.size === 0 && chains.size === 0;
+    })
+  );
+}
+
+export function sameLines(a: Lines, b: Lines): boolean {
+  return a.length === b.length && a.every((line, at) => line === b[at]);
+}
+
+export function sameMembers(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
+  return a.size === b.size && a.isSubsetOf(b);
+}
+
+/** What is in `b` and not in `a`, each as often as it is more. */
+export function moreIn(b: Lines, a: Lines): string[] {
+  const counts = new Map<string, number>();
+  for (const line of a) counts.set(line, (counts.get(line) ?? 0) + 1);
+  return b.filter((line) => {
+    const count = counts.get(line) ?? 0;
+    if (count > 0) counts.set(line, count - 1);
+    return count === 0;
+  });
+}

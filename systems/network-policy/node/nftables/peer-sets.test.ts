@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import { NetworkNamespace, namespaceObstacle } from '../../../../test/network-policy/namespaces.fixture.ts';
+import { blocks, changeBetween, type GivenPolicy, nodeRules } from '../rules.fixture.ts';
+import { openNftablesDataplane } from './dataplane.ts';
+import { namePeers, peerSets } from './peer-sets.ts';
+
+const pod = { name: 'x/a', addresses: { 4: '10.1.0.10', 6: 'fd00:1::10' } };
+
+/** Policies that have the same peers. */
+function policies(peers: ReturnType<typeof blocks>, ...names: readonly string[]): GivenPolicy[] {
+  return names.flatMap((name) =>
+    (['ingress', 'egress'] as const).map((direction) => ({
+      ...{ policy: `x/${name}`, direction, selects: ['x/a'] },
+      allows: [{ peers, ports: 'any' as const }],
+    })),
+  );
+}
+
+test('rules with the same peers share their sets; pods in a row are addresses, blocks are rules', () => {
+  const peers = blocks('10.1.0.20', '10.1.0.30-10.1.0.32', '10.2.0.0-10.2.255.255', 'fd00:1::20');
+  const rules = nodeRules([pod], policies(peers, 'b', 'a', 'c'));
+  const sets = peerSets(namePeers(rules));
+  assert.deepEqual(
+    sets.map(({ elements }) => [...elements.keys()]),
+    [['10.1.0.20', '10.1.0.30', '10.1.0.31', '10.1.0.32'], ['fd00:1::20']],
+  );
+  // Whatever order the policies came in.
+  const other = nodeRules([pod], policies(peers, 'c', 'a', 'b'));
+  assert.deepEqual([...namePeers(other).values()], [...namePeers(rules).values()]);
+});
+
+suite('sets of peers', { skip: namespaceObstacle() ?? false }, () => {
+  test('a peer that comes is one element for all policies, and the policy that named the set may go', async () => {
+    using namespace = new NetworkNamespace();
+    using dataplane = namespace.run(() => openNftablesDataplane());
+    const before = nodeRules([pod], policies(blocks('10.1.0.20'), 'a', 'b', 'c'));
+    await dataplane.sync(before);
+    const more = nodeRules([pod], policies(blocks('10.1.0.20', '10.1.0.22'), 'a', 'b', 'c'));
+    assert.deepEqual(await dataplane.apply(more, changeBetween(before, more)), { commands: 1 });
+    const fewer = nodeRules(
+      [pod],
+      policies(more.policies.get('ingress x/b')!.rules[0]!.clauses[0]!.peers as never, 'b', 'c'),
+    );
+    const { replacedBecause } = await dataplane.apply(fewer, changeBetween(more, fewer));
+    assert.equal(replacedBecause, undefined);
+    assert.deepEqual(await dataplane.verify(), []);
+    using next = namespace.run(() => openNftablesDataplane());
+    assert.deepEqual(await next.sync(fewer), { commands: 0 });
+  });
+});
