@@ -13,10 +13,11 @@ import { sleep, systemClock } from '../../shared/time/clock.ts';
 import { networkPolicies } from './api.ts';
 import { PolicyEngine } from './engine/engine.ts';
 import type { PolicyProblem } from './engine/rules.ts';
-import { filterBridges } from './node/bridge.ts';
-import type { Dataplane } from './node/dataplane.ts';
+import { type BridgeOptions, filterBridges } from './node/bridge.ts';
+import { type Dataplane, defaultDataplaneOptions } from './node/dataplane.ts';
 import { followObjects } from './node/followed-objects.ts';
 import { NodeCounts, registerNodeMetrics } from './node/metrics.ts';
+import { Refusals, type RefusalsOptions } from './node/refusals.ts';
 import type { NetworkPolicyOptions } from './options.ts';
 
 /** No retry mends it: the library or a capability is missing. */
@@ -50,6 +51,9 @@ export interface NetworkPolicyNodeOptions {
   readonly refusesUnknown?: boolean;
   /** Empty: those of the Node object. */
   readonly podCidrs?: readonly string[];
+  /** How refused packets are read. Default: in the network namespace of the calling thread. */
+  readonly openLog?: RefusalsOptions['open'];
+  readonly bridges?: BridgeOptions;
   /** Called after each time that the kernel has taken the rules. */
   readonly onProgrammed?: () => void;
 }
@@ -73,6 +77,12 @@ export async function runNetworkPolicyNode(
   let problem: string | undefined = 'not programmed yet';
   health.ready('rules', () => problem);
   const recorder = context.recorder();
+  using refusals = new Refusals({
+    ...{ context, recorder, engine, objects, counts },
+    dataplane: options.dataplane,
+    group: defaultDataplaneOptions.logGroup,
+    ...(options.openLog && { open: options.openLog }),
+  });
   const told = new Map<string, string>();
   let isProgrammed = false;
   let bridges: string | undefined;
@@ -125,6 +135,7 @@ export async function runNetworkPolicyNode(
 
   /** Not with each change: of 1,000 pods they take some 0.3 s. */
   async function readCounters(): Promise<void> {
+    if (isProgrammed) refusals.open();
     counts.refused = isProgrammed ? await options.dataplane.counters(signal) : [];
   }
 
@@ -142,6 +153,8 @@ export async function runNetworkPolicyNode(
     isProgrammed = isNeeded();
     if (isProgrammed) {
       tellBridges();
+      // Before the rules, so that the first one who is refused is told.
+      refusals.open();
       await options.dataplane.sync(engine.rules, signal);
     } else await options.dataplane.remove(signal);
     counts.fullSyncs++;
@@ -174,7 +187,7 @@ export async function runNetworkPolicyNode(
 
   /** With each full sync: bridges may come later, and somebody may set it back. */
   function tellBridges(): void {
-    const now = filterBridges();
+    const now = filterBridges(options.bridges);
     if (now !== undefined && now !== bridges) logger.warn(now);
     bridges = now;
   }

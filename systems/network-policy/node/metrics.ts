@@ -19,6 +19,10 @@ export class NodeCounts {
   policies = 0;
   problems = 0;
   refused: readonly Refused[] = [];
+  /** Refused packets that became a line. */
+  refusalsTold = 0;
+  /** Refused packets that were logged, and that the kernel had no room for. */
+  refusalsLost = 0;
 }
 
 /** Registers `rampart_network_policy_*`. @throws when the registry has them already. */
@@ -40,6 +44,16 @@ export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts
     'drift_repaired_total',
     'Things of ours in the kernel that somebody else had changed.',
     () => counts.driftRepaired,
+  );
+  counter(
+    'refusals_told_total',
+    'Refused packets that were told as a line: the kernel gives ten a minute of each pod and direction.',
+    () => counts.refusalsTold,
+  );
+  counter(
+    'refusals_lost_total',
+    'Refused packets that were not told, as they came faster than they were read.',
+    () => counts.refusalsLost,
   );
   gauge('full_sync_seconds', 'How long the last full sync took.', () => counts.lastSyncSeconds);
   gauge('pods', 'Pods of this node that have rules.', () => counts.localPods);
