@@ -14,6 +14,7 @@ import { apiServerCommand } from './apiserver/command.ts';
 import { doctorCommand } from './doctor/command.ts';
 import { describeFailure, isBrokenPipe, outputFailure, withUsageExitCode } from './failure.ts';
 import { integrityCommand } from './integrity/command.ts';
+import { networkCommand } from './network/command.ts';
 import { operatorCommand } from './operator/command.ts';
 import { standaloneCommand } from './standalone/command.ts';
 import { statusCommand } from './status/command.ts';
@@ -32,6 +33,7 @@ export async function runProgram(guards: readonly Guard[]): Promise<void> {
         '  rampart status               say what is guarded, and why something is not\n' +
         '  rampart alerts -f            the alerts of the agents, as they come\n' +
         '  rampart integrity check      say which files have changed since their baseline\n' +
+        '  rampart network explain ...  say who may talk to whom, and which policy decides\n' +
         '  rampart watch --help         more examples, and all options of one command\n',
     )
     .addCommand(watchCommand())
@@ -40,6 +42,7 @@ export async function runProgram(guards: readonly Guard[]): Promise<void> {
     .addCommand(statusCommand(guards))
     .addCommand(alertsCommand(guards))
     .addCommand(integrityCommand())
+    .addCommand(networkCommand(guards))
     .addCommand(agentCommand(guards))
     .addCommand(operatorCommand(guards))
     .addCommand(apiServerCommand());

@@ -14,7 +14,7 @@ import { events, type KubeEvent } from '../../shared/kube/event-object.ts';
 import { namespaces, pods } from '../../shared/kube/object.ts';
 import { openNflog } from '../../shared/netlink/nflog.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
-import { networkPolicies, type NetworkPolicy } from '../../systems/network-policy/api.ts';
+import { networkPolicies } from '../../systems/network-policy/api.ts';
 import { networkPolicy } from '../../systems/network-policy/guard.ts';
 import { type NetworkPolicyNodeOptions, runNetworkPolicyNode } from '../../systems/network-policy/node.ts';
 import type { Dataplane, DataplaneOptions } from '../../systems/network-policy/node/dataplane.ts';
@@ -68,7 +68,7 @@ export class PolicyNode extends TestApi {
         nodeName: onNode,
         containers: [{ name: 'main', image: 'none', ports: [{ name: 'serve-80', containerPort: 80 }] }],
       },
-    } as never);
+    });
     await this.client.update(
       pods,
       {
@@ -79,15 +79,15 @@ export class PolicyNode extends TestApi {
           podIPs: [{ ip: addresses[4] }, { ip: addresses[6] }],
           startTime: new Date().toISOString(),
         },
-      } as never,
-      { subresource: 'status' } as never,
+      },
+      { subresource: 'status' },
     );
   }
 
   /** `x/name`, and its spec. */
   async apply(key: string, spec: object): Promise<void> {
     const [namespace = '', name = ''] = key.split('/');
-    await this.client.create(networkPolicies, { metadata: { namespace, name }, spec } as NetworkPolicy);
+    await this.client.create(networkPolicies, { metadata: { namespace, name }, spec });
   }
 
   async removePolicy(key: string): Promise<void> {

@@ -4,7 +4,6 @@
  * @module
  */
 import { type ListOptions, Nftables } from '../../../../shared/netlink/nftables.ts';
-import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import type { Direction, NodeRules, PodKey, RulesChange } from '../../engine/rules.ts';
 import {
   type Dataplane,
@@ -15,7 +14,6 @@ import {
   type Refused,
 } from '../dataplane.ts';
 import { compileBase, compileMaps, compilePod, compilePolicy } from './compile.ts';
-import { parseListing } from './listing.ts';
 import { directions, logPrefix, podChain, tableName, unknownChain } from './names.ts';
 import {
   commandsAnew,
@@ -26,6 +24,7 @@ import {
   type TableObject,
   type TableObjects,
 } from './objects.ts';
+import { isRefusal, readTable } from './table.ts';
 
 /** What the objects are of: `base`, `maps`, `pod KEY`, or the key of a policy's rules. */
 type Owned = Map<string, TableObjects>;
@@ -206,8 +205,7 @@ class NftablesDataplane implements Dataplane {
   }
 
   #read(): TableObjects | undefined {
-    const listing = this.#list(`list table ${tableName}`, { stateless: true });
-    return listing === undefined ? undefined : parseListing(listing);
+    return readTable(this.#nft);
   }
 
   #run(commands: readonly string[]): void {
@@ -226,10 +224,6 @@ function policyObjects(rules: NodeRules, key: string): TableObjects {
 
 function flat(owned: Owned): TableObjects {
   return new Map([...owned.values()].flatMap((objects) => [...objects]));
-}
-
-function isRefusal(error: unknown): error is RampartError {
-  return error instanceof RampartError && error.code === errorCodes.SYSTEM;
 }
 
 /** libnftables answers at once; a dataplane that starts programs does not. */
