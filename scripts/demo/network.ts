@@ -65,12 +65,12 @@ export async function showNetwork(options: PartOptions): Promise<Shown> {
     );
     screen.answer(names.map((name) => `${name} ${pods.get(name)?.ip ?? ''}`).join('\n'));
     const networkOf = lab.runtimePid ?? 0;
-    const words = [
+    const started = [
       ...['standalone', '--guards', 'network-policy', '--data', 'data', '--listen', '127.0.0.1:7443'],
       ...['--cri-socket', lab.socketPath],
     ];
-    screen.command(`rampart ${words.join(' ')}`);
-    const standalone = stack.use(new RampartProcess({ words, directory, networkOf, signal }));
+    screen.command(`rampart ${started.join(' ')}`);
+    const standalone = stack.use(new RampartProcess({ words: started, directory, networkOf, signal }));
     stack.defer(() => traces.addProcess(standalone.pid, 'rampart'));
     await screen.during('the API starts', standalone.says(/serving https/));
     const kubeconfig = join(directory, 'data/kubeconfig');
@@ -115,8 +115,8 @@ export async function showNetwork(options: PartOptions): Promise<Shown> {
     checks.add('rules in the kernel', 'there', enforced ? 'there' : 'missing');
     await ask('frontend', 'refused');
     await ask('backend', 'answered');
-    const rampart = async (...words: readonly string[]): Promise<Answer> => {
-      const command = inNetworkOf(networkOf, [rampartProgram, ...words]);
+    const rampart = async (...asked: readonly string[]): Promise<Answer> => {
+      const command = inNetworkOf(networkOf, [rampartProgram, ...asked]);
       const env = { PATH: process.env['PATH'], HOME: directory };
       return await answerOf(command, { cwd: directory, env, signal });
     };

@@ -29,5 +29,19 @@ export async function cleanNode(signal?: AbortSignal): Promise<Cleaned[]> {
       cleaned.push({ backend, removed: [], error });
     }
   }
+  await cleanCutTable(cleaned);
   return cleaned;
+}
+
+/** What `--network-policy-established cut` has made, whichever backend there is. */
+async function cleanCutTable(cleaned: Cleaned[]): Promise<void> {
+  const backend = 'connections that were cut';
+  try {
+    const { Nftables } = await import('../../shared/netlink/nftables.ts');
+    const { cutTableName, removeCutTable } = await import('./node/established/cut-table.ts');
+    using nft = new Nftables();
+    cleaned.push({ backend, removed: removeCutTable(nft) ? [`table ${cutTableName}`] : [] });
+  } catch (error) {
+    cleaned.push({ backend, removed: [], error });
+  }
 }

@@ -13,11 +13,12 @@ import { sleep, systemClock } from '../../shared/time/clock.ts';
 import { networkPolicies } from './api.ts';
 import { PolicyEngine } from './engine/engine.ts';
 import type { PolicyProblem } from './engine/rules.ts';
+import type { Cutter, CutterOptions } from './node/established/cutter.ts';
 import { type BridgeOptions, filterBridges } from './node/bridge.ts';
 import { type Dataplane, defaultDataplaneOptions } from './node/dataplane.ts';
 import { followObjects } from './node/followed-objects.ts';
 import { NodeCounts, registerNodeMetrics } from './node/metrics.ts';
-import { Refusals, type RefusalsOptions } from './node/refusals.ts';
+import { Refusals } from './node/refusals.ts';
 import type { NetworkPolicyOptions } from './options.ts';
 
 /** No retry mends it: the library or a capability is missing. */
@@ -35,13 +36,15 @@ const FULL_SYNC_MS = 5 * 60_000;
 const RETRY = { baseMs: 100, maxMs: 10_000 };
 
 export const networkPolicyNode: NodePart = async (context, values) => {
-  const { networkPolicyDefault, podCidr } = values as unknown as NetworkPolicyOptions;
+  const { networkPolicyDefault, podCidr, networkPolicyEstablished } =
+    values as unknown as NetworkPolicyOptions;
   const { openNftablesDataplane } = await import('./node/nftables/dataplane.ts');
   using dataplane = openNftablesDataplane({ unknownPods: networkPolicyDefault });
   await runNetworkPolicyNode(context, {
     dataplane,
     podCidrs: podCidr,
     refusesUnknown: networkPolicyDefault === 'deny',
+    cutsEstablished: networkPolicyEstablished === 'cut',
   });
 };
 
@@ -49,10 +52,12 @@ export interface NetworkPolicyNodeOptions {
   readonly dataplane: Dataplane;
   /** Rules are needed also where no policy selects a pod. */
   readonly refusesUnknown?: boolean;
+  /** Connections that are no longer allowed are ended after each change. */
+  readonly cutsEstablished?: boolean;
+  /** Runs what looks into the node's network. Default: that of the calling thread. */
+  readonly inNetwork?: CutterOptions['inNetwork'];
   /** Empty: those of the Node object. */
   readonly podCidrs?: readonly string[];
-  /** How refused packets are read. Default: in the network namespace of the calling thread. */
-  readonly openLog?: RefusalsOptions['open'];
   readonly bridges?: BridgeOptions;
   /** Called after each time that the kernel has taken the rules. */
   readonly onProgrammed?: () => void;
@@ -81,8 +86,9 @@ export async function runNetworkPolicyNode(
     ...{ context, recorder, engine, objects, counts },
     dataplane: options.dataplane,
     group: defaultDataplaneOptions.logGroup,
-    ...(options.openLog && { open: options.openLog }),
+    ...(options.inNetwork && { inNetwork: options.inNetwork }),
   });
+  using cutter = options.cutsEstablished === true ? await openCutter() : undefined;
   const told = new Map<string, string>();
   let isProgrammed = false;
   let bridges: string | undefined;
@@ -133,9 +139,19 @@ export async function runNetworkPolicyNode(
     }
   });
 
+  async function openCutter(): Promise<Cutter> {
+    const module = await import('./node/established/cutter.ts');
+    return new module.Cutter({
+      ...{ logger, signal },
+      onCut: (flows) => (counts.flowsCut += flows),
+      ...(options.inNetwork && { inNetwork: options.inNetwork }),
+    });
+  }
+
   /** Not with each change: of 1,000 pods they take some 0.3 s. */
   async function readCounters(): Promise<void> {
     if (isProgrammed) refusals.open();
+    cutter?.tidy();
     counts.refused = isProgrammed ? await options.dataplane.counters(signal) : [];
   }
 
@@ -156,6 +172,7 @@ export async function runNetworkPolicyNode(
       // Before the rules, so that the first one who is refused is told.
       refusals.open();
       await options.dataplane.sync(engine.rules, signal);
+      cutter?.programmed(engine.rules);
     } else await options.dataplane.remove(signal);
     counts.fullSyncs++;
     counts.lastSyncSeconds = (systemClock.monotonicMs() - beganMs) / 1000;
@@ -168,6 +185,7 @@ export async function runNetworkPolicyNode(
     if (isNeeded() !== isProgrammed) return await programAll();
     if (!isProgrammed) return;
     await options.dataplane.apply(engine.rules, change, signal);
+    cutter?.programmed(engine.rules);
     counts.partialSyncs++;
     countRules();
   }

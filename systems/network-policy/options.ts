@@ -9,6 +9,7 @@ import type { GuardOption } from '../../shared/guard/guard.ts';
 export interface NetworkPolicyOptions {
   readonly networkPolicyDefault: 'allow' | 'deny';
   readonly podCidr: readonly string[];
+  readonly networkPolicyEstablished: 'keep' | 'cut';
 }
 
 export const networkPolicyOptions: readonly GuardOption[] = [
@@ -19,6 +20,14 @@ export const networkPolicyOptions: readonly GuardOption[] = [
     on: ['agent', 'standalone'],
     choices: ['allow', 'deny'],
     default: 'allow',
+  },
+  {
+    flags: '--network-policy-established <what>',
+    description:
+      'what happens to connections that a change of the policies no longer allows: they go on, or are ended',
+    on: ['agent', 'standalone'],
+    choices: ['keep', 'cut'],
+    default: 'keep',
   },
   {
     flags: '--pod-cidr <cidr>',

@@ -12,13 +12,14 @@ import { noContainers } from '../../shared/cri/container-source.ts';
 import { runGivenNode } from '../../shared/guard/part.fixture.ts';
 import { events, type KubeEvent } from '../../shared/kube/event-object.ts';
 import { namespaces, pods } from '../../shared/kube/object.ts';
-import { openNflog } from '../../shared/netlink/nflog.ts';
+import { Nftables } from '../../shared/netlink/nftables.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
 import { networkPolicies } from '../../systems/network-policy/api.ts';
 import { networkPolicy } from '../../systems/network-policy/guard.ts';
 import { type NetworkPolicyNodeOptions, runNetworkPolicyNode } from '../../systems/network-policy/node.ts';
 import type { Dataplane, DataplaneOptions } from '../../systems/network-policy/node/dataplane.ts';
 import { openNftablesDataplane } from '../../systems/network-policy/node/nftables/dataplane.ts';
+import { tableName } from '../../systems/network-policy/node/nftables/names.ts';
 import { parseRefusal, type RefusalLine } from '../../systems/network-policy/refusal-line.ts';
 import { type Host, Network } from './network.fixture.ts';
 
@@ -112,7 +113,7 @@ export class PolicyNode extends TestApi {
           (context) =>
             runNetworkPolicyNode(context, {
               dataplane,
-              openLog: (log) => namespace.run(() => openNflog(log)),
+              inNetwork: (work) => namespace.run(work),
               // Those of the machine are none of a test's.
               bridges: { links },
               onProgrammed: () => this.#programmed++,
@@ -138,11 +139,10 @@ export class PolicyNode extends TestApi {
   }
 
   rules(): string {
-    try {
-      return this.network.node.namespace.nft('list table inet rampart-network-policy');
-    } catch {
-      return '';
-    }
+    const { namespace } = this.network.node;
+    using nft = namespace.run(() => new Nftables());
+    const tables = nft.list('list tables');
+    return tables.includes(`table ${tableName}\n`) ? nft.list(`list table ${tableName}`) : '';
   }
 
   async eventsOf(namespace: string): Promise<readonly KubeEvent[]> {

@@ -19,6 +19,8 @@ export class NodeCounts {
   policies = 0;
   problems = 0;
   refused: readonly Refused[] = [];
+  /** Connections that were ended, as they were no longer allowed. */
+  flowsCut = 0;
   /** Refused packets that became a line. */
   refusalsTold = 0;
   /** Refused packets that were logged, and that the kernel had no room for. */
@@ -44,6 +46,11 @@ export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts
     'drift_repaired_total',
     'Things of ours in the kernel that somebody else had changed.',
     () => counts.driftRepaired,
+  );
+  counter(
+    'flows_cut_total',
+    'Established connections that were ended, as a change of the policies no longer allows them.',
+    () => counts.flowsCut,
   );
   counter(
     'refusals_told_total',

@@ -31,8 +31,8 @@ export interface RefusalsOptions {
   readonly counts: NodeCounts;
   /** Of NFLOG, as the dataplane logs to it. */
   readonly group: number;
-  /** Default: in the network namespace of the calling thread. */
-  readonly open?: typeof openNflog;
+  /** Runs what opens the group in the node's network. Default: that of the calling thread. */
+  readonly inNetwork?: <T>(work: () => T) => T;
   readonly clock?: Clock;
 }
 
@@ -67,14 +67,16 @@ export class Refusals implements Disposable {
   /** Takes the group, if it has not. That another program has it is told once; nothing is refused or allowed for it. */
   open(): void {
     if (this.#log !== undefined) return;
-    const { group, open = openNflog, context } = this.#options;
+    const { group, inNetwork = (run) => run(), context } = this.#options;
     try {
-      this.#log = open({
-        group,
-        onPacket: (packet) => this.#packet(packet),
-        onLost: (packets) => this.#lost(packets),
-        onError: (error) => context.logger.error({ err: error }, 'a refused packet could not be told'),
-      });
+      this.#log = inNetwork(() =>
+        openNflog({
+          group,
+          onPacket: (packet) => this.#packet(packet),
+          onLost: (packets) => this.#lost(packets),
+          onError: (error) => context.logger.error({ err: error }, 'a refused packet could not be told'),
+        }),
+      );
       if (this.#problem !== undefined) context.logger.info('refused packets are told again');
       this.#problem = undefined;
     } catch (error) {
