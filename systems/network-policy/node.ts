@@ -17,6 +17,7 @@ import type { Cutter, CutterOptions } from './node/established/cutter.ts';
 import { type BridgeOptions, filterBridges } from './node/bridge.ts';
 import { type Dataplane, defaultDataplaneOptions } from './node/dataplane.ts';
 import { followObjects } from './node/followed-objects.ts';
+import { nodeFacts } from './status/node-facts.ts';
 import { NodeCounts, registerNodeMetrics } from './node/metrics.ts';
 import { Refusals } from './node/refusals.ts';
 import type { NetworkPolicyOptions } from './options.ts';
@@ -50,6 +51,8 @@ export const networkPolicyNode: NodePart = async (context, values) => {
 
 export interface NetworkPolicyNodeOptions {
   readonly dataplane: Dataplane;
+  /** Its name, for `rampart status`. Default: `nftables`. */
+  readonly backend?: string;
   /** Rules are needed also where no policy selects a pod. */
   readonly refusesUnknown?: boolean;
   /** Connections that are no longer allowed are ended after each change. */
@@ -123,6 +126,7 @@ export async function runNetworkPolicyNode(
         if (counts.fullSyncs === 0 && isHopeless(error)) throw error;
         counts.failedSyncs++;
         problem = error instanceof Error ? error.message : String(error);
+        tellFacts();
         logger.error({ err: error }, 'the kernel did not take the rules; those before stay, retrying');
         // Nobody knows what was taken: all of it again.
         fullAtMs = -Infinity;
@@ -130,6 +134,7 @@ export async function runNetworkPolicyNode(
         continue;
       }
       tellProblems();
+      tellFacts();
       const pause = new AbortController();
       const dueMs = Math.max(0, verifiedAtMs + VERIFY_MS - clock.monotonicMs());
       const due = sleep(clock, dueMs, AbortSignal.any([signal, pause.signal])).catch(() => undefined);
@@ -175,6 +180,7 @@ export async function runNetworkPolicyNode(
       cutter?.programmed(engine.rules);
     } else await options.dataplane.remove(signal);
     counts.fullSyncs++;
+    counts.lastSyncMs = systemClock.wallMs();
     counts.lastSyncSeconds = (systemClock.monotonicMs() - beganMs) / 1000;
     countRules();
   }
@@ -208,6 +214,12 @@ export async function runNetworkPolicyNode(
     const now = filterBridges(options.bridges);
     if (now !== undefined && now !== bridges) logger.warn(now);
     bridges = now;
+  }
+
+  function tellFacts(): void {
+    const { backend = 'nftables' } = options;
+    const untold = refusals.problem;
+    context.tellFacts(nodeFacts({ backend, isProgrammed, counts, problem, untold, bridges }));
   }
 
   function countRules(): void {

@@ -15,6 +15,8 @@ export class NodeCounts {
   driftRepaired = 0;
   /** Of the last full sync that succeeded. */
   lastSyncSeconds = 0;
+  /** When that was, by the wall clock; undefined: there was none. */
+  lastSyncMs: number | undefined;
   localPods = 0;
   policies = 0;
   problems = 0;

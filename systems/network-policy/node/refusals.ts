@@ -87,6 +87,11 @@ export class Refusals implements Disposable {
     }
   }
 
+  /** Why refused packets are not told; undefined where they are, or where there was nothing to tell yet. */
+  get problem(): string | undefined {
+    return this.#problem;
+  }
+
   #packet({ prefix, payload }: LoggedPacket): void {
     const owner = this.#options.dataplane.whoseLog(prefix);
     const packet = parseIpPacket(payload);
