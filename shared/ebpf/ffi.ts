@@ -121,6 +121,11 @@ export const libc = {
     'const void *',
     'uint32_t',
   ]),
+  connect: c<(fd: number, address: Uint8Array, sizeBytes: number) => number>('connect', 'int', [
+    'int',
+    'const void *',
+    'uint32_t',
+  ]),
   setsockopt: c<(fd: number, level: number, option: number, value: Uint8Array, sizeBytes: number) => number>(
     'setsockopt',
     'int',

@@ -16,6 +16,11 @@ import { NetworkNamespace } from './namespaces.fixture.ts';
 export const podNames = ['x', 'y', 'z'].flatMap((namespace) =>
   ['a', 'b', 'c'].map((name) => `${namespace}/${name}`),
 );
+/** @param place - Of its name among {@link podNames}. */
+export function podAddresses(place: number): Readonly<Record<Family, string>> {
+  return { 4: `10.1.0.${place + 10}`, 6: `fd00:1::${place + 10}` };
+}
+
 export const ports = [80, 81] as const;
 /** Of which all pods are. */
 export const podCidr = { 4: '10.1.0.0/24', 6: 'fd00:1::/64' } as const;
@@ -47,7 +52,7 @@ export class Network implements AsyncDisposable {
   readonly pods: readonly Host[] = podNames.map((name, place) => ({
     name,
     namespace: new NetworkNamespace(),
-    addresses: { 4: `10.1.0.${place + 10}`, 6: `fd00:1::${place + 10}` },
+    addresses: podAddresses(place),
   }));
   readonly #open: (Server | UdpSocket)[] = [];
   /** By who was connected to: connections that are open, and that nobody may have ended. */
