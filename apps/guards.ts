@@ -10,10 +10,4 @@ import { fileIntegrity } from '../systems/file-integrity/guard.ts';
 import { networkPolicy } from '../systems/network-policy/guard.ts';
 import { policyAudit } from '../systems/policy-audit/guard.ts';
 
-export const guards: readonly Guard[] = [
-  fileAccess,
-  fileIntegrity,
-  networkPolicy,
-  policyAudit,
-  bpfPrograms,
-];
+export const guards: readonly Guard[] = [fileAccess, fileIntegrity, networkPolicy, policyAudit, bpfPrograms];

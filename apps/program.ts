@@ -16,6 +16,7 @@ import { bpfCommand } from './bpf/command.ts';
 import { doctorCommand } from './doctor/command.ts';
 import { describeFailure, isBrokenPipe, outputFailure, withUsageExitCode } from './failure.ts';
 import { integrityCommand } from './integrity/command.ts';
+import { networkCommand } from './network/command.ts';
 import { operatorCommand } from './operator/command.ts';
 import { policyCommand } from './policy/command.ts';
 import { policyServerCommand } from './policy-server/command.ts';
@@ -38,6 +39,7 @@ export async function runProgram(guards: readonly Guard[]): Promise<void> {
         '  rampart integrity check      say which files have changed since their baseline\n' +
         '  rampart audit                say which objects break the rules of a policy\n' +
         '  rampart bpf list             the eBPF programs that run here for objects\n' +
+        '  rampart network explain ...  say who may talk to whom, and which policy decides\n' +
         '  rampart watch --help         more examples, and all options of one command\n',
     )
     .addCommand(watchCommand())
@@ -48,6 +50,7 @@ export async function runProgram(guards: readonly Guard[]): Promise<void> {
     .addCommand(integrityCommand())
     .addCommand(auditCommand())
     .addCommand(bpfCommand())
+    .addCommand(networkCommand(guards))
     .addCommand(agentCommand(guards))
     .addCommand(operatorCommand(guards))
     .addCommand(policyCommand())

@@ -4,8 +4,8 @@
  * @module
  */
 import { type HolderReport, holderOf, type LeaseView } from '../../shared/guard/lease-holder.ts';
-import type { NodeView } from '../../shared/guard/status-section.ts';
-import type { AgentPodView, AgentView, ReadGuard } from './reader.ts';
+import type { AgentView, NodeView } from '../../shared/guard/status-section.ts';
+import type { AgentPodView, ReadGuard } from './reader.ts';
 import type { GuardNodeReport, GuardReport, NodeReport, StatusReport } from './report.ts';
 
 /** What was read; `undefined` is what this user may not read. */

@@ -4,6 +4,7 @@
  * @module
  */
 import type { AgentGuardState } from '../../shared/guard/agent-lease-names.ts';
+import type { AgentView } from '../../shared/guard/status-section.ts';
 import { fileAccess } from '../../systems/file-access/guard.ts';
 import type { FileAccessFields, FileAccessNodeFields } from '../../systems/file-access/status/report.ts';
 import { fileAccessSection } from '../../systems/file-access/status/section.ts';
@@ -13,7 +14,6 @@ import { fileIntegrity } from '../../systems/file-integrity/guard.ts';
 import type { FileIntegrityFields, IntegrityReport } from '../../systems/file-integrity/status/report.ts';
 import { integritySection } from '../../systems/file-integrity/status/section.ts';
 import type { Found } from './examine.ts';
-import type { AgentView } from './reader.ts';
 import type { NodeReport, StatusReport } from './report.ts';
 
 /** What `--format json` prints. */

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { type AgentLease, isAgentLease, readAgentLease } from '../../shared/guard/agent-lease-names.ts';
+import { isAgentLease, readAgentLease } from '../../shared/guard/agent-lease-names.ts';
 import { type Guard, systemNamespace } from '../../shared/guard/guard.ts';
 import type { LeaseView } from '../../shared/guard/lease-holder.ts';
-import type { NodeView, SectionReport, StatusContext } from '../../shared/guard/status-section.ts';
+import type { AgentView, NodeView, SectionReport, StatusContext } from '../../shared/guard/status-section.ts';
 import type { KubeClient } from '../../shared/kube/client.ts';
 import { isForbidden, isNotFound } from '../../shared/kube/client-errors.ts';
 import { sleep, systemClock } from '../../shared/time/clock.ts';
@@ -16,12 +16,6 @@ import { type KubeObject, type Lease, leases, type ResourceType } from '../../sh
 const agentSelector = 'app.kubernetes.io/name=rampart-agent';
 /** Two periods of renewal and a bit: a lock that does not change for so long is not renewed. */
 const LEASE_LOOK_MS = 5000;
-
-/** What an agent says of its node and the guards there. */
-export interface AgentView extends AgentLease {
-  /** It was seen to be renewed. */
-  readonly isRenewed: boolean;
-}
 
 export interface AgentPodView {
   readonly name: string;
@@ -104,6 +98,7 @@ export class StatusReader {
       },
       orForbidden: (resource, read) => this.#orForbidden(resource, read),
       leases: async () => (await this.#readLeases())?.locks,
+      agents: () => this.agents(),
       nodes: () => this.nodes(),
     };
     const report = await section?.read(context);

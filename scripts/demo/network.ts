@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { type Lab, type LabPod, startLab } from '../../test/lab/lab.ts';
-import { answerOf, find, inNetworkOf } from './commands.ts';
+import { type Answer, answerOf, find, inNetworkOf } from './commands.ts';
 import { Kubectl, shownKubectl } from './kubectl.ts';
 import { leavingNothing } from './leaving-nothing.ts';
 import { RampartProcess, rampartProgram } from './rampart-process.ts';
@@ -65,12 +65,12 @@ export async function showNetwork(options: PartOptions): Promise<Shown> {
     );
     screen.answer(names.map((name) => `${name} ${pods.get(name)?.ip ?? ''}`).join('\n'));
     const networkOf = lab.runtimePid ?? 0;
-    const words = [
+    const started = [
       ...['standalone', '--guards', 'network-policy', '--data', 'data', '--listen', '127.0.0.1:7443'],
       ...['--cri-socket', lab.socketPath],
     ];
-    screen.command(`rampart ${words.join(' ')}`);
-    const standalone = stack.use(new RampartProcess({ words, directory, networkOf, signal }));
+    screen.command(`rampart ${started.join(' ')}`);
+    const standalone = stack.use(new RampartProcess({ words: started, directory, networkOf, signal }));
     stack.defer(() => traces.addProcess(standalone.pid, 'rampart'));
     await screen.during('the API starts', standalone.says(/serving https/));
     const kubeconfig = join(directory, 'data/kubeconfig');
@@ -115,14 +115,28 @@ export async function showNetwork(options: PartOptions): Promise<Shown> {
     checks.add('rules in the kernel', 'there', enforced ? 'there' : 'missing');
     await ask('frontend', 'refused');
     await ask('backend', 'answered');
+    const rampart = async (...asked: readonly string[]): Promise<Answer> => {
+      const command = inNetworkOf(networkOf, [rampartProgram, ...asked]);
+      const env = { PATH: process.env['PATH'], HOME: directory };
+      return await answerOf(command, { cwd: directory, env, signal });
+    };
+    screen.command('rampart network drops --data data -o pretty');
+    const drops = await screen.during('the line', refusalLine(rampart, signal));
+    screen.answer(drops);
+    checks.add('who was refused', 'frontend, by db', refusedBy(drops));
+    for (const [from, expected] of [
+      ['frontend', 1],
+      ['backend', 0],
+    ] as const) {
+      const words = ['network', 'explain', '--from', `default/${from}`, '--to', 'default/db'];
+      words.push('--port', String(port), '--kernel', '--data', 'data');
+      screen.command(`rampart ${words.join(' ')}`);
+      const { exitCode, said } = await rampart(...words);
+      screen.answer(said);
+      checks.add(`explained: ${from} to db`, `exit code ${expected}`, `exit code ${exitCode}`);
+    }
     screen.command('rampart status --data data');
-    const status = [rampartProgram, 'status', '--data', 'data'] as const;
-    const env = { PATH: process.env['PATH'], HOME: directory };
-    const { said: told } = await answerOf(inNetworkOf(networkOf, [...status]), {
-      cwd: directory,
-      env,
-      signal,
-    });
+    const { said: told } = await rampart('status', '--data', 'data');
     screen.answer(told);
     checks.add('policies in status', '1', String(told.match(/^default\/db +Ingress +1 +0$/gm)?.length ?? 0));
 
@@ -135,6 +149,25 @@ export async function showNetwork(options: PartOptions): Promise<Shown> {
     checks.add('rules in the kernel', 'gone', gone ? 'gone' : 'left');
     await ask('frontend', 'answered');
   });
+}
+
+/** It is there some 50 ms after the refusal. */
+async function refusalLine(
+  rampart: (...words: readonly string[]) => Promise<Answer>,
+  signal: AbortSignal,
+): Promise<string> {
+  const endsAtMs = performance.now() + RULES_MS;
+  for (;;) {
+    const { said } = await rampart('network', 'drops', '--data', 'data', '-o', 'pretty', '--policy', 'db');
+    const line = said.split('\n').find((each) => each.includes('refused'));
+    if (line !== undefined || performance.now() > endsAtMs) return line ?? said;
+    await sleep(50, undefined, { signal });
+  }
+}
+
+function refusedBy(line: string): string {
+  const found = /default\/(\w+) \(.*Policy default\/(\w+) isolates/.exec(line);
+  return found === null ? 'no line' : `${found[1]}, by ${found[2]}`;
 }
 
 async function runPod(lab: Lab, name: Name): Promise<LabPod> {

@@ -136,6 +136,22 @@ export const libc = {
     'unsigned int',
     'unsigned int',
   ]),
+  connect: c<(fd: number, address: Uint8Array, sizeBytes: number) => number>('connect', 'int', [
+    'int',
+    'const void *',
+    'uint32_t',
+  ]),
+  setsockopt: c<(fd: number, level: number, option: number, value: Uint8Array, sizeBytes: number) => number>(
+    'setsockopt',
+    'int',
+    ['int', 'int', 'int', 'const void *', 'uint32_t'],
+  ),
+  send: c<(fd: number, buffer: Uint8Array, sizeBytes: number, flags: number) => number>('send', 'long', [
+    'int',
+    'const void *',
+    'size_t',
+    'int',
+  ]),
   /** `rlimit` is two u64: the soft and the hard limit. */
   setrlimit: c<(resource: number, rlimit: Uint8Array) => number>('setrlimit', 'int', ['int', 'const void *']),
   /** lsm_list_modules(2), since 6.8; fills `ids` with u64, `size` is in and out. */
@@ -182,6 +198,12 @@ export const fileCalls = {
     'uintptr_t',
     'size_t',
     'int64_t',
+  ]),
+  recv: c<(fd: number, buffer: number, sizeBytes: number, flags: number) => number>('recv', 'long', [
+    'int',
+    'uintptr_t',
+    'size_t',
+    'int',
   ]),
   /** openat2(2) has no wrapper in glibc 2.36. `how` is `struct open_how`: flags, mode, resolve as u64. */
   openat2: c<(number: number, dirFd: number, path: number, how: number, sizeBytes: number) => number>(

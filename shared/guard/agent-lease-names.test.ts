@@ -13,7 +13,7 @@ function leaseOf(guards: string, node = 'n1') {
   };
 }
 
-function guardsOf(guards: unknown): unknown {
+function guardsOf(guards: unknown): Record<string, unknown> {
   const text = typeof guards === 'string' ? guards : JSON.stringify(guards);
   return Object.fromEntries(readAgentLease(leaseOf(text))?.guards ?? [['none', 'at all']]);
 }
@@ -37,6 +37,33 @@ suite('the Lease of an agent', () => {
         ['d', { state: 'waiting', reason: 'no CRD' }],
       ],
     );
+  });
+
+  test('facts of a guard are plain values, and few', () => {
+    const facts = {
+      backend: 'nftables',
+      syncs: 3,
+      ok: true,
+      long: 'x'.repeat(500),
+      nested: { a: 1 },
+      list: [1],
+      no: null,
+    };
+    assert.deepEqual(guardsOf({ guard: { state: 'running', facts } }), {
+      guard: {
+        state: 'running',
+        reason: '',
+        facts: { backend: 'nftables', syncs: 3, ok: true, long: 'x'.repeat(200) },
+      },
+    });
+    const many = Object.fromEntries(Array.from({ length: 100 }, (_, at) => [`f${at}`, at]));
+    const read = (given: unknown) => {
+      const lease = readAgentLease(leaseOf(JSON.stringify({ guard: { state: 'running', facts: given } })));
+      return lease?.guards.get('guard')?.facts;
+    };
+    assert.equal(Object.keys(read(many) ?? {}).length, 32);
+    assert.deepEqual(read(7), {});
+    assert.equal(read(undefined), undefined);
   });
 
   test('other Leases are none; one that is, and says no node, is still not another one', () => {

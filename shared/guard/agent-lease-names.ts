@@ -9,7 +9,7 @@ import type { KubeObject } from '../kube/object.ts';
 export const agentLeaseLabel = 'rampart.dev/agent';
 /** The node's name. */
 export const agentNodeAnnotation = 'rampart.dev/node';
-/** JSON: `{"file-access":{"state":"running"},"file-integrity":{"state":"unavailable","reason":"..."}}`. */
+/** JSON: `{"file-access":{"state":"running"},"file-integrity":{"state":"unavailable","reason":"..."}}`; some have `facts`. */
 export const agentGuardsAnnotation = 'rampart.dev/guards';
 
 const guardStates = ['starting', 'running', 'waiting', 'unavailable'] as const;
@@ -19,7 +19,12 @@ export interface AgentGuardState {
   readonly state: (typeof guardStates)[number];
   /** A sentence or two; empty where there is nothing to say. */
   readonly reason: string;
+  /** What the guard itself says of its work there, as its section of status understands it. */
+  readonly facts?: GuardFacts;
 }
+
+/** A few plain values, by names of the guard's own. */
+export type GuardFacts = Readonly<Record<string, string | number | boolean>>;
 
 export interface AgentLease {
   readonly nodeName: string;
@@ -31,6 +36,9 @@ export interface AgentLease {
 const MAX_GUARDS_LENGTH = 16_384;
 const MAX_GUARDS = 64;
 const MAX_REASON_LENGTH = 1000;
+const MAX_FACTS = 32;
+/** Of one text among them. */
+export const MAX_FACT_LENGTH = 200;
 /** A DNS subdomain, as the API wants names of nodes. */
 const nodeName = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 const guardName = /^[a-z][-a-z0-9]{0,62}$/;
@@ -57,12 +65,24 @@ function guardsOf(text: string): Map<string, AgentGuardState> {
   if (text.length > MAX_GUARDS_LENGTH) return guards;
   for (const [name, value] of entriesOf(parsed(text)).slice(0, MAX_GUARDS)) {
     if (!guardName.test(name)) continue;
-    const { state: given, reason } = Object.fromEntries(entriesOf(value));
+    const { state: given, reason, facts } = Object.fromEntries(entriesOf(value));
     const state = guardStates.find((one) => one === given);
     if (state === undefined) continue;
-    guards.set(name, { state, reason: typeof reason === 'string' ? reason.slice(0, MAX_REASON_LENGTH) : '' });
+    guards.set(name, {
+      state,
+      reason: typeof reason === 'string' ? reason.slice(0, MAX_REASON_LENGTH) : '',
+      ...(facts !== undefined && { facts: factsOf(facts) }),
+    });
   }
   return guards;
+}
+
+function factsOf(value: unknown): GuardFacts {
+  const known = entriesOf(value).flatMap(([name, fact]): [string, GuardFacts[string]][] => {
+    if (typeof fact === 'string') return [[name, fact.slice(0, MAX_FACT_LENGTH)]];
+    return typeof fact === 'number' || typeof fact === 'boolean' ? [[name, fact]] : [];
+  });
+  return Object.fromEntries(known.slice(0, MAX_FACTS));
 }
 
 function parsed(text: string): unknown {

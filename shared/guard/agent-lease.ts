@@ -72,10 +72,17 @@ async function write(options: AgentLeaseOptions, holder: string, signal: AbortSi
   const { client, nodeName, states, clock = systemClock } = options;
   const target = { namespace: systemNamespace, name: agentLeaseName(nodeName) };
   const guards = Object.fromEntries(
-    [...states.entries()].map(([name, { state, reason }]) => [
-      name,
-      { state, ...(reason !== undefined && { reason: reason.slice(0, MAX_REASON) }) },
-    ]),
+    [...states.entries()].map(([name, { state, reason }]) => {
+      const facts = state === 'running' ? states.facts(name) : undefined;
+      return [
+        name,
+        {
+          state,
+          ...(reason !== undefined && { reason: reason.slice(0, MAX_REASON) }),
+          ...(facts && { facts }),
+        },
+      ];
+    }),
   );
   const now = apiMicroTime(clock.wallMs());
   const label = nodeName.length <= MAX_LABEL ? nodeName : agentLeaseName(nodeName).slice(-16);

@@ -13,6 +13,7 @@ import type { CacheQuery } from '../kube/shared-caches.ts';
 import type { SharedMetrics } from '../kube/shared-metrics.ts';
 import type { Ask } from '../observe/health.ts';
 import type { Logger } from '../observe/log.ts';
+import type { GuardFacts } from './agent-lease-names.ts';
 import type { ReportWriter } from '../reports/report-writer.ts';
 
 /** What parts of both kinds have. All that it gives belongs to the program, and ends with `signal`. */
@@ -64,6 +65,8 @@ export interface NodeContext extends GuardContext {
   readonly version: string;
   /** Takes a finding or an alert as one line of JSON, without a newline. Never waits. */
   readonly sink: (line: string) => void;
+  /** Says how its work goes, for its section of `rampart status`: in the agent's lease, some 10 s later, in place of what it said before. */
+  readonly tellFacts: (facts: GuardFacts) => void;
   /** Tells the person in front of it, if there is one, what is going on. */
   readonly say: (text: string) => void;
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { AgentGuardState } from './agent-lease-names.ts';
+import type { AgentGuardState, GuardFacts } from './agent-lease-names.ts';
 import type { MetricsRegistry } from './guard.ts';
 
 /**
@@ -20,6 +20,7 @@ export interface GuardState {
 /** By the guard's name. */
 export class GuardStates {
   readonly #states = new Map<string, GuardState>();
+  readonly #facts = new Map<string, GuardFacts>();
   readonly #listeners = new Set<() => void>();
 
   get(guard: string): GuardState {
@@ -37,6 +38,15 @@ export class GuardStates {
     this.#states.set(guard, state);
     for (const listener of this.#listeners) listener();
     return true;
+  }
+
+  /** What a guard says of its work. It is no change that anybody is told of: the lease has it when it is renewed. */
+  setFacts(guard: string, facts: GuardFacts): void {
+    this.#facts.set(guard, facts);
+  }
+
+  facts(guard: string): GuardFacts | undefined {
+    return this.#facts.get(guard);
   }
 
   /** Tells of each change, right after it. Dispose what is returned to end that. */

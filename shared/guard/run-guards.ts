@@ -40,13 +40,15 @@ export interface RunGuardsOptions {
  * @throws what the first part threw that ends all.
  */
 export async function runNodeParts(options: RunGuardsOptions, node: NodeFacts): Promise<void> {
-  await runParts('node', options, async (guard, context) => {
+  const { states = new GuardStates() } = options;
+  await runParts('node', { ...options, states }, async (guard, context) => {
     const part = await guard.node?.();
     const { directoryOf, ...facts } = node;
     return part?.(
       {
         ...context,
         ...facts,
+        tellFacts: (told) => states.setFacts(guard.name, told),
         get directory() {
           if (guard.directory === undefined) throw new TypeError(`guard ${guard.name} declares no directory`);
           return directoryOf(guard);

@@ -5,6 +5,7 @@
  */
 import type { KubeObject, ResourceType } from '../kube/object.ts';
 import type { Cell } from '../observe/table.ts';
+import type { AgentLease } from './agent-lease-names.ts';
 import type { LeaseView } from './lease-holder.ts';
 
 /** A guard's section. It reads the API once, changes nothing, and leaves out what may not be read. */
@@ -29,8 +30,16 @@ export interface StatusContext {
   orForbidden<T>(resource: string, read: () => Promise<T>): Promise<T | undefined>;
   /** Locks in the system's namespace, read once; undefined where they may not be read. */
   leases(): Promise<readonly LeaseView[] | undefined>;
+  /** What agents say of their nodes, read once for all sections; undefined where they may not be read. */
+  agents(): Promise<readonly AgentView[] | undefined>;
   /** Read once for all sections; undefined where they may not be read. */
   nodes(): Promise<readonly NodeView[] | undefined>;
+}
+
+/** What an agent says of its node and the guards there. */
+export interface AgentView extends AgentLease {
+  /** It was seen to be renewed. */
+  readonly isRenewed: boolean;
 }
 
 export interface NodeView {

@@ -27,5 +27,6 @@ export const networkPolicy: Guard = {
     return { node: (metrics) => registerNodeMetrics(metrics) };
   },
   node: async () => (await import('./node.ts')).networkPolicyNode,
+  lines: async () => [(await import('./refusal-line.ts')).refusalLines],
   status: async () => (await import('./status/section.ts')).networkPolicyStatus,
 };

@@ -13,10 +13,13 @@ import { sleep, systemClock } from '../../shared/time/clock.ts';
 import { networkPolicies } from './api.ts';
 import { PolicyEngine } from './engine/engine.ts';
 import type { PolicyProblem } from './engine/rules.ts';
-import { filterBridges } from './node/bridge.ts';
-import type { Dataplane } from './node/dataplane.ts';
+import type { Cutter, CutterOptions } from './node/established/cutter.ts';
+import { type BridgeOptions, filterBridges } from './node/bridge.ts';
+import { type Dataplane, defaultDataplaneOptions } from './node/dataplane.ts';
 import { followObjects } from './node/followed-objects.ts';
+import { nodeFacts } from './status/node-facts.ts';
 import { NodeCounts, registerNodeMetrics } from './node/metrics.ts';
+import { Refusals } from './node/refusals.ts';
 import type { NetworkPolicyOptions } from './options.ts';
 
 /** No retry mends it: the library or a capability is missing. */
@@ -34,7 +37,8 @@ const FULL_SYNC_MS = 5 * 60_000;
 const RETRY = { baseMs: 100, maxMs: 10_000 };
 
 export const networkPolicyNode: NodePart = async (context, values) => {
-  const { networkPolicyDefault, podCidr, networkPolicyBackend } = values as unknown as NetworkPolicyOptions;
+  const { networkPolicyDefault, podCidr, networkPolicyBackend, networkPolicyEstablished } =
+    values as unknown as NetworkPolicyOptions;
   const { openBackend } = await import('./node/backend.ts');
   const { logger, signal } = context;
   const opened = await openBackend(
@@ -49,15 +53,24 @@ export const networkPolicyNode: NodePart = async (context, values) => {
     dataplane,
     podCidrs: podCidr,
     refusesUnknown: networkPolicyDefault === 'deny',
+    backend: opened.name,
+    cutsEstablished: networkPolicyEstablished === 'cut',
   });
 };
 
 export interface NetworkPolicyNodeOptions {
   readonly dataplane: Dataplane;
+  /** Its name, for `rampart status`. Default: `nftables`. */
+  readonly backend?: string;
   /** Rules are needed also where no policy selects a pod. */
   readonly refusesUnknown?: boolean;
+  /** Connections that are no longer allowed are ended after each change. */
+  readonly cutsEstablished?: boolean;
+  /** Runs what looks into the node's network. Default: that of the calling thread. */
+  readonly inNetwork?: CutterOptions['inNetwork'];
   /** Empty: those of the Node object. */
   readonly podCidrs?: readonly string[];
+  readonly bridges?: BridgeOptions;
   /** Called after each time that the kernel has taken the rules. */
   readonly onProgrammed?: () => void;
 }
@@ -81,6 +94,13 @@ export async function runNetworkPolicyNode(
   let problem: string | undefined = 'not programmed yet';
   health.ready('rules', () => problem);
   const recorder = context.recorder();
+  using refusals = new Refusals({
+    ...{ context, recorder, engine, objects, counts },
+    dataplane: options.dataplane,
+    group: defaultDataplaneOptions.logGroup,
+    ...(options.inNetwork && { inNetwork: options.inNetwork }),
+  });
+  using cutter = options.cutsEstablished === true ? await openCutter() : undefined;
   const told = new Map<string, string>();
   let isProgrammed = false;
   let refused: readonly PolicyProblem[] = [];
@@ -116,6 +136,7 @@ export async function runNetworkPolicyNode(
         if (counts.fullSyncs === 0 && isHopeless(error)) throw error;
         counts.failedSyncs++;
         problem = error instanceof Error ? error.message : String(error);
+        tellFacts();
         logger.error({ err: error }, 'the kernel did not take the rules; those before stay, retrying');
         // Nobody knows what was taken: all of it again.
         fullAtMs = -Infinity;
@@ -123,6 +144,7 @@ export async function runNetworkPolicyNode(
         continue;
       }
       tellProblems();
+      tellFacts();
       const pause = new AbortController();
       const dueMs = Math.max(0, verifiedAtMs + VERIFY_MS - clock.monotonicMs());
       const due = sleep(clock, dueMs, AbortSignal.any([signal, pause.signal])).catch(() => undefined);
@@ -132,8 +154,19 @@ export async function runNetworkPolicyNode(
     }
   });
 
+  async function openCutter(): Promise<Cutter> {
+    const module = await import('./node/established/cutter.ts');
+    return new module.Cutter({
+      ...{ logger, signal },
+      onCut: (flows) => (counts.flowsCut += flows),
+      ...(options.inNetwork && { inNetwork: options.inNetwork }),
+    });
+  }
+
   /** Not with each change: of 1,000 pods they take some 0.3 s. */
   async function readCounters(): Promise<void> {
+    if (isProgrammed) refusals.open();
+    cutter?.tidy();
     counts.refused = isProgrammed ? await options.dataplane.counters(signal) : [];
   }
 
@@ -151,9 +184,13 @@ export async function runNetworkPolicyNode(
     isProgrammed = isNeeded();
     if (isProgrammed) {
       tellBridges();
+      // Before the rules, so that the first one who is refused is told.
+      refusals.open();
       refused = (await options.dataplane.sync(engine.rules, signal)).refused ?? [];
+      cutter?.programmed(engine.rules);
     } else await options.dataplane.remove(signal);
     counts.fullSyncs++;
+    counts.lastSyncMs = systemClock.wallMs();
     counts.lastSyncSeconds = (systemClock.monotonicMs() - beganMs) / 1000;
     countRules();
   }
@@ -164,6 +201,7 @@ export async function runNetworkPolicyNode(
     if (isNeeded() !== isProgrammed) return await programAll();
     if (!isProgrammed) return;
     refused = (await options.dataplane.apply(engine.rules, change, signal)).refused ?? [];
+    cutter?.programmed(engine.rules);
     counts.partialSyncs++;
     countRules();
   }
@@ -183,9 +221,15 @@ export async function runNetworkPolicyNode(
 
   /** With each full sync: bridges may come later, and somebody may set it back. */
   function tellBridges(): void {
-    const now = filterBridges();
+    const now = filterBridges(options.bridges);
     if (now !== undefined && now !== bridges) logger.warn(now);
     bridges = now;
+  }
+
+  function tellFacts(): void {
+    const { backend = 'nftables' } = options;
+    const untold = refusals.problem;
+    context.tellFacts(nodeFacts({ backend, isProgrammed, counts, problem, untold, bridges }));
   }
 
   function countRules(): void {

@@ -11,6 +11,7 @@ export interface NetworkPolicyOptions {
   readonly networkPolicyDefault: 'allow' | 'deny';
   readonly podCidr: readonly string[];
   readonly networkPolicyBackend: BackendChoice;
+  readonly networkPolicyEstablished: 'keep' | 'cut';
 }
 
 export const networkPolicyOptions: readonly GuardOption[] = [
@@ -21,6 +22,14 @@ export const networkPolicyOptions: readonly GuardOption[] = [
     on: ['agent', 'standalone'],
     choices: ['allow', 'deny'],
     default: 'allow',
+  },
+  {
+    flags: '--network-policy-established <what>',
+    description:
+      'what happens to connections that a change of the policies no longer allows: they go on, or are ended',
+    on: ['agent', 'standalone'],
+    choices: ['keep', 'cut'],
+    default: 'keep',
   },
   {
     flags: '--pod-cidr <cidr>',

@@ -8,7 +8,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { createSocket, type Socket as UdpSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { existsSync, writeFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:net';
+import { createServer, type Server, type Socket } from 'node:net';
 
 import type { Family } from '../../systems/network-policy/engine/rules.ts';
 import { NetworkNamespace } from './namespaces.fixture.ts';
@@ -16,6 +16,11 @@ import { NetworkNamespace } from './namespaces.fixture.ts';
 export const podNames = ['x', 'y', 'z'].flatMap((namespace) =>
   ['a', 'b', 'c'].map((name) => `${namespace}/${name}`),
 );
+/** @param place - Of its name among {@link podNames}. */
+export function podAddresses(place: number): Readonly<Record<Family, string>> {
+  return { 4: `10.1.0.${place + 10}`, 6: `fd00:1::${place + 10}` };
+}
+
 export const ports = [80, 81] as const;
 /** Of which all pods are. */
 export const podCidr = { 4: '10.1.0.0/24', 6: 'fd00:1::/64' } as const;
@@ -47,9 +52,11 @@ export class Network implements AsyncDisposable {
   readonly pods: readonly Host[] = podNames.map((name, place) => ({
     name,
     namespace: new NetworkNamespace(),
-    addresses: { 4: `10.1.0.${place + 10}`, 6: `fd00:1::${place + 10}` },
+    addresses: podAddresses(place),
   }));
   readonly #open: (Server | UdpSocket)[] = [];
+  /** By who was connected to: connections that are open, and that nobody may have ended. */
+  readonly #sockets = new Map<string, Set<Socket>>();
   readonly #udp = new Map<string, UdpSocket>();
   readonly #children: ChildProcess[] = [];
 
@@ -86,6 +93,11 @@ export class Network implements AsyncDisposable {
     this.#udp.get(`${name} 80 4`)?.on('message', seen);
   }
 
+  /** Connections over TCP that others have with it, as it knows them. */
+  connectionsOf(name: string): number {
+    return this.#sockets.get(name)?.size ?? 0;
+  }
+
   /** Runs a shell script there, until it is stopped. */
   spawn(host: Host, script: string): ChildProcess {
     const child = host.namespace.run(() =>
@@ -105,6 +117,7 @@ export class Network implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const child of this.#children) await this.#stop(child);
     for (const each of this.#open) each.close();
+    for (const sockets of this.#sockets.values()) for (const socket of sockets) socket.destroy();
     for (const { namespace } of [this.node, this.outside, ...this.pods]) namespace[Symbol.dispose]();
   }
 
@@ -178,8 +191,13 @@ export class Network implements AsyncDisposable {
 
   /** An echo over TCP; over UDP each datagram comes back. */
   async #serve({ name, namespace, addresses }: Host): Promise<void> {
+    const sockets = new Set<Socket>();
+    this.#sockets.set(name, sockets);
     for (const port of ports) {
-      const tcp = createServer((socket) => void socket.on('error', () => {}).pipe(socket));
+      const tcp = createServer((socket) => {
+        sockets.add(socket.on('close', () => sockets.delete(socket)));
+        socket.on('error', () => {}).pipe(socket);
+      });
       this.#open.push(tcp);
       const listening = once(tcp, 'listening');
       await namespace.runTick(() => tcp.listen(port));

@@ -17,6 +17,7 @@ import { type ParsedPolicy, parsePolicy } from './parsed-policy.ts';
 import { PeerViews } from './peer-views.ts';
 import { type PodChange, PodTable } from './pod-table.ts';
 import {
+  type Address,
   directions,
   type Family,
   type NodeRules,
@@ -118,6 +119,11 @@ export class PolicyEngine {
       policies: new Set(policies),
       podCidrs: !equal(before.podCidrs, after.podCidrs),
     };
+  }
+
+  /** Whose an address is; undefined: of no pod that counts, on any node. */
+  podAt(address: Address): PodKey | undefined {
+    return this.#pods.at(address);
   }
 
   /** What cannot be expressed, of all policies. */

@@ -70,6 +70,11 @@ export class PodTable {
     return this.#pods.get(key);
   }
 
+  /** Whose an address is; undefined: of no pod that counts. */
+  at(address: Address): PodKey | undefined {
+    return this.#owner(address);
+  }
+
   all(): Iterable<PodFacts> {
     return this.#pods.values();
   }

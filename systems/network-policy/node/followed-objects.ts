@@ -6,7 +6,14 @@
 import type { NodeContext } from '../../../shared/guard/context.ts';
 import { nodeFacts, podFacts } from '../../../shared/kube/facts.ts';
 import type { IndexedCache } from '../../../shared/kube/indexed-cache.ts';
-import { type KubeObject, type Namespace, namespaces, nodes, pods } from '../../../shared/kube/object.ts';
+import {
+  type KubeObject,
+  type Namespace,
+  namespaces,
+  nodes,
+  type Pod,
+  pods,
+} from '../../../shared/kube/object.ts';
 import { withoutManagedFields } from '../../../shared/kube/reflector-options.ts';
 import { type NetworkPolicy, networkPolicies } from '../api.ts';
 import type { PolicyEngine } from '../engine/engine.ts';
@@ -17,6 +24,8 @@ const FEW = 16;
 
 export interface FollowedObjects extends Disposable {
   readonly policies: IndexedCache<NetworkPolicy>;
+  readonly pods: IndexedCache<Pod>;
+  readonly namespaces: IndexedCache<Namespace>;
   readonly caches: readonly IndexedCache<never>[];
   /** Gives all that there is to the engine; from now on `onChange` is called after each change. */
   begin(onChange: () => void): void;
@@ -52,6 +61,8 @@ export function followObjects(
   };
   return {
     policies,
+    pods: allPods,
+    namespaces: allNamespaces,
     caches: [policies, allPods, allNamespaces, node] as unknown as IndexedCache<never>[],
     begin(onChange) {
       const follow = <T extends KubeObject>(

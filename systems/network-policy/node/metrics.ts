@@ -15,10 +15,18 @@ export class NodeCounts {
   driftRepaired = 0;
   /** Of the last full sync that succeeded. */
   lastSyncSeconds = 0;
+  /** When that was, by the wall clock; undefined: there was none. */
+  lastSyncMs: number | undefined;
   localPods = 0;
   policies = 0;
   problems = 0;
   refused: readonly Refused[] = [];
+  /** Connections that were ended, as they were no longer allowed. */
+  flowsCut = 0;
+  /** Refused packets that became a line. */
+  refusalsTold = 0;
+  /** Refused packets that were logged, and that the kernel had no room for. */
+  refusalsLost = 0;
 }
 
 /** Registers `rampart_network_policy_*`. @throws when the registry has them already. */
@@ -40,6 +48,21 @@ export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts
     'drift_repaired_total',
     'Things of ours in the kernel that somebody else had changed.',
     () => counts.driftRepaired,
+  );
+  counter(
+    'flows_cut_total',
+    'Established connections that were ended, as a change of the policies no longer allows them.',
+    () => counts.flowsCut,
+  );
+  counter(
+    'refusals_told_total',
+    'Refused packets that were told as a line: the kernel gives ten a minute of each pod and direction.',
+    () => counts.refusalsTold,
+  );
+  counter(
+    'refusals_lost_total',
+    'Refused packets that were not told, as they came faster than they were read.',
+    () => counts.refusalsLost,
   );
   gauge('full_sync_seconds', 'How long the last full sync took.', () => counts.lastSyncSeconds);
   gauge('pods', 'Pods of this node that have rules.', () => counts.localPods);

@@ -6,11 +6,13 @@
 import type { SectionReport, StatusSection } from '../../../shared/guard/status-section.ts';
 import { podFacts } from '../../../shared/kube/facts.ts';
 import { pods } from '../../../shared/kube/object.ts';
-import { paint, renderTable, type Row } from '../../../shared/observe/table.ts';
+import { type Cell, paint, renderTable, type Row } from '../../../shared/observe/table.ts';
+import { agoText } from '../../../shared/observe/ago.ts';
 import { printable } from '../../../shared/observe/printable.ts';
 import { type NetworkPolicy, networkPolicies } from '../api.ts';
 import { PolicyEngine } from '../engine/engine.ts';
-import type { PodObject } from '../engine/objects.ts';
+import { objectKey, type PodObject } from '../engine/objects.ts';
+import { type NodeReport, readNodeFacts } from './node-facts.ts';
 
 /** A NetworkPolicy, as `--format json` has it. */
 export interface PolicyReport {
@@ -20,6 +22,8 @@ export interface PolicyReport {
   readonly directions: readonly string[];
   /** Pods that it selects, on any node; `null` where pods may not be read. */
   readonly pods: number | null;
+  /** The same by node; `null` where pods may not be read. */
+  readonly podsByNode: Readonly<Record<string, number>> | null;
   readonly problems: readonly { readonly field: string; readonly message: string }[];
 }
 
@@ -36,7 +40,15 @@ export const networkPolicyStatus: StatusSection = {
       if (found.length > 0) await context.list(pods, (pod) => void kept.push(podFacts(pod) as PodObject));
       return true;
     });
-    return section(readable ? reports(found, known ? kept : undefined) : undefined);
+    const agents = await context.agents();
+    const nodes = new Map(
+      (agents ?? []).flatMap(({ nodeName, guards }): [string, NodeReport][] => {
+        const report = readNodeFacts(guards.get('network-policy')?.facts);
+        return report === undefined ? [] : [[nodeName, report]];
+      }),
+    );
+    const all = readable ? reports(found, known ? kept : undefined) : undefined;
+    return section(all, nodes, context.timeMs);
   },
 };
 
@@ -49,17 +61,25 @@ export function reports(
   const engine = new PolicyEngine('all');
   for (const policy of policies) engine.upsertPolicy(policy);
   for (const pod of known ?? []) engine.upsertPod({ ...pod, spec: { ...pod.spec, nodeName: 'all' } });
-  const selected = new Map<string, number>();
-  for (const { ingress = [], egress = [] } of engine.rules.pods.values()) {
-    for (const key of new Set([...ingress, ...egress])) selected.set(key, (selected.get(key) ?? 0) + 1);
+  const nodeOf = new Map((known ?? []).map((pod) => [objectKey(pod), pod.spec?.nodeName ?? '']));
+  const selected = new Map<string, Record<string, number>>();
+  for (const { pod, ingress = [], egress = [] } of engine.rules.pods.values()) {
+    const node = nodeOf.get(pod) ?? '';
+    for (const key of new Set([...ingress, ...egress])) {
+      const byNode = selected.get(key) ?? {};
+      byNode[node] = (byNode[node] ?? 0) + 1;
+      selected.set(key, byNode);
+    }
   }
+  const byNodeOf = (key: string): Readonly<Record<string, number>> => selected.get(key) ?? {};
   const problems = Map.groupBy(engine.problems(), ({ policy }) => policy);
   return policies
     .map(({ metadata: { namespace = '', name = '' }, spec }) => ({
       namespace,
       name,
       directions: spec?.policyTypes ?? ['Ingress'],
-      pods: known === undefined ? null : (selected.get(`${namespace}/${name}`) ?? 0),
+      pods: known === undefined ? null : sum(Object.values(byNodeOf(`${namespace}/${name}`))),
+      podsByNode: known === undefined ? null : byNodeOf(`${namespace}/${name}`),
       problems: (problems.get(`${namespace}/${name}`) ?? []).map(({ field, message }) => ({
         field,
         message,
@@ -68,13 +88,46 @@ export function reports(
     .toSorted((a, b) => (`${a.namespace}/${a.name}` < `${b.namespace}/${b.name}` ? -1 : 1));
 }
 
-function section(all: readonly PolicyReport[] | undefined): SectionReport {
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, one) => total + one, 0);
+}
+
+function nodeCells(node: NodeReport | undefined, nowMs: number): Cell[] {
+  if (node === undefined) return ['-', '-', '-'];
+  const { backend, programmed, lastFullSync, fullSyncSeconds, driftRepaired, problems } = node;
+  const synced =
+    lastFullSync === null
+      ? 'none yet'
+      : `${agoText(nowMs - Date.parse(lastFullSync))}, in ${Math.round(fullSyncSeconds * 1000)} ms`;
+  const name = printable(programmed ? backend : `${backend}, no rules`);
+  return [
+    problems.length > 0 ? { text: name, style: 'red' } : name,
+    synced,
+    driftRepaired > 0 ? { text: String(driftRepaired), style: 'yellow' } : '0',
+  ];
+}
+
+/** More nodes are not told line by line. */
+const MANY_NODES = 8;
+
+function podLines({ podsByNode }: PolicyReport): string[] {
+  const nodes = Object.entries(podsByNode ?? {}).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  if (nodes.length < 2 || nodes.length > MANY_NODES) return [];
+  return [`    pods: ${nodes.map(([node, count]) => `${count} on ${node}`).join(', ')}`];
+}
+
+export function section(
+  all: readonly PolicyReport[] | undefined,
+  nodes: ReadonlyMap<string, NodeReport>,
+  nowMs: number,
+): SectionReport {
   const policies = all ?? [];
+  const loose = [...nodes].filter(([, { enforced }]) => !enforced).map(([name]) => name);
   const failing = policies.filter(({ problems }) => problems.length > 0).length;
   return {
     fields: { networkPolicies: all ?? null },
     isAsked: policies.length > 0,
-    guarded: failing === 0,
+    guarded: failing === 0 && (policies.length === 0 || loose.length === 0),
     headline({ colour }) {
       if (policies.length === 0) return '';
       if (failing > 0) {
@@ -83,6 +136,10 @@ function section(all: readonly PolicyReport[] | undefined): SectionReport {
           `${failing} of ${policies.length} NetworkPolicies cannot be expressed as a whole.`,
           colour,
         );
+      }
+      if (loose.length > 0) {
+        const where = loose.length === 1 ? `on ${loose[0]}` : `on ${loose.length} nodes`;
+        return paint('red', `NetworkPolicies are not enforced as they are ${where}.`, colour);
       }
       const many = policies.length === 1 ? '1 NetworkPolicy' : `${policies.length} NetworkPolicies`;
       return paint('green', `${many} can be expressed as a whole.`, colour);
@@ -107,12 +164,29 @@ function section(all: readonly PolicyReport[] | undefined): SectionReport {
         head,
         ...lines.flatMap((line, index) => [
           line,
+          ...(policies[index] === undefined ? [] : podLines(policies[index])),
           ...(policies[index]?.problems ?? []).map(({ field, message }) =>
             printable(`    ${field}: ${message}`),
           ),
         ]),
       ].join('\n');
     },
-    foot: [],
+    foot: [...nodes].flatMap(([name, { problems }]) =>
+      problems.map((problem) => printable(`network-policy on ${name}: ${problem}`)),
+    ),
+    nodes: {
+      names: policies.length > 0 ? [...nodes.keys()] : [],
+      columns: policies.length > 0 ? ['NETWORK', 'LAST FULL SYNC', 'REPAIRED'] : [],
+      of(name) {
+        const node = nodes.get(name);
+        return {
+          fields: { networkPolicy: node ?? null },
+          cells: policies.length > 0 ? nodeCells(node, nowMs) : [],
+          isDoubtful: (node?.problems.length ?? 0) > 0,
+          // That is what its lease says.
+          isRunning: false,
+        };
+      },
+    },
   };
 }

@@ -4,7 +4,6 @@
  * @module
  */
 import { type ListOptions, Nftables } from '../../../../shared/netlink/nftables.ts';
-import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import type { Direction, NodeRules, PodKey, RulesChange } from '../../engine/rules.ts';
 import {
   type Dataplane,
@@ -15,7 +14,6 @@ import {
   type Refused,
 } from '../dataplane.ts';
 import { compileBase, compileMaps, compilePod, compilePolicy } from './compile.ts';
-import { parseListing } from './listing.ts';
 import { directions, logPrefix, podChain, tableName, unknownChain } from './names.ts';
 import {
   commandsAnew,
@@ -27,6 +25,7 @@ import {
   type TableObjects,
 } from './objects.ts';
 import { namePeers, type PeerNames, peerSets, peersOf } from './peer-sets.ts';
+import { isRefusal, readTable } from './table.ts';
 
 /** What the objects are of: `base`, `maps`, `peers`, `pod KEY`, or the key of a policy's rules. */
 type Owned = Map<string, TableObjects>;
@@ -244,8 +243,7 @@ class NftablesDataplane implements Dataplane {
   }
 
   #read(): TableObjects | undefined {
-    const listing = this.#list(`list table ${tableName}`, { stateless: true });
-    return listing === undefined ? undefined : parseListing(listing);
+    return readTable(this.#nft);
   }
 
   #run(commands: readonly string[]): void {
@@ -264,10 +262,6 @@ function policyObjects(rules: NodeRules, key: string, peerNames: PeerNames): Tab
 
 function flat(owned: Owned): TableObjects {
   return new Map([...owned.values()].flatMap((objects) => [...objects]));
-}
-
-function isRefusal(error: unknown): error is RampartError {
-  return error instanceof RampartError && error.code === errorCodes.SYSTEM;
 }
 
 /** libnftables answers at once; a dataplane that starts programs does not. */

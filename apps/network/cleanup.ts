@@ -1,0 +1,31 @@
+/**
+ * `rampart network cleanup` at work.
+ *
+ * @module
+ */
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { cleanNode } from '../../systems/network-policy/cleanup.ts';
+import { describeFailure } from '../failure.ts';
+import { stopSignal } from '../process.ts';
+
+/** @returns the exit code. @throws {RampartError} `PRIVILEGE` for anybody but root. */
+export async function runCleanup(): Promise<0 | 1> {
+  if (process.geteuid?.() !== 0) {
+    throw new RampartError(errorCodes.PRIVILEGE, {
+      what: 'cannot clean up this node',
+      why: "rules in the node's network are changed by root",
+      next: 'Use sudo.',
+    });
+  }
+  let failed = false;
+  for (const { backend, removed, error } of await cleanNode(stopSignal().signal)) {
+    if (error instanceof RampartError && error.code === errorCodes.UNSUPPORTED) {
+      process.stdout.write(`${backend}: not on this machine\n`);
+    } else if (error !== undefined) {
+      failed = true;
+      process.stderr.write(describeFailure(error).text);
+    } else if (removed.length === 0) process.stdout.write(`${backend}: nothing was there\n`);
+    else process.stdout.write(`${backend}: removed\n${removed.map((line) => `  ${line}\n`).join('')}`);
+  }
+  return failed ? 1 : 0;
+}

@@ -1,0 +1,120 @@
+/**
+ * `rampart network`: the options, and nothing else; the work is loaded when it is asked for.
+ *
+ * @module
+ */
+import { Command, Option } from 'commander';
+
+import type { Guard } from '../../shared/guard/guard.ts';
+import { append } from '../options.ts';
+
+export interface ExplainOptions {
+  readonly from: string;
+  readonly to: string;
+  readonly port: string;
+  readonly output: 'text' | 'json';
+  readonly kernel?: true;
+  readonly kubeconfig?: string;
+  readonly data?: string;
+}
+
+export interface DropsOptions {
+  readonly follow?: true;
+  readonly policy: readonly string[];
+  readonly pod: readonly string[];
+  readonly since?: string;
+  readonly tail?: number;
+  readonly output?: 'pretty' | 'json';
+  readonly socket?: string;
+  readonly data?: string;
+  readonly kubeconfig?: string;
+}
+
+function explainCommand(): Command {
+  return new Command('explain')
+    .summary('say whether one may talk to another, and which policy decides')
+    .description(
+      'Reads policies, pods and namespaces from the API and says of both ends which policy, rule, peer and port decide about a ' +
+        'new connection, or what came nearest to allowing it. Changes nothing.',
+    )
+    .requiredOption('--from <end>', 'who begins: a pod as NAMESPACE/NAME, or an address')
+    .requiredOption('--to <end>', 'whom it is for: a pod, or an address; of a Service name one of its pods')
+    .requiredOption(
+      '--port <port>',
+      "the destination's: 80, 53/UDP, the name of a port of the pod, or ICMP for a protocol without",
+    )
+    .addOption(new Option('-o, --output <format>', 'output').choices(['text', 'json']).default('text'))
+    .option('--kernel', 'also follow the packet through the rules in the kernel of this machine; needs root')
+    .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
+    .option('--data <dir>', 'the directory of `rampart standalone`')
+    .addHelpText(
+      'after',
+      '\nWith --kernel the table of Rampart is read in the network namespace of this command and followed rule by rule for a first packet; an\n' +
+        'end that is a pod of another node is not looked at. The iptables backend is not read.\n' +
+        '\nExamples:\n' +
+        '  rampart network explain --from shop/frontend --to shop/db --port 5432\n' +
+        '  rampart network explain --from 192.0.2.7 --to shop/web-0 --port 53/UDP -o json\n' +
+        '  rampart network explain --from shop/backend --to shop/db --port 5432 --kernel --data /var/lib/rampart\n' +
+        '\nExit codes: 0 allowed, 1 refused, 2 cannot tell: bad input, no answer of the API, or a kernel that says otherwise or knows neither end.\n',
+    )
+    .action(async (options: ExplainOptions) => {
+      const { runExplain } = await import('./explain.ts');
+      process.exitCode = await runExplain(options);
+    });
+}
+
+function dropsCommand(guards: readonly Guard[]): Command {
+  return new Command('drops')
+    .summary('show who was refused last, and with --follow who is')
+    .description(
+      'Shows refused packets as the agents tell them: of each pod and direction ten a minute, so that a flood is no flood here; all are ' +
+        'counted in rampart_network_policy_refused_packets_total. `rampart alerts` shows them among all others.',
+    )
+    .option('-f, --follow', 'go on with those that come')
+    .option('--policy <[ns/]name>', 'only those near this policy; repeatable', append, [])
+    .option('--pod <[ns/]name>', 'only those that the policies of this pod refused; repeatable', append, [])
+    .option('--since <time>', 'only those since then: 90s, 10m, 2h, 1d ago, or 2026-11-21T10:00:00Z')
+    .addOption(
+      new Option('-o, --output <format>', 'output; default: pretty on a terminal, json elsewhere').choices([
+        'pretty',
+        'json',
+      ]),
+    )
+    .option('--socket <path>', 'the socket of an agent, its --alerts-socket')
+    .option('--data <dir>', 'the directory of `rampart standalone`')
+    .option('--kubeconfig <file>', 'the cluster, by the logs of its agents')
+    .action(async (options: DropsOptions) => {
+      const { runAlerts } = await import('../alerts/run.ts');
+      const { output, ...rest } = options;
+      const own = guards.filter(({ name }) => name === 'network-policy');
+      await runAlerts(own, { ...rest, path: [], ...(output !== undefined && { format: output }) });
+    });
+}
+
+function cleanupCommand(): Command {
+  return new Command('cleanup')
+    .summary('take all rules of network-policy off this node')
+    .description(
+      'Takes away what Rampart has put into the network of this machine for NetworkPolicies, and nothing else, and says what that was. ' +
+        'From then on nothing is refused: an agent that still runs puts it back within a minute. Needs root.',
+    )
+    .addHelpText(
+      'after',
+      '\nExit codes: 0 nothing of it is left, 1 something could not be removed, 2 nothing was done: missing rights.\n',
+    )
+    .action(async () => {
+      const { runCleanup } = await import('./cleanup.ts');
+      process.exitCode = await runCleanup();
+    });
+}
+
+export function networkCommand(guards: readonly Guard[]): Command {
+  return new Command('network')
+    .summary('say who may talk to whom and why, who is refused; clean up')
+    .description(
+      'Network policies, for people: why something is refused, who is refused now, and how to be rid of all of it.',
+    )
+    .addCommand(explainCommand())
+    .addCommand(dropsCommand(guards))
+    .addCommand(cleanupCommand());
+}

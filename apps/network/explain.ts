@@ -1,0 +1,112 @@
+/**
+ * `rampart network explain` at work.
+ *
+ * @module
+ */
+import { join, resolve } from 'node:path';
+
+import { KubeClient } from '../../shared/kube/client.ts';
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { printable } from '../../shared/observe/printable.ts';
+import { paint, wantsColour, wrapText } from '../../shared/observe/table.ts';
+import {
+  type ExplainedEnd,
+  type Explanation,
+  explain,
+} from '../../systems/network-policy/explain/explanation.ts';
+import { checkKernel, type KernelCheck } from '../../systems/network-policy/explain/kernel-check.ts';
+import { checkEnd, parsePort } from '../../systems/network-policy/explain/question.ts';
+import { readCluster } from '../../systems/network-policy/explain/read-cluster.ts';
+import { clusterAccess } from '../cluster.ts';
+import { describeFailure } from '../failure.ts';
+import { stopSignal } from '../process.ts';
+import type { ExplainOptions } from './command.ts';
+
+const DEFAULT_WIDTH = 80;
+const GREATEST_WIDTH = 120;
+const INDENT = '    ';
+
+/** @returns the exit code: 0 allowed, 1 refused, 2 cannot tell, which is said on stderr. */
+export async function runExplain(options: ExplainOptions): Promise<0 | 1 | 2> {
+  try {
+    const explanation = await ask(options);
+    const kernel = options.kernel === true ? checkKernel(explanation) : undefined;
+    const { stdout } = process;
+    stdout.write(
+      options.output === 'json'
+        ? `${JSON.stringify({ schema: 'rampart.dev/network-explain/v1', ...explanation, ...(kernel && { kernel }) })}\n`
+        : render(explanation, kernel, {
+            widthColumns: Math.min(stdout.columns || DEFAULT_WIDTH, GREATEST_WIDTH),
+            colour: wantsColour(stdout),
+          }),
+    );
+    if (kernel !== undefined && kernel.result !== 'agrees') return 2;
+    return explanation.allowed ? 0 : 1;
+  } catch (error) {
+    // Also an API that is away: a script has to tell it from what is refused.
+    process.stderr.write(describeFailure(error).text);
+    return 2;
+  }
+}
+
+async function ask(options: ExplainOptions): Promise<Explanation> {
+  const { kubeconfig, data } = options;
+  const question = {
+    from: checkEnd('--from', options.from),
+    to: checkEnd('--to', options.to),
+    ...parsePort(options.port),
+  };
+  for (const [name, value] of Object.entries({ '--kubeconfig': kubeconfig, '--data': data })) {
+    if (value === '')
+      throw new RampartError(errorCodes.INPUT, { what: `${name} is empty`, next: 'Give a value.' });
+  }
+  if (kubeconfig !== undefined && data !== undefined) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: '--kubeconfig and --data together',
+      why: 'each says which API to ask',
+      next: 'Give one of them.',
+    });
+  }
+  using client = new KubeClient(
+    clusterAccess(data === undefined ? kubeconfig : join(resolve(data), 'kubeconfig')),
+  );
+  return explain(await readCluster(client, stopSignal().signal), question);
+}
+
+export interface RenderOptions {
+  readonly widthColumns: number;
+  readonly colour: boolean;
+}
+
+export function render(
+  explanation: Explanation,
+  kernel: KernelCheck | undefined,
+  { widthColumns, colour }: RenderOptions,
+): string {
+  const { allowed, from, to, protocol, port, egress, ingress, problems } = explanation;
+  const indented = (text: string): string[] =>
+    wrapText(printable(text), widthColumns - INDENT.length).map((line) => INDENT + line);
+  const verdict = allowed ? paint('green', 'allowed', colour) : paint('red', 'refused', colour);
+  const lines = [
+    `${endText(from)} -> ${endText(to)} ${port === undefined ? protocol : `${port}/${protocol}`}: ${verdict}`,
+  ];
+  for (const side of [egress, ingress]) {
+    const own = side.direction === 'egress' ? from : to;
+    lines.push('', `${side.direction} of ${printable(own.pod ?? own.address)}: ${side.verdict}`);
+    lines.push(...indented(side.words));
+    const checked = kernel?.[side.direction];
+    if (checked !== undefined) lines.push(...indented(checked.words));
+    if (checked !== undefined && checked.chains.length > 0)
+      lines.push(...indented(`Chains: ${checked.chains.join(', ')}`));
+  }
+  if (problems.length > 0) {
+    lines.push('', 'What of these policies cannot be expressed, and allows nothing:');
+    for (const { policy, field, message } of problems)
+      lines.push(...indented(`${policy} ${field}: ${message}`));
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+function endText({ pod, address }: ExplainedEnd): string {
+  return printable(pod === undefined ? address : `${pod} (${address})`);
+}

@@ -1,0 +1,115 @@
+/**
+ * Netlink messages and their attributes, from and to bytes (include/uapi/linux/netlink.h).
+ *
+ * Headers and lengths are in the byte order of the machine, which is little-endian on all that Rampart runs on; what
+ * netfilter puts into attributes is mostly in network order.
+ *
+ * @module
+ */
+
+export const messageFlags = {
+  REQUEST: 0x1,
+  ACK: 0x4,
+  /** NLM_F_ROOT | NLM_F_MATCH */
+  DUMP: 0x300,
+  /** In an answer: what was dumped has changed meanwhile. */
+  DUMP_INTR: 0x10,
+} as const;
+
+/** Types below 16 are of netlink itself. */
+export const messageTypes = { ERROR: 2, DONE: 3, OVERRUN: 4 } as const;
+
+export interface NetlinkMessage {
+  readonly type: number;
+  readonly flags: number;
+  readonly sequence: number;
+  /** What follows the header; a view, valid as long as the bytes that it was read from. */
+  readonly body: Buffer;
+}
+
+const HEADER_BYTES = 16;
+const ATTRIBUTE_HEADER_BYTES = 4;
+const NESTED = 0x8000;
+/** Without the flags for nested attributes and for those in network order. */
+const TYPE_MASK = 0x3fff;
+
+const aligned = (sizeBytes: number): number => (sizeBytes + 3) & ~3;
+
+/** The messages of one read, in their order. Ends at one that is cut. */
+export function* messagesOf(bytes: Buffer): Iterable<NetlinkMessage> {
+  for (let at = 0; at + HEADER_BYTES <= bytes.length;) {
+    const sizeBytes = bytes.readUInt32LE(at);
+    if (sizeBytes < HEADER_BYTES || at + sizeBytes > bytes.length) return;
+    yield {
+      type: bytes.readUInt16LE(at + 4),
+      flags: bytes.readUInt16LE(at + 6),
+      sequence: bytes.readUInt32LE(at + 8),
+      body: bytes.subarray(at + HEADER_BYTES, at + sizeBytes),
+    };
+    at += aligned(sizeBytes);
+  }
+}
+
+/** A message with its header, its parts aligned. */
+export function netlinkMessage(
+  { type, flags, sequence }: Pick<NetlinkMessage, 'type' | 'flags' | 'sequence'>,
+  ...parts: readonly Uint8Array[]
+): Buffer {
+  const header = Buffer.alloc(HEADER_BYTES);
+  const body = padded(parts);
+  header.writeUInt32LE(HEADER_BYTES + body.length, 0);
+  header.writeUInt16LE(type, 4);
+  header.writeUInt16LE(flags, 6);
+  header.writeUInt32LE(sequence, 8);
+  return Buffer.concat([header, body]);
+}
+
+export function attribute(type: number, value: Uint8Array): Buffer {
+  const header = Buffer.alloc(ATTRIBUTE_HEADER_BYTES);
+  header.writeUInt16LE(ATTRIBUTE_HEADER_BYTES + value.length, 0);
+  header.writeUInt16LE(type, 2);
+  return padded([Buffer.concat([header, value])]);
+}
+
+export function nested(type: number, ...attributes: readonly Uint8Array[]): Buffer {
+  return attribute(type | NESTED, Buffer.concat(attributes));
+}
+
+export function bytes8(value: number): Buffer {
+  return Buffer.of(value);
+}
+
+/** In network order. */
+export function bytes16(value: number): Buffer {
+  const bytes = Buffer.alloc(2);
+  bytes.writeUInt16BE(value);
+  return bytes;
+}
+
+/** In network order. */
+export function bytes32(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32BE(value);
+  return bytes;
+}
+
+/** By type; of several of one type the last. Ends at one that is cut. */
+export function attributesOf(bytes: Buffer): Map<number, Buffer> {
+  const attributes = new Map<number, Buffer>();
+  for (let at = 0; at + ATTRIBUTE_HEADER_BYTES <= bytes.length;) {
+    const sizeBytes = bytes.readUInt16LE(at);
+    if (sizeBytes < ATTRIBUTE_HEADER_BYTES || at + sizeBytes > bytes.length) break;
+    attributes.set(
+      bytes.readUInt16LE(at + 2) & TYPE_MASK,
+      bytes.subarray(at + ATTRIBUTE_HEADER_BYTES, at + sizeBytes),
+    );
+    at += aligned(sizeBytes);
+  }
+  return attributes;
+}
+
+function padded(parts: readonly Uint8Array[]): Buffer {
+  return Buffer.concat(
+    parts.flatMap((part) => [part, Buffer.alloc(aligned(part.byteLength) - part.byteLength)]),
+  );
+}

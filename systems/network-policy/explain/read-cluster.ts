@@ -1,0 +1,39 @@
+/**
+ * Reads what an explanation needs, once.
+ *
+ * @module
+ */
+import type { KubeClient } from '../../../shared/kube/client.ts';
+import { podFacts } from '../../../shared/kube/facts.ts';
+import {
+  type KubeObject,
+  namespaces,
+  type Pod,
+  pods,
+  type ResourceType,
+} from '../../../shared/kube/object.ts';
+import { networkPolicies } from '../api.ts';
+import type { NamespaceObject, PolicyObject } from '../engine/objects.ts';
+import type { ClusterObjects, ExplainedPod } from './explanation.ts';
+
+/** @throws {KubeError} what may not be read; {@link RampartError} `API_UNREACHABLE`. */
+export async function readCluster(client: KubeClient, signal: AbortSignal): Promise<ClusterObjects> {
+  const all = async <T, U>(type: ResourceType, take: (object: T) => U): Promise<U[]> => {
+    const found: U[] = [];
+    // Item by item: of what the API has of a pod a tenth is kept.
+    await client.listItems(type, {}, { signal, onItem: (item) => found.push(take(JSON.parse(item) as T)) });
+    return found;
+  };
+  const [policies, known, places] = await Promise.all([
+    all(networkPolicies, (policy: PolicyObject) => policy),
+    all(pods, explainedPod),
+    all(namespaces, ({ metadata }: KubeObject): NamespaceObject => ({ metadata })),
+  ]);
+  return { policies, pods: known, namespaces: places };
+}
+
+function explainedPod(pod: Pod): ExplainedPod {
+  const facts = podFacts(pod) as unknown as ExplainedPod;
+  const { hostIP, hostIPs } = (pod as unknown as ExplainedPod).status ?? {};
+  return { ...facts, status: { ...facts.status, hostIP, hostIPs } };
+}

@@ -1,0 +1,134 @@
+/**
+ * Whether the rules of a node allow a connection that there is: pure.
+ *
+ * @module
+ */
+import type { Flow } from '../../../../shared/netlink/conntrack.ts';
+import { addressText, addressValue } from '../../engine/addresses.ts';
+import {
+  type Address,
+  type AddressSet,
+  type Clause,
+  type Direction,
+  directions,
+  type LocalPod,
+  type NodeRules,
+  policyRulesKey,
+  type Protocol,
+} from '../../engine/rules.ts';
+
+const protocols: Readonly<Record<number, Protocol>> = { 6: 'TCP', 17: 'UDP', 132: 'SCTP' };
+
+/** A flow as the rules see it: after a Service's address is that of its pod, and before the source is hidden. */
+export interface SeenFlow {
+  readonly from: Address;
+  readonly fromPort: number;
+  readonly to: Address;
+  readonly port: number;
+}
+
+export function seenFlow({ family, original, reply }: Flow): SeenFlow {
+  return {
+    from: addressText(family, original.source),
+    fromPort: original.sourcePort,
+    to: addressText(family, reply.source),
+    port: reply.sourcePort,
+  };
+}
+
+/** A set of addresses, so that looking into it costs little. */
+interface Lookup {
+  readonly single: ReadonlySet<Address>;
+  readonly ranges: readonly { readonly low: bigint; readonly high: bigint }[];
+}
+
+/** By the sets of the engine, which stay the same objects while they say the same. */
+const lookups = new WeakMap<AddressSet, Lookup>();
+
+/** Of one state of the rules. */
+export class FlowRules {
+  readonly #rules: NodeRules;
+  readonly #byAddress = new Map<Address, LocalPod>();
+  readonly #isOwn: (address: Address) => boolean;
+
+  /** @param isOwn - Whether an address is the node's: it always reaches its own pods. */
+  constructor(rules: NodeRules, isOwn: (address: Address) => boolean) {
+    this.#rules = rules;
+    this.#isOwn = isOwn;
+    for (const pod of rules.pods.values()) {
+      for (const address of [...pod.addresses[4], ...pod.addresses[6]]) {
+        // Should two pods have one address, the isolated one has it, as in the kernel.
+        const isIsolated = pod.ingress !== undefined || pod.egress !== undefined;
+        if (isIsolated || !this.#byAddress.has(address)) this.#byAddress.set(address, pod);
+      }
+    }
+  }
+
+  /** What a pod of this node neither begins nor gets is not of these rules, and so is allowed. */
+  isAllowed(flow: Flow): boolean {
+    // What belongs to another connection was let through for that.
+    if (flow.isExpected) return true;
+    const seen = seenFlow(flow);
+    return directions.every((direction) => this.#allows(direction, flow, seen));
+  }
+
+  #allows(direction: Direction, { protocol }: Flow, { from, to, port }: SeenFlow): boolean {
+    const [own, peer] = direction === 'ingress' ? [to, from] : [from, to];
+    const pod = this.#byAddress.get(own);
+    const policies = pod?.[direction];
+    if (pod === undefined || policies === undefined) return true;
+    if (this.#byAddress.get(peer) === pod) return true;
+    if (direction === 'ingress' && this.#isOwn(from)) return true;
+    const packet = {
+      family: to.includes(':') ? 6 : 4,
+      peer,
+      to,
+      port,
+      protocol: protocols[protocol],
+    } as const;
+    return policies.some((policy) =>
+      this.#rules.policies
+        .get(policyRulesKey(direction, policy))
+        ?.rules.some(({ clauses }) => clauses.some((clause) => fits(clause, packet))),
+    );
+  }
+}
+
+interface FlowPacket {
+  readonly family: 4 | 6;
+  readonly peer: Address;
+  readonly to: Address;
+  /** Undefined: it has no ports. */
+  readonly protocol: Protocol | undefined;
+  readonly port: number;
+}
+
+function fits(clause: Clause, { family, peer, to, protocol, port }: FlowPacket): boolean {
+  if (clause.peers !== 'everyone' && !includes(clause.peers[family], peer)) return false;
+  if ('endpoints' in clause) {
+    return clause.endpoints[family].some(
+      (one) => one.address === to && one.protocol === protocol && one.port === port,
+    );
+  }
+  if (clause.ports === 'any') return true;
+  return clause.ports.some(
+    (range) => range.protocol === protocol && range.first <= port && port <= range.last,
+  );
+}
+
+function includes(set: AddressSet, address: Address): boolean {
+  let lookup = lookups.get(set);
+  if (lookup === undefined) {
+    lookup = {
+      single: new Set(set.flatMap(({ first, last }) => (first === last ? [first] : []))),
+      ranges: set
+        .filter(({ first, last }) => first !== last)
+        .map(({ first, last }) => ({ low: addressValue(first), high: addressValue(last) })),
+    };
+    lookups.set(set, lookup);
+  }
+  if (lookup.single.has(address)) return true;
+  if (lookup.ranges.length === 0) return false;
+  const value = addressValue(address);
+  return lookup.ranges.some(({ low, high }) => low <= value && value <= high);
+}

@@ -1,0 +1,95 @@
+/**
+ * Ends TCP connections in a way that both of their ends hear of, and sees to it that they stay ended.
+ *
+ * A connection that the kernel's conntrack has forgotten may be taken up again by a packet in its midst
+ * (net.netfilter.nf_conntrack_tcp_loose), and if that is one of the server, it is one that the server begins, as far as rules can tell. So
+ * packets of these very connections are told apart for a while. The first that an end sends becomes a reset for the other end; those after
+ * it, as the same one sent again, are answered by a reset.
+ * A packet that begins a new connection with the same ends is none of them.
+ *
+ * @module
+ */
+import { type Nftables } from '../../../../shared/netlink/nftables.ts';
+import { isRefusal } from '../nftables/table.ts';
+import type { SeenFlow } from './allowed-flow.ts';
+
+export const cutTableName = 'inet rampart-network-policy-cut';
+
+/** So long an end that says nothing may take to hear of it. */
+const TIMEOUT = '10m';
+/** Each flow is two; what is over that is forgotten by conntrack alone. */
+const SIZE = 65_536;
+
+const families = [
+  { family: 4, type: 'ipv4_addr', ip: 'ip' },
+  { family: 6, type: 'ipv6_addr', ip: 'ip6' },
+] as const;
+
+/** The table, as it is made anew or found: made with the first flow that is cut. */
+function tableCommands(): string[] {
+  const table = cutTableName;
+  return [
+    `add table ${table}`,
+    ...families.flatMap(({ family, type }) =>
+      ['flows', 'told'].map(
+        (name) =>
+          `add set ${table} ${name}-${family} { type ${type} . ${type} . inet_service . inet_service; flags dynamic,timeout; timeout ${TIMEOUT}; size ${SIZE}; }`,
+      ),
+    ),
+    `add chain ${table} cut`,
+    `flush chain ${table} cut`,
+    ...families.flatMap(({ family, ip }) => {
+      const key = `${ip} saddr . ${ip} daddr . tcp sport . tcp dport`;
+      const goesOn = `add rule ${table} cut tcp flags & (syn | rst) == 0 ${key}`;
+      const [flows, told] = [`@flows-${family}`, `@told-${family}`];
+      return [
+        `add rule ${table} cut tcp flags & syn == syn delete ${flows} { ${key} } delete ${told} { ${key} }`,
+        `${goesOn} ${told} reject with tcp reset`,
+        `${goesOn} ${flows} add ${told} { ${key} } delete ${flows} { ${key} } tcp flags set rst accept`,
+      ];
+    }),
+    ...['forward', 'input', 'output'].flatMap((hook) => [
+      `add chain ${table} ${hook} { type filter hook ${hook} priority -11; policy accept; }`,
+      `flush chain ${table} ${hook}`,
+      `add rule ${table} ${hook} meta l4proto tcp jump cut`,
+    ]),
+  ];
+}
+
+/** Ends these TCP flows, whichever end sends first. @throws {RampartError} what nft refuses */
+export function refuseFlows(nft: Nftables, flows: readonly SeenFlow[]): void {
+  const kept = flows.slice(0, SIZE / 4);
+  const elements = families.flatMap(({ family }) => {
+    const keys = kept
+      .filter(({ to }) => to.includes(':') === (family === 6))
+      .flatMap(({ from, fromPort, to, port }) => [
+        `${from} . ${to} . ${fromPort} . ${port}`,
+        `${to} . ${from} . ${port} . ${fromPort}`,
+      ]);
+    return keys.length === 0 ? [] : [`add element ${cutTableName} flows-${family} { ${keys.join(', ')} }`];
+  });
+  nft.run([...tableCommands(), ...elements].join('\n'));
+}
+
+/** @returns whether it was there. @throws {RampartError} what nft refuses */
+export function removeCutTable(nft: Nftables): boolean {
+  try {
+    nft.run(`delete table ${cutTableName}`);
+    return true;
+  } catch (error) {
+    if (isRefusal(error) && error.message.includes('No such file or directory')) return false;
+    throw error;
+  }
+}
+
+/** Takes the table away where nothing is in it any more. */
+export function removeIdleCutTable(nft: Nftables): void {
+  let listing: string;
+  try {
+    listing = nft.list(`list table ${cutTableName}`);
+  } catch (error) {
+    if (isRefusal(error)) return;
+    throw error;
+  }
+  if (!listing.includes('elements = {')) removeCutTable(nft);
+}

@@ -1,0 +1,170 @@
+/**
+ * Ends connections that are no longer allowed, after the rules have changed (`--network-policy-established cut`).
+ *
+ * @module
+ */
+import { networkInterfaces } from 'node:os';
+
+import { Conntrack, type Flow } from '../../../../shared/netlink/conntrack.ts';
+import { Nftables } from '../../../../shared/netlink/nftables.ts';
+import type { Logger } from '../../../../shared/observe/log.ts';
+import { LoopSlice } from '../../../../shared/time/loop-slice.ts';
+import { parseAddress } from '../../engine/addresses.ts';
+import type { Address, NodeRules } from '../../engine/rules.ts';
+import { FlowRules, seenFlow } from './allowed-flow.ts';
+import { refuseFlows, removeIdleCutTable } from './cut-table.ts';
+
+export interface CutterOptions {
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+  /** Called with how many flows were ended. */
+  readonly onCut: (flows: number) => void;
+  /** Runs what opens sockets and looks at addresses in the node's network. Default: that of the calling thread. */
+  readonly inNetwork?: <T>(work: () => T) => T;
+}
+
+const TCP = 6;
+/** Reading 100,000 flows takes some hundred milliseconds: timers and sockets have their turn in between. */
+const SLICE_MS = 4;
+
+/** One look at a time; what changes meanwhile is looked at after it. */
+export class Cutter implements Disposable {
+  readonly #options: CutterOptions;
+  readonly #slice = new LoopSlice(SLICE_MS);
+  readonly #nft: Nftables | undefined;
+  /** To be looked at. */
+  #rules: NodeRules | undefined;
+  /** As they are in the kernel. */
+  #programmed: NodeRules | undefined;
+  /** TCP connections whose ends are being told, by what the kernel knows them by. */
+  #telling = new Set<string>();
+  /** Whose ends have been told, and that conntrack is to forget at the next look. */
+  #told: ReadonlySet<string> = new Set();
+  #running: Promise<void> | undefined;
+
+  constructor(options: CutterOptions) {
+    this.#options = options;
+    try {
+      this.#nft = this.#inNetwork(() => new Nftables());
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      options.logger.warn(`a connection that is cut may be taken up again by its server: ${why}`);
+    }
+  }
+
+  /** The kernel has these rules now: ends what they do not allow. */
+  programmed(rules: NodeRules): void {
+    this.#programmed = rules;
+    this.#look(rules);
+  }
+
+  #look(rules: NodeRules): void {
+    this.#rules = rules;
+    this.#running ??= this.#run().finally(() => (this.#running = undefined));
+  }
+
+  /** Resolves when nothing is left to look at. */
+  async settled(): Promise<void> {
+    await this.#running;
+  }
+
+  /** Once a minute: forgets connections whose ends have been told, and takes away what is needed no more. */
+  tidy(): void {
+    try {
+      if (this.#telling.size > 0 && this.#programmed !== undefined) {
+        this.#told = this.#telling;
+        this.#look(this.#programmed);
+        return;
+      }
+      if (this.#nft !== undefined) removeIdleCutTable(this.#nft);
+    } catch (error) {
+      this.#options.logger.warn(
+        { err: error },
+        'what was made to cut connections could not be removed; retrying',
+      );
+    }
+  }
+
+  async #run(): Promise<void> {
+    const { signal, logger } = this.#options;
+    while (this.#rules !== undefined && !signal.aborted) {
+      const rules = this.#rules;
+      this.#rules = undefined;
+      try {
+        const isolated = [...rules.pods.values()].some(
+          ({ ingress, egress }) => ingress !== undefined || egress !== undefined,
+        );
+        if (isolated) await this.#cut(rules);
+      } catch (error) {
+        logger.error(
+          { err: error },
+          'connections that are no longer allowed could not be ended; the next change tries again',
+        );
+      }
+    }
+  }
+
+  async #cut(rules: NodeRules): Promise<void> {
+    const { signal, logger, onCut } = this.#options;
+    const own = this.#inNetwork(ownAddresses);
+    using conntrack = this.#inNetwork(() => new Conntrack());
+    const allowed = new FlowRules(rules, (address) => own.has(address));
+    const refused: Flow[] = [];
+    for (const flows of conntrack.flows()) {
+      refused.push(...flows.filter((flow) => !flow.isOver && !allowed.isAllowed(flow)));
+      if (this.#slice.over) await this.#slice.next();
+      if (signal.aborted) return;
+    }
+    const telling = this.#tell(refused.filter(({ protocol }) => protocol === TCP));
+    let cut = 0;
+    for (const flow of refused) {
+      const name = nameOf(flow);
+      const isNew = !this.#telling.has(name);
+      // Until its ends have been told conntrack has to know it, or the rules would drop what tells them.
+      const isOver = this.#told.has(name) || !telling.has(name);
+      if (isOver && !conntrack.delete(flow)) continue;
+      if (isOver) telling.delete(name);
+      if (isNew) cut++;
+      if (this.#slice.over) await this.#slice.next();
+    }
+    this.#told = new Set();
+    this.#telling = telling;
+    if (cut === 0) return;
+    onCut(cut);
+    logger.info({ flows: cut }, 'ended connections that are no longer allowed');
+  }
+
+  /** @returns the names of those whose ends are told; the others can only be forgotten */
+  #tell(flows: readonly Flow[]): Set<string> {
+    if (flows.length === 0 || this.#nft === undefined) return new Set();
+    try {
+      refuseFlows(this.#nft, flows.map(seenFlow));
+      return new Set(flows.map(nameOf));
+    } catch (error) {
+      this.#options.logger.warn(
+        { err: error },
+        'the ends of connections that are no longer allowed are not told; these are forgotten, and a server may go on with one',
+      );
+      return new Set();
+    }
+  }
+
+  #inNetwork<T>(work: () => T): T {
+    const { inNetwork = (run) => run() } = this.#options;
+    return inNetwork(work);
+  }
+
+  [Symbol.dispose](): void {
+    this.#nft?.[Symbol.dispose]();
+  }
+}
+
+function nameOf({ handle }: Flow): string {
+  return handle.toString('latin1');
+}
+
+function ownAddresses(): Set<Address> {
+  const all = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses);
+  // A link-local address has its interface behind it.
+  return new Set(all.flatMap(({ address }) => parseAddress(address.split('%')[0] ?? '')?.text ?? []));
+}

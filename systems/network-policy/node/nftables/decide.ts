@@ -1,0 +1,209 @@
+/**
+ * What the rules that are in the kernel do with the first packet of a connection: read as nft lists them, and followed rule by rule.
+ *
+ * It knows the rules that this dataplane makes (compile.ts), and no others: for a rule that it does not know it says so, and never
+ * guesses.
+ *
+ * @module
+ */
+import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
+import { type IpAddress, parseAddress, parseBlock } from '../../engine/addresses.ts';
+import type { Direction } from '../../engine/rules.ts';
+import { podMap, shortDirection } from './names.ts';
+import { objectKey, type TableObjects } from './objects.ts';
+
+export interface KernelPacket {
+  readonly source: IpAddress;
+  readonly destination: IpAddress;
+  /** IANA's number. */
+  readonly protocol: number;
+  /** Of the destination. */
+  readonly port: number | undefined;
+  /** The source is an address of the node itself. */
+  readonly fromNode: boolean;
+}
+
+export interface KernelDecision {
+  readonly verdict: 'allowed' | 'refused';
+  /** Whether the address is that of a pod that the kernel knows. */
+  readonly isKnown: boolean;
+  /** The chains that it came through. */
+  readonly chains: readonly string[];
+}
+
+type Verdict = 'accept' | 'refuse' | 'continue';
+
+/** More than any packet goes through; a loop is refused by the kernel itself. */
+const MOST_CHAINS = 4096;
+const dportProtocols: Readonly<Record<string, number>> = { tcp: 6, udp: 17, sctp: 132 };
+
+/**
+ * @param objects - As `parseListing` has them.
+ * @throws {RampartError} `UNSUPPORTED` for a rule that it does not know.
+ */
+export function decideInKernel(
+  objects: TableObjects,
+  direction: Direction,
+  packet: KernelPacket,
+): KernelDecision {
+  const own = direction === 'egress' ? packet.source : packet.destination;
+  const map = objects.get(objectKey({ kind: 'map', name: podMap(direction, own.family) }));
+  const chains: string[] = [];
+  const walk = new Walk(objects, packet, chains);
+  const hook = packet.fromNode && direction === 'ingress' ? 'output' : 'forward';
+  return {
+    verdict: walk.chain(`${hook}-${shortDirection[direction]}`) === 'refuse' ? 'refused' : 'allowed',
+    isKnown: map !== undefined && map.kind === 'map' && map.elements.has(own.text),
+    chains,
+  };
+}
+
+class Walk {
+  readonly #objects: TableObjects;
+  readonly #packet: KernelPacket;
+  readonly #chains: string[];
+
+  constructor(objects: TableObjects, packet: KernelPacket, chains: string[]) {
+    this.#objects = objects;
+    this.#packet = packet;
+    this.#chains = chains;
+  }
+
+  chain(name: string): Verdict {
+    const chain = this.#objects.get(objectKey({ kind: 'chain', name }));
+    if (chain === undefined || chain.kind !== 'chain' || this.#chains.length >= MOST_CHAINS) {
+      throw unknown(`chain ${name} is missing`);
+    }
+    this.#chains.push(name);
+    for (const rule of chain.rules) {
+      const words = rule.replace(/ comment "[^"]*"$/, '').split(' ');
+      const verdict = this.#rule(words, rule);
+      // A goto does not come back: what follows in the chain that it went to is all.
+      if (verdict !== 'continue') return verdict === 'return' ? 'continue' : verdict;
+    }
+    return 'continue';
+  }
+
+  #rule(words: readonly string[], rule: string): Verdict | 'return' {
+    for (let at = 0; at < words.length;) {
+      const [first = '', second = '', third = '', fourth = ''] = words.slice(at);
+      switch (first) {
+        case 'accept':
+          return 'accept';
+        case 'drop':
+        case 'reject':
+          return 'refuse';
+        case 'return':
+          return 'return';
+        case 'jump':
+          return this.chain(second);
+        case 'goto': {
+          const verdict = this.chain(second);
+          return verdict === 'continue' ? 'return' : verdict;
+        }
+        // Of a connection that there is, or of none that there could be: not the first packet of one.
+        case 'ct':
+          return 'continue';
+        // Errors and neighbours: no first packet of anything.
+        case 'icmp':
+        case 'icmpv6':
+          return 'continue';
+        // Logs, and goes on.
+        case 'limit':
+          return 'continue';
+        case 'counter':
+          at += 3;
+          break;
+        case 'meta':
+          if (second !== 'l4proto') throw unknown(rule);
+          if (this.#packet.protocol !== Number(third)) return 'continue';
+          at += 3;
+          break;
+        case 'tcp':
+        case 'udp':
+        case 'sctp': {
+          if (second !== 'dport') throw unknown(rule);
+          const [low = '', high = low] = third.split('-');
+          const { port, protocol } = this.#packet;
+          const fits = port !== undefined && Number(low) <= port && port <= Number(high);
+          if (protocol !== dportProtocols[first] || !fits) return 'continue';
+          at += 3;
+          break;
+        }
+        case 'fib': {
+          const isNot = fourth === '!=';
+          const isLocal = second === 'saddr' && this.#packet.fromNode;
+          if (third !== 'type' || words[at + (isNot ? 4 : 3)] !== 'local') throw unknown(rule);
+          if (isLocal === isNot) return 'continue';
+          at += isNot ? 5 : 4;
+          break;
+        }
+        case 'ip':
+        case 'ip6': {
+          const address = this.#address(second, rule);
+          if (address.family !== (first === 'ip' ? 4 : 6)) return 'continue';
+          if (third === 'vmap') return this.#mapped(address, fourth, rule);
+          if (third === '.') {
+            const { protocol, port } = this.#packet;
+            const set = words.slice(at).find((word) => word.startsWith('@')) ?? '';
+            if (!this.#elements(set, rule).has(`${address.text} . ${protocol} . ${port}`)) return 'continue';
+            at += words.slice(at).indexOf(set) + 1;
+            break;
+          }
+          if (!this.#fits(address, third, rule)) return 'continue';
+          at += 3;
+          break;
+        }
+        default:
+          throw unknown(rule);
+      }
+    }
+    return 'continue';
+  }
+
+  #address(side: string, rule: string): IpAddress {
+    if (side === 'saddr') return this.#packet.source;
+    if (side === 'daddr') return this.#packet.destination;
+    throw unknown(rule);
+  }
+
+  #mapped({ text }: IpAddress, name: string, rule: string): Verdict | 'return' {
+    const verdict = this.#elements(name, rule).get(text);
+    return verdict === undefined ? 'continue' : this.#rule(verdict.split(' '), rule);
+  }
+
+  #fits(address: IpAddress, where: string, rule: string): boolean {
+    if (!where.startsWith('@')) return isWithin(address, where, rule);
+    const elements = this.#elements(where, rule);
+    if (elements.has(address.text)) return true;
+    return [...elements.keys()].some((key) => /[-/]/.test(key) && isWithin(address, key, rule));
+  }
+
+  #elements(name: string, rule: string): ReadonlyMap<string, string> {
+    for (const kind of ['set', 'map'] as const) {
+      const found = this.#objects.get(objectKey({ kind, name: name.slice(1) }));
+      if (found !== undefined && (found.kind === 'set' || found.kind === 'map')) return found.elements;
+    }
+    throw unknown(rule);
+  }
+}
+
+/** In a block, a range, or one address. */
+function isWithin({ value }: IpAddress, text: string, rule: string): boolean {
+  if (text.includes('/')) {
+    const block = parseBlock(text);
+    if (typeof block === 'string') throw unknown(rule);
+    return block.low <= value && value <= block.high;
+  }
+  const [low, high = low] = text.split('-').map((one) => parseAddress(one)?.value);
+  if (low === undefined || high === undefined) throw unknown(rule);
+  return low <= value && value <= high;
+}
+
+function unknown(rule: string): RampartError {
+  return new RampartError(errorCodes.UNSUPPORTED, {
+    what: 'cannot tell what the rules in the kernel do',
+    why: `a rule there is none of ours: ${rule}`,
+    next: 'An agent that runs puts it right within a minute',
+  });
+}

@@ -1,0 +1,25 @@
+/**
+ * The table of ours, as it is in the kernel.
+ *
+ * @module
+ */
+import type { Nftables } from '../../../../shared/netlink/nftables.ts';
+import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
+import { parseListing } from './listing.ts';
+import { tableName } from './names.ts';
+import type { TableObject } from './objects.ts';
+
+/** nft does not do what it is asked; a capability or the library that is missing is something else. */
+export function isRefusal(error: unknown): error is RampartError {
+  return error instanceof RampartError && error.code === errorCodes.SYSTEM;
+}
+
+/** Undefined: there is none. @throws {RampartError} */
+export function readTable(nft: Nftables): Map<string, TableObject> | undefined {
+  try {
+    return parseListing(nft.list(`list table ${tableName}`, { stateless: true }));
+  } catch (error) {
+    if (isRefusal(error) && error.message.includes('No such file or directory')) return undefined;
+    throw error;
+  }
+}

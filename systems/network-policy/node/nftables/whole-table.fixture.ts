@@ -1,0 +1,21 @@
+/**
+ * All that the dataplane has in a kernel for the rules of a node.
+ *
+ * @module
+ */
+import type { NodeRules } from '../../engine/rules.ts';
+import { defaultDataplaneOptions } from '../dataplane.ts';
+import { compileBase, compileMaps, compilePod, compilePolicy } from './compile.ts';
+import { objectsOf, type TableObjects } from './objects.ts';
+import { namePeers, peerSets } from './peer-sets.ts';
+
+export function wholeTable(rules: NodeRules): TableObjects {
+  const names = namePeers(rules);
+  return objectsOf([
+    ...compileBase(rules, defaultDataplaneOptions),
+    ...compileMaps(rules),
+    ...peerSets(names),
+    ...[...rules.pods.values()].flatMap((pod) => compilePod(pod, defaultDataplaneOptions)),
+    ...[...rules.policies.values()].flatMap((policy) => compilePolicy(policy, names)),
+  ]);
+}

@@ -1,0 +1,220 @@
+/**
+ * Tells who is refused: each packet that the rules log becomes a line, and at times an event on its pod.
+ *
+ * @module
+ */
+import type { NodeContext } from '../../../shared/guard/context.ts';
+import { referenceTo } from '../../../shared/kube/event-object.ts';
+import type { EventRecorder } from '../../../shared/kube/event-recorder.ts';
+import { pods } from '../../../shared/kube/object.ts';
+import { type IpPacket, parseIpPacket } from '../../../shared/netlink/ip-packet.ts';
+import { type LoggedPacket, type Nflog, openNflog } from '../../../shared/netlink/nflog.ts';
+import { RampartError } from '../../../shared/observe/errors.ts';
+import { type Clock, systemClock } from '../../../shared/time/clock.ts';
+import { addressText } from '../engine/addresses.ts';
+import type { PolicyEngine } from '../engine/engine.ts';
+import type { PodObject, PolicyObject } from '../engine/objects.ts';
+import type { Address, Direction, PodKey } from '../engine/rules.ts';
+import { decisionWords, ruleField } from '../explain/words.ts';
+import { type Decision, judge, type Packet } from '../judge/judge.ts';
+import type { RefusalEnd, RefusalLine } from '../refusal-line.ts';
+import type { Dataplane } from './dataplane.ts';
+import type { FollowedObjects } from './followed-objects.ts';
+import type { NodeCounts } from './metrics.ts';
+
+export interface RefusalsOptions {
+  readonly context: Pick<NodeContext, 'nodeName' | 'logger' | 'sink'>;
+  readonly recorder: Pick<EventRecorder, 'record'>;
+  readonly dataplane: Pick<Dataplane, 'whoseLog'>;
+  readonly engine: PolicyEngine;
+  readonly objects: Pick<FollowedObjects, 'policies' | 'pods' | 'namespaces'>;
+  readonly counts: NodeCounts;
+  /** Of NFLOG, as the dataplane logs to it. */
+  readonly group: number;
+  /** Runs what opens the group in the node's network. Default: that of the calling thread. */
+  readonly inNetwork?: <T>(work: () => T) => T;
+  readonly clock?: Clock;
+}
+
+const protocolNames: Readonly<Record<number, string>> = {
+  1: 'ICMP',
+  6: 'TCP',
+  17: 'UDP',
+  58: 'ICMPv6',
+  132: 'SCTP',
+};
+/** For one pod. */
+const EVENT_MS = 60_000;
+/** So many pods are remembered for that; then those of the last minute are forgotten, and may have one more. */
+const MOST_PODS = 4096;
+const LOST_MS = 60_000;
+
+/** Begins with {@link open}, which is called again where it could not. Dispose it to give the group back. */
+export class Refusals implements Disposable {
+  readonly #options: RefusalsOptions;
+  readonly #clock: Clock;
+  readonly #eventsMs = new Map<PodKey, number>();
+  #log: Nflog | undefined;
+  #problem: string | undefined;
+  #lostToldMs = -Infinity;
+  #lostUntold = 0;
+
+  constructor(options: RefusalsOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+  }
+
+  /** Takes the group, if it has not. That another program has it is told once; nothing is refused or allowed for it. */
+  open(): void {
+    if (this.#log !== undefined) return;
+    const { group, inNetwork = (run) => run(), context } = this.#options;
+    try {
+      this.#log = inNetwork(() =>
+        openNflog({
+          group,
+          onPacket: (packet) => this.#packet(packet),
+          onLost: (packets) => this.#lost(packets),
+          onError: (error) => context.logger.error({ err: error }, 'a refused packet could not be told'),
+        }),
+      );
+      if (this.#problem !== undefined) context.logger.info('refused packets are told again');
+      this.#problem = undefined;
+    } catch (error) {
+      const problem = error instanceof Error ? error.message : String(error);
+      if (problem !== this.#problem)
+        context.logger.warn(`refused packets are counted, but not told: ${problem}; retrying`);
+      this.#problem = problem;
+    }
+  }
+
+  /** Why refused packets are not told; undefined where they are, or where there was nothing to tell yet. */
+  get problem(): string | undefined {
+    return this.#problem;
+  }
+
+  #packet({ prefix, payload }: LoggedPacket): void {
+    const owner = this.#options.dataplane.whoseLog(prefix);
+    const packet = parseIpPacket(payload);
+    if (owner === undefined || packet === undefined) return;
+    const refusal = this.#refusal(owner.pod, owner.direction, packet);
+    this.#options.counts.refusalsTold++;
+    this.#options.context.sink(JSON.stringify(refusal));
+    if (owner.pod !== undefined) this.#event(owner.pod, refusal);
+  }
+
+  #refusal(pod: PodKey | undefined, direction: Direction, packet: IpPacket): RefusalLine {
+    const { context, engine, objects } = this.#options;
+    const [from, to] = [packet.source, packet.destination].map((value) =>
+      addressText(packet.family, value),
+    ) as [Address, Address];
+    const protocol = protocolNames[packet.protocol] ?? String(packet.protocol);
+    // The pod whose rule it was, also where another has got its address meanwhile.
+    const [source, destination] = [
+      direction === 'egress' ? (pod ?? engine.podAt(from)) : engine.podAt(from),
+      direction === 'ingress' ? (pod ?? engine.podAt(to)) : engine.podAt(to),
+    ];
+    const isolating = (pod === undefined ? undefined : engine.rules.pods.get(pod)?.[direction]) ?? [];
+    const policies = isolating.flatMap(
+      (key) => (objects.policies.get(key) as PolicyObject | undefined) ?? [],
+    );
+    const involved = [source, destination].flatMap(
+      (key) => ((key === undefined ? undefined : objects.pods.get(key)) as PodObject | undefined) ?? [],
+    );
+    const decision = this.#decide(policies, involved, direction, {
+      ...{ from, to, family: packet.family, protocol },
+      port: packet.destinationPort,
+    });
+    const nearest = decision?.verdict === 'refused' ? decision.nearest : undefined;
+    const names = { [from]: source ?? from, [to]: destination ?? to };
+    const [own, peer] = direction === 'ingress' ? [to, from] : [from, to];
+    const port = packet.destinationPort === undefined ? protocol : `${packet.destinationPort}/${protocol}`;
+    return {
+      kind: 'NetworkPolicyRefusal',
+      time: new Date(this.#clock.wallMs()).toISOString(),
+      node: context.nodeName,
+      direction,
+      protocol,
+      source: endOf(from, source, packet.sourcePort),
+      destination: endOf(to, destination, packet.destinationPort),
+      policies: isolating,
+      ...(nearest && {
+        nearest: { policy: nearest.policy, field: ruleField(direction, nearest), fits: nearest.fits },
+      }),
+      reason:
+        pod === undefined
+          ? `${own} is of no known pod, and such addresses are refused (--network-policy-default deny).`
+          : decision?.verdict === 'refused'
+            ? decisionWords(direction, decision, { own: names[own]!, peer: names[peer]!, port }, policies)
+            : 'The policies that refused it have changed since.',
+    };
+  }
+
+  /** Undefined where a sender has made up an address that nobody can have. */
+  #decide(
+    policies: readonly PolicyObject[],
+    involved: readonly PodObject[],
+    direction: Direction,
+    packet: Packet,
+  ): Decision | undefined {
+    const { namespaces } = this.#options.objects;
+    const known = involved.flatMap(({ metadata }) => namespaces.get(metadata.namespace ?? '') ?? []);
+    try {
+      return judge(policies, involved, known, packet)[direction];
+    } catch (error) {
+      if (error instanceof RampartError) return undefined;
+      throw error;
+    }
+  }
+
+  /** In the pod's namespace, whose readers need not know the pods of others: these are told by their address alone. */
+  #event(key: PodKey, { direction, protocol, source, destination, policies }: RefusalLine): void {
+    const nowMs = this.#clock.monotonicMs();
+    if (nowMs - (this.#eventsMs.get(key) ?? -Infinity) < EVENT_MS) return;
+    const pod = this.#options.objects.pods.get(key);
+    if (pod === undefined) return;
+    if (this.#eventsMs.size >= MOST_PODS) this.#eventsMs.clear();
+    this.#eventsMs.set(key, nowMs);
+    const peer = direction === 'ingress' ? source : destination;
+    const isSame = peer.namespace === pod.metadata.namespace;
+    const shown = peer.pod !== undefined && isSame ? `${peer.pod} (${peer.address})` : peer.address;
+    const port = destination.port === undefined ? protocol : `${destination.port}/${protocol}`;
+    const names = policies.map((policy) => policy.split('/')[1] ?? '').join(', ');
+    this.#options.recorder.record({
+      regarding: referenceTo(pods, pod),
+      type: 'Warning',
+      reason: 'Refused',
+      action: 'Filter',
+      note:
+        direction === 'ingress'
+          ? `${shown} may not connect to port ${port}: isolated by NetworkPolicy ${names}`
+          : `This pod may not connect to ${shown} port ${port}: isolated by NetworkPolicy ${names}`,
+    });
+  }
+
+  #lost(packets: number): void {
+    this.#options.counts.refusalsLost += packets;
+    this.#lostUntold += packets;
+    const nowMs = this.#clock.monotonicMs();
+    if (nowMs - this.#lostToldMs < LOST_MS) return;
+    this.#options.context.logger.warn(
+      { packets: this.#lostUntold },
+      'refused packets came faster than they were read, and are not told one by one; they are counted',
+    );
+    this.#lostToldMs = nowMs;
+    this.#lostUntold = 0;
+  }
+
+  [Symbol.dispose](): void {
+    this.#log?.[Symbol.dispose]();
+    this.#log = undefined;
+  }
+}
+
+function endOf(address: Address, key: PodKey | undefined, port: number | undefined): RefusalEnd {
+  const [namespace, pod] = key?.split('/') ?? [];
+  return {
+    address,
+    ...(port !== undefined && { port }),
+    ...(namespace !== undefined && pod !== undefined && { namespace, pod }),
+  };
+}

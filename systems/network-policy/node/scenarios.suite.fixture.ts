@@ -1,0 +1,561 @@
+/**
+ * What users write, over real packets: policies as objects, through the engine and a dataplane, and who reaches whom then. The judge,
+ * which knows neither, says what is to be seen. Run by the test of each dataplane.
+ *
+ * @module
+ */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
+import { after, before, suite, test } from 'node:test';
+
+import { Random, sampled, scaled, seed } from '../../../shared/observe/depth.fixture.ts';
+import { until } from '../../../shared/observe/until.fixture.ts';
+import { type Host, Network } from '../../../test/network-policy/network.fixture.ts';
+import { type ProbeOptions, reachable, reaches } from '../../../test/network-policy/probe.fixture.ts';
+import { SctpCounter, sendSctpInit } from '../../../test/network-policy/sctp.fixture.ts';
+import { PolicyEngine } from '../engine/engine.ts';
+import type { NamespaceObject, PodObject, PolicyObject, PolicySpec } from '../engine/objects.ts';
+import { judge } from '../judge/judge.ts';
+import type { Dataplane, DataplaneOptions } from './dataplane.ts';
+
+export interface ScenariosUnderTest {
+  readonly name: string;
+  /** Is called in the node's network namespace. */
+  open(options?: Partial<DataplaneOptions>): Dataplane;
+}
+
+const nodeName = 'one';
+const namespaces: readonly NamespaceObject[] = ['x', 'y', 'z'].map((name) => ({
+  metadata: { name, labels: { ns: name, 'kubernetes.io/metadata.name': name } },
+}));
+const everyProbe: readonly ProbeOptions[] = (['TCP', 'UDP'] as const).flatMap((protocol) =>
+  ([4, 6] as const).flatMap((family) => ([80, 81] as const).map((port) => ({ protocol, family, port }))),
+);
+
+function podObject({ name: key, addresses }: Host, labels: Readonly<Record<string, string>> = {}): PodObject {
+  const [namespace = '', name = ''] = key.split('/');
+  return {
+    metadata: { namespace, name, labels: { pod: name, ...labels } },
+    spec: {
+      nodeName,
+      containers: [
+        {
+          ports: (['TCP', 'UDP', 'SCTP'] as const).flatMap((protocol) =>
+            [80, 81].map((port) => ({
+              name: `serve-${port}-${protocol.toLowerCase()}`,
+              containerPort: port,
+              protocol,
+            })),
+          ),
+        },
+      ],
+    },
+    status: { phase: 'Running', podIP: addresses[4], podIPs: [{ ip: addresses[4] }, { ip: addresses[6] }] },
+  };
+}
+
+const a = { matchLabels: { pod: 'a' } };
+const inX = (name: string, spec: PolicySpec): PolicyObject => ({ metadata: { namespace: 'x', name }, spec });
+const ns = (...values: string[]) => ({ matchExpressions: [{ key: 'ns', operator: 'In', values }] });
+const pod = (...values: string[]) => ({ matchExpressions: [{ key: 'pod', operator: 'In', values }] });
+const [tcp80, udp80] = [
+  { port: 80, protocol: 'TCP' },
+  { port: 80, protocol: 'UDP' },
+];
+
+/** As people write them: by the features of the API, each alone and those that meet. */
+const scenarios: Readonly<Record<string, readonly PolicyObject[]>> = {
+  'all ingress of a namespace is refused': [inX('p', { podSelector: {}, policyTypes: ['Ingress'] })],
+  'all egress of a namespace is refused': [inX('p', { podSelector: {}, policyTypes: ['Egress'] })],
+  'all of both is refused': [inX('p', { podSelector: {}, policyTypes: ['Ingress', 'Egress'] })],
+  'a policy without anything refuses ingress': [{ metadata: { namespace: 'x', name: 'p' } }],
+  'all ingress is allowed by an empty rule': [inX('p', { podSelector: {}, ingress: [{}] })],
+  'all egress is allowed by an empty rule': [
+    inX('p', { podSelector: {}, policyTypes: ['Egress'], egress: [{}] }),
+  ],
+  'empty lists of peers and ports are everyone': [
+    inX('p', {
+      podSelector: a,
+      policyTypes: ['Ingress', 'Egress'],
+      ingress: [{ from: [], ports: [] }],
+      egress: [{ to: [], ports: [] }],
+    }),
+  ],
+  'pods of the own namespace by label': [
+    inX('p', { podSelector: a, ingress: [{ from: [{ podSelector: pod('b') }] }] }),
+  ],
+  'all pods of the own namespace': [inX('p', { podSelector: a, ingress: [{ from: [{ podSelector: {} }] }] })],
+  'all pods of all namespaces': [
+    inX('p', { podSelector: a, ingress: [{ from: [{ namespaceSelector: {} }] }] }),
+  ],
+  'pods of another namespace by its label': [
+    inX('p', { podSelector: a, ingress: [{ from: [{ namespaceSelector: ns('y') }] }] }),
+  ],
+  'by the label that each namespace has': [
+    inX('p', {
+      podSelector: a,
+      ingress: [{ from: [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'z' } } }] }],
+    }),
+  ],
+  'by expressions: NotIn, Exists, DoesNotExist': [
+    inX('p', {
+      podSelector: { matchExpressions: [{ key: 'pod', operator: 'NotIn', values: ['c'] }] },
+      ingress: [
+        {
+          from: [
+            {
+              namespaceSelector: {
+                matchExpressions: [
+                  { key: 'ns', operator: 'NotIn', values: ['z'] },
+                  { key: 'gone', operator: 'DoesNotExist' },
+                ],
+              },
+              podSelector: { matchExpressions: [{ key: 'pod', operator: 'Exists' }] },
+            },
+          ],
+        },
+      ],
+    }),
+  ],
+  'namespace and pod in one peer: both': [
+    inX('p', {
+      podSelector: a,
+      ingress: [{ from: [{ namespaceSelector: ns('y', 'z'), podSelector: pod('b') }] }],
+    }),
+  ],
+  'namespace and pod in two peers: either': [
+    inX('p', {
+      podSelector: a,
+      ingress: [{ from: [{ namespaceSelector: ns('y') }, { podSelector: pod('b') }] }],
+    }),
+  ],
+  'a port, a protocol': [inX('p', { podSelector: a, ingress: [{ ports: [tcp80] }] })],
+  'a port without a protocol is of TCP': [inX('p', { podSelector: a, ingress: [{ ports: [{ port: 81 }] }] })],
+  'UDP alone': [inX('p', { podSelector: a, ingress: [{ ports: [udp80] }] })],
+  'a protocol without a port': [inX('p', { podSelector: a, ingress: [{ ports: [{ protocol: 'UDP' }] }] })],
+  'SCTP alone isolates TCP and UDP': [
+    inX('p', { podSelector: a, ingress: [{ ports: [{ protocol: 'SCTP', port: 80 }] }] }),
+  ],
+  ranges: [
+    inX('p', {
+      podSelector: a,
+      ingress: [
+        {
+          ports: [
+            { port: 60, endPort: 80 },
+            { protocol: 'UDP', port: 81, endPort: 81 },
+          ],
+        },
+      ],
+    }),
+  ],
+  'peer and port of one rule meet, those of two do not': [
+    inX('p', {
+      podSelector: a,
+      ingress: [
+        { from: [{ namespaceSelector: ns('y') }], ports: [{ port: 80 }] },
+        { from: [{ namespaceSelector: ns('z') }], ports: [{ port: 81 }] },
+      ],
+    }),
+  ],
+  'named ports, for ingress': [
+    inX('p', { podSelector: a, ingress: [{ ports: [{ port: 'serve-81-tcp' }] }] }),
+  ],
+  'named ports, for egress': [
+    inX('p', {
+      podSelector: a,
+      policyTypes: ['Egress'],
+      egress: [{ to: [{ namespaceSelector: ns('y') }], ports: [{ port: 'serve-80-udp', protocol: 'UDP' }] }],
+    }),
+  ],
+  'a name that no pod has allows nothing': [
+    inX('p', { podSelector: a, ingress: [{ from: [{ podSelector: {} }], ports: [{ port: 'nothing' }] }] }),
+  ],
+  'a name of another protocol allows nothing': [
+    inX('p', { podSelector: a, ingress: [{ ports: [{ port: 'serve-80-udp' }] }] }),
+  ],
+  'policies add up': [
+    inX('p', { podSelector: a, ingress: [{ from: [{ namespaceSelector: ns('y') }] }] }),
+    inX('q', { podSelector: {}, ingress: [{ from: [{ namespaceSelector: ns('z') }], ports: [tcp80] }] }),
+    inX('r', { podSelector: {}, policyTypes: ['Ingress'] }),
+  ],
+  'what one allows anew that another refuses': [
+    inX('closed', { podSelector: {}, policyTypes: ['Ingress', 'Egress'] }),
+    inX('open', { podSelector: a, policyTypes: ['Ingress', 'Egress'], ingress: [{}], egress: [{}] }),
+  ],
+  'egress of the one and ingress of the other have to agree': [
+    inX('out', {
+      podSelector: a,
+      policyTypes: ['Egress'],
+      egress: [{ to: [{ namespaceSelector: ns('y') }] }],
+    }),
+    {
+      metadata: { namespace: 'y', name: 'in' },
+      spec: { podSelector: pod('b'), ingress: [{ from: [{ namespaceSelector: ns('z') }] }] },
+    },
+  ],
+  'egress to a pod and a port': [
+    inX('p', {
+      podSelector: a,
+      policyTypes: ['Egress'],
+      egress: [{ to: [{ namespaceSelector: ns('y'), podSelector: pod('a') }], ports: [tcp80, udp80] }],
+    }),
+  ],
+  'types that are derived: egress is isolated where there is a rule for it': [
+    inX('p', { podSelector: a, ingress: [{}], egress: [{ to: [{ podSelector: pod('b') }] }] }),
+  ],
+  'rules of a direction that is not among the types mean nothing': [
+    inX('p', {
+      podSelector: a,
+      policyTypes: ['Ingress'],
+      ingress: [{}],
+      egress: [{ to: [{ podSelector: pod('b') }] }],
+    }),
+  ],
+  'a block of the outside': [
+    inX('p', {
+      podSelector: a,
+      ingress: [{ from: [{ ipBlock: { cidr: '10.7.0.0/24' } }, { ipBlock: { cidr: 'fd00:7::/64' } }] }],
+    }),
+  ],
+  'a block that is of pods': [
+    inX('p', { podSelector: a, ingress: [{ from: [{ ipBlock: { cidr: '10.1.0.12/30' } }] }] }),
+  ],
+  'except belongs to its own block': [
+    inX('p', {
+      podSelector: a,
+      ingress: [
+        {
+          from: [
+            { ipBlock: { cidr: '10.1.0.0/24', except: ['10.1.0.12/30'] } },
+            { ipBlock: { cidr: '10.1.0.14/32' } },
+          ],
+        },
+      ],
+    }),
+  ],
+  'every address of IPv4 says nothing of IPv6': [
+    inX('p', { podSelector: a, ingress: [{ from: [{ ipBlock: { cidr: '0.0.0.0/0' } }] }] }),
+  ],
+  'every address of IPv6 but for one': [
+    inX('p', {
+      podSelector: a,
+      ingress: [{ from: [{ ipBlock: { cidr: '::/0', except: ['fd00:1::14/128'] } }] }],
+    }),
+  ],
+  'egress to every address but for the pods of a block, at a named port': [
+    inX('p', {
+      podSelector: a,
+      policyTypes: ['Egress'],
+      egress: [
+        {
+          to: [{ ipBlock: { cidr: '0.0.0.0/0', except: ['10.1.0.16/28'] } }],
+          ports: [{ port: 'serve-80-tcp' }],
+        },
+      ],
+    }),
+  ],
+  'what cannot be expressed allows nothing, what stands beside it does': [
+    inX('p', {
+      podSelector: a,
+      ingress: [
+        { ports: [{ port: 81, endPort: 80 }, { port: 80 }] },
+        { from: [{ ipBlock: { cidr: '10.1.0.1/24' } }, { podSelector: pod('b') }], ports: [udp80] },
+      ],
+    }),
+  ],
+};
+
+export function scenariosSuite(under: ScenariosUnderTest, skip: string | undefined): void {
+  suite(`scenarios by ${under.name}`, { skip: skip ?? false }, () => {
+    let network: Network;
+    before(async () => {
+      network = await Network.create();
+    });
+    after(() => network[Symbol.asyncDispose]());
+    const hosts = (): Host[] => [...network.pods, network.outside, network.node];
+
+    /** What the judge says of each pair, and what packets say. */
+    async function expectJudged(
+      policies: readonly PolicyObject[],
+      pods: readonly PodObject[],
+      probes: readonly ProbeOptions[],
+      places = namespaces,
+    ): Promise<void> {
+      for (const options of probes) {
+        const { protocol = 'TCP', port = 80, family = 4 } = options;
+        const endOf = (host: Host): string => host.addresses[family];
+        const wanted = hosts().flatMap((from) =>
+          hosts()
+            .filter((to) => to !== from)
+            .filter((to) => {
+              const packet = { from: endOf(from), to: endOf(to), family, protocol, port };
+              return judge(policies, pods, places, packet, { fromNode: from === network.node }).allowed;
+            })
+            .map((to) => `${from.name} -> ${to.name}`),
+        );
+        const found = await reachable(hosts(), options);
+        assert.deepEqual([...found].sort(), wanted.sort(), JSON.stringify(options));
+      }
+    }
+
+    function engineOf(policies: readonly PolicyObject[], pods: readonly PodObject[]): PolicyEngine {
+      const engine = new PolicyEngine(nodeName);
+      for (const one of namespaces) engine.upsertNamespace(one);
+      for (const one of pods) engine.upsertPod(one);
+      for (const one of policies) engine.upsertPolicy(one);
+      engine.setPodCidrs(['10.1.0.0/24', 'fd00:1::/64']);
+      return engine;
+    }
+
+    async function withDataplane(work: (dataplane: Dataplane) => Promise<void>): Promise<void> {
+      using dataplane = network.node.namespace.run(() => under.open());
+      try {
+        await work(dataplane);
+      } finally {
+        await dataplane.remove();
+      }
+    }
+
+    test(`whoever may talk to whom does, in ${Object.keys(scenarios).length} scenarios (seed ${seed})`, async (t) => {
+      for (const [at, [name, policies]] of sampled(Object.entries(scenarios)).entries()) {
+        await t.test(name, () =>
+          withDataplane(async (dataplane) => {
+            const pods = network.pods.map((host) => podObject(host));
+            await dataplane.sync(engineOf(policies, pods).rules);
+            assert.deepEqual(await dataplane.verify(), []);
+            // A listener that is not there would look as if it were refused.
+            await expectJudged(policies, pods, sampled(everyProbe, 2, seed + at));
+          }),
+        );
+      }
+    });
+
+    test('what changes afterwards counts: labels of pods and of namespaces, policies that come, change and go', () =>
+      withDataplane(async (dataplane) => {
+        const pods = new Map(network.pods.map((host) => [host.name, podObject(host)]));
+        const policies = new Map<string, PolicyObject>();
+        const places = new Map(namespaces.map((one) => [one.metadata.name ?? '', one]));
+        const engine = engineOf([], [...pods.values()]);
+        await dataplane.sync(engine.rules);
+        engine.takeChange();
+        const step = async (what: string, change: () => void): Promise<void> => {
+          change();
+          await dataplane.apply(engine.rules, engine.takeChange());
+          assert.deepEqual(await dataplane.verify(), [], what);
+          await expectJudged(
+            [...policies.values()],
+            [...pods.values()],
+            [{}, { protocol: 'UDP', family: 6 }],
+            [...places.values()],
+          );
+        };
+        const setPolicy = (one: PolicyObject): void => {
+          policies.set(one.metadata.name ?? '', one);
+          engine.upsertPolicy(one);
+        };
+        const setPod = (key: string, labels: Readonly<Record<string, string>>): void => {
+          const changed = podObject(network.host(key), labels);
+          pods.set(key, changed);
+          engine.upsertPod(changed);
+        };
+        const open = inX('p', {
+          podSelector: { matchLabels: { closed: 'yes' } },
+          ingress: [
+            { from: [{ namespaceSelector: { matchLabels: { trusted: 'yes' } }, podSelector: pod('b') }] },
+          ],
+        });
+        await step('a policy for nobody', () => setPolicy(open));
+        await step('a pod gets the label', () => setPod('x/a', { closed: 'yes' }));
+        await step('a namespace gets the label', () => {
+          const one = { metadata: { name: 'y', labels: { ns: 'y', trusted: 'yes' } } };
+          places.set('y', one);
+          engine.upsertNamespace(one);
+        });
+        await step('a peer loses its label', () => setPod('y/b', { pod: 'other' }));
+        await step('the policy allows more', () =>
+          setPolicy(
+            inX('p', {
+              podSelector: { matchLabels: { closed: 'yes' } },
+              ingress: [{ ports: [tcp80, udp80] }],
+            }),
+          ),
+        );
+        await step('it is for egress now', () =>
+          setPolicy(
+            inX('p', {
+              podSelector: { matchLabels: { closed: 'yes' } },
+              policyTypes: ['Egress'],
+              egress: [{ to: [{ namespaceSelector: ns('z') }] }],
+            }),
+          ),
+        );
+        await step('a pod is finished: what had its address is nobody', () => {
+          const done = podObject(network.host('z/b'));
+          const finished = { ...done, status: { ...done.status, phase: 'Succeeded' } };
+          pods.set('z/b', finished);
+          engine.upsertPod(finished);
+        });
+        await step('the policy is gone', () => {
+          policies.delete('p');
+          engine.removePolicy('x/p');
+        });
+      }));
+
+    test('namespace a with bc and ab with c are not one', () =>
+      withDataplane(async (dataplane) => {
+        const [one, other] = [network.host('x/a'), network.host('x/b')];
+        const named = (host: Host, namespace: string, name: string): PodObject => {
+          const object = podObject(host);
+          return { ...object, metadata: { ...object.metadata, namespace, name } };
+        };
+        const pods = [
+          named(one, 'a', 'bc'),
+          named(other, 'ab', 'c'),
+          ...network.pods.filter((host) => host !== one && host !== other).map((host) => podObject(host)),
+        ];
+        const places = [...namespaces, { metadata: { name: 'a' } }, { metadata: { name: 'ab' } }];
+        const policies: PolicyObject[] = [
+          {
+            metadata: { namespace: 'a', name: 'bc' },
+            spec: { podSelector: {}, ingress: [{ ports: [{ port: 80 }] }] },
+          },
+          {
+            metadata: { namespace: 'ab', name: 'c' },
+            spec: { podSelector: {}, ingress: [{ ports: [{ port: 81 }] }] },
+          },
+        ];
+        await dataplane.sync(engineOf(policies, pods).rules);
+        await expectJudged(policies, pods, [{ port: 80 }, { port: 81 }], places);
+      }));
+
+    test('SCTP: its first packet passes where a rule is for it, and for no other', () =>
+      withDataplane(async (dataplane) => {
+        const pods = network.pods.map((host) => podObject(host));
+        const policies = [
+          inX('p', {
+            podSelector: a,
+            ingress: [
+              { from: [{ namespaceSelector: ns('y') }], ports: [{ protocol: 'SCTP', port: 80 }] },
+              {
+                from: [{ namespaceSelector: ns('z') }],
+                ports: [{ port: 80 }, { protocol: 'UDP', port: 80 }],
+              },
+            ],
+          }),
+        ];
+        await dataplane.sync(engineOf(policies, pods).rules);
+        const target = network.host('x/a');
+        using seen = new SctpCounter(target, [80, 81]);
+        let fromPort = 20_000;
+        const arrives = (from: string, port: number): boolean => {
+          const was = seen.count(port);
+          // It is there when send(2) returns: all of it is one kernel's.
+          sendSctpInit(network.host(from), target.addresses[4], fromPort++, port);
+          return seen.count(port) > was;
+        };
+        assert.deepEqual(
+          [arrives('y/a', 80), arrives('y/a', 81), arrives('z/a', 80), arrives('x/b', 80)],
+          [true, false, false, false],
+        );
+        await dataplane.sync(engineOf([], pods).rules);
+        assert.ok(arrives('z/a', 80) && arrives('x/b', 81));
+      }));
+
+    test('a TCP stream loses no byte over 20 full syncs and as many changes', () =>
+      withDataplane(async (dataplane) => {
+        const pods = network.pods.map((host) => podObject(host));
+        const allow = inX('p', { podSelector: a, ingress: [{ from: [{ namespaceSelector: ns('y') }] }] });
+        await dataplane.sync(engineOf([allow], pods).rules);
+        const [from, to] = [network.host('y/a'), network.host('x/a')];
+        const total = scaled(40_000_000);
+        let received = 0;
+        let sum = 0;
+        const server = createServer((socket) => {
+          socket
+            .on('error', () => undefined)
+            .on('data', (data: Buffer) => {
+              for (const byte of data) sum = (sum + byte) % 1_000_003;
+              received += data.length;
+            });
+        });
+        const listening = once(server, 'listening');
+        await to.namespace.runTick(() => server.listen(8080));
+        await listening;
+        const [socket, connected] = await from.namespace.runTick(() => {
+          const begun = connect({ host: to.addresses[4], port: 8080 });
+          return [begun, once(begun, 'connect')] as const;
+        });
+        try {
+          await connected;
+          const chunk = Buffer.from(Array.from({ length: 20_000 }, (_, at) => at % 251));
+          const expected = chunk.reduce((all, byte) => all + byte, 0) * (total / chunk.length);
+          let sent = 0;
+          const pump = (): void => {
+            while (sent < total) {
+              sent += chunk.length;
+              if (!socket.write(chunk)) return;
+            }
+          };
+          socket.on('drain', pump);
+          pump();
+          for (let round = 0; round < 20; round++) {
+            const more = inX('q', { podSelector: {}, ingress: [{ ports: [{ port: 1000 + round }] }] });
+            const engine = engineOf(round % 2 === 0 ? [allow] : [allow, more], pods);
+            await dataplane.sync(engine.rules);
+            await until('more of the stream', () => received >= (total / 20) * round);
+          }
+          await until('all of the stream', () => received >= total);
+          assert.deepEqual([received, sum], [total, expected % 1_000_003]);
+        } finally {
+          socket.destroy();
+          server.close();
+        }
+      }));
+
+    test('300 policies that come, change and go: the kernel has what the last of them say', () =>
+      withDataplane(async (dataplane) => {
+        const random = new Random(seed);
+        const pods = network.pods.map((host) => podObject(host));
+        const policies = new Map<string, PolicyObject>();
+        const engine = engineOf([], pods);
+        await dataplane.sync(engine.rules);
+        engine.takeChange();
+        const count = scaled(300, 60);
+        for (let round = 0; round < count * 2; round++) {
+          const name = `p-${random.below(count)}`;
+          if (policies.has(name) && random.chance(0.3)) {
+            policies.delete(name);
+            engine.removePolicy(`x/${name}`);
+          } else {
+            const one = inX(name, {
+              podSelector: pod(random.pick(['a', 'b', 'c'])),
+              policyTypes: [random.pick(['Ingress', 'Egress'])],
+              ingress: [
+                {
+                  from: [
+                    {
+                      namespaceSelector: ns(random.pick(['x', 'y', 'z'])),
+                      podSelector: pod(random.pick(['a', 'b', 'c'])),
+                    },
+                  ],
+                  ports: [{ port: random.pick([80, 81]) }],
+                },
+              ],
+              egress: [
+                { to: [{ ipBlock: { cidr: `10.1.0.${8 * (1 + random.below(3))}/29` } }], ports: [tcp80] },
+              ],
+            });
+            policies.set(name, one);
+            engine.upsertPolicy(one);
+          }
+          if (random.chance(0.5)) await dataplane.apply(engine.rules, engine.takeChange());
+        }
+        await dataplane.apply(engine.rules, engine.takeChange());
+        assert.deepEqual(await dataplane.verify(), []);
+        await expectJudged([...policies.values()], pods, [{}, { port: 81 }]);
+        assert.ok(await reaches(network.node, network.host('x/a').addresses[4]));
+      }));
+  });
+}

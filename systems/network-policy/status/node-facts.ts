@@ -1,0 +1,95 @@
+/**
+ * What an agent says of this guard's work on its node, in its lease, and how status reads it.
+ *
+ * @module
+ */
+import { type GuardFacts, MAX_FACT_LENGTH } from '../../../shared/guard/agent-lease-names.ts';
+import type { NodeCounts } from '../node/metrics.ts';
+
+/** As `--format json` has it, in `nodes[].networkPolicy`. */
+export interface NodeReport {
+  /** `nftables` */
+  readonly backend: string;
+  /** Whether there are rules in the kernel: without a policy for a pod of the node there need be none. */
+  readonly programmed: boolean;
+  /** RFC 3339; `null`: there was none yet. */
+  readonly lastFullSync: string | null;
+  readonly fullSyncSeconds: number;
+  /** Of the node: pods that have rules, and directions of policies that they need. */
+  readonly pods: number;
+  readonly policies: number;
+  /** Since the agent has started. */
+  readonly driftRepaired: number;
+  readonly failedSyncs: number;
+  /** Whether what is asked for holds: the kernel has taken the rules, and bridged packets pass them. */
+  readonly enforced: boolean;
+  /** What is the matter: the kernel does not take the rules, bridges get around them, refused packets are not told. */
+  readonly problems: readonly string[];
+}
+
+export interface NodeState {
+  readonly backend: string;
+  readonly isProgrammed: boolean;
+  readonly counts: NodeCounts;
+  /** Why the kernel has not taken the rules. */
+  readonly problem: string | undefined;
+  /** Why refused packets are not told. */
+  readonly untold: string | undefined;
+  /** Why bridged packets get around the rules. */
+  readonly bridges: string | undefined;
+}
+
+export function nodeFacts({
+  backend,
+  isProgrammed,
+  counts,
+  problem,
+  untold,
+  bridges,
+}: NodeState): GuardFacts {
+  const text = (value: string | undefined): string => (value ?? '').slice(0, MAX_FACT_LENGTH);
+  return {
+    backend,
+    programmed: isProgrammed,
+    ...(counts.lastSyncMs !== undefined && { lastFullSync: new Date(counts.lastSyncMs).toISOString() }),
+    fullSyncSeconds: Math.round(counts.lastSyncSeconds * 1000) / 1000,
+    pods: counts.localPods,
+    policies: counts.policies,
+    driftRepaired: counts.driftRepaired,
+    failedSyncs: counts.failedSyncs,
+    ...(problem !== undefined && { notTaken: text(problem) }),
+    ...(bridges !== undefined && { bridges: text(bridges) }),
+    ...(untold !== undefined && { untold: text(untold) }),
+  };
+}
+
+/** Undefined for what an agent without this guard, or an older one, says. */
+export function readNodeFacts(facts: GuardFacts | undefined): NodeReport | undefined {
+  if (typeof facts?.['backend'] !== 'string') return undefined;
+  const number = (name: string): number => {
+    const value = facts[name];
+    return typeof value === 'number' && Number.isFinite(value) ? value : 0;
+  };
+  const text = (name: string): string | undefined => {
+    const value = facts[name];
+    return typeof value === 'string' && value !== '' ? value : undefined;
+  };
+  const [notTaken, bridges, untold] = [text('notTaken'), text('bridges'), text('untold')];
+  const lastFullSync = text('lastFullSync');
+  return {
+    backend: facts['backend'],
+    programmed: facts['programmed'] === true,
+    lastFullSync: lastFullSync !== undefined && !Number.isNaN(Date.parse(lastFullSync)) ? lastFullSync : null,
+    fullSyncSeconds: number('fullSyncSeconds'),
+    pods: number('pods'),
+    policies: number('policies'),
+    driftRepaired: number('driftRepaired'),
+    failedSyncs: number('failedSyncs'),
+    enforced: notTaken === undefined && bridges === undefined,
+    problems: [
+      ...(notTaken === undefined ? [] : [`the kernel does not take the rules: ${notTaken}`]),
+      ...(bridges === undefined ? [] : [bridges]),
+      ...(untold === undefined ? [] : [`refused packets are counted, but not told: ${untold}`]),
+    ],
+  };
+}

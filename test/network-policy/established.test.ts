@@ -1,0 +1,171 @@
+// Connections that a change of the policies no longer allows: they go on, or are ended, and only they.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
+import { suite, test } from 'node:test';
+
+import { Conntrack } from '../../shared/netlink/conntrack.ts';
+import { until } from '../../shared/observe/until.fixture.ts';
+import type { Host } from './network.fixture.ts';
+import { namespaceObstacle } from './namespaces.fixture.ts';
+import { PolicyNode } from './policy-node.fixture.ts';
+import { reaches } from './probe.fixture.ts';
+
+const UDP = 17;
+
+/** A TCP connection from a host, and what came of it. */
+class Connection implements Disposable {
+  readonly socket: Socket;
+  received = 0;
+  error: NodeJS.ErrnoException | undefined;
+  closed = false;
+
+  private constructor(socket: Socket) {
+    this.socket = socket
+      .on('data', (data: Buffer) => (this.received += data.length))
+      .on('error', (error) => (this.error = error))
+      .on('close', () => (this.closed = true));
+  }
+
+  static async open(from: Host, host: string, port = 80): Promise<Connection> {
+    const [connection, connected] = await from.namespace.runTick(() => {
+      const socket = connect({ host, port });
+      return [new Connection(socket), once(socket, 'connect')] as const;
+    });
+    await connected;
+    return connection;
+  }
+
+  /** Whether the echo of what is sent comes back, before the connection is closed. */
+  async echoes(): Promise<boolean> {
+    const before = this.received;
+    this.socket.write('!');
+    await until('an answer, or the end', () => this.received > before || this.closed);
+    return this.received > before;
+  }
+
+  [Symbol.dispose](): void {
+    this.socket.destroy();
+  }
+}
+
+/** Sends without being asked, every few milliseconds. */
+async function startTalker(host: Host, port: number): Promise<Disposable> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    const timer = setInterval(() => socket.write('x'), 5);
+    socket.on('error', () => undefined).on('close', () => clearInterval(timer));
+  });
+  const listening = once(server, 'listening');
+  await host.namespace.runTick(() => server.listen(port));
+  await listening;
+  return {
+    [Symbol.dispose]: () => {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+    },
+  };
+}
+
+const onlyB = {
+  podSelector: { matchLabels: { pod: 'a' } },
+  ingress: [{ from: [{ namespaceSelector: {}, podSelector: { matchLabels: { pod: 'b' } } }] }],
+};
+
+suite('established connections', { skip: namespaceObstacle() ?? false }, () => {
+  test('cut: those that are no longer allowed end, also where the server talks first, and all others go on', async () => {
+    await using node = await PolicyNode.create();
+    const { network } = node;
+    const target = network.host('x/a').addresses;
+    using _talker = await startTalker(network.host('x/a'), 8080);
+    await node.start({ cutsEstablished: true });
+    // Something is in the kernel from the beginning, so that connections are tracked.
+    await node.apply('z/c', { podSelector: { matchLabels: { pod: 'c' } }, ingress: [{}] });
+    await node.untilRules((rules) => rules.includes('z/c'));
+
+    using c4 = await Connection.open(network.host('y/c'), target[4]);
+    using c6 = await Connection.open(network.host('y/c'), target[6]);
+    using talked = await Connection.open(network.host('z/c'), target[4], 8080);
+    using b4 = await Connection.open(network.host('y/b'), target[4]);
+    using own = await Connection.open(network.node, target[4]);
+    using outward = await Connection.open(network.host('x/a'), network.host('y/c').addresses[4]);
+    using elsewhere = await Connection.open(network.host('y/c'), network.host('z/c').addresses[4]);
+    const stay = { b4, own, outward, elsewhere };
+    for (const [name, one] of Object.entries({ c4, c6, ...stay })) assert.ok(await one.echoes(), name);
+    await until('the talker is heard', () => talked.received > 3);
+
+    await node.apply('x/only-b', onlyB);
+    await until('the talker is cut', () => talked.closed);
+    for (const [name, one] of Object.entries({ c4, c6 })) {
+      assert.equal(await one.echoes(), false, name);
+      assert.equal(one.error?.code, 'ECONNRESET', name);
+    }
+    for (const [name, one] of Object.entries(stay)) assert.ok(await one.echoes(), name);
+
+    // An end that only listens hears of it too: the echo's side of a connection whose client was reset.
+    await until('nobody waits for ever', () => network.connectionsOf('x/a') === 2);
+
+    // The same ends may talk again as soon as they are allowed to.
+    const { localPort = 0 } = c4.socket;
+    await node.removePolicy('x/only-b');
+    await node.untilRules((rules) => !rules.includes('x/only-b'));
+    const again = await network.host('y/c').namespace.runTick(() => {
+      const socket = connect({ host: target[4], port: 80, localPort });
+      return [socket, once(socket, 'connect')] as const;
+    });
+    await again[1];
+    let heard = 0;
+    again[0].on('data', () => heard++);
+    again[0].write('!');
+    await until('an answer', () => heard > 0);
+    again[0].destroy();
+    for (const [name, one] of Object.entries(stay)) assert.ok(await one.echoes(), name);
+  });
+
+  test('cut: what a changed port no longer allows; a NodePort and a datagram are followed to the pod that they are for', async () => {
+    await using node = await PolicyNode.create();
+    const { network } = node;
+    const target = network.host('x/a').addresses[4];
+    network.node.namespace.nft(`
+      add table ip service
+      add chain ip service prerouting { type nat hook prerouting priority dstnat; }
+      add rule ip service prerouting ip daddr 10.7.0.1 tcp dport 30080 dnat to ${target}:80
+      add rule ip service prerouting ip daddr 10.7.0.1 tcp dport 30081 dnat to ${target}:81
+    `);
+    await node.apply('x/both', {
+      ...onlyB,
+      ingress: [{ ports: [{ port: 80 }, { port: 81 }, { protocol: 'UDP' }] }],
+    });
+    await node.start({ cutsEstablished: true });
+    using at80 = await Connection.open(network.outside, '10.7.0.1', 30_080);
+    using at81 = await Connection.open(network.outside, '10.7.0.1', 30_081);
+    assert.ok((await at80.echoes()) && (await at81.echoes()));
+    assert.ok(await reaches(network.host('y/c'), target, { protocol: 'UDP' }));
+    using conntrack = network.node.namespace.run(() => new Conntrack());
+    const datagrams = () => [...conntrack.flows()].flat().filter(({ protocol }) => protocol === UDP);
+    assert.equal(datagrams().length, 1);
+    await node.apply('x/one', {
+      podSelector: { matchLabels: { pod: 'a' } },
+      ingress: [{ ports: [{ port: 81 }] }],
+    });
+    await node.removePolicy('x/both');
+    await node.untilRules((rules) => !rules.includes('x/both'));
+    assert.equal(await at80.echoes(), false);
+    assert.ok(await at81.echoes());
+    await until('the datagrams are forgotten', () => datagrams().length === 0);
+  });
+
+  test('keep: they go on', async () => {
+    await using node = await PolicyNode.create();
+    const { network } = node;
+    await node.apply('z/c', { podSelector: { matchLabels: { pod: 'c' } }, ingress: [{}] });
+    await node.start();
+    using connection = await Connection.open(network.host('y/c'), network.host('x/a').addresses[4]);
+    assert.ok(await connection.echoes());
+    await node.apply('x/only-b', onlyB);
+    await node.untilRules((rules) => rules.includes('x/only-b'));
+    assert.ok(await connection.echoes());
+    assert.equal(await reaches(network.host('y/c'), network.host('x/a').addresses[4]), false);
+  });
+});

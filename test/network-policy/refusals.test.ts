@@ -1,0 +1,130 @@
+// Who is refused is told: by a line with both ends and the rule that came nearest, by an event, by counts.
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import { until } from '../../shared/observe/until.fixture.ts';
+import { refusalLines } from '../../systems/network-policy/refusal-line.ts';
+import { namespaceObstacle } from './namespaces.fixture.ts';
+import { PolicyNode } from './policy-node.fixture.ts';
+import { reaches } from './probe.fixture.ts';
+
+const onlyFromY = {
+  podSelector: { matchLabels: { pod: 'a' } },
+  ingress: [
+    {
+      from: [{ namespaceSelector: { matchLabels: { ns: 'y' } } }],
+      ports: [{ port: 80 }],
+    },
+  ],
+};
+
+suite('refused packets', { skip: namespaceObstacle() ?? false }, () => {
+  test('become a line each, with the policies that isolate and the rule that came nearest', async () => {
+    await using node = await PolicyNode.create();
+    const { network } = node;
+    await node.apply('x/a-from-y', onlyFromY);
+    await node.apply('z/silent', { podSelector: { matchLabels: { pod: 'c' } }, policyTypes: ['Egress'] });
+    const stop = await node.start();
+    const [a, c] = [network.host('x/a').addresses, network.host('z/c')];
+    assert.ok(await reaches(network.host('y/b'), a[4]));
+    for (const [from, to, options] of [
+      ['z/b', a[4], {}],
+      ['y/b', a[6], { port: 81, family: 6 }],
+      ['outside', a[4], { protocol: 'UDP' }],
+      ['z/c', network.host('y/c').addresses[4], {}],
+    ] as const) {
+      assert.equal(await reaches(network.host(from), to, options), false, `${from} -> ${to}`);
+    }
+    await until('the lines', () => node.refusals.length >= 4);
+    const shown = node.refusals.map(
+      ({ direction, protocol, source, destination, policies, nearest, reason }) => [
+        direction,
+        protocol,
+        `${source.namespace ?? ''}/${source.pod ?? source.address}`,
+        `${destination.namespace ?? ''}/${destination.pod ?? ''}`,
+        destination.port,
+        policies,
+        nearest,
+        reason,
+      ],
+    );
+    const near = { policy: 'x/a-from-y', field: 'spec.ingress[0]' };
+    const isolated = 'Policy x/a-from-y isolates x/a for ingress, and no rule of it allows this.';
+    assert.deepEqual(shown, [
+      ...[
+        [
+          ...['ingress', 'TCP', 'z/b', 'x/a', 80],
+          ['x/a-from-y'],
+          { ...near, fits: 'port' },
+          `${isolated} Nearest: x/a-from-y, spec.ingress[0], fits 80/TCP, but not from z/b, only all pods in namespaces with ns=y.`,
+        ],
+        [
+          ...['ingress', 'TCP', 'y/b', 'x/a', 81],
+          ['x/a-from-y'],
+          { ...near, fits: 'peer' },
+          `${isolated} Nearest: x/a-from-y, spec.ingress[0], fits from y/b, but not 81/TCP, only 80/TCP.`,
+        ],
+        [...['ingress', 'UDP', '/10.7.0.2', 'x/a', 80], ['x/a-from-y'], undefined, isolated],
+        [
+          ...['egress', 'TCP', 'z/c', 'y/c', 80],
+          ['z/silent'],
+          undefined,
+          'Policy z/silent isolates z/c for egress, and no rule of it allows this.',
+        ],
+      ],
+    ]);
+    assert.deepEqual(
+      node.refusals.map(({ source, destination }) => [source.address, destination.address]),
+      [
+        ['10.1.0.17', '10.1.0.10'],
+        ['fd00:1::14', 'fd00:1::10'],
+        ['10.7.0.2', '10.1.0.10'],
+        ['10.1.0.18', '10.1.0.15'],
+      ],
+    );
+    const line = refusalLines.parse(node.lines[0] ?? '');
+    assert.deepEqual(
+      [line?.policy, line?.pod],
+      [
+        ['x', 'a-from-y'],
+        ['x', 'a'],
+      ],
+    );
+    assert.match(
+      line?.pretty({ colour: false, nowMs: Date.now() }) ?? '',
+      /^\d\d:\d\d:\d\d\.\d{3}   refused  ingress  z\/b \(10\.1\.0\.17\) -> x\/a \(10\.1\.0\.10\) 80\/TCP +Policy x\/a-from-y isolates/,
+    );
+
+    // One event for each pod, though x/a refused three: and no name of a pod of another namespace in it.
+    await until('events', async () => (await node.eventsOf('z')).length > 0);
+    const ofX = await node.eventsOf('x');
+    assert.deepEqual(
+      ofX.map(({ regarding, reason, note }) => [regarding?.name, reason, note]),
+      [['a', 'Refused', '10.1.0.17 may not connect to port 80/TCP: isolated by NetworkPolicy a-from-y']],
+    );
+    assert.deepEqual(
+      (await node.eventsOf('z')).map(({ regarding, note }) => [regarding?.name, note]),
+      [['c', 'This pod may not connect to 10.1.0.15 port 80/TCP: isolated by NetworkPolicy silent']],
+    );
+    await stop();
+    assert.equal(await reaches(c, network.host('y/c').addresses[4]), false);
+  });
+
+  test('of addresses of no known pod are told as such', async () => {
+    await using node = await PolicyNode.create();
+    const { network } = node;
+    await node.removePod('x/a');
+    await node.start(
+      { refusesUnknown: true, podCidrs: ['10.1.0.0/24', 'fd00:1::/64'] },
+      { unknownPods: 'deny' },
+    );
+    assert.equal(await reaches(network.host('x/a'), network.host('y/a').addresses[4]), false);
+    await until('the line', () => node.refusals.length > 0);
+    const [{ source, destination, policies, reason, direction } = assert.fail()] = node.refusals;
+    assert.deepEqual(
+      [direction, source.pod, source.address, destination.pod, policies],
+      ['egress', undefined, '10.1.0.10', 'a', []],
+    );
+    assert.match(reason, /^10\.1\.0\.10 is of no known pod/);
+  });
+});
