@@ -154,3 +154,11 @@ suite('npm run bench -- network-policy', () => {
     );
   });
 });
+
+suite('npm run bench -- policy-audit', () => {
+  test('cel: all loads, none of which a policy refuses', () => {
+    const rows = rowsOf('cel', 'policy-audit');
+    assert.equal(rows.length, 6);
+    for (const { label, values } of rows) assert.ok(Number(values['reviewsPerSecond']) > 0, label);
+  });
+});

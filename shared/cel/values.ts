@@ -95,9 +95,11 @@ export function mapKey(value: unknown): unknown {
  * with numbers in them are converted, since the lists that expressions make may hold doubles.
  */
 export function fromJson(value: unknown): unknown {
-  if (typeof value === 'number') return Number.isInteger(value) ? BigInt(value) : value;
+  if (typeof value === 'number') return isInt64(value) ? BigInt(value) : value;
   return Array.isArray(value) ? listFromJson(value) : value;
 }
+
+const isInt64 = (value: number): boolean => Number.isInteger(value) && Math.abs(value) < 2 ** 63;
 
 /** Looking at an item takes about a fiftieth of a step, making a number of it a third. */
 const [perItem, perNumber] = [0.02, 0.3];

@@ -68,7 +68,7 @@ export class Asks {
   readonly #signals: readonly AbortSignal[];
   readonly #deadlineMs: number;
   readonly #endsAt: number;
-  readonly #evaluations: Evaluation[] = [];
+  readonly #evaluations = new Map<string, Evaluation>();
   #pauseAt: number;
   #waiting: AbortSignal | undefined;
 
@@ -87,12 +87,13 @@ export class Asks {
   }
 
   /**
-   * The evaluation with the parameters of this place; one and the same however often the policy is run.
+   * The evaluation of this name; one and the same however often the policy is run.
    *
    * @param make makes it, and may ask.
    */
-  evaluation(place: number, make: () => Evaluation): Evaluation {
-    const evaluation = (this.#evaluations[place] ??= make());
+  evaluation(name: string, make: () => Evaluation): Evaluation {
+    const evaluation = this.#evaluations.get(name) ?? make();
+    this.#evaluations.set(name, evaluation);
     evaluation.rewind();
     return evaluation;
   }

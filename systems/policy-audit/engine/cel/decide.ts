@@ -142,7 +142,8 @@ export class Frames {
   #namespaceValue(request: PolicyRequest, asks: Asks): unknown {
     const name = this.#dialect === 'cel-policy' ? namespaceOf(request.object) : request.namespace;
     // The namespace of a Namespace object is itself, which may not be there yet.
-    const own = request.kind.kind === 'Namespace' && request.kind.group === '';
+    const { kind } = request as Partial<PolicyRequest>;
+    const own = kind?.kind === 'Namespace' && kind.group === '';
     if (name === undefined || name === '' || own) return null;
     const namespace = asks.object({ apiVersion: 'v1', kind: 'Namespace', name });
     if (namespace === undefined) return null;
@@ -150,18 +151,18 @@ export class Frames {
   }
 }
 
-function authorizerOf({ userInfo }: PolicyRequest, asks: Asks): Authorizer {
-  const { username, uid, groups, extra } = userInfo as Partial<CheckedUser>;
+/** A raw request, which is no admission, may lack any of it. */
+function authorizerOf({ userInfo }: Partial<PolicyRequest>, asks: Asks): Authorizer {
+  const { username, uid, groups, extra } = (userInfo ?? {}) as Partial<CheckedUser>;
   const user = { ...(uid && { uid }), ...(groups && { groups }), ...(extra && { extra }) };
   return new Authorizer({ username: username ?? '', ...user }, (check) => asks.access(check));
 }
 
 /** A check of what the request itself is about. */
-function requestResourceOf(request: PolicyRequest, authorizer: Authorizer): ResourceCheck {
-  const { group, resource } = request.resource;
+function requestResourceOf(request: Partial<PolicyRequest>, authorizer: Authorizer): ResourceCheck {
   return new ResourceCheck(authorizer, {
-    group,
-    resource,
+    group: request.resource?.group ?? '',
+    resource: request.resource?.resource ?? '',
     subresource: request.subResource ?? '',
     namespace: request.namespace ?? '',
     name: request.name ?? '',

@@ -42,7 +42,7 @@ export function compileMatchConditions(conditions: readonly unknown[], world: Wo
         return await asks.answered(() =>
           matchAll(
             compiled,
-            asks.evaluation(0, () => new Evaluation(frames.of(request, asks), asks, perMatchLimit)),
+            asks.evaluation('match', () => new Evaluation(frames.of(request, asks), asks, perMatchLimit)),
           ),
         );
       } catch (error) {

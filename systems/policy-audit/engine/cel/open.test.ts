@@ -182,6 +182,17 @@ suite('verdicts of a ValidatingAdmissionPolicy', () => {
   });
 });
 
+test('a raw request is whatever it is', async () => {
+  const raw = { user: 'alice', object: { metadata: { namespace: 'shop' } } } as unknown as PolicyRequest;
+  assert.equal((await evaluate(validations("request.user == 'alice'"), raw)).allowed, true);
+  await assert.rejects(
+    evaluate(validations('namespaceObject == null'), raw),
+    (error) => error instanceof EvaluationError && error.why === 'expression',
+  );
+  const checked = validations("!authorizer.requestResource.check('get').allowed()");
+  assert.equal((await evaluate(checked, raw)).allowed, true);
+});
+
 suite('settings that cannot work', () => {
   const invalid: readonly (readonly [JsonObject, RegExp])[] = [
     [

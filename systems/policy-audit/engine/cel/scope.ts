@@ -5,6 +5,7 @@
  */
 import { Scope } from '../../../../shared/cel/environment.ts';
 import { authorizerType, resourceCheckType } from '../../../../shared/cel/library-authorizer.ts';
+import { patchTypes } from '../../../../shared/cel/patch-types.ts';
 import type { CelType } from '../../../../shared/cel/types.ts';
 import { policyFunctions } from './library-cluster.ts';
 
@@ -81,6 +82,7 @@ export function policyScope(dialect: Dialect, params: boolean): Scope {
     },
     policyFunctions(),
   );
+  scope.declareMessages(patchTypes);
   scope.declare('authorizer', authorizerType);
   scope.declare('authorizer.requestResource', resourceCheckType);
   return scope;
