@@ -102,17 +102,15 @@ export class BinaryReader {
   }
 
   u32(): number {
-    const value = this.u64();
-    if (value > 0xffff_ffffn) throw new BinaryError('an integer is too large');
-    return Number(value);
-  }
-
-  u64(): bigint {
-    let value = 0n;
-    for (let shift = 0n; shift < 70n; shift += 7n) {
+    let [value, shift] = [0, 1];
+    for (let length = 0; length < 5; length++) {
       const byte = this.byte();
-      value |= BigInt(byte & 0x7f) << shift;
-      if (byte < 0x80) return value;
+      value += (byte & 0x7f) * shift;
+      if (byte < 0x80) {
+        if (value > 0xffff_ffff) break;
+        return value;
+      }
+      shift *= 128;
     }
     throw new BinaryError('an integer is too long');
   }
@@ -137,17 +135,13 @@ export class BinaryWriter {
   }
 
   u32(value: number): void {
-    this.u64(BigInt(value));
-  }
-
-  u64(value: bigint): void {
-    let left = value;
     const bytes: number[] = [];
+    let left = value;
     do {
-      const low = Number(left & 0x7fn);
-      left >>= 7n;
-      bytes.push(left > 0n ? low | 0x80 : low);
-    } while (left > 0n);
+      const low = left % 128;
+      left = Math.floor(left / 128);
+      bytes.push(left > 0 ? low | 0x80 : low);
+    } while (left > 0);
     this.bytes(bytes);
   }
 

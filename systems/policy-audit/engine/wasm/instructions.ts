@@ -22,10 +22,7 @@ export function changesOnlyMemoryAndGlobals(content: Uint8Array): boolean {
 
 function bodyChangesOnlyThose(body: Uint8Array): boolean {
   const reader = new BinaryReader(body);
-  for (let groups = reader.u32(); groups > 0; groups--) {
-    reader.skipLeb();
-    if (isReference(reader.byte())) return false;
-  }
+  if (!skipLocals(reader)) return false;
   while (!reader.atEnd) {
     if (!skipInstruction(reader)) return false;
   }
@@ -37,8 +34,17 @@ function isReference(type: number): boolean {
   return type === 0x63 || type === 0x64;
 }
 
+/** After the locals of a function. False for a local of a kind that is not known. */
+export function skipLocals(reader: BinaryReader): boolean {
+  for (let groups = reader.u32(); groups > 0; groups--) {
+    reader.skipLeb();
+    if (isReference(reader.byte())) return false;
+  }
+  return true;
+}
+
 /** False for one that changes more, or that is not known. The numbers are those of the specification's index of instructions. */
-function skipInstruction(reader: BinaryReader): boolean {
+export function skipInstruction(reader: BinaryReader): boolean {
   const opcode = reader.byte();
   if (opcode >= 0x45 && opcode <= 0xc4) return true;
   if (opcode >= 0x28 && opcode <= 0x3e) return skipPlace(reader);

@@ -104,6 +104,16 @@ test('while policies spin, however often they are asked, another one is asked at
   }
 });
 
+test('while one request makes a policy spin, others are answered in its second thread', async () => {
+  await using two = new PolicyPool({ threads: 2 });
+  const policy = await openPolicy('unruly', 'wapc', {}, { pool: two });
+  const lost = policy.evaluate(doing('spin'), { deadlineMs: 600_000 });
+  const gone = assert.rejects(lost, failing('aborted', /closed/));
+  for (let left = 3; left > 0; left--) assert.deepEqual(await policy.evaluate(good), { allowed: true });
+  await policy[Symbol.asyncDispose]();
+  await gone;
+});
+
 test('a policy that waits for its host is ended too', async () => {
   const hostCalls = { call: () => new Promise<never>(() => {}) };
   const settings = { calls: [{ namespace: 'net', operation: 'v1/dns_lookup_host', payload: 'a' }] };

@@ -7,7 +7,8 @@ import type { MessagePort } from 'node:worker_threads';
 
 import type { EvaluationError } from '../evaluator.ts';
 import type { WasmRuntime } from './metadata.ts';
-import type { MemoryLimits, Restoring } from './prepare.ts';
+import type { MemoryLimits } from './module-imports.ts';
+import type { Restoring } from './put-back.ts';
 
 /** Of each thread, as it starts. */
 export interface ThreadData {

@@ -134,16 +134,15 @@ export class PolicyPool implements AsyncDisposable {
     }
   }
 
-  /** One that is held up already gets no more threads, so that it cannot have them all. */
+  /** No policy has more threads than the pool is meant to have, so that none can have them all. */
   #nextTurn(): PolicyState | undefined {
     for (const state of this.#turns) {
       if (state.waiting.length === 0) {
         this.#turns.delete(state);
         continue;
       }
-      const own = [...this.#slots].filter((slot) => slot.policy === state);
-      const most = state.isSuspect ? 1 : this.#size;
-      if (own.length < most && !own.some(isHeldUp)) return state;
+      const own = [...this.#slots].filter((slot) => slot.policy === state).length;
+      if (own < (state.isSuspect ? 1 : this.#size)) return state;
     }
     return undefined;
   }

@@ -51,7 +51,10 @@ suite('a module as it is compiled', () => {
   test('all that it can change can be read and set', () => {
     // global.set 0 to 42
     const { bytes, restoring } = prepareModule(module(0x41, 42, 0x24, 0), 10);
-    assert.deepEqual(restoring, { memory: 'rampart:memory', globals: ['rampart:global:0'] });
+    assert.deepEqual(restoring, {
+      memory: 'rampart:memory',
+      globals: ['rampart:global:0', 'rampart:global:1'],
+    });
     const { exports } = new WebAssembly.Instance(new WebAssembly.Module(bytes));
     const global = exports['rampart:global:0'] as WebAssembly.Global;
     assert.equal(global.value, 7);
@@ -59,6 +62,36 @@ suite('a module as it is compiled', () => {
     assert.equal(global.value, 42);
     global.value = 7;
     assert.equal(global.value, 7);
+  });
+
+  test('it grows its memory as it would, and sees the size that it has', () => {
+    const [grow, size] = [
+      [0x20, 0, 0x40, 0],
+      [0x3f, 0],
+    ] as const;
+    const made = moduleOf([
+      section(1, 2, [0x60, 1, i32, 1, i32], [0x60, 0, 1, i32]),
+      section(3, 2, 0, 1),
+      section(5, 1, 0, 1),
+      section(7, 2, [1, 0x67, 0, 0], [1, 0x73, 0, 1]),
+      section(10, 2, [grow.length + 2, 0, ...grow, endOfCode], [size.length + 2, 0, ...size, endOfCode]),
+    ]);
+    const { bytes, restoring } = prepareModule(made, 5);
+    const { exports } = new WebAssembly.Instance(new WebAssembly.Module(bytes));
+    const [growBy, sizeNow] = [exports['g'], exports['s']] as ((pages?: number) => number)[];
+    assert.ok(growBy && sizeNow && restoring);
+    const memory = exports['rampart:memory'] as WebAssembly.Memory;
+    const pages = exports[restoring.globals[0] ?? ''] as WebAssembly.Global;
+    assert.deepEqual([sizeNow(), growBy(0), growBy(2), sizeNow()], [1, 1, 1, 3]);
+    assert.equal(memory.buffer.byteLength, 3 * 65_536);
+    // Put back: what there is beyond is taken first.
+    pages.value = 1;
+    assert.deepEqual([sizeNow(), growBy(1), sizeNow()], [1, 1, 2]);
+    assert.equal(memory.buffer.byteLength, 3 * 65_536);
+    assert.deepEqual([growBy(3), sizeNow()], [2, 5]);
+    // The limit, and numbers that run over.
+    for (const most of [1, 65_536, -1, 2 ** 31]) assert.equal(growBy(most), -1, String(most));
+    assert.deepEqual([growBy(0), sizeNow(), memory.buffer.byteLength], [5, 5, 5 * 65_536]);
   });
 
   test('one that changes its table, or drops a segment, cannot be put back', () => {
@@ -97,7 +130,7 @@ suite('a module as it is compiled', () => {
   });
 
   test('one with two memories, or with one of 64 bits, is refused', () => {
-    assert.throws(() => prepareModule(moduleOf([section(5, 2, 0, 1, 0, 1)]), 10), /2 memories/);
+    assert.throws(() => prepareModule(moduleOf([section(5, 2, 0, 1, 0, 1)]), 10), /more than one memory/);
     assert.throws(() => prepareModule(moduleOf([section(5, 1, 4, 1)]), 10), /64 bits/);
   });
 

@@ -5,25 +5,16 @@
  * @module
  */
 import type { GuestPolicy } from '../messages.ts';
-import { pageBytes, type Restoring } from '../prepare.ts';
+import { pageBytes } from '../prepare.ts';
+import type { Restoring } from '../put-back.ts';
 import { GuestFailure } from './failure.ts';
 
-/** After more instances than this that grew, one after the other, larger ones to begin with are not tried any more. */
-const patience = 3;
-/** More is not copied for each evaluation; a new instance costs less then. */
-const largestImageBytes = 8 * 2 ** 20;
+/** More is not copied and cleared for each evaluation; a new instance costs less then. */
+const largestBytes = 8 * 2 ** 20;
 
 interface Image {
   readonly bytes: Uint8Array;
-  /** After these the memory was zero. */
-  readonly sizeBytes: number;
   readonly globals: readonly unknown[];
-}
-
-interface Kept<Guest> {
-  readonly guest: Guest;
-  readonly instance: WebAssembly.Instance;
-  readonly image: Image | undefined;
 }
 
 export interface StartedInstance<Guest> {
@@ -31,23 +22,25 @@ export interface StartedInstance<Guest> {
   readonly instance: WebAssembly.Instance;
 }
 
+interface Kept<Guest> extends StartedInstance<Guest> {
+  /** Undefined for one that cannot be put back. */
+  readonly image: Image | undefined;
+}
+
 /**
  * @example
- * const instances = new Instances(policy, (extraPages) => start(policy, extraPages));
+ * const instances = new Instances(policy, () => start(policy));
  * const answer = instances.with((guest) => guest.call('validate', input));
  */
 export class Instances<Guest> {
   readonly #restoring: Restoring | undefined;
   readonly #memoryPages: number;
-  readonly #start: (extraPages: number) => StartedInstance<Guest>;
+  readonly #start: () => StartedInstance<Guest>;
   #kept: Kept<Guest> | undefined;
-  #extraPages = 0;
-  /** Instances in a row that have grown. */
-  #grown = 0;
 
   constructor(
     { restoring, memoryPages }: Pick<GuestPolicy, 'memoryPages' | 'restoring'>,
-    start: (extraPages: number) => StartedInstance<Guest>,
+    start: () => StartedInstance<Guest>,
   ) {
     this.#restoring = restoring;
     this.#memoryPages = memoryPages;
@@ -72,44 +65,37 @@ export class Instances<Guest> {
   }
 
   #started(): Kept<Guest> {
-    const { guest, instance } = this.#start(this.#extraPages);
-    return { guest, instance, image: this.#grown > patience ? undefined : this.#imageOf(instance) };
+    const started = this.#start();
+    return { ...started, image: this.#imageOf(started.instance) };
   }
 
-  #imageOf(instance: WebAssembly.Instance): Image | undefined {
-    const memory = this.#memoryOf(instance);
-    if (memory === undefined) return undefined;
-    if (memory.length > largestImageBytes) {
-      [this.#grown, this.#extraPages] = [Infinity, 0];
-      return undefined;
-    }
-    let end = memory.length;
+  #imageOf({ exports }: WebAssembly.Instance): Image | undefined {
+    const memory = this.#memoryOf(exports);
+    if (memory === undefined || memory.length > largestBytes) return undefined;
+    let size = memory.length;
     const words = new Float64Array(memory.buffer);
-    while (end > 0 && Object.is(words[end / 8 - 1], 0)) end -= 8;
-    const globals = this.#restoring?.globals.map(
-      (name) => (instance.exports[name] as WebAssembly.Global).value,
-    );
-    return { bytes: memory.slice(0, end), sizeBytes: memory.length, globals: globals ?? [] };
+    while (size > 0 && Object.is(words[size / 8 - 1], 0)) size -= 8;
+    return { bytes: memory.slice(0, size), globals: this.#globalsOf(exports).map(({ value }) => value) };
   }
 
-  #putBack({ guest, instance }: Kept<Guest>, image: Image): void {
-    const memory = this.#memoryOf(instance);
-    if (memory === undefined) return;
-    if (memory.length !== image.sizeBytes) {
-      // Memory cannot shrink. The next instance begins with as much, which allocators take what they need from: all but
-      // those that grow the memory whatever there is. A policy of such is given a new instance each time.
-      this.#grown++;
-      const pages = (memory.length - image.sizeBytes) / pageBytes;
-      this.#extraPages = this.#grown > patience ? 0 : this.#extraPages + pages;
-      return;
-    }
-    memory.set(image.bytes);
-    memory.fill(0, image.bytes.length);
-    for (const [index, name] of (this.#restoring?.globals ?? []).entries()) {
-      (instance.exports[name] as WebAssembly.Global).value = image.globals[index];
-    }
-    this.#kept = { guest, instance, image };
-    this.#grown = 0;
+  #putBack(kept: Kept<Guest>, { bytes, globals }: Image): void {
+    const { exports } = kept.instance;
+    const memory = this.#memoryOf(exports);
+    if (memory === undefined || memory.length > largestBytes) return;
+    memory.set(bytes);
+    // All that there is, also beyond what the guest takes for its size: it may have written there.
+    memory.fill(0, bytes.length);
+    for (const [index, global] of this.#globalsOf(exports).entries()) global.value = globals[index];
+    this.#kept = kept;
+  }
+
+  #globalsOf(exports: WebAssembly.Instance['exports']): WebAssembly.Global[] {
+    return this.#restoring?.globals.map((name) => exports[name] as WebAssembly.Global) ?? [];
+  }
+
+  #memoryOf(exports: WebAssembly.Instance['exports']): Uint8Array | undefined {
+    if (this.#restoring === undefined) return undefined;
+    return new Uint8Array((exports[this.#restoring.memory] as WebAssembly.Memory).buffer);
   }
 
   /** A guest that is refused memory traps in its own way; seen is that it had taken nearly all that it may have. */
@@ -119,11 +105,6 @@ export class Instances<Guest> {
       memory instanceof WebAssembly.Memory &&
       memory.buffer.byteLength > (this.#memoryPages * pageBytes * 7) / 8
     );
-  }
-
-  #memoryOf(instance: WebAssembly.Instance): Uint8Array | undefined {
-    if (this.#restoring === undefined) return undefined;
-    return new Uint8Array((instance.exports[this.#restoring.memory] as WebAssembly.Memory).buffer);
   }
 }
 

@@ -28,9 +28,7 @@ export class RegoPolicy {
   constructor(policy: GuestPolicy) {
     const imports = WebAssembly.Module.imports(policy.module);
     this.#data = { version: 0, text: policy.runtime === 'opa' ? policy.settings : '{}' };
-    this.#instances = new Instances(policy, (extraPages) =>
-      started(policy, { imports, extraPages, data: this.#data.text }),
-    );
+    this.#instances = new Instances(policy, () => started(policy, { imports, data: this.#data.text }));
   }
 
   run(operation: GuestOperation, input: string, host: GuestHost, data: Job['data']): string {
@@ -48,14 +46,13 @@ export class RegoPolicy {
 
 interface StartOptions {
   readonly imports: readonly WebAssembly.ModuleImportDescriptor[];
-  readonly extraPages: number;
   readonly data: string;
 }
 
-function started(policy: GuestPolicy, { imports, extraPages, data }: StartOptions): StartedInstance<Guest> {
+function started(policy: GuestPolicy, { imports, data }: StartOptions): StartedInstance<Guest> {
   let host: GuestHost | undefined;
   const most = policy.answerBytes;
-  const own = policy.importedMemory === undefined ? undefined : memoryFor(policy, extraPages);
+  const own = policy.importedMemory === undefined ? undefined : memoryFor(policy);
   let memory = own === undefined ? undefined : new GuestMemory(own);
   const memoryNow = (): GuestMemory => {
     if (memory === undefined) throw new GuestFailure('trap', 'the policy has no memory');
@@ -171,11 +168,11 @@ function evaluation(
   };
 }
 
-function memoryFor({ importedMemory, memoryPages }: GuestPolicy, extraPages: number): WebAssembly.Memory {
+function memoryFor({ importedMemory, memoryPages }: GuestPolicy): WebAssembly.Memory {
   const { least, most } = importedMemory ?? { least: 0, most: undefined };
   if (least > memoryPages) throw new GuestFailure('memory', tooLarge(least, memoryPages).message);
   const maximum = Math.min(most ?? memoryPages, memoryPages);
-  return new WebAssembly.Memory({ initial: Math.min(least + extraPages, maximum), maximum });
+  return new WebAssembly.Memory({ initial: least, maximum });
 }
 
 function missing(name: string): Builtin {

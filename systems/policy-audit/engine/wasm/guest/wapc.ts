@@ -43,9 +43,7 @@ export class WapcPolicy {
   constructor(policy: GuestPolicy) {
     const { module, answerBytes } = policy;
     const imports = WebAssembly.Module.imports(module);
-    this.#instances = new Instances(policy, (extraPages) =>
-      started(module, imports, { extraPages, answerBytes }),
-    );
+    this.#instances = new Instances(policy, () => started(module, imports, answerBytes));
   }
 
   run(operation: GuestOperation, input: string, host: GuestHost): string {
@@ -57,7 +55,7 @@ export class WapcPolicy {
 function started(
   module: WebAssembly.Module,
   imports: readonly WebAssembly.ModuleImportDescriptor[],
-  options: { readonly extraPages: number; readonly answerBytes: number },
+  answerBytes: number,
 ): StartedInstance<Guest> {
   let running = callOf('', none, initialising);
   let memory: GuestMemory | undefined;
@@ -66,8 +64,8 @@ function started(
     return memory;
   };
   const given = (bytes: Uint8Array): Uint8Array => {
-    if (bytes.length <= options.answerBytes) return bytes;
-    throw new GuestFailure('answer', `the policy answers with more than ${options.answerBytes} bytes`);
+    if (bytes.length <= answerBytes) return bytes;
+    throw new GuestFailure('answer', `the policy answers with more than ${answerBytes} bytes`);
   };
   const wapc = {
     __guest_request(operation: number, payload: number) {
@@ -109,7 +107,6 @@ function started(
   const instance = new WebAssembly.Instance(module, importsFor(imports, { wapc, wasi }));
   const exported = instance.exports['memory'];
   if (exported instanceof WebAssembly.Memory) memory = new GuestMemory(exported);
-  if (options.extraPages > 0 && exported instanceof WebAssembly.Memory) exported.grow(options.extraPages);
   startBy(instance, ['_initialize', '_start', 'wapc_init']);
   const guestCall = exportedFunction<(operation: number, payload: number) => number>(
     instance,

@@ -34,9 +34,7 @@ export class WasiPolicy {
   constructor(policy: GuestPolicy) {
     const { module, answerBytes } = policy;
     const imports = WebAssembly.Module.imports(module);
-    this.#instances = new Instances(policy, (extraPages) =>
-      started(module, imports, { extraPages, answerBytes }),
-    );
+    this.#instances = new Instances(policy, () => started(module, imports, answerBytes));
   }
 
   run(operation: GuestOperation, input: string, host: GuestHost): string {
@@ -47,7 +45,7 @@ export class WasiPolicy {
 function started(
   module: WebAssembly.Module,
   imports: readonly WebAssembly.ModuleImportDescriptor[],
-  options: { readonly extraPages: number; readonly answerBytes: number },
+  answerBytes: number,
 ): StartedInstance<Guest> {
   let running: Run = { host: undefined, args: [], stdin: [], stdout: [], written: 0 };
   const memoryNow = (): GuestMemory => memory;
@@ -64,8 +62,8 @@ function started(
         return;
       }
       running.written += bytes.length;
-      if (running.written > options.answerBytes) {
-        throw new GuestFailure('answer', `the policy answers with more than ${options.answerBytes} bytes`);
+      if (running.written > answerBytes) {
+        throw new GuestFailure('answer', `the policy answers with more than ${answerBytes} bytes`);
       }
       running.stdout.push(bytes.slice());
     },
@@ -96,7 +94,6 @@ function started(
     throw new GuestFailure('trap', 'the policy exports no memory');
   }
   const memory = new GuestMemory(exported);
-  if (options.extraPages > 0) exported.grow(options.extraPages);
   const start = exportedFunction<() => void>(instance, '_start');
   const guest: Guest = (operation, input, askedBy) => {
     const args = ['policy.wasm', commands[operation]];

@@ -1,0 +1,43 @@
+/**
+ * What a module imports, as far as it matters for what it can change.
+ *
+ * @module
+ */
+import { BinaryError, BinaryReader } from './binary.ts';
+import { skipImportType } from './metadata.ts';
+
+/** In pages. */
+export interface MemoryLimits {
+  readonly least: number;
+  readonly most: number | undefined;
+}
+
+export function limitsOf(reader: BinaryReader): { flags: number; least: number; most: number | undefined } {
+  const flags = reader.byte();
+  if (flags > 3) throw new BinaryError('the module has a memory of 64 bits');
+  const least = reader.u32();
+  return { flags, least, most: (flags & 1) === 0 ? undefined : reader.u32() };
+}
+
+/** `changeable`: it imports a table or a global, which whoever it comes from could hold on to. */
+export function importsOf(content: Uint8Array | undefined): {
+  memories: MemoryLimits[];
+  globals: number;
+  functions: number;
+  changeable: boolean;
+} {
+  const found = { memories: [] as MemoryLimits[], globals: 0, functions: 0, changeable: false };
+  if (content === undefined) return found;
+  const reader = new BinaryReader(content);
+  for (let left = reader.u32(); left > 0; left--) {
+    reader.name();
+    reader.name();
+    const kind = content[reader.at];
+    if (kind === 2) found.memories.push(limitsOf(new BinaryReader(content, reader.at + 1)));
+    if (kind === 3) found.globals++;
+    if (kind === 0) found.functions++;
+    if (kind === 1 || kind === 3) found.changeable = true;
+    skipImportType(reader);
+  }
+  return found;
+}
