@@ -31,8 +31,9 @@ export const policyAuditStatus: StatusSection = {
     const found: PolicyStatusReport[] = [];
     const isReadable = await context.orForbidden('admission policies', async () => {
       for (const type of kubewardenTypes) {
+        const anyPolicy: ResourceType<AnyKubewardenPolicy> = type as never;
         await context.list(
-          type as unknown as ResourceType<AnyKubewardenPolicy>,
+          anyPolicy,
           (policy) => void found.push(reportOf(type.kind, policy)),
           type.namespaced ? { namespace: context.namespace } : {},
         );
