@@ -4,7 +4,7 @@
  * @module
  */
 import { Agent, request as send } from 'node:https';
-import { request as sendPlain } from 'node:http';
+import { type IncomingMessage, request as sendPlain } from 'node:http';
 
 import type { ClusterReader } from '../engine/cel/cluster.ts';
 import { isObject } from '../../../shared/cel/json.ts';
@@ -62,7 +62,7 @@ async function ask(target: URL, agent: Agent, request: PolicyRequest, signal?: A
     headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) },
     signal: signal === undefined ? ended : AbortSignal.any([signal, ended]),
   };
-  const onResponse = (response: import('node:http').IncomingMessage): void => {
+  const onResponse = (response: IncomingMessage): void => {
     const chunks: Buffer[] = [];
     let size = 0;
     response.on('data', (chunk: Buffer) => {

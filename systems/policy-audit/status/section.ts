@@ -6,7 +6,7 @@
 import { systemNamespace } from '../../../shared/guard/guard.ts';
 import type { RenderOptions, SectionReport, StatusSection } from '../../../shared/guard/status-section.ts';
 import { findCondition } from '../../../shared/kube/conditions.ts';
-import { configMaps, type ResourceType } from '../../../shared/kube/object.ts';
+import { configMaps } from '../../../shared/kube/object.ts';
 import { agoText } from '../../../shared/observe/ago.ts';
 import { printable } from '../../../shared/observe/printable.ts';
 import { paint, renderTable, type Row } from '../../../shared/observe/table.ts';
@@ -31,8 +31,8 @@ export const policyAuditStatus: StatusSection = {
     const found: PolicyStatusReport[] = [];
     const isReadable = await context.orForbidden('admission policies', async () => {
       for (const type of kubewardenTypes) {
-        await context.list(
-          type as unknown as ResourceType<AnyKubewardenPolicy>,
+        await context.list<AnyKubewardenPolicy>(
+          type,
           (policy) => void found.push(reportOf(type.kind, policy)),
           type.namespaced ? { namespace: context.namespace } : {},
         );
