@@ -159,7 +159,10 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
     };
     const notThere = status('--kubeconfig', kubeconfig);
     assert.equal(notThere.code, 2);
-    assert.match(notThere.stderr, /knows no KivePolicy, no FileIntegrity: Rampart is not installed there/);
+    assert.match(
+      notThere.stderr,
+      /knows no KivePolicy, no FileIntegrity, no ClusterAdmissionPolicy, .*: Rampart is not installed there/,
+    );
 
     kubectl(['apply', '-f', '-'], kustomizedText(new URL('../../deploy', import.meta.url).pathname));
     const lab = stack.use(await startLab());

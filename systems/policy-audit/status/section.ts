@@ -10,7 +10,7 @@ import { configMaps } from '../../../shared/kube/object.ts';
 import { agoText } from '../../../shared/observe/ago.ts';
 import { printable } from '../../../shared/observe/printable.ts';
 import { paint, renderTable, type Row } from '../../../shared/observe/table.ts';
-import { type AnyKubewardenPolicy, kubewardenTypes } from '../api.ts';
+import { type AnyKubewardenPolicy, kubewardenTypes, policyServerType } from '../api.ts';
 import { policyActive } from '../policies/policy-status.ts';
 import type { PassSummary } from '../scanner/audit-pass.ts';
 import { passLabel, readLastPass } from './last-pass.ts';
@@ -37,6 +37,8 @@ export const policyAuditStatus: StatusSection = {
           type.namespaced ? { namespace: context.namespace } : {},
         );
       }
+      // Nothing is told of them: with them it is known whether all that the guard brings is served.
+      await context.list(policyServerType, () => undefined);
       return true;
     });
     let pass: PassSummary | undefined;
