@@ -145,6 +145,31 @@ suite('audits', () => {
     await until(async () => (await cluster.reports()).length === 0);
   });
 
+  test('what a policy asked the cluster for is asked again when that changes, and by it alone', async () => {
+    const payload = { api_version: 'v1', kind: 'Namespace', name: 'other', disable_cache: false };
+    await cluster.setPolicy('asks', {
+      more: {
+        module: 'registry://registry.example/policies/lookup:v1',
+        contextAwareResources: [{ apiVersion: 'v1', kind: 'Namespace' }],
+        namespaceSelector: { matchLabels: { tier: 'front' } },
+        settings: { calls: [{ namespace: 'kubernetes', operation: 'get_resource', payload }] },
+      },
+    });
+    await cluster.setPolicy('still', { more: { namespaceSelector: { matchLabels: { tier: 'front' } } } });
+    const said = async (): Promise<string> => (await cluster.reports())[0]?.results[0]?.message ?? '';
+    await until(async () => (await said()).includes('"name":"other"'));
+    // The kind is followed from now on; what may have changed until then is looked at once.
+    await running.scanner.pass(AbortSignal.timeout(20_000));
+    await until(() => running.scanner.evaluations > 0);
+    const { evaluations } = running.scanner;
+    await cluster.setNamespace('other', { season: 'winter' });
+    await until(async () => (await said()).includes('winter'));
+    await running.scanner.pass(AbortSignal.timeout(20_000));
+    assert.equal(running.scanner.evaluations - evaluations, 1);
+    for (const name of ['asks', 'still']) await cluster.deletePolicy(name);
+    await until(async () => (await cluster.reports()).length === 0);
+  });
+
   test('a policy of a namespace is about it alone, a group says why, a ValidatingAdmissionPolicy is audited', async () => {
     const rules = [
       { apiGroups: [''], apiVersions: ['v1'], resources: ['configmaps'], operations: ['CREATE'] },

@@ -148,10 +148,9 @@ export class ObjectAudit {
       return 'audited';
     }
     const report = objectReport(this.#options.types, scopeOf(kind, object), shown, this.#options.runUid);
-    const reportVersion = await this.#write(report, known, signal);
-    if (reportVersion !== undefined) {
-      states.set(uid, { ...state, digest: digestOf(report), reportVersion });
-    }
+    const digest = digestOf(report);
+    const reportVersion = await this.#write(report, digest, known, signal);
+    if (reportVersion !== undefined) states.set(uid, { ...state, digest, reportVersion });
     return 'audited';
   }
 
@@ -273,12 +272,12 @@ export class ObjectAudit {
 
   async #write(
     report: AuditReport,
+    digest: string,
     known: ObjectState | undefined,
     signal: AbortSignal,
   ): Promise<string | undefined> {
     const { store } = this.#options;
     const { namespace = '', name: uid = '' } = report.metadata;
-    const digest = digestOf(report);
     if (known?.digest === digest && !known.isForged) return known.reportVersion;
     const cached = store.facts(namespace, uid);
     const cachedVersion = cached?.metadata.resourceVersion;
