@@ -44,6 +44,7 @@ export const generatedFiles: readonly string[] = [
   'docs/file-access.md',
   'docs/file-integrity.md',
   'docs/network-policy.md',
+  'docs/policy-audit.md',
   'docs/sensor.md',
   'docs/watch.md',
 ];

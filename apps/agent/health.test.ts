@@ -102,6 +102,7 @@ suite('probes', () => {
       lines: [
         '[-] file-access: it has not begun yet',
         '[-] file-integrity: it has not begun yet',
+        '[-] policy-audit: it has not begun yet',
         'not ready',
       ],
     });

@@ -48,7 +48,7 @@ export async function policyProcess(
   }
   const logger = createLogger({ level: level as 'warn' });
   const path = data === undefined ? kubeconfig : join(resolve(data), 'kubeconfig');
-  const client = stack.use(new KubeClient(clusterAccess(path)));
+  const client = stack.use(new KubeClient(clusterAccess(path), { perSecond: 1000, burst: 2000 }));
   const states = { node: new GuardStates(), cluster: new GuardStates() };
   const guarding = guardProcess({
     ...{ client, logger, states },

@@ -16,7 +16,7 @@ import { type PolicyServer, policyServerType } from './api.ts';
 import { KubeClusterReader } from './engine/host-calls/kube-reader.ts';
 import { PolicyMetrics } from './metrics.ts';
 import { openModules } from './modules/open-modules.ts';
-import type { PolicyAuditOptions } from './options.ts';
+import { defaultOptions, type PolicyAuditOptions } from './options.ts';
 import { AskedCluster } from './policies/asked-cluster.ts';
 import { PolicySet } from './policies/policy-set.ts';
 import { runtimesOf } from './policies/runtimes.ts';
@@ -25,7 +25,7 @@ import { Scanner } from './scanner/scanner.ts';
 
 /** Runs until the signal aborts. */
 export async function runPolicyAuditCluster(context: ClusterContext, values: OptionValues): Promise<void> {
-  const options = values as unknown as PolicyAuditOptions;
+  const options = { ...defaultOptions, ...(values as Partial<PolicyAuditOptions>) };
   const metrics = new PolicyMetrics();
   if (context.metrics !== undefined) metrics.register(context.metrics.metrics);
   try {

@@ -9,12 +9,17 @@ import type { GuardOption } from '../../shared/guard/guard.ts';
 export interface PolicyAuditOptions {
   readonly auditInterval: number;
   readonly reports: 'all' | 'failures';
-  readonly reportsBy: 'namespace' | 'object';
   readonly reportKind: 'openreports' | 'policyreport';
   readonly policyModules?: string;
   /** Of standalone: where it keeps its data. */
   readonly data?: string;
 }
+
+export const defaultOptions: PolicyAuditOptions = {
+  auditInterval: 3_600_000,
+  reports: 'all',
+  reportKind: 'policyreport',
+};
 
 export const policyAuditOptions: readonly GuardOption[] = [
   {
@@ -22,7 +27,7 @@ export const policyAuditOptions: readonly GuardOption[] = [
     description: 'how often all objects are looked at, besides those that change: 10m, 1h',
     on: ['operator', 'standalone'],
     parse: duration,
-    default: 3_600_000,
+    default: defaultOptions.auditInterval,
     defaultText: '1h',
   },
   {
@@ -30,14 +35,14 @@ export const policyAuditOptions: readonly GuardOption[] = [
     description: 'which results are written: all, or fail, warn and error alone',
     on: ['operator', 'standalone'],
     choices: ['all', 'failures'],
-    default: 'all',
+    default: defaultOptions.reports,
   },
   {
     flags: '--report-kind <kind>',
     description: 'PolicyReport of wgpolicyk8s.io, or Report of openreports.io',
     on: ['operator', 'standalone'],
     choices: ['policyreport', 'openreports'],
-    default: 'policyreport',
+    default: defaultOptions.reportKind,
   },
   {
     flags: '--policy-modules <dir>',

@@ -121,7 +121,6 @@ export class ReportStore implements Reports {
     const { client } = this.#options;
     const { namespace = '', name: uid = '' } = report.metadata;
     const type = this.#type(namespace);
-    const digest = digestOf(report);
     let version = known;
     this.#writing.add(uid);
     try {
@@ -143,7 +142,8 @@ export class ReportStore implements Reports {
           const isBehind = isConflict(error) || isAlreadyExists(error) || isNotFound(error);
           if (!isBehind || attempt >= MAX_ATTEMPTS) throw error;
           const there = await this.read(namespace, uid, signal);
-          if (there !== undefined && digestOf(there) === digest) return there.metadata.resourceVersion ?? '';
+          if (there !== undefined && digestOf(there) === digestOf(report))
+            return there.metadata.resourceVersion ?? '';
           version = there?.metadata.resourceVersion;
         }
       }

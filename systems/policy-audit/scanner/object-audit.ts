@@ -54,6 +54,13 @@ export interface ObjectAuditOptions {
 /** A policy that is about an object, and the version of the object to show it. */
 type Relevant = readonly [OpenPolicy, KindVersion];
 
+/** What a policy has said before. */
+interface Before {
+  readonly letter: string;
+  /** Undefined where there is nothing to write. */
+  readonly result?: ReportResult;
+}
+
 export interface AuditOptions {
   /** Nothing that is known counts. */
   readonly isForced?: boolean;
@@ -108,8 +115,8 @@ export class ObjectAudit {
       const { policy } = open;
       const old = before(open, retriesErrors);
       if (old !== undefined) {
-        letters.push(typeof old === 'string' ? old : letterOf(old.result));
-        if (typeof old !== 'string') results.push(old);
+        letters.push(old.letter);
+        if (old.result !== undefined) results.push(old.result);
         // What it asked for then is what it would ask for now.
         for (const one of known?.asked ?? []) if (policy.isContextAware) asked.push(one);
         continue;
@@ -118,7 +125,9 @@ export class ObjectAudit {
       const judgement = await open.ask(await this.#request(kind, version, object, signal), signal);
       const result = resultOf(policy, judgement, this.#clock.wallMs());
       this.#options.onEvaluated(policy, result);
-      letters.push(letterOf(result?.result));
+      const isLasting =
+        judgement.type === 'error' && judgement.error.why === 'expression' && !policy.isContextAware;
+      letters.push(letterOf(result?.result, isLasting));
       if (result !== undefined) results.push(result);
       if (judgement.type === 'verdict') asked.push(...(judgement.verdict.asked ?? []));
     }
@@ -139,10 +148,9 @@ export class ObjectAudit {
       return 'audited';
     }
     const report = objectReport(this.#options.types, scopeOf(kind, object), shown, this.#options.runUid);
-    const reportVersion = await this.#write(report, known, signal);
-    if (reportVersion !== undefined) {
-      states.set(uid, { ...state, digest: digestOf(report), reportVersion });
-    }
+    const digest = digestOf(report);
+    const reportVersion = await this.#write(report, digest, known, signal);
+    if (reportVersion !== undefined) states.set(uid, { ...state, digest, reportVersion });
     return 'audited';
   }
 
@@ -221,15 +229,14 @@ export class ObjectAudit {
   }
 
   /**
-   * What was found out before and holds still: of a policy its result, a letter where there is nothing to write, undefined where it
-   * has to be asked.
+   * What was found out before and holds still, of a policy; undefined where it has to be asked.
    */
   async #before(
     object: KubeObject,
     known: ObjectState | 'none' | 'report',
     isSame: boolean,
     signal: AbortSignal,
-  ): Promise<(open: OpenPolicy, retriesErrors: boolean) => ReportResult | string | undefined> {
+  ): Promise<(open: OpenPolicy, retriesErrors: boolean) => Before | undefined> {
     const nothing = (): undefined => undefined;
     if (known === 'none') return nothing;
     if (known !== 'report' && (known.isForged || !isSame)) return nothing;
@@ -245,7 +252,9 @@ export class ObjectAudit {
         const isOf =
           result?.properties[property.uid] === policy.origin.uid &&
           result.properties[property.resourceVersion] === policy.origin.resourceVersion;
-        return isOf && !policy.isContextAware && result.result !== 'error' ? result : undefined;
+        return isOf && !policy.isContextAware && result.result !== 'error'
+          ? { letter: letterOf(result.result), result }
+          : undefined;
       };
     }
     return ({ policy }, retriesErrors) => {
@@ -253,22 +262,22 @@ export class ObjectAudit {
       if (at === undefined || known.signature.policies[at]?.version !== policy.version) return undefined;
       if (known.isStale && policy.isContextAware) return undefined;
       const letter = known.outcome[at] ?? '';
-      if (letter === skippedLetter) return letter;
+      if (letter === skippedLetter) return { letter };
       if (letter === errorLetter && retriesErrors) return undefined;
       const result = byPolicy.get(policy.id);
-      if (result === undefined && letter === passLetter && this.#options.failuresOnly) return letter;
-      return result;
+      if (result !== undefined) return { letter, result };
+      return letter === passLetter && this.#options.failuresOnly ? { letter } : undefined;
     };
   }
 
   async #write(
     report: AuditReport,
+    digest: string,
     known: ObjectState | undefined,
     signal: AbortSignal,
   ): Promise<string | undefined> {
     const { store } = this.#options;
     const { namespace = '', name: uid = '' } = report.metadata;
-    const digest = digestOf(report);
     if (known?.digest === digest && !known.isForged) return known.reportVersion;
     const cached = store.facts(namespace, uid);
     const cachedVersion = cached?.metadata.resourceVersion;

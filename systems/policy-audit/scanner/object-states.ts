@@ -16,16 +16,22 @@ export interface Signature {
   readonly index: ReadonlyMap<string, number>;
 }
 
-/** What came out, a letter for each policy of the signature: pass, fail, error, warn, and - for one that a match condition kept off. */
+/**
+ * What came out, a letter for each policy of the signature: pass, fail, error, warn, x for an error that comes again whenever it is
+ * asked, and - for one that a match condition kept off.
+ */
 export type Outcome = string;
 
 const letters: Readonly<Record<AuditResult, string>> = { pass: 'p', fail: 'f', error: 'e', warn: 'w' };
 export const skippedLetter = '-';
 export const passLetter = letters.pass;
 export const errorLetter = letters.error;
+const lastingErrorLetter = 'x';
 
-export function letterOf(result: AuditResult | undefined): string {
-  return result === undefined ? skippedLetter : letters[result];
+/** @param isLasting of an error: whether the same policy says the same of the same object. */
+export function letterOf(result: AuditResult | undefined, isLasting = false): string {
+  if (result === undefined) return skippedLetter;
+  return result === 'error' && isLasting ? lastingErrorLetter : letters[result];
 }
 
 export interface ObjectState {
@@ -144,7 +150,7 @@ export class ObjectStates {
     let [failing, errored] = [0, 0];
     for (const [outcome, objects] of this.#counts) {
       if (/[fw]/.test(outcome)) failing += objects;
-      else if (outcome.includes(errorLetter)) errored += objects;
+      else if (/[ex]/.test(outcome)) errored += objects;
     }
     return { objects: this.#states.size, failing, errored };
   }

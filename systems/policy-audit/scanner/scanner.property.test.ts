@@ -194,10 +194,10 @@ function faulty(client: KubeClient, chance: () => 'after' | 'before' | undefined
       const call = value.bind(target) as (...args: unknown[]) => unknown;
       if (!calls.has(String(property))) return call;
       return async (...args: unknown[]) => {
-        const when = chance();
-        if (when === 'before') throw unreachable(String(property), 'a test says so');
+        const now = chance();
+        if (now === 'before') throw unreachable(String(property), 'a test says so');
         const answer = await call(...args);
-        if (when === 'after') throw unreachable(String(property), 'a test says so, after it was done');
+        if (now === 'after') throw unreachable(String(property), 'a test says so, after it was done');
         return answer;
       };
     },

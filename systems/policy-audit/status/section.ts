@@ -6,11 +6,11 @@
 import { systemNamespace } from '../../../shared/guard/guard.ts';
 import type { RenderOptions, SectionReport, StatusSection } from '../../../shared/guard/status-section.ts';
 import { findCondition } from '../../../shared/kube/conditions.ts';
-import { configMaps, type ResourceType } from '../../../shared/kube/object.ts';
+import { configMaps } from '../../../shared/kube/object.ts';
 import { agoText } from '../../../shared/observe/ago.ts';
 import { printable } from '../../../shared/observe/printable.ts';
 import { paint, renderTable, type Row } from '../../../shared/observe/table.ts';
-import { type AnyKubewardenPolicy, kubewardenTypes } from '../api.ts';
+import { type AnyKubewardenPolicy, kubewardenTypes, policyServerType } from '../api.ts';
 import { policyActive } from '../policies/policy-status.ts';
 import type { PassSummary } from '../scanner/audit-pass.ts';
 import { passLabel, readLastPass } from './last-pass.ts';
@@ -31,13 +31,14 @@ export const policyAuditStatus: StatusSection = {
     const found: PolicyStatusReport[] = [];
     const isReadable = await context.orForbidden('admission policies', async () => {
       for (const type of kubewardenTypes) {
-        const anyPolicy: ResourceType<AnyKubewardenPolicy> = type as never;
-        await context.list(
-          anyPolicy,
+        await context.list<AnyKubewardenPolicy>(
+          type,
           (policy) => void found.push(reportOf(type.kind, policy)),
           type.namespaced ? { namespace: context.namespace } : {},
         );
       }
+      // Nothing is told of them: with them it is known whether all that the guard brings is served.
+      await context.list(policyServerType, () => undefined);
       return true;
     });
     let pass: PassSummary | undefined;

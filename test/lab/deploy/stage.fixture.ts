@@ -15,6 +15,8 @@ import { configMaps, namespaces } from '../../../shared/kube/object.ts';
 import type { KiveAlert } from '../../../systems/file-access/alert.ts';
 import { type KivePolicy, kivePolicyType } from '../../../systems/file-access/api.ts';
 import { type FileIntegrity, released } from '../../../systems/file-integrity/api.ts';
+import { policyReportType } from '../../../shared/reports/policy-reports.ts';
+import { clusterAdmissionPolicyType } from '../../../systems/policy-audit/api.ts';
 import { networkPolicies } from '../../../systems/network-policy/api.ts';
 import type { Finding } from '../../../systems/file-integrity/finding.ts';
 import type { LabContainer, LabPod } from '../lab.ts';
@@ -240,10 +242,33 @@ const networkPolicy: Play = {
   },
 };
 
+/** The operator's alone: the agent has no part of it. */
+const policyAudit: Play = {
+  prepare: async ({ deployed: { client } }) => {
+    await client.create(clusterAdmissionPolicyType, {
+      metadata: { name: 'labelled' },
+      spec: {
+        module: 'cel-policy',
+        mutating: false,
+        rules: [{ apiGroups: [''], apiVersions: ['v1'], resources: ['pods'], operations: ['CREATE'] }],
+        settings: { validations: [{ expression: "'team' in object.metadata.labels", message: 'no team' }] },
+      },
+    } as never);
+  },
+  works: async (agent, { deployed: { client } }) => {
+    await agent.until('the report of the pod', async () => {
+      const { items } = await client.list(policyReportType, { namespace: 'default' });
+      return items.some(({ scope, summary }) => scope?.name === 'nginx-pod' && summary?.fail === 1);
+    });
+  },
+  fails: {},
+};
+
 /** By the name of the guard. */
 export const plays: Readonly<Record<string, Play>> = {
   'file-access': fileAccess,
   'file-integrity': fileIntegrity,
   'network-policy': networkPolicy,
+  'policy-audit': policyAudit,
   'bpf-programs': bpfPrograms,
 };
