@@ -1,0 +1,58 @@
+/**
+ * Policies as `policies.yml` of a policy server has them: the other way round than server/policies-file.ts reads it.
+ *
+ * @module
+ */
+import type { ModuleProgram } from '../engine/program.ts';
+import type { Policy } from '../policies/policy.ts';
+
+/**
+ * @param capabilities - What namespaced policies may call of the host. Undefined: everything.
+ * @returns JSON, which is YAML; in the order of the IDs, so that the same policies are the same text
+ */
+export function policiesFileOf(
+  policies: readonly Policy[],
+  capabilities: readonly string[] | undefined,
+): string {
+  const sorted = policies.toSorted((a, b) => (a.id < b.id ? -1 : 1));
+  return JSON.stringify(
+    Object.fromEntries(sorted.map((policy) => [policy.id, entryOf(policy, capabilities)])),
+  );
+}
+
+function entryOf(policy: Policy, capabilities: readonly string[] | undefined): object {
+  const { program, mode, isMutating, message, origin } = policy;
+  const hostCapabilities = origin.namespace === undefined ? ['*'] : (capabilities ?? ['*']);
+  if (program.type === 'group') {
+    const members = [...program.members].map(([name, member]) => [
+      name,
+      moduleEntry(member, hostCapabilities),
+    ]);
+    return {
+      policyMode: mode,
+      expression: program.expression,
+      message: program.message,
+      policies: Object.fromEntries(members) as object,
+    };
+  }
+  if (program.type !== 'module') throw new TypeError(`${policy.id} is no policy of a policy server`);
+  return {
+    ...moduleEntry(program, hostCapabilities),
+    policyMode: mode,
+    allowedToMutate: isMutating,
+    ...(message !== undefined && { message }),
+  };
+}
+
+function moduleEntry(
+  { module, settings, contextAware, deadlineMs }: ModuleProgram,
+  hostCapabilities: readonly string[],
+): object {
+  return {
+    module,
+    settings,
+    ...(contextAware.length > 0 && { contextAwareResources: contextAware }),
+    ...(deadlineMs !== undefined && { timeoutEvalSeconds: deadlineMs / 1000 }),
+    hostCapabilities,
+  };
+}

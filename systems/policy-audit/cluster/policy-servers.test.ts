@@ -1,0 +1,340 @@
+import assert from 'node:assert/strict';
+import { X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { json } from 'node:stream/consumers';
+import { suite, test } from 'node:test';
+
+import { startTestApi, TestApi } from '../../../shared/apiserver/test-api.fixture.ts';
+import { runGivenCluster } from '../../../shared/guard/part.fixture.ts';
+import { isNotFound } from '../../../shared/kube/client-errors.ts';
+import {
+  type ConfigMap,
+  configMaps,
+  type KubeObject,
+  namespaces,
+  type Secret,
+  secrets,
+  type ResourceType,
+} from '../../../shared/kube/object.ts';
+import { createLogger } from '../../../shared/observe/log.ts';
+import { until } from '../../../shared/observe/until.fixture.ts';
+import {
+  type AnyKubewardenPolicy,
+  type ClusterAdmissionPolicy,
+  clusterAdmissionPolicyType,
+  admissionPolicyType,
+  policyServerType,
+} from '../api.ts';
+import { policyAudit } from '../guard.ts';
+import { review } from '../server/policy-server.fixture.ts';
+import { runPolicyServer } from '../server/run-policy-server.ts';
+import { runPolicyServers } from './run-policy-servers.ts';
+import { deploymentType } from './server-objects.ts';
+import { mutatingType, validatingType } from './webhooks.ts';
+
+const system = 'kivebpf-system';
+const fieldManager = 'test';
+
+interface Webhook {
+  readonly name: string;
+  readonly clientConfig: {
+    readonly caBundle: string;
+    readonly service: { readonly path: string; readonly name: string; readonly port: number };
+  };
+  readonly [field: string]: unknown;
+}
+
+class Cluster extends TestApi {
+  now = new Date();
+
+  static async start(): Promise<Cluster> {
+    const cluster = new Cluster(await startTestApi({ name: 'policy-servers', memory: true }));
+    await cluster.createDefinitions(join(import.meta.dirname, '../crd'));
+    for (const name of [system, 'shop'])
+      await cluster.client.apply(namespaces, { metadata: { name } }, { fieldManager });
+    return cluster;
+  }
+
+  startOperator(): () => Promise<void> {
+    return this.run((signal) =>
+      runGivenCluster(
+        policyAudit,
+        (context) =>
+          runPolicyServers(context, {
+            namespace: system,
+            image: 'registry.example/rampart:1',
+            now: () => this.now,
+          }),
+        { client: this.newClient(), signal, logger: this.logger },
+      ),
+    );
+  }
+
+  async setServer(name: string, spec: object = {}): Promise<void> {
+    const object = {
+      apiVersion: 'policies.kubewarden.io/v1',
+      kind: 'PolicyServer',
+      metadata: { name },
+      spec: { image: 'ghcr.io/kubewarden/policy-server:v1.30.0', replicas: 1, ...spec },
+    } as KubeObject;
+    await this.client.apply(policyServerType as ResourceType, object, { fieldManager, force: true });
+  }
+
+  async setPolicy(name: string, more: object = {}, namespace?: string): Promise<void> {
+    const type = (
+      namespace === undefined ? clusterAdmissionPolicyType : admissionPolicyType
+    ) as ResourceType<AnyKubewardenPolicy>;
+    await this.client.apply(
+      type,
+      {
+        apiVersion: 'policies.kubewarden.io/v1',
+        kind: type.kind,
+        metadata: { name, ...(namespace !== undefined && { namespace }) },
+        spec: {
+          module: 'registry://registry.example/policies/cel-policy:v1',
+          mutating: false,
+          rules: [{ apiGroups: [''], apiVersions: ['v1'], resources: ['pods'], operations: ['CREATE'] }],
+          settings: {
+            validations: [{ expression: 'object.metadata.name != "root"', message: 'root is denied' }],
+          },
+          ...more,
+        },
+      } as unknown as AnyKubewardenPolicy,
+      { fieldManager, force: true },
+    );
+  }
+
+  /** As the controllers of Kubernetes do it once the pods are ready. */
+  async rollOut(server = 'default'): Promise<void> {
+    const name = `policy-server-${server}`;
+    const { metadata } = await until(() => this.find(deploymentType, name));
+    const status = {
+      observedGeneration: metadata.generation,
+      replicas: 1,
+      updatedReplicas: 1,
+      readyReplicas: 1,
+      availableReplicas: 1,
+    };
+    await this.client.patch(
+      deploymentType,
+      { name, namespace: system, subresource: 'status' },
+      { type: 'merge', body: { status } },
+    );
+  }
+
+  async find(type: ResourceType, name: string): Promise<KubeObject | undefined> {
+    try {
+      return await this.client.get(type, { name, ...(type.namespaced && { namespace: system }) });
+    } catch (error) {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+
+  async webhook(type: ResourceType, id: string): Promise<Webhook | undefined> {
+    const found = (await this.find(type, id)) as
+      (KubeObject & { readonly webhooks: readonly Webhook[] }) | undefined;
+    return found?.webhooks[0];
+  }
+
+  async statusOf(name: string): Promise<NonNullable<ClusterAdmissionPolicy['status']> | undefined> {
+    return (await this.client.get(clusterAdmissionPolicyType, { name })).status;
+  }
+}
+
+suite('policy servers in a cluster', () => {
+  test('from a PolicyServer and a policy to a webhook that answers', async () => {
+    await using cluster = await Cluster.start();
+    await cluster.setServer('default', {
+      env: [{ name: 'A', value: 'b' }],
+      namespacedPoliciesCapabilities: ['net/*'],
+    });
+    await cluster.setPolicy('root', {
+      message: 'no roots',
+      matchConditions: [{ name: 'c', expression: 'true' }],
+    });
+    await cluster.setPolicy('own', { failurePolicy: 'Ignore' }, 'shop');
+    cluster.startOperator();
+    const configuration = (await until(async () =>
+      cluster.find(configMaps, 'policy-server-default'),
+    )) as ConfigMap;
+    const policies = JSON.parse(configuration.data?.['policies.yml'] ?? '') as Record<
+      string,
+      Record<string, unknown>
+    >;
+    assert.deepEqual(Object.keys(policies), ['clusterwide-root', 'namespaced-shop-own']);
+    assert.deepEqual(policies['clusterwide-root']?.['hostCapabilities'], ['*']);
+    assert.deepEqual(policies['namespaced-shop-own']?.['hostCapabilities'], ['net/*']);
+    // Nobody is asked before there is somebody to ask.
+    assert.equal(await cluster.webhook(validatingType, 'clusterwide-root'), undefined);
+    await until(async () => (await cluster.statusOf('root'))?.policyStatus === 'pending');
+
+    await cluster.rollOut();
+    const webhook = await until(() => cluster.webhook(validatingType, 'clusterwide-root'));
+    assert.equal(webhook.name, 'clusterwide-root.kubewarden.admission');
+    assert.equal(webhook['failurePolicy'], 'Fail');
+    assert.deepEqual(webhook['matchConditions'], [{ name: 'c', expression: 'true' }]);
+    assert.deepEqual(webhook['namespaceSelector'], {
+      matchExpressions: [{ key: 'kubernetes.io/metadata.name', operator: 'NotIn', values: [system] }],
+    });
+    const own = await until(() => cluster.webhook(validatingType, 'namespaced-shop-own'));
+    assert.equal(own['failurePolicy'], 'Ignore');
+    assert.deepEqual(own['namespaceSelector'], { matchLabels: { 'kubernetes.io/metadata.name': 'shop' } });
+    const status = await until(async () => {
+      const found = await cluster.statusOf('root');
+      return found?.policyStatus === 'active' && found;
+    });
+    assert.equal(status.mode, 'protect');
+    assert.equal(
+      (await cluster.find(deploymentType, 'policy-server-default'))?.metadata.labels?.[
+        'app.kubernetes.io/instance'
+      ],
+      'policy-server-default',
+    );
+
+    // What it made is what a server can be run with, and what the webhook trusts.
+    const secret = (await cluster.find(secrets, 'policy-server-default')) as Secret;
+    const { body } = await asked(configuration, secret, webhook);
+    assert.equal(body.response.status.message, 'no roots');
+  });
+
+  test('what changes: another rollout, a mutating policy, a policy that goes; and a server that goes takes its webhooks first', async () => {
+    await using cluster = await Cluster.start();
+    await cluster.setServer('default');
+    await cluster.setPolicy('root');
+    const stop = cluster.startOperator();
+    await cluster.rollOut();
+    await until(() => cluster.webhook(validatingType, 'clusterwide-root'));
+    const deployed = await cluster.find(deploymentType, 'policy-server-default');
+
+    await cluster.setPolicy('root', { mutating: true });
+    await until(async () => {
+      const now = await cluster.find(deploymentType, 'policy-server-default');
+      return now?.metadata.generation !== deployed?.metadata.generation;
+    });
+    // The pods from before answer still.
+    assert.notEqual(await cluster.webhook(validatingType, 'clusterwide-root'), undefined);
+    await cluster.rollOut();
+    await until(() => cluster.webhook(mutatingType, 'clusterwide-root'));
+    await until(async () => (await cluster.webhook(validatingType, 'clusterwide-root')) === undefined);
+
+    // While nobody looks.
+    await stop();
+    await cluster.client.delete(clusterAdmissionPolicyType, { name: 'root' });
+    cluster.startOperator();
+    await until(async () => (await cluster.webhook(mutatingType, 'clusterwide-root')) === undefined);
+
+    await cluster.setPolicy('other');
+    await until(async () => {
+      const { data } = (await cluster.find(configMaps, 'policy-server-default')) as ConfigMap;
+      return data?.['policies.yml']?.includes('clusterwide-other');
+    });
+    await cluster.rollOut();
+    await until(() => cluster.webhook(validatingType, 'clusterwide-other'));
+    await cluster.client.delete(policyServerType, { name: 'default' });
+    await until(async () => (await cluster.webhook(validatingType, 'clusterwide-other')) === undefined);
+    await until(async () => (await cluster.find(policyServerType as ResourceType, 'default')) === undefined);
+    const status = await until(async () => {
+      const found = await cluster.statusOf('other');
+      return found?.policyStatus === 'scheduled' && found;
+    });
+    assert.match(JSON.stringify(status.conditions), /there is no PolicyServer default/);
+  });
+
+  test('certificates are replaced before their end, and nobody stops trusting meanwhile', async () => {
+    await using cluster = await Cluster.start();
+    await cluster.setServer('default');
+    await cluster.setPolicy('root');
+    let stop = cluster.startOperator();
+    await cluster.rollOut();
+    const first = await until(() => cluster.webhook(validatingType, 'clusterwide-root'));
+    const certificateOf = async (): Promise<string> => {
+      const { data } = (await cluster.find(secrets, 'policy-server-default')) as Secret;
+      return Buffer.from(data?.['tls.crt'] ?? '', 'base64').toString();
+    };
+    const certificate = await certificateOf();
+    assert.ok(new X509Certificate(certificate).checkHost(`policy-server-default.${system}.svc`));
+
+    await stop();
+    cluster.now = new Date(cluster.now.getTime() + 300 * 24 * 3600_000);
+    stop = cluster.startOperator();
+    await until(async () => (await certificateOf()) !== certificate);
+    assert.equal(
+      (await cluster.webhook(validatingType, 'clusterwide-root'))?.clientConfig.caBundle,
+      first.clientConfig.caBundle,
+    );
+
+    await stop();
+    cluster.now = new Date(cluster.now.getTime() + 2500 * 24 * 3600_000);
+    cluster.startOperator();
+    const next = await until(async () => {
+      const webhook = await cluster.webhook(validatingType, 'clusterwide-root');
+      return webhook?.clientConfig.caBundle !== first.clientConfig.caBundle && webhook;
+    });
+    const bundle = Buffer.from(next.clientConfig.caBundle, 'base64').toString();
+    assert.equal(bundle.match(/BEGIN CERTIFICATE/g)?.length, 2);
+    assert.ok(bundle.includes(Buffer.from(first.clientConfig.caBundle, 'base64').toString().trim()));
+  });
+});
+
+interface Answer {
+  readonly body: { readonly response: { readonly status: { readonly message: string } } };
+}
+
+/** Runs a server with what was made for it, and asks it as the API server would. */
+async function asked({ data }: ConfigMap, secret: Secret, { clientConfig }: Webhook): Promise<Answer> {
+  const directory = mkdtempSync(join(tmpdir(), 'rampart-policy-servers-'));
+  const stop = new AbortController();
+  try {
+    const file = (name: string, text: string): string => {
+      writeFileSync(join(directory, name), text);
+      return join(directory, name);
+    };
+    const pem = (key: string): string => Buffer.from(secret.data?.[key] ?? '', 'base64').toString();
+    const { promise: listening, resolve } = Promise.withResolvers<number>();
+    const { promise: ready, resolve: isReady } = Promise.withResolvers<void>();
+    const running = runPolicyServer({
+      policiesFile: file('policies.yml', data?.['policies.yml'] ?? ''),
+      address: { host: '127.0.0.1', port: 0 },
+      certificates: {
+        certFile: file('tls.crt', pem('tls.crt')),
+        keyFile: file('tls.key', pem('tls.key')),
+        clientCaFiles: [],
+      },
+      modules: { fetch: () => Promise.reject(new Error('no modules here')) },
+      hostCalls: () => ({ call: () => Promise.reject(new Error('not granted')) }),
+      deadlineMs: 2000,
+      continueOnErrors: true,
+      logger: createLogger({ level: 'silent' }),
+      signal: stop.signal,
+      listening: ({ address }) => resolve(address.port),
+      ready: () => isReady(),
+    });
+    const port = await Promise.race([listening, running.then(() => 0)]);
+    await ready;
+    const request = httpsRequest({
+      host: '127.0.0.1',
+      port,
+      method: 'POST',
+      path: clientConfig.service.path,
+      servername: `${clientConfig.service.name}.${system}.svc`,
+      ca: Buffer.from(clientConfig.caBundle, 'base64'),
+      agent: false,
+      headers: { 'content-type': 'application/json' },
+    });
+    request.end(JSON.stringify(review({}, 'root')));
+    const [response] = (await once(request, 'response')) as [IncomingMessage];
+    const body = (await json(response)) as Answer['body'];
+    stop.abort();
+    await running;
+    return { body };
+  } finally {
+    stop.abort();
+    rmSync(directory, { recursive: true, force: true });
+  }
+}

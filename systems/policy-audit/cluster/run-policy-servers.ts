@@ -1,0 +1,342 @@
+/**
+ * Runs Kubewarden's PolicyServers in a cluster: for each a Deployment with its Service, ConfigMap and certificate; for each of its
+ * policies the webhook that asks it, once the server has it, and the status that says so.
+ *
+ * @module
+ */
+import type { GuardContext } from '../../../shared/guard/context.ts';
+import { isNotFound } from '../../../shared/kube/client-errors.ts';
+import { setCondition } from '../../../shared/kube/conditions.ts';
+import { done, requeueAfter, type Result, runController } from '../../../shared/kube/controller.ts';
+import { addFinalizer, isDeleting, removeFinalizer } from '../../../shared/kube/finalizers.ts';
+import type { IndexedCache } from '../../../shared/kube/indexed-cache.ts';
+import { keyQueue } from '../../../shared/kube/key-queue.ts';
+import { type KubeObject, type ResourceType, type Secret, secrets } from '../../../shared/kube/object.ts';
+import type { KeyAndCertificate } from '../../../shared/apiserver/access/certificate.ts';
+import { type AnyKubewardenPolicy, kubewardenTypes, type PolicyServer, policyServerType } from '../api.ts';
+import type { Policy } from '../policies/policy.ts';
+import { policyActive, activeStatus } from '../policies/policy-status.ts';
+import { readKubewardenPolicy } from '../policies/read-policy.ts';
+import { policiesFileOf } from './policies-entry.ts';
+import { type Authority, currentAuthority, currentCertificate, trusted } from './server-certificates.ts';
+import {
+  deploymentType,
+  isRolledOut,
+  secretType,
+  serverHosts,
+  serverLabel,
+  serverName,
+  serverObjects,
+  serviceReference,
+} from './server-objects.ts';
+import { mutatingType, validatingType, webhookOf } from './webhooks.ts';
+
+export interface PolicyServersOptions {
+  /** Where the servers run. */
+  readonly namespace: string;
+  /** Of Rampart. */
+  readonly image: string;
+  /** For tests. Default: the clock of the machine. */
+  readonly now?: () => Date;
+}
+
+const fieldManager = 'rampart-policy-servers';
+const finalizer = 'kubewarden.io/finalizer';
+const authorityName = 'policy-server-root-ca';
+/** How often certificates are looked at, and what somebody changed by hand is put right. */
+const RESYNC_MS = 10 * 60_000;
+
+/** Runs until the signal of the context aborts. What it makes stays: servers go on without the operator. */
+export async function runPolicyServers(context: GuardContext, options: PolicyServersOptions): Promise<void> {
+  const { signal, logger, metrics } = context;
+  const servers = new PolicyServers(context, options);
+  using queue = keyQueue();
+  using subscriptions = new DisposableStack();
+  if (!(await servers.synced(signal))) return;
+  const add = (key: string): void => queue.add(key);
+  for (const name of servers.names()) add(name);
+  servers.subscribe(subscriptions, add);
+  for (const name of await servers.leftBehind()) add(name);
+  await runController({
+    name: 'policy-servers',
+    queue,
+    reconcile: (name, stop) => servers.reconcile(name, stop),
+    signal,
+    logger,
+    ...(metrics && { metrics: metrics.controllers }),
+  });
+}
+
+class PolicyServers {
+  readonly #context: GuardContext;
+  readonly #options: PolicyServersOptions;
+  readonly #servers: IndexedCache<PolicyServer>;
+  readonly #deployments: IndexedCache<KubeObject>;
+  readonly #policies: readonly (readonly [ResourceType, IndexedCache<AnyKubewardenPolicy>])[];
+
+  constructor(context: GuardContext, options: PolicyServersOptions) {
+    this.#context = context;
+    this.#options = options;
+    this.#servers = context.cache<PolicyServer>({ type: policyServerType });
+    this.#deployments = context.cache<KubeObject>({
+      type: deploymentType,
+      namespace: options.namespace,
+      labelSelector: 'app.kubernetes.io/component=policy-server',
+    });
+    this.#policies = kubewardenTypes.map(
+      (type) => [type, context.cache<AnyKubewardenPolicy>({ type })] as const,
+    );
+  }
+
+  /** @returns false where it is to end before */
+  async synced(signal: AbortSignal): Promise<boolean> {
+    const { promise: aborted, resolve } = Promise.withResolvers<void>();
+    signal.addEventListener('abort', () => resolve(), { once: true });
+    if (signal.aborted) return false;
+    const caches = [this.#servers, this.#deployments, ...this.#policies.map(([, cache]) => cache)];
+    await Promise.race([aborted, Promise.all(caches.map(({ synced }) => synced))]);
+    return !signal.aborted;
+  }
+
+  names(): string[] {
+    return [...this.#servers.keys()];
+  }
+
+  subscribe(stack: DisposableStack, add: (name: string) => void): void {
+    stack.use(this.#servers.subscribe(({ key }) => add(key)));
+    stack.use(
+      this.#deployments.subscribe(({ object, previous }) => {
+        const name = (object ?? previous)?.metadata.labels?.[serverLabel];
+        if (name !== undefined) add(name);
+      }),
+    );
+    for (const [, cache] of this.#policies) {
+      stack.use(
+        cache.subscribe(({ object, previous }) => {
+          for (const each of [object, previous]) if (each !== undefined) add(each.spec.policyServer);
+        }),
+      );
+    }
+  }
+
+  /** Servers whose webhooks are there: also those that went while nobody looked. */
+  async leftBehind(): Promise<Set<string>> {
+    const names = new Set<string>();
+    for (const type of [validatingType, mutatingType]) {
+      for (const { metadata } of await this.#webhooks(type)) names.add(metadata.labels?.[serverLabel] ?? '');
+    }
+    return names;
+  }
+
+  async reconcile(name: string, signal: AbortSignal): Promise<Result> {
+    const server = this.#servers.get(name);
+    const policies = this.#policiesOf(name);
+    if (server === undefined || isDeleting(server)) {
+      // First the webhooks: one whose server is gone would refuse whatever it is asked about.
+      await this.#removeWebhooks(name, new Set(), signal);
+      for (const { object, type } of policies)
+        await this.#tell(type, object, withoutServer(object, name), signal);
+      if (server !== undefined) {
+        await removeFinalizer(this.#context.client, policyServerType, server, finalizer, {
+          signal,
+          fieldManager,
+        });
+      }
+      return done;
+    }
+    await addFinalizer(this.#context.client, policyServerType, server, finalizer, { signal, fieldManager });
+    const { namespace, image } = this.#options;
+    const now = this.#options.now?.() ?? new Date();
+    const authority = await this.#authority(now, signal);
+    const hosts = serverHosts(server, namespace);
+    const certificate = currentCertificate(await this.#certificate(serverName(server), signal), {
+      authority,
+      hosts,
+      now,
+    });
+    const runnable = policies.flatMap(({ policy }) => policy ?? []);
+    const policiesFile = policiesFileOf(runnable, server.spec.namespacedPoliciesCapabilities);
+    for (const { type, object } of serverObjects({ server, namespace, policiesFile, certificate, image })) {
+      const applied = await this.#apply(type, object, signal);
+      // What the cache has may be from before this.
+      if (type === deploymentType && !isRolledOut(applied)) {
+        await this.#whileRollingOut(policies, signal);
+        await this.#removeWebhooks(name, new Set(runnable.map(({ id }) => id)), signal);
+        return requeueAfter(RESYNC_MS);
+      }
+    }
+    const service = serviceReference(server, namespace);
+    for (const { object, policy, type, problem } of policies) {
+      if (policy === undefined) {
+        await this.#tell(type, object, pending(object, problem), signal);
+        continue;
+      }
+      const parts = { object, policy, service, authorities: trusted(authority), systemNamespace: namespace };
+      const webhook = webhookOf(parts);
+      await this.#apply(webhook.type, webhook.object, signal);
+      await this.#tell(type, object, activeStatus(object), signal);
+    }
+    await this.#removeWebhooks(
+      name,
+      new Set(runnable.map(({ id, isMutating }) => `${id} ${isMutating}`)),
+      signal,
+    );
+    return requeueAfter(RESYNC_MS);
+  }
+
+  /** Those that were asked before go on being asked, by the pods from before; the others wait. */
+  async #whileRollingOut(policies: readonly Scheduled[], signal: AbortSignal): Promise<void> {
+    for (const { object, type, problem } of policies) {
+      if (object.status?.policyStatus === 'active' && problem === '') continue;
+      await this.#tell(type, object, pending(object, problem), signal);
+    }
+  }
+
+  #policiesOf(server: string): Scheduled[] {
+    return this.#policies.flatMap(([type, cache]) =>
+      [...cache.list()]
+        .filter((object) => object.spec.policyServer === server && !isDeleting(object))
+        .map((object): Scheduled => {
+          try {
+            const typed = { ...object, kind: type.kind, apiVersion: `${type.group}/${type.version}` };
+            return { type, object: typed, policy: readKubewardenPolicy(typed), problem: '' };
+          } catch (error) {
+            return { type, object, policy: undefined, problem: (error as Error).message };
+          }
+        }),
+    );
+  }
+
+  /** @param keep - IDs, or IDs with whether they mutate, of those that stay. */
+  async #removeWebhooks(server: string, keep: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
+    for (const type of [validatingType, mutatingType]) {
+      for (const { metadata } of await this.#webhooks(type, server)) {
+        const { name = '' } = metadata;
+        if (keep.has(name) || keep.has(`${name} ${type === mutatingType}`)) continue;
+        await this.#context.client.delete(type, { name }, { signal }).catch((error: unknown) => {
+          if (!isNotFound(error)) throw error;
+        });
+      }
+    }
+  }
+
+  async #webhooks(type: ResourceType, server?: string): Promise<readonly KubeObject[]> {
+    const selector = server === undefined ? serverLabel : `${serverLabel}=${server}`;
+    const { items } = await this.#context.client.list(
+      type,
+      {},
+      { labelSelector: `${selector},app.kubernetes.io/managed-by=rampart`, signal: this.#context.signal },
+    );
+    return items;
+  }
+
+  async #authority(now: Date, signal: AbortSignal): Promise<Authority> {
+    const { namespace } = this.#options;
+    const secret = await this.#secret(authorityName, signal);
+    const text = (key: string): string | undefined => textOf(secret, key);
+    const kept = { key: text('ca.key'), cert: text('ca.crt'), before: text('before.crt') };
+    const authority = currentAuthority(definedOf(kept), now);
+    if (authority.cert !== kept.cert || authority.before !== kept.before) {
+      const data = {
+        'ca.key': authority.key,
+        'ca.crt': authority.cert,
+        ...(authority.before && { 'before.crt': authority.before }),
+      };
+      const labels = { 'app.kubernetes.io/part-of': 'kubewarden', 'app.kubernetes.io/managed-by': 'rampart' };
+      const object: KubeObject = {
+        apiVersion: 'v1',
+        kind: 'Secret',
+        metadata: { name: authorityName, namespace, labels },
+        ...{
+          type: 'Opaque',
+          data: Object.fromEntries(
+            Object.entries(data).map(([key, pem]) => [key, Buffer.from(pem).toString('base64')]),
+          ),
+        },
+      };
+      await this.#apply(secretType, object, signal);
+    }
+    return authority;
+  }
+
+  async #certificate(name: string, signal: AbortSignal): Promise<Partial<KeyAndCertificate>> {
+    const secret = await this.#secret(name, signal);
+    return definedOf({ key: textOf(secret, 'tls.key'), cert: textOf(secret, 'tls.crt') });
+  }
+
+  async #secret(name: string, signal: AbortSignal): Promise<Secret | undefined> {
+    const { namespace } = this.#options;
+    try {
+      return await this.#context.client.get<Secret>(secrets, { name, namespace }, { signal });
+    } catch (error) {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+
+  #apply(type: ResourceType, object: KubeObject, signal: AbortSignal): Promise<KubeObject> {
+    return this.#context.client.apply(type, object, { fieldManager, force: true, signal });
+  }
+
+  async #tell(
+    type: ResourceType,
+    object: AnyKubewardenPolicy,
+    status: Status,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (status === object.status || JSON.stringify(status) === JSON.stringify(object.status)) return;
+    const { name = '', namespace } = object.metadata;
+    const target = { name, ...(namespace !== undefined && { namespace }), subresource: 'status' };
+    await this.#context.client
+      .patch(type, target, { type: 'merge', body: { status } }, { fieldManager, signal })
+      .catch((error: unknown) => {
+        if (!isNotFound(error)) throw error;
+      });
+  }
+}
+
+interface Scheduled {
+  readonly type: ResourceType;
+  readonly object: AnyKubewardenPolicy;
+  /** Undefined where it cannot be read. */
+  readonly policy: Policy | undefined;
+  readonly problem: string;
+}
+
+type Status = NonNullable<AnyKubewardenPolicy['status']>;
+
+function withoutServer(object: AnyKubewardenPolicy, server: string): Status {
+  return waiting(object, 'scheduled', 'PolicyServerMissing', `there is no PolicyServer ${server}`);
+}
+
+function pending(object: AnyKubewardenPolicy, problem: string): Status {
+  if (problem !== '') return waiting(object, 'pending', 'PolicyCannotRun', problem);
+  return waiting(object, 'pending', 'PolicyServerRollingOut', 'its PolicyServer is getting it');
+}
+
+function waiting(
+  object: AnyKubewardenPolicy,
+  policyStatus: 'pending' | 'scheduled',
+  reason: string,
+  message: string,
+): Status {
+  const conditions = setCondition(object.status?.conditions, {
+    type: policyActive,
+    status: 'False',
+    reason,
+    message,
+    observedGeneration: object.metadata.generation,
+  });
+  return { policyStatus, mode: 'unknown', conditions };
+}
+
+function textOf(secret: Secret | undefined, key: string): string | undefined {
+  const value = secret?.data?.[key];
+  return value === undefined ? undefined : Buffer.from(value, 'base64').toString();
+}
+
+function definedOf<T extends object>(value: T): { [K in keyof T]?: NonNullable<T[K]> } {
+  return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== undefined)) as {
+    [K in keyof T]?: NonNullable<T[K]>;
+  };
+}

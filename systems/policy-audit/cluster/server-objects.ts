@@ -1,0 +1,303 @@
+/**
+ * What the operator makes for a PolicyServer, as it is to be. Names and labels are Kubewarden's, so that what looks for them finds
+ * them: its audit scanner finds the Service by `app.kubernetes.io/instance`. Pure.
+ *
+ * @module
+ */
+import { hash } from 'node:crypto';
+
+import type { KubeObject, ResourceType } from '../../../shared/kube/object.ts';
+import type { PolicyServer } from '../api.ts';
+import type { KeyAndCertificate } from '../../../shared/apiserver/access/certificate.ts';
+
+/** An object to be applied, and of which resource it is. */
+export interface Wanted {
+  readonly type: ResourceType;
+  readonly object: KubeObject;
+}
+
+export const serverLabel = 'kubewarden/policy-server';
+const servingPort = 8443;
+const servicePort = 443;
+const readinessPort = 8081;
+const metricsPort = 8080;
+
+const core = (plural: string, kind: string): ResourceType => ({
+  group: '',
+  version: 'v1',
+  plural,
+  kind,
+  namespaced: true,
+});
+export const configMapType = core('configmaps', 'ConfigMap');
+export const secretType = core('secrets', 'Secret');
+const serviceType = core('services', 'Service');
+export const deploymentType: ResourceType = {
+  group: 'apps',
+  version: 'v1',
+  plural: 'deployments',
+  kind: 'Deployment',
+  namespaced: true,
+};
+const budgetType: ResourceType = {
+  group: 'policy',
+  version: 'v1',
+  plural: 'poddisruptionbudgets',
+  kind: 'PodDisruptionBudget',
+  namespaced: true,
+};
+
+export interface ServerParts {
+  readonly server: PolicyServer;
+  readonly namespace: string;
+  /** As policies-entry.ts writes it. */
+  readonly policiesFile: string;
+  readonly certificate: KeyAndCertificate;
+  /** Of Rampart: in place of the image of Kubewarden's own server. */
+  readonly image: string;
+}
+
+/** Of everything that a PolicyServer has: `policy-server-default`. */
+export function serverName({ metadata }: PolicyServer): string {
+  return `policy-server-${metadata.name ?? ''}`;
+}
+
+/** Of its Service, as the API server calls it, and others. */
+export function serverHosts(server: PolicyServer, namespace: string): string[] {
+  const name = serverName(server);
+  return [`${name}.${namespace}.svc`, `${name}.${namespace}.svc.cluster.local`, `${name}.${namespace}`];
+}
+
+export function serviceReference(server: PolicyServer, namespace: string): object {
+  return { name: serverName(server), namespace, port: servicePort };
+}
+
+/** In the order in which they are needed. */
+export function serverObjects(parts: ServerParts): Wanted[] {
+  const { server, certificate, policiesFile } = parts;
+  const meta = metadataOf(parts);
+  const configuration = { 'policies.yml': policiesFile, 'sources.yml': sourcesFileOf(server) };
+  // A change of policies makes new pods, which are ready when they have loaded them: only so it is known when a policy is asked.
+  const version = hash('sha256', JSON.stringify(configuration)).slice(0, 32);
+  const { minAvailable, maxUnavailable } = server.spec;
+  return [
+    {
+      type: secretType,
+      object: object(secretType, meta, {
+        type: 'kubernetes.io/tls',
+        data: {
+          'tls.crt': Buffer.from(certificate.cert).toString('base64'),
+          'tls.key': Buffer.from(certificate.key).toString('base64'),
+        },
+      }),
+    },
+    { type: configMapType, object: object(configMapType, meta, { data: configuration }) },
+    {
+      type: serviceType,
+      object: object(serviceType, meta, {
+        spec: {
+          type: 'ClusterIP',
+          selector: { [serverLabel]: server.metadata.name ?? '' },
+          ports: [
+            { name: 'policy-server', port: servicePort, targetPort: servingPort, protocol: 'TCP' },
+            { name: 'metrics', port: metricsPort, targetPort: metricsPort, protocol: 'TCP' },
+          ],
+        },
+      }),
+    },
+    { type: deploymentType, object: object(deploymentType, meta, { spec: deploymentSpec(parts, version) }) },
+    ...(minAvailable === undefined && maxUnavailable === undefined
+      ? []
+      : [
+          {
+            type: budgetType,
+            object: object(budgetType, meta, {
+              spec: {
+                selector: { matchLabels: { [serverLabel]: server.metadata.name ?? '' } },
+                ...(minAvailable !== undefined && { minAvailable }),
+                ...(maxUnavailable !== undefined && { maxUnavailable }),
+              },
+            }),
+          },
+        ]),
+  ];
+}
+
+/** Whether the pods that there are have what the Deployment says. */
+export function isRolledOut(deployment: KubeObject): boolean {
+  const { spec, status } = deployment as KubeObject & {
+    readonly spec?: { readonly replicas?: number };
+    readonly status?: {
+      readonly observedGeneration?: number;
+      readonly replicas?: number;
+      readonly updatedReplicas?: number;
+      readonly availableReplicas?: number;
+    };
+  };
+  const wanted = spec?.replicas ?? 1;
+  const { observedGeneration = 0, replicas = 0, updatedReplicas = 0, availableReplicas = 0 } = status ?? {};
+  return (
+    observedGeneration >= (deployment.metadata.generation ?? 0) &&
+    wanted > 0 &&
+    updatedReplicas >= wanted &&
+    replicas === updatedReplicas &&
+    availableReplicas >= wanted
+  );
+}
+
+function metadataOf({ server, namespace }: ServerParts): KubeObject['metadata'] {
+  const name = serverName(server);
+  return {
+    name,
+    namespace,
+    labels: labelsOf(server),
+    ownerReferences: [
+      {
+        apiVersion: 'policies.kubewarden.io/v1',
+        kind: 'PolicyServer',
+        name: server.metadata.name ?? '',
+        uid: server.metadata.uid ?? '',
+        controller: true,
+        blockOwnerDeletion: true,
+      },
+    ],
+  };
+}
+
+function labelsOf(server: PolicyServer): Record<string, string> {
+  return {
+    [serverLabel]: server.metadata.name ?? '',
+    app: `kubewarden-${serverName(server)}`,
+    'app.kubernetes.io/instance': serverName(server),
+    'app.kubernetes.io/component': 'policy-server',
+    'app.kubernetes.io/part-of': 'kubewarden',
+    'app.kubernetes.io/managed-by': 'rampart',
+  };
+}
+
+function sourcesFileOf({ spec: { insecureSources = [], sourceAuthorities = {} } }: PolicyServer): string {
+  const authorities = Object.entries(sourceAuthorities).map(([host, pems]) => [
+    host,
+    pems.map((data) => ({ type: 'Data', data })),
+  ]);
+  return JSON.stringify({
+    ...(insecureSources.length > 0 && { insecure_sources: insecureSources }),
+    ...(authorities.length > 0 && { source_authorities: Object.fromEntries(authorities) as object }),
+  });
+}
+
+const upstreamImage = /(?:^|\/)kubewarden\/(?:[^/]+\/)*policy-server(?:[:@]|$)/;
+
+function deploymentSpec(parts: ServerParts, version: string): object {
+  const { server } = parts;
+  const { spec } = server;
+  const { securityContexts } = spec;
+  return {
+    replicas: spec.replicas,
+    selector: { matchLabels: { [serverLabel]: server.metadata.name ?? '' } },
+    strategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } },
+    template: {
+      metadata: {
+        labels: labelsOf(server),
+        annotations: { ...spec.annotations, 'rampart.dev/policies': version },
+      },
+      spec: {
+        containers: [containerOf(parts)],
+        ...(spec.serviceAccountName !== undefined && { serviceAccountName: spec.serviceAccountName }),
+        securityContext: securityContexts?.pod ?? {
+          runAsNonRoot: true,
+          seccompProfile: { type: 'RuntimeDefault' },
+        },
+        ...(spec.affinity && { affinity: spec.affinity }),
+        ...(spec.tolerations && { tolerations: spec.tolerations }),
+        ...(spec.priorityClassName !== undefined && { priorityClassName: spec.priorityClassName }),
+        volumes: volumesOf(server),
+      },
+    },
+  };
+}
+
+function containerOf({ server, image }: ServerParts): object {
+  const { spec } = server;
+  return {
+    name: serverName(server),
+    image: upstreamImage.test(spec.image) ? image : spec.image,
+    args: ['policy-server'],
+    // What the user gives comes after, and wins.
+    env: [...environmentOf(server), ...(spec.env ?? [])],
+    ports: [
+      { name: 'policy-server', containerPort: servingPort },
+      { name: 'readiness', containerPort: readinessPort },
+      { name: 'metrics', containerPort: metricsPort },
+    ],
+    readinessProbe: { httpGet: { path: '/readiness', port: readinessPort, scheme: 'HTTP' } },
+    securityContext: spec.securityContexts?.container ?? {
+      allowPrivilegeEscalation: false,
+      capabilities: { drop: ['ALL'] },
+      privileged: false,
+      readOnlyRootFilesystem: true,
+    },
+    ...((spec.limits ?? spec.requests) && {
+      resources: {
+        ...(spec.limits && { limits: spec.limits }),
+        ...(spec.requests && { requests: spec.requests }),
+      },
+    }),
+    volumeMounts: [
+      { name: 'policies', mountPath: '/config', readOnly: true },
+      { name: 'certificate', mountPath: '/pki', readOnly: true },
+      { name: 'modules', mountPath: '/modules' },
+      ...(spec.verificationConfig === undefined
+        ? []
+        : [{ name: 'verification', mountPath: '/verification', readOnly: true }]),
+      ...(spec.imagePullSecret === undefined
+        ? []
+        : [{ name: 'pull-secret', mountPath: '/pull-secret', readOnly: true }]),
+    ],
+  };
+}
+
+function environmentOf({ spec }: PolicyServer): object[] {
+  return Object.entries({
+    KUBEWARDEN_CERT_FILE: '/pki/tls.crt',
+    KUBEWARDEN_KEY_FILE: '/pki/tls.key',
+    KUBEWARDEN_PORT: String(servingPort),
+    KUBEWARDEN_READINESS_PROBE_PORT: String(readinessPort),
+    KUBEWARDEN_POLICIES: '/config/policies.yml',
+    KUBEWARDEN_SOURCES_PATH: '/config/sources.yml',
+    KUBEWARDEN_POLICIES_DOWNLOAD_DIR: '/modules',
+    KUBEWARDEN_ENABLE_METRICS: 'true',
+    // One that cannot run is not to keep the others from being asked.
+    KUBEWARDEN_CONTINUE_ON_ERRORS: 'true',
+    ...(spec.verificationConfig !== undefined && {
+      KUBEWARDEN_VERIFICATION_CONFIG_PATH: '/verification/verification-config',
+    }),
+    ...(spec.imagePullSecret !== undefined && {
+      KUBEWARDEN_DOCKER_CONFIG_JSON_PATH: '/pull-secret/.dockerconfigjson',
+    }),
+  }).map(([name, value]) => ({ name, value }));
+}
+
+function volumesOf(server: PolicyServer): object[] {
+  const { verificationConfig, imagePullSecret } = server.spec;
+  const name = serverName(server);
+  return [
+    { name: 'policies', configMap: { name } },
+    { name: 'certificate', secret: { secretName: name } },
+    { name: 'modules', emptyDir: {} },
+    ...(verificationConfig === undefined
+      ? []
+      : [{ name: 'verification', configMap: { name: verificationConfig } }]),
+    ...(imagePullSecret === undefined
+      ? []
+      : [{ name: 'pull-secret', secret: { secretName: imagePullSecret } }]),
+  ];
+}
+
+function object(
+  { group, version, kind }: ResourceType,
+  metadata: KubeObject['metadata'],
+  more: object,
+): KubeObject {
+  return { apiVersion: group === '' ? version : `${group}/${version}`, kind, metadata, ...more };
+}
