@@ -205,6 +205,26 @@ suite('chains of programs', { skip: obstacle() ?? false }, () => {
     assert.deepEqual([lab.counted('x'), lab.counted('t')], [packets, packets]);
   });
 
+  test('also where the chain goes on in a second program', async () => {
+    await using lab = new Lab();
+    const host = await lab.host();
+    const packets = scaled(100_000, 5000);
+    // Three maps each: the kernel takes 64 in one program.
+    const stays = Array.from({ length: 24 }, (_, at) => desired(`s${at}`, xdp('in0', 10 * at)));
+    loaded(await host.apply(stays), 's23');
+    const sender = sending('out0', packets);
+    let swaps = 0;
+    for (; sender.exitCode === null; swaps++) {
+      const outcomes = await host.apply(
+        swaps % 2 === 0 ? [...stays, desired('more', xdp('in0', swaps % 240))] : stays,
+      );
+      loaded(outcomes, 's23');
+      await new Promise(setImmediate);
+    }
+    assert.ok(swaps > 3, `${swaps} swaps`);
+    for (const { id } of stays) assert.equal(lab.counted(id), packets);
+  });
+
   test('globals are set by their names, and only to their sizes', async () => {
     await using lab = new Lab();
     const host = await lab.host();
