@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { isBpffs } from '../../../shared/ebpf/pin.ts';
@@ -12,6 +13,7 @@ import { settleChains } from './chain-hooks.ts';
 import { Chains } from './chain.ts';
 import type { DesiredProgram, Outcome, ProgramHost, RunningProgram } from './desired.ts';
 import { oncePerPod } from './once-per-pod.ts';
+import { failureOf } from './failure.ts';
 import { Pins } from './pins.ts';
 import { settleProbes } from './probes.ts';
 import { type LoadedProgram, ownersFirst, Programs } from './programs.ts';
@@ -52,7 +54,24 @@ export async function openProgramHost(options: ProgramHostOptions): Promise<Prog
       next: `Mount it on the host (mount -t bpf bpf ${bpffs}), and give it to the agent's pod as a hostPath with mountPropagation: HostToContainer`,
     });
   }
+  if (!isOfHost(bpffs)) {
+    throw new RampartError(errorCodes.UNSUPPORTED, {
+      what: `cannot keep eBPF programs in ${bpffs}`,
+      why: 'it is a bpffs of this container alone: what is pinned in it is gone with the container',
+      next: `Give the agent's pod the host's ${bpffs} as a hostPath with mountPropagation: HostToContainer`,
+    });
+  }
   return new KernelProgramHost(join(bpffs, name), Records.open(stateDirectory), options);
+}
+
+/** Whether process 1 has it mounted too; where that cannot be seen, nothing speaks against it. */
+function isOfHost(bpffs: string): boolean {
+  const deviceOf = (path: string): bigint => statSync(path, { bigint: true }).dev;
+  try {
+    return deviceOf(bpffs) === deviceOf(join('/proc/1/root', bpffs));
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ENOENT';
+  }
 }
 
 class KernelProgramHost implements ProgramHost {
@@ -79,6 +98,8 @@ class KernelProgramHost implements ProgramHost {
   ): Promise<ReadonlyMap<string, Outcome>> {
     const verdicts = new Verdicts(this.#refusals, this.#logger);
     const { once, others } = oncePerPod(desired, this.#programs, this.#chains.known);
+    if (new Set(desired.map(({ id }) => id)).size < desired.length)
+      throw new TypeError('ids of programs must be unique on a node');
     const byId = new Map(once.map((program) => [program.id, program]));
     const loaded: LoadedProgram[] = [];
     for (const program of ownersFirst(once, byId)) {
@@ -86,7 +107,11 @@ class KernelProgramHost implements ProgramHost {
       try {
         loaded.push(await this.#programs.ensureLoaded(program, byId, verdicts.outcomes));
       } catch (error) {
-        verdicts.failed(program, error, 'load');
+        const before = this.#programs.known.get(program.id);
+        const goesOn = before?.type === program.attach.type && failureOf(error, 'load').mayPass;
+        // A registry that does not answer is no reason to take away what runs.
+        if (goesOn) loaded.push({ program, record: before, previous: undefined });
+        verdicts.failed(program, error, 'load', { goesOn });
       }
     }
     // From here on nothing waits.
