@@ -30,6 +30,10 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => Promise<Part>
     rest: async () => (await import('./file-access/rest.ts')).rest,
     alerts: async () => (await import('./file-access/alerts.ts')).alerts,
   },
+  'bpf-programs': {
+    chain: async () => (await import('./bpf-programs/chain.ts')).chain,
+    attach: async () => (await import('./bpf-programs/attach.ts')).attach,
+  },
   'file-integrity': {
     tree: async () => (await import('./file-integrity/scans.ts')).tree,
     flat: async () => (await import('./file-integrity/scans.ts')).flat,

@@ -11,6 +11,8 @@ modprobe -q loop || :
 modprobe -q ext4 || :
 # CO-RE finds the types of a module only while it is loaded, and the guest's root already uses this one.
 modprobe -q overlay || :
+# The networks of bpf-programs.
+modprobe -q -a veth sch_ingress cls_bpf || :
 truncate -s 256M /tmp/disk.img
 mkfs.ext4 -q -F /tmp/disk.img
 mkdir -p /tmp/disk /tmp/lower /tmp/over

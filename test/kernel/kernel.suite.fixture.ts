@@ -34,6 +34,14 @@ const operations = 'shared/sensor/operations.test.ts';
 const facts = globSync('shared/sensor/sensor-*.test.ts', { cwd: checkout }).toSorted();
 /** Changes and who made them: the machine itself proves raw_tracepoint, and may have no kprobes. */
 const changes = ['change-watch', 'readers'].map((name) => `shared/sensor/changes/${name}.test.ts`);
+/** Programs in the kernel: what the machine itself may refuse (kprobe, fentry), and some of the rest, which it proves too. */
+const probes = 'systems/bpf-programs/kernel/probes.test.ts';
+const programs = ['chains', 'reading', 'restarts'].map(
+  (name) => `systems/bpf-programs/kernel/${name}.test.ts`,
+);
+/** Kinds of programs that Debian's kernels all run. */
+const programKinds = ['kprobe', 'kretprobe', 'fentry', 'fexit'] as const;
+
 /** All modes find what the table says; what raw_tracepoint says of processes and files was proven on the machine itself, and differs by kernel. */
 const cells: readonly Cell[] = sensorModeNames.flatMap((mode) =>
   [operations, ...(mode === 'raw_tracepoint' ? [] : facts), ...(mode === 'kprobe' ? changes : [])].map(
@@ -77,6 +85,8 @@ export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
     ({ mode, file }) =>
       `RAMPART_SENSOR_MODE=${mode} node --test --test-concurrency=1 --test-reporter=spec ${quote(file)}`,
   );
+  const rooms = [probes, ...sampled(programs, 1, seed + kernelVersions.indexOf(kernel))];
+  const others = rooms.map((file) => `node --test --test-concurrency=1 --test-reporter=spec ${quote(file)}`);
   const title = `Debian's kernel ${kernel} (RAMPART_TEST_SEED=${seed})`;
   suite(title, { skip: kernelRunObstacle() ?? false }, () => {
     let run: KernelRun | undefined;
@@ -86,7 +96,15 @@ export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
       async () => {
         run = await runInKernel({
           kernel,
-          command: ['sh', 'test/kernel/guest-suites.sh', MARK, ...look, ...capabilities, ...suites],
+          command: [
+            'sh',
+            'test/kernel/guest-suites.sh',
+            MARK,
+            ...look,
+            ...capabilities,
+            ...suites,
+            ...others,
+          ],
           env: { ...depthEnvironment, A_VARIABLE: `it's "quoted" $HOME\n` },
           timeoutMs: TIMEOUT_MS,
           signal: AbortSignal.timeout(TIMEOUT_MS),
@@ -103,7 +121,7 @@ export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
     test('the checkout and node are there, writes stay inside, the exit code comes back', () => {
       assert.equal(run?.exitCode, 3, run?.output.slice(-4000));
       assert.equal(run.output, `${lines.join('\n')}\n`);
-      assert.equal(parts.length, look.length + capabilities.length + suites.length);
+      assert.equal(parts.length, look.length + capabilities.length + suites.length + others.length);
       const [{ text, exitCode } = { text: '', exitCode: -1 }] = parts;
       assert.equal(exitCode, 0, text);
       guestSees(text, release);
@@ -122,6 +140,20 @@ export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
       // Debian lets nobody open perf events for kprobes without CAP_SYS_ADMIN (kernel.perf_event_paranoid = 3).
       assert.deepEqual([all[1], few[1]], ['kprobe', 'raw_tracepoint']);
     });
+
+    for (const [at, file] of rooms.entries()) {
+      test(file, (t) => {
+        const { text, exitCode } = parts[look.length + capabilities.length + suites.length + at] ?? {
+          text: 'it did not run',
+          exitCode: -1,
+        };
+        assert.equal(exitCode, 0, remarkable(text) || text.slice(-4000));
+        for (const kind of file === probes ? programKinds : [])
+          assert.match(text, new RegExp(`ℹ ${kind}: runs`));
+        for (const line of text.split('\n').filter((one) => one.includes('﹣')))
+          t.diagnostic(`skipped in the guest: ${line.trim()}`);
+      });
+    }
 
     for (const [at, { mode, file }] of chosen.entries()) {
       test(`${mode}: ${file}`, (t) => {

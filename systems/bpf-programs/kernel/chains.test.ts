@@ -166,7 +166,7 @@ suite('chains of programs', { skip: obstacle() ?? false }, () => {
   test('each program sees each packet exactly once while the chain is changed', async () => {
     await using lab = new Lab();
     const host = await lab.host();
-    const packets = scaled(200_000, 20_000);
+    const packets = scaled(200_000, 5000);
     const stays = [desired('x', xdp('in0', 50)), desired('t', tc('in0', 'ingress', 50))];
     loaded(await host.apply(stays), 'x');
     const sender = sending('out0', packets);

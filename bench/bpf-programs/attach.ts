@@ -1,0 +1,113 @@
+/**
+ * How long the kernel side takes: one program loaded and attached, a chain of ten changed, a hundred programs at once, and the same
+ * asked for again when nothing changed.
+ *
+ * @module
+ */
+import type { DesiredProgram, Outcome } from '../../systems/bpf-programs/kernel/desired.ts';
+import { cable, desired, ip, Lab, ownNetwork, xdp } from '../../systems/bpf-programs/kernel/lab.fixture.ts';
+import { median, type PartOptions, quantile, type Report, type ReportRow, type Verdict } from '../report.ts';
+
+const INTERFACES = 10;
+const MOST_SWAP_MS = 15;
+const MOST_ATTACH_MS = 300;
+const MOST_HUNDRED_MS = 30_000;
+
+/** @throws {Error} without root, or without ip(8). */
+export async function attach({ rounds, shrink, signal, progress }: PartOptions): Promise<Report> {
+  ownNetwork();
+  for (let at = 0; at < INTERFACES; at++) cable(`in${at}`, `out${at}`);
+  const times = Math.max(3, Math.ceil((rounds * 10) / shrink));
+  await using lab = new Lab();
+  const host = await lab.host();
+  const timed = async (programs: readonly DesiredProgram[]): Promise<Took> => {
+    signal.throwIfAborted();
+    const [begin, cpu] = [performance.now(), process.cpuUsage()];
+    const outcomes = await host.apply(programs);
+    const took = { ms: performance.now() - begin, cpuMs: cpuMsSince(cpu) };
+    for (const outcome of outcomes.values()) check(outcome);
+    return took;
+  };
+
+  progress('attach: one program');
+  const one: Took[] = [];
+  for (let time = 0; time < times; time++) {
+    one.push(await timed([desired(`one${time}`, xdp('in0'))]));
+    await host.apply([]);
+  }
+
+  progress('attach: a chain of ten');
+  const nine = Array.from({ length: 9 }, (_, at) => desired(`c${at}`, xdp('in0', 10 * at)));
+  await host.apply(nine);
+  const swaps: Took[] = [];
+  const joins: Took[] = [];
+  for (let time = 0; time < times; time++) {
+    joins.push(await timed([...nine, desired(`j${time}`, xdp('in0', 5))]));
+    // Loaded already: only its place changes.
+    swaps.push(await timed([...nine, desired(`j${time}`, xdp('in0', 85))]));
+  }
+  await host.apply([]);
+
+  progress('attach: a hundred programs');
+  const hundred = Array.from({ length: 100 }, (_, at) => desired(`h${at}`, xdp(`in${at % INTERFACES}`, at)));
+  const hundredAtOnce = await timed(hundred);
+  const again: Took[] = [];
+  for (let time = 0; time < times; time++) again.push(await timed(hundred));
+  await host.apply([]);
+  for (let at = 0; at < INTERFACES; at++) ip(`link del in${at}`);
+
+  return {
+    title: 'The kernel side of a change, with the bytecode at hand',
+    columns: ['median', 'p99', 'CPU'],
+    rows: [
+      row('one program loaded and attached', one),
+      row('one joins nine', joins),
+      row('a chain of ten in another order', swaps),
+      row('a hundred on ten interfaces', [hundredAtOnce]),
+      row('a hundred asked for again', again),
+    ],
+    verdicts: [
+      verdict(
+        'one program attached',
+        quantile(
+          one.map(({ ms }) => ms),
+          0.99,
+        ),
+        MOST_ATTACH_MS,
+        'p99',
+      ),
+      verdict('a chain of ten swapped', median(swaps.map(({ ms }) => ms)), MOST_SWAP_MS, 'median'),
+      verdict('a hundred programs on ten interfaces', hundredAtOnce.ms, MOST_HUNDRED_MS, 'once'),
+    ],
+    notes: [`${times} times each, but the hundred once`, 'count.bpf.c, as in `chain`'],
+  };
+}
+
+interface Took {
+  readonly ms: number;
+  /** Of this process, the verifier included: says more than time where others work too. */
+  readonly cpuMs: number;
+}
+
+function cpuMsSince(before: NodeJS.CpuUsage): number {
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1000;
+}
+
+function check(outcome: Outcome): void {
+  if (outcome.state === 'failed') throw new Error(outcome.message);
+}
+
+function row(label: string, times: readonly Took[]): ReportRow {
+  const ms = times.map((time) => time.ms);
+  const [middle, late, cpu] = [median(ms), quantile(ms, 0.99), median(times.map(({ cpuMs }) => cpuMs))];
+  return {
+    label,
+    cells: { median: `${middle.toFixed(1)} ms`, p99: `${late.toFixed(1)} ms`, CPU: `${cpu.toFixed(1)} ms` },
+    values: { medianMs: middle, p99Ms: late, cpuMs: cpu },
+  };
+}
+
+function verdict(what: string, ms: number, most: number, how: string): Verdict {
+  return { target: `${what}: at most ${most} ms (${how})`, measured: `${ms.toFixed(1)} ms`, met: ms <= most };
+}
