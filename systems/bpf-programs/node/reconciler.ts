@@ -132,7 +132,8 @@ export class Reconciler {
       const early = selection(one.parent, input.nodeLabels) ?? nodeCondition('NotLoaded', message);
       verdicts.set(one.id, { condition: early });
     }
-    return { ...result(wanted, verdicts, message), retry: true };
+    // Who asks for nothing is not told what could not be done for them.
+    return { ...result(wanted, verdicts, message), retry: wanted.length > 0 };
   }
 }
 
