@@ -133,3 +133,24 @@ suite('npm run bench -- file-integrity', () => {
     for (const count of counts) assert.ok(count > 1000);
   });
 });
+
+suite('npm run bench -- bpf-programs', () => {
+  test('chain: every length, both kinds', { skip: missing() }, () => {
+    const rows = rowsOf('chain', 'bpf-programs');
+    assert.equal(rows.length, 10);
+    for (const { label, values } of rows) assert.ok(Number(values['composedNs']) > 0, label);
+  });
+
+  test('attach: a hundred programs are loaded', { skip: missing() }, () => {
+    assert.deepEqual(
+      rowsOf('attach', 'bpf-programs').map((row) => row.label),
+      [
+        'one program loaded and attached',
+        'one joins nine',
+        'a chain of ten in another order',
+        'a hundred on ten interfaces',
+        'a hundred asked for again',
+      ],
+    );
+  });
+});

@@ -25,7 +25,8 @@ const tsc = spawnSync(join(top, 'node_modules/.bin/tsc'), ['-p', 'tsconfig.build
   stdio: 'inherit',
 });
 if (tsc.status !== 0) process.exit(1);
-for (const object of globSync('{apps,systems,shared}/**/*.bpf.o', { cwd: top })) {
+// Those below systems/ are of tests.
+for (const object of globSync('{apps,shared}/**/*.bpf.o', { cwd: top })) {
   cpSync(join(top, object), join(dist, object));
 }
 for (const table of ['shared/apiserver/builtin/kinds.json', 'shared/apiserver/protobuf/fields.json']) {

@@ -4,14 +4,15 @@
  * @module
  */
 import { rmSync, renameSync } from 'node:fs';
+import { constants } from 'node:os';
 import { join } from 'node:path';
 
 import { createPerCpuArray, type Descriptor } from '../../../shared/ebpf/bpf-call.ts';
 import { mapInfo, programInfo } from '../../../shared/ebpf/info.ts';
 import { openPin, pin } from '../../../shared/ebpf/pin.ts';
-import { granted } from '../../../shared/ebpf/refusal.ts';
-import type { ChainHook, HookState } from './chain-hook.ts';
-import type { ProgramFailure } from './failure.ts';
+import { granted, KernelRefusal } from '../../../shared/ebpf/refusal.ts';
+import type { ChainHook, HookState, PutResult } from './chain-hook.ts';
+import { ProgramFailure } from './failure.ts';
 import { openProgram, type Pins } from './pins.ts';
 import { compose } from './compose-members.ts';
 import type { ChainRecord, KeptMember, ProgramRecord, Records } from './records.ts';
@@ -107,8 +108,21 @@ export class Chains {
     using old =
       known === undefined ? undefined : openProgram(join(this.#pins.chain(place.key), 'program'), known);
     const segmentsPath = join(this.#pins.chain(place.key), 'segments');
+    // Left by a process that was killed: it may be the one that runs.
+    moveOver(`${segmentsPath}-next`, `${segmentsPath}-old`);
     if (segments !== undefined) pinOver(segments, `${segmentsPath}-next`);
-    const put = place.hook.put(program, state, old);
+    let put: PutResult;
+    try {
+      put = place.hook.put(program, state, old);
+    } catch (error) {
+      const newcomers = joined.filter(({ record }) => !before?.members.some(isOf(record)));
+      const others = newcomers.length > 0 && newcomers.length < joined.length;
+      if (!(error instanceof KernelRefusal) || state.programId === undefined || !others) throw error;
+      // The chain that runs goes on without them.
+      for (const { record } of newcomers) failures.set(record.id, cannotJoinHook(place, record, error));
+      this.#refused.set(place.key, { wanted, failures });
+      return this.settle(place, members);
+    }
     const notes = state.programId === undefined ? put.notes : (before?.notes ?? []);
     pinOver(program, join(this.#pins.chain(place.key), 'program'));
     // Packets may still be on their way through the one before: it is kept until the next change.
@@ -121,7 +135,18 @@ export class Chains {
 
   /** Takes the chain away, within a visit of its network namespace; without `hook` where that is gone. */
   remove(key: string, hook: ChainHook | undefined): void {
-    hook?.take(this.#known.get(key)?.madeQdisc ?? false);
+    const known = this.#known.get(key);
+    // The other direction of the interface: who goes last takes the qdisc away.
+    const twin = [...this.#known.values()].find(
+      (one) =>
+        one.key !== key &&
+        one.kind === 'tc' &&
+        one.namespaceInode === known?.namespaceInode &&
+        one.interfaceIndex === known.interfaceIndex,
+    );
+    const madeQdisc = known?.madeQdisc ?? false;
+    hook?.take(madeQdisc && twin === undefined);
+    if (madeQdisc && twin !== undefined) this.#put({ ...twin, madeQdisc });
     this.#pins.removeChain(key);
     this.#records.dropChain(key);
     this.#known.delete(key);
@@ -150,8 +175,12 @@ export class Chains {
       madeQdisc: made.madeQdisc,
     };
     if (JSON.stringify(record) === JSON.stringify(before)) return;
+    this.#put(record);
+  }
+
+  #put(record: ChainRecord): void {
     this.#records.putChain(record);
-    this.#known.set(place.key, record);
+    this.#known.set(record.key, record);
   }
 
   /** The map of runs, with a number for each: one that stays keeps its own. */
@@ -177,6 +206,20 @@ export class Chains {
 
 function disposable(map: Descriptor, slots: ReadonlyMap<string, number>, nextSlot: number) {
   return { map, slots, nextSlot, [Symbol.dispose]: () => map[Symbol.dispose]() };
+}
+
+const isOf =
+  ({ programId }: ProgramRecord) =>
+  (member: KeptMember): boolean =>
+    member.programId === programId;
+
+function cannotJoinHook({ hook }: ChainPlace, record: ProgramRecord, error: KernelRefusal): ProgramFailure {
+  const tooLong = error.errno === constants.errno.ERANGE && !record.hasFrags;
+  const next = tooLong
+    ? ' Its MTU needs a program that takes packets of several buffers: SEC("xdp.frags").'
+    : '';
+  const why = `It cannot join the chain on ${hook.shown}, which goes on without it: ${error.message}.${next}`;
+  return new ProgramFailure('attach', why, true, error);
 }
 
 function isSame(before: ChainRecord, state: HookState, members: readonly WantedMember[]): boolean {

@@ -99,7 +99,7 @@ suite('chains of programs', { skip: obstacle() ?? false }, () => {
     for (const { id } of programs) assert.equal(lab.counted(id), 100);
   });
 
-  test('TC programs run in both directions, in order, behind filters of others and before them', async () => {
+  test('TC programs run in both directions, in order', async () => {
     await using lab = new Lab();
     const host = await lab.host();
     const programs = [
@@ -115,6 +115,26 @@ suite('chains of programs', { skip: obstacle() ?? false }, () => {
     assert.equal(lab.counted('egress'), 1);
     await host.apply([]);
     assert.equal(execFileSync('tc', ['qdisc', 'show', 'dev', 'in0', 'clsact'], { encoding: 'utf8' }), '');
+  });
+
+  test('the qdisc goes with the last direction, whichever that is, and one of others stays', async () => {
+    await using lab = new Lab();
+    const host = await lab.host();
+    const qdisc = () => execFileSync('tc', ['qdisc', 'show', 'dev', 'in0', 'clsact'], { encoding: 'utf8' });
+    const both = [desired('i', tc('in0', 'ingress')), desired('e', tc('in0', 'egress'))];
+    for (const order of [both, both.toReversed()]) {
+      await host.apply(order);
+      await host.apply(order.slice(1));
+      assert.match(qdisc(), /clsact/);
+      send('out0', 1);
+      await host.apply([]);
+      assert.equal(qdisc(), '');
+    }
+    execFileSync('tc', ['qdisc', 'add', 'dev', 'in0', 'clsact']);
+    await host.apply(both);
+    await host.apply([]);
+    assert.match(qdisc(), /clsact/);
+    execFileSync('tc', ['qdisc', 'del', 'dev', 'in0', 'clsact']);
   });
 
   test('a TC program that says TC_ACT_SHOT ends the packet, and TC_ACT_UNSPEC is a code of the mask', async () => {
@@ -183,6 +203,26 @@ suite('chains of programs', { skip: obstacle() ?? false }, () => {
     assert.equal(sender.exitCode, 0);
     assert.ok(swaps > 10, `${swaps} swaps`);
     assert.deepEqual([lab.counted('x'), lab.counted('t')], [packets, packets]);
+  });
+
+  test('also where the chain goes on in a second program', async () => {
+    await using lab = new Lab();
+    const host = await lab.host();
+    const packets = scaled(100_000, 5000);
+    // Three maps each: the kernel takes 64 in one program.
+    const stays = Array.from({ length: 24 }, (_, at) => desired(`s${at}`, xdp('in0', 10 * at)));
+    loaded(await host.apply(stays), 's23');
+    const sender = sending('out0', packets);
+    let swaps = 0;
+    for (; sender.exitCode === null; swaps++) {
+      const outcomes = await host.apply(
+        swaps % 2 === 0 ? [...stays, desired('more', xdp('in0', swaps % 240))] : stays,
+      );
+      loaded(outcomes, 's23');
+      await new Promise(setImmediate);
+    }
+    assert.ok(swaps > 3, `${swaps} swaps`);
+    for (const { id } of stays) assert.equal(lab.counted(id), packets);
   });
 
   test('globals are set by their names, and only to their sizes', async () => {
@@ -295,6 +335,12 @@ suite('chains of programs', { skip: obstacle() ?? false }, () => {
       // With fragments the driver takes it.
       const other = (await host.apply([digit(1, xdp('jumbo0'), XDP_PASS)])).get('order/1');
       assert.deepEqual(other?.state === 'loaded' && other.notes, []);
+      // One without cannot join those that run there, and they go on.
+      const both = await host.apply([digit(1, xdp('jumbo0'), XDP_PASS), desired('a', xdp('jumbo0'))]);
+      loaded(both, 'order/1');
+      assert.match(failed(both, 'a', 'attach'), /goes on without it.*ERANGE.*xdp\.frags/);
+      send('jumbo1', 1);
+      assert.equal(lab.counted('order/1', 'trace'), 1);
     } finally {
       await host.apply([]);
       ip('link del jumbo0');

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { isBpffs } from '../../../shared/ebpf/pin.ts';
@@ -52,7 +53,24 @@ export async function openProgramHost(options: ProgramHostOptions): Promise<Prog
       next: `Mount it on the host (mount -t bpf bpf ${bpffs}), and give it to the agent's pod as a hostPath with mountPropagation: HostToContainer`,
     });
   }
+  if (!isOfHost(bpffs)) {
+    throw new RampartError(errorCodes.UNSUPPORTED, {
+      what: `cannot keep eBPF programs in ${bpffs}`,
+      why: 'it is a bpffs of this container alone: what is pinned in it is gone with the container',
+      next: `Give the agent's pod the host's ${bpffs} as a hostPath with mountPropagation: HostToContainer`,
+    });
+  }
   return new KernelProgramHost(join(bpffs, name), Records.open(stateDirectory), options);
+}
+
+/** Whether process 1 has it mounted too; where that cannot be seen, nothing speaks against it. */
+function isOfHost(bpffs: string): boolean {
+  const deviceOf = (path: string): bigint => statSync(path, { bigint: true }).dev;
+  try {
+    return deviceOf(bpffs) === deviceOf(join('/proc/1/root', bpffs));
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ENOENT';
+  }
 }
 
 class KernelProgramHost implements ProgramHost {
@@ -79,6 +97,8 @@ class KernelProgramHost implements ProgramHost {
   ): Promise<ReadonlyMap<string, Outcome>> {
     const verdicts = new Verdicts(this.#refusals, this.#logger);
     const { once, others } = oncePerPod(desired, this.#programs, this.#chains.known);
+    if (new Set(desired.map(({ id }) => id)).size < desired.length)
+      throw new TypeError('ids of programs must be unique on a node');
     const byId = new Map(once.map((program) => [program.id, program]));
     const loaded: LoadedProgram[] = [];
     for (const program of ownersFirst(once, byId)) {

@@ -180,7 +180,8 @@ function keep(
   for (const map of maps) {
     const { fd, name, internal } = map;
     if (fd < 0 || (internal && !used.has(fd))) continue;
-    const pinName = internal ? `data${kept.length}` : name;
+    // A name is the object file's, which may be a stranger's; with a hyphen none in C is the same.
+    const pinName = internal ? `data-${kept.length}` : /^\w+$/.test(name) ? name : `map-${kept.length}`;
     pin(fd, join(directory, 'maps', pinName));
     places.set(fd, kept.length);
     kept.push({ name, internal, id: mapInfo(fd).id, pin: pinName });

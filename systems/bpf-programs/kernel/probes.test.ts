@@ -21,6 +21,7 @@ import {
   tcx,
   u32,
   u64,
+  xdp,
 } from './lab.fixture.ts';
 
 function probe(id: string, attach: Attach, functionName: string): DesiredProgram {
@@ -248,10 +249,24 @@ suite('programs that are attached by themselves', { skip: obstacle() ?? false },
 
 const tcxFeature = probeFeatures(['tcx']).attach.tcx;
 
-suite('TCX', { skip: obstacle() ?? (tcxFeature.available ? false : tcxFeature.detail) }, () => {
+suite('TCX', { skip: obstacle() ?? false }, () => {
   before(() => {
     ownNetwork();
     cable('in0', 'out0');
+  });
+
+  test('runs from 6.6 on, and says so before', async (t) => {
+    await using lab = new Lab();
+    const outcomes = await (
+      await lab.host()
+    ).apply([desired('x', tcx('in0', 'egress', 1)), desired('a', xdp('in0'))]);
+    loaded(outcomes, 'a');
+    t.diagnostic(`tcx: ${tcxFeature.available ? 'runs' : 'refused'}`);
+    if (tcxFeature.available) {
+      loaded(outcomes, 'x');
+      send('in0', 5);
+      assert.equal(lab.counted('x'), 5);
+    } else assert.match(failed(outcomes, 'x', 'attach'), /runs no tcx programs \(not_in_kernel\): .*6\.6/);
   });
 
   const TCX_NEXT = -1;
@@ -266,25 +281,29 @@ suite('TCX', { skip: obstacle() ?? (tcxFeature.available ? false : tcxFeature.de
       ...rest,
     });
 
-  test('links run in order, whoever came first, and move when their order changes', async () => {
-    await using lab = new Lab();
-    const host = await lab.host();
-    const trace = async (...programs: readonly DesiredProgram[]): Promise<number> => {
-      const outcomes = await host.apply(programs);
-      for (const { id } of programs) loaded(outcomes, id);
-      lab.clear('order/1', 'trace');
-      send('out0', 1);
-      return lab.counted('order/1', 'trace');
-    };
-    assert.equal(await trace(digit(1, 50)), 1);
-    assert.equal(await trace(digit(1, 50), digit(2, 60)), 12);
-    assert.equal(await trace(digit(3, 10), digit(1, 50), digit(2, 60)), 312);
-    assert.equal(await trace(digit(3, 55), digit(1, 50), digit(2, 60)), 132);
-    assert.equal(await trace(digit(4, 0), digit(3, 55), digit(1, 50), digit(2, 1)), 4213);
-    // Another version takes the place of the one before.
-    const globals = { digit: u64(9), verdict: u32(TCX_NEXT) };
-    assert.equal(await trace(digit(4, 0), digit(3, 55), digit(1, 50), digit(2, 1, { globals })), 4913);
-    assert.equal(await trace(digit(1, 50)), 1);
-    assert.deepEqual(await host.verify(), []);
-  });
+  test(
+    'links run in order, whoever came first, and move when their order changes',
+    { skip: tcxFeature.available ? false : tcxFeature.detail },
+    async () => {
+      await using lab = new Lab();
+      const host = await lab.host();
+      const trace = async (...programs: readonly DesiredProgram[]): Promise<number> => {
+        const outcomes = await host.apply(programs);
+        for (const { id } of programs) loaded(outcomes, id);
+        lab.clear('order/1', 'trace');
+        send('out0', 1);
+        return lab.counted('order/1', 'trace');
+      };
+      assert.equal(await trace(digit(1, 50)), 1);
+      assert.equal(await trace(digit(1, 50), digit(2, 60)), 12);
+      assert.equal(await trace(digit(3, 10), digit(1, 50), digit(2, 60)), 312);
+      assert.equal(await trace(digit(3, 55), digit(1, 50), digit(2, 60)), 132);
+      assert.equal(await trace(digit(4, 0), digit(3, 55), digit(1, 50), digit(2, 1)), 4213);
+      // Another version takes the place of the one before.
+      const globals = { digit: u64(9), verdict: u32(TCX_NEXT) };
+      assert.equal(await trace(digit(4, 0), digit(3, 55), digit(1, 50), digit(2, 1, { globals })), 4913);
+      assert.equal(await trace(digit(1, 50)), 1);
+      assert.deepEqual(await host.verify(), []);
+    },
+  );
 });

@@ -150,6 +150,23 @@ suite(`restarts (RAMPART_TEST_SEED=${seed})`, { skip: obstacle() ?? false }, () 
     );
   });
 
+  test('in a bpffs that only this container sees nothing is begun', async (t) => {
+    await using lab = new Lab();
+    const program = `import { openProgramHost } from ${JSON.stringify(join(import.meta.dirname, 'host.ts'))};
+      await openProgramHost({ bpffs: ${JSON.stringify(lab.bpffs)}, name: 'x', stateDirectory: ${JSON.stringify(lab.state)}, logger: console })
+        .then(() => console.log('opened'), ({ message }) => console.log(message));`;
+    const inside = (...wrapper: readonly string[]) => {
+      const [command, ...rest] = [...wrapper, process.execPath, '--input-type=module', '-e', program];
+      return execFileSync(String(command), rest, { encoding: 'utf8' });
+    };
+    if (!existsSync('/proc/1/root')) t.skip('process 1 cannot be looked at');
+    else {
+      assert.match(inside(), /^opened$/m);
+      const own = `mount --make-rprivate / && umount ${lab.bpffs} && mount -t bpf bpf ${lab.bpffs} && exec "$@"`;
+      assert.match(inside('unshare', '-m', 'sh', '-c', own, 'sh'), /a bpffs of this container alone/);
+    }
+  });
+
   test('killed at random moments it converges, and those that stay see every packet', async () => {
     await using lab = new Lab();
     const random = new Random(seed);

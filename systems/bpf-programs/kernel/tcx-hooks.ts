@@ -51,18 +51,16 @@ export function settleTcx(
       if (attach.type !== 'tcx') continue;
       verdicts.attempt([one.program], 'attach', () => {
         const network = NetworkPlace.of(attach.hook.container);
-        const key = `tcx ${attach.hook.interface} ${attach.direction} ${network.inode}`;
-        const known = hooks.get(key);
-        if (known !== undefined) network[Symbol.dispose]();
-        const hook = known ?? {
-          key,
-          network,
-          index: interfaceIndexOf(network, attach.hook),
-          direction: attach.direction,
-          members: [],
-        };
-        hooks.set(key, hook);
-        hook.members.push({ ...one, priority: attach.priority, link: undefined });
+        try {
+          const { direction } = attach;
+          const key = `tcx ${attach.hook.interface} ${direction} ${network.inode}`;
+          const index = interfaceIndexOf(network, attach.hook);
+          const hook = hooks.get(key) ?? { key, network, index, direction, members: [] };
+          hooks.set(key, hook);
+          hook.members.push({ ...one, priority: attach.priority, link: undefined });
+        } finally {
+          if (![...hooks.values()].some((hook) => hook.network === network)) network[Symbol.dispose]();
+        }
       });
     }
     for (const hook of hooks.values()) {
