@@ -42,7 +42,7 @@ export class RefusedPrograms {
       this.#refused.delete(desired.id);
       return;
     }
-    const againAtMs = this.#clock.monotonicMs() + AGAIN_MS[outcome.reason as keyof typeof AGAIN_MS];
+    const againAtMs = this.#clock.monotonicMs() + AGAIN_MS[outcome.reason];
     this.#refused.set(desired.id, { key: keyOf(desired), failure: outcome, againAtMs });
   }
 
