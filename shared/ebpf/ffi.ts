@@ -1,6 +1,7 @@
 /**
  * The only file that knows the FFI library. It declares the C functions of libc, libbpf and libnftables that
- * Rampart calls, with their TypeScript types; everything else in `shared/ebpf` and `shared/netlink` builds on these.
+ * Rampart calls, with their TypeScript types; everything else in `shared/ebpf` and `shared/netlink` builds on these. It is
+ * long because it is the only one.
  *
  * Conventions: a C pointer is a `bigint` (0n is never passed for "no pointer": `null` is); a byte
  * buffer goes in as a `Uint8Array` and must stay referenced for as long as C may use it; after a

@@ -29,31 +29,53 @@ export function settleChains(
   verdicts: Verdicts,
 ): void {
   const hooks = new Map<string, WantedHook>();
+  /** Where they belong could not be found out, which is no reason to take them away from where they are. */
+  const unknown = new Set<string>();
   try {
     for (const { program, record } of loaded) {
       const { attach } = program;
       if (attach.type !== 'xdp' && attach.type !== 'tc') continue;
       verdicts.attempt([program], 'attach', () => {
-        const network = NetworkPlace.of(attach.hook.container);
+        let network: NetworkPlace | undefined;
         try {
+          network = NetworkPlace.of(attach.hook.container);
           const place = chainPlace(pins, network, attach);
-          const hook = hooks.get(place.key) ?? {
-            place,
-            network,
-            members: new Map<DesiredProgram, WantedMember>(),
-          };
+          const members = new Map<DesiredProgram, WantedMember>();
+          const hook = hooks.get(place.key) ?? { place, network, members };
           hooks.set(place.key, hook);
           hook.members.set(program, { record, ...attach.order });
+        } catch (error) {
+          if (!(error instanceof ProgramFailure)) unknown.add(program.id);
+          throw error;
         } finally {
-          if (![...hooks.values()].some((hook) => hook.network === network)) network[Symbol.dispose]();
+          if (![...hooks.values()].some((hook) => hook.network === network)) network?.[Symbol.dispose]();
         }
       });
     }
+    const isUnsure = (record: ChainRecord | undefined): boolean =>
+      record?.members.some(({ id }) => unknown.has(id)) ?? false;
     for (const record of chains.known.values())
-      if (!hooks.has(record.key)) withHook(pins, record, (hook) => chains.remove(record.key, hook));
-    for (const hook of hooks.values()) settleHook(chains, hook, verdicts);
+      if (!hooks.has(record.key) && !isUnsure(record))
+        withHook(pins, record, (hook) => chains.remove(record.key, hook));
+    for (const hook of hooks.values()) {
+      const known = chains.known.get(hook.place.key);
+      if (known !== undefined && isUnsure(known)) leave(known, hook, verdicts);
+      else settleHook(chains, hook, verdicts);
+    }
   } finally {
     for (const { network } of hooks.values()) network[Symbol.dispose]();
+  }
+}
+
+/** A chain of which nobody knows whether one member still belongs to it stays as it is. */
+function leave(known: ChainRecord, { place, members }: WantedHook, verdicts: Verdicts): void {
+  for (const [program, { record }] of members) {
+    if (known.members.some(({ programId }) => programId === record.programId))
+      verdicts.loaded(program, record.programId, known.notes);
+    else {
+      const why = `The chain on ${place.hook.shown} is left as it is until the places of all its members can be looked up.`;
+      verdicts.failed(program, new ProgramFailure('attach', why, true));
+    }
   }
 }
 

@@ -14,14 +14,14 @@ import { ProgramFailure } from './failure.ts';
  * since. The caller disposes it.
  *
  * @throws {ProgramFailure} `target` when the process is gone, or is not of the container.
+ * @throws {SystemCallError} `SYSTEM` when it may not be looked at.
  */
 export function openContainer({ pid, containerId }: ContainerPlace): Fd {
   let directory: Fd;
   try {
     directory = openat2(AT_FDCWD, `/proc/${pid}`, { flags: openFlags.PATH | openFlags.DIRECTORY });
   } catch (error) {
-    if (!(error instanceof SystemCallError)) throw error;
-    throw gone(containerId, error.message);
+    throw isGone(error) ? gone(containerId, error.message) : error;
   }
   try {
     // Behind the runtime's name and "://".
@@ -31,8 +31,7 @@ export function openContainer({ pid, containerId }: ContainerPlace): Fd {
     return directory;
   } catch (error) {
     directory[Symbol.dispose]();
-    if (error instanceof SystemCallError) throw gone(containerId, error.message);
-    throw error;
+    throw isGone(error) ? gone(containerId, error.message) : error;
   }
 }
 
@@ -40,6 +39,10 @@ export function openContainer({ pid, containerId }: ContainerPlace): Fd {
 export function readProcess(directory: Fd, name: string): string {
   using file = openat2(directory, name, { flags: 0 });
   return readFileSync(file.number, 'latin1');
+}
+
+function isGone(error: unknown): error is SystemCallError {
+  return error instanceof SystemCallError && ['ENOENT', 'ESRCH', 'ENOTDIR'].includes(error.errno);
 }
 
 function gone(containerId: string, why: string): ProgramFailure {

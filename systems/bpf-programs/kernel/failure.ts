@@ -3,6 +3,10 @@
  *
  * @module
  */
+import { constants } from 'node:os';
+
+import { SystemCallError } from '../../../shared/ebpf/libc.ts';
+import { KernelRefusal } from '../../../shared/ebpf/refusal.ts';
 import { RampartError } from '../../../shared/observe/errors.ts';
 import type { Outcome } from './desired.ts';
 
@@ -26,11 +30,18 @@ export class ProgramFailure extends Error {
   }
 }
 
+const { EAGAIN, EBUSY, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM } = constants.errno;
+/** The kernel's answers that say nothing about the program. */
+const passing: ReadonlySet<number> = new Set([EAGAIN, EBUSY, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM]);
+
 /**
  * What went wrong as a failure of a program. Errors that nobody foresaw are faults of ours, and thrown on.
  */
 export function failureOf(error: unknown, reason: FailureReason, mayPass = false): ProgramFailure {
   if (error instanceof ProgramFailure) return error;
   if (!(error instanceof RampartError)) throw error;
-  return new ProgramFailure(reason, error.message, mayPass, error);
+  const scarce =
+    (error instanceof KernelRefusal && passing.has(error.errno)) ||
+    (error instanceof SystemCallError && passing.has(error.number));
+  return new ProgramFailure(reason, error.message, mayPass || scarce, error);
 }

@@ -3,7 +3,20 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, suite, test } from 'node:test';
 
-import { cable, desired, ip, Lab, loaded, NAME, obstacle, ownNetwork, send, xdp } from './lab.fixture.ts';
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import {
+  cable,
+  desired,
+  failed,
+  ip,
+  Lab,
+  loaded,
+  NAME,
+  obstacle,
+  ownNetwork,
+  send,
+  xdp,
+} from './lab.fixture.ts';
 
 suite('the program host', { skip: obstacle() ?? false }, () => {
   before(() => {
@@ -41,6 +54,37 @@ suite('the program host', { skip: obstacle() ?? false }, () => {
     assert.equal(loaded(again, 'count'), first);
     send('out0', 10);
     assert.equal(lab.counted('count'), 10);
+  });
+
+  test('while the bytecode of another version cannot be had, the one before goes on', async () => {
+    await using lab = new Lab();
+    const host = await lab.host();
+    const first = loaded(await host.apply([desired('count', xdp('in0'))]), 'count');
+    const bytecode = () =>
+      Promise.reject(
+        new RampartError(errorCodes.API_UNREACHABLE, { what: 'registry.example does not answer' }),
+      );
+    const next = desired('count', xdp('in0', 7), { digest: 'sha256:next', bytecode });
+    assert.equal(
+      failed(await host.apply([next]), 'count', 'bytecode'),
+      'registry.example does not answer. Meanwhile the version that ran before goes on.',
+    );
+    send('out0', 10);
+    assert.equal(lab.counted('count'), 10);
+    assert.equal((await host.list())[0]?.programId, first);
+    const second = loaded(
+      await host.apply([{ ...next, bytecode: desired('', xdp('in0')).bytecode }]),
+      'count',
+    );
+    assert.notEqual(second, first);
+    // One that can never be loaded takes the place of the one before: nothing runs that nobody asks for.
+    const wrong = desired('count', xdp('in0'), { functionName: 'none' });
+    assert.match(
+      failed(await host.apply([wrong]), 'count', 'bytecode'),
+      /Name one of its programs: xdp_count, tc_count/,
+    );
+    assert.deepEqual(await host.list(), []);
+    await assert.rejects(host.apply([wrong, wrong]), /ids of programs must be unique/);
   });
 
   test('what is no longer asked for is gone', async () => {

@@ -13,6 +13,7 @@ import { settleChains } from './chain-hooks.ts';
 import { Chains } from './chain.ts';
 import type { DesiredProgram, Outcome, ProgramHost, RunningProgram } from './desired.ts';
 import { oncePerPod } from './once-per-pod.ts';
+import { failureOf } from './failure.ts';
 import { Pins } from './pins.ts';
 import { settleProbes } from './probes.ts';
 import { type LoadedProgram, ownersFirst, Programs } from './programs.ts';
@@ -106,7 +107,11 @@ class KernelProgramHost implements ProgramHost {
       try {
         loaded.push(await this.#programs.ensureLoaded(program, byId, verdicts.outcomes));
       } catch (error) {
-        verdicts.failed(program, error, 'load');
+        const before = this.#programs.known.get(program.id);
+        const goesOn = before?.type === program.attach.type && failureOf(error, 'load').mayPass;
+        // A registry that does not answer is no reason to take away what runs.
+        if (goesOn) loaded.push({ program, record: before, previous: undefined });
+        verdicts.failed(program, error, 'load', { goesOn });
       }
     }
     // From here on nothing waits.

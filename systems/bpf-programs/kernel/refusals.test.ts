@@ -23,13 +23,15 @@ test('a refusal names what the kernel lacks, once asked for each kind', () => {
       attach: { kprobe: no('no_kprobes', 'ENOENT.'), fentry: { available: true }, xdp: { available: true } },
     } as unknown as KernelFeatures;
   });
-  const failure = new ProgramFailure('load', 'It does not load: EPERM', true);
+  const failure = new ProgramFailure('load', 'It does not load: EPERM');
   const kprobe = refusals.explain(failure, 'kprobe');
   assert.match(
     kprobe.message,
     /^It does not load: EPERM\nThis kernel runs no kprobe programs \(no_kprobes\): ENOENT\. It needs a kernel with CONFIG_KPROBES/,
   );
-  assert.equal(kprobe.mayPass, false);
+  // What may pass says nothing about the kernel.
+  const passing = new ProgramFailure('attach', 'another program is there', true);
+  assert.equal(refusals.explain(passing, 'kprobe'), passing);
   assert.match(
     refusals.explain(failure, 'fentry').message,
     /\(no_btf\): There is no BTF\. It needs a kernel with CONFIG_DEBUG_INFO_BTF/,

@@ -37,7 +37,7 @@ export class Refusals {
 
   /** The failure, with the reason why nothing of this kind can run here where that is so. */
   explain(failure: ProgramFailure, type: AttachType): ProgramFailure {
-    if (failure.reason !== 'load' && failure.reason !== 'attach') return failure;
+    if ((failure.reason !== 'load' && failure.reason !== 'attach') || failure.mayPass) return failure;
     const answer = this.#answer(type);
     if (answer.available) return failure;
     const text = `This kernel runs no ${type} programs (${answer.reason}): ${answer.detail}`;

@@ -5,11 +5,13 @@
  */
 import type { Logger } from '../../../shared/observe/log.ts';
 import type { DesiredProgram, Outcome } from './desired.ts';
-import { type FailureReason, failureOf } from './failure.ts';
+import { type FailureReason, failureOf, ProgramFailure } from './failure.ts';
 import type { Refusals } from './refusals.ts';
 
 export class Verdicts {
   readonly outcomes = new Map<string, Outcome>();
+  /** Of which the version before goes on. */
+  readonly #outdated = new Set<string>();
   readonly #refusals: Refusals;
   readonly #logger: Logger;
 
@@ -19,12 +21,27 @@ export class Verdicts {
   }
 
   loaded({ id }: DesiredProgram, programId: number, notes: readonly string[]): void {
-    this.outcomes.set(id, { state: 'loaded', programId, notes });
+    if (!this.#outdated.has(id)) this.outcomes.set(id, { state: 'loaded', programId, notes });
   }
 
-  /** @param reason - Where the error does not say it itself. @throws what is a fault of ours */
-  failed({ id, owner, attach }: DesiredProgram, error: unknown, reason: FailureReason = 'attach'): void {
-    const failure = this.#refusals.explain(failureOf(error, reason), attach.type);
+  /**
+   * @param reason - Where the error does not say it itself.
+   * @param goesOn - Whether the version before runs meanwhile: nothing that happens to it changes the verdict.
+   * @throws what is a fault of ours
+   */
+  failed(
+    { id, owner, attach }: DesiredProgram,
+    error: unknown,
+    reason: FailureReason = 'attach',
+    { goesOn = false }: { readonly goesOn?: boolean } = {},
+  ): void {
+    if (this.#outdated.has(id)) return;
+    let failure = this.#refusals.explain(failureOf(error, reason), attach.type);
+    if (goesOn) {
+      this.#outdated.add(id);
+      const message = `${failure.message.replace(/\.$/, '')}. Meanwhile the version that ran before goes on.`;
+      failure = new ProgramFailure(failure.reason, message, failure.mayPass, failure);
+    }
     this.#logger.debug({ program: owner, id, reason: failure.reason }, failure.message);
     this.outcomes.set(id, failure.outcome);
   }
