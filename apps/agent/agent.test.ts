@@ -173,6 +173,7 @@ suite('a cluster with one node', { skip: sensorSkip || labObstacle() }, () => {
         'jobs',
       ],
       'network-policy-node': ['networkpolicies', 'pods', 'namespaces', 'node', 'rules'],
+      'bpf-programs-node': ['programs-listed', 'bpfprograms', 'bpfnsprograms', 'pods', 'node', 'programs'],
     };
     // Guards begin when what they need is served: in any order.
     const expected = Object.entries(guardParts).flatMap(([guard, parts]) => [

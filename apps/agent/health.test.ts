@@ -103,6 +103,7 @@ suite('probes', () => {
         '[-] file-access: it has not begun yet',
         '[-] file-integrity: it has not begun yet',
         '[-] policy-audit: it has not begun yet',
+        '[-] bpf-programs: it has not begun yet',
         'not ready',
       ],
     });
@@ -133,7 +134,9 @@ suite('probes', () => {
       ...['--alerts-socket', directory.at('alerts.sock')],
     ]);
     const { status, lines } = await askUntil(agent, '/readyz', (now) =>
-      now.lines.some((line) => line.includes('file-integrity-node: cannot get')),
+      ['file-integrity', 'bpf-programs'].every((guard) =>
+        now.lines.some((line) => line.includes(`${guard}-node: cannot get`)),
+      ),
     );
     assert.equal(status, 503);
     assert.match(lines.find((line) => line.includes('container-runtime')) ?? '', /none\.sock/);
@@ -143,6 +146,7 @@ suite('probes', () => {
         '[-] file-access-node: cannot get /apis/kivebpf.san7o.github.io/v1: no answer from 127.0.0.1:9: connect ECONNREFUSED 127.0.0.1:9',
         '[-] file-integrity-node: cannot get /apis/fileintegrity.openshift.io/v1alpha1: no answer from 127.0.0.1:9: connect ECONNREFUSED 127.0.0.1:9',
         '[+] network-policy-node',
+        '[-] bpf-programs-node: cannot get /apis/bpfman.io/v1alpha1: no answer from 127.0.0.1:9: connect ECONNREFUSED 127.0.0.1:9',
         '[-] network-policy-node-networkpolicies: not listed yet',
         '[-] network-policy-node-pods: not listed yet',
         '[-] network-policy-node-namespaces: not listed yet',

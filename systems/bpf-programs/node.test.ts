@@ -325,4 +325,47 @@ suite('programs on nodes', () => {
     await cluster.untilObjects((objects) => objects.length === 0);
     assert.equal(kernel.programs.size, 0);
   });
+
+  test('changed globals, priority and direction are seen, and what the verifier refused is not asked of it again', async () => {
+    await using cluster = await BpfCluster.start();
+    await cluster.addNode('n1');
+    const kernel = new FixtureKernel();
+    using _agent = cluster.agent('n1', kernel);
+    const type = parentKind('TcProgram').type;
+    await cluster.create('TcProgram', 'count', { ...xdp(cluster.object), direction: 'ingress' });
+    await until(() => kernel.programs.size === 1);
+    const change = async (spec: object): Promise<void> => {
+      await cluster.client.patch(type, { name: 'count' }, { type: 'merge', body: { spec } });
+    };
+    const running = () => [...kernel.programs.values()][0]?.desired;
+    await change({ globaldata: { limit: [1] } });
+    await until(() => running()?.globals['limit']?.[0] === 1);
+    await change({ globaldata: { limit: 'Ag==' }, priority: 7, direction: 'egress' });
+    await until(() => {
+      const { attach, globals } = running() ?? {};
+      return (
+        attach?.type === 'tc' &&
+        attach.direction === 'egress' &&
+        attach.order.priority === 7 &&
+        globals?.['limit']?.[0] === 2
+      );
+    });
+
+    kernel.refused.set('kprobe', 'invalid access to map value');
+    await cluster.create('KprobeProgram', 'refused', {
+      ...{ nodeselector: {}, bpffunctionname: 'f', bytecode: { path: cluster.object }, func_name: 'do_exit' },
+    });
+    await cluster.untilObjects((objects) =>
+      objects.some(({ status }) => /invalid access/.test(status?.conditions?.[0]?.message ?? '')),
+    );
+    const asked = kernel.asked('kprobe');
+    await change({ priority: 8 });
+    await until(() => {
+      const attach = running()?.attach;
+      return attach?.type === 'tc' && attach.order.priority === 8;
+    });
+    assert.equal(kernel.asked('kprobe'), asked);
+    const objects = await cluster.objects();
+    assert.ok(objects.some(({ status }) => /invalid access/.test(status?.conditions?.[0]?.message ?? '')));
+  });
 });

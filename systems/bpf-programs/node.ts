@@ -141,7 +141,7 @@ export async function runBpfProgramsNode(
         counts.passes++;
         if (result !== undefined) {
           [counts.loaded, counts.failed] = [result.loaded, result.failed];
-          problem = result.kept;
+          problem = result.told.length > 0 ? result.kept : undefined;
         } else problem = 'the container runtime has not answered yet';
         if (result?.retry === false && isWritten) backoff.reset();
         else wait = backoff.nextMs();

@@ -17,7 +17,13 @@ export class FixtureKernel {
   applied = 0;
   /** Loads of bytecode, by id of the program. */
   readonly loads: string[] = [];
+  readonly #asked = new Map<AttachType, number>();
   #nextId = 100;
+
+  /** How often programs of a type were asked for. */
+  asked(type: AttachType): number {
+    return this.#asked.get(type) ?? 0;
+  }
 
   open(): ProgramHost {
     return {
@@ -45,6 +51,7 @@ export class FixtureKernel {
 
   async #one(desired: DesiredProgram): Promise<Outcome> {
     const { attach, id, digest, mapOwner } = desired;
+    this.#asked.set(attach.type, this.asked(attach.type) + 1);
     const fail = (
       reason: Extract<Outcome, { state: 'failed' }>['reason'],
       message: string,

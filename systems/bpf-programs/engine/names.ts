@@ -44,7 +44,8 @@ export function sanitized(name: string): string {
 export function labelValue(text: string): string {
   const allowed = text.replaceAll(/[^A-Za-z0-9_.-]/g, '-').replaceAll(/^[^A-Za-z0-9]+|[^A-Za-z0-9]+$/g, '');
   if (allowed === text && text.length <= MAX_LABEL) return text;
-  return `${allowed.slice(0, MAX_LABEL - SUFFIX_LENGTH - 1).replace(/[^A-Za-z0-9]+$/, '')}-${digest(text)}`;
+  const begin = allowed.slice(0, MAX_LABEL - SUFFIX_LENGTH - 1).replace(/[^A-Za-z0-9]+$/, '');
+  return begin === '' ? digest(text) : `${begin}-${digest(text)}`;
 }
 
 /**

@@ -6,6 +6,7 @@
  */
 import { labelSelectorOf, type Labels, labelsMatch, SelectorError } from '../../../shared/kube/selectors.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
+import { systemClock } from '../../../shared/time/clock.ts';
 import { mapOwnerOf } from '../engine/map-owner.ts';
 import { conditionOf, nodeCondition, type Verdict } from '../engine/node-condition.ts';
 import type { Parent } from '../engine/parent.ts';
@@ -13,6 +14,7 @@ import { type NodeView, selectsContainers, type Wanted, wantedOf } from '../engi
 import type { DesiredProgram, Outcome, ProgramHost, RunningProgram } from '../kernel/desired.ts';
 import type { BytecodeSource, BytecodeState } from './bytecode.ts';
 import type { Told } from './node-objects.ts';
+import { RefusedPrograms } from './refused-programs.ts';
 
 /** What a pass needs to know. */
 export interface PassInput {
@@ -51,6 +53,7 @@ interface Tried {
 
 export class Reconciler {
   readonly #options: ReconcilerOptions;
+  readonly #refused = new RefusedPrograms(systemClock);
 
   constructor(options: ReconcilerOptions) {
     this.#options = options;
@@ -91,10 +94,15 @@ export class Reconciler {
       if ('condition' in found) verdicts.set(one.id, found);
       else tried.set(one.id, found);
     }
-    resolveMapOwners(wanted, tried, verdicts);
-    const { outcomes, kept } = await this.#apply(host, tried, signal);
-    for (const [id, { digest, notes }] of tried) {
-      const outcome = outcomes.get(id);
+    resolveMapOwners(wanted, tried, verdicts, this.#refused);
+    const asked = new Map(
+      [...tried].filter(([, { desired }]) => this.#refused.failureOf(desired) === undefined),
+    );
+    const { outcomes, kept } = await this.#apply(host, asked, signal);
+    this.#refused.keepOnly(new Set(tried.keys()));
+    for (const [id, { desired, digest, notes }] of tried) {
+      const outcome = outcomes.get(id) ?? this.#refused.failureOf(desired);
+      if (asked.has(id)) this.#refused.note(desired, outcomes.get(id));
       verdicts.set(
         id,
         outcome === undefined
@@ -132,7 +140,8 @@ export class Reconciler {
       const early = selection(one.parent, input.nodeLabels) ?? nodeCondition('NotLoaded', message);
       verdicts.set(one.id, { condition: early });
     }
-    return { ...result(wanted, verdicts, message), retry: true };
+    // Who asks for nothing is not told what could not be done for them.
+    return { ...result(wanted, verdicts, message), retry: wanted.length > 0 };
   }
 }
 
@@ -202,13 +211,18 @@ function resolveMapOwners(
   wanted: readonly Wanted[],
   tried: Map<string, Tried>,
   verdicts: Map<string, Verdict>,
+  refused: RefusedPrograms,
 ): void {
+  const isTried = (id: string): boolean => {
+    const owner = tried.get(id);
+    return owner !== undefined && refused.failureOf(owner.desired) === undefined;
+  };
   for (let changed = true; changed;) {
     changed = false;
     for (const one of wanted) {
       const entry = tried.get(one.id);
       if (entry === undefined) continue;
-      const found = mapOwnerOf(one, wanted, (id) => tried.has(id));
+      const found = mapOwnerOf(one, wanted, isTried);
       if ('condition' in found) {
         tried.delete(one.id);
         verdicts.set(one.id, found);

@@ -4,11 +4,11 @@
  * @module
  */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 
 import { isAlreadyExists } from '../../../shared/kube/client-errors.ts';
 import { parentKind, type ParentObject } from '../../../systems/bpf-programs/api.ts';
 import { countObject } from '../../../systems/bpf-programs/image.fixture.ts';
+import { entryOffset } from '../../bpf-programs/entry-offset.fixture.ts';
 import type { DeployedPod } from './deployed.fixture.ts';
 import type { Play, Stage } from './stage.fixture.ts';
 
@@ -41,24 +41,6 @@ const probe = (target: string): typeof onNode | { kind: string; spec: object } =
     ...{ target, offset: entryOffset('/bin/busybox'), containers },
   },
 });
-
-/** Where in the file of a program its first instruction is (elf(5)). */
-function entryOffset(path: string): number {
-  const elf = readFileSync(path);
-  const entry = elf.readBigUInt64LE(24);
-  const headers = Number(elf.readBigUInt64LE(32));
-  const count = elf.readUInt16LE(56);
-  for (let index = 0; index < count; index++) {
-    const at = headers + index * elf.readUInt16LE(54);
-    const [offset, address, size] = [8, 16, 32].map((field) => elf.readBigUInt64LE(at + field));
-    if (offset === undefined || address === undefined || size === undefined) break;
-    // PT_LOAD
-    if (elf.readUInt32LE(at) === 1 && entry >= address && entry < address + size) {
-      return Number(entry - address + offset);
-    }
-  }
-  throw new Error(`${path} has no entry`);
-}
 
 async function make(
   { deployed: { client } }: Stage,

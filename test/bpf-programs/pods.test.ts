@@ -1,0 +1,128 @@
+// Programs of tenants in real pods: containerd, `rampart standalone`, kubectl, images in a registry.
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import { until } from '../../shared/observe/until.fixture.ts';
+import { RegistryFixture } from '../../shared/oci/registry.fixture.ts';
+import { bytecodeImage, countObject } from '../../systems/bpf-programs/image.fixture.ts';
+import { type LabPod, startLab } from '../lab/lab.ts';
+import { labObstacle } from '../lab/obstacle.ts';
+import { entryOffset } from './entry-offset.fixture.ts';
+import { BpfStandalone } from './standalone.fixture.ts';
+
+const probesObject = countObject.replace('count.bpf.o', 'probes.bpf.o');
+
+const uprobe = (image: string): string => `
+apiVersion: bpfman.io/v1alpha1
+kind: UprobeNsProgram
+metadata: { name: begins, namespace: shop }
+spec:
+  bpffunctionname: on_uprobe
+  nodeselector: {}
+  target: /bin/busybox
+  offset: ${entryOffset('/bin/busybox')}
+  containers: { pods: { matchLabels: { app: web } } }
+  bytecode: { image: { url: '${image}' } }
+`;
+
+const xdp = (image: string): string => `
+apiVersion: bpfman.io/v1alpha1
+kind: XdpNsProgram
+metadata: { name: packets, namespace: shop }
+spec:
+  bpffunctionname: xdp_count
+  nodeselector: {}
+  interfaceselector: { interfaces: [eth0] }
+  priority: 50
+  containers: { pods: { matchLabels: { app: web } } }
+  bytecode: { image: { url: '${image}' } }
+`;
+
+interface Chains {
+  readonly chains: readonly {
+    readonly interface: string;
+    readonly container?: string;
+    readonly members: readonly { readonly runs: number }[];
+  }[];
+}
+
+suite('eBPF programs of a namespace, in pods', { skip: labObstacle() ?? false, timeout: 240_000 }, () => {
+  test('a tenant sees its own processes and packets, once, and nothing is left of a pod that goes', async () => {
+    await using stack = new AsyncDisposableStack();
+    const registry = stack.use(await RegistryFixture.start());
+    const push = async (name: string, object: string, programs: Record<string, string>): Promise<string> =>
+      (await registry.push(`team/${name}`, 'v1', bytecodeImage(object, programs))).reference;
+    const probes = await push('probes', probesObject, { on_uprobe: 'uprobe' });
+    const count = await push('count', countObject, { xdp_count: 'xdp' });
+    const lab = stack.use(await startLab());
+    const run = (namespace: string, containers: readonly string[]): Promise<LabPod> =>
+      lab.runPod({
+        ...{ name: 'web', namespace, labels: { app: 'web' } },
+        containers: containers.map((name) => ({ name, command: ['sleep', '1000'] })),
+      });
+    const ours = await run('shop', ['app', 'log']);
+    const theirs = await run('other', ['app']);
+    const machine = stack.use(new BpfStandalone());
+    await machine.start('--cri-socket', lab.socketPath, '--bpf-insecure-registry', registry.host);
+    await machine.process.kubectlUntil(['get', 'namespace', 'shop'], ({ code }) => code === 0);
+    for (const text of [uprobe(probes), xdp(count)]) {
+      const applied = machine.apply(text);
+      assert.equal(applied.code, 0, applied.stderr);
+    }
+    await machine.untilCondition('ReconcileSuccess', '-n', 'shop', 'uprobensprogram', 'begins');
+    await machine.untilCondition('ReconcileSuccess', '-n', 'shop', 'xdpnsprogram', 'packets');
+
+    const begun = (): Record<string, number> => {
+      const path =
+        '{range .items[*]}{.metadata.name} {.metadata.annotations.bpfman\\.io/bpfProgramAttachPoint}{"\\n"}{end}';
+      const selector = 'bpfman.io/ownedByProgram=begins';
+      const listed = machine.process.kubectl(
+        'get',
+        'bpfnsprograms',
+        '-n',
+        'shop',
+        '-l',
+        selector,
+        '-o',
+        `jsonpath=${path}`,
+      );
+      return Object.fromEntries(
+        listed.stdout.split('\n').map((line) => {
+          const [name = '', point = ''] = line.split(' ');
+          return [point, machine.counted(`shop/${name}`)];
+        }),
+      );
+    };
+    const begin = async (pod: LabPod, name: string, times: number): Promise<void> => {
+      const container = pod.containers.get(name);
+      assert.ok(container);
+      const script = `for i in $(seq ${times}); do /bin/busybox true; done`;
+      const { exitCode, stderr } = await lab.exec(container, ['/bin/busybox', 'sh', '-c', script]);
+      assert.equal(exitCode, 0, stderr);
+    };
+    const before = begun();
+    assert.deepEqual(Object.keys(before).toSorted(), ['bin-busybox-web-app', 'bin-busybox-web-log']);
+    // One program each time, and the shell; what seq is, the shell decides.
+    await begin(ours, 'app', 20);
+    const after = begun();
+    const more = (after['bin-busybox-web-app'] ?? 0) - (before['bin-busybox-web-app'] ?? 0);
+    assert.ok(more === 21 || more === 22, `${more} of 21 or 22`);
+    assert.equal(after['bin-busybox-web-log'], before['bin-busybox-web-log']);
+    await begin(theirs, 'app', 20);
+    assert.deepEqual(begun(), after);
+
+    const chains = (): Chains => JSON.parse(machine.bpf('chain', 'eth0', '-o', 'json').stdout) as Chains;
+    const [chain, ...others] = chains().chains;
+    assert.deepEqual([chain?.members.length, others.length, typeof chain?.container], [1, 0, 'string']);
+    const runs = chain?.members[0]?.runs ?? 0;
+    // Nobody answers at that port, but the packets are seen.
+    const ask = lab.spawn(['busybox', 'nc', '-w', '1', ours.ip, '9'], { stdio: 'ignore' });
+    stack.defer(() => void ask.kill('SIGKILL'));
+    await until('packets', () => (chains().chains[0]?.members[0]?.runs ?? 0) > runs);
+
+    await lab.removePod(ours);
+    await until('nothing is left', () => machine.bpf('list').stdout.startsWith('No eBPF programs'), 10_000);
+    const text = await machine.untilCondition('NotYetLoaded', '-n', 'shop', 'uprobensprogram', 'begins');
+    assert.match(text, /^Nothing to attach to: No container that runs on lab in a pod of namespace shop/);
+  });
+});
