@@ -34,6 +34,8 @@ const operations = 'shared/sensor/operations.test.ts';
 const facts = globSync('shared/sensor/sensor-*.test.ts', { cwd: checkout }).toSorted();
 /** Changes and who made them: the machine itself proves raw_tracepoint, and may have no kprobes. */
 const changes = ['change-watch', 'readers'].map((name) => `shared/sensor/changes/${name}.test.ts`);
+/** Without the sensor: once. */
+const plain = ['systems/network-policy/node/smoke.test.ts'];
 /** All modes find what the table says; what raw_tracepoint says of processes and files was proven on the machine itself, and differs by kernel. */
 const cells: readonly Cell[] = sensorModeNames.flatMap((mode) =>
   [operations, ...(mode === 'raw_tracepoint' ? [] : facts), ...(mode === 'kprobe' ? changes : [])].map(
@@ -77,6 +79,9 @@ export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
     ({ mode, file }) =>
       `RAMPART_SENSOR_MODE=${mode} node --test --test-concurrency=1 --test-reporter=spec ${quote(file)}`,
   );
+  const plainSuites = plain.map(
+    (file) => `node --test --test-concurrency=1 --test-reporter=spec ${quote(file)}`,
+  );
   const title = `Debian's kernel ${kernel} (RAMPART_TEST_SEED=${seed})`;
   suite(title, { skip: kernelRunObstacle() ?? false }, () => {
     let run: KernelRun | undefined;
@@ -86,7 +91,15 @@ export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
       async () => {
         run = await runInKernel({
           kernel,
-          command: ['sh', 'test/kernel/guest-suites.sh', MARK, ...look, ...capabilities, ...suites],
+          command: [
+            'sh',
+            'test/kernel/guest-suites.sh',
+            MARK,
+            ...look,
+            ...capabilities,
+            ...plainSuites,
+            ...suites,
+          ],
           env: { ...depthEnvironment, A_VARIABLE: `it's "quoted" $HOME\n` },
           timeoutMs: TIMEOUT_MS,
           signal: AbortSignal.timeout(TIMEOUT_MS),
@@ -103,7 +116,7 @@ export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
     test('the checkout and node are there, writes stay inside, the exit code comes back', () => {
       assert.equal(run?.exitCode, 3, run?.output.slice(-4000));
       assert.equal(run.output, `${lines.join('\n')}\n`);
-      assert.equal(parts.length, look.length + capabilities.length + suites.length);
+      assert.equal(parts.length, look.length + capabilities.length + plain.length + suites.length);
       const [{ text, exitCode } = { text: '', exitCode: -1 }] = parts;
       assert.equal(exitCode, 0, text);
       guestSees(text, release);
@@ -123,9 +136,18 @@ export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
       assert.deepEqual([all[1], few[1]], ['kprobe', 'raw_tracepoint']);
     });
 
+    for (const [at, file] of plain.entries()) {
+      test(file, () => {
+        const part = parts[look.length + capabilities.length + at];
+        assert.ok(part);
+        assert.equal(part.exitCode, 0, remarkable(part.text) || part.text.slice(-4000));
+        assert.match(part.text, /^ℹ skipped 0$/m);
+      });
+    }
+
     for (const [at, { mode, file }] of chosen.entries()) {
       test(`${mode}: ${file}`, (t) => {
-        const part = parts[look.length + capabilities.length + at];
+        const part = parts[look.length + capabilities.length + plain.length + at];
         assert.ok(part);
         const { text, exitCode } = part;
         assert.equal(exitCode, 0, remarkable(text) || text.slice(-4000));
