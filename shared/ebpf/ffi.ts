@@ -116,6 +116,11 @@ export const libc = {
     'int',
     'int',
   ]),
+  bind: c<(fd: number, address: Uint8Array, sizeBytes: number) => number>('bind', 'int', [
+    'int',
+    'const void *',
+    'uint32_t',
+  ]),
   /** `rlimit` is two u64: the soft and the hard limit. */
   setrlimit: c<(resource: number, rlimit: Uint8Array) => number>('setrlimit', 'int', ['int', 'const void *']),
   /** lsm_list_modules(2), since 6.8; fills `ids` with u64, `size` is in and out. */

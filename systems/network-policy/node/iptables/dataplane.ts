@@ -165,6 +165,13 @@ class IptablesDataplane implements Dataplane {
     return driftBetween(merged(this.#owned.values()), actual, (chain) => this.#owners.get(chain)?.key);
   }
 
+  /** The kernel tells nobody of changes by legacy iptables, nor of those of a set. */
+  async disturbed(signal: AbortSignal): Promise<boolean> {
+    if (!signal.aborted)
+      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+    return false;
+  }
+
   async counters(signal?: AbortSignal): Promise<readonly Refused[]> {
     const kernel = await this.#open(signal);
     const listings = await Promise.all(kernel.families.map((family) => kernel.save(family, ['-c'], signal)));
