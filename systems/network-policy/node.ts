@@ -148,8 +148,11 @@ export async function runNetworkPolicyNode(
       const pause = new AbortController();
       const dueMs = Math.max(0, verifiedAtMs + VERIFY_MS - clock.monotonicMs());
       const due = sleep(clock, dueMs, AbortSignal.any([signal, pause.signal])).catch(() => undefined);
-      await Promise.race([due, changed.promise]);
+      const paused = AbortSignal.any([signal, pause.signal]);
+      const disturbed = isProgrammed ? options.dataplane.disturbed(paused) : Promise.resolve(false);
+      await Promise.race([due, changed.promise, ...(isProgrammed ? [disturbed] : [])]);
       pause.abort();
+      if (await disturbed) verifiedAtMs = -Infinity;
       await sleep(clock, SETTLE_MS, signal).catch(() => undefined);
     }
   });

@@ -39,6 +39,8 @@ const probes = 'systems/bpf-programs/kernel/probes.test.ts';
 const programs = ['chains', 'reading', 'restarts'].map(
   (name) => `systems/bpf-programs/kernel/${name}.test.ts`,
 );
+/** Both backends of network policies. */
+const network = 'systems/network-policy/node/smoke.test.ts';
 /** Kinds of programs that Debian's kernels all run. */
 const programKinds = ['kprobe', 'kretprobe', 'fentry', 'fexit'] as const;
 
@@ -85,7 +87,7 @@ export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
     ({ mode, file }) =>
       `RAMPART_SENSOR_MODE=${mode} node --test --test-concurrency=1 --test-reporter=spec ${quote(file)}`,
   );
-  const rooms = [probes, ...sampled(programs, 1, seed + kernelVersions.indexOf(kernel))];
+  const rooms = [network, probes, ...sampled(programs, 1, seed + kernelVersions.indexOf(kernel))];
   const others = rooms.map((file) => `node --test --test-concurrency=1 --test-reporter=spec ${quote(file)}`);
   const title = `Debian's kernel ${kernel} (RAMPART_TEST_SEED=${seed})`;
   suite(title, { skip: kernelRunObstacle() ?? false }, () => {
@@ -148,6 +150,7 @@ export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
           exitCode: -1,
         };
         assert.equal(exitCode, 0, remarkable(text) || text.slice(-4000));
+        if (file === network) assert.match(text, /^ℹ skipped 0$/m);
         for (const kind of file === probes ? programKinds : [])
           assert.match(text, new RegExp(`ℹ ${kind}: runs`));
         for (const line of text.split('\n').filter((one) => one.includes('﹣')))

@@ -135,6 +135,10 @@ class Replacing implements Dataplane {
     return this.#own.verify(signal);
   }
 
+  disturbed(signal: AbortSignal): Promise<boolean> {
+    return this.#own.disturbed(signal);
+  }
+
   counters(signal?: AbortSignal): ReturnType<Dataplane['counters']> {
     return this.#own.counters(signal);
   }

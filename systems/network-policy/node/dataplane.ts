@@ -55,6 +55,11 @@ export interface Dataplane extends Disposable {
   apply(rules: NodeRules, change: RulesChange, signal?: AbortSignal): Promise<Programmed>;
   /** What is in the kernel and differs from what was programmed. */
   verify(signal?: AbortSignal): Promise<readonly Drift[]>;
+  /**
+   * Whether the kernel told that somebody else has changed something of ours: true as soon as it did, false with the signal. Where the
+   * kernel does not tell, {@link verify} has to be asked now and then.
+   */
+  disturbed(signal: AbortSignal): Promise<boolean>;
   counters(signal?: AbortSignal): Promise<readonly Refused[]>;
   /** Takes away all that is ours; a line for each thing that was there. */
   remove(signal?: AbortSignal): Promise<readonly string[]>;

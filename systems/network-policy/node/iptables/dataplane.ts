@@ -6,15 +6,10 @@
 import { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import {
-  type Address,
-  type ByFamily,
   type Direction,
   directions,
   type NodeRules,
   type PodKey,
-  type PolicyKey,
-  policyRulesKey,
-  type PolicyRules,
   type RulesChange,
 } from '../../engine/rules.ts';
 import {
@@ -26,34 +21,22 @@ import {
   type Refused,
 } from '../dataplane.ts';
 import { compileBase } from './base.ts';
+import { ChainOwners } from './chain-owners.ts';
 import { refusedCounts } from './counters.ts';
 import { driftBetween } from './drift.ts';
 import { familyEdits, setEdits } from './edits.ts';
-import { IptablesKernel, type KernelRules, RefusedEdits } from './kernel.ts';
-import { families, logPrefix, podChain, policyChain, unknownPodsChain } from './names.ts';
+import { IptablesKernel, RefusedEdits } from './kernel.ts';
+import { families, logPrefix, unknownPodsChain } from './names.ts';
 import { compilePod } from './pod.ts';
-import {
-  type CompiledPolicy,
-  compilePolicy,
-  peerSetName,
-  type SetKey,
-  type Slot,
-  targetSet,
-} from './policy.ts';
+import { Policies } from './policies.ts';
 import { Refusals } from './refusals.ts';
-import { type IptablesRules, isNothing, merged, noRules, sameLines, sameMembers } from './rules.ts';
+import { type IptablesRules, isNothing, merged, noRules } from './rules.ts';
+import { sameTargets, type Targets, targetsOf } from './targets.ts';
 import { Trial } from './trial.ts';
 import { type Iptables, iptablesInUse, type Variant } from './variant.ts';
 
 /** What the rules are of: `base`, `pod KEY`, or the key of a policy's rules. */
 type Owned = Map<string, IptablesRules>;
-
-interface ChainOwner {
-  readonly kind: 'pod' | 'policy';
-  readonly key: string;
-}
-
-type Targets = ReadonlyMap<string, ByFamily<readonly Address[]>>;
 
 export interface IptablesOptions extends DataplaneOptions {
   /** Default: the one that this node uses. */
@@ -74,11 +57,9 @@ class IptablesDataplane implements Dataplane {
   /** What the kernel has, as of the last change. */
   #owned: Owned = new Map();
   #targets: Targets = new Map();
-  /** Sets that have the second of their two names. */
-  readonly #second = new Set<SetKey>();
   readonly #refusals = new Refusals();
-  /** By chain. */
-  readonly #owners = new Map<string, ChainOwner>();
+  readonly #policies = new Policies(this.#refusals);
+  readonly #owners = new ChainOwners();
 
   constructor(namespace: KeptNamespace, options: IptablesOptions) {
     this.#namespace = namespace;
@@ -93,7 +74,7 @@ class IptablesDataplane implements Dataplane {
         const commands = await run();
         this.#owned = owned;
         this.#targets = targetsOf(rules);
-        this.#remember(rules);
+        this.#owners.set(rules);
         return { commands, ...this.#refused() };
       } catch (error) {
         if (!(error instanceof RefusedEdits)) throw error;
@@ -114,11 +95,12 @@ class IptablesDataplane implements Dataplane {
   async #planSync(rules: NodeRules, signal: AbortSignal | undefined) {
     const actual = await (await this.#open(signal)).read(signal);
     const targets = targetsOf(rules);
-    this.#adoptNames(rules, actual);
+    this.#policies.adopt(rules, actual);
     const owned: Owned = new Map([['base', compileBase(rules, this.#options)]]);
     for (const pod of rules.pods.values()) owned.set(podOwner(pod.pod), compilePod(pod, this.#options));
-    for (const key of rules.policies.keys()) owned.set(key, this.#policy(rules, key, targets, actual));
-    this.#remember(rules);
+    for (const key of rules.policies.keys())
+      owned.set(key, this.#policies.compile(rules, key, targets, actual));
+    this.#owners.set(rules);
     return { owned, run: () => this.#program(actual, merged(owned.values()), signal) };
   }
 
@@ -140,7 +122,7 @@ class IptablesDataplane implements Dataplane {
       changed.set(podOwner(key), pod === undefined ? noRules : compilePod(pod, this.#options));
     }
     for (const key of policies) {
-      changed.set(key, this.#policy(rules, key, targets, this.#owned.get(key) ?? noRules));
+      changed.set(key, this.#policies.compile(rules, key, targets, this.#owned.get(key) ?? noRules));
     }
     const before = merged([...changed.keys()].map((owner) => this.#owned.get(owner) ?? noRules));
     let commands: number;
@@ -156,7 +138,7 @@ class IptablesDataplane implements Dataplane {
       else this.#owned.set(owner, part);
     }
     this.#targets = targets;
-    this.#rememberChange(rules, change);
+    this.#owners.change(rules, change);
     return { commands, ...this.#refused() };
   }
 
@@ -165,11 +147,18 @@ class IptablesDataplane implements Dataplane {
     return driftBetween(merged(this.#owned.values()), actual, (chain) => this.#owners.get(chain)?.key);
   }
 
+  /** The kernel tells nobody of changes by legacy iptables, nor of those of a set. */
+  async disturbed(signal: AbortSignal): Promise<boolean> {
+    if (!signal.aborted)
+      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+    return false;
+  }
+
   async counters(signal?: AbortSignal): Promise<readonly Refused[]> {
     const kernel = await this.#open(signal);
     const listings = await Promise.all(kernel.families.map((family) => kernel.save(family, ['-c'], signal)));
     return refusedCounts(listings, (chain) =>
-      chain === unknownPodsChain ? { pod: undefined } : this.#podOf(chain),
+      chain === unknownPodsChain ? { pod: undefined } : this.#owners.podOf(chain),
     );
   }
 
@@ -178,7 +167,6 @@ class IptablesDataplane implements Dataplane {
     await this.#program(actual, noRules, signal);
     this.#owned = new Map();
     this.#targets = new Map();
-    this.#second.clear();
     return [
       ...families.flatMap((family) => {
         const { hooks, tops, chains } = actual.families[family];
@@ -199,13 +187,8 @@ class IptablesDataplane implements Dataplane {
     const direction = directions.find((each) => logPrefix(chain, each) === prefix.trim());
     if (direction === undefined) return undefined;
     if (chain === unknownPodsChain) return { pod: undefined, direction };
-    const owner = this.#podOf(chain);
+    const owner = this.#owners.podOf(chain);
     return owner === undefined ? undefined : { ...owner, direction };
-  }
-
-  #podOf(chain: string): { readonly pod: PodKey } | undefined {
-    const owner = this.#owners.get(chain);
-    return owner?.kind === 'pod' ? { pod: owner.key } : undefined;
   }
 
   [Symbol.dispose](): void {
@@ -223,7 +206,7 @@ class IptablesDataplane implements Dataplane {
 
   /**
    * In three steps: sets and members that come; the rules, at one moment; sets and members that are not needed any more. So
-   * between them each rule allows what it did, or will, or both: see {@link #policy} for where that is not enough.
+   * between them each rule allows what it did, or will, or both: see {@link Policies.compile} for where that is not enough.
    */
   async #program(
     before: IptablesRules,
@@ -247,129 +230,8 @@ class IptablesDataplane implements Dataplane {
     }
     return sets.before.length + sets.after.length + edits[4].length + edits[6].length;
   }
-
-  /**
-   * Where members and rules of a policy change, or members and those whom it is for, sets that have other members get their
-   * other name, so that all changes with the rules: else a pod that is new in the policy would for a moment be reached by those who
-   * were allowed before.
-   */
-  #policy(rules: NodeRules, key: string, targets: Targets, before: IptablesRules): IptablesRules {
-    const policy = rules.policies.get(key);
-    const addresses = targets.get(key);
-    if (policy === undefined || addresses === undefined) {
-      this.#refusals.drop(key);
-      return noRules;
-    }
-    const compile = (): CompiledPolicy =>
-      this.#refusals.without(
-        key,
-        policy.policy,
-        compilePolicy(policy, addresses, (each) => this.#slot(each)),
-      );
-    let compiled = compile();
-    let isOther = false;
-    for (const family of families) {
-      const chain = policyChain(policy.direction, policy.policy, family);
-      const target = targetSet(policy.direction, policy.policy, family);
-      const [lines, linesBefore] = [compiled, before].map((each) => each.families[family].chains.get(chain));
-      const [members, membersBefore] = [compiled, before].map(({ sets }) => sets.get(target)?.members);
-      if (lines === undefined || linesBefore === undefined) continue;
-      if (
-        sameLines(lines, linesBefore) &&
-        members !== undefined &&
-        membersBefore !== undefined &&
-        sameMembers(members, membersBefore)
-      ) {
-        continue;
-      }
-      for (const [name, set] of compiled.peerSets) {
-        const [old, next] = [before.sets.get(name), compiled.sets.get(name)];
-        if (old === undefined || next === undefined || old.family !== family) continue;
-        if (sameMembers(old.members, next.members)) continue;
-        if (!this.#second.delete(set)) this.#second.add(set);
-        isOther = true;
-      }
-    }
-    if (isOther) compiled = compile();
-    return compiled;
-  }
-
-  #slot(key: SetKey): Slot {
-    return this.#second.has(key) ? 1 : 0;
-  }
-
-  /** Of the two names of a set the one that rules look into. */
-  #adoptNames(rules: NodeRules, { used }: KernelRules): void {
-    this.#second.clear();
-    const targets = { 4: ['0.0.0.0'], 6: ['::'] };
-    for (const policy of rules.policies.values()) {
-      for (const [, key] of compilePolicy(policy, targets, () => 0).peerSets) {
-        const family = key.endsWith(' 6') ? 6 : 4;
-        if (used.has(peerSetName(key, family, 1)) && !used.has(peerSetName(key, family, 0))) {
-          this.#second.add(key);
-        }
-      }
-    }
-  }
-
-  /** Which names tell people of whom. */
-  #remember(rules: NodeRules): void {
-    this.#owners.clear();
-    for (const key of rules.pods.keys()) this.#rememberPod(key);
-    for (const policy of rules.policies.values()) this.#rememberPolicy(policy);
-  }
-
-  #rememberChange({ pods, policies }: NodeRules, change: RulesChange): void {
-    for (const key of change.pods) {
-      if (pods.has(key)) this.#rememberPod(key);
-      else this.#owners.delete(podChain(key));
-    }
-    for (const key of change.policies) {
-      const policy = policies.get(key);
-      if (policy !== undefined) {
-        this.#rememberPolicy(policy);
-        continue;
-      }
-      const [direction, name] = key.split(' ', 2) as [Direction, PolicyKey];
-      for (const family of families) this.#owners.delete(policyChain(direction, name, family));
-    }
-  }
-
-  #rememberPod(key: PodKey): void {
-    this.#owners.set(podChain(key), { kind: 'pod', key });
-  }
-
-  #rememberPolicy({ direction, policy: key }: PolicyRules): void {
-    for (const family of families) {
-      this.#owners.set(policyChain(direction, key, family), { kind: 'policy', key });
-    }
-  }
 }
 
 function podOwner(pod: PodKey): string {
   return `pod ${pod}`;
-}
-
-/** Of each policy the addresses of the pods that it is for, by the key of its rules. */
-function targetsOf(rules: NodeRules): Targets {
-  const targets = new Map<string, Record<4 | 6, Address[]>>();
-  for (const pod of rules.pods.values()) {
-    for (const direction of directions) {
-      for (const policy of pod[direction] ?? []) {
-        const key = policyRulesKey(direction, policy);
-        let own = targets.get(key);
-        if (own === undefined) targets.set(key, (own = { 4: [], 6: [] }));
-        own[4].push(...pod.addresses[4]);
-        own[6].push(...pod.addresses[6]);
-      }
-    }
-  }
-  return targets;
-}
-
-function sameTargets(
-  a: ByFamily<readonly Address[]> | undefined,
-  b: ByFamily<readonly Address[]> | undefined,
-): boolean {
-  return families.every((family) => sameLines(a?.[family] ?? [], b?.[family] ?? []));
 }

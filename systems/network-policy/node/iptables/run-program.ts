@@ -87,7 +87,7 @@ export async function runProgram(call: ProgramCall): Promise<ProgramEnd> {
 /** @throws {RampartError} `PRIVILEGE` or `SYSTEM`, with the first words of the program. */
 export function failure(program: string, { code, complaint }: ProgramEnd): RampartError {
   const said = complaint.trim().replaceAll(/\s+/g, ' ').slice(0, 300);
-  if (/Permission denied|Operation not permitted|you must be root/i.test(said)) {
+  if (/Permission denied|Operation not permitted|you must be root|open socket to ipset/i.test(said)) {
     return new RampartError(errorCodes.PRIVILEGE, {
       what: `cannot use ${program}`,
       why: said,

@@ -1,8 +1,11 @@
+import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { suite, test } from 'node:test';
 
-import { namespaceObstacle } from '../../../../test/network-policy/namespaces.fixture.ts';
+import { NetworkNamespace, namespaceObstacle } from '../../../../test/network-policy/namespaces.fixture.ts';
 import type { Host } from '../../../../test/network-policy/network.fixture.ts';
 import { dataplaneSuite } from '../dataplane.suite.fixture.ts';
+import { changeBetween, nodeRules } from '../rules.fixture.ts';
 import { openNftablesDataplane } from './dataplane.ts';
 import { podChain, podMap, policyChain, tableName } from './names.ts';
 
@@ -72,3 +75,24 @@ dataplaneSuite(
   },
   namespaceObstacle(),
 );
+
+suite('nftables dataplane, what the kernel tells', { skip: namespaceObstacle() ?? false }, () => {
+  test('what somebody else changes of ours is noticed, what we change is not', async () => {
+    using namespace = new NetworkNamespace();
+    using dataplane = namespace.run(() => openNftablesDataplane());
+    const pod = { name: 'x/a', addresses: { 4: '10.1.0.10', 6: 'fd00:1::10' } };
+    const [first, second] = [
+      nodeRules([pod], []),
+      nodeRules([pod], [{ policy: 'x/p', direction: 'ingress', selects: ['x/a'], allows: [] }]),
+    ];
+    await dataplane.sync(first);
+    await dataplane.apply(second, changeBetween(first, second));
+    namespace.nft('add table inet other');
+    assert.equal(await dataplane.disturbed(AbortSignal.timeout(1)), false);
+    namespace.nft(`flush chain ${tableName} ${podChain('ingress', 'x/a')}`);
+    assert.equal(await dataplane.disturbed(AbortSignal.timeout(60_000)), true);
+    assert.equal((await dataplane.verify()).length, 1);
+    await dataplane.sync(second);
+    assert.equal(await dataplane.disturbed(AbortSignal.timeout(1)), false);
+  });
+});

@@ -4,6 +4,8 @@
  * @module
  */
 import { type ListOptions, Nftables } from '../../../../shared/netlink/nftables.ts';
+import { NftablesChanges } from '../../../../shared/netlink/nftables-changes.ts';
+import { sleep, systemClock } from '../../../../shared/time/clock.ts';
 import type { Direction, NodeRules, PodKey, RulesChange } from '../../engine/rules.ts';
 import {
   type Dataplane,
@@ -42,7 +44,7 @@ interface ChainOwner {
  * @throws {RampartError} `UNSUPPORTED` without libnftables.
  */
 export function openNftablesDataplane(options: Partial<DataplaneOptions> = {}): Dataplane {
-  return new NftablesDataplane(new Nftables(), { ...defaultDataplaneOptions, ...options });
+  return new NftablesDataplane(new Nftables(), openChanges(), { ...defaultDataplaneOptions, ...options });
 }
 
 const trialTable = `${tableName}-trial`;
@@ -68,8 +70,22 @@ add rule ${trialTable} in counter reject
 delete table ${trialTable}`);
 }
 
+/** Undefined where the kernel does not tell of them. */
+function openChanges(): NftablesChanges | undefined {
+  try {
+    return new NftablesChanges(tableName.split(' ')[1] ?? '');
+  } catch (error) {
+    if (isRefusal(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Between two looks at what the kernel tells. */
+const NOTICE_MS = 1000;
+
 class NftablesDataplane implements Dataplane {
   readonly #nft: Nftables;
+  readonly #changes: NftablesChanges | undefined;
   readonly #options: DataplaneOptions;
   /** What the kernel has, as of the last change. */
   #owned: Owned = new Map();
@@ -78,8 +94,9 @@ class NftablesDataplane implements Dataplane {
     directions.map((direction) => [unknownChain(direction), { pod: undefined, direction }]),
   );
 
-  constructor(nft: Nftables, options: DataplaneOptions) {
+  constructor(nft: Nftables, changes: NftablesChanges | undefined, options: DataplaneOptions) {
     this.#nft = nft;
+    this.#changes = changes;
     this.#options = options;
   }
 
@@ -177,6 +194,16 @@ class NftablesDataplane implements Dataplane {
     }, signal);
   }
 
+  async disturbed(signal: AbortSignal): Promise<boolean> {
+    while (!signal.aborted) {
+      if (this.#changes?.take() === true) return true;
+      await sleep(systemClock, this.#changes === undefined ? 60 * NOTICE_MS : NOTICE_MS, signal).catch(
+        () => undefined,
+      );
+    }
+    return false;
+  }
+
   counters(signal?: AbortSignal): Promise<readonly Refused[]> {
     return promised(() => {
       const listing = this.#list(`list counters table ${tableName}`, { json: true });
@@ -212,6 +239,7 @@ class NftablesDataplane implements Dataplane {
 
   [Symbol.dispose](): void {
     this.#nft[Symbol.dispose]();
+    this.#changes?.[Symbol.dispose]();
   }
 
   #podObjects(rules: NodeRules, key: PodKey): TableObjects {
@@ -247,7 +275,10 @@ class NftablesDataplane implements Dataplane {
   }
 
   #run(commands: readonly string[]): void {
-    if (commands.length > 0) this.#nft.run(commands.join('\n'));
+    if (commands.length === 0) return;
+    const run = (): void => this.#nft.run(commands.join('\n'));
+    if (this.#changes === undefined) run();
+    else this.#changes.own(run);
   }
 }
 

@@ -1,0 +1,94 @@
+/**
+ * Policies as the rules and sets that are programmed: without what is refused, and with names of sets that make a change safe
+ * (docs/decisions/0013-iptables-in-three-steps.md).
+ *
+ * @module
+ */
+import type { NodeRules } from '../../engine/rules.ts';
+import type { KernelRules } from './kernel.ts';
+import { families, policyChain } from './names.ts';
+import {
+  type CompiledPolicy,
+  compilePolicy,
+  peerSetName,
+  type SetKey,
+  type Slot,
+  targetSet,
+} from './policy.ts';
+import type { Refusals } from './refusals.ts';
+import { type IptablesRules, noRules, sameLines, sameMembers } from './rules.ts';
+import type { Targets } from './targets.ts';
+
+export class Policies {
+  /** Sets that have the second of their two names. */
+  readonly #second = new Set<SetKey>();
+  readonly #refusals: Refusals;
+
+  constructor(refusals: Refusals) {
+    this.#refusals = refusals;
+  }
+
+  /**
+   * Where members and rules of a policy change, or members and those whom it is for, sets that have other members get their
+   * other name, so that all changes with the rules: else a pod that is new in the policy would for a moment be reached by those who
+   * were allowed before.
+   */
+  compile(rules: NodeRules, key: string, targets: Targets, before: IptablesRules): IptablesRules {
+    const policy = rules.policies.get(key);
+    const addresses = targets.get(key);
+    if (policy === undefined || addresses === undefined) {
+      this.#refusals.drop(key);
+      return noRules;
+    }
+    const compile = (): CompiledPolicy =>
+      this.#refusals.without(
+        key,
+        policy.policy,
+        compilePolicy(policy, addresses, (each) => this.#slot(each)),
+      );
+    let compiled = compile();
+    let isOther = false;
+    for (const family of families) {
+      const chain = policyChain(policy.direction, policy.policy, family);
+      const target = targetSet(policy.direction, policy.policy, family);
+      const [lines, linesBefore] = [compiled, before].map((each) => each.families[family].chains.get(chain));
+      const [members, membersBefore] = [compiled, before].map(({ sets }) => sets.get(target)?.members);
+      if (lines === undefined || linesBefore === undefined) continue;
+      if (
+        sameLines(lines, linesBefore) &&
+        members !== undefined &&
+        membersBefore !== undefined &&
+        sameMembers(members, membersBefore)
+      ) {
+        continue;
+      }
+      for (const [name, set] of compiled.peerSets) {
+        const [old, next] = [before.sets.get(name), compiled.sets.get(name)];
+        if (old === undefined || next === undefined || old.family !== family) continue;
+        if (sameMembers(old.members, next.members)) continue;
+        if (!this.#second.delete(set)) this.#second.add(set);
+        isOther = true;
+      }
+    }
+    if (isOther) compiled = compile();
+    return compiled;
+  }
+
+  #slot(key: SetKey): Slot {
+    return this.#second.has(key) ? 1 : 0;
+  }
+
+  /** Of the two names of a set the one that rules look into. */
+  adopt(rules: NodeRules, { used }: KernelRules): void {
+    this.#second.clear();
+    const targets = { 4: ['0.0.0.0'], 6: ['::'] };
+    for (const policy of rules.policies.values()) {
+      for (const [, key] of compilePolicy(policy, targets, () => 0).peerSets) {
+        const family = key.endsWith(' 6') ? 6 : 4;
+        if (used.has(peerSetName(key, family, 1)) && !used.has(peerSetName(key, family, 0))) {
+          this.#second.add(key);
+        }
+      }
+    }
+  }
+}
