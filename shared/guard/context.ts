@@ -65,7 +65,7 @@ export interface NodeContext extends GuardContext {
   readonly version: string;
   /** Takes a finding or an alert as one line of JSON, without a newline. Never waits. */
   readonly sink: (line: string) => void;
-  /** Says how its work goes, for its section of `rampart status`: in the agent's lease, some 10 s later, in place of what it said before. */
+  /** Says how its work goes, for its section of `rampart status`: in the agent's lease, in place of what it said before. Numbers alone may take 10 s. */
   readonly tellFacts: (facts: GuardFacts) => void;
   /** Tells the person in front of it, if there is one, what is going on. */
   readonly say: (text: string) => void;

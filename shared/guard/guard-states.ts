@@ -40,9 +40,16 @@ export class GuardStates {
     return true;
   }
 
-  /** What a guard says of its work. It is no change that anybody is told of: the lease has it when it is renewed. */
+  /** What a guard says of its work. Of numbers nobody is told that they change: the lease has them when it is renewed. */
   setFacts(guard: string, facts: GuardFacts): void {
+    const before = this.#facts.get(guard);
     this.#facts.set(guard, facts);
+    const names = new Set([...Object.keys(before ?? {}), ...Object.keys(facts)]);
+    const isTold = [...names].some((name) => {
+      const [was, is] = [before?.[name], facts[name]];
+      return was !== is && !(typeof was === 'number' && typeof is === 'number');
+    });
+    if (isTold) for (const listener of this.#listeners) listener();
   }
 
   facts(guard: string): GuardFacts | undefined {

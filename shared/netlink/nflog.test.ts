@@ -67,7 +67,9 @@ suite('NFLOG', { skip: namespaceObstacle() ?? false }, () => {
       namespace.run(() => openNflog({ group, onPacket: () => undefined, onError: () => undefined }));
     const first = open();
     assert.throws(open, { code: errorCodes.LIMIT, message: /cannot read group 4711 of NFLOG: another/ });
+    assert.equal(first.isOpen, true);
     first[Symbol.dispose]();
+    assert.equal(first.isOpen, false);
     open()[Symbol.dispose]();
   });
 

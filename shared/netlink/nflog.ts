@@ -70,6 +70,8 @@ export interface NflogTotals {
 /** Does not keep the process alive. Dispose it to give the group back. */
 export interface Nflog extends Disposable {
   readonly totals: NflogTotals;
+  /** False after it was disposed, and after the socket itself has failed, which `onError` was told. */
+  readonly isOpen: boolean;
 }
 
 /**
@@ -108,6 +110,10 @@ class NflogReader implements Nflog {
     this.#poll?.[Symbol.dispose]();
     this.#poll = pollReadable(this.#socket.fd, () => this.#read());
     this.#poll.unref();
+  }
+
+  get isOpen(): boolean {
+    return this.#poll !== undefined;
   }
 
   #take(): void {

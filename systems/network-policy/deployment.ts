@@ -22,7 +22,12 @@ export const rights: GuardRights = {
   ],
   viewer: [
     { apiGroups: ['networking.k8s.io'], resources: ['networkpolicies'], verbs: ['get', 'list', 'watch'] },
-    { apiGroups: [''], resources: ['pods'], verbs: ['list'] },
+    {
+      apiGroups: [''],
+      resources: ['pods', 'namespaces'],
+      verbs: ['list'],
+      why: 'For rampart network explain, namespaces too.',
+    },
   ],
 };
 

@@ -8,6 +8,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { after, before, suite, test } from 'node:test';
 
+import { scaled } from '../../../shared/observe/depth.fixture.ts';
 import { type Host, Network } from '../../../test/network-policy/network.fixture.ts';
 import { type ProbeOptions, reachable, reaches } from '../../../test/network-policy/probe.fixture.ts';
 import type { NodeRules } from '../engine/rules.ts';
@@ -388,7 +389,7 @@ export function dataplaneSuite(under: DataplaneUnderTest, skip: string | undefin
       const ofOthers = under.listing(network.node);
       await withDataplane(async (dataplane) => {
         let last = nodeRules([], []);
-        for (let round = 0; round < 20; round++) {
+        for (let round = 0; round < scaled(1000, 20); round++) {
           const rules = nodeRules(network.pods.slice(round % 5), [
             ingress([podName(round)], everyone),
             egress([podName(round + 3)]),

@@ -66,7 +66,7 @@ export class Refusals implements Disposable {
 
   /** Takes the group, if it has not. That another program has it is told once; nothing is refused or allowed for it. */
   open(): void {
-    if (this.#log !== undefined) return;
+    if (this.#log?.isOpen === true) return;
     const { group, inNetwork = (run) => run(), context } = this.#options;
     try {
       this.#log = inNetwork(() =>

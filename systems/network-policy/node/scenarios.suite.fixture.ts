@@ -430,6 +430,51 @@ export function scenariosSuite(under: ScenariosUnderTest, skip: string | undefin
         await expectJudged(policies, pods, [{ port: 80 }, { port: 81 }], places);
       }));
 
+    test('pods of another node: rules are for those of this one, whoever is on the other side', () =>
+      withDataplane(async (dataplane) => {
+        const isHere = ({ name }: Host): boolean => !name.startsWith('z/');
+        const pods = network.pods.map((host) => {
+          const object = podObject(host);
+          return isHere(host) ? object : { ...object, spec: { ...object.spec, nodeName: 'two' } };
+        });
+        const policies: PolicyObject[] = [
+          inX('in', {
+            podSelector: a,
+            ingress: [{ from: [{ namespaceSelector: ns('z'), podSelector: pod('b') }] }],
+          }),
+          {
+            metadata: { namespace: 'z', name: 'closed' },
+            spec: { podSelector: {}, policyTypes: ['Ingress', 'Egress'] },
+          },
+          {
+            metadata: { namespace: 'y', name: 'out' },
+            spec: {
+              podSelector: a,
+              policyTypes: ['Egress'],
+              egress: [{ to: [{ namespaceSelector: ns('z') }] }],
+            },
+          },
+        ];
+        const { rules } = engineOf(policies, pods);
+        assert.deepEqual([...rules.policies.keys()].sort(), ['egress y/out', 'ingress x/in']);
+        await dataplane.sync(rules);
+        const found = await reachable(network.pods);
+        const wanted = network.pods.flatMap((from) =>
+          network.pods
+            .filter((to) => {
+              if (to === from) return false;
+              const packet = { from: from.name, to: to.name, protocol: 'TCP', port: 80 };
+              const { ingress, egress } = judge(policies, pods, namespaces, packet);
+              return (
+                (!isHere(to) || ingress.verdict !== 'refused') &&
+                (!isHere(from) || egress.verdict !== 'refused')
+              );
+            })
+            .map((to) => `${from.name} -> ${to.name}`),
+        );
+        assert.deepEqual([...found].sort(), wanted.sort());
+      }));
+
     test('SCTP: its first packet passes where a rule is for it, and for no other', () =>
       withDataplane(async (dataplane) => {
         const pods = network.pods.map((host) => podObject(host));

@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+
+import { GuardStates } from './guard-states.ts';
+
+suite('the states of guards', () => {
+  test('facts that change are told, but for numbers', () => {
+    const states = new GuardStates();
+    let told = 0;
+    using _listening = states.onChange(() => told++);
+    const steps = [
+      [{ backend: 'a', ok: true, syncs: 1 }, 1],
+      [{ backend: 'a', ok: true, syncs: 2 }, 1],
+      [{ backend: 'a', ok: false, syncs: 2 }, 2],
+      [{ backend: 'b', ok: false, syncs: 2 }, 3],
+      [{ ok: false, syncs: 2 }, 4],
+    ] as const;
+    for (const [facts, expected] of steps) {
+      states.setFacts('one', facts);
+      assert.deepEqual(states.facts('one'), facts);
+      assert.equal(told, expected, JSON.stringify(facts));
+    }
+    assert.equal(states.facts('other'), undefined);
+  });
+
+  test('a state is told once, and to nobody who has ended that', () => {
+    const states = new GuardStates();
+    let told = 0;
+    const listening = states.onChange(() => told++);
+    assert.equal(states.set('one', { state: 'waiting', reason: 'no CRD' }), true);
+    assert.equal(states.set('one', { state: 'waiting', reason: 'no CRD' }), false);
+    listening[Symbol.dispose]();
+    assert.equal(states.set('one', { state: 'running' }), true);
+    assert.equal(told, 1);
+  });
+});
