@@ -130,7 +130,7 @@ suite('programs in containers', () => {
       none?.metadata.annotations?.['bpfman.io.uprobensprogramcontroller/nocontainersonnode'],
       'true',
     );
-    const why = await cluster.untilCondition('UprobeNsProgram', 'malloc', 'NotYetLoaded', 'acme');
+    const why = await cluster.untilCondition('UprobeNsProgram', 'malloc', 'NotYetLoaded', 'acme', /^Nothing/);
     assert.match(
       why,
       /^Nothing to attach to: No container that runs on n1 in a pod of namespace acme is selected by spec\.containers\./,

@@ -176,13 +176,19 @@ export class BpfCluster implements AsyncDisposable {
     return (await this.client.list(nodeTypes[scope])).items;
   }
 
-  /** The one condition of a parent, when it is of this type. */
-  async untilCondition(kind: string, name: string, type: string, namespace?: string): Promise<string> {
+  /** The one condition of a parent, when it is of this type and says this. */
+  async untilCondition(
+    kind: string,
+    name: string,
+    type: string,
+    namespace?: string,
+    says = /^/,
+  ): Promise<string> {
     let message = '';
     await until(async () => {
       const [condition, ...more] = (await this.get(kind, name, namespace))?.status?.conditions ?? [];
       message = condition?.message ?? '';
-      return condition?.type === type && more.length === 0;
+      return condition?.type === type && more.length === 0 && says.test(message);
     });
     return message;
   }

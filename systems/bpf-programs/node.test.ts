@@ -249,7 +249,7 @@ suite('programs on nodes', () => {
       { name: 'n1' },
       { type: 'merge', body: { metadata: { labels: { tier: null } } } },
     );
-    const text = await cluster.untilCondition('XdpProgram', 'edge', 'NotYetLoaded');
+    const text = await cluster.untilCondition('XdpProgram', 'edge', 'NotYetLoaded', undefined, /selects/);
     assert.equal(text, 'spec.nodeselector selects no node.');
     assert.equal(one.programs.size, 0);
   });

@@ -122,7 +122,11 @@ suite('eBPF programs of a namespace, in pods', { skip: labObstacle() ?? false, t
 
     await lab.removePod(ours);
     await until('nothing is left', () => machine.bpf('list').stdout.startsWith('No eBPF programs'), 10_000);
-    const text = await machine.untilCondition('NotYetLoaded', '-n', 'shop', 'uprobensprogram', 'begins');
-    assert.match(text, /^Nothing to attach to: No container that runs on lab in a pod of namespace shop/);
+    await until('the condition', async () => {
+      const text = await machine.untilCondition('NotYetLoaded', '-n', 'shop', 'uprobensprogram', 'begins');
+      return text.startsWith(
+        'Nothing to attach to: No container that runs on lab in a pod of namespace shop',
+      );
+    });
   });
 });

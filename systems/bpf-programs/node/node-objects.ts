@@ -67,22 +67,23 @@ export class NodeObjects implements Disposable {
    * @returns whether all is written; otherwise it is to be tried again.
    */
   async write(all: readonly Told[], kept: string | undefined, signal: AbortSignal): Promise<boolean> {
-    const works: (() => Promise<void>)[] = [];
     const wantedIds = { Cluster: new Set<string>(), Namespaced: new Set<string>() };
-    for (const told of all) {
-      const { scope } = told.wanted.parent.kind;
-      wantedIds[scope].add(told.wanted.id);
-      works.push(() => this.#tell(scope, told, signal));
-    }
-    for (const scope of ['Cluster', 'Namespaced'] as const) {
-      const keys = new Set([...this.#options.caches[scope].keys(), ...this.#latest[scope].keys()]);
-      for (const key of keys) {
+    for (const { wanted } of all) wantedIds[wanted.parent.kind.scope].add(wanted.id);
+    const tells = all.map((told) => () => this.#tell(told.wanted.parent.kind.scope, told, signal));
+    const ends = (['Cluster', 'Namespaced'] as const).flatMap((scope) =>
+      [...new Set([...this.#options.caches[scope].keys(), ...this.#latest[scope].keys()])].flatMap((key) => {
         const object = this.#get(scope, key);
-        if (object !== undefined && !wantedIds[scope].has(key)) {
-          works.push(() => this.#end(scope, object, kept, signal));
-        }
-      }
-    }
+        if (object === undefined || wantedIds[scope].has(key)) return [];
+        return [() => this.#end(scope, object, kept, signal)];
+      }),
+    );
+    // What is new comes first: otherwise a parent would have no object of this node for a moment.
+    const failed = (await this.#run(tells, signal)) + (await this.#run(ends, signal));
+    return failed === 0;
+  }
+
+  /** @returns how many have failed. */
+  async #run(works: readonly (() => Promise<void>)[], signal: AbortSignal): Promise<number> {
     let failed = 0;
     const next = works[Symbol.iterator]();
     const worker = async (): Promise<void> => {
@@ -91,16 +92,13 @@ export class NodeObjects implements Disposable {
           await work();
         } catch (error) {
           if (signal.aborted) throw error;
-          if (failed++ === 0)
-            this.#options.logger.warn(
-              { err: error },
-              'an object of this node could not be written, retrying',
-            );
+          if (failed++ > 0) continue;
+          this.#options.logger.warn({ err: error }, 'an object of this node could not be written, retrying');
         }
       }
     };
     await Promise.all(Array.from({ length: PARALLEL }, worker));
-    return failed === 0;
+    return failed;
   }
 
   /** Whether a change of a cache is a write of this one. */
