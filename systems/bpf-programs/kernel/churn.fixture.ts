@@ -14,17 +14,17 @@ export function staying(): readonly DesiredProgram[] {
   return [desired('stays-xdp', xdp('in0', 50)), desired('stays-tc', tc('in0', 'ingress', 50))];
 }
 
-/** Some of a few others, in some order, with some values. */
+/** Some of a few others, in some order, with some values; sometimes so many that the chain goes on in a second program. */
 export function changing(random: Random): readonly DesiredProgram[] {
-  return Array.from({ length: random.below(5) }, (_, at) =>
-    desired(
-      `c${at}`,
-      random.chance(0.5) ? xdp('in0', random.below(100)) : tc('in0', 'ingress', random.below(100)),
-      {
-        globals: { step: u64(random.below(3)) },
-      },
-    ),
-  );
+  const many = random.chance(0.2)
+    ? Array.from({ length: 20 }, (_, at) => desired(`m${at}`, xdp('in0', 5 * at)))
+    : [];
+  const few = Array.from({ length: random.below(5) }, (_, at) => {
+    const priority = random.below(100);
+    const attach = random.chance(0.5) ? xdp('in0', priority) : tc('in0', 'ingress', priority);
+    return desired(`c${at}`, attach, { globals: { step: u64(random.below(3)) } });
+  });
+  return [...many, ...few];
 }
 
 if (process.argv[1] === import.meta.filename) {

@@ -97,7 +97,10 @@ export type Outcome =
         'attach' | 'bytecode' | 'load' | 'map-owner-not-found' | 'map-owner-not-loaded' | 'target';
       /** In whole sentences: the kernel's or verifier's last lines, and what to do. */
       readonly message: string;
-      /** Trying again may help without any change of the object: the interface is not there yet. */
+      /**
+       * Trying again may help without any change of the object: the interface is not there yet. The version that ran before, if
+       * there is one, goes on meanwhile, and the message says so.
+       */
       readonly mayPass: boolean;
     };
 
@@ -121,9 +124,11 @@ export interface RunningProgram {
 export interface ProgramHost extends AsyncDisposable {
   /**
    * Makes the kernel run `desired` and nothing else of ours. One program that cannot run takes no other with it. Programs that
-   * stay are not touched, and see every packet meanwhile. Calls do not overlap: the caller awaits each.
+   * stay are not touched, and see every packet meanwhile. What the same owner asks for several containers of one pod, on an
+   * interface that they share, runs once; each has its outcome. Calls do not overlap: the caller awaits each.
    *
    * @returns the outcome of each, by id.
+   * @throws {Error} of the system (no descriptors, no memory) where nothing could be looked at: what runs goes on.
    */
   apply(desired: readonly DesiredProgram[], signal?: AbortSignal): Promise<ReadonlyMap<string, Outcome>>;
   /** What is in the kernel is compared with what was applied; what is missing or changed, as whole sentences. */
