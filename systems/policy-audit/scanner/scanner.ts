@@ -115,7 +115,14 @@ export class Scanner {
     const { signal, logger, metrics } = context;
     using _queue = this.#queue;
     using subscriptions = new DisposableStack();
-    if (!(await until(allSynced([this.#namespaces, ...this.#reports]), signal))) return;
+    const needed = [this.#namespaces, ...this.#reports];
+    if (!(await untilWithin(allSynced(needed), SYNC_MS, signal, this.#clock))) return;
+    if (needed.some(({ isSynced }) => !isSynced)) {
+      logger.warn(
+        'nothing is audited: the API does not serve reports, or they may not be listed. Where it serves none: kubectl apply -k deploy/policy-reports/',
+      );
+    }
+    if (!(await until(allSynced(needed), signal))) return;
     if (!(await until(policies.complete, signal))) return;
     subscriptions.use(this.#namespaces.subscribe((change) => this.#onNamespace(change)));
     for (const cache of this.#reports) subscriptions.use(cache.subscribe((change) => this.#onReport(change)));
