@@ -9,7 +9,8 @@ import { PolicySet } from './policies/policy-set.ts';
 import { MemoryReports } from './reports/memory-store.ts';
 import { type AuditReport, ourReports, reportTypes } from './reports/report.ts';
 import type { PassSummary } from './scanner/audit-pass.ts';
-import { Scanner, type ScannerOptions } from './scanner/scanner.ts';
+import { Scanner } from './scanner/scanner.ts';
+import type { ScannerOptions } from './scanner/scanner-options.ts';
 
 export interface AuditOnceOptions extends Omit<
   ScannerOptions,

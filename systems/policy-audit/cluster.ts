@@ -15,6 +15,7 @@ import { PolicyAdmission } from './admission/policy-admission.ts';
 import { type PolicyServer, policyServerType } from './api.ts';
 import { KubeClusterReader } from './engine/host-calls/kube-reader.ts';
 import { PolicyMetrics } from './metrics.ts';
+import { LazyModules } from './modules/lazy-modules.ts';
 import { openModules } from './modules/open-modules.ts';
 import { defaultOptions, type PolicyAuditOptions } from './options.ts';
 import { AskedCluster } from './policies/asked-cluster.ts';
@@ -45,7 +46,9 @@ async function work(
 ): Promise<void> {
   const { client, signal, logger } = term;
   using temporary = new DisposableStack();
-  await using modules = await openModules({ cacheDirectory: moduleDirectory(options, temporary), logger });
+  await using modules = new LazyModules(async () =>
+    openModules({ cacheDirectory: moduleDirectory(options, temporary), logger }),
+  );
   const spaces = term.cache<Namespace>({ type: namespaces });
   const servers = term.cache<PolicyServer>({ type: policyServerType });
   const asked = new AskedCluster(new KubeClusterReader(client));

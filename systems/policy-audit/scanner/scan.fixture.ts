@@ -28,7 +28,8 @@ import { PolicySet } from '../policies/policy-set.ts';
 import { runtimesOf } from '../policies/runtimes.ts';
 import { type AuditReport, type ReportKind, reportTypes } from '../reports/report.ts';
 import type { PassSummary } from './audit-pass.ts';
-import { Scanner, type ScannerOptions } from './scanner.ts';
+import { Scanner } from './scanner.ts';
+import type { ScannerOptions } from './scanner-options.ts';
 
 const PATIENCE_MS = 30_000;
 export const kindTypes = { configmaps: configMaps, secrets } as const;

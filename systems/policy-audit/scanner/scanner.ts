@@ -6,7 +6,6 @@
  */
 import { randomUUID } from 'node:crypto';
 
-import type { GuardContext } from '../../../shared/guard/context.ts';
 import { systemNamespace } from '../../../shared/guard/guard.ts';
 import { isGone, isNotFound } from '../../../shared/kube/client-errors.ts';
 import { done, runController } from '../../../shared/kube/controller.ts';
@@ -25,53 +24,25 @@ import type { WorkQueue } from '../../../shared/kube/workqueue.ts';
 import { type Clock, sleep, systemClock } from '../../../shared/time/clock.ts';
 import { loopSlice } from '../../../shared/time/loop-slice.ts';
 import { auditAnnotation } from '../policies/read-policy.ts';
-import type { AskedCluster } from '../policies/asked-cluster.ts';
-import type { OpenPolicy } from '../policies/open-policy.ts';
-import type { PolicyChange, PolicySet } from '../policies/policy-set.ts';
-import type { Policy } from '../policies/policy.ts';
-import { ourReports, type ReportKind, type ReportResult, reportTypes } from '../reports/report.ts';
+import type { PolicyChange } from '../policies/policy-set.ts';
+import { ourReports, reportTypes } from '../reports/report.ts';
 import { type ReportFacts, reportFacts, type Reports, ReportStore } from '../reports/report-store.ts';
 import { AuditPass, type PassSummary } from './audit-pass.ts';
 import { type DirtyNames, DirtyObjects } from './dirty-objects.ts';
+import type { FollowedKind } from './followed-kind.ts';
+import { collectGarbage } from './garbage.ts';
 import { ObjectAudit } from './object-audit.ts';
+import { definitionFacts, namespaceOf, objectFacts, splitKey, withoutManagedFields } from './object-facts.ts';
 import { ObjectStates } from './object-states.ts';
+import type { ScannerOptions } from './scanner-options.ts';
 import { auditsKind, type ServedKind, servedKinds } from './served-kinds.ts';
-
-export interface ScannerOptions {
-  readonly context: GuardContext;
-  readonly policies: PolicySet;
-  /** What policies read: told of what changes. */
-  readonly asked: AskedCluster;
-  /** From one full pass to the next. */
-  readonly intervalMs: number;
-  /** Where reports go. Default: the API. */
-  readonly store?: Reports;
-  readonly failuresOnly: boolean;
-  readonly reportKind: ReportKind;
-  readonly parallelNamespaces: number;
-  readonly parallelResources: number;
-  readonly pageSize: number;
-  /** Besides Rampart's own. */
-  readonly ignoredNamespaces?: ReadonlySet<string>;
-  /** These alone; undefined: all. */
-  readonly onlyNamespaces?: ReadonlySet<string>;
-  /** Whether what is in no namespace is audited. Default: true. */
-  readonly cluster?: boolean;
-  readonly onEvaluated?: (policy: Policy, result: ReportResult | undefined) => void;
-  readonly onPass?: (summary: PassSummary) => void;
-  readonly clock?: Clock;
-}
+import { allSynced, eachOf, until, untilWithin } from './waits.ts';
 
 /** How long after a definition has changed kinds are asked for: several come together. */
 const DISCOVERY_DELAY_MS = 200;
 const DISCOVERY_RETRY_MS = 15_000;
-
-/** A kind that some policy is about. */
-interface FollowedKind {
-  readonly kind: ServedKind;
-  readonly cache: IndexedCache<KubeObject>;
-  policies: readonly OpenPolicy[];
-}
+/** A kind that cannot be listed, as it may not be read, holds a pass up for so long. */
+const SYNC_MS = 30_000;
 
 export class Scanner {
   readonly states = new ObjectStates();
@@ -144,8 +115,15 @@ export class Scanner {
     const { signal, logger, metrics } = context;
     using _queue = this.#queue;
     using subscriptions = new DisposableStack();
-    if (!(await this.#synced([this.#namespaces, ...this.#reports], signal))) return;
-    if (!(await this.#until(policies.complete, signal))) return;
+    const needed = [this.#namespaces, ...this.#reports];
+    if (!(await untilWithin(allSynced(needed), SYNC_MS, signal, this.#clock))) return;
+    if (needed.some(({ isSynced }) => !isSynced)) {
+      logger.warn(
+        'nothing is audited: the API does not serve reports, or they may not be listed. Where it serves none: kubectl apply -k deploy/policy-reports/',
+      );
+    }
+    if (!(await until(allSynced(needed), signal))) return;
+    if (!(await until(policies.complete, signal))) return;
     subscriptions.use(this.#namespaces.subscribe((change) => this.#onNamespace(change)));
     for (const cache of this.#reports) subscriptions.use(cache.subscribe((change) => this.#onReport(change)));
     subscriptions.use(policies.onChange((change) => this.#onPolicy(change)));
@@ -185,12 +163,9 @@ export class Scanner {
 
   async #onePass(signal: AbortSignal): Promise<PassSummary> {
     const pass = new AuditPass(this.#clock, this.evaluations, this.store.writes);
-    await this.#until(this.#discovered.promise, signal);
-    await this.#synced(
-      [...this.#kinds.values()].map(({ cache }) => cache),
-      signal,
-      30_000,
-    );
+    await until(this.#discovered.promise, signal);
+    const caches = [...this.#kinds.values()].map(({ cache }) => cache);
+    await untilWithin(allSynced(caches), SYNC_MS, signal, this.#clock);
     this.#pass = pass;
     const names = new Set<string>();
     for (const { kind, cache } of this.#kinds.values()) {
@@ -202,9 +177,18 @@ export class Scanner {
     }
     pass.begin(names);
     for (const name of names) this.#queue.add(`/${name}`, { level: 1 });
-    await this.#until(pass.ended, signal);
+    await until(pass.ended, signal);
     signal.throwIfAborted();
-    await this.#collectGarbage(signal);
+    await collectGarbage(
+      {
+        store: this.store,
+        states: this.states,
+        audit: this.audit,
+        kinds: [...this.#kinds.values()],
+        isAudited: (namespace) => this.#isAudited(namespace),
+      },
+      signal,
+    );
     const { objects, failing, errored } = this.states.counts();
     const summary = pass.summary({
       ...{ objects, failing, errored },
@@ -357,7 +341,7 @@ export class Scanner {
           await sleep(this.#clock, DISCOVERY_RETRY_MS, signal);
           continue;
         }
-        if (!(await this.#until(wake.current.promise, signal))) return;
+        if (!(await until(wake.current.promise, signal))) return;
         await sleep(this.#clock, DISCOVERY_DELAY_MS, signal);
       }
     } catch (error) {
@@ -519,94 +503,4 @@ export class Scanner {
     } while (token !== undefined && token !== '');
     return failed;
   }
-
-  /** Removes reports of objects that are gone, or that no policy is about any more. */
-  async #collectGarbage(signal: AbortSignal): Promise<void> {
-    for (const { metadata, facts } of [...this.store.all()]) {
-      const { name: uid = '', namespace = '' } = metadata;
-      // Others may manage reports under our label: ours are called after their objects.
-      if (facts.scope?.uid !== uid || !this.#isAudited(namespace)) continue;
-      const group = facts.scope.apiVersion.includes('/') ? (facts.scope.apiVersion.split('/')[0] ?? '') : '';
-      const followed = [...this.#kinds.values()].find(
-        ({ kind }) => kind.type.group === group && kind.type.kind === facts.scope?.kind,
-      );
-      if (followed?.cache.isSynced === false) continue;
-      const key = namespace === '' ? facts.scope.name : `${namespace}/${facts.scope.name}`;
-      const isThere = followed?.cache.get(key)?.metadata.uid === uid;
-      if (isThere && this.states.get(uid) !== undefined) continue;
-      if (isThere && followed !== undefined && followed.policies.length > 0) continue;
-      await this.audit.forget(namespace, uid, signal);
-      if (loopSlice.over) await loopSlice.next();
-    }
-  }
-
-  /** Whether they were synced before the signal, or the time, was over. */
-  async #synced(
-    caches: readonly { readonly synced: Promise<void> }[],
-    signal: AbortSignal,
-    timeoutMs = 0,
-  ): Promise<boolean> {
-    const all = Promise.all(caches.map(({ synced }) => synced));
-    if (timeoutMs === 0) return this.#until(all, signal);
-    const stop = new AbortController();
-    const time = sleep(this.#clock, timeoutMs, AbortSignal.any([signal, stop.signal])).catch(() => undefined);
-    await Promise.race([all, time]);
-    stop.abort();
-    return !signal.aborted;
-  }
-
-  async #until(promise: Promise<unknown>, signal: AbortSignal): Promise<boolean> {
-    const stopped = Promise.withResolvers<void>();
-    const stop = (): void => stopped.resolve();
-    signal.addEventListener('abort', stop, { once: true });
-    if (signal.aborted) stop();
-    await Promise.race([promise, stopped.promise]);
-    signal.removeEventListener('abort', stop);
-    return !signal.aborted;
-  }
-}
-
-// Once: caches are shared by who has the same functions.
-const namespaceOf = ({ metadata }: KubeObject): string[] => [metadata.namespace ?? ''];
-
-/** Which objects there are, at which version; they are read when they are audited. */
-function objectFacts({ apiVersion, kind, metadata }: KubeObject): KubeObject {
-  const { namespace, name, uid, resourceVersion } = metadata;
-  return {
-    ...(apiVersion !== undefined && { apiVersion }),
-    ...(kind !== undefined && { kind }),
-    metadata: {
-      ...(namespace !== undefined && { namespace }),
-      ...(name !== undefined && { name }),
-      ...(uid !== undefined && { uid }),
-      ...(resourceVersion !== undefined && { resourceVersion }),
-    },
-  };
-}
-
-function definitionFacts(object: KubeObject): KubeObject {
-  return objectFacts(object);
-}
-
-function withoutManagedFields<T extends KubeObject>(object: T): T {
-  const { managedFields: _long, ...metadata } = object.metadata;
-  return { ...object, metadata };
-}
-
-function splitKey(key: string): readonly [namespace: string, name: string] {
-  const slash = key.indexOf('/');
-  return slash < 0 ? ['', key] : [key.slice(0, slash), key.slice(slash + 1)];
-}
-
-/** Works on so many at the same time. */
-async function eachOf<T>(
-  items: Iterable<T>,
-  parallel: number,
-  work: (item: T) => Promise<void>,
-): Promise<void> {
-  const iterator = items[Symbol.iterator]();
-  const run = async (): Promise<void> => {
-    for (let next = iterator.next(); next.done !== true; next = iterator.next()) await work(next.value);
-  };
-  await Promise.all(Array.from({ length: parallel }, run));
 }

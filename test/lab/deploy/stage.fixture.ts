@@ -15,7 +15,13 @@ import { configMaps, namespaces } from '../../../shared/kube/object.ts';
 import type { KiveAlert } from '../../../systems/file-access/alert.ts';
 import { type KivePolicy, kivePolicyType } from '../../../systems/file-access/api.ts';
 import { type FileIntegrity, released } from '../../../systems/file-integrity/api.ts';
-import { policyReportType } from '../../../shared/reports/policy-reports.ts';
+import { customResourceDefinitions } from '../../../shared/kube/crd/established.ts';
+import { crdManifest } from '../../../shared/kube/crd/manifest.ts';
+import {
+  clusterPolicyReports,
+  policyReports,
+  policyReportType,
+} from '../../../shared/reports/policy-reports.ts';
 import { clusterAdmissionPolicyType } from '../../../systems/policy-audit/api.ts';
 import { networkPolicies } from '../../../systems/network-policy/api.ts';
 import type { Finding } from '../../../systems/file-integrity/finding.ts';
@@ -245,6 +251,10 @@ const networkPolicy: Play = {
 /** The operator's alone: the agent has no part of it. */
 const policyAudit: Play = {
   prepare: async ({ deployed: { client } }) => {
+    // As deploy/policy-reports has them.
+    for (const resource of [policyReports, clusterPolicyReports]) {
+      await client.create(customResourceDefinitions, crdManifest(resource) as never);
+    }
     await client.create(clusterAdmissionPolicyType, {
       metadata: { name: 'labelled' },
       spec: {

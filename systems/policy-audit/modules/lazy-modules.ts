@@ -1,0 +1,40 @@
+/**
+ * Modules whose cache is made when the first one is fetched: policies of CEL need no place on a disk, and the operator's may be
+ * read-only.
+ *
+ * @module
+ */
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import type { FetchedModule, FetchOptions, Modules } from './modules.ts';
+
+export class LazyModules implements Modules {
+  readonly #open: () => Promise<Modules>;
+  #opened: Promise<Modules> | undefined;
+
+  constructor(open: () => Promise<Modules>) {
+    this.#open = open;
+  }
+
+  async fetch(url: string, options?: FetchOptions): Promise<FetchedModule> {
+    this.#opened ??= this.#open();
+    let modules: Modules;
+    try {
+      modules = await this.#opened;
+    } catch (error) {
+      // The next policy tries again.
+      this.#opened = undefined;
+      if (error instanceof RampartError) throw error;
+      throw new RampartError(errorCodes.SYSTEM, {
+        what: 'there is no place to keep modules of policies',
+        why: error instanceof Error ? error.message : String(error),
+        next: 'Name a directory that can be written with --policy-modules.',
+        cause: error,
+      });
+    }
+    return modules.fetch(url, options);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await (await this.#opened?.catch(() => undefined))?.[Symbol.asyncDispose]();
+  }
+}

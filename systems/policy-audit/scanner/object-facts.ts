@@ -1,0 +1,38 @@
+/**
+ * What a scan keeps of objects.
+ *
+ * @module
+ */
+import type { KubeObject } from '../../../shared/kube/object.ts';
+
+// Once: caches are shared by who has the same functions.
+export const namespaceOf = ({ metadata }: KubeObject): string[] => [metadata.namespace ?? ''];
+
+/** Which objects there are, at which version; they are read when they are audited. */
+export function objectFacts({ apiVersion, kind, metadata }: KubeObject): KubeObject {
+  const { namespace, name, uid, resourceVersion } = metadata;
+  return {
+    ...(apiVersion !== undefined && { apiVersion }),
+    ...(kind !== undefined && { kind }),
+    metadata: {
+      ...(namespace !== undefined && { namespace }),
+      ...(name !== undefined && { name }),
+      ...(uid !== undefined && { uid }),
+      ...(resourceVersion !== undefined && { resourceVersion }),
+    },
+  };
+}
+
+export function definitionFacts(object: KubeObject): KubeObject {
+  return objectFacts(object);
+}
+
+export function withoutManagedFields<T extends KubeObject>(object: T): T {
+  const { managedFields: _long, ...metadata } = object.metadata;
+  return { ...object, metadata };
+}
+
+export function splitKey(key: string): readonly [namespace: string, name: string] {
+  const slash = key.indexOf('/');
+  return slash < 0 ? ['', key] : [key.slice(0, slash), key.slice(slash + 1)];
+}

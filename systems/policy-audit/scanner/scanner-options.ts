@@ -1,0 +1,38 @@
+/**
+ * What a scanner is told.
+ *
+ * @module
+ */
+import type { GuardContext } from '../../../shared/guard/context.ts';
+import type { Clock } from '../../../shared/time/clock.ts';
+import type { AskedCluster } from '../policies/asked-cluster.ts';
+import type { PolicySet } from '../policies/policy-set.ts';
+import type { Policy } from '../policies/policy.ts';
+import type { ReportKind, ReportResult } from '../reports/report.ts';
+import type { Reports } from '../reports/report-store.ts';
+import type { PassSummary } from './audit-pass.ts';
+
+export interface ScannerOptions {
+  readonly context: GuardContext;
+  readonly policies: PolicySet;
+  /** What policies read: told of what changes. */
+  readonly asked: AskedCluster;
+  /** From one full pass to the next. */
+  readonly intervalMs: number;
+  /** Where reports go. Default: the API. */
+  readonly store?: Reports;
+  readonly failuresOnly: boolean;
+  readonly reportKind: ReportKind;
+  readonly parallelNamespaces: number;
+  readonly parallelResources: number;
+  readonly pageSize: number;
+  /** Besides Rampart's own. */
+  readonly ignoredNamespaces?: ReadonlySet<string>;
+  /** These alone; undefined: all. */
+  readonly onlyNamespaces?: ReadonlySet<string>;
+  /** Whether what is in no namespace is audited. Default: true. */
+  readonly cluster?: boolean;
+  readonly onEvaluated?: (policy: Policy, result: ReportResult | undefined) => void;
+  readonly onPass?: (summary: PassSummary) => void;
+  readonly clock?: Clock;
+}

@@ -1,0 +1,48 @@
+/**
+ * What a scan waits for.
+ *
+ * @module
+ */
+import { type Clock, sleep } from '../../../shared/time/clock.ts';
+
+/** Waits for it, or for the signal: whether the signal is still silent. */
+export async function until(promise: Promise<unknown>, signal: AbortSignal): Promise<boolean> {
+  const stopped = Promise.withResolvers<void>();
+  const stop = (): void => stopped.resolve();
+  signal.addEventListener('abort', stop, { once: true });
+  if (signal.aborted) stop();
+  await Promise.race([promise, stopped.promise]);
+  signal.removeEventListener('abort', stop);
+  return !signal.aborted;
+}
+
+/** As {@link until}, for so long at most. */
+export async function untilWithin(
+  promise: Promise<unknown>,
+  timeoutMs: number,
+  signal: AbortSignal,
+  clock: Clock,
+): Promise<boolean> {
+  const stop = new AbortController();
+  const time = sleep(clock, timeoutMs, AbortSignal.any([signal, stop.signal])).catch(() => undefined);
+  await Promise.race([promise, time]);
+  stop.abort();
+  return !signal.aborted;
+}
+
+export function allSynced(caches: Iterable<{ readonly synced: Promise<void> }>): Promise<unknown> {
+  return Promise.all(Array.from(caches, ({ synced }) => synced));
+}
+
+/** Works on so many at the same time. */
+export async function eachOf<T>(
+  items: Iterable<T>,
+  parallel: number,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
+  const iterator = items[Symbol.iterator]();
+  const run = async (): Promise<void> => {
+    for (let next = iterator.next(); next.done !== true; next = iterator.next()) await work(next.value);
+  };
+  await Promise.all(Array.from({ length: parallel }, run));
+}
