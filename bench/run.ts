@@ -38,6 +38,7 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => Promise<Part>
   },
   'policy-audit': {
     cel: async () => (await import('./policy-audit/cel.ts')).cel,
+    server: async () => (await import('./policy-audit/server.ts')).server,
   },
 };
 const modes = ['auto', 'fentry', 'kprobe', 'raw_tracepoint'] as const;
