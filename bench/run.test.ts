@@ -133,3 +133,11 @@ suite('npm run bench -- file-integrity', () => {
     for (const count of counts) assert.ok(count > 1000);
   });
 });
+
+suite('npm run bench -- policy-audit', () => {
+  test('cel: all loads, none of which a policy refuses', () => {
+    const rows = rowsOf('cel', 'policy-audit');
+    assert.equal(rows.length, 6);
+    for (const { label, values } of rows) assert.ok(Number(values['reviewsPerSecond']) > 0, label);
+  });
+});

@@ -49,6 +49,8 @@ export interface MessageType {
 
 /** What macros see of the compiler. */
 export interface Compiling {
+  /** Literals of lists and maps may hold several types: within what is printed. */
+  readonly mixed: boolean;
   compile(node: ASTNode): Code;
   /** Compiles what a field is selected from, and checks that its type has the field. */
   selection(node: Selection): SelectionCode;

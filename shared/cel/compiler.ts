@@ -20,7 +20,7 @@ import { callCost } from './costs.ts';
 import type { Placed, Scope } from './environment.ts';
 import { CelError, failure } from './failure.ts';
 import { goQuote } from './go-text.ts';
-import { expression } from './library-strings.ts';
+import { checkLiterals } from './literals.ts';
 import { macros } from './macros.ts';
 import { apart, charge } from './meter.ts';
 import {
@@ -37,9 +37,6 @@ import { dispatch, type Library } from './register.ts';
 import { dyn, int, matching, optionalOf, staticType, typeText, unify, type Type } from './static-types.ts';
 import type { ASTNode } from './syntax.ts';
 
-/** Functions whose second argument is a regular expression. */
-const regexFunctions: ReadonlySet<string> = new Set(['matches', 'find', 'findAll']);
-
 export class Compiler implements Compiling {
   readonly #library: Library;
   readonly #scope: Scope;
@@ -47,6 +44,7 @@ export class Compiler implements Compiling {
   readonly #inner = new Map<string, Placed>();
   /** Those of the variables of the scope that the expression names, itself or by the definition of another. */
   readonly used = new Set<string>();
+  #mixed = false;
 
   constructor(library: Library, scope: Scope) {
     this.#library = library;
@@ -109,6 +107,10 @@ export class Compiler implements Compiling {
       if (hidden === undefined) this.#inner.delete(name);
       else this.#inner.set(name, hidden);
     }
+  }
+
+  get mixed(): boolean {
+    return this.#mixed;
   }
 
   messageType(name: string): MessageType | undefined {
@@ -217,10 +219,10 @@ export class Compiler implements Compiling {
     if (macro !== undefined) return macro(this, node, args, receiver);
     const inNamespace = namespace === undefined ? undefined : this.#library.find(`${namespace}.${name}`);
     const method = receiver !== undefined && inNamespace === undefined;
-    const operands = (method ? [receiver, ...args] : args).map((operand) =>
-      // What is printed may be of several types.
-      name === 'format' && operand.op === 'list' ? compileList(this, operand, true) : this.compile(operand),
-    );
+    const outer = this.#mixed;
+    this.#mixed ||= name === 'format';
+    const operands = (method ? [receiver, ...args] : args).map((operand) => this.compile(operand));
+    this.#mixed = outer;
     const known = inNamespace ?? this.#library.find(method ? `.${name}` : name);
     if (known === undefined) return problem(node, `undeclared reference to '${name}' (in container '')`);
     const types = operands.map(({ type }) => type);
@@ -230,9 +232,7 @@ export class Compiler implements Compiling {
       const applied = method ? `${first}.(${rest.join(', ')})` : `(${types.map(typeText).join(', ')})`;
       return problem(node, `found no matching overload for '${name}' applied to '${applied}'`);
     }
-    const pattern = regexFunctions.has(name) ? (method ? args[0] : args[1]) : undefined;
-    // An expression that stands in the rule is compiled with it.
-    if (pattern?.op === 'value' && typeof pattern.args === 'string') expression(pattern.args);
+    checkLiterals(name, args, method);
     const runs = operands.map(({ run }) => run);
     const cost = callCost(name);
     return {

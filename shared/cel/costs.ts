@@ -28,6 +28,10 @@ const regexCost = ([text, pattern]: Values): number =>
   (1 + sizeOf(text)) * traversal * (1 + sizeOf(pattern) * perRegexCharacter);
 const searchCost = ([text, part]: Values): number =>
   (1 + sizeOf(text) * traversal) * (1 + sizeOf(part) * traversal);
+/** Going through the numbers of a list takes longer than through characters. */
+const itemsCost = ([list]: Values): number => sizeOf(list) * 4 * traversal;
+const indexCost = (values: Values): number =>
+  Array.isArray(values[0]) ? itemsCost(values) : searchCost(values);
 const pairsCost = ([a, b]: Values): number => 1 + sizeOf(a) * sizeOf(b);
 
 const byName: Readonly<Record<string, (values: Values) => number>> = {
@@ -37,8 +41,12 @@ const byName: Readonly<Record<string, (values: Values) => number>> = {
   findAll: regexCost,
   contains: ([first, second]) =>
     Array.isArray(first) ? pairsCost([first, second]) : searchCost([first, second]),
-  indexOf: searchCost,
-  lastIndexOf: searchCost,
+  indexOf: indexCost,
+  lastIndexOf: indexCost,
+  sum: itemsCost,
+  min: itemsCost,
+  max: itemsCost,
+  isSorted: itemsCost,
   replace: ([text, old, replacement]) => {
     const places = sizeOf(text) / Math.max(1, sizeOf(old)) + 1;
     return (sizeOf(text) + places * sizeOf(replacement)) * 2 * traversal;
@@ -65,6 +73,7 @@ const parsing: ReadonlySet<string> = new Set([
     'getQuery',
   ],
   ...['quantity', 'isQuantity', 'timestamp', 'duration', 'validate', 'format', 'string'],
+  ...['semver', 'isSemver', 'serviceAccount'],
 ]);
 
 /** The cost of a call of a function of this name, by its arguments. */

@@ -4,10 +4,12 @@
  *
  * @module
  */
+import { addAuthorizer } from './library-authorizer.ts';
 import { addFormats } from './library-format.ts';
 import { addLists } from './library-lists.ts';
 import { addNetwork } from './library-net.ts';
 import { addQuantities } from './library-quantity.ts';
+import { addSemver } from './library-semver.ts';
 import { addStandard } from './library-standard.ts';
 import { addStrings } from './library-strings.ts';
 import { addTime } from './library-time.ts';
@@ -22,7 +24,10 @@ let functions: Library | undefined;
 export function allFunctions(): Library {
   if (functions !== undefined) return functions;
   functions = new Library();
-  for (const add of [addStandard, addTime, addStrings, addLists, addQuantities, addNetwork, addFormats]) {
+  for (const add of [
+    ...[addStandard, addTime, addStrings, addLists, addQuantities],
+    ...[addNetwork, addFormats, addSemver, addAuthorizer],
+  ]) {
     add(functions);
   }
   return functions;
@@ -57,7 +62,11 @@ export class Scope {
   readonly #messages: ((name: string) => MessageType | undefined)[] = [];
   #size = 0;
 
-  constructor(variables: Readonly<Record<string, Variable>>) {
+  /** The functions that its expressions may call. */
+  readonly library: Library;
+
+  constructor(variables: Readonly<Record<string, Variable>>, library = allFunctions()) {
+    this.library = library;
     for (const [name, { type, optional }] of Object.entries(variables)) {
       // What variables hold is never null: nothing runs on null.
       const own = staticType(type, false);

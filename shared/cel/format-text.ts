@@ -1,26 +1,31 @@
 /**
- * `string.format` (cel-go `ext/formatting.go`).
+ * `string.format` (cel-go `ext/formatting.go`, with the locale en-US).
  *
  * @module
  */
-import { goNumber } from './go-text.ts';
+import { goNumber, goQuote } from './go-text.ts';
 import { failure } from './failure.ts';
-import { CelObject, Duration, isPlain, TypeValue, Uint } from './values.ts';
+import { charge } from './meter.ts';
+import { typeNameOf } from './register.ts';
+import { CelObject, Duration, fromJson, isPlain, TypeValue, Uint } from './values.ts';
 
 const maxPrecision = 1_000;
+const defaultPrecision = 6;
 
 /** `"%s has %d".format(["a", 3])`: `%s %d %f %e %b %o %x %X %%`, with `%.3f` for a precision. */
 export function formatText(pattern: string, values: readonly unknown[]): string {
   let next = 0;
   const text = pattern.replaceAll(
-    /%(?:\.(\d+))?(.?)/gs,
+    /%(?:\.(\d*))?(.?)/gs,
     (_all, precision: string | undefined, verb: string) => {
-      if (verb === '%') return '%';
-      if (verb === '') throw failure('unexpected end of string');
+      if (verb === '%' && precision === undefined) return '%';
+      if (verb === '' && precision === undefined) throw failure('unexpected end of string');
+      if (verb === '')
+        throw badClause('error while parsing precision: could not find end of precision specifier');
       if (next >= values.length) throw failure(`index ${next} out of range`);
-      const digits = precision === undefined ? 6 : Number(precision);
-      if (digits > maxPrecision) throw failure(`precision ${digits} is too large`);
-      return formatOne(verb, unsigned(values[next++]), digits);
+      const digits = precision === undefined ? defaultPrecision : Number(precision);
+      if (digits > maxPrecision) throw badClause(`precision ${digits} is too large`);
+      return formatOne(verb, fromJson(values[next++]), digits);
     },
   );
   if (next < values.length)
@@ -28,30 +33,29 @@ export function formatText(pattern: string, values: readonly unknown[]): string 
   return text;
 }
 
-const unsigned = (value: unknown): unknown => (value instanceof Uint ? value.value : value);
+const badClause = (why: string): Error => failure(`could not parse formatting clause: ${why}`);
+const wrongType = (value: unknown, words: string): Error =>
+  failure(`error during formatting: ${words}, was given ${typeNameOf(value)}`);
 
-function formatOne(verb: string, value: unknown, digits: number): string {
+function formatOne(verb: string, given: unknown, digits: number): string {
+  const value = given instanceof Uint ? given.value : given;
   switch (verb) {
     case 's':
-      return plain(value);
+      return plain(given);
     case 'd':
       if (typeof value === 'bigint') return value.toString();
-      if (typeof value === 'number') return String(Math.trunc(value));
-      break;
+      throw wrongType(given, 'decimal clause can only be used on integers');
     case 'f':
-    case 'e': {
-      if (typeof value !== 'number' && typeof value !== 'bigint') break;
-      const number = Number(value);
-      if (!Number.isFinite(number)) return String(number);
-      return verb === 'f' ? fixed(number, digits) : exponential(number, digits);
-    }
+      return fixed(doubleOf(value, 'fixed-point clause can only be used on doubles'), digits);
+    case 'e':
+      return scientific(doubleOf(value, 'scientific clause can only be used on doubles'));
     case 'b':
       if (typeof value === 'boolean') return value ? '1' : '0';
       if (typeof value === 'bigint') return value.toString(2);
-      break;
+      throw wrongType(given, 'only integers and bools can be formatted as binary');
     case 'o':
       if (typeof value === 'bigint') return value.toString(8);
-      break;
+      throw wrongType(given, 'octal clause can only be used on integers');
     case 'x':
     case 'X': {
       const hex =
@@ -60,45 +64,90 @@ function formatOne(verb: string, value: unknown, digits: number): string {
           : typeof value === 'string' || value instanceof Uint8Array
             ? Buffer.from(value as string).toString('hex')
             : undefined;
-      if (hex !== undefined) return verb === 'X' ? hex.toUpperCase() : hex;
-      break;
+      if (hex === undefined)
+        throw wrongType(given, 'only integers, byte buffers, and strings can be formatted as hex');
+      return verb === 'X' ? hex.toUpperCase() : hex;
     }
     default:
-      throw failure(`could not parse formatting clause: unrecognized formatting clause "${verb}"`);
+      throw badClause(`unrecognized formatting clause ${goQuote(verb)}`);
   }
-  throw failure(`error during formatting: %${verb} cannot take this value`);
 }
 
-/** toFixed() ends at 100 digits; more are zeros or not exact anyway. */
+/** Texts may name what no literal can. */
+function doubleOf(value: unknown, words: string): number {
+  if (typeof value === 'number') return value;
+  if (value === 'NaN' || value === 'Infinity' || value === '-Infinity') return Number(value);
+  throw wrongType(value, words);
+}
+
+const special = (number: number): string => (Number.isNaN(number) ? 'NaN' : number > 0 ? '∞' : '-∞');
+
+/** With commas between thousands. toFixed() ends at 100 digits; more are zeros or not exact anyway. */
 function fixed(number: number, digits: number): string {
+  if (!Number.isFinite(number)) return special(number);
+  const [whole = '', fraction] = fixedText(number, digits).split('.');
+  const grouped = whole.replaceAll(/\B(?=(?:\d{3})+$)/g, ',');
+  return fraction === undefined ? grouped : `${grouped}.${fraction}`;
+}
+
+function fixedText(number: number, digits: number): string {
   if (Math.abs(number) >= 1e21)
     return BigInt(number).toString() + (digits > 0 ? `.${'0'.repeat(digits)}` : '');
   return number.toFixed(Math.min(digits, 100)) + '0'.repeat(Math.max(0, digits - 100));
 }
 
-function exponential(number: number, digits: number): string {
-  const [mantissa = '', exponent = ''] = number.toExponential(Math.min(digits, 100)).split('e');
-  return `${mantissa}e${exponent.slice(0, 1)}${exponent.slice(1).padStart(2, '0')}`;
+const superscripts = '⁰¹²³⁴⁵⁶⁷⁸⁹';
+
+/** `2.718280 × 10⁰⁰`; the precision is not looked at, there or here. */
+function scientific(number: number): string {
+  if (!Number.isFinite(number)) return special(number);
+  const [mantissa = '', exponent = ''] = number.toExponential(defaultPrecision).split('e');
+  const power = exponent.slice(1).padStart(2, '0');
+  const raised = Array.from(power, (digit) => superscripts.charAt(Number(digit))).join('');
+  return `${mantissa}\u202f×\u202f10${exponent.startsWith('-') ? '⁻' : ''}${raised}`;
 }
 
+/** As `%s` prints it. */
 function plain(value: unknown): string {
   if (typeof value === 'string') return value;
-  if (typeof value === 'number') return Number.isFinite(value) ? goNumber(value) : String(value);
+  if (typeof value === 'number') return goNumber(value);
   if (typeof value === 'bigint' || typeof value === 'boolean') return String(value);
   if (value === null || value === undefined) return 'null';
   if (value instanceof Uint) return String(value.value);
   if (value instanceof TypeValue) return value.name;
-  if (value instanceof CelObject) return plain(value.raw);
-  if (Array.isArray(value)) return `[${value.map(plain).join(', ')}]`;
   if (value instanceof Uint8Array) return Buffer.from(value).toString('utf8');
   if (value instanceof Date) return timeText(value);
   if (value instanceof Duration) return durationText(value);
-  if (!(value instanceof Map) && !isPlain(value)) return String(value);
-  const entries: [unknown, unknown][] = value instanceof Map ? [...value] : Object.entries(value);
-  return `{${entries
-    .map(([key, entry]) => `${plain(key)}: ${plain(entry)}`)
-    .sort()
-    .join(', ')}}`;
+  if (Array.isArray(value)) return `[${value.map(inner).join(', ')}]`;
+  if (value instanceof CelObject) return mapText(value.raw);
+  if (value instanceof Map || isPlain(value)) return mapText(value);
+  throw wrongType(
+    value,
+    'string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps',
+  );
+}
+
+/** Printing a part takes about as long as this many steps. */
+const perPart = 4;
+
+/** In a list or map, as it would be written in an expression. */
+function inner(given: unknown): string {
+  charge(perPart);
+  const value = fromJson(given);
+  if (typeof value === 'string') return goQuote(value);
+  if (typeof value === 'number')
+    return Number.isFinite(value) ? value.toFixed(defaultPrecision) : goQuote(goNumber(value));
+  if (value instanceof Uint8Array) return `b${goQuote(plain(value))}`;
+  if (value instanceof Date) return `timestamp(${goQuote(timeText(value))})`;
+  if (value instanceof Duration) return `duration(${goQuote(durationText(value))})`;
+  return plain(value);
+}
+
+function mapText(map: object): string {
+  const entries: [unknown, unknown][] = map instanceof Map ? [...map] : Object.entries(map);
+  const pairs = entries.map(([key, value]) => [inner(key), inner(value)] as const);
+  pairs.sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+  return `{${pairs.map(([key, value]) => `${key}:${value}`).join(', ')}}`;
 }
 
 /** RFC 3339 with as many digits of the second as there are. */

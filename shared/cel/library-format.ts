@@ -135,14 +135,17 @@ const formats = [
 
 export function addFormats(library: Library): void {
   library
-    .type('K8sFormat', Format)
-    .add('format.named(string): optional<K8sFormat>', (name: string) => {
+    .type('kubernetes.NamedFormat', Format)
+    .add('format.named(string): optional<kubernetes.NamedFormat>', (name: string) => {
       const format = formats.find((one) => one.name === name);
       return format === undefined ? Optional.none : Optional.of(format);
     })
-    .add('K8sFormat.validate(string): optional<list<string>>', (format: Format, text: string) => {
-      const problems = format.validate(text);
-      return problems.length === 0 ? Optional.none : Optional.of(problems);
-    });
-  for (const format of formats) library.add(`format.${format.name}(): K8sFormat`, () => format);
+    .add(
+      'kubernetes.NamedFormat.validate(string): optional<list<string>>',
+      (format: Format, text: string) => {
+        const problems = format.validate(text);
+        return problems.length === 0 ? Optional.none : Optional.of(problems);
+      },
+    );
+  for (const format of formats) library.add(`format.${format.name}(): kubernetes.NamedFormat`, () => format);
 }

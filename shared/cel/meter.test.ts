@@ -89,3 +89,28 @@ suite('cost is counted while a rule runs', () => {
     assert.ok(measured(endless).error instanceof RangeError);
   });
 });
+
+test('the budget ends what is cheap to write and takes long', () => {
+  const scope = new Scope({ object: { type: { kind: 'dyn' } } });
+  const object = {
+    numbers: Array.from({ length: 20_000 }, (_, index) => index),
+    pods: Array.from({ length: 500 }, (_, index) => ({
+      name: `pod-${index}`,
+      labels: { app: 'web', index },
+    })),
+    l: Array.from({ length: 60 }, (_, index) => index),
+  };
+  for (const source of [
+    'object.l.all(a, object.l.all(b, object.l.all(c, object.l.all(d, a + b + c + d >= 0))))',
+    "object.numbers.all(n, '%s'.format([object.pods]) != '')",
+    "object.numbers.all(n, 'a'.matches('b' + string(n)) == false)",
+    'object.numbers.all(n, object.numbers.sum() > 0 && object.numbers.max() > 0)',
+    'object.numbers.all(n, object.numbers.indexOf(19999) > 0)',
+    "object.numbers.all(n, isSemver('1.2.3-' + string(n)))",
+    'object.pods.all(p, object.pods.all(q, object.pods == object.pods.map(r, r)))',
+  ]) {
+    const program = compile(source, 'bool', scope);
+    assert.ok(typeof program !== 'string', String(program));
+    assert.ok(program.run({ object }).exceeded, source);
+  }
+});

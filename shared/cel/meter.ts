@@ -17,6 +17,7 @@ let spent = 0;
 let limit = Infinity;
 /** What was counted {@link apart}. */
 let aside = 0;
+let run = 0;
 
 /** @throws {CostExceeded} when the evaluation that runs has used up its limit. */
 export function charge(cost: number): void {
@@ -32,8 +33,14 @@ export interface Outcome {
   readonly exceeded: boolean;
 }
 
+/** Another number for each run: what is remembered for the length of one. */
+export function currentRun(): number {
+  return run;
+}
+
 /** Runs an expression. Never throws; evaluation is synchronous, so one at a time runs. */
 export function measured(evaluate: () => unknown, costLimit = perCallLimit): Outcome {
+  run++;
   spent = 0;
   aside = 0;
   limit = costLimit;

@@ -37,13 +37,12 @@ export function compileLiteral(value: Literal): Code {
   return { type, run: () => value };
 }
 
-/** @param mixed the items may be of several types. */
-export function compileList(compiler: Compiling, node: Node<'list'>, mixed = false): Code {
+export function compileList(compiler: Compiling, node: Node<'list'>): Code {
   const items = node.args.map((item, index) =>
     compileEntry(compiler, item, node.optional?.has(index) === true),
   );
   const runs = items.map(({ run }) => run);
-  const type = listOf(mixed ? dyn : oneType(node.args, items));
+  const type = listOf(oneType(compiler, node.args, items));
   if ((node.optional?.size ?? 0) === 0)
     return { type, run: (frame) => (charge(1 + runs.length), runs.map((run) => run(frame))) };
   const optional = node.optional;
@@ -80,8 +79,9 @@ export function compileMap(compiler: Compiling, node: Node<'map'>): Code {
     compileEntry(compiler, value, node.optional?.has(index) === true),
   );
   const type = mapOf(
-    oneType(keyNodes, keys),
+    oneType(compiler, keyNodes, keys),
     oneType(
+      compiler,
       node.args.map(([, value]) => value),
       values,
     ),
@@ -211,11 +211,12 @@ function operatorOf(
 }
 
 /** The type of all elements of a literal. */
-function oneType(nodes: readonly ASTNode[], elements: readonly Code[]): Type {
+function oneType({ mixed }: Compiling, nodes: readonly ASTNode[], elements: readonly Code[]): Type {
   return (
     elements.reduce<Type | undefined>((before, { type }, index) => {
       const one = before === undefined ? type : unify(before, type);
       if (one !== undefined) return one;
+      if (mixed) return dyn;
       const node = nodes[index];
       const words = `expected type '${typeText(before ?? dyn)}' but found '${typeText(type)}'`;
       throw node === undefined ? new TypeError(words) : new CompileError(node, words);

@@ -5,7 +5,7 @@
  */
 import type { Frame } from './code.ts';
 import { Compiler } from './compiler.ts';
-import { allFunctions, type Definition, type Scope } from './environment.ts';
+import type { Definition, Scope } from './environment.ts';
 import { compileMessage } from './messages.ts';
 import { measured, type Outcome } from './meter.ts';
 import { parse } from './parser.ts';
@@ -28,7 +28,7 @@ export type Expression = Definition;
 /** @returns the expression, or what is wrong with it. */
 export function compileExpression(source: string, scope: Scope): Expression | string {
   try {
-    const compiler = new Compiler(allFunctions(), scope);
+    const compiler = new Compiler(scope.library, scope);
     const { type, run } = compiler.compile(parse(source));
     return { type, run, variables: compiler.used };
   } catch (error) {

@@ -39,6 +39,14 @@ export class Library {
     return this;
   }
 
+  /** A library with all of this one, to which more can be added. */
+  extended(): Library {
+    const copy = new Library();
+    for (const [key, overloads] of this.#functions) copy.#functions.set(key, [...overloads]);
+    for (const [name, constructor] of this.#classes) copy.#classes.set(name, constructor);
+    return copy;
+  }
+
   /** A type of its own, whose values `equals` compares. */
   type(name: string, constructor: new (...values: never[]) => { equals(other: unknown): boolean }): this {
     this.#classes.set(name, constructor);
@@ -122,6 +130,11 @@ function runtimeType(value: unknown): string | undefined {
   if (value instanceof CelObject) return 'object';
   for (const [name, kind] of typeNames) if (acceptors[kind](value)) return name;
   return undefined;
+}
+
+/** The name of a value's type for messages. */
+export function typeNameOf(value: unknown): string {
+  return runtimeType(value) ?? 'object';
 }
 
 /** Calls the first overload that takes the values. */

@@ -6,7 +6,7 @@
  */
 import { parseDuration } from './formats.ts';
 import { fieldOf, isObject, type JsonObject } from './json.ts';
-import { charge } from './meter.ts';
+import { charge, currentRun } from './meter.ts';
 import type { CelType } from './types.ts';
 
 /** An object in a rule. Its fields are converted when they are asked for. */
@@ -95,14 +95,38 @@ export function mapKey(value: unknown): unknown {
  * with numbers in them are converted, since the lists that expressions make may hold doubles.
  */
 export function fromJson(value: unknown): unknown {
-  if (typeof value === 'number') return Number.isInteger(value) ? BigInt(value) : value;
-  if (!Array.isArray(value)) return value;
-  charge(value.length * perItem);
-  return value.some((item) => typeof item === 'number' || Array.isArray(item)) ? value.map(fromJson) : value;
+  if (typeof value === 'number') return isInt64(value) ? BigInt(value) : value;
+  return Array.isArray(value) ? listFromJson(value) : value;
 }
 
-/** Looking at an item takes about a fiftieth of a step. */
-const perItem = 0.02;
+const isInt64 = (value: number): boolean => Number.isInteger(value) && Math.abs(value) < 2 ** 63;
+
+/** Looking at an item takes about a fiftieth of a step, making a number of it a third. */
+const [perItem, perNumber] = [0.02, 0.3];
+/** Lists from this length on are converted once in a run: expressions may ask for one in a loop. */
+const longList = 32;
+
+const converted = { run: 0, lists: new Map<readonly unknown[], readonly unknown[]>() };
+
+function listFromJson(list: readonly unknown[]): readonly unknown[] {
+  if (list.length < longList) return convertList(list);
+  if (converted.run !== currentRun()) {
+    converted.run = currentRun();
+    converted.lists = new Map();
+  }
+  const known = converted.lists.get(list);
+  if (known !== undefined) return known;
+  const made = convertList(list);
+  converted.lists.set(list, made);
+  return made;
+}
+
+function convertList(list: readonly unknown[]): readonly unknown[] {
+  charge(list.length * perItem);
+  if (!list.some((item) => typeof item === 'number' || Array.isArray(item))) return list;
+  charge(list.length * perNumber);
+  return list.map(fromJson);
+}
 
 /** The value of CEL for a JSON value of a type. */
 export function toCel(value: unknown, type: CelType): unknown {

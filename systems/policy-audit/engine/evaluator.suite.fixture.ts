@@ -40,6 +40,9 @@ const large: JsonObject = {
   ),
 };
 
+/** None of these is about deadlines, and the machine may be busy. */
+const patient = { deadlineMs: 60_000 };
+
 /** Cases as data. */
 export const cases: readonly Case[] = [
   { name: 'another name is allowed', denied: ['root'], request: requestFor(podNamed('web')) },
@@ -80,7 +83,7 @@ export function evaluatorSuite({
     for (const one of cases) {
       test(one.name, async () => {
         await using policy = await open(one.denied);
-        const verdict = await policy.evaluate(one.request);
+        const verdict = await policy.evaluate(one.request, patient);
         assert.deepEqual([verdict.allowed, messageOf(verdict)], [one.message === undefined, one.message]);
         if (one.message !== undefined && code !== undefined) assert.equal(verdict.code, code);
       });
@@ -98,7 +101,9 @@ export function evaluatorSuite({
     test('requests do not see one another', async () => {
       await using policy = await open(['pod-3', 'pod-7']);
       const verdicts = await Promise.all(
-        Array.from({ length: 20 }, (_, index) => policy.evaluate(requestFor(podNamed(`pod-${index}`)))),
+        Array.from({ length: 20 }, (_, index) =>
+          policy.evaluate(requestFor(podNamed(`pod-${index}`)), patient),
+        ),
       );
       const refused = verdicts.flatMap((verdict) => (verdict.allowed ? [] : [messageOf(verdict)]));
       assert.deepEqual(refused, ['pod-3 is denied', 'pod-7 is denied']);
@@ -108,7 +113,7 @@ export function evaluatorSuite({
       await using policy = await open(['root']);
       const request = requestFor(podNamed('root'));
       const before = JSON.stringify(request);
-      await policy.evaluate(request);
+      await policy.evaluate(request, patient);
       assert.equal(JSON.stringify(request), before);
     });
 

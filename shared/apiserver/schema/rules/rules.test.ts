@@ -142,7 +142,7 @@ suite('rules that do not compile', () => {
     ],
     [
       "self.name.matches('(?=a)')",
-      'ERROR: <input>:1:1: Syntax error: error parsing regexp: invalid or unsupported Perl syntax',
+      'ERROR: <input>:1:19: invalid matches argument: error parsing regexp: invalid or unsupported Perl syntax',
     ],
     ["['a', 1] == self.name", 'ERROR: '],
   ];

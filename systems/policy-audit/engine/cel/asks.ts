@@ -5,13 +5,19 @@
  *
  * @module
  */
-import { failure } from '../../../../shared/cel/failure.ts';
+import { setImmediate } from 'node:timers/promises';
+
+import type { AccessCheck, AccessDecision } from '../../../../shared/cel/authorizer.ts';
+import { CelError, failure } from '../../../../shared/cel/failure.ts';
 import { EvaluationError, type AskedOfCluster, type EvaluateOptions, type JsonObject } from '../evaluator.ts';
-import type { ClusterReader, ListReference, ObjectReference } from './cluster.ts';
+import type { Evaluation } from './decide.ts';
+import type { ClusterReader, ListReference, ObjectReference, World } from './cluster.ts';
 
 /** Of one evaluation; `object.spec.containers.all(c, kw.k8s...get(c.name))` asks many. */
 const mostQuestions = 256;
 const defaultDeadlineMs = 2_000;
+/** So long a policy may keep the thread, but for the end of the expression that runs. */
+const sliceMs = 25;
 
 /** Ends the run of an expression until its question is answered. No error of CEL: nothing may swallow it. */
 class Pending extends Error {
@@ -26,6 +32,15 @@ class Pending extends Error {
 interface Answer {
   readonly value?: unknown;
   readonly error?: string;
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+function evaluationError(error: unknown): EvaluationError {
+  if (error instanceof EvaluationError) return error;
+  // What was asked for before an expression ran: the namespace of the object.
+  const why = error instanceof CelError ? 'expression' : 'trap';
+  return new EvaluationError(why, messageOf(error), { cause: error });
 }
 
 let current: Asks | undefined;
@@ -49,23 +64,45 @@ function within<T>(asks: Asks, run: () => T): T {
 export class Asks {
   readonly asked: AskedOfCluster[] = [];
   readonly #answers = new Map<string, Answer>();
-  readonly #cluster: ClusterReader | undefined;
+  readonly #world: World;
   readonly #signals: readonly AbortSignal[];
   readonly #deadlineMs: number;
   readonly #endsAt: number;
+  readonly #evaluations = new Map<string, Evaluation>();
+  #pauseAt: number;
   #waiting: AbortSignal | undefined;
 
   /** @param closed aborted once the policy is closed. */
   constructor(
-    cluster: ClusterReader | undefined,
+    world: World,
     { signal, deadlineMs = defaultDeadlineMs }: EvaluateOptions,
     closed?: AbortSignal,
   ) {
-    this.#cluster = cluster;
+    this.#world = world;
     this.#signals = [signal, closed].filter((one) => one !== undefined);
     this.#deadlineMs = deadlineMs;
     this.#endsAt = performance.now() + deadlineMs;
+    this.#pauseAt = performance.now() + sliceMs;
     this.check();
+  }
+
+  /**
+   * The evaluation of this name; one and the same however often the policy is run.
+   *
+   * @param make makes it, and may ask.
+   */
+  evaluation(name: string, make: () => Evaluation): Evaluation {
+    const evaluation = this.#evaluations.get(name) ?? make();
+    this.#evaluations.set(name, evaluation);
+    evaluation.rewind();
+    return evaluation;
+  }
+
+  /** Between two expressions: lets others run, where it has been long. @throws {EvaluationError} as `check`. */
+  pause(): void {
+    this.check();
+    if (performance.now() < this.#pauseAt) return;
+    throw new Pending(setImmediate());
   }
 
   /** @throws {EvaluationError} once it is too late, or nobody wants to know any more. */
@@ -80,66 +117,85 @@ export class Asks {
     return `the evaluation took longer than ${this.#deadlineMs} ms`;
   }
 
-  /** Runs what asks, as often as it takes to have all answers. */
+  /** Runs what asks, as often as it takes to have all answers. @throws {EvaluationError} */
   async answered<T>(run: () => T): Promise<T> {
     for (;;) {
       try {
         return within(this, run);
       } catch (error) {
-        if (!(error instanceof Pending)) throw error;
+        if (!(error instanceof Pending)) throw evaluationError(error);
         await this.#untilEnd(error.answered);
         this.check();
+        this.#pauseAt = performance.now() + sliceMs;
       }
     }
   }
 
-  /** Undefined where there is no such object. Fails as an expression does. */
+  /** Undefined where there is no such object. @throws {CelError} */
   object(reference: ObjectReference): JsonObject | undefined {
     const { apiVersion, kind, namespace, name } = reference;
     const known = { apiVersion, kind, name, ...(namespace !== undefined && { namespace }) };
-    return this.ask('get', known, known, (cluster, signal) => cluster.get(known, signal)) as
-      JsonObject | undefined;
+    return this.#askCluster('get', known, known, (cluster, signal) => cluster.get(known, signal));
   }
 
+  /** @throws {CelError} */
   list(reference: ListReference): JsonObject {
     const { apiVersion, kind, namespace } = reference;
     const known = { apiVersion, kind, ...(namespace !== undefined && { namespace }) };
-    return this.ask('list', reference, known, (cluster, signal) =>
-      cluster.list(reference, signal),
-    ) as JsonObject;
+    return this.#askCluster('list', reference, known, (cluster, signal) => cluster.list(reference, signal));
   }
 
-  /** @param asked what is remembered of the question, where it is one to the cluster. */
-  ask(
+  /** An error of the check is a decision too: expressions see it by `errored()`. */
+  access(check: AccessCheck): AccessDecision {
+    const { access } = this.#world;
+    if (access === undefined) return { allowed: false, error: 'the policy has no authorizer' };
+    const errored = (error: unknown): AccessDecision => ({ allowed: false, error: messageOf(error) });
+    return this.#ask(`access ${JSON.stringify(check)}`, (signal) => {
+      try {
+        const decision = access(check, signal);
+        return decision instanceof Promise ? decision.catch(errored) : decision;
+      } catch (error) {
+        return errored(error);
+      }
+    });
+  }
+
+  #askCluster<T>(
     what: string,
     question: object,
-    asked: AskedOfCluster | undefined,
-    fetch: (cluster: ClusterReader, signal: AbortSignal) => unknown,
-  ): unknown {
+    asked: AskedOfCluster,
+    fetch: (cluster: ClusterReader, signal: AbortSignal) => T | Promise<T>,
+  ): T {
+    const { cluster } = this.#world;
+    if (cluster === undefined) throw failure('the policy has no access to the cluster');
     const key = `${what} ${JSON.stringify(question)}`;
+    if (!this.#answers.has(key)) this.asked.push(asked);
+    return this.#ask(key, (signal) => fetch(cluster, signal));
+  }
+
+  /** The answer, where it is known or given at once. @throws {Pending} where it comes later. */
+  #ask<T>(key: string, fetch: (signal: AbortSignal) => T | Promise<T>): T {
+    if (!this.#answers.has(key)) this.#fetch(key, fetch);
     const known = this.#answers.get(key);
-    if (known !== undefined) {
-      if (known.error !== undefined) throw failure(known.error);
-      return known.value;
-    }
-    if (this.#cluster === undefined) throw failure('the policy has no access to the cluster');
+    if (known?.error !== undefined) throw failure(known.error);
+    return known?.value as T;
+  }
+
+  #fetch(key: string, fetch: (signal: AbortSignal) => unknown): void {
     if (this.#answers.size >= mostQuestions)
-      throw failure(`the policy asks the cluster more than ${mostQuestions} times`);
-    if (asked !== undefined) this.asked.push(asked);
+      throw failure(`the policy asks more than ${mostQuestions} questions`);
     const keep = (answer: Answer): void => void this.#answers.set(key, answer);
-    const keepError = (error: unknown): void =>
-      keep({ error: error instanceof Error ? error.message : String(error) });
+    const keepError = (error: unknown): void => keep({ error: messageOf(error) });
     let value: unknown;
     try {
-      value = fetch(this.#cluster, this.#untilSignal());
+      value = fetch(this.#untilSignal());
     } catch (error) {
       keepError(error);
-      return this.ask(what, question, undefined, fetch);
+      return;
     }
     if (value instanceof Promise)
       throw new Pending(value.then((given: unknown) => keep({ value: given }), keepError));
     keep({ value });
-    return value;
   }
 
   #untilSignal(): AbortSignal {

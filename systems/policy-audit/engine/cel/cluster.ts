@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { AccessCheck, AccessDecision } from '../../../../shared/cel/authorizer.ts';
 import { isObject } from '../../../../shared/cel/json.ts';
 import type { HostCalls, JsonObject } from '../evaluator.ts';
 
@@ -33,6 +34,20 @@ export interface ClusterReader {
   ): JsonObject | undefined | Promise<JsonObject | undefined>;
   /** @returns the list as the API server gives it, with `items`. */
   list(reference: ListReference, signal: AbortSignal): JsonObject | Promise<JsonObject>;
+}
+
+/** Whether a user may do something: as a SubjectAccessReview, or as the server's own authorizer says. */
+export type AccessReader = (
+  check: AccessCheck,
+  signal: AbortSignal,
+) => AccessDecision | Promise<AccessDecision>;
+
+/** All that expressions may ask for. */
+export interface World {
+  /** Without it, expressions that ask for objects fail. */
+  readonly cluster?: ClusterReader;
+  /** Without it, each check of `authorizer` is errored, and allows nothing. */
+  readonly access?: AccessReader;
 }
 
 /** The cluster by the host calls that policies of WebAssembly make (namespace `kubernetes`). */

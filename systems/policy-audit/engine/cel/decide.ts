@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { Authorizer, ResourceCheck, type CheckedUser } from '../../../../shared/cel/authorizer.ts';
 import { fieldOf, isObject } from '../../../../shared/cel/json.ts';
 import type { Frame } from '../../../../shared/cel/code.ts';
 import { evaluationMessage } from '../../../../shared/cel/messages.ts';
@@ -27,10 +28,15 @@ export type Result =
   | { readonly value: unknown; readonly error?: undefined }
   | { readonly error: string; readonly why: EvaluationError['why'] };
 
-/** The expressions of one policy on one request: one frame, one budget, one deadline. */
+/**
+ * The expressions of one policy on one request: one frame, one budget. It can be broken off between two expressions, and gone
+ * through again: what was run keeps its result.
+ */
 export class Evaluation {
   readonly frame: Frame;
   readonly #asks: Asks;
+  readonly #results: Result[] = [];
+  #next = 0;
   #budget: number;
 
   constructor(frame: Frame, asks: Asks, budget = perPolicyLimit) {
@@ -39,9 +45,22 @@ export class Evaluation {
     this.#budget = budget;
   }
 
-  /** @throws {EvaluationError} when there is no time or budget for it. */
-  run({ run }: Expression, source: string): Result {
-    this.#asks.check();
+  /** Begins again with the first expression. */
+  rewind(): void {
+    this.#next = 0;
+  }
+
+  /** Always the same expressions, in the same order. @throws {EvaluationError} when there is no time or budget for it. */
+  run(expression: Expression, source: string): Result {
+    const known = this.#results[this.#next];
+    const result = known ?? this.#run(expression, source);
+    if (known === undefined) this.#results.push(result);
+    this.#next++;
+    return result;
+  }
+
+  #run({ run }: Expression, source: string): Result {
+    this.#asks.pause();
     const { value, error, cost, exceeded } = measured(
       () => run(this.frame),
       Math.min(perCallLimit, this.#budget),
@@ -68,6 +87,8 @@ export class Frames {
   readonly #empty: readonly unknown[];
   readonly #namespaceObject: boolean;
   readonly #request: boolean;
+  readonly #authorizer: number | undefined;
+  readonly #requestResource: number | undefined;
   readonly #places: Readonly<Record<'object' | 'oldObject' | 'request' | 'namespaceObject', number>>;
   readonly #params: number | undefined;
 
@@ -77,6 +98,9 @@ export class Frames {
     this.#empty = Array.from({ length: scope.size }, () => undefined);
     this.#namespaceObject = used.has('namespaceObject');
     this.#request = used.has('request');
+    this.#authorizer = used.has('authorizer') ? place('authorizer') : undefined;
+    const requestResource = 'authorizer.requestResource';
+    this.#requestResource = used.has(requestResource) ? place(requestResource) : undefined;
     this.#places = {
       object: place('object'),
       oldObject: place('oldObject'),
@@ -96,6 +120,9 @@ export class Frames {
     if (this.#request) frame[place] = this.#requestValue(request);
     if (this.#namespaceObject) frame[namespaceObject] = this.#namespaceValue(request, asks);
     if (this.#params !== undefined) frame[this.#params] = params ?? null;
+    if (this.#authorizer !== undefined) frame[this.#authorizer] = authorizerOf(request, asks);
+    if (this.#requestResource !== undefined)
+      frame[this.#requestResource] = requestResourceOf(request, authorizerOf(request, asks));
     return frame;
   }
 
@@ -115,12 +142,31 @@ export class Frames {
   #namespaceValue(request: PolicyRequest, asks: Asks): unknown {
     const name = this.#dialect === 'cel-policy' ? namespaceOf(request.object) : request.namespace;
     // The namespace of a Namespace object is itself, which may not be there yet.
-    const own = request.kind.kind === 'Namespace' && request.kind.group === '';
+    const { kind } = request as Partial<PolicyRequest>;
+    const own = kind?.kind === 'Namespace' && kind.group === '';
     if (name === undefined || name === '' || own) return null;
     const namespace = asks.object({ apiVersion: 'v1', kind: 'Namespace', name });
     if (namespace === undefined) return null;
     return this.#dialect === 'cel-policy' ? namespace : toCel(namespace, namespaceType);
   }
+}
+
+/** A raw request, which is no admission, may lack any of it. */
+function authorizerOf({ userInfo }: Partial<PolicyRequest>, asks: Asks): Authorizer {
+  const { username, uid, groups, extra } = (userInfo ?? {}) as Partial<CheckedUser>;
+  const user = { ...(uid && { uid }), ...(groups && { groups }), ...(extra && { extra }) };
+  return new Authorizer({ username: username ?? '', ...user }, (check) => asks.access(check));
+}
+
+/** A check of what the request itself is about. */
+function requestResourceOf(request: Partial<PolicyRequest>, authorizer: Authorizer): ResourceCheck {
+  return new ResourceCheck(authorizer, {
+    group: request.resource?.group ?? '',
+    resource: request.resource?.resource ?? '',
+    subresource: request.subResource ?? '',
+    namespace: request.namespace ?? '',
+    name: request.name ?? '',
+  });
 }
 
 function namespaceOf(object: unknown): string | undefined {

@@ -7,7 +7,7 @@ import { EvaluationError } from '../evaluator.ts';
 import { Asks } from './asks.ts';
 import { Evaluation, Frames, perMatchLimit } from './decide.ts';
 import { matchAll, type Matcher } from './matching.ts';
-import type { CelOptions } from './open.ts';
+import type { World } from './cluster.ts';
 import { PolicyCompiler } from './policy.ts';
 import { policyScope } from './scope.ts';
 import { Problems, readNamed } from './settings.ts';
@@ -23,10 +23,7 @@ export const mostMatchConditions = 64;
  * if (matcher.problems.length > 0) return invalid(matcher.problems);
  * const { matched, error } = await matcher.match(request);
  */
-export function compileMatchConditions(
-  conditions: readonly unknown[],
-  options: Omit<CelOptions, 'dialect'> = {},
-): Matcher {
+export function compileMatchConditions(conditions: readonly unknown[], world: World = {}): Matcher {
   const problems = new Problems();
   const named = readNamed({ matchConditions: conditions }, 'matchConditions', problems);
   if (named.length > mostMatchConditions)
@@ -40,10 +37,13 @@ export function compileMatchConditions(
     match: async (request, evaluateOptions = {}) => {
       if (problems.texts.length > 0) return { matched: false, error: problems.texts.join('; ') };
       if (compiled.length === 0) return { matched: true };
-      const asks = new Asks(options.cluster, evaluateOptions);
+      const asks = new Asks(world, evaluateOptions);
       try {
         return await asks.answered(() =>
-          matchAll(compiled, new Evaluation(frames.of(request, asks), asks, perMatchLimit)),
+          matchAll(
+            compiled,
+            asks.evaluation('match', () => new Evaluation(frames.of(request, asks), asks, perMatchLimit)),
+          ),
         );
       } catch (error) {
         // Too costly, too late: as any condition that cannot be evaluated. Who cancelled it wants to know that.

@@ -1,31 +1,14 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { EvaluationError, type JsonObject, type PolicyRequest, type Verdict } from '../evaluator.ts';
+import { EvaluationError, type JsonObject, type PolicyRequest } from '../evaluator.ts';
 import { evaluatorSuite } from '../evaluator.suite.fixture.ts';
 import { podNamed, requestFor } from '../requests.fixture.ts';
-import type { ClusterReader } from './cluster.ts';
 import { denyingPolicy } from './denying-policy.fixture.ts';
-import { openCelEvaluator, type CelOptions } from './open.ts';
+import { evaluate, kubernetes, validations } from './evaluate.fixture.ts';
+import { openCelEvaluator } from './open.ts';
 
 evaluatorSuite({ name: 'cel', code: 400, open: denyingPolicy });
-
-const kubernetes: CelOptions = { dialect: 'validating-admission-policy' };
-
-async function evaluate(
-  settings: JsonObject,
-  request: PolicyRequest = requestFor(podNamed('web')),
-  options: CelOptions = {},
-): Promise<Verdict> {
-  await using policy = openCelEvaluator(settings, options);
-  const { valid, message } = await policy.validateSettings();
-  assert.ok(valid, message);
-  return await policy.evaluate(request);
-}
-
-const validations = (...expressions: readonly string[]): JsonObject => ({
-  validations: expressions.map((expression) => ({ expression })),
-});
 
 suite('what expressions see', () => {
   const holds: Readonly<Record<string, Partial<PolicyRequest>>> = {
@@ -199,6 +182,17 @@ suite('verdicts of a ValidatingAdmissionPolicy', () => {
   });
 });
 
+test('a raw request is whatever it is', async () => {
+  const raw = { user: 'alice', object: { metadata: { namespace: 'shop' } } } as unknown as PolicyRequest;
+  assert.equal((await evaluate(validations("request.user == 'alice'"), raw)).allowed, true);
+  await assert.rejects(
+    evaluate(validations('namespaceObject == null'), raw),
+    (error) => error instanceof EvaluationError && error.why === 'expression',
+  );
+  const checked = validations("!authorizer.requestResource.check('get').allowed()");
+  assert.equal((await evaluate(checked, raw)).allowed, true);
+});
+
 suite('settings that cannot work', () => {
   const invalid: readonly (readonly [JsonObject, RegExp])[] = [
     [
@@ -263,87 +257,6 @@ suite('settings that cannot work', () => {
   });
 });
 
-suite('what expressions ask the cluster', () => {
-  const objects: Readonly<Record<string, JsonObject>> = {
-    'Namespace//shop': { metadata: { name: 'shop', labels: { team: 'a' } } },
-    'ConfigMap/shop/limits': { data: { most: '3' } },
-  };
-  const limits = [{ data: { most: '3' } }, { data: { most: '0' } }];
-  /** Answers at once, or later. */
-  const cluster = (wait: <T>(value: T) => T | Promise<T>): ClusterReader => ({
-    get: ({ kind, namespace = '', name }) => wait(objects[`${kind}/${namespace}/${name}`]),
-    list: () => wait({ items: limits }),
-  });
-  const paramKind = { apiVersion: 'v1', kind: 'ConfigMap' };
-  const ref = (more: JsonObject): JsonObject => ({ parameterNotFoundAction: 'Deny', ...more });
-
-  for (const [how, wait] of [
-    ['at once', <T>(value: T): T => value],
-    ['later', <T>(value: T): Promise<T> => Promise.resolve(value)],
-  ] as const) {
-    for (const dialect of ['cel-policy', 'validating-admission-policy'] as const) {
-      test(`the namespace of the object (${how}, ${dialect})`, async () => {
-        const settings = validations("namespaceObject.metadata.labels.team == 'a'");
-        const verdict = await evaluate(settings, undefined, { dialect, cluster: cluster(wait) });
-        assert.deepEqual(verdict, {
-          allowed: true,
-          asked: [{ apiVersion: 'v1', kind: 'Namespace', name: 'shop' }],
-        });
-      });
-    }
-
-    test(`parameters by name (${how})`, async () => {
-      const settings = {
-        ...validations('size(object.spec.containers) < int(params.data.most)'),
-        paramKind,
-        paramRef: ref({ name: 'limits' }),
-      };
-      const { allowed, asked } = await evaluate(settings, undefined, { cluster: cluster(wait) });
-      assert.equal(allowed, true);
-      assert.deepEqual(asked, [{ apiVersion: 'v1', kind: 'ConfigMap', namespace: 'shop', name: 'limits' }]);
-    });
-
-    test(`each of the parameters that a selector finds (${how})`, async () => {
-      const settings = {
-        validations: [
-          {
-            expression: 'size(object.spec.containers) <= int(params.data.most)',
-            messageExpression: "'at most ' + params.data.most",
-          },
-        ],
-        paramKind,
-        paramRef: ref({ selector: { matchLabels: { for: 'pods' } } }),
-      };
-      const { message } = await evaluate(settings, undefined, { cluster: cluster(wait) });
-      assert.equal(message, 'at most 0');
-    });
-  }
-
-  test('parameters that are not there', async () => {
-    const settings = (action: string): JsonObject => ({
-      ...validations('false'),
-      paramKind,
-      paramRef: ref({ name: 'nothing', parameterNotFoundAction: action }),
-    });
-    const options = { cluster: cluster((value) => value) };
-    assert.equal((await evaluate(settings('Allow'), undefined, options)).allowed, true);
-    const denied = await evaluate(settings('Deny'), undefined, options);
-    assert.deepEqual(
-      [denied.allowed, denied.code, denied.message],
-      [false, 400, 'failed to get params for performing policy evaluation: no parameters found'],
-    );
-  });
-
-  test('a cluster that does not answer ends with the deadline', async () => {
-    const silent: ClusterReader = { get: () => new Promise(() => {}), list: () => ({ items: [] }) };
-    await using policy = openCelEvaluator(validations('namespaceObject != null'), { cluster: silent });
-    await assert.rejects(
-      policy.evaluate(requestFor(podNamed('web')), { deadlineMs: 20 }),
-      (error) => error instanceof EvaluationError && error.why === 'deadline',
-    );
-  });
-});
-
 suite('limits', () => {
   test('loops within loops are broken off', async () => {
     const sixty = JSON.stringify(Array.from({ length: 60 }, (_, index) => index));
@@ -370,15 +283,33 @@ suite('limits', () => {
     assert.equal((await evaluate({ ...settings, ...validations(expression) })).allowed, true);
   });
 
+  const long = 'variables.l.all(a, variables.l.all(b, variables.l.all(c, a + b + c >= 0)))';
+  const fifty = JSON.stringify(Array.from({ length: 50 }, (_, index) => index));
+
   test('the deadline ends a policy between two expressions', async () => {
-    const items = JSON.stringify(Array.from({ length: 50 }, (_, index) => index));
     await using policy = openCelEvaluator({
-      ...validations('variables.l.all(a, variables.l.all(b, variables.l.all(c, a + b + c >= 0)))', 'true'),
-      variables: [{ name: 'l', expression: items }],
+      ...validations(long, 'true'),
+      variables: [{ name: 'l', expression: fifty }],
     });
     await assert.rejects(
       policy.evaluate(requestFor(podNamed('web')), { deadlineMs: 1 }),
       /^EvaluationError: the evaluation took longer than 1 ms$/,
     );
+  });
+
+  test('others run while a policy takes long', async () => {
+    await using policy = openCelEvaluator({
+      ...validations(...Array.from({ length: 6 }, () => long)),
+      variables: [{ name: 'l', expression: fifty }],
+    });
+    let turns = 0;
+    const others = setInterval(() => turns++, 1);
+    try {
+      const { allowed } = await policy.evaluate(requestFor(podNamed('web')), { deadlineMs: 60_000 });
+      assert.ok(allowed);
+    } finally {
+      clearInterval(others);
+    }
+    assert.ok(turns > 1, `${turns} turns`);
   });
 });

@@ -14,18 +14,16 @@ import {
   type Verdict,
 } from '../evaluator.ts';
 import { Asks } from './asks.ts';
-import type { ClusterReader } from './cluster.ts';
+import type { World } from './cluster.ts';
 import { Frames } from './decide.ts';
 import { compilePolicy, type CompiledPolicy } from './policy.ts';
 import type { Dialect } from './scope.ts';
 import { Problems, readSettings } from './settings.ts';
 import { verdictOf } from './verdict.ts';
 
-export interface CelOptions {
+export interface CelOptions extends World {
   /** Default: `cel-policy`. */
   readonly dialect?: Dialect;
-  /** Where parameters, namespaces and other objects come from. Without it, expressions that ask for them fail. */
-  readonly cluster?: ClusterReader;
 }
 
 /**
@@ -47,15 +45,15 @@ class CelEvaluator implements Evaluator {
   readonly #policy: CompiledPolicy;
   readonly #frames: Frames;
   readonly #problems: readonly string[];
-  readonly #cluster: ClusterReader | undefined;
+  readonly #world: World;
   readonly #closed = new AbortController();
 
-  constructor(settings: JsonObject, { dialect = 'cel-policy', cluster }: CelOptions) {
+  constructor(settings: JsonObject, { dialect = 'cel-policy', ...world }: CelOptions) {
     const problems = new Problems();
     this.#policy = compilePolicy(readSettings(settings, problems), dialect, problems);
     this.#frames = new Frames(dialect, this.#policy.scope, this.#policy.used);
     this.#problems = problems.texts;
-    this.#cluster = cluster;
+    this.#world = world;
   }
 
   async validateSettings(): Promise<SettingsVerdict> {
@@ -66,7 +64,7 @@ class CelEvaluator implements Evaluator {
   async evaluate(request: PolicyRequest, options: EvaluateOptions = {}): Promise<Verdict> {
     if (this.#problems.length > 0)
       throw new EvaluationError('expression', `The settings are invalid: ${this.#problems.join('; ')}`);
-    const asks = new Asks(this.#cluster, options, this.#closed.signal);
+    const asks = new Asks(this.#world, options, this.#closed.signal);
     const verdict = await asks.answered(() => verdictOf(this.#policy, this.#frames, request, asks));
     return asks.asked.length === 0 ? verdict : { ...verdict, asked: asks.asked };
   }

@@ -22,6 +22,7 @@ export interface CompiledPolicy {
   readonly matchConditions: readonly CompiledCondition[];
   readonly validations: readonly CompiledValidation[];
   readonly auditAnnotations: readonly CompiledAnnotation[];
+  readonly mutations: readonly { readonly source: string; readonly expression: Expression }[];
   /** The variables of the scope that any expression names. */
   readonly used: ReadonlySet<string>;
 }
@@ -41,6 +42,10 @@ export interface CompiledCondition {
 /** Compiles what compiles; the rest is in the problems. */
 export function compilePolicy(settings: CelSettings, dialect: Dialect, problems: Problems): CompiledPolicy {
   const scope = policyScope(dialect, settings.paramKind !== undefined);
+  const { validations: rules, auditAnnotations: notes, mutations: patches } = settings;
+  // The module knows validations only: what else it is given it would not look at.
+  const known = dialect === 'cel-policy' ? rules.length : rules.length + notes.length + patches.length;
+  if (known === 0) problems.required('validations', 'validations must contain at least one item');
   const compiler = new PolicyCompiler(scope, problems);
   compiler.define(settings.variables, 'variables');
   const matchConditions = compiler.conditions(settings.matchConditions, 'matchConditions');
@@ -55,7 +60,12 @@ export function compilePolicy(settings: CelSettings, dialect: Dialect, problems:
     const expression = compiler.compile(valueExpression, ['string', 'null'], at);
     return expression === undefined ? [] : [{ key, source: valueExpression, expression }];
   });
-  return { dialect, settings, scope, matchConditions, validations, auditAnnotations, used: compiler.used };
+  const mutations = settings.mutations.flatMap((source, index) => {
+    const expression = compiler.compile(source, ['list'], `mutations[${index}].jsonPatch.expression`);
+    return expression === undefined ? [] : [{ source, expression }];
+  });
+  const { used } = compiler;
+  return { dialect, settings, scope, matchConditions, validations, auditAnnotations, mutations, used };
 }
 
 /** Compiles the expressions of one scope. */

@@ -4,7 +4,10 @@
  * @module
  */
 import { Scope } from '../../../../shared/cel/environment.ts';
+import { authorizerType, resourceCheckType } from '../../../../shared/cel/library-authorizer.ts';
+import { patchTypes } from '../../../../shared/cel/patch-types.ts';
 import type { CelType } from '../../../../shared/cel/types.ts';
+import { policyFunctions } from './library-cluster.ts';
 
 /** Whose rules hold where the two differ. */
 export type Dialect = 'cel-policy' | 'validating-admission-policy';
@@ -68,12 +71,19 @@ export const namespaceType = object({
 /** Names that expressions may use; `variables` has the fields that the policy defines. */
 export function policyScope(dialect: Dialect, params: boolean): Scope {
   const typed = dialect === 'validating-admission-policy';
-  return new Scope({
-    object: { type: dyn },
-    oldObject: { type: dyn },
-    request: { type: typed ? requestType : dyn },
-    namespaceObject: { type: typed ? namespaceType : dyn },
-    variables: { type: object({}) },
-    ...(params && { params: { type: dyn } }),
-  });
+  const scope = new Scope(
+    {
+      object: { type: dyn },
+      oldObject: { type: dyn },
+      request: { type: typed ? requestType : dyn },
+      namespaceObject: { type: typed ? namespaceType : dyn },
+      variables: { type: object({}) },
+      ...(params && { params: { type: dyn } }),
+    },
+    policyFunctions(),
+  );
+  scope.declareMessages(patchTypes);
+  scope.declare('authorizer', authorizerType);
+  scope.declare('authorizer.requestResource', resourceCheckType);
+  return scope;
 }

@@ -41,6 +41,8 @@ export interface CelSettings {
   readonly validations: readonly Validation[];
   readonly auditAnnotations: readonly AuditAnnotation[];
   readonly matchConditions: readonly NamedExpression[];
+  /** Expressions that give JSON patches. */
+  readonly mutations: readonly string[];
   readonly failurePolicy: 'Fail' | 'Ignore';
   readonly paramKind: { readonly apiVersion: string; readonly kind: string } | undefined;
   readonly paramRef: ParamRef | undefined;
@@ -84,12 +86,11 @@ export function readSettings(settings: JsonObject, problems: Problems): CelSetti
     validations: at.objects('validations').map((one) => validation(one, problems)),
     auditAnnotations: at.objects('auditAnnotations').map((one) => annotation(one, problems)),
     matchConditions: at.objects('matchConditions').map((one) => named(one, problems)),
+    mutations: at.objects('mutations').map((one) => mutation(one, problems)),
     failurePolicy: at.oneOf('failurePolicy', ['Fail', 'Ignore']) ?? 'Fail',
     paramKind: paramKind(at, problems),
     paramRef: paramRef(at, problems),
   };
-  if (read.validations.length === 0 && read.auditAnnotations.length === 0)
-    problems.required('validations', 'validations must contain at least one item');
   if (read.paramRef !== undefined && read.paramKind === undefined)
     problems.required('paramKind', 'paramRef needs the kind of the parameters');
   return read;
@@ -120,6 +121,18 @@ function validation(at: Reader, problems: Problems): Validation {
   if (messageExpression !== '' && messageExpression.trim() === '')
     problems.invalid(`${at.path}.messageExpression`, messageExpression, 'must be non-empty if specified');
   return { expression, message, messageExpression, reason: at.oneOf('reason', reasons) ?? 'Invalid' };
+}
+
+/** As a MutatingAdmissionPolicy has it. */
+function mutation(at: Reader, problems: Problems): string {
+  const type = at.oneOf('patchType', ['ApplyConfiguration', 'JSONPatch']);
+  if (type === 'ApplyConfiguration')
+    problems.invalid(`${at.path}.patchType`, type, 'this needs the schema of the object; write a JSONPatch');
+  else if (type === undefined) problems.required(`${at.path}.patchType`, 'patchType is not specified');
+  const expression = at.object('jsonPatch')?.text('expression') ?? '';
+  if (type === 'JSONPatch' && expression.trim() === '')
+    problems.required(`${at.path}.jsonPatch.expression`, 'expression is not specified');
+  return expression;
 }
 
 function annotation(at: Reader, problems: Problems): AuditAnnotation {

@@ -6,6 +6,7 @@
 import { EvaluationError, type PolicyRequest, type Verdict } from '../evaluator.ts';
 import type { Asks } from './asks.ts';
 import { Evaluation, type Frames } from './decide.ts';
+import { mutatedObject } from './mutate.ts';
 import { paramsOf, type ParamsFound } from './params.ts';
 import type { CompiledPolicy, CompiledValidation } from './policy.ts';
 import type { Reason } from './settings.ts';
@@ -46,8 +47,11 @@ function firstFailure(
   asks: Asks,
   params: ParamsFound,
 ): Verdict {
-  for (const one of params) {
-    const evaluation = new Evaluation(frames.of(request, asks, one), asks);
+  for (const [place, one] of params.entries()) {
+    const evaluation = asks.evaluation(
+      String(place),
+      () => new Evaluation(frames.of(request, asks, one), asks),
+    );
     for (const compiled of policy.validations) {
       const { validation, expression } = compiled;
       const result = evaluation.run(expression, validation.expression.trim());
@@ -102,8 +106,11 @@ function allFailures(
   const errors: { readonly why: EvaluationError['why']; readonly message: string }[] = [];
   const causes: { field: string; message: string }[] = [];
   const auditAnnotations: Record<string, string> = {};
-  for (const one of params) {
-    const evaluation = new Evaluation(frames.of(request, asks, one), asks);
+  for (const [place, one] of params.entries()) {
+    const evaluation = asks.evaluation(
+      String(place),
+      () => new Evaluation(frames.of(request, asks, one), asks),
+    );
     const matched = matchAll(policy.matchConditions, evaluation);
     if (matched.error !== undefined) {
       errors.push({ why: 'expression', message: matched.error });
@@ -128,7 +135,10 @@ function allFailures(
   const [first] = refusals;
   if (first !== undefined) return { ...first, causes, ...annotations };
   const [error] = errors;
-  if (error === undefined) return { allowed: true, ...annotations };
+  if (error === undefined) {
+    const mutated = mutatedObject(policy, frames, request, asks, params);
+    return { allowed: true, ...annotations, ...(mutated && { mutated }) };
+  }
   if (policy.settings.failurePolicy === 'Fail') throw new EvaluationError(error.why, error.message);
   const warnings = errors.map(({ message }) => `ignored by failurePolicy: ${message}`);
   return { allowed: true, warnings, ...annotations };
