@@ -44,6 +44,7 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => Promise<Part>
     cel: async () => (await import('./policy-audit/cel.ts')).cel,
     runtimes: async () => (await import('./policy-audit/runtimes.ts')).runtimesPart,
     scan: async () => (await import('./policy-audit/scan.ts')).scan,
+    server: async () => (await import('./policy-audit/server.ts')).server,
   },
   'network-policy': {
     sync: async () => (await import('./network-policy/sync.ts')).sync,

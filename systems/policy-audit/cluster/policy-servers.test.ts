@@ -82,7 +82,7 @@ class Cluster extends TestApi {
       metadata: { name },
       spec: { image: 'ghcr.io/kubewarden/policy-server:v1.30.0', replicas: 1, ...spec },
     } as KubeObject;
-    await this.client.apply(policyServerType as ResourceType, object, { fieldManager, force: true });
+    await this.client.apply(policyServerType, object, { fieldManager, force: true });
   }
 
   async setPolicy(name: string, more: object = {}, namespace?: string): Promise<void> {
