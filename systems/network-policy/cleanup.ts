@@ -3,13 +3,6 @@
  *
  * @module
  */
-import type { Dataplane } from './node/dataplane.ts';
-
-/** Each backend by its name; what this machine lacks it cannot have left. */
-const backends: Readonly<Record<string, () => Promise<Dataplane>>> = {
-  nftables: async () => (await import('./node/nftables/dataplane.ts')).openNftablesDataplane(),
-};
-
 export interface Cleaned {
   readonly backend: string;
   /** A line for each thing that was there. */
@@ -18,30 +11,38 @@ export interface Cleaned {
   readonly error?: unknown;
 }
 
-/** In the network namespace of the calling thread. One backend that fails keeps no other from it. */
+type Clean = (signal: AbortSignal | undefined) => Promise<readonly string[]>;
+
+const parts: Readonly<Record<string, Clean>> = {
+  nftables: async (signal) => {
+    const { openNftablesDataplane } = await import('./node/nftables/dataplane.ts');
+    using dataplane = openNftablesDataplane();
+    return await dataplane.remove(signal);
+  },
+  iptables: async (signal) => {
+    const { KeptNamespace } = await import('../../shared/netlink/namespace.ts');
+    const { removeIptablesLeftovers } = await import('./node/iptables/leftovers.ts');
+    using namespace = new KeptNamespace();
+    return await removeIptablesLeftovers(namespace, undefined, signal);
+  },
+  // What `--network-policy-established cut` has made, whichever backend there is.
+  'connections that were cut': async () => {
+    const { Nftables } = await import('../../shared/netlink/nftables.ts');
+    const { cutTableName, removeCutTable } = await import('./node/established/cut-table.ts');
+    using nft = new Nftables();
+    return removeCutTable(nft) ? [`table ${cutTableName}`] : [];
+  },
+};
+
+/** In the network namespace of the calling thread. One part that fails keeps no other from it. */
 export async function cleanNode(signal?: AbortSignal): Promise<Cleaned[]> {
   const cleaned: Cleaned[] = [];
-  for (const [backend, open] of Object.entries(backends)) {
+  for (const [backend, clean] of Object.entries(parts)) {
     try {
-      using dataplane = await open();
-      cleaned.push({ backend, removed: await dataplane.remove(signal) });
+      cleaned.push({ backend, removed: await clean(signal) });
     } catch (error) {
       cleaned.push({ backend, removed: [], error });
     }
   }
-  await cleanCutTable(cleaned);
   return cleaned;
-}
-
-/** What `--network-policy-established cut` has made, whichever backend there is. */
-async function cleanCutTable(cleaned: Cleaned[]): Promise<void> {
-  const backend = 'connections that were cut';
-  try {
-    const { Nftables } = await import('../../shared/netlink/nftables.ts');
-    const { cutTableName, removeCutTable } = await import('./node/established/cut-table.ts');
-    using nft = new Nftables();
-    cleaned.push({ backend, removed: removeCutTable(nft) ? [`table ${cutTableName}`] : [] });
-  } catch (error) {
-    cleaned.push({ backend, removed: [], error });
-  }
 }
