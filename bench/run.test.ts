@@ -161,6 +161,14 @@ suite('npm run bench -- policy-audit', () => {
     assert.equal(rows.length, 6);
     for (const { label, values } of rows) assert.ok(Number(values['reviewsPerSecond']) > 0, label);
   });
+
+  test('server: each rate is answered, by policies that allow it', () => {
+    const rows = rowsOf('server', 'policy-audit');
+    assert.deepEqual(
+      rows.map(({ values }) => values['perSecond']),
+      [250, 500, 1000],
+    );
+  });
 });
 
 suite('npm run bench -- bpf-programs', () => {

@@ -127,6 +127,14 @@ class Cluster extends TestApi {
     );
   }
 
+  /** Whatever generation it comes to: until there is what the operator makes then. */
+  async afterRollOut(type: ResourceType, id: string): Promise<Webhook> {
+    return until(async () => {
+      await this.rollOut();
+      return this.webhook(type, id);
+    });
+  }
+
   async find(type: ResourceType, name: string): Promise<KubeObject | undefined> {
     try {
       return await this.client.get(type, { name, ...(type.namespaced && { namespace: system }) });
@@ -174,15 +182,14 @@ suite('policy servers in a cluster', () => {
     assert.equal(await cluster.webhook(validatingType, 'clusterwide-root'), undefined);
     await until(async () => (await cluster.statusOf('root'))?.policyStatus === 'pending');
 
-    await cluster.rollOut();
-    const webhook = await until(() => cluster.webhook(validatingType, 'clusterwide-root'));
+    const webhook = await cluster.afterRollOut(validatingType, 'clusterwide-root');
     assert.equal(webhook.name, 'clusterwide-root.kubewarden.admission');
     assert.equal(webhook['failurePolicy'], 'Fail');
     assert.deepEqual(webhook['matchConditions'], [{ name: 'c', expression: 'true' }]);
     assert.deepEqual(webhook['namespaceSelector'], {
       matchExpressions: [{ key: 'kubernetes.io/metadata.name', operator: 'NotIn', values: [system] }],
     });
-    const own = await until(() => cluster.webhook(validatingType, 'namespaced-shop-own'));
+    const own = await cluster.afterRollOut(validatingType, 'namespaced-shop-own');
     assert.equal(own['failurePolicy'], 'Ignore');
     assert.deepEqual(own['namespaceSelector'], { matchLabels: { 'kubernetes.io/metadata.name': 'shop' } });
     const status = await until(async () => {
@@ -208,8 +215,7 @@ suite('policy servers in a cluster', () => {
     await cluster.setServer('default');
     await cluster.setPolicy('root');
     const stop = cluster.startOperator();
-    await cluster.rollOut();
-    await until(() => cluster.webhook(validatingType, 'clusterwide-root'));
+    await cluster.afterRollOut(validatingType, 'clusterwide-root');
     const deployed = await cluster.find(deploymentType, 'policy-server-default');
 
     await cluster.setPolicy('root', { mutating: true });
@@ -219,8 +225,7 @@ suite('policy servers in a cluster', () => {
     });
     // The pods from before answer still.
     assert.notEqual(await cluster.webhook(validatingType, 'clusterwide-root'), undefined);
-    await cluster.rollOut();
-    await until(() => cluster.webhook(mutatingType, 'clusterwide-root'));
+    await cluster.afterRollOut(mutatingType, 'clusterwide-root');
     await until(async () => (await cluster.webhook(validatingType, 'clusterwide-root')) === undefined);
 
     // While nobody looks.
@@ -234,8 +239,7 @@ suite('policy servers in a cluster', () => {
       const { data } = (await cluster.find(configMaps, 'policy-server-default')) as ConfigMap;
       return data?.['policies.yml']?.includes('clusterwide-other');
     });
-    await cluster.rollOut();
-    await until(() => cluster.webhook(validatingType, 'clusterwide-other'));
+    await cluster.afterRollOut(validatingType, 'clusterwide-other');
     await cluster.client.delete(policyServerType, { name: 'default' });
     await until(async () => (await cluster.webhook(validatingType, 'clusterwide-other')) === undefined);
     await until(async () => (await cluster.find(policyServerType as ResourceType, 'default')) === undefined);
@@ -251,8 +255,7 @@ suite('policy servers in a cluster', () => {
     await cluster.setServer('default');
     await cluster.setPolicy('root');
     let stop = cluster.startOperator();
-    await cluster.rollOut();
-    const first = await until(() => cluster.webhook(validatingType, 'clusterwide-root'));
+    const first = await cluster.afterRollOut(validatingType, 'clusterwide-root');
     const certificateOf = async (): Promise<string> => {
       const { data } = (await cluster.find(secrets, 'policy-server-default')) as Secret;
       return Buffer.from(data?.['tls.crt'] ?? '', 'base64').toString();

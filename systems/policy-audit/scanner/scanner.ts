@@ -2,6 +2,8 @@
  * The audit of a cluster: what is there is evaluated once, and then what changes. A namespace is the unit of work: several are
  * audited at the same time, and each by itself.
  *
+ * Longer than other files: what is followed, what is to be done and what is known change together, in one class.
+ *
  * @module
  */
 import { randomUUID } from 'node:crypto';
