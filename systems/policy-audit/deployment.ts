@@ -29,10 +29,21 @@ export const rights: GuardRights = {
     {
       apiGroups: ['wgpolicyk8s.io'],
       resources: reports,
-      verbs: ['create', 'update', 'delete'],
+      verbs: ['get', 'list', 'watch', 'create', 'update', 'delete'],
       why: 'Reports of what was found.',
     },
-    { apiGroups: ['openreports.io'], resources: openReports, verbs: ['create', 'update', 'delete'] },
+    {
+      apiGroups: ['openreports.io'],
+      resources: openReports,
+      verbs: ['get', 'list', 'watch', 'create', 'update', 'delete'],
+    },
+    { apiGroups: [''], resources: ['namespaces'], verbs: ['get', 'list', 'watch'] },
+    {
+      apiGroups: ['apiextensions.k8s.io'],
+      resources: ['customresourcedefinitions'],
+      verbs: ['list', 'watch'],
+      why: 'When they change, other kinds are served.',
+    },
     {
       apiGroups: [''],
       resources: ['configmaps'],
