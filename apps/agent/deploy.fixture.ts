@@ -59,7 +59,9 @@ function wantedFor({
   const [, asked] = /^metadata\.name=([^,]+)$/.exec(query.get('fieldSelector') ?? '') ?? [];
   const one = name || (asked ?? '');
   const names = one === '' ? [right] : [`${right} ${one}`, right];
-  return names.flatMap((each) => (where === '' ? [each] : [`${each} in ${where}`, each]));
+  // `*` is all groups and all their resources, without subresources.
+  const all = subresource === undefined ? [`${verb} *.*`] : [];
+  return [...names.flatMap((each) => (where === '' ? [each] : [`${each} in ${where}`, each])), ...all];
 }
 
 export class Cluster implements AsyncDisposable {

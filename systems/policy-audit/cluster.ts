@@ -8,12 +8,13 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
 import type { ClusterContext, GuardContext } from '../../shared/guard/context.ts';
-import type { OptionValues } from '../../shared/guard/guard.ts';
+import { type OptionValues, systemNamespace } from '../../shared/guard/guard.ts';
 import { type Namespace, namespaces } from '../../shared/kube/object.ts';
 import { RampartError } from '../../shared/observe/errors.ts';
 import { PolicyAdmission } from './admission/policy-admission.ts';
 import { type PolicyServer, policyServerType } from './api.ts';
 import { KubeClusterReader } from './engine/host-calls/kube-reader.ts';
+import { imageOfOperator } from './cluster/operator-image.ts';
 import { PolicyMetrics } from './metrics.ts';
 import { LazyModules } from './modules/lazy-modules.ts';
 import { openModules } from './modules/open-modules.ts';
@@ -98,7 +99,14 @@ async function work(
     });
     door.use(admission.use(term.guard, own));
   };
-  await Promise.all([policies.run(), admitting(), scanner.run()]);
+  const serving = async (): Promise<void> => {
+    // In standalone the API asks in-process: there is nobody to make a Deployment for.
+    if (admission !== undefined) return;
+    const { runPolicyServers } = await import('./cluster/run-policy-servers.ts');
+    const image = options.policyServerImage ?? (await imageOfOperator(client, signal));
+    await runPolicyServers(term, { namespace: systemNamespace, image });
+  };
+  await Promise.all([policies.run(), admitting(), serving(), scanner.run()]);
 }
 
 function moduleDirectory({ policyModules, data }: PolicyAuditOptions, stack: DisposableStack): string {

@@ -5,6 +5,7 @@
  */
 import type { GuardRights } from '../../shared/guard/guard.ts';
 import { kubewardenTypes, policyGroup } from './api.ts';
+import { policyServerRights } from './cluster/server-rights.ts';
 
 const policies = kubewardenTypes.map(({ plural }) => plural);
 const reports = ['policyreports', 'clusterpolicyreports'];
@@ -29,10 +30,21 @@ export const rights: GuardRights = {
     {
       apiGroups: ['wgpolicyk8s.io'],
       resources: reports,
-      verbs: ['create', 'update', 'delete'],
+      verbs: ['get', 'list', 'watch', 'create', 'update', 'delete'],
       why: 'Reports of what was found.',
     },
-    { apiGroups: ['openreports.io'], resources: openReports, verbs: ['create', 'update', 'delete'] },
+    {
+      apiGroups: ['openreports.io'],
+      resources: openReports,
+      verbs: ['get', 'list', 'watch', 'create', 'update', 'delete'],
+    },
+    { apiGroups: [''], resources: ['namespaces'], verbs: ['get', 'list', 'watch'] },
+    {
+      apiGroups: ['apiextensions.k8s.io'],
+      resources: ['customresourcedefinitions'],
+      verbs: ['list', 'watch'],
+      why: 'When they change, other kinds are served.',
+    },
     {
       apiGroups: [''],
       resources: ['configmaps'],
@@ -40,6 +52,7 @@ export const rights: GuardRights = {
       inSystem: true,
       why: 'What the last pass came to, for rampart status.',
     },
+    ...policyServerRights,
   ],
   viewer: [
     { apiGroups: [policyGroup], resources: [...policies, 'policyservers'], verbs: ['get', 'list', 'watch'] },

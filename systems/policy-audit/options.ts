@@ -11,6 +11,8 @@ export interface PolicyAuditOptions {
   readonly reports: 'all' | 'failures';
   readonly reportKind: 'openreports' | 'policyreport';
   readonly policyModules?: string;
+  /** Default: that of the operator's Deployment. */
+  readonly policyServerImage?: string;
   /** Of standalone: where it keeps its data. */
   readonly data?: string;
 }
@@ -49,6 +51,12 @@ export const policyAuditOptions: readonly GuardOption[] = [
     description:
       'where modules of policies are kept; default: with the data of standalone, else a temporary directory',
     on: ['operator', 'standalone'],
+  },
+  {
+    flags: '--policy-server-image <image>',
+    description:
+      "what PolicyServers run where they name Kubewarden's own image; default: the image of the operator",
+    on: ['operator'],
   },
 ];
 

@@ -98,8 +98,8 @@ suite('deploy/ in a lab', { skip, timeout: 3 * timeout }, () => {
         });
       }
       for (const [at, { fails }] of played.entries()) {
-        const capabilities = of[at]?.pod?.capabilities?.map((one) => one.name);
-        assert.deepEqual(capabilities?.toSorted(), Object.keys(fails).toSorted(), 'each has its reason');
+        const capabilities = (of[at]?.pod?.capabilities ?? []).map((one) => one.name);
+        assert.deepEqual(capabilities.toSorted(), Object.keys(fails).toSorted(), 'each has its reason');
       }
       // Without the right to create namespaces the operator goes on where its own is there.
       const refused = cluster.refused.filter((one) => !one.startsWith('rampart-operator: create namespaces'));

@@ -1,0 +1,39 @@
+/**
+ * Which image policy servers run: the one that the operator has.
+ *
+ * @module
+ */
+import { systemNamespace } from '../../../shared/guard/guard.ts';
+import type { KubeClient } from '../../../shared/kube/client.ts';
+import { isForbidden, isNotFound } from '../../../shared/kube/client-errors.ts';
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { deploymentType } from './server-objects.ts';
+
+/** As deploy/base names it. */
+const operator = { namespace: systemNamespace, name: 'rampart-operator', container: 'operator' };
+
+interface Deployment {
+  readonly spec?: {
+    readonly template?: {
+      readonly spec?: { readonly containers?: readonly { readonly name: string; readonly image?: string }[] };
+    };
+  };
+}
+
+/** @throws {RampartError} `INPUT` where there is no such Deployment. */
+export async function imageOfOperator(client: KubeClient, signal: AbortSignal): Promise<string> {
+  const { namespace, name, container } = operator;
+  let found: Deployment | undefined;
+  try {
+    found = (await client.get(deploymentType, { namespace, name }, { signal })) as Deployment;
+  } catch (error) {
+    if (!isNotFound(error) && !isForbidden(error)) throw error;
+  }
+  const image = found?.spec?.template?.spec?.containers?.find((one) => one.name === container)?.image;
+  if (image !== undefined) return image;
+  throw new RampartError(errorCodes.INPUT, {
+    what: 'it is not known which image policy servers are to run',
+    why: `there is no Deployment ${name} with a container ${container} in ${namespace} that can be read`,
+    next: 'Give one with --policy-server-image.',
+  });
+}
