@@ -103,8 +103,10 @@ async function work(
     // In standalone the API asks in-process: there is nobody to make a Deployment for.
     if (admission !== undefined) return;
     const { runPolicyServers } = await import('./cluster/run-policy-servers.ts');
-    const image = options.policyServerImage ?? (await imageOfOperator(client, signal));
-    await runPolicyServers(term, { namespace: systemNamespace, image });
+    await runPolicyServers(term, {
+      namespace: systemNamespace,
+      image: async (stop) => options.policyServerImage ?? (await imageOfOperator(client, stop)),
+    });
   };
   await Promise.all([policies.run(), admitting(), serving(), scanner.run()]);
 }

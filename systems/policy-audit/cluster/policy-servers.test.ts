@@ -67,7 +67,7 @@ class Cluster extends TestApi {
         (context) =>
           runPolicyServers(context, {
             namespace: system,
-            image: 'registry.example/rampart:1',
+            image: async () => 'registry.example/rampart:1',
             now: () => this.now,
           }),
         { client: this.newClient(), signal, logger: this.logger },

@@ -34,8 +34,8 @@ import { mutatingType, validatingType, webhookOf } from './webhooks.ts';
 export interface PolicyServersOptions {
   /** Where the servers run. */
   readonly namespace: string;
-  /** Of Rampart. */
-  readonly image: string;
+  /** Of Rampart; asked where there is a PolicyServer. */
+  readonly image: (signal: AbortSignal) => Promise<string>;
   /** For tests. Default: the clock of the machine. */
   readonly now?: () => Date;
 }
@@ -145,7 +145,8 @@ class PolicyServers {
       return done;
     }
     await addFinalizer(this.#context.client, policyServerType, server, finalizer, { signal, fieldManager });
-    const { namespace, image } = this.#options;
+    const { namespace } = this.#options;
+    const image = await this.#options.image(signal);
     const now = this.#options.now?.() ?? new Date();
     const authority = await this.#authority(now, signal);
     const hosts = serverHosts(server, namespace);
