@@ -9,7 +9,7 @@ import { parseAllDocuments } from 'yaml';
 
 import type { Guard } from '../../shared/guard/guard.ts';
 import { guards } from '../guards.ts';
-import { Cluster, deploy, rightsOf } from './deploy.fixture.ts';
+import { Cluster, deploy, namedRights, rightsOf } from './deploy.fixture.ts';
 import { kustomize, type Manifest } from './kustomize.fixture.ts';
 import { overlay } from './overlay.fixture.ts';
 
@@ -48,23 +48,6 @@ function kustomizeObstacle(): string | undefined {
     : `needs the kustomize of kubectl 1.22, and this is ${clientVersion.gitVersion}`;
 }
 
-/** The rights that a guard names, as rightsOf() has them. */
-function named(guard: Guard, who: 'agent' | 'operator' | 'viewer'): string[] {
-  return (guard.rights[who] ?? []).flatMap(
-    ({ apiGroups, resources, verbs, resourceNames = [''], inSystem }) =>
-      apiGroups.flatMap((group) =>
-        resources.flatMap((resource) =>
-          verbs.flatMap((verb) =>
-            resourceNames.map(
-              (name) =>
-                `${verb} ${resource}.${group}${name && ` ${name}`}${inSystem ? ' in kivebpf-system' : ''}`,
-            ),
-          ),
-        ),
-      ),
-  );
-}
-
 const sets = [[], ...guards.map((guard) => [guard]), guards];
 
 suite('deploy/ with some guards', () => {
@@ -75,7 +58,10 @@ suite('deploy/ with some guards', () => {
       const manifests = kustomize(mine.path);
       const base = join(deploy, 'base');
       for (const who of ['agent', 'operator', 'viewer'] as const) {
-        const wanted = [...rightsOf(`rampart-${who}`, base), ...of.flatMap((guard) => named(guard, who))];
+        const wanted = [
+          ...rightsOf(`rampart-${who}`, base),
+          ...of.flatMap((guard) => namedRights(guard, who)),
+        ];
         assert.deepEqual(rightsOf(`rampart-${who}`, mine.path), new Set(wanted));
       }
       const crds = manifests.filter(({ kind }) => kind === 'CustomResourceDefinition');

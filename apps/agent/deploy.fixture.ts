@@ -13,6 +13,7 @@ import { text } from 'node:stream/consumers';
 import { apiErrors } from '../../shared/apiserver/resources/api-error.ts';
 import { type ApiServer, startApiServer } from '../../shared/apiserver/server.ts';
 import type { ResourceRequest } from '../../shared/apiserver/verbs/request.ts';
+import type { Guard } from '../../shared/guard/guard.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { createLogger } from '../../shared/observe/log.ts';
 import { clusterAccess } from '../cluster.ts';
@@ -91,7 +92,9 @@ export class Cluster implements AsyncDisposable {
         (one) => allowed.has(one) || (who === 'rampart-agent' && this.granted.has(one)),
       );
       if (right === undefined) {
-        this.refused.push(`${who}: ${wanted.at(-1)} (${request.namespace}/${request.name})`);
+        this.refused.push(
+          `${who}: ${wanted.findLast((right) => !right.endsWith(' *.*'))} (${request.namespace}/${request.name})`,
+        );
         throw apiErrors.forbidden(request.resource, request.name, 'its role does not allow it');
       }
       const used = this.used.get(who) ?? new Set();
@@ -155,5 +158,22 @@ export function isOfIntegrity(right: string): boolean {
     right.includes('file-integrity-baseline-key') ||
     right.startsWith('rampart-operator: create secrets.') ||
     /^rampart-agent: (list|watch) nodes\./.test(right)
+  );
+}
+
+/** The rights that a guard names, as rightsOf() has them. */
+export function namedRights(guard: Guard, who: 'agent' | 'operator' | 'viewer'): string[] {
+  return (guard.rights[who] ?? []).flatMap(
+    ({ apiGroups, resources, verbs, resourceNames = [''], inSystem }) =>
+      apiGroups.flatMap((group) =>
+        resources.flatMap((resource) =>
+          verbs.flatMap((verb) =>
+            resourceNames.map(
+              (name) =>
+                `${verb} ${resource}.${group}${name && ` ${name}`}${inSystem ? ' in kivebpf-system' : ''}`,
+            ),
+          ),
+        ),
+      ),
   );
 }

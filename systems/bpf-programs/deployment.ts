@@ -98,13 +98,6 @@ export const pod: PodNeeds = {
       why: "The node's own bpffs: programs stay pinned there while the agent is away.",
     },
     {
-      name: 'bpf-state',
-      hostPath: '/run/rampart',
-      mountPath: '/run/rampart',
-      type: 'DirectoryOrCreate',
-      why: 'What the kernel does not keep of programs, until the node starts again.',
-    },
-    {
       name: 'tracefs',
       hostPath: '/sys/kernel/tracing',
       mountPath: '/sys/kernel/tracing',

@@ -9,9 +9,10 @@ import { existsSync, globSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
-import { kustomize } from '../../apps/agent/kustomize.fixture.ts';
 import { depthEnvironment, sampled, seed } from '../../shared/observe/depth.fixture.ts';
 import { type SensorModeName, sensorModeNames } from '../../shared/sensor/modes.ts';
+import { fileAccess } from '../../systems/file-access/guard.ts';
+import { fileIntegrity } from '../../systems/file-integrity/guard.ts';
 import { checkout, guestSees, written } from './guest-look.fixture.ts';
 import { type KernelVersion, kernelVersions } from './modules.ts';
 import { quote } from './quote.ts';
@@ -51,24 +52,10 @@ const cells: readonly Cell[] = sensorModeNames.flatMap((mode) =>
   ),
 );
 
-interface Manifest {
-  readonly spec: {
-    readonly template: {
-      readonly spec: {
-        readonly containers: [
-          { readonly securityContext: { readonly capabilities: { readonly add: readonly string[] } } },
-        ];
-      };
-    };
-  };
-}
-
-/** With all capabilities, then with those that the manifest gives. */
+/** With all capabilities, then with those that deploy/ gives to the guards that have the sensor. */
 function capabilityCommands(): readonly string[] {
-  const agent = kustomize(join(checkout, 'deploy')).find(({ kind }) => kind === 'DaemonSet');
-  const [container] = (agent as unknown as Manifest).spec.template.spec.containers;
-  const { add } = container.securityContext.capabilities;
-  const names = [...new Set(add.map((name) => `+${name.toLowerCase()}`))];
+  const capabilities = [fileAccess, fileIntegrity].flatMap(({ pod }) => pod?.capabilities ?? []);
+  const names = [...new Set(capabilities.map(({ name }) => `+${name.toLowerCase()}`))];
   const look = 'env RAMPART_SENSOR_MODE=fentry node test/kernel/guest-capabilities.ts /tmp/over/merged/file';
   return [look, `setpriv --bounding-set=-all,${names.join()} --inh-caps=-all --no-new-privs ${look}`];
 }

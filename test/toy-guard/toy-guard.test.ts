@@ -73,7 +73,7 @@ suite('a guard that is one folder', () => {
     const { items } = await client.list<KubeObject>(customResourceDefinitions);
     assert.deepEqual(
       items.map(({ metadata }) => metadata.name),
-      ['doors.toys.example.com', 'policyreports.wgpolicyk8s.io'],
+      ['clusterpolicyreports.wgpolicyk8s.io', 'doors.toys.example.com', 'policyreports.wgpolicyk8s.io'],
     );
     const url = await metricsUrl(standalone);
     const ready = await until('readiness', async () => {
