@@ -93,7 +93,7 @@ export class Cluster implements AsyncDisposable {
       );
       if (right === undefined) {
         this.refused.push(
-          `${who}: ${wanted.findLast((right) => !right.endsWith(' *.*'))} (${request.namespace}/${request.name})`,
+          `${who}: ${wanted.findLast((one) => !one.endsWith(' *.*'))} (${request.namespace}/${request.name})`,
         );
         throw apiErrors.forbidden(request.resource, request.name, 'its role does not allow it');
       }

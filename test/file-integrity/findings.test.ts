@@ -174,6 +174,8 @@ suite('file integrity from end to end', { concurrency: true }, () => {
 
   test('10,000 new files with long names: the log is compressed, and whole', async () => {
     mkdirSync(node.at('/srv/many'), { recursive: true });
+    // A configuration that selects nothing is an error.
+    writeFileSync(node.at('/srv/many/first'), '');
     const integrities = { 'many-native': 'native', 'many-aide': 'aide' } as const;
     const conf = { 'aide.conf': 'All = p+u+g+s+sha256\n/srv/many f All\n' };
     const metadata = { name: 'srv', namespace };

@@ -6,7 +6,6 @@
  */
 import assert from 'node:assert/strict';
 import { existsSync, globSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
 import { depthEnvironment, sampled, seed } from '../../shared/observe/depth.fixture.ts';
