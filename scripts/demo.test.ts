@@ -145,9 +145,9 @@ describe('npm run demo', () => {
       assert.match(stdout, /Looked for, and gone: \d+ processes \(containerd, .*rampart/);
       assert.match(
         stdout,
-        /^1\. files of this machine +ok +18 of 18 as expected\n2\. pods +ok +13 of 13 as expected\n3\. integrity +ok +12 of 12 as expected\n4\. network +ok +8 of 8 as expected\n6\. eBPF programs +ok +9 of 9 as expected$/m,
+        /^1\. files of this machine +ok +18 of 18 as expected\n2\. pods +ok +13 of 13 as expected\n3\. integrity +ok +12 of 12 as expected\n4\. network +ok +11 of 11 as expected\n5\. policies +ok +7 of 7 as expected\n6\. eBPF programs +ok +9 of 9 as expected$/m,
       );
-      assert.equal(stdout.match(/ ok$/gm)?.length, 18 + 13 + 12 + 8 + 9);
+      assert.equal(stdout.match(/ ok$/gm)?.length, 18 + 13 + 12 + 11 + 7 + 9);
       // Who it was, since every machine that runs these tests has the sensor.
       assert.match(stdout, /^who changed \/etc\/passwd +\/\S+ \.\/tamper\.sh, uid 65534 +ok$/m);
       assert.match(

@@ -88,7 +88,11 @@ class Path implements Disposable {
 }
 
 export async function packets(options: PartOptions): Promise<Report> {
-  const scene = new Scene(Math.ceil(PODS / options.shrink), Math.ceil(POLICIES / options.shrink));
+  // The client is a pod, too.
+  const scene = new Scene(
+    Math.max(20, Math.ceil(PODS / options.shrink)),
+    Math.max(10, Math.ceil(POLICIES / options.shrink)),
+  );
   const { address, peer } = scene.lastPod;
   const directory = mkdtempSync(join(tmpdir(), 'rampart-bench-'));
   try {

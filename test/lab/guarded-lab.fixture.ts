@@ -79,7 +79,10 @@ export class GuardedLab implements AsyncDisposable {
   async startRampart(): Promise<void> {
     const { socketPath } = this.lab;
     this.#client?.[Symbol.dispose]();
-    await this.standalone.start('--cri-socket', socketPath, '--metrics', '127.0.0.1:0', ...this.#args);
+    await this.standalone.start(
+      ...['--guards', 'file-access', '--cri-socket', socketPath, '--metrics', '127.0.0.1:0'],
+      ...this.#args,
+    );
     await this.standalone.untilSaid(/rampart: guarding this machine by/);
     const access = findClusterAccess({ path: this.standalone.at('data/kubeconfig') });
     this.#client = new KubeClient(access, { perSecond: 1000, burst: 1000 });

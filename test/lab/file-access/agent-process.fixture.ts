@@ -65,7 +65,17 @@ export class AgentProcess implements AsyncDisposable {
     const child = spawn(
       rampart,
       [
-        ...['agent', '--node-name', nodeName, '--cri-socket', criSocket, '--spool', spool],
+        ...[
+          'agent',
+          '--guards',
+          'file-access',
+          '--node-name',
+          nodeName,
+          '--cri-socket',
+          criSocket,
+          '--spool',
+          spool,
+        ],
         ...['--alerts-socket', alertsSocket, '--mode', testMode(), '--metrics', '0'],
         ...['--allow-callback', '127.0.0.1', ...args],
       ],

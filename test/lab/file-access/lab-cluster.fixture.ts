@@ -170,7 +170,7 @@ export class LabCluster implements AsyncDisposable {
       await cluster.startApi();
       await installResources(cluster.client, guards, AbortSignal.timeout(60_000));
       cluster.#operator = new RampartProcess([
-        ...['operator', '--kubeconfig', cluster.kubeconfig, '--metrics', '0'],
+        ...['operator', '--guards', 'file-access', '--kubeconfig', cluster.kubeconfig, '--metrics', '0'],
       ]);
       await until('the namespace', () =>
         cluster.client.list(kiveDataType, { namespace: kiveDataNamespace }).then(() => true),
