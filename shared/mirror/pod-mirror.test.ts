@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { execFile, spawnSync } from 'node:child_process';
 import { suite, test } from 'node:test';
+import { promisify } from 'node:util';
 
 import { type ApiServer, startApiServer } from '../apiserver/server.ts';
 import { VerbCalls } from '../apiserver/upkeep/verb-calls.ts';
@@ -283,6 +285,8 @@ suite('pods of the machine in the API', () => {
   });
 });
 
+const kubectl = spawnSync('kubectl', ['version', '--client']).status === 0;
+
 suite('mirrored objects are read-only', () => {
   test('for all but the mirror, by every way to write', async () => {
     await using machine = await Machine.start();
@@ -321,4 +325,16 @@ suite('mirrored objects are read-only', () => {
     );
     await client.delete(namespaces, { name: 'shop' });
   });
+
+  test(
+    'who creates a pod is warned that nothing runs it',
+    { skip: !kubectl && 'needs kubectl' },
+    async () => {
+      await using machine = await Machine.start();
+      machine.tell();
+      const args = ['--kubeconfig', machine.server.kubeconfig ?? '', '--namespace=default'];
+      const { stderr } = await promisify(execFile)('kubectl', [...args, 'run', 'mine', '--image=busybox']);
+      assert.match(stderr, /Warning: nothing runs this pod, it stays Pending/);
+    },
+  );
 });

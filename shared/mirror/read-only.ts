@@ -1,5 +1,6 @@
 /**
- * Refuses what others write to mirrored objects: it would change nothing on the machine, and hide what is there.
+ * Refuses what others write to mirrored objects: it would change nothing on the machine, and hide what is there. Who creates
+ * a pod is warned that nothing runs it.
  *
  * @module
  */
@@ -29,6 +30,12 @@ export function mirrorReadOnly(hasPods: (namespace: string) => boolean): Admissi
         );
       }
       if (mirroredKinds.has(resource.plural)) refuse(request, object, old);
+      // Not refused: so the policies for pods can be tried.
+      if (operation === 'CREATE' && resource.plural === 'pods' && request.subresource === undefined) {
+        request.warnings.push(
+          'nothing runs this pod, it stays Pending: pods of this machine come from its container runtime. Start it there (crictl, the kubelet)',
+        );
+      }
     },
   };
 }
