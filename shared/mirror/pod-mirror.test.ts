@@ -84,7 +84,7 @@ class Machine implements AsyncDisposable {
     const mirror = (made.mirror = new PodMirror({
       calls: new VerbCalls(server.verbs, mirrorUser, 'rampart-mirror'),
       registry: server.registry,
-      node: nodeFacts('lab', '0.0.0'),
+      node: { ...nodeFacts('lab', '0.0.0'), labels: { from: 'options' } },
       logger,
     }));
     return new Machine(server, mirror);
@@ -304,7 +304,7 @@ suite('mirrored objects are read-only', () => {
       () => client.delete(pods, target),
       () => client.deleteCollection(pods, { namespace: 'shop' }),
       () => client.delete(nodes, { name: 'lab' }),
-      () => client.patch(nodes, { name: 'lab' }, { type: 'merge', body }),
+      () => client.patch(nodes, { name: 'lab' }, { type: 'merge', body: { spec: { unschedulable: true } } }),
       () => client.delete(namespaces, { name: 'shop' }),
       () =>
         client.create(pods, {
@@ -324,6 +324,27 @@ suite('mirrored objects are read-only', () => {
       (found) => found === undefined,
     );
     await client.delete(namespaces, { name: 'shop' });
+  });
+
+  test('labels that users give to the node stay', async () => {
+    await using machine = await Machine.start();
+    const { client } = machine;
+    machine.tell();
+    const node = (): Promise<Node | undefined> =>
+      client.get(nodes, { name: 'lab' }).catch((error: unknown) => {
+        if (isNotFound(error)) return undefined;
+        throw error;
+      });
+    await machine.shows(node, (found) => found?.metadata.labels?.['from'] === 'options');
+    const labels = { 'node-role.kubernetes.io/worker': '' };
+    await client.patch(nodes, { name: 'lab' }, { type: 'merge', body: { metadata: { labels } } });
+    machine.mirror.tell({ pods: [], runtimeVersion: 'containerd://2.0.0' });
+    const later = await machine.shows(
+      node,
+      (found) => found?.status?.nodeInfo?.containerRuntimeVersion === 'containerd://2.0.0',
+    );
+    assert.equal(later?.metadata.labels?.['node-role.kubernetes.io/worker'], '');
+    assert.equal(later.metadata.labels['from'], 'options');
   });
 
   test(
