@@ -1,5 +1,6 @@
 // What the processes say of themselves while what they need is away, and that deploy/ asks for it.
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { suite, test } from 'node:test';
@@ -12,7 +13,9 @@ import { guards } from '../guards.ts';
 import { installResources } from '../resources.ts';
 import { sensorSkip, testMode } from '../../shared/sensor/sensor.fixture.ts';
 import { RampartProcess, TemporaryDirectory } from '../apiserver/rampart-process.fixture.ts';
-import { Standalone } from '../standalone/standalone.fixture.ts';
+import { rampart, Standalone } from '../standalone/standalone.fixture.ts';
+import { until } from '../../shared/observe/until.fixture.ts';
+import type { JsonReport } from '../status/found.fixture.ts';
 
 interface Probe {
   readonly httpGet: { readonly path: string; readonly port: string };
@@ -168,5 +171,21 @@ suite('probes', () => {
     assert.match(lines.find((line) => line.includes('container-runtime')) ?? '', /^\[-\] .*none\.sock/);
     assert.ok(lines.some((line) => line.startsWith('[-] file-access-node-containers: ')));
     assert.equal((await ask(standalone, '/healthz')).status, 200);
+  });
+
+  test('file integrity alone waits for no container runtime: ready, and seen by rampart status', async () => {
+    await using standalone = new Standalone();
+    const args = ['--guards', 'file-integrity', '--metrics', '127.0.0.1:0'];
+    await standalone.start('--cri-socket', standalone.at('none.sock'), ...args);
+    const { lines } = await askUntil(standalone, '/readyz', ({ status }) => status === 200);
+    assert.ok(!lines.some((line) => line.includes('container-runtime')));
+    await until('the agent is seen', () => {
+      const { stdout } = spawnSync(rampart, ['status', '--data', standalone.at('data'), '--format', 'json'], {
+        encoding: 'utf8',
+        timeout: 30_000,
+      });
+      const { nodes } = JSON.parse(stdout) as JsonReport;
+      return nodes.length === 1 && nodes[0]?.agent === 'running';
+    });
   });
 });

@@ -135,7 +135,11 @@ function acceptCommand(): Command {
     .option('--reason <text>', 'why; kept with the baseline')
     .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
     .option('--data <dir>', 'the directory of `rampart standalone`')
-    .option('--timeout <time>', 'how long to wait for the agents; 0 does not wait', duration, 120_000)
+    .addOption(
+      new Option('--timeout <time>', 'how long to wait for the agents; 0 does not wait')
+        .argParser(duration)
+        .default(120_000, '2m'),
+    )
     .addHelpText(
       'after',
       '\nExamples:\n' +

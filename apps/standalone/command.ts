@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { Command, Option } from 'commander';
+import { Command, InvalidArgumentError, Option } from 'commander';
 
 import type { Guard, OptionValues } from '../../shared/guard/guard.ts';
 import { addGuardOptions, type GuardChoice } from '../guard-options.ts';
@@ -17,6 +17,7 @@ export interface StandaloneOptions extends GuardChoice, OptionValues {
   readonly criSocket?: string;
   readonly hostRoot: string;
   readonly nodeName?: string;
+  readonly nodeLabel: readonly (readonly [string, string])[];
   readonly metrics?: string;
 }
 
@@ -42,6 +43,12 @@ export function standaloneCommand(guards: readonly Guard[]): Command {
       '--listen <address>',
       'host:port to serve the API on, by TLS; port 0 takes any free one',
       '127.0.0.1:7443',
+    )
+    .option(
+      '--node-label <key=value>',
+      'a label of the Node that stands for this machine, as node-role.kubernetes.io/worker=; repeatable',
+      (text: string, before: readonly (readonly [string, string])[]) => [...before, nodeLabel(text)],
+      [],
     )
     .option(
       '--host <name>',
@@ -70,4 +77,10 @@ export function standaloneCommand(guards: readonly Guard[]): Command {
       await runStandalone(guards, options);
     });
   return addGuardOptions(command, 'standalone', guards);
+}
+
+function nodeLabel(text: string): readonly [string, string] {
+  const at = text.indexOf('=');
+  if (at < 1) throw new InvalidArgumentError('Write KEY=VALUE; the value may be empty.');
+  return [text.slice(0, at), text.slice(at + 1)];
 }

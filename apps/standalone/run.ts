@@ -118,7 +118,7 @@ async function run(
   const mirror = new PodMirror({
     calls: new VerbCalls(server.verbs, mirrorUser, 'rampart-mirror'),
     registry: server.registry,
-    node: nodeFacts(nodeName, manifest.version),
+    node: { ...nodeFacts(nodeName, manifest.version), labels: Object.fromEntries(options.nodeLabel) },
     logger,
   });
   made.mirror = mirror;

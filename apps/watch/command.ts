@@ -48,7 +48,11 @@ export function watchCommand(): Command {
     ])
     .addOption(optionOf(sensorModeOption))
     .option('--create', 'create a file that does not exist; never changes one that does')
-    .option('--file-mode <octal>', 'permissions of a created file', octalMode, 0o400)
+    .addOption(
+      new Option('--file-mode <octal>', 'permissions of a created file')
+        .argParser(octalMode)
+        .default(0o400, '0400'),
+    )
     .option('--root <dir>', 'directory that the paths are inside of, e.g. /proc/PID/root', '/')
     .addOption(
       new Option('--format <format>', 'output; default: pretty on a terminal, json elsewhere').choices([

@@ -72,7 +72,7 @@ export async function watched(options: PartOptions): Promise<Report> {
       paths.map((path) => ({
         path,
         create: path.endsWith('created'),
-        matchAny: [{ containerName: '^c' }],
+        matchAny: [{ containerName: 'c.*' }],
       })),
     );
     const appliedMs = performance.timeOrigin + performance.now();

@@ -96,7 +96,8 @@ clusters: [{name: two, cluster: {server: 'https://two'}}]`,
 
   test('what is wrong is told by its place, and no value is shown', () => {
     const wrong: readonly (readonly [string, RegExp])[] = [
-      ['token: [hunter2', /line \d+: /],
+      ['token: [hunter2', /line \d+: this is not YAML/],
+      ['@`hunter2', /line 1: this is not YAML. See that it is a kubeconfig/],
       ['- hunter2', /its content is not an object/],
       ['users: {hunter2: 1}', /users is not a list/],
       ['users: [{name: a, user: hunter2}]', /users\[a\] is not an object/],
@@ -157,7 +158,7 @@ clusters: [{name: two, cluster: {server: 'https://two'}}]`,
     writeFileSync(path, config(`${cluster}, certificate-authority-data: ${data}`, ''));
     assert.equal(findClusterAccess({ path }).ca, 'from data');
     writeFileSync(path, config(`${cluster}, certificate-authority: none.crt`, ''));
-    assert.throws(() => findClusterAccess({ path }), /line \d+: DUPLICATE_KEY/);
+    assert.throws(() => findClusterAccess({ path }), /line \d+: a key is there twice/);
     writeFileSync(path, config(`server: 'https://a', certificate-authority: none.crt`, ''));
     assert.throws(
       () => findClusterAccess({ path }),

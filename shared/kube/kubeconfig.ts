@@ -97,7 +97,9 @@ export function parseKubeconfig(text: string, file: string): Kubeconfig {
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, logLevel: 'silent' });
   const [problem] = document.errors;
   if (problem !== undefined) {
-    throw invalid(file, `line ${lines.linePos(problem.pos[0]).line}: ${problem.code}`);
+    const { line } = lines.linePos(problem.pos[0]);
+    const why = problem.code === 'DUPLICATE_KEY' ? 'a key is there twice' : 'this is not YAML';
+    throw invalid(file, `line ${line}: ${why}. See that it is a kubeconfig`);
   }
   let value: unknown;
   try {

@@ -15,6 +15,7 @@ import type {
   V1ObjectMeta,
   V1OwnerReference,
   V1Pod,
+  V1PriorityClass,
   V1RoleBinding,
   V1Secret,
 } from '@kubernetes/client-node';
@@ -48,6 +49,7 @@ export type Lease = KubeKind<V1Lease>;
 export type Namespace = KubeKind<V1Namespace>;
 export type Node = KubeKind<V1Node>;
 export type Pod = KubeKind<V1Pod>;
+export type PriorityClass = KubeKind<V1PriorityClass>;
 export type RoleBinding = KubeKind<V1RoleBinding>;
 export type Secret = KubeKind<V1Secret>;
 
@@ -87,6 +89,14 @@ export const leases: ResourceType<Lease> = {
   plural: 'leases',
   kind: 'Lease',
   namespaced: true,
+};
+
+export const priorityClasses: ResourceType<PriorityClass> = {
+  group: 'scheduling.k8s.io',
+  version: 'v1',
+  plural: 'priorityclasses',
+  kind: 'PriorityClass',
+  namespaced: false,
 };
 
 export const roleBindings: ResourceType<RoleBinding> = {

@@ -5,6 +5,7 @@
  */
 import { isObject, type JsonObject } from '../apiserver/schema/json.ts';
 import { apiTime } from '../kube/api-time.ts';
+import { annotationOf, nodeLabelsAnnotation } from './mirrored.ts';
 import type { DesiredPod } from './pod-object.ts';
 
 /** The object with these labels, annotations and containers in place of its own. */
@@ -31,6 +32,17 @@ export function withMetadata(
     },
     ...(spec !== undefined && { spec: { ...(isObject(old['spec']) ? old['spec'] : {}), ...lists } }),
   };
+}
+
+/** Labels that users have given to the Node, without those that the configuration gave it before. */
+export function labelsOfUsers(node: JsonObject): Readonly<Record<string, string>> {
+  const { labels } = isObject(node['metadata']) ? node['metadata'] : {};
+  const configured = new Set(annotationOf(node, nodeLabelsAnnotation)?.split(','));
+  return Object.fromEntries(
+    Object.entries(isObject(labels) ? labels : {}).flatMap(([key, value]) =>
+      typeof value === 'string' && !configured.has(key) ? [[key, value]] : [],
+    ),
+  );
 }
 
 /** What the server has put there, e.g. `qosClass`, stays; a condition keeps the time at which it became so. */

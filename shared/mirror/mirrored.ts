@@ -18,6 +18,9 @@ export const mirrorAnnotation = 'rampart.dev/mirror';
  */
 export const runtimeUidAnnotation = 'kubernetes.io/config.hash';
 
+/** On the Node: the keys of the labels that the configuration gives it, by commas. All others that are not ours are of users. */
+export const nodeLabelsAnnotation = 'rampart.dev/node-labels';
+
 export function isMirrored(object: JsonObject | undefined): boolean {
   return annotationOf(object, mirrorAnnotation) !== undefined;
 }

@@ -8,7 +8,7 @@ import { arch, availableParallelism, networkInterfaces, totalmem } from 'node:os
 
 import type { JsonObject } from '../apiserver/schema/json.ts';
 import type { MachineState } from './machine-pod.ts';
-import { mirrorAnnotation } from './mirrored.ts';
+import { mirrorAnnotation, nodeLabelsAnnotation } from './mirrored.ts';
 
 /** What does not change while the process runs. */
 export interface NodeFacts {
@@ -24,6 +24,8 @@ export interface NodeFacts {
   readonly addresses: readonly string[];
   readonly cpus: number;
   readonly memoryBytes: number;
+  /** Of the user, by the command line. */
+  readonly labels?: Readonly<Record<string, string>>;
   /** Of this product. */
   readonly version: string;
 }
@@ -76,11 +78,15 @@ export function desiredNode(facts: NodeFacts, state: MachineState): DesiredNode 
   return {
     metadata: {
       labels: {
+        ...facts.labels,
         'kubernetes.io/arch': facts.architecture,
         'kubernetes.io/hostname': facts.name.slice(0, 63),
         'kubernetes.io/os': 'linux',
       },
-      annotations: { [mirrorAnnotation]: 'node' },
+      annotations: {
+        [mirrorAnnotation]: 'node',
+        ...(facts.labels && { [nodeLabelsAnnotation]: Object.keys(facts.labels).join(',') }),
+      },
     },
     status: {
       addresses: [

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { execFile, spawnSync } from 'node:child_process';
 import { suite, test } from 'node:test';
+import { promisify } from 'node:util';
 
 import { type ApiServer, startApiServer } from '../apiserver/server.ts';
 import { VerbCalls } from '../apiserver/upkeep/verb-calls.ts';
@@ -82,7 +84,7 @@ class Machine implements AsyncDisposable {
     const mirror = (made.mirror = new PodMirror({
       calls: new VerbCalls(server.verbs, mirrorUser, 'rampart-mirror'),
       registry: server.registry,
-      node: nodeFacts('lab', '0.0.0'),
+      node: { ...nodeFacts('lab', '0.0.0'), labels: { from: 'options' } },
       logger,
     }));
     return new Machine(server, mirror);
@@ -283,6 +285,8 @@ suite('pods of the machine in the API', () => {
   });
 });
 
+const kubectl = spawnSync('kubectl', ['version', '--client']).status === 0;
+
 suite('mirrored objects are read-only', () => {
   test('for all but the mirror, by every way to write', async () => {
     await using machine = await Machine.start();
@@ -300,7 +304,7 @@ suite('mirrored objects are read-only', () => {
       () => client.delete(pods, target),
       () => client.deleteCollection(pods, { namespace: 'shop' }),
       () => client.delete(nodes, { name: 'lab' }),
-      () => client.patch(nodes, { name: 'lab' }, { type: 'merge', body }),
+      () => client.patch(nodes, { name: 'lab' }, { type: 'merge', body: { spec: { unschedulable: true } } }),
       () => client.delete(namespaces, { name: 'shop' }),
       () =>
         client.create(pods, {
@@ -321,4 +325,37 @@ suite('mirrored objects are read-only', () => {
     );
     await client.delete(namespaces, { name: 'shop' });
   });
+
+  test('labels that users give to the node stay', async () => {
+    await using machine = await Machine.start();
+    const { client } = machine;
+    machine.tell();
+    const node = (): Promise<Node | undefined> =>
+      client.get(nodes, { name: 'lab' }).catch((error: unknown) => {
+        if (isNotFound(error)) return undefined;
+        throw error;
+      });
+    await machine.shows(node, (found) => found?.metadata.labels?.['from'] === 'options');
+    const labels = { 'node-role.kubernetes.io/worker': '' };
+    await client.patch(nodes, { name: 'lab' }, { type: 'merge', body: { metadata: { labels } } });
+    machine.mirror.tell({ pods: [], runtimeVersion: 'containerd://2.0.0' });
+    const later = await machine.shows(
+      node,
+      (found) => found?.status?.nodeInfo?.containerRuntimeVersion === 'containerd://2.0.0',
+    );
+    assert.equal(later?.metadata.labels?.['node-role.kubernetes.io/worker'], '');
+    assert.equal(later.metadata.labels['from'], 'options');
+  });
+
+  test(
+    'who creates a pod is warned that nothing runs it',
+    { skip: !kubectl && 'needs kubectl' },
+    async () => {
+      await using machine = await Machine.start();
+      machine.tell();
+      const args = ['--kubeconfig', machine.server.kubeconfig ?? '', '--namespace=default'];
+      const { stderr } = await promisify(execFile)('kubectl', [...args, 'run', 'mine', '--image=busybox']);
+      assert.match(stderr, /Warning: nothing runs this pod, it stays Pending/);
+    },
+  );
 });

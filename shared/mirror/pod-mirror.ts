@@ -13,7 +13,7 @@ import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { Logger } from '../observe/log.ts';
 import type { MachinePod, MachineState } from './machine-pod.ts';
 import { annotationOf, isMirrored, runtimeUidAnnotation } from './mirrored.ts';
-import { mergedStatus, withMetadata } from './merge.ts';
+import { labelsOfUsers, mergedStatus, withMetadata } from './merge.ts';
 import { desiredNode, type NodeFacts } from './node-object.ts';
 import { canBeMirrored, desiredPod, isOutgrown } from './pod-object.ts';
 
@@ -181,7 +181,8 @@ export class PodMirror {
       const object = { apiVersion: 'v1', kind: 'Node', metadata: { name: node.name, ...desired.metadata } };
       old = (await calls.create(resource, '', object, signal)).object;
     }
-    old = await this.#write(resource, place, old, withMetadata(old, desired.metadata), signal);
+    const labels = { ...labelsOfUsers(old), ...desired.metadata.labels };
+    old = await this.#write(resource, place, old, withMetadata(old, { ...desired.metadata, labels }), signal);
     await this.#write(
       resource,
       place,

@@ -1,10 +1,11 @@
 /**
- * Refuses what others write to mirrored objects: it would change nothing on the machine, and hide what is there.
+ * Refuses what others write to mirrored objects: it would change nothing on the machine, and hide what is there. Who creates
+ * a pod is warned that nothing runs it.
  *
  * @module
  */
 import { apiErrors } from '../apiserver/resources/api-error.ts';
-import type { JsonObject } from '../apiserver/schema/json.ts';
+import { deepEqual, isObject, type JsonObject } from '../apiserver/schema/json.ts';
 import type { Admission, AdmissionRequest } from '../apiserver/verbs/admission.ts';
 import { isMirrored, mirrorAnnotation, mirrorUser } from './mirrored.ts';
 
@@ -29,15 +30,22 @@ export function mirrorReadOnly(hasPods: (namespace: string) => boolean): Admissi
         );
       }
       if (mirroredKinds.has(resource.plural)) refuse(request, object, old);
+      // Not refused: so the policies for pods can be tried.
+      if (operation === 'CREATE' && resource.plural === 'pods' && request.subresource === undefined) {
+        request.warnings.push(
+          'nothing runs this pod, it stays Pending: pods of this machine come from its container runtime. Start it there (crictl, the kubelet)',
+        );
+      }
     },
   };
 }
 
 function refuse(
-  { resource, name }: AdmissionRequest,
+  { resource, subresource, name }: AdmissionRequest,
   object: JsonObject | undefined,
   old: JsonObject | undefined,
 ): void {
+  if (resource.plural === 'nodes' && subresource === undefined && isSameButLabels(object, old)) return;
   if (isMirrored(old)) {
     const why =
       resource.plural === 'nodes'
@@ -49,4 +57,16 @@ function refuse(
   if (isMirrored(object)) {
     throw apiErrors.forbidden(resource, name, `the annotation ${mirrorAnnotation} is for the mirror only`);
   }
+}
+
+/** Whether users have only labelled the Node, which nothing of the machine depends on. */
+function isSameButLabels(object: JsonObject | undefined, old: JsonObject | undefined): boolean {
+  if (object === undefined || old === undefined) return false;
+  return deepEqual(withoutLabels(object), withoutLabels(old));
+}
+
+function withoutLabels(object: JsonObject): JsonObject {
+  const metadata = isObject(object['metadata']) ? object['metadata'] : {};
+  const { labels: _labels, managedFields: _fields, resourceVersion: _version, ...others } = metadata;
+  return { ...object, metadata: others };
 }

@@ -41,8 +41,9 @@ const match = object(
     containerName: optional(
       string({
         description:
-          'The name of the container: a regular expression (RE2), not anchored. With the prefix "regex:" or "glob:" it is said ' +
-          'which of the two it is; a glob matches the whole name. Empty is as if it were not there.',
+          'The name of the container. With a character that no such name has, as in ".*", it is a regular expression (RE2). With ' +
+          'the prefix "regex:" or "glob:" it is said which of the two it is. All match the whole name: "web" is not ' +
+          '"web-proxy". Empty is as if it were not there.',
         maxLength: 256,
         rules: [
           // Matching with an expression that is none is an error of CEL, and refuses the object.

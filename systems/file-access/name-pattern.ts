@@ -1,5 +1,5 @@
 /**
- * The pattern of `containerName`: a regular expression, or a glob.
+ * The pattern of `containerName`: a name, a regular expression, or a glob.
  *
  * Both run on an engine whose time grows linearly with the name. JavaScript's own would let one policy with
  * `(a+)+$` stop the agent of every node.
@@ -22,20 +22,20 @@ export interface NamePattern {
 const everyName: NamePattern = { test: () => true };
 
 /**
- * Compiles a pattern: `regex:` and `glob:` say what follows; without a prefix it is a regular expression. A regular
- * expression (RE2's syntax) need not match the whole name, a glob must. Empty matches every name.
+ * Compiles a pattern: `regex:` and `glob:` say what follows, after spaces if there are any. Without a prefix it is the
+ * name, or where it has a character that no name of a container may have, a regular expression (RE2's syntax). Each has
+ * to match the whole name. Empty matches every name.
  *
  * @returns the pattern, or in `why` what is wrong with it.
  */
 export function compileNamePattern(text: string): NamePattern | { readonly why: string } {
-  const expression = text.startsWith('glob:')
-    ? globExpression(text.slice('glob:'.length))
-    : text.replace(/^regex:/, '');
+  const [, prefix, rest = ''] = /^(?:(regex|glob): *)?(.*)$/s.exec(text) ?? [];
+  const expression = prefix === 'glob' ? globExpression(rest) : rest;
   if (typeof expression !== 'string') return expression;
   if (expression === '' || expression === '.*') return everyName;
   // Most are a name and no more; nothing has to be compiled for it.
-  const [, begin, literal, end] = /^(\^?)([A-Za-z0-9-]+)(\$?)$/.exec(expression) ?? [];
-  if (literal !== undefined) return literalPattern(literal, begin !== '', end !== '');
+  const [, literal] = /^\^?([A-Za-z0-9-]+)\$?$/.exec(expression) ?? [];
+  if (literal !== undefined) return { test: (name) => name === literal };
   try {
     const steps = programOf(parseRegex(expression)).length;
     if (steps > MAX_INSTRUCTIONS) {
@@ -43,7 +43,8 @@ export function compileNamePattern(text: string): NamePattern | { readonly why: 
         why: `it grows to ${steps} steps when its counts are written out, the limit is ${MAX_INSTRUCTIONS}`,
       };
     }
-    return new RegexPattern(new Regex(expression));
+    // Read alone above: put between these, `a)|(b` would be one.
+    return new RegexPattern(new Regex(`^(?:${expression})$`));
   } catch (error) {
     if (error instanceof RegexSyntaxError) return { why: error.message };
     throw error;
@@ -73,13 +74,6 @@ class RegexPattern implements NamePattern {
     this.#kept.set(name, matches);
     return matches;
   }
-}
-
-function literalPattern(literal: string, begin: boolean, end: boolean): NamePattern {
-  if (begin && end) return { test: (name) => name === literal };
-  if (begin) return { test: (name) => name.startsWith(literal) };
-  if (end) return { test: (name) => name.endsWith(literal) };
-  return { test: (name) => name.includes(literal) };
 }
 
 /** What a glob is as a regular expression: `*`, `?`, `[a-c]`, `[!a-c]`, `{web,api}`, and `\` before what stands for itself. */

@@ -21,7 +21,7 @@ import type { Delivery } from './delivery/delivery.ts';
 import { openQuick, Receiver } from './delivery/receiver.fixture.ts';
 import type { CallbackProblem } from './callback-problems.ts';
 import { callbackSecretOf } from './kive-data.ts';
-import { statusOf } from './policy-status.ts';
+import { clusterStatus, statusOf } from './policy-status.ts';
 import { readByCat, TestCluster, type TestContainer, type TestNode } from './node.fixture.ts';
 import { type Secret, secretType } from './secret-credentials.ts';
 
@@ -355,6 +355,20 @@ suite('credentials of callbacks', { skip: sensorSkip, timeout: 300_000 }, () => 
     await until('what was left', () => scene.delivery.stats.depth === 0);
     assert.ok(scene.delivery.stats.delivered > 0);
     assert.deepEqual([...scene.tokensOf('p')], ['Bearer configured']);
+  });
+
+  test('a callback that is refused by default: in the status and an event before there is any alert', async () => {
+    await using scene = await Scene.start();
+    await scene.startAgent();
+    await scene.putPolicy('refused', 'a', { callback: 'http://127.0.0.2:9/hush' });
+    await scene.event('refused', /127.0.0.2 is loopback.*--allow-callback 127.0.0.2$/);
+    const policy = await scene.cluster.client.get(kivePolicyType, { namespace, name: 'refused' });
+    const delivering = clusterStatus(policy, () => true).conditions?.find(
+      ({ type }) => type === 'Delivering',
+    );
+    assert.equal(delivering?.status, 'False');
+    assert.match(delivering.message, /is loopback.*--allow-callback 127.0.0.2\./);
+    assert.doesNotMatch(delivering.message, /hush/);
   });
 
   test('a receiver that does not know the path: in the status of the policy until it does, also after a restart', async () => {

@@ -9,7 +9,7 @@ import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import { type KivePolicy, kivePolicyType } from './api.ts';
 import type { FileEvent } from './data-writer.ts';
 import type { Delivery } from './delivery/delivery.ts';
-import { hasCallback } from './callback-problems.ts';
+import { type CallbackProblem, hasCallback } from './callback-problems.ts';
 import type { CallbackState, CallbackStats } from './delivery/options.ts';
 import type { NodeContainer } from './kive-data.ts';
 import type { CompiledTrap } from './matching.ts';
@@ -83,6 +83,12 @@ export class NodeEvents {
     // Of credentials it was told at once.
     if (problem === undefined || aboutCredentials) return;
     this.#tellFailing(state, `alerts for ${name} are not delivered by ${nodeName}: ${problem}`);
+  }
+
+  /** The configuration of this node lets no alert of this policy go to this callback. */
+  callbackRefused(policyKey: string, { callback, message }: CallbackProblem): void {
+    const note = `alerts for ${callback} are not delivered by ${this.#options.nodeName}: ${message}`;
+    this.#record(policyKey, { type: 'Warning', reason: 'CallbackFailing', note });
   }
 
   /** A callback lacks credentials, or the receiver does not take them: told to the policies with such a trap. */

@@ -11,7 +11,7 @@ import { isDeleting } from '../../shared/kube/finalizers.ts';
 import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import type { WorkQueue } from '../../shared/kube/workqueue.ts';
 import { type KivePolicy, kivePolicyType } from './api.ts';
-import { callbackProblems, type StateOf } from './callback-problems.ts';
+import { type CallbackProblem, callbackProblems, type StateOf } from './callback-problems.ts';
 import type { MatchedTrap } from './looked.ts';
 import { nodeStatus, statusOf } from './policy-status.ts';
 
@@ -24,6 +24,8 @@ export interface NodeReporterOptions {
   readonly queue: WorkQueue;
   /** Of callbacks; without it nothing is told of them. */
   readonly stateOf?: StateOf | undefined;
+  /** The configuration of this node refuses a callback, which the status of the policy has not said before. */
+  readonly onRefused?: (policyKey: string, problem: CallbackProblem) => void;
   readonly clock?: Clock;
 }
 
@@ -70,8 +72,18 @@ export class NodeReporter {
       return done;
     }
     const written = statusOf(policy).nodes?.find(({ name }) => name === nodeName);
-    const troubles = callbackProblems(policy, this.#options.stateOf, written?.callbackProblems);
-    const entry = nodeStatus(nodeName, policy, viewOf(key), this.#lastAlertMs.get(key), troubles);
+    const matched = [...viewOf(key)];
+    const refused = new Set<string>();
+    const stateOf: StateOf = (callback, secret) => {
+      const state = this.#options.stateOf?.(callback, secret);
+      if (state?.isRefused !== true) return state;
+      // Every node knows it. Those without such a container have no alerts, and nothing to say.
+      if (matched.length === 0) return undefined;
+      refused.add(state.name);
+      return state;
+    };
+    const troubles = callbackProblems(policy, stateOf, written?.callbackProblems);
+    const entry = nodeStatus(nodeName, policy, matched, this.#lastAlertMs.get(key), troubles);
     const text = JSON.stringify(entry) ?? '';
     const known = this.#written.get(key);
     if (known?.text === text) return done;
@@ -96,6 +108,10 @@ export class NodeReporter {
       throw error;
     }
     this.#written.set(key, { text, ms });
+    for (const problem of troubles) {
+      const isKnown = written?.callbackProblems?.some(({ callback }) => callback === problem.callback);
+      if (refused.has(problem.callback) && isKnown !== true) this.#options.onRefused?.(key, problem);
+    }
     return done;
   };
 }

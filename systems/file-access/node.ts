@@ -150,6 +150,7 @@ export async function runFileAccessNode(
     viewOf: (key) => discovery?.viewOf(key) ?? [],
     queue: reportQueue,
     stateOf: options.delivery?.stateOf?.bind(options.delivery),
+    onRefused: (key, problem) => told.callbackRefused(key, problem),
   });
   const files = cleanup.use(
     new TrapFiles({

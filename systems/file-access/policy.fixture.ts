@@ -84,7 +84,7 @@ export const anyMatch: fc.Arbitrary<KiveMatch> = fc
       pod: names,
       namespace: names,
       ip: addresses,
-      containerName: fc.constantFrom('', '.*', '^web$', 'web', 'glob:web*', 'regex:1$'),
+      containerName: fc.constantFrom('', '.*', '^web$', 'web', 'glob:web*', 'regex:.*1'),
       matchLabels: labels,
     },
     { requiredKeys: [] },

@@ -88,7 +88,11 @@ const spec = object({
     default: [onRole('master'), onRole('infra')],
   }),
   debug: optional(boolean({ description: 'More is told in the log of the agents.' })),
-  priorityClassName: optional(text('Accepted and not used: the agent of a node serves every FileIntegrity.')),
+  priorityClassName: optional(
+    text(
+      'Not used: the agent of a node serves every FileIntegrity. The name of no PriorityClass is taken away, with an event.',
+    ),
+  ),
 });
 
 const condition = oneOf(['Succeeded', 'Failed', 'Errored'], {

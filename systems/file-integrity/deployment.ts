@@ -53,6 +53,12 @@ export const rights: GuardRights = {
     ]),
     { apiGroups: [''], resources: ['nodes'], verbs: ['get', 'list', 'watch'] },
     {
+      apiGroups: ['scheduling.k8s.io'],
+      resources: ['priorityclasses'],
+      verbs: ['get'],
+      why: 'Whether the priorityClassName of a FileIntegrity is there.',
+    },
+    {
       apiGroups: [''],
       resources: ['configmaps'],
       verbs: ['get', 'list', 'watch', 'create', 'update', 'delete'],

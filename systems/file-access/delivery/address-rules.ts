@@ -109,7 +109,15 @@ export class AddressRules {
       const [first] = good;
       if (first === undefined) {
         const why = addresses.map(({ address }) => this.refusal(address)).join(', ');
-        done(new AddressRefused(why === '' ? `${host} has no address` : `${host}: ${why}`), '', 0);
+        done(
+          new AddressRefused(
+            why === ''
+              ? `${host} has no address`
+              : `${host}: ${why}; to call it, start the agent with --allow-callback ${host}`,
+          ),
+          '',
+          0,
+        );
       } else if (options.all === true) {
         done(null, good);
       } else {

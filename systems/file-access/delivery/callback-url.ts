@@ -4,7 +4,7 @@
  * @module
  */
 import { keyOf } from './callback-log.ts';
-import { type AddressRules, isLoopback } from './address-rules.ts';
+import { type AddressRules, isLoopback, withoutBrackets } from './address-rules.ts';
 import { MAX_CALLBACK_BYTES } from './segment-header.ts';
 
 /**
@@ -18,7 +18,9 @@ export function parseCallback(callback: string, rules: AddressRules): URL | stri
   if (url === null) return 'it is not a URL';
   if (url.protocol !== 'http:' && url.protocol !== 'https:') return 'it is neither http nor https';
   if (url.username !== '' || url.password !== '') return 'it has a user name or password in it';
-  return rules.refusalOfHost(url.hostname) ?? url;
+  const refusal = rules.refusalOfHost(url.hostname);
+  if (refusal === undefined) return url;
+  return `${refusal}, refused by default; to call it, start the agent with --allow-callback ${withoutBrackets(url.hostname)}`;
 }
 
 /**

@@ -55,7 +55,7 @@ export interface Delivery extends AsyncDisposable {
   callbacks(): readonly CallbackStats[];
   /** Calls `listener` when credentials are missing or not taken: once for each reason. Dispose what it returns. */
   onCredentialsTrouble(listener: (callback: CallbackStats) => void): Disposable;
-  /** Whether a callback takes alerts; undefined where none was queued for it lately. */
+  /** Whether a callback takes alerts; undefined where none was queued for it lately and one would be. */
   stateOf(callback: string, secret: string): CallbackState | undefined;
   /**
    * Calls `listener` when nothing was delivered for `failingMs`, when the reason is another one for as long, and when
@@ -171,7 +171,7 @@ class DiskDelivery implements Delivery {
   }
 
   stateOf(callback: string, secret: string): CallbackState | undefined {
-    return this.#lanes.get(callback, secret)?.state;
+    return this.#lanes.get(callback, secret)?.state ?? this.#refusedState(callback, secret);
   }
 
   onLastingTrouble(listener: (callback: CallbackState) => void): Disposable {
@@ -182,6 +182,13 @@ class DiskDelivery implements Delivery {
   [Symbol.asyncDispose](): Promise<void> {
     this.#closed ??= this.#close();
     return this.#closed;
+  }
+
+  #refusedState(callback: string, secret: string): CallbackState | undefined {
+    const problem = parseCallback(callback, this.#rules);
+    if (typeof problem !== 'string') return undefined;
+    const name = displayName(callback, secret);
+    return { callback, secret, name, problem, isDecided: true, isRefused: true, aboutCredentials: false };
   }
 
   #take(callback: string, id: string, line: string | Uint8Array, secret: string): Refusal | undefined {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { configMaps } from '../../../shared/kube/object.ts';
+import { configMaps, priorityClasses } from '../../../shared/kube/object.ts';
 import { names } from '../api.ts';
 import { createMetrics } from '../../../shared/observe/metrics.ts';
 import { shareMetrics } from '../../../shared/kube/shared-metrics.ts';
@@ -87,6 +87,27 @@ suite('the configuration of a user', () => {
       /does not exist.*the configuration from before stays in use\.$/.test(await message()),
     );
     assert.equal((await cluster.integrity('example')).status?.phase, 'Active');
+  });
+
+  test('the name of no PriorityClass is cleared, with an event; one that is there stays', async () => {
+    await using cluster = await TestCluster.start();
+    await cluster.client.create(priorityClasses, { metadata: { name: 'there' }, value: 10 });
+    cluster.startOperator();
+    for (const name of ['there', 'missing', 'system-node-critical'])
+      await cluster.createIntegrity(name, { priorityClassName: name });
+    await until('it is cleared', async () => {
+      const { spec } = await cluster.integrity('missing');
+      return spec.priorityClassName === undefined;
+    });
+    await until('an event', async () =>
+      (await cluster.notes('FileIntegrityStatus')).some((note) =>
+        note.startsWith('there is no PriorityClass "missing"'),
+      ),
+    );
+    for (const name of ['there', 'system-node-critical']) {
+      await until(`${name} is seen`, async () => (await cluster.integrity(name)).status?.phase);
+      assert.equal((await cluster.integrity(name)).spec.priorityClassName, name);
+    }
   });
 
   test('what is written elsewhere into the active one is put right; a name that others have is said', async () => {

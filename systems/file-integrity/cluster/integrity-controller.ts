@@ -35,6 +35,7 @@ import {
   statusOf,
   wasPaused,
 } from './integrity-status.ts';
+import { PriorityClassNames } from './priority-class.ts';
 import { reinitOf } from './reinit.ts';
 import { UserConfigs } from './user-configs.ts';
 import { WatchedNodes } from './watched-nodes.ts';
@@ -90,6 +91,7 @@ class IntegrityController {
   readonly #context: ClusterContext;
   readonly #configs: ActiveConfigs;
   readonly #watched: WatchedNodes;
+  readonly #priorities: PriorityClassNames;
   /** By uid: when its status was last written, by the monotonic clock. */
   readonly #writtenMs = new Map<string, number>();
   /** By uid: the change that was told and is not in the status yet, so that a retry does not tell it again. */
@@ -99,6 +101,7 @@ class IntegrityController {
     this.#context = context;
     this.#configs = configs;
     this.#watched = watched;
+    this.#priorities = new PriorityClassNames(context);
   }
 
   readonly reconcile = async (key: string, signal: AbortSignal): Promise<Result> => {
@@ -107,6 +110,7 @@ class IntegrityController {
       if (isDeleting(integrity)) {
         this.#writtenMs.delete(integrity.metadata.uid ?? '');
         this.#told.delete(integrity.metadata.uid ?? '');
+        this.#priorities.forget(integrity.metadata.uid ?? '');
       }
     const found = countingOf(all);
     if (found === undefined) {
@@ -119,6 +123,7 @@ class IntegrityController {
     const others = all.filter((one) => one !== found && !isDeleting(one.integrity));
     const waits: Result[] = [];
     for (const other of others) waits.push(await this.#refuse(other, found, signal));
+    await this.#priorities.check(found, signal);
     const configured = await this.#configs.configure(key, found, signal);
     const { nodeNames, statuses, refused } = await this.#watched.of(key, found, signal);
     const isAsked = await this.#reinit(found, nodeNames, statuses, signal);

@@ -160,6 +160,18 @@ test('accepted, and a new baseline', () => {
   assert.deepEqual(bench.findings.counts, { total: 5, added: 0, removed: 0, changed: 0, problems: 0 });
 });
 
+test('the total counts what is there now, as AIDE does: also what events have added, and what was accepted', () => {
+  const bench = new Bench();
+  bench.scan(added('/a'));
+  assert.equal(bench.findings.counts.total, 100);
+  bench.findings.update([{ path: '/hostroot/b', change: added('/b'), author }], 2000);
+  assert.equal(bench.findings.report().counts.total, 101);
+  bench.findings.accept(['/hostroot/b']);
+  assert.equal(bench.findings.counts.total, 101);
+  bench.findings.update([{ path: '/hostroot/a', change: undefined, author }], 3000);
+  assert.equal(bench.findings.counts.total, 100);
+});
+
 test('bounded: those that were seen first are counted only, and the report says how many', () => {
   const bench = new Bench(3);
   bench.findings.beginScan();

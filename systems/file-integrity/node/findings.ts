@@ -63,7 +63,8 @@ export class CurrentFindings {
   /** Counted, and not held. */
   #omitted: Omitted = noneOmitted();
   #scanned: Pick<Report, 'redefined' | 'problems'> & {
-    readonly total: number;
+    /** Entries without what is added, and with what is removed. */
+    readonly unchangedTotal: number;
     readonly omittedOthers: number;
   } = nothing;
   #touched: Set<ByteString> | undefined;
@@ -84,7 +85,9 @@ export class CurrentFindings {
   get counts(): ReportCounts {
     const counts = { ...this.#omitted };
     for (const { change } of this.#held.values()) counts[change.kind]++;
-    return { total: this.#scanned.total, ...counts, problems: this.#problems };
+    // As AIDE: what is there now.
+    const total = this.#scanned.unchangedTotal + counts.added - counts.removed;
+    return { total, ...counts, problems: this.#problems };
   }
 
   /** How many are counted and not held. */
@@ -175,7 +178,8 @@ export class CurrentFindings {
     }
     const { redefined, problems, counts } = report;
     const omittedOthers = Math.max(0, report.omitted - sum(omitted));
-    this.#scanned = { redefined, problems, total: counts.total, omittedOthers };
+    const unchangedTotal = counts.total - counts.added + counts.removed;
+    this.#scanned = { redefined, problems, unchangedTotal, omittedOthers };
     this.#problems = counts.problems;
     this.#isKnown = true;
     this.#tell(changes);
@@ -211,12 +215,16 @@ export class CurrentFindings {
   /** They are in the baseline now. */
   accept(paths: Iterable<ByteString>): void {
     const changes: FindingChange[] = [];
+    let more = 0;
     for (const path of paths) {
       const known = this.#held.get(path);
       if (known === undefined) continue;
       this.#held.delete(path);
+      if (known.change.kind === 'added') more++;
+      else if (known.change.kind === 'removed') more--;
       changes.push({ state: 'accepted', path, finding: known.finding });
     }
+    this.#scanned = { ...this.#scanned, unchangedTotal: this.#scanned.unchangedTotal + more };
     this.#tell(changes);
   }
 
@@ -229,7 +237,7 @@ export class CurrentFindings {
     }));
     this.#held = new Map();
     this.#omitted = noneOmitted();
-    this.#scanned = { ...nothing, total: entries };
+    this.#scanned = { ...nothing, unchangedTotal: entries };
     this.#problems = unread;
     this.#isKnown = true;
     this.#tell(gone);
@@ -274,7 +282,7 @@ export class CurrentFindings {
   }
 }
 
-const nothing = { redefined: [], problems: [], total: 0, omittedOthers: 0 };
+const nothing = { redefined: [], problems: [], unchangedTotal: 0, omittedOthers: 0 };
 
 function noneOmitted(): Omitted {
   return { added: 0, removed: 0, changed: 0 };
