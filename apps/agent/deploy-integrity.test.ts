@@ -13,8 +13,9 @@ import { policyReportType } from '../../shared/reports/policy-reports.ts';
 import { testMode } from '../../shared/sensor/sensor.fixture.ts';
 import { type FileIntegrity, names, released } from '../../systems/file-integrity/api.ts';
 import { nodes } from '../../shared/kube/object.ts';
-import { Cluster, deploy, isOfIntegrity, rightsOf, systemNamespace } from './deploy.fixture.ts';
+import { Cluster, deploy, isOfIntegrity, isOfOthers, rightsOf, systemNamespace } from './deploy.fixture.ts';
 import { runClusterGuards, runNodeGuards } from '../../shared/guard/part.fixture.ts';
+import { fileIntegrity } from '../../systems/file-integrity/guard.ts';
 import { guards } from '../guards.ts';
 
 const roleName = 'rampart-agent-file-integrity';
@@ -144,7 +145,10 @@ suite('deploy/ for file integrity', () => {
         .replace('nodeintegritystatuses', 'fileintegritynodestatuses');
     const surplus = [...unused].filter(
       (right) =>
-        isOfIntegrity(right) && unused.has(asReleased(right)) && !onlySometimes.has(asReleased(right)),
+        isOfIntegrity(right) &&
+        !isOfOthers(right, fileIntegrity) &&
+        unused.has(asReleased(right)) &&
+        !onlySometimes.has(asReleased(right)),
     );
     assert.deepEqual(surplus, []);
   });

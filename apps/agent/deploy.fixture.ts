@@ -17,6 +17,7 @@ import type { Guard } from '../../shared/guard/guard.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { createLogger } from '../../shared/observe/log.ts';
 import { clusterAccess } from '../cluster.ts';
+import { guards } from '../guards.ts';
 import { kustomize, kustomizedText } from './kustomize.fixture.ts';
 
 export const deploy: string = new URL('../../deploy', import.meta.url).pathname;
@@ -176,4 +177,13 @@ export function namedRights(guard: Guard, who: 'agent' | 'operator' | 'viewer'):
         ),
       ),
   );
+}
+
+/** Whether other guards than this one name it, and this one does not: nothing is asked of them in a test of one guard. */
+export function isOfOthers(right: string, own: Guard): boolean {
+  return (['agent', 'operator'] as const).some((who) => {
+    const text = right.replace(`rampart-${who}: `, '');
+    if (text === right || namedRights(own, who).includes(text)) return false;
+    return guards.some((guard) => guard !== own && namedRights(guard, who).includes(text));
+  });
 }

@@ -24,7 +24,7 @@ import { runClusterGuards, runNodeGuards } from '../../shared/guard/part.fixture
 import { fileAccess } from '../../systems/file-access/guard.ts';
 import { guards } from '../guards.ts';
 import { askCluster } from '../status/ask.ts';
-import { Cluster, deploy, namedRights, rightsOf, systemNamespace } from './deploy.fixture.ts';
+import { Cluster, deploy, isOfOthers, rightsOf, systemNamespace } from './deploy.fixture.ts';
 import { kustomize } from './kustomize.fixture.ts';
 
 const namespace = systemNamespace;
@@ -212,19 +212,12 @@ suite('deploy/', () => {
       ),
       [],
     );
-    const surplus = cluster.unused().filter((right) => !onlySometimes.has(right) && !isOfOthers(right));
+    const surplus = cluster
+      .unused()
+      .filter((right) => !onlySometimes.has(right) && !isOfOthers(right, fileAccess));
     assert.deepEqual(surplus, []);
   });
 });
-
-/** Whether only other guards than file-access name it: nothing is asked of them here. */
-function isOfOthers(right: string): boolean {
-  return (['agent', 'operator'] as const).some((who) => {
-    const text = right.replace(`rampart-${who}: `, '');
-    if (text === right || namedRights(fileAccess, who).includes(text)) return false;
-    return guards.some((guard) => guard !== fileAccess && namedRights(guard, who).includes(text));
-  });
-}
 
 const withoutBinding = 'rampart-agent: get secrets. (default/receiver)';
 
