@@ -18,6 +18,8 @@ import { imageOfOperator } from './cluster/operator-image.ts';
 import { PolicyMetrics } from './metrics.ts';
 import { LazyModules } from './modules/lazy-modules.ts';
 import { openModules } from './modules/open-modules.ts';
+import { readSourcesFile } from './modules/sources.ts';
+import { readVerificationFile } from './modules/verification.ts';
 import { defaultOptions, type PolicyAuditOptions } from './options.ts';
 import { AskedCluster } from './policies/asked-cluster.ts';
 import { PolicySet } from './policies/policy-set.ts';
@@ -48,7 +50,14 @@ async function work(
   const { client, signal, logger } = term;
   using temporary = new DisposableStack();
   await using modules = new LazyModules(async () =>
-    openModules({ cacheDirectory: moduleDirectory(options, temporary), logger }),
+    openModules({
+      cacheDirectory: moduleDirectory(options, temporary),
+      ...(options.policySources !== undefined && { sources: readSourcesFile(options.policySources) }),
+      ...(options.policyVerification !== undefined && {
+        verification: readVerificationFile(options.policyVerification),
+      }),
+      logger,
+    }),
   );
   const spaces = term.cache<Namespace>({ type: namespaces });
   const servers = term.cache<PolicyServer>({ type: policyServerType });

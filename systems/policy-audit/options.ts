@@ -11,6 +11,8 @@ export interface PolicyAuditOptions {
   readonly reports: 'all' | 'failures';
   readonly reportKind: 'openreports' | 'policyreport';
   readonly policyModules?: string;
+  readonly policySources?: string;
+  readonly policyVerification?: string;
   /** Default: that of the operator's Deployment. */
   readonly policyServerImage?: string;
   /** Of standalone: where it keeps its data. */
@@ -50,6 +52,16 @@ export const policyAuditOptions: readonly GuardOption[] = [
     flags: '--policy-modules <dir>',
     description:
       'where modules of policies are kept; default: with the data of standalone, else a temporary directory',
+    on: ['operator', 'standalone'],
+  },
+  {
+    flags: '--policy-sources <file>',
+    description: "insecure hosts of modules, and authorities of hosts: Kubewarden's sources.yml",
+    on: ['operator', 'standalone'],
+  },
+  {
+    flags: '--policy-verification <file>',
+    description: "the signatures that modules need: Kubewarden's verification.yml",
     on: ['operator', 'standalone'],
   },
   {

@@ -288,4 +288,23 @@ spec:
 `);
     assert.match(wildcard.error, /apiGroups and resources cannot both use wildcards/);
   });
+
+  test('a policy of a namespace may not name a file of the process that runs it', async () => {
+    const { code } = await apply(`apiVersion: policies.kubewarden.io/v1
+kind: AdmissionPolicy
+metadata: { name: reads-files, namespace: shop }
+spec:
+  module: file://${labelsModule}
+  mutating: false
+  rules: [{ apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE] }]
+`);
+    assert.equal(code, 0);
+    const message = 'jsonpath={.status.conditions[?(@.type=="PolicyActive")].message}';
+    await until(async () =>
+      /may not read files of the process/.test(
+        (await kubectl('get', 'admissionpolicy', 'reads-files', '-n', 'shop', '-o', message)).out,
+      ),
+    );
+    assert.equal((await kubectl('delete', 'admissionpolicy', 'reads-files', '-n', 'shop')).code, 0);
+  });
 });

@@ -5,10 +5,12 @@
  */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import type { Namespace } from '../../../shared/kube/object.ts';
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
 import { everyCapability, HostCapabilities } from '../engine/host-calls/capabilities.ts';
 import { policyHostCalls } from '../engine/host-calls/host-calls.ts';
 import { openEvaluator, type OpenEvaluatorOptions } from '../engine/open-evaluator.ts';
+import type { PolicyProgram } from '../engine/program.ts';
 import { clusterReader } from './cluster-reader.ts';
 import type { AskedCluster } from './asked-cluster.ts';
 import type { Runtimes } from './open-policy.ts';
@@ -36,6 +38,7 @@ export function runtimesOf({
   return {
     cluster,
     open: async ({ id, origin, policyServer, program }, signal) => {
+      if (origin.namespace !== undefined) refuseFiles(program);
       const patterns = origin.namespace === undefined ? undefined : capabilities(policyServer);
       const granted = patterns === undefined ? everyCapability : new HostCapabilities(patterns);
       return openEvaluator(program, {
@@ -47,4 +50,17 @@ export function runtimesOf({
       });
     },
   };
+}
+
+/** Whoever writes policies of a namespace may not read the files of this process. */
+function refuseFiles(program: PolicyProgram): void {
+  const modules =
+    program.type === 'module' ? [program] : program.type === 'group' ? [...program.members.values()] : [];
+  const file = modules.find(({ module }) => /^file:/i.test(module.trim()));
+  if (file === undefined) return;
+  throw new RampartError(errorCodes.INPUT, {
+    what: `cannot take ${file.module}`,
+    why: 'policies of a namespace may not read files of the process that runs them',
+    next: 'Give a module of a registry, or make it a ClusterAdmissionPolicy.',
+  });
 }
