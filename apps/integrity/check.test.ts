@@ -188,7 +188,11 @@ test('includes are read; programs of @@x_include only run where that is allowed'
   scene.write('program', `${scene.tree}/a f ${attributes}\n`, 0o654);
   assert.equal((await scene.check('--init', '--allow-execution')).code, 0);
   scene.write('aide.conf', `@@x_include_setenv TERM other\n@@x_include ${program}\n`);
-  scene.write('program', '#!/bin/sh\n[ "$TERM" = xterm ] || echo "TERM is $TERM" >&2\n', 0o755);
+  scene.write(
+    'program',
+    `#!/bin/sh\n[ "$TERM" = xterm ] || echo "TERM is $TERM" >&2\necho "${scene.tree}/a f ${attributes}"\n`,
+    0o755,
+  );
   const kept = await scene.check('--init', '--allow-execution');
   assert.equal(kept.code, 0, kept.stderr);
   // The configuration of stdin.

@@ -236,7 +236,7 @@ export class LabCluster implements AsyncDisposable {
       criSocket: lab.socketPath,
       spool: this.directory.at(`spool-${name}`),
       alertsSocket: this.directory.at(`${name}.sock`),
-      args,
+      args: ['--guards', 'file-access', ...args],
     });
     const node = this.#stack.use(new LabNode(name, lab, agent, this));
     agent.start();
