@@ -65,17 +65,7 @@ export class AgentProcess implements AsyncDisposable {
     const child = spawn(
       rampart,
       [
-        ...[
-          'agent',
-          '--guards',
-          'file-access',
-          '--node-name',
-          nodeName,
-          '--cri-socket',
-          criSocket,
-          '--spool',
-          spool,
-        ],
+        ...['agent', '--node-name', nodeName, '--cri-socket', criSocket, '--spool', spool],
         ...['--alerts-socket', alertsSocket, '--mode', testMode(), '--metrics', '0'],
         ...['--allow-callback', '127.0.0.1', ...args],
       ],
