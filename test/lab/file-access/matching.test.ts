@@ -48,11 +48,11 @@ const rows: readonly (readonly [matchAny: readonly KiveMatch[], expected: readon
   [[{ matchLabels: { app: 'web', tier: 'front' } }], only(/^shop.web-0/)],
   [[{ matchLabels: { app: 'web', tier: '' } }], []],
   [[{ matchLabels: { level: '' } }], only(/vault/)],
-  // Not anchored, as in Kive.
-  [[{ containerName: 'nginx' }], only(/nginx/)],
+  // The whole name, unless it has a character that no name may have.
+  [[{ containerName: 'nginx' }], only(/nginx$/)],
   [[{ containerName: '^nginx$' }], only(/nginx$/)],
   [[{ containerName: '.*' }], all],
-  [[{ containerName: 'ngin.|^l' }], only(/nginx|log/)],
+  [[{ containerName: 'ngin.|l.*' }], only(/nginx$|log/)],
   [[{ containerName: 'regex:^n.*x$' }], only(/nginx$/)],
   [[{ containerName: 'glob:nginx*' }], only(/nginx/)],
   [[{ containerName: 'glob:nginx' }], only(/nginx$/)],
