@@ -12,6 +12,7 @@ import { type Irrelevance, matchPolicy, type MatchTarget } from './policies/matc
 import type { OpenPolicy, Runtimes } from './policies/open-policy.ts';
 import { PolicySet } from './policies/policy-set.ts';
 import { type AuditReport, property, type ReportResult, reportTypes, resultOf } from './reports/report.ts';
+import { auditTarget } from './scanner/audit-target.ts';
 import { type ServedKind, servedKinds } from './scanner/served-kinds.ts';
 
 /** What one policy says. */
@@ -88,7 +89,7 @@ export async function explain(
     await Promise.race([policies.complete, running]);
     signal.throwIfAborted();
     const report = await reportOf(context, namespace, object);
-    const asked = targetOf(kind, object, space);
+    const asked = auditTarget(kind, object, () => space?.metadata.labels);
     const found: Explanation[] = [];
     for (const open of policies.audited) {
       found.push(await explainPolicy(context, open, asked, kind, object, report));
@@ -170,30 +171,6 @@ async function reportOf(
     }
   }
   return undefined;
-}
-
-function targetOf(
-  { key, type, versions }: ServedKind,
-  { metadata }: KubeObject,
-  space?: Namespace,
-): MatchTarget {
-  const { namespace = '', name = '', labels = {} } = metadata;
-  const isNamespace = key === 'namespaces';
-  return {
-    operation: 'CREATE',
-    group: type.group,
-    version: type.version,
-    resource: type.plural,
-    subresource: '',
-    isNamespaced: type.namespaced,
-    namespace: isNamespace ? name : namespace,
-    name,
-    equivalents: versions.slice(1),
-    anyVersion: true,
-    labels,
-    oldLabels: undefined,
-    namespaceLabels: isNamespace ? labels : type.namespaced ? (space?.metadata.labels ?? {}) : undefined,
-  };
 }
 
 function findKind(kinds: ReadonlyMap<string, ServedKind>, wanted: string): ServedKind {

@@ -220,7 +220,7 @@ suite('modules of registries', () => {
         opened.modules.fetch(pushed.reference),
         failsWith(errorCodes.PRIVILEGE, /has no signatures/),
       );
-      for (const url of ['file:///etc/hostname', 'https://registry.example/policy.wasm']) {
+      for (const url of ['file:///etc/hostname', 'https://policies.example/policy.wasm']) {
         await assert.rejects(
           opened.modules.fetch(url),
           failsWith(errorCodes.PRIVILEGE, /only what comes from a registry/),

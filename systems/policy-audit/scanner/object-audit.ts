@@ -9,7 +9,7 @@ import type { Labels } from '../../../shared/kube/selectors.ts';
 import { type Clock, systemClock } from '../../../shared/time/clock.ts';
 import { loopSlice } from '../../../shared/time/loop-slice.ts';
 import type { AskedOfCluster, JsonObject, PolicyRequest } from '../engine/evaluator.ts';
-import { type KindVersion, matchPolicy, type MatchTarget } from '../policies/match.ts';
+import { type KindVersion, matchPolicy } from '../policies/match.ts';
 import type { OpenPolicy } from '../policies/open-policy.ts';
 import {
   type AuditReport,
@@ -33,6 +33,7 @@ import {
   type Signature,
   skippedLetter,
 } from './object-states.ts';
+import { auditTarget } from './audit-target.ts';
 import type { ServedKind } from './served-kinds.ts';
 
 export interface ObjectAuditOptions {
@@ -163,7 +164,7 @@ export class ObjectAudit {
 
   /** The policies that are about an object, by id. */
   relevant(kind: ServedKind, object: KubeObject, policies: readonly OpenPolicy[]): readonly Relevant[] {
-    const target = this.target(kind, object);
+    const target = auditTarget(kind, object, this.#options.namespaceLabels);
     const found: Relevant[] = [];
     for (const open of policies) {
       if (!open.policy.backgroundAudit) continue;
@@ -171,31 +172,6 @@ export class ObjectAudit {
       if (typeof shown !== 'string') found.push([open, shown]);
     }
     return found;
-  }
-
-  /** An object as if it were created now. */
-  target({ key, type, versions }: ServedKind, { metadata }: KubeObject): MatchTarget {
-    const { namespace = '', name = '', labels = {} } = metadata;
-    const isNamespace = key === 'namespaces';
-    return {
-      operation: 'CREATE',
-      group: type.group,
-      version: type.version,
-      resource: type.plural,
-      subresource: '',
-      isNamespaced: type.namespaced,
-      namespace: isNamespace ? name : namespace,
-      name,
-      equivalents: versions.slice(1),
-      anyVersion: true,
-      labels,
-      oldLabels: undefined,
-      namespaceLabels: isNamespace
-        ? labels
-        : type.namespaced
-          ? (this.#options.namespaceLabels(namespace) ?? {})
-          : undefined,
-    };
   }
 
   #holds(known: ObjectState, version: string, signature: Signature, retriesErrors: boolean): boolean {
