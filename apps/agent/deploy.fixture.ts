@@ -182,8 +182,8 @@ export function namedRights(guard: Guard, who: 'agent' | 'operator' | 'viewer'):
 /** Whether other guards than this one name it, and this one does not: nothing is asked of them in a test of one guard. */
 export function isOfOthers(right: string, own: Guard): boolean {
   return (['agent', 'operator'] as const).some((who) => {
-    const text = right.replace(`rampart-${who}: `, '');
-    if (text === right || namedRights(own, who).includes(text)) return false;
-    return guards.some((guard) => guard !== own && namedRights(guard, who).includes(text));
+    const named = right.replace(`rampart-${who}: `, '');
+    if (named === right || namedRights(own, who).includes(named)) return false;
+    return guards.some((guard) => guard !== own && namedRights(guard, who).includes(named));
   });
 }
