@@ -15,8 +15,10 @@ import { type KubeObject, type ResourceType, type Secret, secrets } from '../../
 import type { KeyAndCertificate } from '../../../shared/apiserver/access/certificate.ts';
 import { type AnyKubewardenPolicy, kubewardenTypes, type PolicyServer, policyServerType } from '../api.ts';
 import type { Policy } from '../policies/policy.ts';
-import { policyActive, activeStatus } from '../policies/policy-status.ts';
-import { readKubewardenPolicy } from '../policies/read-policy.ts';
+import { problemText } from '../engine/cel/settings.ts';
+import { policyFaults } from '../policies/faults.ts';
+import { policyActive, activeStatus, refusedStatus } from '../policies/policy-status.ts';
+import { policyId, readKubewardenPolicy } from '../policies/read-policy.ts';
 import { policiesFileOf } from './policies-entry.ts';
 import { type Authority, currentAuthority, currentCertificate, trusted } from './server-certificates.ts';
 import {
@@ -162,14 +164,14 @@ class PolicyServers {
       // What the cache has may be from before this.
       if (type === deploymentType && !isRolledOut(applied)) {
         await this.#whileRollingOut(policies, signal);
-        await this.#removeWebhooks(name, new Set(runnable.map(({ id }) => id)), signal);
+        await this.#removeWebhooks(name, new Set(policies.map(({ id }) => id)), signal);
         return requeueAfter(RESYNC_MS);
       }
     }
     const service = serviceReference(server, namespace);
     for (const { object, policy, type, problem } of policies) {
-      if (policy === undefined) {
-        await this.#tell(type, object, pending(object, problem), signal);
+      if (policy === undefined || problem !== '') {
+        await this.#tell(type, object, await this.#refused(object, problem, signal), signal);
         continue;
       }
       const parts = { object, policy, service, authorities: trusted(authority), systemNamespace: namespace };
@@ -177,12 +179,25 @@ class PolicyServers {
       await this.#apply(webhook.type, webhook.object, signal);
       await this.#tell(type, object, activeStatus(object), signal);
     }
-    await this.#removeWebhooks(
-      name,
-      new Set(runnable.map(({ id, isMutating }) => `${id} ${isMutating}`)),
-      signal,
+    // One that cannot run is asked as it was before: without its webhook all would be let through.
+    const kept = policies.map(({ id, policy, problem }) =>
+      policy === undefined || problem !== '' ? id : `${id} ${policy.isMutating}`,
     );
+    await this.#removeWebhooks(name, new Set(kept), signal);
     return requeueAfter(RESYNC_MS);
+  }
+
+  async #refused(object: AnyKubewardenPolicy, problem: string, signal: AbortSignal): Promise<Status> {
+    const found = await Promise.all(
+      [validatingType, mutatingType].map((type) => this.#webhooks(type, object.spec.policyServer)),
+    );
+    signal.throwIfAborted();
+    const id = policyId(object);
+    return refusedStatus(
+      object,
+      problem,
+      found.flat().some(({ metadata }) => metadata.name === id),
+    );
   }
 
   /** Those that were asked before go on being asked, by the pods from before; the others wait. */
@@ -198,11 +213,13 @@ class PolicyServers {
       [...cache.list()]
         .filter((object) => object.spec.policyServer === server && !isDeleting(object))
         .map((object): Scheduled => {
+          const typed = { ...object, kind: type.kind, apiVersion: `${type.group}/${type.version}` };
+          const id = policyId(typed);
+          const problem = policyFaults(typed).map(problemText).join('; ');
           try {
-            const typed = { ...object, kind: type.kind, apiVersion: `${type.group}/${type.version}` };
-            return { type, object: typed, policy: readKubewardenPolicy(typed), problem: '' };
-          } catch (error) {
-            return { type, object, policy: undefined, problem: (error as Error).message };
+            return { id, type, object: typed, policy: readKubewardenPolicy(typed), problem };
+          } catch {
+            return { id, type, object: typed, policy: undefined, problem };
           }
         }),
     );
@@ -297,10 +314,12 @@ class PolicyServers {
 }
 
 interface Scheduled {
+  readonly id: string;
   readonly type: ResourceType;
   readonly object: AnyKubewardenPolicy;
   /** Undefined where it cannot be read. */
   readonly policy: Policy | undefined;
+  /** Why it cannot run as it is; '' where it can. */
   readonly problem: string;
 }
 
