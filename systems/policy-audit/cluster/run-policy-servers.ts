@@ -22,6 +22,7 @@ import { policyId, readKubewardenPolicy } from '../policies/read-policy.ts';
 import { policiesFileOf } from './policies-entry.ts';
 import { type Authority, currentAuthority, currentCertificate, trusted } from './server-certificates.ts';
 import {
+  budgetType,
   deploymentType,
   isRolledOut,
   secretType,
@@ -30,7 +31,9 @@ import {
   serverName,
   serverObjects,
   serviceReference,
+  type Wanted,
 } from './server-objects.ts';
+import { withPart } from './server-status.ts';
 import { mutatingType, validatingType, webhookOf } from './webhooks.ts';
 
 export interface PolicyServersOptions {
@@ -159,14 +162,12 @@ class PolicyServers {
     });
     const runnable = policies.flatMap(({ policy }) => policy ?? []);
     const policiesFile = policiesFileOf(runnable, server.spec.namespacedPoliciesCapabilities);
-    for (const { type, object } of serverObjects({ server, namespace, policiesFile, certificate, image })) {
-      const applied = await this.#apply(type, object, signal);
-      // What the cache has may be from before this.
-      if (type === deploymentType && !isRolledOut(applied)) {
-        await this.#whileRollingOut(policies, signal);
-        await this.#removeWebhooks(name, new Set(policies.map(({ id }) => id)), signal);
-        return requeueAfter(RESYNC_MS);
-      }
+    const parts = serverObjects({ server, namespace, policiesFile, certificate, image });
+    // What the cache has may be from before this.
+    if (!isRolledOut(await this.#applyParts(server, parts, signal))) {
+      await this.#whileRollingOut(policies, signal);
+      await this.#removeWebhooks(name, new Set(policies.map(({ id }) => id)), signal);
+      return requeueAfter(RESYNC_MS);
     }
     const service = serviceReference(server, namespace);
     for (const { object, policy, type, problem } of policies) {
@@ -174,8 +175,11 @@ class PolicyServers {
         await this.#tell(type, object, await this.#refused(object, problem, signal), signal);
         continue;
       }
-      const parts = { object, policy, service, authorities: trusted(authority), systemNamespace: namespace };
-      const webhook = webhookOf(parts);
+      const webhook = webhookOf({
+        ...{ object, policy, service },
+        authorities: trusted(authority),
+        systemNamespace: namespace,
+      });
       await this.#apply(webhook.type, webhook.object, signal);
       await this.#tell(type, object, activeStatus(object), signal);
     }
@@ -185,6 +189,60 @@ class PolicyServers {
     );
     await this.#removeWebhooks(name, new Set(kept), signal);
     return requeueAfter(RESYNC_MS);
+  }
+
+  /** Writes what a server needs, and in its status how that went. @returns the Deployment */
+  async #applyParts(
+    server: PolicyServer,
+    parts: readonly Wanted[],
+    signal: AbortSignal,
+  ): Promise<KubeObject> {
+    const { client } = this.#context;
+    const { name = '' } = server.metadata;
+    let conditions = server.status?.conditions;
+    let deployment: KubeObject | undefined;
+    try {
+      for (const { type, object } of parts) {
+        try {
+          const applied = await this.#apply(type, object, signal);
+          if (type === deploymentType) deployment = applied;
+          conditions = withPart(conditions, server, type);
+        } catch (error) {
+          signal.throwIfAborted();
+          conditions = withPart(conditions, server, type, (error as Error).message);
+          throw error;
+        }
+      }
+      if (!parts.some(({ type }) => type === budgetType)) {
+        await this.#delete(
+          budgetType,
+          { name: serverName(server), namespace: this.#options.namespace },
+          signal,
+        );
+        conditions = withPart(conditions, server, budgetType);
+      }
+    } finally {
+      if (conditions !== server.status?.conditions && !signal.aborted) {
+        await client
+          .patch(
+            policyServerType,
+            { name, subresource: 'status' },
+            { type: 'merge', body: { status: { conditions } } },
+            { fieldManager, signal },
+          )
+          .catch(unlessGone);
+      }
+    }
+    if (deployment === undefined) throw new TypeError('a policy server has a Deployment');
+    return deployment;
+  }
+
+  async #delete(
+    type: ResourceType,
+    target: { readonly name: string; readonly namespace?: string },
+    signal: AbortSignal,
+  ): Promise<void> {
+    await this.#context.client.delete(type, target, { signal }).catch(unlessGone);
   }
 
   async #refused(object: AnyKubewardenPolicy, problem: string, signal: AbortSignal): Promise<Status> {
@@ -204,7 +262,8 @@ class PolicyServers {
   async #whileRollingOut(policies: readonly Scheduled[], signal: AbortSignal): Promise<void> {
     for (const { object, type, problem } of policies) {
       if (object.status?.policyStatus === 'active' && problem === '') continue;
-      await this.#tell(type, object, pending(object, problem), signal);
+      const status = problem === '' ? pending(object) : await this.#refused(object, problem, signal);
+      await this.#tell(type, object, status, signal);
     }
   }
 
@@ -231,9 +290,7 @@ class PolicyServers {
       for (const { metadata } of await this.#webhooks(type, server)) {
         const { name = '' } = metadata;
         if (keep.has(name) || keep.has(`${name} ${type === mutatingType}`)) continue;
-        await this.#context.client.delete(type, { name }, { signal }).catch((error: unknown) => {
-          if (!isNotFound(error)) throw error;
-        });
+        await this.#delete(type, { name }, signal);
       }
     }
   }
@@ -307,10 +364,12 @@ class PolicyServers {
     const target = { name, ...(namespace !== undefined && { namespace }), subresource: 'status' };
     await this.#context.client
       .patch(type, target, { type: 'merge', body: { status } }, { fieldManager, signal })
-      .catch((error: unknown) => {
-        if (!isNotFound(error)) throw error;
-      });
+      .catch(unlessGone);
   }
+}
+
+function unlessGone(error: unknown): void {
+  if (!isNotFound(error)) throw error;
 }
 
 interface Scheduled {
@@ -329,8 +388,7 @@ function withoutServer(object: AnyKubewardenPolicy, server: string): Status {
   return waiting(object, 'scheduled', 'PolicyServerMissing', `there is no PolicyServer ${server}`);
 }
 
-function pending(object: AnyKubewardenPolicy, problem: string): Status {
-  if (problem !== '') return waiting(object, 'pending', 'PolicyCannotRun', problem);
+function pending(object: AnyKubewardenPolicy): Status {
   return waiting(object, 'pending', 'PolicyServerRollingOut', 'its PolicyServer is getting it');
 }
 
