@@ -139,7 +139,7 @@ const cases: readonly Case[] = [
   },
   {
     title: 'a policy of a namespace for everything',
-    type: admissionPolicyType as ResourceType,
+    type: admissionPolicyType,
     spec: { ...single, rules: [{ ...rules[0], apiGroups: ['*'], resources: ['*'] }] },
     causes: [/^spec\.rules\[0\].*apiGroups and resources cannot both use wildcards/],
   },
@@ -180,7 +180,7 @@ suite('a policy that cannot work', () => {
       metadata: { name, ...(type.namespaced && { namespace: 'default' }) },
       spec,
     };
-    return client.create(type, body as KubeObject);
+    return client.create(type, body);
   };
   const refusal = async (write: Promise<unknown>): Promise<KubeError> => {
     const [result] = await Promise.allSettled([write]);
