@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 
 import { displayWidth } from '../../shared/observe/table.ts';
 import { agoText } from '../../shared/observe/ago.ts';
-import { policyOf, trapOn } from '../../systems/file-access/policy.fixture.ts';
+import { policyOf, trapOn } from '../../systems/file-access/policy/policy.fixture.ts';
 import {
   bootIdOf,
   leaseOf,
