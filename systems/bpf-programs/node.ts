@@ -6,13 +6,13 @@
  */
 import type { NodeContext } from '../../shared/guard/context.ts';
 import { nodeFacts, podFacts } from '../../shared/kube/facts.ts';
-import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
+import type { CacheChange, IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import { nodes, pods } from '../../shared/kube/object.ts';
 import { whenSynced } from '../../shared/kube/run-parts.ts';
 import type { Labels } from '../../shared/kube/selectors.ts';
 import { Backoff } from '../../shared/time/backoff.ts';
 import { sleep, systemClock } from '../../shared/time/clock.ts';
-import { parentKinds } from './api.ts';
+import { parentKinds, type ParentObject } from './api.ts';
 import { nodeObjectQuery, parentQuery } from './caches.ts';
 import { labels, labelValue } from './engine/names.ts';
 import { type Parent, parentOf } from './engine/parent.ts';
@@ -38,6 +38,14 @@ const SETTLE_MS = 5;
 const LOOK_MS = 5_000;
 /** An interface that was missing is there a second later at most. */
 const RETRY = { baseMs: 500, maxMs: 1_000 };
+
+/** Whether something else is asked for: the finalizer and the condition, which the operator writes, say nothing to a node. */
+function isAskedAnew({ type, object, previous }: CacheChange<ParentObject>): boolean {
+  if (type !== 'modified' || previous === undefined) return true;
+  const asked = ({ metadata: { uid, generation, deletionTimestamp } }: ParentObject): string =>
+    JSON.stringify([uid, generation, deletionTimestamp]);
+  return asked(object) !== asked(previous);
+}
 
 /** Until the signal aborts. The programs stay in the kernel then, and while the API is away. */
 export async function runBpfProgramsNode(
@@ -88,7 +96,13 @@ export async function runBpfProgramsNode(
 
   await whenSynced(caches, signal, async () => {
     const written = stack.use(new NodeObjects({ client, caches: objects, logger }));
-    for (const { cache } of parents) stack.use(cache.subscribe(wake));
+    for (const { cache } of parents) {
+      stack.use(
+        cache.subscribe((change) => {
+          if (isAskedAnew(change)) wake();
+        }),
+      );
+    }
     for (const cache of Object.values(objects)) {
       stack.use(
         cache.subscribe((change) => {
