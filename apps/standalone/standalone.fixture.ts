@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { testMode } from '../../shared/sensor/sensor.fixture.ts';
-import type { KiveAlert } from '../../systems/file-access/alert.ts';
+import type { KiveAlert } from '../../systems/file-access/alert/alert.ts';
 
 export const rampart: string = new URL('../../bin/rampart', import.meta.url).pathname;
 const PATIENCE_MS = 60_000;

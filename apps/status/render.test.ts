@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 
 import { displayWidth } from '../../shared/observe/table.ts';
 import { agoText } from '../../shared/observe/ago.ts';
-import { policyOf, trapOn } from '../../systems/file-access/policy.fixture.ts';
+import { policyOf, trapOn } from '../../systems/file-access/policy/policy.fixture.ts';
 import {
   bootIdOf,
   leaseOf,
@@ -183,7 +183,8 @@ Not read: nodes. cannot list nodes: nodes is forbidden (403 Forbidden)
     const guards = found.guards.map((one, at) => (at === 0 ? { ...one, installed: false } : one));
     const text = textOf({ guards, access: { policies: [] } });
     assert.match(text, /\nNODE +AGENT\n/);
-    assert.match(text, /\nNot installed: file-access\. The API knows no KivePolicy\.\n/);
+    assert.match(text, /\nNot installed: file-access\. The API does not serve their resources\.\n/);
+    assert.doesNotMatch(text, /KiveData/);
     assert.match(
       textOf({ access: { leases: [leaseOf('kive', 'operator-1')] } }),
       /\nOperator of file-access: operator-1, 1 s ago\nOperator of file-integrity: none\. What is guarded/,

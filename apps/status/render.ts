@@ -130,12 +130,13 @@ function foot(
   { widthColumns, colour }: RenderOptions,
 ): string {
   const lines: FootLine[] = operatorLines(reports, operator);
+  const missing: string[] = [];
   for (const { guard, installed, section } of guards) {
-    lines.push(...(section?.foot ?? []).map((text) => ({ text })));
-    if (installed !== false) continue;
-    const kinds = new Set((guard.guarded ?? guard.resources).map(({ kind }) => kind));
-    lines.push({ text: `Not installed: ${guard.name}. The API knows no ${[...kinds].join(', no ')}.` });
+    if (installed === false) missing.push(guard.name);
+    else lines.push(...(section?.foot ?? []).map((text) => ({ text })));
   }
+  if (missing.length > 0)
+    lines.push({ text: `Not installed: ${missing.join(', ')}. The API does not serve their resources.` });
   for (const { resource, why } of notRead) {
     lines.push({ text: `Not read: ${resource}. ${printable(why)}`, isDoubtful: true });
   }

@@ -8,7 +8,7 @@ import { parse } from 'yaml';
 import { compileSchema } from '../../shared/apiserver/schema/compiled-schema.ts';
 import type { CrdManifest } from '../../shared/kube/crd/manifest.ts';
 import type { KiveData, KiveMatch, KivePolicy } from './api.ts';
-import { samplePolicy } from './policy.fixture.ts';
+import { samplePolicy } from './policy/policy.fixture.ts';
 
 /** The schema of a manifest as it is committed: what a cluster gets. */
 function committed(plural: string) {

@@ -20,8 +20,8 @@ import {
   rule,
   string,
 } from '../../shared/kube/crd/schema.ts';
-import { misreadModes } from './file-mode.ts';
-import { policyStatus } from './policy-status-schema.ts';
+import { misreadModes } from './policy/file-mode.ts';
+import { policyStatus } from './cluster/policy-status-schema.ts';
 
 const group = 'kivebpf.san7o.github.io';
 

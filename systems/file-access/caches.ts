@@ -9,7 +9,7 @@ import { type Node, nodes, type Pod, pods } from '../../shared/kube/object.ts';
 import type { CacheQuery } from '../../shared/kube/shared-caches.ts';
 import { type KiveData, kiveDataType, type KivePolicy, kivePolicyType } from './api.ts';
 import { kernelOf, kiveDataNamespace, nodeOf, ourAnnotations, podOf } from './kive-data.ts';
-import { compilePolicy } from './matching.ts';
+import { compilePolicy } from './policy/matching.ts';
 
 /** `namespace/name` of the policy that a KiveData is of. */
 export function policyKeyOf({ metadata }: KiveData): string {

@@ -4,11 +4,11 @@
  * @module
  */
 import type { FileIdentity } from '../../shared/sensor/access.ts';
-import type { AlertContext } from './alert.ts';
+import type { AlertContext } from './alert/alert.ts';
 import type { KiveData } from './api.ts';
-import { alertVersion, type CompiledTrap, type PodView } from './matching.ts';
-import { MAX_MOVED_FILES } from './moved-files.ts';
-import { kiveDataName } from './trap-id.ts';
+import { alertVersion, type CompiledTrap, type PodView } from './policy/matching.ts';
+import { MAX_MOVED_FILES } from './node/moved-files.ts';
+import { kiveDataName } from './policy/trap-id.ts';
 
 /** Where all KiveData are. */
 export const kiveDataNamespace = 'kivebpf-system';
