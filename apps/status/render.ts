@@ -95,7 +95,7 @@ function nodeTable(
   const rest =
     hidden === 0
       ? ''
-      : `${shown.length > 0 ? '\n' : ''}${hidden} ${shown.length > 0 ? 'more ' : ''}nodes: nothing is the matter with them`;
+      : `${shown.length > 0 ? '\n' : ''}${hidden} ${shown.length > 0 ? 'more ' : ''}nodes without problems`;
   if (shown.length === 0) return rest;
   const rows = shown.map(({ node, parts }): Row => ({
     cells: [node.name, agentCell(node), ...parts.flatMap(({ cells }) => cells)],
@@ -176,7 +176,7 @@ function operatorText(report: HolderReport): string {
     case 'held':
       return `${printable(holderName(report))}${renewed}`;
     case 'stale':
-      return `none, as it seems: ${printable(holderName(report))} has not renewed its lease${renewed.replace(/^, (.*) ago$/, ' for $1')}. ${still}`;
+      return `apparently none: ${printable(holderName(report))} has not renewed its lease${renewed.replace(/^, (.*) ago$/, ' for $1')}. ${still}`;
     case 'free':
       return `none. ${still}`;
     case 'unknown':
