@@ -4,6 +4,8 @@
  *
  * @module
  */
+import { setTimeout as sleep } from 'node:timers/promises';
+
 import { attachXdp, replaceProgram } from '../../shared/ebpf/link/xdp.ts';
 import { BpfObject } from '../../shared/ebpf/object.ts';
 import { findInterface } from '../../shared/netlink/interface.ts';
@@ -21,6 +23,7 @@ import {
 import { median, type PartOptions, quantile, type Report, type ReportRow, type Verdict } from '../report.ts';
 
 const INTERFACES = 10;
+const REST_MS = 30;
 const MOST_SWAP_MS = 15;
 const MOST_ATTACH_MS = 300;
 const MOST_HUNDRED_MS = 30_000;
@@ -33,7 +36,8 @@ export async function attach({ rounds, shrink, signal, progress }: PartOptions):
   await using lab = new Lab();
   const host = await lab.host();
   const timed = async (programs: readonly DesiredProgram[]): Promise<Took> => {
-    signal.throwIfAborted();
+    // A grace period that the change before has begun is to be over.
+    await sleep(REST_MS, undefined, { signal });
     const [begin, cpu] = [performance.now(), process.cpuUsage()];
     const outcomes = await host.apply(programs);
     const took = { ms: performance.now() - begin, cpuMs: cpuMsSince(cpu) };
@@ -61,7 +65,7 @@ export async function attach({ rounds, shrink, signal, progress }: PartOptions):
   await host.apply([]);
 
   progress('attach: a bare exchange');
-  const bare = bareExchanges(times);
+  const bare = await bareExchanges(times);
 
   progress('attach: a hundred programs');
   const hundred = Array.from({ length: 100 }, (_, at) => desired(`h${at}`, xdp(`in${at % INTERFACES}`, at)));
@@ -104,7 +108,7 @@ export async function attach({ rounds, shrink, signal, progress }: PartOptions):
 }
 
 /** What nobody can save: the link of an interface goes from one program to another, both loaded. */
-function bareExchanges(times: number): Took[] {
+async function bareExchanges(times: number): Promise<Took[]> {
   using stack = new DisposableStack();
   const program = () => {
     const object = stack.use(BpfObject.open(bytecode('count'), 'count'));
@@ -116,12 +120,15 @@ function bareExchanges(times: number): Took[] {
   using route = new RouteSocket();
   const { link } = attachXdp(current, findInterface(route, 'in0')?.index ?? 0);
   stack.use(link);
-  return Array.from({ length: times }, () => {
+  const took: Took[] = [];
+  for (let time = 0; time < times; time++) {
+    await sleep(REST_MS);
     const [begin, cpu] = [performance.now(), process.cpuUsage()];
     replaceProgram(link, next, current);
     [current, next] = [next, current];
-    return { ms: performance.now() - begin, cpuMs: cpuMsSince(cpu) };
-  });
+    took.push({ ms: performance.now() - begin, cpuMs: cpuMsSince(cpu) });
+  }
+  return took;
 }
 
 interface Took {
