@@ -10,6 +10,8 @@ import type { CacheChange, IndexedCache } from '../../shared/kube/indexed-cache.
 import { nodes, pods } from '../../shared/kube/object.ts';
 import { whenSynced } from '../../shared/kube/run-parts.ts';
 import type { Labels } from '../../shared/kube/selectors.ts';
+import { AttachmentChanges } from '../../shared/netlink/attachment-changes.ts';
+import type { Logger } from '../../shared/observe/log.ts';
 import { Backoff } from '../../shared/time/backoff.ts';
 import { sleep, systemClock } from '../../shared/time/clock.ts';
 import { parentKinds, type ParentObject } from './api.ts';
@@ -36,6 +38,8 @@ export interface BpfProgramsNodeOptions {
 const SETTLE_MS = 5;
 /** How often the kernel is compared with what was applied, and files and routes are looked at: none of them gives notice. */
 const LOOK_MS = 5_000;
+/** Interfaces come and go in numbers, with pods. */
+const INTERFACES_SETTLE_MS = 100;
 /** An interface that was missing is there a second later at most. */
 const RETRY = { baseMs: 500, maxMs: 1_000 };
 
@@ -45,6 +49,26 @@ function isAskedAnew({ type, object, previous }: CacheChange<ParentObject>): boo
   const asked = ({ metadata: { uid, generation, deletionTimestamp } }: ParentObject): string =>
     JSON.stringify([uid, generation, deletionTimestamp]);
   return asked(object) !== asked(previous);
+}
+
+/** Notice of what happens to interfaces of the node; without it, they are looked at on a timer alone. */
+function followAttachments(logger: Logger, onChange: () => void): Disposable {
+  const stack = new DisposableStack();
+  let timer: NodeJS.Timeout | undefined;
+  try {
+    stack.use(
+      new AttachmentChanges(() => {
+        timer ??= setTimeout(() => {
+          timer = undefined;
+          onChange();
+        }, INTERFACES_SETTLE_MS).unref();
+      }),
+    );
+  } catch (error) {
+    logger.warn({ err: error }, `the kernel does not tell of interfaces; looking every ${LOOK_MS} ms`);
+  }
+  stack.defer(() => clearTimeout(timer));
+  return stack;
 }
 
 /** Until the signal aborts. The programs stay in the kernel then, and while the API is away. */
@@ -124,9 +148,15 @@ export async function runBpfProgramsNode(
       bytecode,
       logger,
     });
+    let verifiedAtMs = systemClock.monotonicMs();
+    stack.use(
+      followAttachments(logger, () => {
+        verifiedAtMs = -Infinity;
+        wake();
+      }),
+    );
     const compiled = new Map<string, { readonly version: string; readonly parent: Parent }>();
     const backoff = new Backoff(RETRY);
-    let verifiedAtMs = systemClock.monotonicMs();
     while (!signal.aborted) {
       changed = Promise.withResolvers();
       let wait = LOOK_MS;
