@@ -112,7 +112,7 @@ suite('programs on nodes', () => {
     cluster.pull = () => Promise.reject(new Error('The registry is down.'));
     using _second = cluster.agent('n1', kernel);
     const [object] = await cluster.untilObjects(([one]) =>
-      /goes on as it is/.test(one?.status?.conditions?.[0]?.message ?? ''),
+      /it keeps running unchanged/.test(one?.status?.conditions?.[0]?.message ?? ''),
     );
     assert.equal(object?.status?.conditions?.[0]?.type, 'Loaded');
     assert.match(object?.status?.conditions?.[0]?.message ?? '', /The registry is down/);
@@ -331,7 +331,7 @@ suite('programs on nodes', () => {
     rmSync(cluster.object);
     await cluster.create('XdpProgram', 'wakes', xdp('/no/such/file.o'));
     await cluster.untilObjects((objects) =>
-      objects.some(({ status }) => /goes on as it is/.test(status?.conditions?.[0]?.message ?? '')),
+      objects.some(({ status }) => /it keeps running unchanged/.test(status?.conditions?.[0]?.message ?? '')),
     );
     assert.equal(kernel.programs.size, 1);
     writeFileSync(cluster.object, 'another one');
