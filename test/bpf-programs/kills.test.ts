@@ -28,7 +28,7 @@ function program(kind: Kind, name: string, priority: number): ParentObject {
     ...(kind === 'TcProgram' && { direction: 'ingress' }),
     priority,
   };
-  return { metadata: { name }, spec } as unknown as ParentObject;
+  return { metadata: { name }, spec };
 }
 
 /** Creates and deletes a few programs for as long as somebody answers. */
