@@ -149,7 +149,7 @@ export async function runBpfProgramsNode(
         if (signal.aborted) return;
         problem = error instanceof Error ? error.message : String(error);
         counts.failedPasses++;
-        logger.error({ err: error }, 'what is asked could not be done, retrying');
+        logger.error({ err: error }, 'could not apply the desired state, retrying');
         wait = backoff.nextMs();
       }
       const pause = new AbortController();

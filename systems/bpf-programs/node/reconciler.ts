@@ -202,7 +202,7 @@ function tryIt(
   return {
     desired: desired(running.digest, () => Promise.reject(new Error(message))),
     digest: running.digest,
-    notes: state?.is === 'failed' ? [`it goes on as it is: ${message}`] : [],
+    notes: state?.is === 'failed' ? [`it keeps running unchanged: ${message}`] : [],
   };
 }
 

@@ -148,7 +148,7 @@ export class CallbackSecrets implements Disposable {
       const before = known.credentials;
       if (before === undefined || !sameCredentials(before, credentials)) this.#keep(known, credentials);
       if (before !== undefined && known.credentials !== before) {
-        this.#options.logger.info({ secret: known.secret }, 'credentials of callbacks are others now');
+        this.#options.logger.info({ secret: known.secret }, 'credentials of callbacks reloaded');
       }
       known.nextMs = nowMs + this.#refreshMs;
     } catch (error) {

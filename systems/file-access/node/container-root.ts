@@ -44,7 +44,7 @@ export class ContainerRoot implements Disposable {
       // Behind the runtime's name and "://".
       const id = containerId.slice(containerId.lastIndexOf('/') + 1);
       if (id !== '' && !readBelow(held, 'cgroup').includes(id)) {
-        throw gone(path, `the process is none of container ${id}`);
+        throw gone(path, `the process is not in container ${id}`);
       }
       this.mountNamespace = Number(statSync(`${processPath}/ns/mnt`, { bigint: true }).ino);
       this.#process = held;

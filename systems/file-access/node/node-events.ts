@@ -29,7 +29,7 @@ export type CallbackTroubles = Partial<
 
 const notes: Readonly<Record<FileEvent, (path: string, where: string) => string>> = {
   Watching: (path, where) => `${path} in ${where} is watched`,
-  FileReplaced: (path, where) => `${path} in ${where} is another file now; that one is watched`,
+  FileReplaced: (path, where) => `${path} in ${where} was replaced; the new file is watched`,
   FileMissing: (path, where) => `${path} in ${where} is gone; it is watched as soon as it is there again`,
   FileMoved: (path, where) => `${path} in ${where} is gone: the file was moved, and is still watched`,
 };

@@ -50,6 +50,6 @@ export function parseFileMode(mode: number | string): { readonly bits: number } 
     why:
       octal === undefined
         ? `${digits} is not one to four octal digits`
-        : `the digits of ${digits} are to be octal; ${digits} is what YAML makes of an unquoted ${octal}`,
+        : `the digits of ${digits} must be octal; ${digits} is what YAML makes of an unquoted ${octal}`,
   };
 }

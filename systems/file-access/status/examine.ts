@@ -221,7 +221,7 @@ function noLoader(loader: HolderReport): string | undefined {
   if (state === 'free') return 'No agent alerts on its kernel: nobody holds the lease.';
   if (state !== 'stale') return undefined;
   return (
-    `No agent alerts on its kernel, as it seems: the one of ${holderName(loader)} has not renewed the lease` +
+    `Apparently no agent alerts on its kernel: the one of ${holderName(loader)} has not renewed the lease` +
     `${renewedSecondsAgo === null ? '' : ` for ${Math.round(renewedSecondsAgo)} s`}.`
   );
 }

@@ -46,7 +46,7 @@ function parsePort(
   };
   const protocol = protocolOf(written);
   if (protocol === undefined) {
-    return wrong('protocol', `${JSON.stringify(written)} is none of TCP, UDP and SCTP`);
+    return wrong('protocol', `${JSON.stringify(written)} is not one of TCP, UDP and SCTP`);
   }
   if (port === undefined || port === null) {
     if (typeof endPort === 'number') return wrong('endPort', 'endPort needs a port where the range begins');
