@@ -128,7 +128,7 @@ export class TestCluster extends TestApi {
 
   /** A running pod, and a container of it for each name, with files (path -> content) in each. */
   async createPod(
-    node: TestNode,
+    node: Pick<TestNode, 'name' | 'containers'>,
     pod: {
       readonly name: string;
       readonly namespace?: string;
@@ -149,7 +149,7 @@ export class TestCluster extends TestApi {
   }
 
   startContainer(
-    node: TestNode,
+    node: Pick<TestNode, 'containers'>,
     { metadata }: Pod,
     name: string,
     ip: string,
