@@ -98,6 +98,7 @@ export function anyResult(of: { readonly kind?: NodeOutcome['kind'] } = {}): fc.
       unread,
       detection,
       doneRequests: fc.array(fc.stringMatching(/^[0-9a-f]{1,16}$/), { maxLength: 5 }),
+      continuedFromMs: timeMs,
     },
     {
       noNullPrototype: true,

@@ -36,6 +36,8 @@ export interface NodeResult {
   readonly detection: Detection;
   /** Ids of the requests (re-init, accept) that this result is made after; see {@link NodeRequest}. */
   readonly doneRequests: readonly string[];
+  /** When the baseline was made, where that was for an earlier FileIntegrity of the same name; ms since 1970. */
+  readonly continuedFromMs?: number;
 }
 
 /** Files of one result that could not be read and are told one by one; the log has more. */

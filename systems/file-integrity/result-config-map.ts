@@ -85,6 +85,7 @@ function outcomeAnnotations(outcome: NodeOutcome): Record<string, string> {
 
 function factsOf(result: NodeResult, omittedFindings: number): object {
   const { fileIntegrity, nodeName, sequence, atMs, outcome, unread, detection, doneRequests } = result;
+  const { continuedFromMs } = result;
   return {
     kind: outcome.kind,
     fileIntegrity: { namespace: fileIntegrity.namespace, name: fileIntegrity.name },
@@ -97,6 +98,7 @@ function factsOf(result: NodeResult, omittedFindings: number): object {
     detection: { ...detection, reason: cut(detection.reason, MAX_REASON_CHARACTERS) },
     // The rest is named by the next result: who does them again finds them done.
     doneRequests: doneRequests.slice(0, MAX_DONE_REQUESTS),
+    ...(continuedFromMs !== undefined && { continuedFromMs }),
   };
 }
 
@@ -166,6 +168,7 @@ export function readResultConfigMap(configMap: ConfigMap): NodeResult {
     ...(fields.has('unread') && { unread: readUnread(fields.object('unread')) }),
     detection: readDetection(fields.object('detection', {})),
     doneRequests: fields.texts('doneRequests', []).slice(0, MAX_DONE_REQUESTS),
+    ...(fields.has('continuedFromMs') && { continuedFromMs: fields.time('continuedFromMs') }),
   };
 }
 

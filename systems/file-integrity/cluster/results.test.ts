@@ -190,6 +190,24 @@ suite('results', () => {
     await until('the gauge is gone', () => !metrics.registry.metrics().includes('node="n1"'));
   });
 
+  test('a node that goes on from the baseline of an earlier FileIntegrity: status and event say so, once', async () => {
+    await using cluster = await start('n1');
+    cluster.startOperator();
+    const continued = { continuedFromMs: Date.UTC(2026, 0, 2) };
+    const told = async (): Promise<string[]> => await cluster.notes('NodeIntegrityContinued');
+    await cluster.report('example', 'n1', succeeded, continued);
+    await cluster.report('example', 'n1', failed(0, 1, 0), continued);
+    assert.equal((await cluster.status('example', 'n1'))?.continuedFrom, '2026-01-02T00:00:00Z');
+    // Which says nothing of the baseline.
+    await cluster.report('example', 'n1', errored('no'));
+    assert.equal((await cluster.status('example', 'n1'))?.continuedFrom, '2026-01-02T00:00:00Z');
+    await cluster.report('example', 'n1', succeeded);
+    assert.equal((await cluster.status('example', 'n1'))?.continuedFrom, undefined);
+    const [note, ...others] = await told();
+    assert.match(note ?? '', /^node n1 goes on from the baseline of 2026-01-02T00:00:00Z.*re-init$/);
+    assert.deepEqual(others, []);
+  });
+
   test('reports are written, and go with the node', async () => {
     await using cluster = await start('n1', 'n2');
     const type: ResourceType = customResourceDefinitions;
