@@ -79,7 +79,10 @@ function outcomes(kind: NodeOutcome['kind'] | undefined): fc.Arbitrary<NodeOutco
       { kind: fc.constant('failed' as const), added: count, changed: count, removed: count, log },
       { noNullPrototype: true },
     ),
-    errored: fc.record({ kind: fc.constant('errored' as const), message: text }, { noNullPrototype: true }),
+    errored: fc.record(
+      { kind: fc.constant('errored' as const), message: text, reason: text },
+      { noNullPrototype: true, requiredKeys: ['kind', 'message'] },
+    ),
   };
   return kind === undefined ? fc.oneof(all.succeeded, all.failed, all.errored) : all[kind];
 }

@@ -17,7 +17,12 @@ export type NodeOutcome =
       readonly log: FittedLog;
     }
   /** Nothing is known of the files: `message` says why and what to do. */
-  | { readonly kind: 'errored'; readonly message: string };
+  | {
+      readonly kind: 'errored';
+      readonly message: string;
+      /** The same word for errors of one kind, for metrics: `BaselineDamaged`, or a code of `errorCodes`. */
+      readonly reason?: string;
+    };
 
 export interface NodeResult {
   readonly fileIntegrity: { readonly namespace: string; readonly name: string };

@@ -99,6 +99,7 @@ function factsOf(result: NodeResult, omittedFindings: number): object {
     // The rest is named by the next result: who does them again finds them done.
     doneRequests: doneRequests.slice(0, MAX_DONE_REQUESTS),
     ...(continuedFromMs !== undefined && { continuedFromMs }),
+    ...(outcome.kind === 'errored' && outcome.reason !== undefined && { reason: outcome.reason }),
   };
 }
 
@@ -201,7 +202,11 @@ function readOutcome(
     case 'succeeded':
       return { kind: 'succeeded' };
     case 'errored':
-      return { kind: 'errored', message: annotations[names.errorMessage] ?? '' };
+      return {
+        kind: 'errored',
+        message: annotations[names.errorMessage] ?? '',
+        ...(fields.has('reason') && { reason: fields.text('reason') }),
+      };
     case 'failed': {
       const log = data[names.logKey];
       if (log === undefined) throw refuse(`it has no log: ${names.logKey} is missing in its data`);

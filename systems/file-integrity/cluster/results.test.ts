@@ -178,12 +178,12 @@ suite('results', () => {
     await cluster.report('example', 'n1', errored('not now'));
     assert.match(metrics.registry.metrics(), /^# TYPE file_integrity_operator_node_status_total counter$/m);
     assert.doesNotMatch(metrics.registry.metrics(), /^file_integrity_operator_node_status_total\{/m);
-    await cluster.report('example', 'n1', errored('something else'));
+    await cluster.report('example', 'n1', errored('something else', 'BaselineDamaged'));
     const text = metrics.registry.metrics();
     assert.match(text, /^file_integrity_operator_node_status_total\{condition="Errored",node="n1"\} 1$/m);
     assert.match(
       text,
-      /^file_integrity_operator_node_status_error_total\{error="something else",node="n1"\} 1$/m,
+      /^file_integrity_operator_node_status_error_total\{error="BaselineDamaged",node="n1"\} 1$/m,
     );
     await cluster.client.delete(nodes, { name: 'n1' });
     await cluster.createNode('n2');

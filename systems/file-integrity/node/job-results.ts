@@ -8,6 +8,8 @@ import type { KubeClient } from '../../../shared/kube/client.ts';
 import type { Clock } from '../../../shared/time/clock.ts';
 import type { OwnerReference } from '../../../shared/kube/object.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
+import { RampartError } from '../../../shared/observe/errors.ts';
+import { BaselineError } from '../database/baseline-error.ts';
 import { replaceFile } from '../database/replace-file.ts';
 import type { SigningKey } from '../database/signature.ts';
 import type { Detection } from '../finding.ts';
@@ -141,7 +143,8 @@ export class JobResults {
     const message = error instanceof Error ? error.message : String(error);
     const nowMs = this.#options.clock.monotonicMs();
     if (this.#error?.message === message && nowMs - this.#error.atMs < more.periodMs) return;
-    await this.#send({ kind: 'errored', message }, more);
+    const reason = reasonOf(error);
+    await this.#send({ kind: 'errored', message, ...(reason !== undefined && { reason }) }, more);
     this.#error = { message, atMs: nowMs };
   }
 
@@ -203,4 +206,13 @@ export class JobResults {
       this.#options.logger.warn({ err }, 'the log of the scan is not on the node');
     }
   }
+}
+
+function reasonOf(error: unknown): string | undefined {
+  if (error instanceof BaselineError) {
+    return ['baseline', ...error.fault.split(' ')]
+      .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+      .join('');
+  }
+  return error instanceof RampartError ? error.code : undefined;
 }

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import type { ContainerSource } from '../../../shared/cri/container-source.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import type { ConfigMap, Node } from '../../../shared/kube/object.ts';
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { Clock } from '../../../shared/time/clock.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
 import type { FileIntegrity, FileIntegrityNodeStatus, IntegrityTypes } from '../api.ts';
@@ -130,7 +131,10 @@ export class Job implements AsyncDisposable {
         context.wake();
       },
       onMissing: (why) =>
-        this.#results.reportError(new Error(`There is no key to sign baselines with: ${why}`), this.#facts()),
+        this.#results.reportError(
+          new RampartError(errorCodes.NOT_FOUND, { what: 'there is no key to sign baselines with', why }),
+          this.#facts(),
+        ),
     });
     void this.#key.run();
   }
