@@ -78,9 +78,10 @@ export class Standalone implements AsyncDisposable {
   async until(holds: () => boolean): Promise<void> {
     const patience = AbortSignal.timeout(PATIENCE_MS);
     while (!holds()) {
-      if (this.#child?.exitCode !== null || patience.aborted) {
+      const { exitCode = 0, signalCode = null } = this.#child ?? {};
+      if (exitCode !== null || signalCode !== null || patience.aborted) {
         throw new Error(
-          `waited in vain (exit code ${this.#child?.exitCode}):\n${this.stderr}\n${this.stdout}`,
+          `waited in vain (exit code ${exitCode ?? signalCode}):\n${this.stderr}\n${this.stdout}`,
         );
       }
       const { promise, resolve } = Promise.withResolvers<void>();

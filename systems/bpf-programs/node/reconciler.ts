@@ -87,6 +87,11 @@ export class Reconciler {
       }
       if (refusal === undefined) states.set(parent.key, this.#options.bytecode.stateOf(parent));
     }
+    if (await this.#options.bytecode.soon(signal)) {
+      for (const parent of parents)
+        if (states.get(parent.key)?.is === 'pending')
+          states.set(parent.key, this.#options.bytecode.stateOf(parent));
+    }
     const tried = new Map<string, Tried>();
     for (const one of wanted) {
       if (verdicts.has(one.id) || !('attach' in one.goal)) continue;
