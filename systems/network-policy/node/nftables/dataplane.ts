@@ -18,6 +18,7 @@ import {
 import { compileBase, compileMaps, compilePod, compilePolicy } from './compile.ts';
 import { directions, logPrefix, podChain, tableName, unknownChain } from './names.ts';
 import {
+  type Command,
   commandsAnew,
   commandsBetween,
   objectKey,
@@ -27,6 +28,7 @@ import {
   type TableObjects,
 } from './objects.ts';
 import { namePeers, type PeerNames, peerSets, peersOf } from './peer-sets.ts';
+import { TableProgram } from './program.ts';
 import { isRefusal, readTable } from './table.ts';
 
 /** What the objects are of: `base`, `maps`, `peers`, `pod KEY`, or the key of a policy's rules. */
@@ -44,7 +46,7 @@ interface ChainOwner {
  * @throws {RampartError} `UNSUPPORTED` without libnftables.
  */
 export function openNftablesDataplane(options: Partial<DataplaneOptions> = {}): Dataplane {
-  return new NftablesDataplane(new Nftables(), openChanges(), { ...defaultDataplaneOptions, ...options });
+  return new NftablesDataplane({ ...defaultDataplaneOptions, ...options });
 }
 
 const trialTable = `${tableName}-trial`;
@@ -84,8 +86,10 @@ function openChanges(): NftablesChanges | undefined {
 const NOTICE_MS = 1000;
 
 class NftablesDataplane implements Dataplane {
-  readonly #nft: Nftables;
-  readonly #changes: NftablesChanges | undefined;
+  /** Reads; what changes the table does not go through it. */
+  readonly #nft = new Nftables();
+  readonly #program = new TableProgram();
+  readonly #changes = openChanges();
   readonly #options: DataplaneOptions;
   /** What the kernel has, as of the last change. */
   #owned: Owned = new Map();
@@ -94,9 +98,7 @@ class NftablesDataplane implements Dataplane {
     directions.map((direction) => [unknownChain(direction), { pod: undefined, direction }]),
   );
 
-  constructor(nft: Nftables, changes: NftablesChanges | undefined, options: DataplaneOptions) {
-    this.#nft = nft;
-    this.#changes = changes;
+  constructor(options: DataplaneOptions) {
     this.#options = options;
   }
 
@@ -227,7 +229,7 @@ class NftablesDataplane implements Dataplane {
       const there = this.#read();
       this.#owned.clear();
       if (there === undefined) return [];
-      this.#run([`delete table ${tableName}`]);
+      this.#run([{ do: 'delete table' }]);
       return [`table ${tableName}`, ...[...there.keys()].map((key) => `${key} in it`)];
     }, signal);
   }
@@ -239,6 +241,7 @@ class NftablesDataplane implements Dataplane {
 
   [Symbol.dispose](): void {
     this.#nft[Symbol.dispose]();
+    this.#program[Symbol.dispose]();
     this.#changes?.[Symbol.dispose]();
   }
 
@@ -274,9 +277,8 @@ class NftablesDataplane implements Dataplane {
     return readTable(this.#nft);
   }
 
-  #run(commands: readonly string[]): void {
-    if (commands.length === 0) return;
-    const run = (): void => this.#nft.run(commands.join('\n'));
+  #run(commands: readonly Command[]): void {
+    const run = (): void => this.#program.run(commands);
     if (this.#changes === undefined) run();
     else this.#changes.own(run);
   }

@@ -1,0 +1,77 @@
+/**
+ * Commands to the kernel, as one transaction.
+ *
+ * @module
+ */
+import { NftablesBatch, RefusedBatch } from '../../../../shared/netlink/nftables-batch.ts';
+import { NETLINK_NETFILTER, NetlinkSocket } from '../../../../shared/netlink/socket.ts';
+import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
+import { commandText } from './command-text.ts';
+import { Encoder } from './encode.ts';
+import { tableName } from './names.ts';
+import type { Command } from './objects.ts';
+
+export interface RefusedCommand {
+  readonly command: Command;
+  /** The name of an errno, or what has no words in nftables. */
+  readonly why: string;
+}
+
+/** None of the commands holds. */
+export class RefusedCommands extends RampartError {
+  /** Those that were refused each; none: it is a matter of all of them together. */
+  readonly refused: readonly RefusedCommand[];
+
+  constructor(refused: readonly RefusedCommand[], why: string) {
+    const [first] = refused;
+    super(errorCodes.SYSTEM, {
+      what:
+        first === undefined ? 'nftables refused a change' : `nftables refused \`${shown(first.command)}\``,
+      why,
+    });
+    this.refused = refused;
+  }
+}
+
+const shownCharacters = 300;
+
+function shown(command: Command): string {
+  const text = commandText(command);
+  return text.length > shownCharacters ? `${text.slice(0, shownCharacters)}...` : text;
+}
+
+/** Changes our table in the network namespace that the calling thread had when it was made. Dispose it after use. */
+export class TableProgram implements Disposable {
+  readonly #socket = new NetlinkSocket({ protocol: NETLINK_NETFILTER });
+
+  /** @throws {RefusedCommands} nothing was changed then; {@link RampartError} `PRIVILEGE` without CAP_NET_ADMIN. */
+  run(commands: readonly Command[]): void {
+    const batch = new NftablesBatch(tableName.split(' ')[1] ?? '');
+    const encoder = new Encoder(batch);
+    const commandOf: Command[] = [];
+    for (const command of commands) {
+      encode(encoder, command);
+      while (commandOf.length < batch.count) commandOf.push(command);
+    }
+    try {
+      batch.send(this.#socket);
+    } catch (error) {
+      if (!(error instanceof RefusedBatch)) throw error;
+      const refused = [...error.messages].map(([at, why]) => ({ command: commandOf[at]!, why }));
+      throw new RefusedCommands(refused, refused[0]?.why ?? error.errno);
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#socket[Symbol.dispose]();
+  }
+}
+
+function encode(encoder: Encoder, command: Command): void {
+  try {
+    encoder.command(command);
+  } catch (error) {
+    if (!(error instanceof RampartError) || error.code !== errorCodes.UNSUPPORTED) throw error;
+    throw new RefusedCommands([{ command, why: error.message }], error.message);
+  }
+}
