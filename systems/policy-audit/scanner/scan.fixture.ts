@@ -34,7 +34,7 @@ import type { ScannerOptions } from './scanner-options.ts';
 const PATIENCE_MS = 30_000;
 export const kindTypes = { configmaps: configMaps, secrets } as const;
 
-const noModules: Pick<Modules, 'fetch'> = { fetch: () => Promise.reject(new Error('no modules here')) };
+const none = (): Promise<never> => Promise.reject(new Error('no modules here'));
 
 export interface PolicyWish {
   readonly kinds?: readonly string[];
@@ -72,7 +72,7 @@ export class ScanCluster extends TestApi {
       readonly modules?: Pick<Modules, 'fetch'>;
     } = {},
   ): Promise<RunningScanner> {
-    const { client = this.newClient(), writesStatus = true, modules = noModules, ...more } = options;
+    const { client = this.newClient(), writesStatus = true, modules = { fetch: none }, ...more } = options;
     const started = Promise.withResolvers<Omit<RunningScanner, 'stop'>>();
     const stop = this.run((signal) =>
       runGivenCluster(
@@ -82,7 +82,8 @@ export class ScanCluster extends TestApi {
           const policies = new PolicySet({
             context,
             runtimes: runtimesOf({
-              ...{ modules, client, asked },
+              ...{ client, asked },
+              modules: { registry: none, ...modules },
               logger: context.logger,
             }),
             writesStatus,
