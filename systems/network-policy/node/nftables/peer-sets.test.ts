@@ -21,14 +21,14 @@ function policies(peers: ReturnType<typeof blocks>, ...names: readonly string[])
 test('rules with the same peers share their sets; pods in a row are addresses, blocks are rules', () => {
   const peers = blocks('10.1.0.20', '10.1.0.30-10.1.0.32', '10.2.0.0-10.2.255.255', 'fd00:1::20');
   const rules = nodeRules([pod], policies(peers, 'b', 'a', 'c'));
-  const sets = peerSets(namePeers(rules));
+  const sets = [...namePeers(rules).names].flatMap(([peersOfRules, name]) => peerSets(peersOfRules, name));
   assert.deepEqual(
     sets.map(({ elements }) => [...elements.keys()]),
     [['10.1.0.20', '10.1.0.30', '10.1.0.31', '10.1.0.32'], ['fd00:1::20']],
   );
   // Whatever order the policies came in.
   const other = nodeRules([pod], policies(peers, 'c', 'a', 'b'));
-  assert.deepEqual([...namePeers(other).values()], [...namePeers(rules).values()]);
+  assert.deepEqual([...namePeers(other).names.values()], [...namePeers(rules).names.values()]);
 });
 
 suite('sets of peers', { skip: namespaceObstacle() ?? false }, () => {
