@@ -33,6 +33,7 @@ export interface AuditOptions extends ClusterOptions {
   readonly pageSize: number;
   readonly reportKind: 'openreports' | 'policyreport';
   readonly reports: 'all' | 'failures';
+  readonly reportsBy: 'namespace' | 'object';
 }
 
 export interface ExplainOptions extends ClusterOptions {
@@ -112,6 +113,11 @@ export function auditCommand(): Command {
       new Option('--report-kind <kind>', 'PolicyReport or Report of openreports.io')
         .choices(['policyreport', 'openreports'])
         .default('policyreport'),
+    )
+    .addOption(
+      new Option('--reports-by <what>', 'one report for each, as the operator does')
+        .choices(['object', 'namespace'])
+        .default('object'),
     )
     .addOption(
       new Option('--reports <which>', 'results to write').choices(['all', 'failures']).default('all'),

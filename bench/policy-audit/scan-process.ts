@@ -33,6 +33,7 @@ const scanner = new Scanner({
   intervalMs: NEVER_MS,
   failuresOnly: false,
   reportKind: 'policyreport',
+  reportsBy: 'object',
   parallelNamespaces: 4,
   parallelResources: 16,
   pageSize: 100,

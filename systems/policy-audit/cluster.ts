@@ -75,6 +75,7 @@ async function work(
     intervalMs: options.auditInterval,
     failuresOnly: options.reports === 'failures',
     reportKind: options.reportKind,
+    reportsBy: options.reportsBy,
     parallelNamespaces: 4,
     parallelResources: 16,
     pageSize: 100,

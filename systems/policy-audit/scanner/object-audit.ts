@@ -15,14 +15,14 @@ import {
   type AuditReport,
   digestOf,
   objectReport,
-  policyMark,
   property,
   type ReportResult,
   type ReportTypes,
   resultOf,
   type Scope,
 } from '../reports/report.ts';
-import type { Reports } from '../reports/report-store.ts';
+import { policyMarks } from '../reports/report-facts.ts';
+import type { Reports } from '../reports/reports.ts';
 import {
   errorLetter,
   letterOf,
@@ -185,18 +185,17 @@ export class ObjectAudit {
     const { states, store, failuresOnly } = this.#options;
     const { uid = '', namespace = '', resourceVersion = '' } = object.metadata;
     const found = store.facts(namespace, uid);
-    if (found === undefined || failuresOnly || found.facts.scope?.resourceVersion !== resourceVersion)
-      return false;
+    if (found === undefined || failuresOnly || found.scope.resourceVersion !== resourceVersion) return false;
     if (relevant.some(([{ policy }]) => policy.isContextAware)) return false;
-    if (found.facts.marks !== relevant.map(([{ policy }]) => policyMark(policy)).join(' ')) return false;
+    if (found.marks !== policyMarks(relevant.map(([{ policy }]) => policy))) return false;
     states.set(uid, {
       kind: kind.key,
       key: objectKey(object),
       version: resourceVersion,
       signature,
-      outcome: states.outcome(found.facts.outcome),
-      digest: found.facts.digest,
-      reportVersion: found.metadata.resourceVersion ?? '',
+      outcome: states.outcome(found.outcome),
+      digest: found.digest,
+      reportVersion: found.version,
       asked: undefined,
       isStale: false,
       isForged: false,
@@ -256,10 +255,10 @@ export class ObjectAudit {
     const { namespace = '', name: uid = '' } = report.metadata;
     if (known?.digest === digest && !known.isForged) return known.reportVersion;
     const cached = store.facts(namespace, uid);
-    const cachedVersion = cached?.metadata.resourceVersion;
-    if (cached?.facts.digest === digest && known?.digest === undefined) return cachedVersion ?? '';
+    if (cached?.digest === digest && known?.digest === undefined) return cached.version;
     const written = known === undefined || known.reportVersion === '' ? undefined : known.reportVersion;
-    return store.write(report, known?.isForged === true ? cachedVersion : (written ?? cachedVersion), signal);
+    const version = known?.isForged === true ? cached?.version : (written ?? cached?.version);
+    return store.write(report, version, signal);
   }
 
   async #request(
