@@ -9,7 +9,7 @@
  *
  * @module
  */
-import { errnoName, SystemCallError } from '../ebpf/libc.ts';
+import { errnoText, SystemCallError } from '../ebpf/libc.ts';
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { NetlinkSocket } from './socket.ts';
 
@@ -53,7 +53,7 @@ export const compare = { equal: 0, notEqual: 1, atMost: 3, atLeast: 5 } as const
 
 /** The kernel refused messages of a batch, so that none of it holds. */
 export class RefusedBatch extends SystemCallError {
-  /** By the place of the message in the batch: the errno's name. Empty: it is a matter of the whole batch. */
+  /** By the place of the message in the batch: why. Empty: it is a matter of the whole batch. */
   readonly messages: ReadonlyMap<number, string>;
 
   constructor(errno: number, messages: ReadonlyMap<number, string>) {
@@ -274,7 +274,7 @@ export class NftablesBatch {
       const messages = refused.filter(({ sequence }) => sequence >= 1 && sequence <= this.#count);
       throw new RefusedBatch(
         (messages[0] ?? first).errno,
-        new Map(messages.map(({ sequence, errno }) => [sequence - 1, errnoName(errno)])),
+        new Map(messages.map(({ sequence, errno }) => [sequence - 1, errnoText(errno)])),
       );
     }
     if (!answers.some(({ sequence }) => sequence === this.#count)) {

@@ -28,7 +28,8 @@ import {
   type TableObjects,
 } from './objects.ts';
 import { namePeers, PeerNames, type Peers, peerSets } from './peer-sets.ts';
-import { TableProgram } from './program.ts';
+import { RefusedCommands, TableProgram } from './program.ts';
+import { Refusals } from './refusals.ts';
 import { isRefusal, readTable } from './table.ts';
 
 /** What the objects are of: `base`, `pod KEY`, the key of a policy's rules, or peers. The maps are of all pods. */
@@ -95,6 +96,7 @@ class NftablesDataplane implements Dataplane {
   #owned: Owned = new Map();
   #pods: NodeRules['pods'] = new Map();
   #peerNames = new PeerNames();
+  readonly #refusals = new Refusals();
   /** Nobody knows what the kernel has: before the first change, and when one was broken off. */
   #isUnknown = true;
   readonly #chainOwners = new Map<string, ChainOwner>(
@@ -109,10 +111,28 @@ class NftablesDataplane implements Dataplane {
     return promised(() => this.#sync(rules), signal);
   }
 
-  #sync(rules: NodeRules): Programmed {
+  #sync(asked: NodeRules): Programmed {
     this.#isUnknown = true;
+    this.#refusals.forget();
+    for (;;) {
+      const rules = this.#refusals.without(asked);
+      const names = namePeers(rules);
+      try {
+        return { ...this.#syncAll(rules, names), ...this.#refused(rules) };
+      } catch (error) {
+        // One rule that is not taken is not to keep all others out. At some point there is nothing new.
+        if (!(error instanceof RefusedCommands) || !this.#refusals.learn(error, rules, names)) throw error;
+      }
+    }
+  }
+
+  #refused(rules: NodeRules): Pick<Programmed, 'refused'> {
+    const refused = this.#refusals.problems(rules);
+    return refused.length === 0 ? {} : { refused };
+  }
+
+  #syncAll(rules: NodeRules, peerNames: PeerNames): Programmed {
     const owned: Owned = new Map([['base', objectsOf(compileBase(rules, this.#options))]]);
-    const peerNames = namePeers(rules);
     for (const [peers, name] of peerNames.names) owned.set(peers, objectsOf(peerSets(peers, name)));
     for (const pod of rules.pods.keys()) owned.set(podOwner(pod), this.#podObjects(rules, pod));
     for (const key of rules.policies.keys()) owned.set(key, policyObjects(rules, key, peerNames));
@@ -148,9 +168,11 @@ class NftablesDataplane implements Dataplane {
     return promised(() => this.#apply(rules, change), signal);
   }
 
-  #apply(rules: NodeRules, change: RulesChange): Programmed {
-    if (this.#isUnknown) return this.#sync(rules);
+  #apply(asked: NodeRules, change: RulesChange): Programmed {
+    if (this.#isUnknown) return this.#sync(asked);
     this.#isUnknown = true;
+    this.#refusals.forget(change.policies);
+    const rules = this.#refusals.without(asked);
     const changed: Owned = new Map();
     if (change.podCidrs) changed.set('base', objectsOf(compileBase(rules, this.#options)));
     for (const pod of change.pods) changed.set(podOwner(pod), this.#podObjects(rules, pod));
@@ -168,12 +190,12 @@ class NftablesDataplane implements Dataplane {
       flat(changed.values(), mapObjects(rules.pods, change.pods)),
     );
     try {
-      if (commands === undefined) return this.#sync(rules);
+      if (commands === undefined) return this.#sync(asked);
       this.#run(commands);
     } catch (error) {
-      // Somebody has changed what is ours.
+      // Somebody has changed what is ours, or a rule is not taken.
       if (!isRefusal(error)) throw error;
-      return { replacedBecause: error.message, ...this.#sync(rules) };
+      return { replacedBecause: error.message, ...this.#sync(asked) };
     }
     for (const [owner, objects] of changed) {
       if (objects.size === 0) this.#owned.delete(owner);
@@ -185,7 +207,7 @@ class NftablesDataplane implements Dataplane {
       else for (const direction of directions) this.#chainOwners.delete(podChain(direction, pod));
     }
     this.#isUnknown = false;
-    return { commands: commands.length };
+    return { commands: commands.length, ...this.#refused(rules) };
   }
 
   verify(signal?: AbortSignal): Promise<readonly Drift[]> {

@@ -175,8 +175,8 @@ suite('commands that the kernel refuses', { skip: namespaceObstacle() ?? false }
         { do: 'delete element', set: { ...set, elements: new Map() }, keys: ['10.0.0.9'] },
       ]),
       [
-        `add rule ${tableName} nobody accept: ENOENT`,
-        `delete element ${tableName} some { 10.0.0.9 }: ENOENT`,
+        `add rule ${tableName} nobody accept: no such file or directory (ENOENT)`,
+        `delete element ${tableName} some { 10.0.0.9 }: no such file or directory (ENOENT)`,
       ],
     );
     assert.deepEqual(
@@ -185,7 +185,7 @@ suite('commands that the kernel refuses', { skip: namespaceObstacle() ?? false }
         { do: 'add rule', chain: 'second', rule: 'jump other' },
         { do: 'delete', object: first },
       ]),
-      [`delete chain ${tableName} other: EBUSY`],
+      [`delete chain ${tableName} other: resource busy or locked (EBUSY)`],
     );
     // Ranges that overlap.
     const ranges = {
@@ -200,7 +200,7 @@ suite('commands that the kernel refuses', { skip: namespaceObstacle() ?? false }
       { do: 'add', object: ranges },
       { do: 'add element', set: ranges, keys: [...ranges.elements.keys()] },
     ]);
-    assert.match(overlap, /^add element .*: (?:ENOTEMPTY|EEXIST)$/);
+    assert.match(overlap, /^add element .*: .*\((?:ENOTEMPTY|EEXIST)\)$/);
   });
 
   test('and those that have no words are not sent at all', () => {

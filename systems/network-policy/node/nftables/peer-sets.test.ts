@@ -49,4 +49,30 @@ suite('sets of peers', { skip: namespaceObstacle() ?? false }, () => {
     using next = namespace.run(() => openNftablesDataplane());
     assert.deepEqual(await next.sync(fewer), { commands: 0 });
   });
+
+  test('that the kernel does not take are left out of all rules that share them; the others hold', async () => {
+    using namespace = new NetworkNamespace();
+    using dataplane = namespace.run(() => openNftablesDataplane());
+    // Ranges that overlap, and too many for a rule each: the engine makes none like that.
+    const overlapping = blocks(
+      ...Array.from({ length: 9 }, (_, at) => `10.9.${at}.0-10.9.${at}.200`),
+      '10.9.8.100-10.9.9.9',
+    );
+    const rules = nodeRules(
+      [pod],
+      [...policies(overlapping, 'a', 'b'), ...policies(blocks('10.1.0.20'), 'c')],
+    );
+    const { refused = [] } = await dataplane.sync(rules);
+    assert.deepEqual(refused.map(({ policy, field }) => `${policy} ${field}`).sort(), [
+      'x/a spec.egress[0]',
+      'x/a spec.ingress[0]',
+      'x/b spec.egress[0]',
+      'x/b spec.ingress[0]',
+    ]);
+    assert.match(refused[0]?.message ?? '', /allows nothing: .*\((?:EEXIST|ENOTEMPTY)\)$/);
+    assert.deepEqual(await dataplane.verify(), []);
+    assert.match(namespace.nft('list ruleset'), /set policy-out-\w+-0-0-pods-4 \{/);
+    const more = nodeRules([pod], policies(overlapping, 'a'));
+    assert.equal((await dataplane.apply(more, changeBetween(rules, more))).refused?.length, 2);
+  });
 });

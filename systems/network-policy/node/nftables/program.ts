@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { errnoText } from '../../../../shared/ebpf/libc.ts';
 import { NftablesBatch, RefusedBatch } from '../../../../shared/netlink/nftables-batch.ts';
 import { NETLINK_NETFILTER, NetlinkSocket } from '../../../../shared/netlink/socket.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
@@ -13,7 +14,7 @@ import type { Command } from './objects.ts';
 
 export interface RefusedCommand {
   readonly command: Command;
-  /** The name of an errno, or what has no words in nftables. */
+  /** The kernel's errno, or what has no words in nftables. */
   readonly why: string;
 }
 
@@ -49,16 +50,19 @@ export class TableProgram implements Disposable {
     const batch = new NftablesBatch(tableName.split(' ')[1] ?? '');
     const encoder = new Encoder(batch);
     const commandOf: Command[] = [];
+    const unreadable: RefusedCommand[] = [];
     for (const command of commands) {
-      encode(encoder, command);
+      const why = encode(encoder, command);
+      if (why !== undefined) unreadable.push({ command, why });
       while (commandOf.length < batch.count) commandOf.push(command);
     }
+    if (unreadable[0] !== undefined) throw new RefusedCommands(unreadable, unreadable[0].why);
     try {
       batch.send(this.#socket);
     } catch (error) {
       if (!(error instanceof RefusedBatch)) throw error;
       const refused = [...error.messages].map(([at, why]) => ({ command: commandOf[at]!, why }));
-      throw new RefusedCommands(refused, refused[0]?.why ?? error.errno);
+      throw new RefusedCommands(refused, refused[0]?.why ?? errnoText(error.number));
     }
   }
 
@@ -67,11 +71,13 @@ export class TableProgram implements Disposable {
   }
 }
 
-function encode(encoder: Encoder, command: Command): void {
+/** @returns why it cannot be said; the batch is not to be sent then */
+function encode(encoder: Encoder, command: Command): string | undefined {
   try {
     encoder.command(command);
+    return undefined;
   } catch (error) {
     if (!(error instanceof RampartError) || error.code !== errorCodes.UNSUPPORTED) throw error;
-    throw new RefusedCommands([{ command, why: error.message }], error.message);
+    return error.message;
   }
 }
