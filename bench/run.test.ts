@@ -185,9 +185,22 @@ suite('npm run bench -- bpf-programs', () => {
         'one program loaded and attached',
         'one joins nine',
         'a chain of ten in another order',
+        'of that, the kernel: two programs exchanged',
         'a hundred on ten interfaces',
         'a hundred asked for again',
       ],
     );
+  });
+
+  test('applied: one and a hundred are Loaded', { skip: missing() }, () => {
+    const rows = rowsOf('applied', 'bpf-programs');
+    assert.equal(rows.length, 4);
+    for (const { label, values } of rows) assert.ok(Number(values['medianMs']) > 0, label);
+  });
+
+  test('rest: with the guard and without it', { skip: missing() }, () => {
+    const rows = rowsOf('rest', 'bpf-programs');
+    assert.equal(rows.length, 2);
+    for (const { label, values } of rows) assert.ok(Number(values['rssMiB']) > 10, label);
   });
 });

@@ -33,6 +33,8 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => Promise<Part>
   'bpf-programs': {
     chain: async () => (await import('./bpf-programs/chain.ts')).chain,
     attach: async () => (await import('./bpf-programs/attach.ts')).attach,
+    applied: async () => (await import('./bpf-programs/applied.ts')).applied,
+    rest: async () => (await import('./bpf-programs/rest.ts')).rest,
   },
   'file-integrity': {
     tree: async () => (await import('./file-integrity/scans.ts')).tree,

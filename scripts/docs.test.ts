@@ -6,8 +6,8 @@ import { describe, test } from 'node:test';
 import { featureReasons } from '../shared/ebpf/features/features.ts';
 import { accessWords } from '../shared/sensor/access.ts';
 import { operations } from '../shared/sensor/modes.ts';
-import { access, context } from '../systems/file-access/alert.fixture.ts';
-import { AlertEncoder } from '../systems/file-access/alert.ts';
+import { access, context } from '../systems/file-access/alert/alert.fixture.ts';
+import { AlertEncoder } from '../systems/file-access/alert/alert.ts';
 import { guards } from '../apps/guards.ts';
 import type { Guard } from '../shared/guard/guard.ts';
 import {

@@ -18,6 +18,7 @@ import { shareMetrics } from '../shared/kube/shared-metrics.ts';
 import type { MetricDefinition } from '../shared/observe/metrics.ts';
 import { describeMask } from '../shared/sensor/access.ts';
 import { operations, sensorModeNames } from '../shared/sensor/modes.ts';
+import { kernels } from '../systems/bpf-programs/kernel/kernels.ts';
 
 const top = join(import.meta.dirname, '..');
 
@@ -29,6 +30,7 @@ const parts: Readonly<Record<string, () => string | Promise<string>>> = {
   'rights of guards': () => rightsTable(guards),
   'pods of guards': () => podTable(guards),
   'agent metrics': agentMetricsTable,
+  'kernels of bpf-programs': bpfKernelsTable,
   ...Object.fromEntries(
     guards.flatMap((guard) => [
       [`metrics of ${guard.name}`, () => guardMetricsTable(guard)],
@@ -61,6 +63,16 @@ export function operationsTable(): string {
     return [`\`${name}\``, what, ...cells, everywhere ? '' : (unseenBecause ?? '')];
   });
   return table(head, rows);
+}
+
+/** Which programs run on which kernel, as the probe has found it there; kernels.test.ts compares. */
+export function bpfKernelsTable(): string {
+  const cell = (answer: string): string => (answer === 'yes' ? 'yes' : code(answer));
+  const types = Object.keys(kernels[0]?.can ?? {}) as (keyof (typeof kernels)[number]['can'])[];
+  return table(
+    ['program', ...kernels.map(({ name }) => name)],
+    types.map((type) => [code(type), ...kernels.map(({ can }) => cell(can[type]))]),
+  );
 }
 
 /** What an agent serves at /metrics whichever guards it runs: it registers here what it registers there. */

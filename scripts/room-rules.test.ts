@@ -12,7 +12,7 @@ const top = dirname(import.meta.dirname);
 
 suite('imports between rooms', () => {
   const allowed: readonly (readonly [from: string, specifier: string])[] = [
-    ['apps/watch/run.ts', '../../systems/file-access/alert.ts'],
+    ['apps/watch/run.ts', '../../systems/file-access/alert/alert.ts'],
     ['apps/watch/run.ts', '../failure.ts'],
     ['apps/rampart.ts', '../package.json'],
     ['apps/rampart.ts', 'commander'],
@@ -27,7 +27,7 @@ suite('imports between rooms', () => {
     ['shared/ebpf/map.test.ts', '../../scripts/debian-packages.ts'],
     ['shared/observe/fast-check.fixture.ts', 'fast-check'],
     ['shared/ebpf/map.test.ts', '@bufbuild/protobuf'],
-    ['test/kernel/vm.test.ts', '../../systems/file-access/alert.ts'],
+    ['test/kernel/vm.test.ts', '../../systems/file-access/alert/alert.ts'],
     ['bench/sensor/run.ts', '../../test/kernel/vm.ts'],
   ];
   for (const [from, specifier] of allowed) {
@@ -38,8 +38,8 @@ suite('imports between rooms', () => {
 
   const refused: readonly (readonly [from: string, specifier: string, why: RegExp])[] = [
     ['systems/file-access/node.ts', '../../apps/failure.ts', /imports go down/],
-    ['shared/sensor/sensor.ts', '../../systems/file-access/alert.ts', /imports go down/],
-    ['shared/sensor/sensor.test.ts', '../../systems/file-access/alert.ts', /imports go down/],
+    ['shared/sensor/sensor.ts', '../../systems/file-access/alert/alert.ts', /imports go down/],
+    ['shared/sensor/sensor.test.ts', '../../systems/file-access/alert/alert.ts', /imports go down/],
     ['systems/file-access/node.ts', '../file-integrity/scan.ts', /does not import another/],
     ['shared/ebpf/map.ts', '../sensor/access.ts', /shared\/ebpf does not import shared\/sensor/],
     ['shared/observe/log.ts', '../ebpf/map.ts', /shared\/ebpf \(allowed: none\)/],

@@ -9,7 +9,7 @@ import { suite, test } from 'node:test';
 import { issueAuthority, issueServerCertificate } from '../../shared/apiserver/access/certificate.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
 import { sensorSkip, testMode } from '../../shared/sensor/sensor.fixture.ts';
-import type { KiveAlert } from '../../systems/file-access/alert.ts';
+import type { KiveAlert } from '../../systems/file-access/alert/alert.ts';
 import { startLab } from '../../test/lab/lab.ts';
 import { labObstacle } from '../../test/lab/obstacle.ts';
 import { rampart, RampartProcess, TemporaryDirectory } from '../apiserver/rampart-process.fixture.ts';

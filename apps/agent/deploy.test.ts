@@ -17,7 +17,7 @@ import { kiveDataType, type KivePolicy, kivePolicyType } from '../../systems/fil
 import type { ContainerSource, SourceContainer } from '../../shared/cri/container-source.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
 import { Receiver } from '../../systems/file-access/delivery/receiver.fixture.ts';
-import { secretType } from '../../systems/file-access/secret-credentials.ts';
+import { secretType } from '../../systems/file-access/delivery/secret-credentials.ts';
 import { keepAgentLease } from '../../shared/guard/agent-lease.ts';
 import { GuardStates } from '../../shared/guard/guard-states.ts';
 import { runClusterGuards, runNodeGuards } from '../../shared/guard/part.fixture.ts';

@@ -117,7 +117,7 @@ export class NodeRuntime implements ContainerSource {
         signal.throwIfAborted();
         const why = error instanceof Error ? error.message : String(error);
         if (this.#unavailable !== why) {
-          logger.warn(`no pods of this machine are known yet, and it is looked for them: ${why}`);
+          logger.warn(`no pods of this machine are known yet, retrying: ${why}`);
           this.#setUnavailable(why);
         }
         await sleep(systemClock, backoff.nextMs(), signal);

@@ -8,8 +8,8 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
 import { sensorSkip } from '../../shared/sensor/sensor.fixture.ts';
-import { AlertEncoder } from '../../systems/file-access/alert.ts';
-import { access, context } from '../../systems/file-access/alert.fixture.ts';
+import { AlertEncoder } from '../../systems/file-access/alert/alert.ts';
+import { access, context } from '../../systems/file-access/alert/alert.fixture.ts';
 import { type Lab, type LabContainer, startLab } from '../../test/lab/lab.ts';
 import { labObstacle } from '../../test/lab/obstacle.ts';
 import { Standalone } from '../standalone/standalone.fixture.ts';
@@ -156,7 +156,7 @@ suite('rampart alerts of a cluster', () => {
       expected.map(({ text }) => text.slice(text.indexOf(' ') + 1, -1)),
     );
     assert.match(alerts.stderr, /the log of a on on-a has ended \(.*broke off.*\); asking again/);
-    assert.match(alerts.stderr, /the log of a on on-a goes on/);
+    assert.match(alerts.stderr, /the log of a on on-a continues/);
     assert.equal(await alerts.end('SIGINT'), 0);
   });
 });

@@ -55,7 +55,7 @@ export async function clusterAlerts(access: ClusterAccess, request: AlertRequest
     if (agents.size === 0 && !follow) throw noAgents(access);
     handler.say(
       agents.size === 0
-        ? `waiting for agents in ${access.server.href}, namespace ${systemNamespace}: there is none`
+        ? `waiting for agents in ${access.server.href}, namespace ${systemNamespace}: none found`
         : `alerts of ${agents.size} ${agents.size === 1 ? 'agent' : 'agents'} in ${access.server.href}, namespace ${systemNamespace}`,
     );
     const waiting = [...agents.values()];
@@ -118,7 +118,7 @@ class AgentLog {
       try {
         const sinceTime = this.#position.sinceTime;
         await this.#read({ follow: true, sinceTime, signal }, () => {
-          if (isTold) handler.say(`the log of ${this.#shown} goes on`);
+          if (isTold) handler.say(`the log of ${this.#shown} continues`);
           isTold = false;
           backoff.reset();
         });

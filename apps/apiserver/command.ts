@@ -29,12 +29,7 @@ export function apiServerCommand(): Command {
     .option('--memory', 'keep the objects in memory: they are gone at the end')
     .option('--listen <address>', 'host:port to serve TLS on; port 0 takes any free one', '127.0.0.1:7443')
     .option('--socket <path>', 'serve on this unix socket instead, for whoever may open it')
-    .option(
-      '--host <name>',
-      'another name or address the certificate is to be valid for; repeatable',
-      append,
-      [],
-    )
+    .option('--host <name>', 'additional name or address for the certificate; repeatable', append, [])
     .addOption(metricsOption())
     .addHelpText(
       'after',

@@ -33,7 +33,7 @@ export async function runApiServer(options: ApiServerCommandOptions): Promise<vo
   }
   if (options.data === undefined && options.memory === undefined) {
     throw new RampartError(errorCodes.INPUT, {
-      what: 'cannot tell where the objects are to be kept',
+      what: 'cannot tell where to keep the objects',
       next: 'Give a directory with --data DIR, or --memory to keep nothing.',
     });
   }

@@ -99,7 +99,7 @@ export function auditCommand(): Command {
     )
     .addOption(new Option('--output-scan', 'as --output json').hideHelp())
     .option('--disable-store', 'write no reports')
-    .addOption(new Option('-l, --loglevel <level>', 'how much is told').choices(levels).default('warn'))
+    .addOption(new Option('-l, --loglevel <level>', 'log level').choices(levels).default('warn'))
     .option('--parallel-namespaces <number>', 'namespaces at the same time', count, 1)
     .option('--parallel-resources <number>', 'objects at the same time', count, 100)
     .option(

@@ -6,6 +6,7 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 
 import { bpffsOption, bpfStateOption } from '../../systems/bpf-programs/options.ts';
+import { failWith } from '../failure.ts';
 import { optionOf } from '../guard-options.ts';
 
 export interface BpfOptions {
@@ -24,6 +25,7 @@ export interface VerifyOptions {
   readonly function?: string;
   readonly type?: string;
   readonly insecure?: true;
+  readonly registries?: string;
 }
 
 function seconds(text: string): number {
@@ -97,8 +99,14 @@ export function bpfCommand(): Command {
     )
     .option('--function <name>', 'only this program')
     .option('--insecure', 'the registry may have any certificate, or none')
+    .option(
+      '--registries <file>',
+      'a registries.conf: mirrors, insecure and blocked registries, as --bpf-registries of the agent',
+    )
     .addOption(output())
     .action(async (what: string, options: VerifyOptions) => {
+      // 1 is for a program that is refused.
+      failWith(2);
       const { runVerify } = await import('./verify.ts');
       process.exitCode = await runVerify(what, options);
     });

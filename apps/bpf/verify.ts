@@ -98,7 +98,7 @@ function isFile(what: string): boolean {
   return what.startsWith('/') || what.startsWith('.') || what.endsWith('.o');
 }
 
-async function pulled(reference: string, { insecure }: VerifyOptions): Promise<Subject> {
+async function pulled(reference: string, { insecure, registries }: VerifyOptions): Promise<Subject> {
   const stop = stopSignal();
   await using stack = new AsyncDisposableStack();
   const directory = mkdtempSync(join(tmpdir(), 'rampart-verify-'));
@@ -107,7 +107,10 @@ async function pulled(reference: string, { insecure }: VerifyOptions): Promise<S
   const registry = stack.use(
     await openBytecodeRegistry(
       directory,
-      { bpfInsecureRegistry: insecure === true ? [host] : [] },
+      {
+        bpfInsecureRegistry: insecure === true ? [host] : [],
+        ...(registries !== undefined && { bpfRegistries: registries }),
+      },
       createLogger({ level: 'warn' }),
     ),
   );

@@ -82,7 +82,7 @@ async function run(
     if (mode === 'update') readVerifyingKey(keyPath);
     if (makeKeyFile(keyPath)) {
       say(
-        `made the key ${keyPath}. With it damage and changes of the baseline by others are found; root of this machine can ` +
+        `made the key ${keyPath}. It detects damage and changes of the baseline by others; root of this machine can ` +
           'read it, and forge both. Against that keep key and baseline elsewhere: --key, --db',
       );
     }

@@ -89,7 +89,7 @@ function checkCommand(): Command {
     .addOption(
       new Option(
         '--report-level <level>',
-        'how much is told; default: report_level of the configuration',
+        'report level; default: report_level of the configuration',
       ).choices([
         ...['minimal', 'summary', 'database_attributes', 'list_entries', 'changed_attributes'],
         ...['added_removed_attributes', 'added_removed_entries'],

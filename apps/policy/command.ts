@@ -92,7 +92,7 @@ function runCommand(): Command {
     .addOption(resourceOption().makeOptionMandatory())
     .addOption(settingsOption())
     .addOption(
-      new Option('-o, --output <format>', 'how the results are told')
+      new Option('-o, --output <format>', 'output format')
         .choices(['table', 'json', 'junit', 'sarif'])
         .default('table'),
     )
@@ -145,7 +145,7 @@ function inspectCommand(): Command {
     .summary('say what a module is: metadata, runtime, what it imports')
     .argument('<module>', 'a URL, or a path')
     .addOption(
-      new Option('-o, --output <format>', 'how it is told').choices(['table', 'json']).default('table'),
+      new Option('-o, --output <format>', 'output format').choices(['table', 'json']).default('table'),
     )
     .action(async (module: string, options: InspectOptions) => {
       const { runPolicyInspect } = await import('./module-run.ts');

@@ -40,7 +40,7 @@ export async function runPolicyInspect(name: string, options: InspectOptions): P
     ['size', `${bytes.length} bytes`],
     ['runtime', runtime],
     ...(metadata === undefined
-      ? [['metadata', 'none: the runtime is told by what it imports and exports'] as [string, string]]
+      ? [['metadata', 'none: the runtime is derived from imports and exports'] as [string, string]]
       : ([
           ['policy type', policyType ?? ''],
           ['mutating', mutating === true ? 'yes' : 'no'],

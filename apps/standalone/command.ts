@@ -50,12 +50,7 @@ export function standaloneCommand(guards: readonly Guard[]): Command {
       (text: string, before: readonly (readonly [string, string])[]) => [...before, nodeLabel(text)],
       [],
     )
-    .option(
-      '--host <name>',
-      'another name or address the certificate is to be valid for; repeatable',
-      append,
-      [],
-    )
+    .option('--host <name>', 'additional name or address for the certificate; repeatable', append, [])
     .addOption(criSocketOption())
     .addOption(
       new Option('--node-name <name>', 'the name of the Node object; default: the host name').env(

@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { testMode } from '../../shared/sensor/sensor.fixture.ts';
-import type { KiveAlert } from '../../systems/file-access/alert.ts';
+import type { KiveAlert } from '../../systems/file-access/alert/alert.ts';
 
 export const rampart: string = new URL('../../bin/rampart', import.meta.url).pathname;
 const PATIENCE_MS = 60_000;
@@ -78,9 +78,10 @@ export class Standalone implements AsyncDisposable {
   async until(holds: () => boolean): Promise<void> {
     const patience = AbortSignal.timeout(PATIENCE_MS);
     while (!holds()) {
-      if (this.#child?.exitCode !== null || patience.aborted) {
+      const { exitCode = 0, signalCode = null } = this.#child ?? {};
+      if (exitCode !== null || signalCode !== null || patience.aborted) {
         throw new Error(
-          `waited in vain (exit code ${this.#child?.exitCode}):\n${this.stderr}\n${this.stdout}`,
+          `waited in vain (exit code ${exitCode ?? signalCode}):\n${this.stderr}\n${this.stdout}`,
         );
       }
       const { promise, resolve } = Promise.withResolvers<void>();

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 
 import { KubeClient } from '../../shared/kube/client.ts';
 import { anonymous } from '../../shared/kube/credentials.ts';
-import { policyOf, trapOn } from '../../systems/file-access/policy.fixture.ts';
+import { policyOf, trapOn } from '../../systems/file-access/policy/policy.fixture.ts';
 import { fileAccess } from '../../systems/file-access/guard.ts';
 import { fileIntegrity } from '../../systems/file-integrity/guard.ts';
 import { askCluster } from './ask.ts';

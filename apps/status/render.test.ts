@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 
 import { displayWidth } from '../../shared/observe/table.ts';
 import { agoText } from '../../shared/observe/ago.ts';
-import { policyOf, trapOn } from '../../systems/file-access/policy.fixture.ts';
+import { policyOf, trapOn } from '../../systems/file-access/policy/policy.fixture.ts';
 import {
   bootIdOf,
   leaseOf,
@@ -89,7 +89,7 @@ POLICY                  TRAPS  CONTAINERS  FILES  LAST ALERT  GUARDED
 kivebpf-system/secrets  1      2           2      12 s ago    no
     node n1: 1 file in 1 container, last alert 12 s ago
     node n2: 1 file in 1 container
-    node n1: No agent alerts on its kernel, as it seems: the one of n1 has not
+    node n1: Apparently no agent alerts on its kernel: the one of n1 has not
     renewed the lease for 47 s.
     node n2: No agent alerts on its kernel: nobody holds the lease.
 kivebpf-system/tokens   2      1           1      -           no
@@ -98,7 +98,7 @@ kivebpf-system/tokens   2      1           1      -           no
     not matched.
     node n1: /run/token in shop/a/web: /run does not exist\\x1b[2J
     node n2: 1 container matches there, and no agent has said a word of it.
-    node n1: No agent alerts on its kernel, as it seems: the one of n1 has not
+    node n1: Apparently no agent alerts on its kernel: the one of n1 has not
     renewed the lease for 47 s.
     node n2: No agent alerts on its kernel: nobody holds the lease.
 
@@ -106,7 +106,7 @@ NODE  AGENT      ALERTED BY                KERNEL    CONTAINERS  FILES
 n1    not ready  nobody? itself, 47 s ago  6e310000  1           1
 n2    not seen   nobody                    6e320000  1           1
 
-Operator: none, as it seems: operator-1 has not renewed its lease for 3 min.
+Operator: apparently none: operator-1 has not renewed its lease for 3 min.
     What is guarded stays so; conditions and the clean-up after pods stand
     still.
 KiveData: 2
@@ -141,7 +141,7 @@ Not read: nodes. cannot list nodes: nodes is forbidden (403 Forbidden)
     assert.match(text, /\nnode-042 +not seen +nobody\? itself, 1 s ago/);
     assert.doesNotMatch(text, /\nnode-041/);
     assert.match(text, /\nnode-007 .*\n {4}node node-007: file-integrity waits\.\nnode-042/);
-    assert.match(text, /\n98 more nodes: nothing is the matter with them\n/);
+    assert.match(text, /\n98 more nodes without problems\n/);
   });
 
   test('no policy, in all and in one namespace', () => {
@@ -183,7 +183,8 @@ Not read: nodes. cannot list nodes: nodes is forbidden (403 Forbidden)
     const guards = found.guards.map((one, at) => (at === 0 ? { ...one, installed: false } : one));
     const text = textOf({ guards, access: { policies: [] } });
     assert.match(text, /\nNODE +AGENT\n/);
-    assert.match(text, /\nNot installed: file-access\. The API knows no KivePolicy\.\n/);
+    assert.match(text, /\nNot installed: file-access\. The API does not serve their resources\.\n/);
+    assert.doesNotMatch(text, /KiveData/);
     assert.match(
       textOf({ access: { leases: [leaseOf('kive', 'operator-1')] } }),
       /\nOperator of file-access: operator-1, 1 s ago\nOperator of file-integrity: none\. What is guarded/,

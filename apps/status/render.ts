@@ -95,7 +95,7 @@ function nodeTable(
   const rest =
     hidden === 0
       ? ''
-      : `${shown.length > 0 ? '\n' : ''}${hidden} ${shown.length > 0 ? 'more ' : ''}nodes: nothing is the matter with them`;
+      : `${shown.length > 0 ? '\n' : ''}${hidden} ${shown.length > 0 ? 'more ' : ''}nodes without problems`;
   if (shown.length === 0) return rest;
   const rows = shown.map(({ node, parts }): Row => ({
     cells: [node.name, agentCell(node), ...parts.flatMap(({ cells }) => cells)],
@@ -130,12 +130,13 @@ function foot(
   { widthColumns, colour }: RenderOptions,
 ): string {
   const lines: FootLine[] = operatorLines(reports, operator);
+  const missing: string[] = [];
   for (const { guard, installed, section } of guards) {
-    lines.push(...(section?.foot ?? []).map((text) => ({ text })));
-    if (installed !== false) continue;
-    const kinds = new Set((guard.guarded ?? guard.resources).map(({ kind }) => kind));
-    lines.push({ text: `Not installed: ${guard.name}. The API knows no ${[...kinds].join(', no ')}.` });
+    if (installed === false) missing.push(guard.name);
+    else lines.push(...(section?.foot ?? []).map((text) => ({ text })));
   }
+  if (missing.length > 0)
+    lines.push({ text: `Not installed: ${missing.join(', ')}. The API does not serve their resources.` });
   for (const { resource, why } of notRead) {
     lines.push({ text: `Not read: ${resource}. ${printable(why)}`, isDoubtful: true });
   }
@@ -175,7 +176,7 @@ function operatorText(report: HolderReport): string {
     case 'held':
       return `${printable(holderName(report))}${renewed}`;
     case 'stale':
-      return `none, as it seems: ${printable(holderName(report))} has not renewed its lease${renewed.replace(/^, (.*) ago$/, ' for $1')}. ${still}`;
+      return `apparently none: ${printable(holderName(report))} has not renewed its lease${renewed.replace(/^, (.*) ago$/, ' for $1')}. ${still}`;
     case 'free':
       return `none. ${still}`;
     case 'unknown':

@@ -7,7 +7,7 @@ import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 
 import { testMode } from '../../shared/sensor/sensor.fixture.ts';
-import type { KiveAlert } from '../../systems/file-access/alert.ts';
+import type { KiveAlert } from '../../systems/file-access/alert/alert.ts';
 
 export const rampart: string = new URL('../../bin/rampart', import.meta.url).pathname;
 

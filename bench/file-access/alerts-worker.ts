@@ -12,10 +12,10 @@ import { AccessRecord } from '../../shared/sensor/record.ts';
 import { Sensor } from '../../shared/sensor/sensor.ts';
 import type { Watcher } from '../../shared/sensor/targets.ts';
 import { ContainerIndex } from '../../shared/cri/container-index.ts';
-import { accessorJson, accessorOf } from '../../systems/file-access/accessor.ts';
-import type { PlannedAlert } from '../../systems/file-access/loader-plan.ts';
-import { LocalSensor } from '../../systems/file-access/local-sensor.ts';
-import { NodeCounts } from '../../systems/file-access/node-metrics.ts';
+import { accessorJson, accessorOf } from '../../systems/file-access/node/accessor.ts';
+import type { PlannedAlert } from '../../systems/file-access/node/loader-plan.ts';
+import { LocalSensor } from '../../systems/file-access/node/local-sensor.ts';
+import { NodeCounts } from '../../systems/file-access/node/node-metrics.ts';
 import { cpuSeconds, filledRing, readAll } from '../sensor/filled-ring.ts';
 
 /** Per CPU second of the process, all threads, one value for each pass over the ring. */

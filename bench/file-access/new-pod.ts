@@ -10,7 +10,7 @@ import type { Metrics } from '../../shared/observe/metrics.ts';
 import type { KiveTrap } from '../../systems/file-access/api.ts';
 import { shareMetrics } from '../../shared/kube/shared-metrics.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
-import { TestCluster, type TestNode } from '../../systems/file-access/node.fixture.ts';
+import { TestCluster, type TestNode } from '../../systems/file-access/node/node.fixture.ts';
 import { median, type PartOptions, quantile, type Report, type ReportRow } from '../report.ts';
 import { bareLoop } from './bare-loop.ts';
 

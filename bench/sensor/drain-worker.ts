@@ -9,7 +9,7 @@ import { closeSync, openSync } from 'node:fs';
 import { LineWriter } from '../../shared/observe/lines.ts';
 import { WallClock } from '../../shared/sensor/clock.ts';
 import { AccessRecord } from '../../shared/sensor/record.ts';
-import { AlertEncoder } from '../../systems/file-access/alert.ts';
+import { AlertEncoder } from '../../systems/file-access/alert/alert.ts';
 import { cpuSeconds, filledRing, readAll } from './filled-ring.ts';
 
 /**

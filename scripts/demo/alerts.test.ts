@@ -3,8 +3,8 @@ import { test } from 'node:test';
 
 import * as fc from '../../shared/observe/fast-check.fixture.ts';
 import type { Access } from '../../shared/sensor/access.ts';
-import { AlertEncoder, type KiveAlert } from '../../systems/file-access/alert.ts';
-import { access, context } from '../../systems/file-access/alert.fixture.ts';
+import { AlertEncoder, type KiveAlert } from '../../systems/file-access/alert/alert.ts';
+import { access, context } from '../../systems/file-access/alert/alert.fixture.ts';
 import { accessOf } from './alerts.ts';
 
 test('an alert becomes the access that it was made of', () => {

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Access } from '../../shared/sensor/access.ts';
-import type { KiveAlert } from '../../systems/file-access/alert.ts';
+import type { KiveAlert } from '../../systems/file-access/alert/alert.ts';
 
 const wholeSeconds = '2026-11-21T10:00:00'.length;
 

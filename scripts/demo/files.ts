@@ -8,7 +8,7 @@ import { join } from 'node:path';
 
 import { paint, renderTable, type Row } from '../../shared/observe/table.ts';
 import { describeMask } from '../../shared/sensor/access.ts';
-import { formatPretty, type KiveAlert } from '../../systems/file-access/alert.ts';
+import { formatPretty, type KiveAlert } from '../../systems/file-access/alert/alert.ts';
 import { accessOf } from './alerts.ts';
 import { Holder } from './commands.ts';
 import { judge, seenIn, type Judged } from './judge.ts';

@@ -5,7 +5,7 @@
  */
 import { describeMask, type Verdict } from '../../shared/sensor/access.ts';
 import type { Operation, SensorModeName } from '../../shared/sensor/modes.ts';
-import type { KiveAlert } from '../../systems/file-access/alert.ts';
+import type { KiveAlert } from '../../systems/file-access/alert/alert.ts';
 
 /** One access that a step makes. */
 export interface Expected {

@@ -4,7 +4,7 @@
  * @module
  */
 import { renderTable } from '../../shared/observe/table.ts';
-import { formatPretty, type KiveAlert } from '../../systems/file-access/alert.ts';
+import { formatPretty, type KiveAlert } from '../../systems/file-access/alert/alert.ts';
 import { accessOf } from './alerts.ts';
 import type { Received } from './receiver.ts';
 import type { Screen } from './screen.ts';

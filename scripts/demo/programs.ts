@@ -163,7 +163,7 @@ export async function showPrograms(options: PartOptions): Promise<Shown> {
     checks.add('order of the chain', 'first, count', order);
     checks.add('frames counted', '200', await counted());
 
-    screen.step('A kprobe, which not each kernel takes:');
+    screen.step('A kprobe, which some kernels refuse:');
     await apply('wakeups.yaml', kprobeProgram(probes));
     const probed = await until('kprobeprogram', 'wakeups', (text) => text.startsWith('Reconcile'));
     screen.answer(probed);

@@ -9,7 +9,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
 import { type SensorModeName, sensorModeNames } from '../../shared/sensor/modes.ts';
-import type { KiveAlert } from '../../systems/file-access/alert.ts';
+import type { KiveAlert } from '../../systems/file-access/alert/alert.ts';
 import { find, inNetworkOf } from './commands.ts';
 import { Inbox } from './inbox.ts';
 

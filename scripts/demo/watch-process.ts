@@ -4,7 +4,7 @@
  * @module
  */
 import type { SensorModeName } from '../../shared/sensor/modes.ts';
-import type { KiveAlert } from '../../systems/file-access/alert.ts';
+import type { KiveAlert } from '../../systems/file-access/alert/alert.ts';
 import { RampartProcess } from './rampart-process.ts';
 
 export interface WatchOptions {

@@ -250,7 +250,12 @@ export function openRawTracepoint(program: Descriptor, name: string | null): Out
 }
 
 /** BPF_LINK_CREATE on a file descriptor or an interface index. */
-export function createLink(program: Descriptor, target: number, attachType: number, flags = 0): Outcome {
+export function createLink(
+  program: Pick<Descriptor, 'fd'>,
+  target: number,
+  attachType: number,
+  flags = 0,
+): Outcome {
   const attr = new Structure(64).u32(0, program.fd).u32(4, target).u32(8, attachType).u32(12, flags);
   return bpf(command.LINK_CREATE, attr);
 }

@@ -11,7 +11,7 @@ export const runtimeMount: PodMount = {
   mountPath: '/run/containerd',
   type: 'Directory',
   readOnly: true,
-  why: 'The directory, not the socket: that is another file after each start of the runtime.',
+  why: 'The directory, not the socket: each start of the runtime creates a new socket.',
 };
 
 export const btfMount: PodMount = {

@@ -225,7 +225,10 @@ class Run<K> {
         new RampartError(errorCodes.LIMIT, { what: `${name}: reconcile took over ${timeoutMs} ms` }),
       );
       cancel = clock.schedule(graceMs, () => {
-        logger?.error({ controller: name, key: String(key) }, 'a reconcile does not end; its worker goes on');
+        logger?.error(
+          { controller: name, key: String(key) },
+          'a reconcile does not end; its worker continues',
+        );
         given.resolve();
       });
     });

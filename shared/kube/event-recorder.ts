@@ -152,7 +152,9 @@ export class EventRecorder implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     const limit = new AbortController();
-    const cancel = this.#clock.schedule(DISPOSAL_MS, () => limit.abort(new Error('no more time for events')));
+    const cancel = this.#clock.schedule(DISPOSAL_MS, () =>
+      limit.abort(new Error('timed out sending events')),
+    );
     await this.stop(limit.signal);
     cancel();
   }

@@ -186,7 +186,7 @@ export class ManifestApplier {
       } catch (error) {
         if (signal.aborted || isUnreachable(error)) throw error;
         if (!isNotFound(error)) {
-          const why = `it is in the file no more, and cannot be deleted: ${error instanceof Error ? error.message : String(error)}`;
+          const why = `it is no longer in the file, and cannot be deleted: ${error instanceof Error ? error.message : String(error)}`;
           problems.push({
             file,
             object: `${type.kind} ${objectKey({ metadata: { namespace, name } })}`,

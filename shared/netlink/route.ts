@@ -79,7 +79,7 @@ export class RouteSocket implements Disposable {
     const messages: RouteMessage[] = [];
     let whole = true;
     for (;;) {
-      const buffer = Buffer.alloc(RECEIVE_BYTES);
+      const buffer = Buffer.allocUnsafe(RECEIVE_BYTES);
       const length = libc.read(this.#socket.fd, buffer, buffer.byteLength);
       if (length < 0) throw new KernelRefusal(what, { errno: errno(), log: '' });
       for (let at = 0; at + HEADER_BYTES <= length;) {

@@ -25,6 +25,9 @@ const MSG_TRUNC = 0x20;
 /** NETLINK_NETFILTER (include/uapi/linux/netlink.h). */
 export const NETLINK_NETFILTER = 12;
 
+/** NETLINK_ROUTE. */
+export const NETLINK_ROUTE = 0;
+
 /** The kernel fills at most 32 KiB in one read of a dump (net/netlink/af_netlink.c, netlink_recvmsg). */
 const READ_BYTES = 64 * 1024;
 
@@ -32,6 +35,8 @@ export interface NetlinkSocketOptions {
   readonly protocol: number;
   /** Of the kernel's queue. Default: that of the machine. */
   readonly receiveBytes?: number;
+  /** Multicast groups, by their numbers: 1 is RTNLGRP_LINK of rtnetlink. Default: none. At most 32. */
+  readonly groups?: readonly number[];
 }
 
 /** Of the network namespace that the calling thread had when it was opened. Dispose it after use. */
@@ -41,12 +46,12 @@ export class NetlinkSocket implements Disposable {
   #sequence = 0;
 
   /** @throws {SystemCallError} `SYSTEM`. */
-  constructor({ protocol, receiveBytes }: NetlinkSocketOptions) {
+  constructor({ protocol, receiveBytes, groups = [] }: NetlinkSocketOptions) {
     const fd = libc.socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
     if (fd < 0) throw new SystemCallError('cannot open a netlink socket', errno());
     this.#fd = new Fd(fd);
     try {
-      this.#bind();
+      this.#bind(groups);
       if (receiveBytes !== undefined) this.#setReceiveBytes(receiveBytes);
     } catch (error) {
       this[Symbol.dispose]();
@@ -142,10 +147,11 @@ export class NetlinkSocket implements Disposable {
     return sequence;
   }
 
-  #bind(): void {
-    // struct sockaddr_nl: the kernel chooses the port, no multicast groups.
+  #bind(groups: readonly number[]): void {
+    // struct sockaddr_nl: the kernel chooses the port.
     const address = Buffer.alloc(12);
     address.writeUInt16LE(AF_NETLINK, 0);
+    address.writeUInt32LE(groups.reduce((mask, group) => mask | (1 << (group - 1)), 0) >>> 0, 8);
     if (libc.bind(this.#fd.number, address, address.length) < 0)
       throw new SystemCallError('cannot bind a netlink socket', errno());
   }

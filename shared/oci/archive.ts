@@ -140,7 +140,7 @@ class TarReader {
       else if (header.type === 'g') this.#pax(this.#extra(header));
       else {
         const size = pax.has('size') ? Number(pax.get('size')) : header.size;
-        if (!Number.isSafeInteger(size) || size < 0) throw this.#corrupt('a size is none');
+        if (!Number.isSafeInteger(size) || size < 0) throw this.#corrupt('a size is malformed');
         if ([...pax.keys()].some((key) => key.startsWith('GNU.sparse.')))
           throw this.#refused('it has sparse files');
         return { type: header.type, size, name: pax.get('path') ?? longName ?? header.name };
@@ -162,7 +162,7 @@ class TarReader {
     for (const [index, byte] of block.entries()) own += index >= 148 && index < 156 ? 32 : byte;
     if (sum !== own) throw this.#corrupt('a header has a wrong checksum');
     const size = numberAt(block, 124, 12);
-    if (size === undefined) throw this.#corrupt('a size is none');
+    if (size === undefined) throw this.#corrupt('a size is malformed');
     const isPosix = block.toString('latin1', 257, 263) === 'ustar\0';
     const prefix = isPosix ? text(block.subarray(345, 500)) : '';
     const name = text(block.subarray(0, 100));

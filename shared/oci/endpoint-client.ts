@@ -113,8 +113,8 @@ export class EndpointClient {
           this.#options.logger.warn(
             { registry },
             security === 'plain'
-              ? 'a registry is asked without TLS, as it is configured'
-              : 'a registry is asked whose certificate is not checked, as it is configured',
+              ? 'querying a registry without TLS, as configured'
+              : 'querying a registry without checking its certificate, as configured',
           );
         }
         this.#security.set(registry, security);

@@ -107,9 +107,9 @@ function descriptors(value: unknown, what: string): Descriptor[] {
 function descriptor(value: unknown, what: string): Descriptor {
   if (!isRecord(value)) throw malformed(what, 'it is no object');
   const { mediaType, digest, size, platform } = value;
-  if (typeof digest !== 'string' || !isDigest(digest)) throw malformed(what, 'its digest is none');
+  if (typeof digest !== 'string' || !isDigest(digest)) throw malformed(what, 'its digest is malformed');
   if (typeof size !== 'number' || !Number.isSafeInteger(size) || size < 0)
-    throw malformed(what, 'its size is none');
+    throw malformed(what, 'its size is malformed');
   const { os, architecture } = isRecord(platform) ? platform : {};
   return {
     mediaType: typeof mediaType === 'string' ? mediaType : '',

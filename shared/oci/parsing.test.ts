@@ -84,7 +84,7 @@ suite('registries.conf', () => {
     ['[a]\n[a]', /line 2: \[a\] must appear exactly once/],
     ['a = """x"""', /several lines/],
     ['a = "x', /does not end on its line/],
-    ['a = 1.5', /none of: a string/],
+    ['a = 1.5', /not one of: a string/],
     ['a = true b = 1', /more on this line/],
     ['a = [1', /"," or "\]" is missing|a value is missing/],
     ['a = "\\x"', /is no escape/],

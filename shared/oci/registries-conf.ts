@@ -117,7 +117,10 @@ function entryOf(table: TomlTable, what: string): Entry {
     refuseUnknown(mirror, knownOfMirror, `${what}: mirror`);
     const pulls = stringOf(mirror, 'pull-from-mirror', what) || (digestOnly ? 'digest-only' : 'all');
     if (pulls !== 'all' && pulls !== 'digest-only' && pulls !== 'tag-only') {
-      throw unusable(what, `pull-from-mirror ${JSON.stringify(pulls)} is none of all, digest-only, tag-only`);
+      throw unusable(
+        what,
+        `pull-from-mirror ${JSON.stringify(pulls)} is not one of all, digest-only, tag-only`,
+      );
     }
     const own = stringOf(mirror, 'location', what);
     if (own === '') throw unusable(what, `a mirror of ${prefix} has no "location"`);

@@ -111,6 +111,7 @@ export class RegistryFixture implements AsyncDisposable {
     const child = this.#child;
     this.#child = undefined;
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    child.ref();
     child.kill('SIGKILL');
     await once(child, 'exit');
   }

@@ -124,7 +124,7 @@ class Parser {
       const number = Number(word.replaceAll('_', ''));
       if (Number.isSafeInteger(number)) return number;
     }
-    throw this.#fault(`${JSON.stringify(word)} is none of: a string in quotes, true, false, an integer`);
+    throw this.#fault(`${JSON.stringify(word)} is not one of: a string in quotes, true, false, an integer`);
   }
 
   #array(depth: number): TomlValue[] {

@@ -6,13 +6,15 @@
  */
 import type { NodeContext } from '../../shared/guard/context.ts';
 import { nodeFacts, podFacts } from '../../shared/kube/facts.ts';
-import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
+import type { CacheChange, IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import { nodes, pods } from '../../shared/kube/object.ts';
 import { whenSynced } from '../../shared/kube/run-parts.ts';
 import type { Labels } from '../../shared/kube/selectors.ts';
+import { AttachmentChanges } from '../../shared/netlink/attachment-changes.ts';
+import type { Logger } from '../../shared/observe/log.ts';
 import { Backoff } from '../../shared/time/backoff.ts';
 import { sleep, systemClock } from '../../shared/time/clock.ts';
-import { parentKinds } from './api.ts';
+import { parentKinds, type ParentObject } from './api.ts';
 import { nodeObjectQuery, parentQuery } from './caches.ts';
 import { labels, labelValue } from './engine/names.ts';
 import { type Parent, parentOf } from './engine/parent.ts';
@@ -36,8 +38,38 @@ export interface BpfProgramsNodeOptions {
 const SETTLE_MS = 5;
 /** How often the kernel is compared with what was applied, and files and routes are looked at: none of them gives notice. */
 const LOOK_MS = 5_000;
+/** Interfaces come and go in numbers, with pods. */
+const INTERFACES_SETTLE_MS = 100;
 /** An interface that was missing is there a second later at most. */
 const RETRY = { baseMs: 500, maxMs: 1_000 };
+
+/** Whether something else is asked for: the finalizer and the condition, which the operator writes, say nothing to a node. */
+function isAskedAnew({ type, object, previous }: CacheChange<ParentObject>): boolean {
+  if (type !== 'modified' || previous === undefined) return true;
+  const asked = ({ metadata: { uid, generation, deletionTimestamp } }: ParentObject): string =>
+    JSON.stringify([uid, generation, deletionTimestamp]);
+  return asked(object) !== asked(previous);
+}
+
+/** Notice of what happens to interfaces of the node; without it, they are looked at on a timer alone. */
+function followAttachments(logger: Logger, onChange: () => void): Disposable {
+  const stack = new DisposableStack();
+  let timer: NodeJS.Timeout | undefined;
+  try {
+    stack.use(
+      new AttachmentChanges(() => {
+        timer ??= setTimeout(() => {
+          timer = undefined;
+          onChange();
+        }, INTERFACES_SETTLE_MS).unref();
+      }),
+    );
+  } catch (error) {
+    logger.warn({ err: error }, `the kernel does not tell of interfaces; looking every ${LOOK_MS} ms`);
+  }
+  stack.defer(() => clearTimeout(timer));
+  return stack;
+}
 
 /** Until the signal aborts. The programs stay in the kernel then, and while the API is away. */
 export async function runBpfProgramsNode(
@@ -88,7 +120,13 @@ export async function runBpfProgramsNode(
 
   await whenSynced(caches, signal, async () => {
     const written = stack.use(new NodeObjects({ client, caches: objects, logger }));
-    for (const { cache } of parents) stack.use(cache.subscribe(wake));
+    for (const { cache } of parents) {
+      stack.use(
+        cache.subscribe((change) => {
+          if (isAskedAnew(change)) wake();
+        }),
+      );
+    }
     for (const cache of Object.values(objects)) {
       stack.use(
         cache.subscribe((change) => {
@@ -110,9 +148,15 @@ export async function runBpfProgramsNode(
       bytecode,
       logger,
     });
+    let verifiedAtMs = systemClock.monotonicMs();
+    stack.use(
+      followAttachments(logger, () => {
+        verifiedAtMs = -Infinity;
+        wake();
+      }),
+    );
     const compiled = new Map<string, { readonly version: string; readonly parent: Parent }>();
     const backoff = new Backoff(RETRY);
-    let verifiedAtMs = systemClock.monotonicMs();
     while (!signal.aborted) {
       changed = Promise.withResolvers();
       let wait = LOOK_MS;
@@ -149,7 +193,7 @@ export async function runBpfProgramsNode(
         if (signal.aborted) return;
         problem = error instanceof Error ? error.message : String(error);
         counts.failedPasses++;
-        logger.error({ err: error }, 'what is asked could not be done, retrying');
+        logger.error({ err: error }, 'could not apply the desired state, retrying');
         wait = backoff.nextMs();
       }
       const pause = new AbortController();

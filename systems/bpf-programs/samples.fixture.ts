@@ -1,20 +1,44 @@
 /**
- * The objects that bpfman-operator v0.5.5 ships as samples (config/samples), by what they say: kind, name and specification.
+ * The objects that bpfman-operator v0.5.5 ships as samples: those of its kustomization, as its bundle has them (alm-examples of the
+ * ClusterServiceVersion), and the others of config/samples. By what they say: kind, name and specification; the form is our own.
  *
  * @module
  */
 
 export interface Sample {
+  readonly apiVersion: 'bpfman.io/v1alpha1';
   readonly kind: string;
-  readonly name: string;
-  readonly namespace?: string;
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace?: string;
+    readonly labels: Readonly<Record<string, string>>;
+  };
   readonly spec: object;
 }
 
-const quay = (name: string): object => ({ image: { url: `quay.io/bpfman-bytecode/${name}:latest` } });
-const globaldata = { GLOBAL_u8: [0x01], GLOBAL_u32: [0x0d, 0x0c, 0x0b, 0x0a] };
+/** In `acme` where the kind is namespaced. */
+function sample(kind: string, name: string, spec: object): Sample {
+  const isNamespaced = /Ns(?:Program|Application)$/.test(kind);
+  return {
+    apiVersion: 'bpfman.io/v1alpha1',
+    kind,
+    metadata: {
+      name,
+      ...(isNamespaced && { namespace: 'acme' }),
+      labels: { 'app.kubernetes.io/name': kind.toLowerCase() },
+    },
+    // Select all nodes
+    spec: { nodeselector: {}, ...spec },
+  };
+}
+
+const image = (name: string, more: object = {}): object => ({
+  bytecode: { image: { url: `quay.io/bpfman-bytecode/${name}:v0.5.5`, ...more } },
+});
+const globals = { globaldata: { GLOBAL_u8: [0x01], GLOBAL_u32: [0x0d, 0x0c, 0x0b, 0x0a] } };
 const eth0 = { interfaceselector: { interfaces: ['eth0'] } };
 const primary = { interfaceselector: { primarynodeinterface: true } };
+const ingress = { direction: 'ingress' };
 const daemon = {
   containers: {
     namespace: 'bpfman',
@@ -24,212 +48,109 @@ const daemon = {
 };
 const nginx = { containers: { pods: { matchLabels: { app: 'nginx' } }, containernames: ['nginx'] } };
 const anyNginx = { containers: { pods: { matchLabels: { app: 'nginx' } } } };
-const nodes = { nodeselector: {} };
 
-const app = (programs: readonly object[]): object => ({
-  ...nodes,
-  bytecode: quay('go-app-counter'),
-  programs,
-});
-const probe = { bpffunctionname: 'my_uprobe', func_name: 'malloc', target: 'libc', retprobe: false };
+const stats = { bpffunctionname: 'stats', ...primary, priority: 55, ...ingress };
+const tcxStats = { bpffunctionname: 'tcx_stats', ...primary, priority: 500, ...ingress };
+const xdpStats = { bpffunctionname: 'xdp_stats', ...primary, priority: 55 };
+const malloc = { bpffunctionname: 'uprobe_counter', func_name: 'malloc', target: 'libc', retprobe: false };
+const wakeUp = { func_name: 'try_to_wake_up', offset: 0, retprobe: false };
+
+const xdp = { bpffunctionname: 'pass', priority: 0, ...image('xdp_pass'), ...globals };
+const tc = { bpffunctionname: 'pass', priority: 0, ...ingress, ...image('tc_pass'), ...globals };
+const tcx = { bpffunctionname: 'tcx_next', priority: 0, ...ingress, ...image('tcx_test'), ...globals };
+const uprobe = {
+  bpffunctionname: 'my_uprobe',
+  target: 'libc',
+  retprobe: false,
+  ...image('uprobe'),
+  ...globals,
+};
 
 export const samples: readonly Sample[] = [
-  {
-    kind: 'BpfApplication',
-    name: 'bpfapplication-sample',
-    spec: app([
-      {
-        type: 'Kprobe',
-        kprobe: {
-          bpffunctionname: 'kprobe_counter',
-          func_name: 'try_to_wake_up',
-          offset: 0,
-          retprobe: false,
-        },
-      },
+  sample('BpfApplication', 'bpfapplication-sample', {
+    ...image('go-app-counter'),
+    programs: [
+      { type: 'Kprobe', kprobe: { bpffunctionname: 'kprobe_counter', ...wakeUp } },
       {
         type: 'Tracepoint',
         tracepoint: { bpffunctionname: 'tracepoint_kill_recorder', names: ['syscalls/sys_enter_kill'] },
       },
-      { type: 'TC', tc: { bpffunctionname: 'stats', ...primary, priority: 55, direction: 'ingress' } },
-      {
-        type: 'Uprobe',
-        uprobe: { ...probe, bpffunctionname: 'uprobe_counter', ...daemon },
-      },
-      { type: 'XDP', xdp: { bpffunctionname: 'xdp_stats', ...primary, priority: 55 } },
-    ]),
-  },
-  {
-    kind: 'BpfApplication',
-    name: 'bpfapp-containers',
-    spec: app([
-      {
-        type: 'TC',
-        tc: { bpffunctionname: 'stats', ...primary, priority: 55, direction: 'ingress', ...daemon },
-      },
-      {
-        type: 'TCX',
-        tcx: { bpffunctionname: 'tcx_stats', ...primary, priority: 500, direction: 'ingress', ...daemon },
-      },
-      { type: 'XDP', xdp: { bpffunctionname: 'xdp_stats', ...primary, priority: 55, ...daemon } },
-    ]),
-  },
-  {
-    kind: 'BpfNsApplication',
-    name: 'bpfapplication-sample',
-    namespace: 'acme',
-    spec: app([
-      {
-        type: 'TC',
-        tc: { bpffunctionname: 'stats', ...primary, priority: 55, direction: 'ingress', ...anyNginx },
-      },
-      {
-        type: 'TCX',
-        tcx: { bpffunctionname: 'tcx_stats', ...primary, priority: 500, direction: 'ingress', ...anyNginx },
-      },
-      { type: 'Uprobe', uprobe: { ...probe, bpffunctionname: 'uprobe_counter', ...anyNginx } },
-      { type: 'XDP', xdp: { bpffunctionname: 'xdp_stats', ...primary, priority: 55, ...anyNginx } },
-    ]),
-  },
-  {
-    kind: 'FentryProgram',
-    name: 'fentry-example',
-    spec: { ...nodes, bpffunctionname: 'test_fentry', func_name: 'do_unlinkat', bytecode: quay('fentry') },
-  },
-  {
-    kind: 'FexitProgram',
-    name: 'fexit-example',
-    spec: { ...nodes, bpffunctionname: 'test_fexit', func_name: 'do_unlinkat', bytecode: quay('fexit') },
-  },
-  {
-    kind: 'KprobeProgram',
-    name: 'kprobe-example',
-    spec: {
-      ...nodes,
-      bpffunctionname: 'my_kprobe',
-      func_name: 'try_to_wake_up',
-      offset: 0,
-      retprobe: false,
-      bytecode: quay('kprobe'),
-      globaldata,
-    },
-  },
-  {
-    kind: 'KprobeProgram',
-    name: 'kprobe-globals-test',
-    spec: {
-      ...nodes,
-      bpffunctionname: 'kprobe_globals',
-      func_name: 'try_to_wake_up',
-      bytecode: quay('kprobe_globals'),
-      globaldata: {
-        sampling: [1, 2, 3, 4],
-        trace_messages: [5],
-        enable_rtt: [6],
-        enable_pca: [7],
-        enable_dns_tracking: [8],
-        enable_flows_filtering: [9],
-        dns_port: [0x0a, 0x0b],
-        enable_network_events_monitoring: [0x0c],
-        network_events_monitoring_groupid: [0x0d],
-      },
-    },
-  },
-  {
-    kind: 'TracepointProgram',
-    name: 'tracepoint-example',
-    spec: {
-      ...nodes,
-      bpffunctionname: 'enter_openat',
-      names: ['syscalls/sys_enter_openat'],
-      bytecode: quay('tracepoint'),
-      globaldata,
-    },
-  },
-  ...['Tc', 'Tcx'].flatMap((type): Sample[] => {
-    const lower = type.toLowerCase();
-    const of = {
-      ...nodes,
-      bpffunctionname: type === 'Tc' ? 'pass' : 'tcx_next',
-      priority: 0,
-      direction: 'ingress',
-      bytecode: quay(type === 'Tc' ? 'tc_pass' : 'tcx_test'),
-      globaldata,
-    };
-    return [
-      { kind: `${type}Program`, name: `${lower}-pass-all-nodes`, spec: { ...of, ...primary } },
-      { kind: `${type}Program`, name: `${lower}-containers`, spec: { ...of, ...eth0, ...daemon } },
-      {
-        kind: `${type}NsProgram`,
-        name: `${lower}-containers`,
-        namespace: 'acme',
-        spec: { ...of, ...eth0, ...nginx },
-      },
-      {
-        kind: `${type}NsProgram`,
-        name: `${lower}-pass`,
-        namespace: 'acme',
-        spec: { ...of, ...primary, ...anyNginx },
-      },
-    ];
+      { type: 'TC', tc: stats },
+      { type: 'TCX', tcx: tcxStats },
+      { type: 'Uprobe', uprobe: { ...malloc, ...daemon } },
+      { type: 'XDP', xdp: xdpStats },
+    ],
   }),
-  {
-    kind: 'UprobeProgram',
-    name: 'uprobe-example',
-    spec: { ...nodes, ...probe, bytecode: quay('uprobe'), globaldata },
-  },
-  {
-    kind: 'UprobeProgram',
-    name: 'uprobe-example-containers',
-    spec: { ...nodes, ...probe, bytecode: quay('uprobe'), globaldata, ...daemon },
-  },
-  {
-    kind: 'UprobeNsProgram',
-    name: 'uprobe-example',
-    namespace: 'acme',
-    spec: { ...nodes, ...probe, bytecode: quay('uprobe'), globaldata, ...anyNginx },
-  },
-  ...[primary, { ...eth0, ...daemon }].map((where, index): Sample => ({
-    kind: 'XdpProgram',
-    name: index === 0 ? 'xdp-pass-all-nodes' : 'xdp-containers',
-    spec: {
-      ...nodes,
-      bpffunctionname: 'pass',
-      ...where,
-      priority: 0,
-      bytecode: quay('xdp_pass'),
-      globaldata,
+  sample('BpfApplication', 'bpfapp-containers', {
+    ...image('go-app-counter'),
+    programs: [
+      { type: 'TC', tc: { ...stats, ...daemon } },
+      { type: 'TCX', tcx: { ...tcxStats, ...daemon } },
+      { type: 'XDP', xdp: { ...xdpStats, ...daemon } },
+    ],
+  }),
+  sample('BpfNsApplication', 'bpfapplication-sample', {
+    ...image('go-app-counter'),
+    programs: [
+      { type: 'TC', tc: { ...stats, ...anyNginx } },
+      { type: 'TCX', tcx: { ...tcxStats, ...anyNginx } },
+      { type: 'Uprobe', uprobe: { ...malloc, ...anyNginx } },
+      { type: 'XDP', xdp: { ...xdpStats, ...anyNginx } },
+    ],
+  }),
+  sample('FentryProgram', 'fentry-example', {
+    bpffunctionname: 'test_fentry',
+    func_name: 'do_unlinkat',
+    ...image('fentry'),
+  }),
+  sample('FexitProgram', 'fexit-example', {
+    bpffunctionname: 'test_fexit',
+    func_name: 'do_unlinkat',
+    ...image('fexit'),
+  }),
+  sample('KprobeProgram', 'kprobe-example', {
+    bpffunctionname: 'my_kprobe',
+    ...wakeUp,
+    ...image('kprobe'),
+    ...globals,
+  }),
+  sample('KprobeProgram', 'kprobe-globals-test', {
+    bpffunctionname: 'kprobe_globals',
+    func_name: 'try_to_wake_up',
+    ...image('kprobe_globals'),
+    globaldata: {
+      sampling: [0x01, 0x02, 0x03, 0x04],
+      trace_messages: [0x05],
+      enable_rtt: [0x06],
+      enable_pca: [0x07],
+      enable_dns_tracking: [0x08],
+      enable_flows_filtering: [0x09],
+      dns_port: [0x0a, 0x0b],
+      enable_network_events_monitoring: [0x0c],
+      network_events_monitoring_groupid: [0x0d],
     },
-  })),
-  {
-    kind: 'XdpProgram',
-    name: 'xdp-pass-private-all-nodes',
-    spec: {
-      ...nodes,
-      bpffunctionname: 'pass',
-      ...primary,
-      priority: 0,
-      bytecode: {
-        image: {
-          imagepullsecret: { name: 'regcred', namespace: 'bpfman' },
-          url: 'quay.io/bpfman-bytecode/xdp_pass_private:latest',
-        },
-      },
-      globaldata,
-    },
-  },
-  ...[nginx, anyNginx].map((where, index): Sample => ({
-    kind: 'XdpNsProgram',
-    name: index === 0 ? 'xdp-containers' : 'xdp-pass',
-    namespace: 'acme',
-    spec: {
-      ...nodes,
-      bpffunctionname: 'pass',
-      ...eth0,
-      ...where,
-      priority: 0,
-      bytecode: quay('xdp_pass'),
-      globaldata,
-    },
-  })),
+  }),
+  sample('TracepointProgram', 'tracepoint-example', {
+    bpffunctionname: 'enter_openat',
+    names: ['syscalls/sys_enter_openat'],
+    ...image('tracepoint'),
+    ...globals,
+  }),
+  sample('TcProgram', 'tc-pass-all-nodes', { ...tc, ...primary }),
+  sample('TcProgram', 'tc-containers', { ...tc, ...eth0, ...daemon }),
+  sample('TcNsProgram', 'tc-containers', { ...tc, ...eth0, ...nginx }),
+  sample('TcxProgram', 'tcx-pass-all-nodes', { ...tcx, bpffunctionname: 'tcx_pass', ...primary }),
+  sample('TcxProgram', 'tcx-containers', { ...tcx, ...eth0, ...daemon }),
+  sample('TcxNsProgram', 'tcx-containers', { ...tcx, ...eth0, ...nginx }),
+  sample('UprobeProgram', 'uprobe-example', { ...uprobe, func_name: 'syscall' }),
+  sample('UprobeProgram', 'uprobe-example-containers', { ...uprobe, func_name: 'malloc', ...daemon }),
+  sample('UprobeNsProgram', 'uprobe-example', { ...uprobe, func_name: 'syscall', ...nginx }),
+  sample('XdpProgram', 'xdp-pass-all-nodes', { ...xdp, ...primary }),
+  sample('XdpProgram', 'xdp-containers', { ...xdp, ...eth0, ...daemon }),
+  sample('XdpProgram', 'xdp-pass-private-all-nodes', {
+    ...xdp,
+    ...primary,
+    ...image('xdp_pass_private', { imagepullsecret: { name: 'regcred', namespace: 'bpfman' } }),
+  }),
+  sample('XdpNsProgram', 'xdp-ns-pass-all-nodes', { ...xdp, ...eth0, ...nginx }),
 ];

@@ -9,8 +9,8 @@ import { until } from '../../shared/observe/until.fixture.ts';
 import { type KiveData, kiveDataType, kivePolicyType } from './api.ts';
 import { nodes, type Pod, pods } from '../../shared/kube/object.ts';
 import { kiveDataNamespace, kiveDataOf, nameFor } from './kive-data.ts';
-import { compilePolicy } from './matching.ts';
-import { TestCluster } from './node.fixture.ts';
+import { compilePolicy } from './policy/matching.ts';
+import { TestCluster } from './node/node.fixture.ts';
 
 const trap = { path: '/secret.txt', matchAny: [{ containerName: '.*' }] };
 const quick = { graceMs: 300, releaseMs: 300 };

@@ -6,8 +6,8 @@
 import type { ClusterContext, GuardContext } from '../../shared/guard/context.ts';
 import { allOrNone, whenSynced } from '../../shared/kube/run-parts.ts';
 import { dataQuery, nodeQuery, podQuery, policyQuery } from './caches.ts';
-import { runPodController } from './pod-controller.ts';
-import { runPolicyController } from './policy-controller.ts';
+import { runPodController } from './cluster/pod-controller.ts';
+import { runPolicyController } from './cluster/policy-controller.ts';
 
 /** See PodControllerOptions. */
 export interface FileAccessClusterOptions {

@@ -5,11 +5,11 @@
  */
 import type { Guard } from '../../shared/guard/guard.ts';
 import { kiveData, kivePolicies, kivePolicyType } from './api.ts';
-import { parseCallbackDefaults } from './callback-defaults.ts';
+import { parseCallbackDefaults } from './delivery/callback-defaults.ts';
 import type { Delivery } from './delivery/delivery.ts';
 import { pod, rights } from './deployment.ts';
 import { clusterHealth, nodeHealth } from './health-parts.ts';
-import type { NodeReadings } from './node-metrics.ts';
+import type { NodeReadings } from './node/node-metrics.ts';
 import { type FileAccessOptions, fileAccessOptions } from './options.ts';
 
 export const fileAccess: Guard = {
@@ -34,11 +34,11 @@ export const fileAccess: Guard = {
   node: async () => (await import('./node-part.ts')).fileAccessNode,
   cluster: async () => (await import('./cluster.ts')).runFileAccessCluster,
   status: async () => (await import('./status/section.ts')).fileAccessStatus,
-  lines: async () => [(await import('./alert-line-kind.ts')).alertLines],
+  lines: async () => [(await import('./alert/alert-line-kind.ts')).alertLines],
   rights,
   pod,
   metrics: async () => {
-    const { registerNodeMetrics } = await import('./node-metrics.ts');
+    const { registerNodeMetrics } = await import('./node/node-metrics.ts');
     const { addDeliveryMetrics } = await import('./delivery/delivery-metrics.ts');
     return {
       node: (metrics) => {

@@ -10,7 +10,7 @@ export const nodeHealth: readonly HealthPart[] = [
   { on: 'node', name: 'pods', what: 'the pods of the node are listed' },
   { on: 'node', name: 'kivedata', what: 'KiveData are listed' },
   { on: 'node', name: 'containers', what: 'the container runtime has told of the containers' },
-  { on: 'node', name: 'files', what: 'the files that there are have been looked at' },
+  { on: 'node', name: 'files', what: 'all existing files have been examined' },
   { on: 'node', name: 'loader', what: 'an agent is known to watch the files of this kernel' },
   { on: 'node', name: 'sensor', what: 'what the kernel tells is read', alive: true },
 ];

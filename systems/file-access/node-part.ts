@@ -7,8 +7,8 @@ import { join } from 'node:path';
 
 import type { NodePart } from '../../shared/guard/guard.ts';
 import { lastingIdentity } from '../../shared/guard/identity.ts';
-import { parseCallbackDefaults } from './callback-defaults.ts';
-import { CallbackSecrets } from './callback-secrets.ts';
+import { parseCallbackDefaults } from './delivery/callback-defaults.ts';
+import { CallbackSecrets } from './delivery/callback-secrets.ts';
 import { addDeliveryMetrics } from './delivery/delivery-metrics.ts';
 import { openDelivery } from './delivery/delivery.ts';
 import { runFileAccessNode } from './node.ts';

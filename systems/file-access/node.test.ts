@@ -8,8 +8,8 @@ import { parse } from 'yaml';
 
 import { until } from '../../shared/observe/until.fixture.ts';
 import { type KivePolicy, kivePolicyType } from './api.ts';
-import { alertOf, TestCluster } from './node.fixture.ts';
-import { samplePolicy } from './policy.fixture.ts';
+import { alertOf, TestCluster } from './node/node.fixture.ts';
+import { samplePolicy } from './policy/policy.fixture.ts';
 
 // Nobody listens there.
 const sample = samplePolicy.replace('http://my-callback.com/alerts', 'http://127.0.0.1:1/alerts');

@@ -14,18 +14,18 @@ import { allOrNone, whenSynced } from '../../shared/kube/run-parts.ts';
 import type { WorkQueue } from '../../shared/kube/workqueue.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import type { SensorModeName } from '../../shared/sensor/modes.ts';
-import { accessorJson, accessorOf } from './accessor.ts';
+import { accessorJson, accessorOf } from './node/accessor.ts';
 import { dataQuery, podQuery, policyQuery } from './caches.ts';
 import type { Delivery } from './delivery/delivery.ts';
-import { Discovery } from './discover.ts';
-import { Loader, runLoaderElection } from './loader.ts';
-import type { PlanChanges, PlannedAlert } from './loader-plan.ts';
-import { LocalSensor } from './local-sensor.ts';
-import { type CallbackTroubles, NodeEvents } from './node-events.ts';
-import { registerNodeHealth } from './node-health.ts';
-import { NodeCounts, registerNodeMetrics } from './node-metrics.ts';
-import { NodeReporter } from './node-reporter.ts';
-import { TrapFiles } from './trap-files.ts';
+import { Discovery } from './node/discover.ts';
+import { Loader, runLoaderElection } from './node/loader.ts';
+import type { PlanChanges, PlannedAlert } from './node/loader-plan.ts';
+import { LocalSensor } from './node/local-sensor.ts';
+import { type CallbackTroubles, NodeEvents } from './node/node-events.ts';
+import { registerNodeHealth } from './node/node-health.ts';
+import { NodeCounts, registerNodeMetrics } from './node/node-metrics.ts';
+import { NodeReporter } from './node/node-reporter.ts';
+import { TrapFiles } from './node/trap-files.ts';
 
 export interface FileAccessNodeOptions {
   /** Default: that of this machine, see {@link readKernelId}. */

@@ -87,7 +87,7 @@ const spec = object({
     description: 'Taints of nodes that are looked at all the same.',
     default: [onRole('master'), onRole('infra')],
   }),
-  debug: optional(boolean({ description: 'More is told in the log of the agents.' })),
+  debug: optional(boolean({ description: 'The agents log in more detail.' })),
   priorityClassName: optional(
     text(
       'Not used: the agent of a node serves every FileIntegrity. The name of no PriorityClass is taken away, with an event.',
@@ -160,7 +160,7 @@ const author = object(
 );
 
 const finding = object({
-  path: text('The file, as it is called on the node.'),
+  path: text('Path of the file on the node.'),
   change: oneOf(['added', 'removed', 'changed'], { description: 'Compared with the baseline.' }),
   attributes: list(string(), { description: 'What differs, by the names that AIDE has.' }),
   seen: time('When it was seen first.'),
@@ -173,7 +173,7 @@ const unread = object(
     count: count('How many.'),
     files: list(
       object({
-        path: text('The file, as it is called on the node.'),
+        path: text('Path of the file on the node.'),
         reason: text('Why it could not be read.'),
       }),
       { description: 'Some of them; the log has all.' },

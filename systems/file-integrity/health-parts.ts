@@ -14,7 +14,7 @@ export const nodeHealth: readonly HealthPart[] = [
   })),
   { on: 'node', name: 'nodes', what: 'the Node is known, if there is one' },
   { on: 'node', name: 'jobs', what: 'it is known which FileIntegrities are for this node' },
-  { on: 'node', name: 'scan', what: 'a scan that was begun goes on', alive: true },
+  { on: 'node', name: 'scan', what: 'a scan in progress makes progress', alive: true },
 ];
 
 export const clusterHealth: readonly HealthPart[] = [

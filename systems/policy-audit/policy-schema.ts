@@ -166,9 +166,7 @@ const single = {
   settings,
   mutating: boolean({ description: 'Whether the policy may change objects.' }),
   timeoutEvalSeconds,
-  message: optional(
-    string({ description: 'Told in place of what the policy says, which is told as its cause.' }),
-  ),
+  message: optional(string({ description: 'Replaces the message of the policy, which becomes its cause.' })),
 };
 
 const member = { module: moduleField, settings, timeoutEvalSeconds };

@@ -12,16 +12,16 @@ import { BpfStandalone } from './standalone.fixture.ts';
 
 const probesObject = countObject.replace('count.bpf.o', 'probes.bpf.o');
 
-const uprobe = (image: string): string => `
+const uprobe = (image: string, { name = 'begins', target = '/bin/busybox', app = 'web' } = {}): string => `
 apiVersion: bpfman.io/v1alpha1
 kind: UprobeNsProgram
-metadata: { name: begins, namespace: shop }
+metadata: { name: ${name}, namespace: shop }
 spec:
   bpffunctionname: on_uprobe
   nodeselector: {}
-  target: /bin/busybox
+  target: ${target}
   offset: ${entryOffset('/bin/busybox')}
-  containers: { pods: { matchLabels: { app: web } } }
+  containers: { pods: { matchLabels: { app: ${app} } } }
   bytecode: { image: { url: '${image}' } }
 `;
 
@@ -128,5 +128,83 @@ suite('eBPF programs of a namespace, in pods', { skip: labObstacle() ?? false, t
         'Nothing to attach to: No container that runs on lab in a pod of namespace shop',
       );
     });
+  });
+
+  test('a pod with the processes of the node is gated by its cgroup or refused, and links lead to files of their container', async (t) => {
+    await using stack = new AsyncDisposableStack();
+    const registry = stack.use(await RegistryFixture.start());
+    const image = bytecodeImage(probesObject, { on_uprobe: 'uprobe' });
+    const { reference } = await registry.push('team/probes', 'v1', image);
+    const lab = stack.use(await startLab());
+    const run = (name: string, namespace: string, hostPid: boolean): Promise<LabPod> =>
+      lab.runPod({
+        ...{ name, namespace, hostPid, labels: { app: name } },
+        containers: [{ name: 'app', command: ['sleep', '1000'] }],
+      });
+    const [node, linked, theirs] = [
+      await run('node', 'shop', true),
+      await run('linked', 'shop', false),
+      await run('node', 'other', true),
+    ];
+    const shell = async (pod: LabPod, script: string): Promise<void> => {
+      const container = pod.containers.get('app');
+      assert.ok(container);
+      const { exitCode, stderr } = await lab.exec(container, ['/bin/busybox', 'sh', '-c', script]);
+      assert.equal(exitCode, 0, stderr);
+    };
+    // Only the container has what the link leads to; another file of the same path would be the agent's.
+    await shell(linked, 'mkdir -p /opt /srv && cp /bin/busybox /opt/busybox && ln -s /opt/busybox /srv/link');
+    const machine = stack.use(new BpfStandalone());
+    await machine.start('--cri-socket', lab.socketPath, '--bpf-insecure-registry', registry.host);
+    await machine.process.kubectlUntil(['get', 'namespace', 'shop'], ({ code }) => code === 0);
+    for (const [name, target, app] of [
+      ['node', '/bin/busybox', 'node'],
+      ['linked', '/srv/link', 'linked'],
+    ] as const) {
+      const applied = machine.apply(uprobe(reference, { name, target, app }));
+      assert.equal(applied.code, 0, applied.stderr);
+    }
+    const counted = (name: string): number => {
+      const selector = `bpfman.io/ownedByProgram=${name}`;
+      const of = [
+        'get',
+        'bpfnsprograms',
+        '-n',
+        'shop',
+        '-l',
+        selector,
+        '-o',
+        'jsonpath={.items[*].metadata.name}',
+      ];
+      return machine.counted(`shop/${machine.process.kubectl(...of).stdout}`);
+    };
+    const loop = (program: string): string => `for i in $(/bin/busybox seq 20); do ${program} true; done`;
+
+    await machine.untilCondition('ReconcileSuccess', '-n', 'shop', 'uprobensprogram', 'linked');
+    await shell(linked, loop('/opt/busybox'));
+    assert.equal(counted('linked'), 20);
+
+    const condition = [
+      'get',
+      '-n',
+      'shop',
+      'uprobensprogram',
+      'node',
+      '-o',
+      'jsonpath={.status.conditions[*]}',
+    ];
+    const { stdout } = await machine.process.kubectlUntil(condition, ({ stdout: text }) =>
+      /Reconcile(Success|Error)/.test(text),
+    );
+    t.diagnostic(`hostPID: ${/ReconcileSuccess/.test(stdout) ? 'gated by its cgroup' : 'refused'}`);
+    if (!/ReconcileSuccess/.test(stdout)) {
+      assert.match(stdout, /NotLoaded.*shares the processes of the node \(hostPID\)/);
+      return;
+    }
+    await shell(theirs, loop('/bin/busybox'));
+    assert.equal(counted('node'), 0);
+    await shell(node, loop('/bin/busybox'));
+    // The shell and seq.
+    assert.equal(counted('node'), 22);
   });
 });

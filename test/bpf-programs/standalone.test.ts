@@ -3,7 +3,8 @@ import { before, suite, test } from 'node:test';
 
 import { until } from '../../shared/observe/until.fixture.ts';
 import { cable, ip, obstacle, ownNetwork, send } from '../../systems/bpf-programs/kernel/lab.fixture.ts';
-import { countObject } from '../../systems/bpf-programs/image.fixture.ts';
+import { RegistryFixture } from '../../shared/oci/registry.fixture.ts';
+import { bytecodeImage, countObject } from '../../systems/bpf-programs/image.fixture.ts';
 import { BpfStandalone } from './standalone.fixture.ts';
 
 const xdp = (name: string, interfaceName: string, more = ''): string => `
@@ -20,6 +21,13 @@ spec:
   bytecode:
     path: ${countObject}
 ${more}`;
+
+/** Names and types; of a list, those of its first entry. */
+function shapeOf(value: unknown): unknown {
+  if (Array.isArray(value)) return value.slice(0, 1).map(shapeOf);
+  if (typeof value !== 'object' || value === null) return value === null ? 'null' : typeof value;
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, shapeOf(one)]));
+}
 
 suite('standalone with eBPF programs on the kernel of this machine', { skip: obstacle() ?? false }, () => {
   before(() => ownNetwork());
@@ -125,6 +133,43 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     const status = machine.rampart('status', '--data', machine.process.at('data'));
     assert.match(status.stdout, /All 2 eBPF programs run where they are asked for\./);
 
+    // Programs of people read these.
+    const shapes = {
+      list: machine.bpf('list', '-o', 'json'),
+      chain: machine.bpf('chain', 'seen0', '-o', 'json'),
+      stats,
+      dump: dumped,
+    };
+    const program = {
+      ...{ id: 'string', owner: 'string', programId: 'number', type: 'string' },
+      ...{ functionName: 'string', digest: 'string', attachPoint: 'string', mapIds: ['number'] },
+    };
+    const member = {
+      ...{ id: 'string', owner: 'string', programId: 'number', functionName: 'string' },
+      ...{ priority: 'number', proceedOn: ['string'], runs: 'number' },
+    };
+    const shape = { interface: 'string', kind: 'string', programId: 'number', notes: [], members: [member] };
+    // Nothing ran meanwhile.
+    const ran = { runs: 'number', nsPerRun: 'null' };
+    assert.deepEqual(
+      Object.fromEntries(
+        Object.entries(shapes).map(([name, { stdout }]) => [name, shapeOf(JSON.parse(stdout))]),
+      ),
+      {
+        list: { programs: [program] },
+        chain: { chains: [shape] },
+        stats: {
+          measuredMs: 'number',
+          programs: [{ ...program, ...ran }],
+          chains: [{ chain: shape, ...ran }],
+        },
+        dump: {
+          ...{ name: 'string', id: 'number', truncated: 'boolean' },
+          entries: [{ key: 'number', value: 'number' }],
+        },
+      },
+    );
+
     const refused = machine.bpf('cleanup');
     assert.equal(refused.code, 1);
     assert.match(refused.stderr, /holds it/);
@@ -151,6 +196,55 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
         ['tc_count', true, 'tc'],
       ],
     );
-    assert.match(machine.rampart('bpf', 'verify', '/etc/hostname').stderr, /hostname/);
+    const none = machine.rampart('bpf', 'verify', '/etc/hostname');
+    assert.equal(none.code, 2);
+    assert.match(none.stderr, /hostname/);
+    // One of its programs is refused by the verifier.
+    const refused = machine.rampart('bpf', 'verify', countObject.replace('count', 'awkward'));
+    assert.equal(refused.code, 1, refused.stderr);
+    assert.match(refused.stdout, /refused/);
+  });
+
+  test('an image is verified from a registry, through a mirror, and one that cannot be had is told from one that is refused', async () => {
+    await using machine = new BpfStandalone();
+    await using registry = await RegistryFixture.start();
+    const { reference, digest } = await registry.push(
+      'team/count',
+      'v1',
+      bytecodeImage(countObject, { xdp_count: 'xdp', tc_count: 'tcx' }),
+    );
+    const plain = machine.rampart('bpf', 'verify', '--insecure', reference, '-o', 'json');
+    assert.equal(plain.code, 0, plain.stderr);
+    const told = JSON.parse(plain.stdout) as {
+      digest: string;
+      programs: { loads: boolean; verifiedInstructions: number }[];
+    };
+    assert.equal(told.digest, digest);
+    assert.deepEqual(
+      told.programs.map(({ loads, verifiedInstructions }) => loads && verifiedInstructions > 0),
+      [true, true],
+    );
+    machine.process.write(
+      'registries.conf',
+      `[[registry]]\nprefix = "images.example"\nlocation = "images.example"\n[[registry.mirror]]\nlocation = "${registry.host}"\ninsecure = true\n`,
+    );
+    const mirrored = ['bpf', 'verify', '--registries', machine.process.at('registries.conf')];
+    const through = machine.rampart(...mirrored, 'images.example/team/count:v1');
+    assert.equal(through.code, 0, through.stderr);
+    assert.match(through.stdout, /^xdp_count +xdp +taken +\d+$/m);
+    for (const [args, says] of [
+      [[...mirrored, 'images.example/team/other:v1'], /team\/other/],
+      [['bpf', 'verify', '--registries', '/no/such.conf', reference], /cannot read \/no\/such\.conf/],
+      // Without --insecure TLS is wanted, which this registry has not.
+      [['bpf', 'verify', reference], /cannot fetch/],
+    ] as const) {
+      const ran = machine.rampart(...args);
+      assert.equal(ran.code, 2, ran.stdout);
+      assert.match(ran.stderr, says);
+    }
+    assert.equal(
+      machine.rampart('bpf', 'list', '--bpffs', machine.bpffs, '--bpf-state', machine.state).stdout,
+      'No eBPF programs of Rampart are in this kernel.',
+    );
   });
 });

@@ -11,7 +11,7 @@ import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { isNotFound } from '../../shared/kube/client-errors.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
-import type { KiveAlert } from '../../systems/file-access/alert.ts';
+import type { KiveAlert } from '../../systems/file-access/alert/alert.ts';
 import {
   type KiveData,
   kiveDataType,

@@ -32,7 +32,7 @@ const fieldValidation = query(
 const force = query('force', 'boolean', 'For server-side apply: takes fields over from other managers.');
 
 const selection: readonly Parameter[] = [
-  query('continue', 'string', 'Where a list goes on, as the page before said it.'),
+  query('continue', 'string', 'Token from the previous page.'),
   query('fieldSelector', 'string', 'Selects objects by fields.'),
   query('labelSelector', 'string', 'Selects objects by labels.'),
   query('limit', 'integer', 'The number of objects in a page.'),

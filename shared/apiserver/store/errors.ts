@@ -51,7 +51,7 @@ export class ConflictError extends RampartError {
     const why =
       expected.uid === undefined || expected.uid === actual.uid
         ? `it is at version ${actual.version}, not ${expected.version}`
-        : `it is another object of that name: its uid is ${actual.uid}, not ${expected.uid}`;
+        : `the object was replaced: its uid is ${actual.uid}, not ${expected.uid}`;
     super(errorCodes.CONFLICT, { what: `cannot ${what} ${describeKey(key)}`, why, next: 'Read it again' });
     this.name = 'ConflictError';
     this.key = key;

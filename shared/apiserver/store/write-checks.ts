@@ -17,7 +17,7 @@ export function checkWrite(write: Write): void {
   const { resource, namespace, name } = write;
   const whole = (text: string): boolean => text.isWellFormed() && !text.includes('\0');
   if (resource === '' || name === '' || ![resource, namespace, name].every(whole)) {
-    throw inputError(write, 'its resource, namespace or name is none');
+    throw inputError(write, 'its resource, namespace or name is malformed');
   }
   if (write.verb === 'delete') return;
   if (!whole(write.before) || !whole(write.after)) throw inputError(write, 'its text is no JSON');

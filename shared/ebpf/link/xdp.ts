@@ -23,7 +23,7 @@ const BPF_F_REPLACE = 4;
  * @throws {KernelRefusal} EBUSY, EEXIST: something is attached there already.
  */
 export function attachXdp(
-  program: Descriptor,
+  program: Pick<Descriptor, 'fd'>,
   interfaceIndex: number,
 ): { readonly link: Descriptor; readonly mode: XdpMode; readonly why: string | undefined } {
   const native = createLink(program, interfaceIndex, BPF_XDP, flags.native);
@@ -49,7 +49,11 @@ export function attachXdp(
  *
  * @throws {KernelRefusal} ENOLINK: the interface is gone; EPERM: `old` is not what is there.
  */
-export function replaceProgram(link: Descriptor, program: Descriptor, old: Descriptor | undefined): void {
+export function replaceProgram(
+  link: Descriptor,
+  program: Pick<Descriptor, 'fd'>,
+  old: Pick<Descriptor, 'fd'> | undefined,
+): void {
   const attr = new Structure(16).u32(0, link.fd).u32(4, program.fd);
   if (old !== undefined) attr.u32(8, BPF_F_REPLACE).u32(12, old.fd);
   done('cannot replace the program of a link', bpfDo(command.LINK_UPDATE, attr));

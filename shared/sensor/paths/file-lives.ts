@@ -84,7 +84,7 @@ export class FileLives<H extends object> implements Disposable {
         new RampartError(errorCodes.LIMIT, {
           what: `the end of file ${key} cannot be followed`,
           why: `${this.#budget} files are followed already, and what is left of fs.inotify.max_user_watches is for paths`,
-          next: 'Raise fs.inotify.max_user_watches: a file that is not followed is let go when it is renamed',
+          next: 'Raise fs.inotify.max_user_watches: a file that is not followed is no longer watched after a rename',
         }),
       );
       return;

@@ -264,7 +264,8 @@ suite('what a node has for an object', () => {
   });
 
   test('names and labels of all samples are ones that the API takes', () => {
-    for (const { kind, name, namespace, spec } of samples) {
+    for (const { kind, metadata, spec } of samples) {
+      const { name, namespace } = metadata;
       const written = withDefaults(spec);
       for (const one of wantedOf(parent(kind, written, name, namespace), node([container()]))) {
         for (const value of Object.values(one.labels)) assert.deepEqual(labelValueProblems(value), []);

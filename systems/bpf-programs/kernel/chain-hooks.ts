@@ -31,6 +31,7 @@ export function settleChains(
   const hooks = new Map<string, WantedHook>();
   /** Where they belong could not be found out, which is no reason to take them away from where they are. */
   const unknown = new Set<string>();
+  const indexOf = interfaceIndexes();
   try {
     for (const { program, record } of loaded) {
       const { attach } = program;
@@ -39,7 +40,7 @@ export function settleChains(
         let network: NetworkPlace | undefined;
         try {
           network = NetworkPlace.of(attach.hook.container);
-          const place = chainPlace(pins, network, attach);
+          const place = chainPlace(pins, network, indexOf(network, attach.hook), attach);
           const members = new Map<DesiredProgram, WantedMember>();
           const hook = hooks.get(place.key) ?? { place, network, members };
           hooks.set(place.key, hook);
@@ -91,13 +92,24 @@ function settleHook(chains: Chains, { place, network, members }: WantedHook, ver
   });
 }
 
+/** {@link interfaceIndexOf}, asked once for each interface: most chains have several members. */
+function interfaceIndexes(): typeof interfaceIndexOf {
+  const known = new Map<string, number>();
+  return (network, hook) => {
+    const key = `${network.inode} ${hook.interface}`;
+    const index = known.get(key) ?? interfaceIndexOf(network, hook);
+    known.set(key, index);
+    return index;
+  };
+}
+
 function chainPlace(
   pins: Pins,
   network: NetworkPlace,
+  interfaceIndex: number,
   attach: Extract<DesiredProgram['attach'], { type: 'tc' | 'xdp' }>,
 ): ChainPlace {
   const { interface: name } = attach.hook;
-  const interfaceIndex = interfaceIndexOf(network, attach.hook);
   const direction = attach.type === 'tc' ? attach.direction : undefined;
   const key = keyOf([attach.type, name, direction ?? '', network.inode].join(' '));
   const { inode, inContainer } = network;

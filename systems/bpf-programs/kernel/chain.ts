@@ -218,7 +218,7 @@ function cannotJoinHook({ hook }: ChainPlace, record: ProgramRecord, error: Kern
   const next = tooLong
     ? ' Its MTU needs a program that takes packets of several buffers: SEC("xdp.frags").'
     : '';
-  const why = `It cannot join the chain on ${hook.shown}, which goes on without it: ${error.message}.${next}`;
+  const why = `It cannot join the chain on ${hook.shown}, which continues without it: ${error.message}.${next}`;
   return new ProgramFailure('attach', why, true, error);
 }
 

@@ -67,7 +67,7 @@ suite('the program host', { skip: obstacle() ?? false }, () => {
     const next = desired('count', xdp('in0', 7), { digest: 'sha256:next', bytecode });
     assert.equal(
       failed(await host.apply([next]), 'count', 'bytecode'),
-      'registry.example does not answer. Meanwhile the version that ran before goes on.',
+      'registry.example does not answer. The previous version keeps running.',
     );
     send('out0', 10);
     assert.equal(lab.counted('count'), 10);

@@ -89,6 +89,8 @@ export class Lab implements AsyncDisposable {
   #host: ProgramHost | undefined;
 
   constructor() {
+    // As on a node: records are on tmpfs, and no test waits for a disk.
+    execFileSync('mount', ['-t', 'tmpfs', 'tmpfs', this.directory]);
     mkdirSync(this.bpffs);
     execFileSync('mount', ['-t', 'bpf', 'bpf', this.bpffs]);
   }
@@ -154,7 +156,7 @@ export class Lab implements AsyncDisposable {
       await this.#host?.remove();
       await this.#host?.[Symbol.asyncDispose]();
     } finally {
-      execFileSync('umount', [this.bpffs]);
+      execFileSync('umount', [this.bpffs, this.directory]);
       rmSync(this.directory, { recursive: true });
     }
   }

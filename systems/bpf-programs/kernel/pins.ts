@@ -15,7 +15,8 @@ import { lstatSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { type Descriptor } from '../../../shared/ebpf/bpf-call.ts';
-import { programInfo } from '../../../shared/ebpf/info.ts';
+import { linkInfo, programInfo } from '../../../shared/ebpf/info.ts';
+import { detach } from '../../../shared/ebpf/link/xdp.ts';
 import { openPin, removePinDirectory, unpin } from '../../../shared/ebpf/pin.ts';
 import type { ProgramRecord } from './records.ts';
 
@@ -48,6 +49,7 @@ export class Pins {
 
   removeProgram({ key, generation }: { readonly key: string; readonly generation: string }): void {
     const directory = join(this.root, 'programs', key);
+    detachOwn(join(directory, generation));
     removeTree(join(directory, generation));
     removePinDirectory(directory);
   }
@@ -70,6 +72,17 @@ export function openProgram(path: string, programId: number): Descriptor | undef
   if (programInfo(found.fd).id === programId) return found;
   found[Symbol.dispose]();
   return undefined;
+}
+
+/**
+ * Without it the kernel lets a link go some milliseconds after its last name, and its program sees packets until then. A link that
+ * has gone over to another program stays.
+ */
+function detachOwn(directory: string): void {
+  using link = openPin(join(directory, 'link'));
+  using program = openPin(join(directory, 'program'));
+  if (link === undefined || program === undefined) return;
+  if (linkInfo(link.fd).programId === programInfo(program.fd).id) detach(link);
 }
 
 /** Links first, so that nothing runs of which a part is gone. */

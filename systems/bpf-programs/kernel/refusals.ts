@@ -38,7 +38,7 @@ export class Refusals {
   /** The failure, with the reason why nothing of this kind can run here where that is so. */
   explain(failure: ProgramFailure, type: AttachType): ProgramFailure {
     if ((failure.reason !== 'load' && failure.reason !== 'attach') || failure.mayPass) return failure;
-    const answer = this.#answer(type);
+    const answer = this.answer(type);
     if (answer.available) return failure;
     const text = `This kernel runs no ${type} programs (${answer.reason}): ${answer.detail}`;
     const next = nextSteps[answer.reason];
@@ -50,7 +50,8 @@ export class Refusals {
     );
   }
 
-  #answer(type: AttachType): Feature {
+  /** Whether programs of a kind can run here. */
+  answer(type: AttachType): Feature {
     let answer = this.#answers.get(type);
     if (answer === undefined) {
       const { programs, attach } = this.#probe([type]);

@@ -57,19 +57,22 @@ test('a link leads to a file of the container, also an absolute one and one that
 
 test('a bare name is looked for in the maps of the process and the usual directories', (t) => {
   const { fd, path } = root(t, {
-    'lib/libc.musl-x86_64.so.1': 'musl',
-    'usr/lib/libssl.so.3': 'ssl',
-    'usr/lib/libssl-other.so.3': 'other',
-    'usr/lib/libz-1.2.so': 'versioned',
-    'opt/app/libown.so': 'own',
+    'lib/libc.musl-x86_64.so.1': '\x7fELF musl',
+    'lib/libc.so': 'GROUP ( /lib/libc.so.6 )',
+    'usr/lib/libssl.so.3': '\x7fELF ssl',
+    'usr/lib/libssl-other.so.3': '\x7fELF other',
+    'usr/lib/libz-1.2.so': '\x7fELF versioned',
+    'usr/lib/libscript.so': 'INPUT ( libz.so )',
+    'opt/app/libown.so': '\x7fELF own',
   });
-  assert.equal(found(fd, 'libc'), '/lib/libc.musl-x86_64.so.1: musl');
-  assert.equal(found(fd, 'libssl'), '/usr/lib/libssl.so.3: ssl');
-  assert.equal(found(fd, 'libssl.so.3'), '/usr/lib/libssl.so.3: ssl');
-  assert.equal(found(fd, 'libz'), '/usr/lib/libz-1.2.so: versioned');
+  assert.equal(found(fd, 'libc'), '/lib/libc.musl-x86_64.so.1: \x7fELF musl');
+  assert.equal(found(fd, 'libssl'), '/usr/lib/libssl.so.3: \x7fELF ssl');
+  assert.equal(found(fd, 'libssl.so.3'), '/usr/lib/libssl.so.3: \x7fELF ssl');
+  assert.equal(found(fd, 'libz'), '/usr/lib/libz-1.2.so: \x7fELF versioned');
   assert.throws(() => found(fd, 'libss'), /no library of that name/);
+  assert.throws(() => found(fd, 'libscript'), /no library of that name/);
   const maps = '7f00-7f01 r-xp 00000000 08:01 12  /opt/app/libown.so\n';
-  assert.equal(found(fd, 'libown', maps), '/opt/app/libown.so: own');
+  assert.equal(found(fd, 'libown', maps), '/opt/app/libown.so: \x7fELF own');
   execFileSync('mkfifo', [join(path, 'usr/lib/libpipe.so')]);
   assert.throws(() => found(fd, '/usr/lib/libpipe.so'), /not a regular file/);
 });

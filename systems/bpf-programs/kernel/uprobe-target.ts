@@ -8,6 +8,7 @@ import { fstatSync, readdirSync, readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 
 import { functionOffset } from '../../../shared/ebpf/elf-symbols.ts';
+import { readAt } from '../../../shared/ebpf/features/elf.ts';
 import { Fd, openFlags, resolveFlags, tryOpenat2 } from '../../../shared/ebpf/libc.ts';
 import { errnoName } from '../../../shared/ebpf/libc.ts';
 import { RampartError } from '../../../shared/observe/errors.ts';
@@ -19,6 +20,7 @@ const directories = ['/lib64', '/usr/lib64', '/lib', '/usr/lib', '/usr/local/lib
 const architecture = process.arch === 'arm64' ? 'aarch64' : 'x86_64';
 /** What the kernel gives up with EAGAIN is tried again (openat2(2)). */
 const ATTEMPTS = 64;
+const ELF_MAGIC = Buffer.from('\x7fELF');
 
 export interface Target {
   /** Open for reading; the caller disposes it. */
@@ -35,7 +37,8 @@ export interface Target {
 export function openTarget(root: Fd, target: string, maps: string): Target {
   if (target.includes('\0') || target === '')
     throw new ProgramFailure('target', `The target ${JSON.stringify(target)} names no file.`);
-  const paths = target.includes('/') ? [target] : libraryPaths(root, target, maps);
+  const isPath = target.includes('/');
+  const paths = isPath ? [target] : libraryPaths(root, target, maps);
   let answer = 'ENOENT';
   for (const path of paths) {
     const fd = open(root, path, openFlags.NONBLOCK);
@@ -44,13 +47,12 @@ export function openTarget(root: Fd, target: string, maps: string): Target {
       continue;
     }
     const file = new Fd(fd);
-    if (fstatSync(fd).isFile()) return { file, path };
+    // libc.so of a machine with a compiler is a text for the linker.
+    if (fstatSync(fd).isFile() && (isPath || readAt(fd, 0, 4).equals(ELF_MAGIC))) return { file, path };
     file[Symbol.dispose]();
     answer = 'it is not a regular file';
   }
-  const looked = target.includes('/')
-    ? answer
-    : `no library of that name is in ld.so.cache or the usual directories`;
+  const looked = isPath ? answer : `no library of that name is in ld.so.cache or the usual directories`;
   throw new ProgramFailure('target', `There is no ${target} to be probed: ${looked}.`, true);
 }
 

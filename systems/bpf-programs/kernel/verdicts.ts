@@ -39,7 +39,7 @@ export class Verdicts {
     let failure = this.#refusals.explain(failureOf(error, reason), attach.type);
     if (goesOn) {
       this.#outdated.add(id);
-      const message = `${failure.message.replace(/\.$/, '')}. Meanwhile the version that ran before goes on.`;
+      const message = `${failure.message.replace(/\.$/, '')}. The previous version keeps running.`;
       failure = new ProgramFailure(failure.reason, message, failure.mayPass, failure);
     }
     this.#logger.debug({ program: owner, id, reason: failure.reason }, failure.message);

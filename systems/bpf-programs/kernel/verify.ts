@@ -47,7 +47,7 @@ export function missingChains(
       using socket = new RouteSocket();
       const now = findInterface(socket, record.interface)?.index;
       if (now !== record.interfaceIndex)
-        return now === undefined ? 'the interface is gone' : 'it is another interface now';
+        return now === undefined ? 'the interface is gone' : 'the interface was replaced';
       try {
         const { programId } = hook.look(record.madeQdisc);
         if (programId === record.programId) return undefined;

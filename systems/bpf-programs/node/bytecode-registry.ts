@@ -39,7 +39,7 @@ function readConf(path: string): ReturnType<typeof parseRegistriesConf> {
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot read ${path}`,
       why: cause instanceof Error ? cause.message : String(cause),
-      next: 'Name a registries.conf with --bpf-registries',
+      next: 'Name a registries.conf that is there',
       cause,
     });
   }

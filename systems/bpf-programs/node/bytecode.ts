@@ -5,7 +5,7 @@
  */
 import type { Logger } from '../../../shared/observe/log.ts';
 import { Backoff } from '../../../shared/time/backoff.ts';
-import { type Clock, systemClock } from '../../../shared/time/clock.ts';
+import { type Clock, sleep, systemClock } from '../../../shared/time/clock.ts';
 import type { Parent } from '../engine/parent.ts';
 import type { BytecodeImage } from '../spec-schema.ts';
 import { fileState, readObjectFile } from './bytecode-file.ts';
@@ -57,6 +57,8 @@ export interface BytecodeOptions {
 /** A tag that is asked for always may point elsewhere. */
 const ALWAYS_MS = 60_000;
 const RETRY = { baseMs: 1_000, maxMs: 60_000 };
+/** An image in the cache is there sooner: then its object need not say first that it is being pulled. */
+const SOON_MS = 100;
 
 interface FileEntry {
   readonly key: string;
@@ -69,6 +71,8 @@ interface ImageEntry {
   readonly backoff: Backoff;
   state: BytecodeState;
   running: boolean;
+  /** The first pull, while somebody may wait for it. */
+  first: Promise<void> | undefined;
   /** Monotonic; when the registry is asked again. Infinity: not without a change. */
   dueMs: number;
 }
@@ -99,6 +103,28 @@ export class BytecodeSource implements Disposable {
       );
     }
     return this.#file(path);
+  }
+
+  /**
+   * Waits a moment for what was asked for the first time: then `onChange` is not called for it.
+   *
+   * @returns whether something was.
+   * @throws the signal's reason
+   */
+  async soon(signal: AbortSignal): Promise<boolean> {
+    const entries = [...this.#images.values()];
+    const firsts = entries.flatMap(({ first }) => first ?? []);
+    if (firsts.length === 0) return false;
+    const pause = new AbortController();
+    const late = sleep(this.#clock, SOON_MS, AbortSignal.any([signal, pause.signal]));
+    try {
+      await Promise.race([Promise.all(firsts), late]);
+    } finally {
+      for (const entry of entries) entry.first = undefined;
+      late.catch(() => undefined);
+      pause.abort();
+    }
+    return true;
   }
 
   /** Forgets the parents that are not among these. */
@@ -160,11 +186,14 @@ export class BytecodeSource implements Disposable {
         backoff: new Backoff(RETRY),
         state: { is: 'pending', message: `Pulling ${image.url}.` },
         running: false,
+        first: undefined,
         dueMs: 0,
       };
       this.#images.set(parent.key, entry);
+      entry.first = this.#pull(entry, parent, image);
+    } else if (!entry.running && this.#clock.monotonicMs() >= entry.dueMs) {
+      void this.#pull(entry, parent, image);
     }
-    if (!entry.running && this.#clock.monotonicMs() >= entry.dueMs) void this.#pull(entry, parent, image);
     return entry.state;
   }
 
@@ -187,7 +216,7 @@ export class BytecodeSource implements Disposable {
       entry.running = false;
     }
     // Also where it is the same: whoever waits has to look when it is due again.
-    this.#options.onChange();
+    if (entry.first === undefined) this.#options.onChange();
   }
 }
 

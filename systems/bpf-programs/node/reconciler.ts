@@ -87,6 +87,11 @@ export class Reconciler {
       }
       if (refusal === undefined) states.set(parent.key, this.#options.bytecode.stateOf(parent));
     }
+    if (await this.#options.bytecode.soon(signal)) {
+      for (const parent of parents)
+        if (states.get(parent.key)?.is === 'pending')
+          states.set(parent.key, this.#options.bytecode.stateOf(parent));
+    }
     const tried = new Map<string, Tried>();
     for (const one of wanted) {
       if (verdicts.has(one.id) || !('attach' in one.goal)) continue;
@@ -202,7 +207,7 @@ function tryIt(
   return {
     desired: desired(running.digest, () => Promise.reject(new Error(message))),
     digest: running.digest,
-    notes: state?.is === 'failed' ? [`it goes on as it is: ${message}`] : [],
+    notes: state?.is === 'failed' ? [`it keeps running unchanged: ${message}`] : [],
   };
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { policyOf, trapOn } from '../policy.fixture.ts';
+import { policyOf, trapOn } from '../policy/policy.fixture.ts';
 import { examine } from './examine.ts';
 import type { Snapshot } from './snapshot.ts';
 import { fileAccessSection } from './section.ts';

@@ -6,10 +6,10 @@
 import { type HolderReport, holderName } from '../../../shared/guard/lease-holder.ts';
 import { isDeleting } from '../../../shared/kube/finalizers.ts';
 import type { KivePolicy } from '../api.ts';
-import { type CompiledPolicy, compilePolicy, TrapIndex } from '../matching.ts';
-import { statusOf } from '../policy-status.ts';
-import type { PolicyNodeStatus } from '../policy-status-schema.ts';
-import { describeProblem, validatePolicy } from '../validation.ts';
+import { type CompiledPolicy, compilePolicy, TrapIndex } from '../policy/matching.ts';
+import { statusOf } from '../cluster/policy-status.ts';
+import type { PolicyNodeStatus } from '../cluster/policy-status-schema.ts';
+import { describeProblem, validatePolicy } from '../policy/validation.ts';
 import { kernelsOf, nodeFields } from './nodes.ts';
 import type { FileAccessFields, FileAccessNodeFields, PolicyProblemReport, PolicyReport } from './report.ts';
 import type { Snapshot } from './snapshot.ts';
@@ -221,7 +221,7 @@ function noLoader(loader: HolderReport): string | undefined {
   if (state === 'free') return 'No agent alerts on its kernel: nobody holds the lease.';
   if (state !== 'stale') return undefined;
   return (
-    `No agent alerts on its kernel, as it seems: the one of ${holderName(loader)} has not renewed the lease` +
+    `Apparently no agent alerts on its kernel: the one of ${holderName(loader)} has not renewed the lease` +
     `${renewedSecondsAgo === null ? '' : ` for ${Math.round(renewedSecondsAgo)} s`}.`
   );
 }

@@ -5,8 +5,8 @@
  */
 import type { LeaseView } from '../../../shared/guard/lease-holder.ts';
 import type { KivePolicy } from '../api.ts';
-import type { PolicyStatus } from '../policy-status-schema.ts';
-import { policyOf, trapOn } from '../policy.fixture.ts';
+import type { PolicyStatus } from '../cluster/policy-status-schema.ts';
+import { policyOf, trapOn } from '../policy/policy.fixture.ts';
 import type { RunningPod, Snapshot } from './snapshot.ts';
 
 export const nowMs: number = Date.UTC(2026, 10, 21, 12);

@@ -134,7 +134,11 @@ export async function readFacts(directory: string, key: VerifyingKey): Promise<D
   if (signature === undefined || signature === '')
     throw new BaselineError('unsigned', path, 'it has no signature');
   if (more.length !== 1 || more[0] !== '')
-    throw new BaselineError('damaged', path, 'it goes on after its signature, or was cut off in it');
+    throw new BaselineError(
+      'damaged',
+      path,
+      'there is data after its signature, or the signature is cut off',
+    );
   const wanted = keyId(key);
   if (facts.scheme !== key.scheme || facts.keyId !== wanted) {
     const signed = `${facts.scheme}, key ${facts.keyId}`;
@@ -325,7 +329,7 @@ function parseFacts(path: string, line: string, signature: string | undefined): 
       `it has format ${value.format}, and this Rampart knows format ${format}`,
     );
   if (!databaseName.test(`aide.db.${value.id}.gz`))
-    throw new BaselineError('damaged', path, 'its id is none');
+    throw new BaselineError('damaged', path, 'its id is malformed');
   return value as DatabaseFacts;
 }
 

@@ -90,7 +90,7 @@ class ResultController {
       fileIntegrity: read?.result.fileIntegrity.name,
       node: read?.result.nodeName,
     };
-    if (read === undefined) logger.warn(about, 'a result of nobody knows which node is left out');
+    if (read === undefined) logger.warn(about, 'skipping a result for an unknown node');
     else if (!(await this.#isWanted(read.found, read.result.nodeName, signal)))
       logger.info(about, 'a result for which there is no FileIntegrity any more, or no node, is left out');
     else await this.#take(configMap, read.found as Found, read.result, read.isMalformed, signal);

@@ -137,7 +137,7 @@ class AideParser {
     this.#line++;
     const line = text.trimEnd();
     if (line === '' || (line.startsWith('#') && !line.startsWith('#/'))) return undefined;
-    if (this.#ended) throw this.fault('it goes on after @@end_db');
+    if (this.#ended) throw this.fault('there is data after @@end_db');
     if (line.startsWith('@@')) return this.#directive(line);
     if (this.#columns === undefined) throw this.fault('an entry comes before @@db_spec');
     return this.#entry(line, this.#columns);

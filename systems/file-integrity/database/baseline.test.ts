@@ -200,7 +200,7 @@ test('every flipped bit and every truncation of a baseline is found', async () =
       await assert.rejects(openBaseline(path, key), BaselineError, `bit ${bit}`);
     }
     writeFileSync(path, Buffer.concat([whole, Buffer.from([0])]));
-    await assert.rejects(openBaseline(path, key), hasFault('damaged', /goes on after its signature/));
+    await assert.rejects(openBaseline(path, key), hasFault('damaged', /data after its signature/));
   }
 });
 

@@ -216,7 +216,7 @@ async function verify(
     throw new BaselineError('unsigned', path, 'it has no signature');
   }
   if (at < sizeBytes) {
-    throw new BaselineError('damaged', path, `it goes on after its signature, at byte ${at}`);
+    throw new BaselineError('damaged', path, `there is data after its signature, at byte ${at}`);
   }
   const sum = digest.digest();
   const checked = checkHeader(path, header);

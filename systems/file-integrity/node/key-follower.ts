@@ -86,6 +86,6 @@ export class KeyFollower {
   get #withoutKey(): string {
     return this.#known === undefined
       ? 'nothing is scanned before there is a key to sign baselines with'
-      : 'the key that baselines are signed with is gone: this agent goes on with it until it ends, and another does not know it';
+      : 'the key that baselines are signed with is gone: this agent keeps using it until it stops; a new agent will not have it';
   }
 }

@@ -41,7 +41,7 @@ export async function examineMachine(signal?: AbortSignal): Promise<NetworkPolic
     for (const name of ['nftables', 'iptables', 'ipset']) facts.push({ name, available: false, detail });
   }
   facts.push(
-    moduleFact('nfnetlink_log', 'refused packets are told of', '/proc/net/netfilter/nfnetlink_log'),
+    moduleFact('nfnetlink_log', 'refused packets are reported', '/proc/net/netfilter/nfnetlink_log'),
     moduleFact(
       'conntrack',
       'connections are followed',

@@ -77,7 +77,7 @@ export class Refusals implements Disposable {
           onError: (error) => context.logger.error({ err: error }, 'a refused packet could not be told'),
         }),
       );
-      if (this.#problem !== undefined) context.logger.info('refused packets are told again');
+      if (this.#problem !== undefined) context.logger.info('refused packets are reported again');
       this.#problem = undefined;
     } catch (error) {
       const problem = error instanceof Error ? error.message : String(error);

@@ -112,7 +112,7 @@ function requirementOf(value: unknown, what: string): Requirement {
     default:
       throw unusable(
         what,
-        `kind ${JSON.stringify(value['kind'])} is none of pubKey, githubAction, genericIssuer`,
+        `kind ${JSON.stringify(value['kind'])} is not one of pubKey, githubAction, genericIssuer`,
       );
   }
 }

@@ -37,7 +37,7 @@ import type { ScannerOptions } from './scanner-options.ts';
 const PATIENCE_MS = 30_000;
 export const kindTypes = { configmaps: configMaps, secrets } as const;
 
-const noModules: Pick<Modules, 'fetch'> = { fetch: () => Promise.reject(new Error('no modules here')) };
+const none = (): Promise<never> => Promise.reject(new Error('no modules here'));
 
 export interface PolicyWish {
   readonly kinds?: readonly string[];
@@ -80,7 +80,7 @@ export class ScanCluster extends TestApi {
     const {
       client = this.newClient(),
       writesStatus = true,
-      modules = noModules,
+      modules = { fetch: none },
       partBytes,
       ...more
     } = options;
@@ -93,7 +93,8 @@ export class ScanCluster extends TestApi {
           const policies = new PolicySet({
             context,
             runtimes: runtimesOf({
-              ...{ modules, client, asked },
+              ...{ client, asked },
+              modules: { registry: none, ...modules },
               logger: context.logger,
             }),
             writesStatus,

@@ -12,7 +12,7 @@ import { join } from 'node:path';
 import { rightsOf } from '../../../apps/agent/deploy.fixture.ts';
 import { parseFinding } from '../../../systems/file-integrity/finding-line-kind.ts';
 import { configMaps, namespaces } from '../../../shared/kube/object.ts';
-import type { KiveAlert } from '../../../systems/file-access/alert.ts';
+import type { KiveAlert } from '../../../systems/file-access/alert/alert.ts';
 import { type KivePolicy, kivePolicyType } from '../../../systems/file-access/api.ts';
 import { type FileIntegrity, released } from '../../../systems/file-integrity/api.ts';
 import { customResourceDefinitions } from '../../../shared/kube/crd/established.ts';

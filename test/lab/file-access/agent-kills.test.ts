@@ -11,7 +11,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Random, scaled, seed } from '../../../shared/observe/depth.fixture.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
-import { statusOf } from '../../../systems/file-access/policy-status.ts';
+import { statusOf } from '../../../systems/file-access/cluster/policy-status.ts';
 import { labObstacle } from '../obstacle.ts';
 import {
   accessOf,

@@ -11,7 +11,7 @@ import { rampart } from '../../../apps/apiserver/rampart-process.fixture.ts';
 import { heldBy } from '../../../shared/ebpf/kernel-objects.fixture.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { testMode } from '../../../shared/sensor/sensor.fixture.ts';
-import type { KiveAlert } from '../../../systems/file-access/alert.ts';
+import type { KiveAlert } from '../../../systems/file-access/alert/alert.ts';
 
 export interface AgentProcessOptions {
   readonly nodeName: string;

@@ -9,7 +9,7 @@ import { after, before, suite, test } from 'node:test';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
 import type { KivePolicy } from '../../../systems/file-access/api.ts';
-import { statusOf } from '../../../systems/file-access/policy-status.ts';
+import { statusOf } from '../../../systems/file-access/cluster/policy-status.ts';
 import { GuardedLab } from '../guarded-lab.fixture.ts';
 import type { LabContainer } from '../lab.ts';
 import { labObstacle } from '../obstacle.ts';

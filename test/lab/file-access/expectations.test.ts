@@ -5,7 +5,7 @@ import { after, before, suite, test } from 'node:test';
 
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
-import type { KiveAlert } from '../../../systems/file-access/alert.ts';
+import type { KiveAlert } from '../../../systems/file-access/alert/alert.ts';
 import { kivePolicyType } from '../../../systems/file-access/api.ts';
 import { Receiver } from '../../../systems/file-access/delivery/receiver.fixture.ts';
 import { GuardedLab, summary } from '../guarded-lab.fixture.ts';

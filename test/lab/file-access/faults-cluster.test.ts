@@ -4,7 +4,7 @@ import { after, before, suite, test } from 'node:test';
 
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
-import type { KiveAlert } from '../../../systems/file-access/alert.ts';
+import type { KiveAlert } from '../../../systems/file-access/alert/alert.ts';
 import { type KiveData, kiveDataType } from '../../../systems/file-access/api.ts';
 import { nodes as nodeType, pods as podType } from '../../../shared/kube/object.ts';
 import { summary } from '../guarded-lab.fixture.ts';

@@ -16,7 +16,7 @@ import { KubeClient } from '../../../shared/kube/client.ts';
 import { isNotFound } from '../../../shared/kube/client-errors.ts';
 import { type Lease, leases } from '../../../shared/kube/object.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
-import type { KiveAlert } from '../../../systems/file-access/alert.ts';
+import type { KiveAlert } from '../../../systems/file-access/alert/alert.ts';
 import {
   type KiveData,
   kiveDataType,

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 
 import { scaled } from '../../../shared/observe/depth.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
-import type { KiveAlert } from '../../../systems/file-access/alert.ts';
+import type { KiveAlert } from '../../../systems/file-access/alert/alert.ts';
 import type { KiveTrap } from '../../../systems/file-access/api.ts';
 import { GuardedLab } from '../guarded-lab.fixture.ts';
 import type { LabContainer, LabPod } from '../lab.ts';

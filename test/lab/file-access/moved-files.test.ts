@@ -10,7 +10,7 @@ import { until } from '../../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
 import type { KiveData } from '../../../systems/file-access/api.ts';
 import { ourAnnotations } from '../../../systems/file-access/kive-data.ts';
-import { statusOf } from '../../../systems/file-access/policy-status.ts';
+import { statusOf } from '../../../systems/file-access/cluster/policy-status.ts';
 import { GuardedLab } from '../guarded-lab.fixture.ts';
 import type { LabContainer } from '../lab.ts';
 import { labObstacle } from '../obstacle.ts';

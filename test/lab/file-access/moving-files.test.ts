@@ -19,7 +19,7 @@ import { after, before, suite, test } from 'node:test';
 import { scaled } from '../../../shared/observe/depth.fixture.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
-import type { KiveAlert } from '../../../systems/file-access/alert.ts';
+import type { KiveAlert } from '../../../systems/file-access/alert/alert.ts';
 import type { KiveData } from '../../../systems/file-access/api.ts';
 import { ourAnnotations } from '../../../systems/file-access/kive-data.ts';
 import { GuardedLab } from '../guarded-lab.fixture.ts';

@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
-import { loaderLease } from '../../../systems/file-access/loader.ts';
+import { loaderLease } from '../../../systems/file-access/node/loader.ts';
 import { labObstacle } from '../obstacle.ts';
 import type { ToldAlert } from './agent-process.fixture.ts';
 import {

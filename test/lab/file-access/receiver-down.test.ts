@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { scaled } from '../../../shared/observe/depth.fixture.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
-import type { KiveAlert } from '../../../systems/file-access/alert.ts';
+import type { KiveAlert } from '../../../systems/file-access/alert/alert.ts';
 import {
   accept,
   answerWith,

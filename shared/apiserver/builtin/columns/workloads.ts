@@ -50,7 +50,7 @@ export const deploymentColumns: readonly Column[] = [
 export const replicaColumns: readonly Column[] = [
   nameColumn,
   count('Desired', 'Pods that there should be.', 'spec', 'replicas'),
-  count('Current', 'Pods that there are.', 'status', 'replicas'),
+  count('Current', 'Number of pods.', 'status', 'replicas'),
   count('Ready', 'Pods that are ready.', 'status', 'readyReplicas'),
   ageColumn,
   ...containerColumns(templateSpec),

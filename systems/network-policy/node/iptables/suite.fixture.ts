@@ -7,7 +7,6 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { suite, test } from 'node:test';
 
-import { namespaceObstacle } from '../../../../test/network-policy/namespaces.fixture.ts';
 import { type Host, Network } from '../../../../test/network-policy/network.fixture.ts';
 import { reaches } from '../../../../test/network-policy/probe.fixture.ts';
 import { scaled } from '../../../../shared/observe/depth.fixture.ts';
@@ -15,6 +14,7 @@ import { dataplaneSuite } from '../dataplane.suite.fixture.ts';
 import { changeBetween, type GivenPolicy, nodeRules, port } from '../rules.fixture.ts';
 import { openIptablesDataplane } from './dataplane.ts';
 import { podChain } from './names.ts';
+import { iptablesObstacle } from './obstacle.fixture.ts';
 import { targetSet } from './policy.ts';
 import type { Variant } from './variant.ts';
 
@@ -24,18 +24,6 @@ function run(host: Host, program: string, args: readonly string[], input = ''): 
   return host.namespace.run(() =>
     execFileSync(program, args, { encoding: 'utf8', input, stdio: ['pipe', 'pipe', 'pipe'] }),
   );
-}
-
-/** Why these programs cannot run here; undefined where they can. */
-function obstacle(variant: Variant): string | undefined {
-  for (const program of [`iptables-${variant}`, `ip6tables-${variant}`, 'ipset']) {
-    try {
-      execFileSync(program, ['--version'], { stdio: 'ignore' });
-    } catch {
-      return `missing packages: apt-get install iptables ipset (${program})`;
-    }
-  }
-  return namespaceObstacle();
 }
 
 const ours = /\bKUBE-(?:(?:POD-FW|NWPLCY|SRC|DST)-|ROUTER-(?:INPUT|FORWARD|OUTPUT)\b)/;
@@ -144,10 +132,10 @@ COMMIT
         },
       ],
     },
-    obstacle(variant),
+    iptablesObstacle(variant),
   );
 
-  suite(`iptables-${variant}, what is refused`, { skip: obstacle(variant) ?? false }, () => {
+  suite(`iptables-${variant}, what is refused`, { skip: iptablesObstacle(variant) ?? false }, () => {
     const allows = (protocol: string, number: number): GivenPolicy['allows'][number] => ({
       peers: 'everyone',
       // None that a program knows: as one whose module is not there.

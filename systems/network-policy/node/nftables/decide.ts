@@ -203,7 +203,7 @@ function isWithin({ value }: IpAddress, text: string, rule: string): boolean {
 function unknown(rule: string): RampartError {
   return new RampartError(errorCodes.UNSUPPORTED, {
     what: 'cannot tell what the rules in the kernel do',
-    why: `a rule there is none of ours: ${rule}`,
+    why: `it has a rule that is not ours: ${rule}`,
     next: 'An agent that runs puts it right within a minute',
   });
 }

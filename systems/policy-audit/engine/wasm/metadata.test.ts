@@ -74,8 +74,8 @@ suite('metadata of a policy', () => {
     for (const [text, message] of [
       ['{', /it is no JSON/],
       ['[]', /it is no object/],
-      ['{"executionMode":"docker"}', /executionMode "docker" is none of kubewarden-wapc/],
-      ['{"executionMode":"toString"}', /executionMode "toString" is none of/],
+      ['{"executionMode":"docker"}', /executionMode "docker" is not one of kubewarden-wapc/],
+      ['{"executionMode":"toString"}', /executionMode "toString" is not one of/],
       ['{"rules":{}}', /rules is no list of objects/],
       ['{"contextAwareResources":[{"kind":"Pod"}]}', /has no apiVersion or kind/],
     ] as const) {

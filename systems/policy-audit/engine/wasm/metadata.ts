@@ -90,7 +90,9 @@ function metadataOf(sections: readonly Section[]): PolicyMetadata | undefined {
   if (!isRecord(said)) throw malformed('it is no object');
   const mode = said['executionMode'] ?? 'kubewarden-wapc';
   if (!isMode(mode)) {
-    throw malformed(`executionMode ${JSON.stringify(mode)} is none of ${Object.keys(runtimes).join(', ')}`);
+    throw malformed(
+      `executionMode ${JSON.stringify(mode)} is not one of ${Object.keys(runtimes).join(', ')}`,
+    );
   }
   const { protocolVersion, minimumKubewardenVersion } = said;
   return {

@@ -1,0 +1,36 @@
+/**
+ * Which KiveData nobody is left for: the agent that would delete them is gone, or was when it should have.
+ *
+ * @module
+ */
+import type { KiveData } from '../api.ts';
+import { isOver } from '../node/desired.ts';
+import { nodeOf, podOf, trapIdLabel } from '../kive-data.ts';
+import type { PodView } from '../policy/matching.ts';
+import { kernelOf } from '../policy/spellings.ts';
+
+/** What the cluster knows. */
+export interface ClusterView {
+  /** The pod of this namespace and name. */
+  pod(namespace: string, name: string): PodView | undefined;
+  /** `status.nodeInfo.bootID` of the node; undefined without such a node, '' when it has not said yet. */
+  bootId(nodeName: string): string | undefined;
+  /** Whether some policy has a trap with this id. */
+  hasTrap(id: string): boolean;
+}
+
+export type StaleReason = 'PodGone' | 'PodOver' | 'PodReplaced' | 'NodeGone' | 'KernelGone' | 'TrapGone';
+
+/** Why an object is stale; undefined while it is not. */
+export function staleReason(data: KiveData, cluster: ClusterView): StaleReason | undefined {
+  const { name, namespace, uid } = podOf(data);
+  const pod = cluster.pod(namespace, name);
+  if (pod === undefined) return 'PodGone';
+  if (isOver(pod)) return 'PodOver';
+  // Another pod may have got the name, on another node.
+  if (uid !== '' && pod.metadata.uid !== undefined && pod.metadata.uid !== uid) return 'PodReplaced';
+  const bootId = cluster.bootId(nodeOf(data));
+  if (bootId === undefined) return 'NodeGone';
+  if (bootId !== '' && bootId !== kernelOf(data)) return 'KernelGone';
+  return cluster.hasTrap(data.metadata.labels?.[trapIdLabel] ?? '') ? undefined : 'TrapGone';
+}

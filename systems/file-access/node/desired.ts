@@ -1,0 +1,152 @@
+/**
+ * Which KiveData of this node there are to be, and what has to change for it.
+ *
+ * @module
+ */
+import type { KiveData } from '../api.ts';
+import {
+  type FoundFile,
+  type FoundOn,
+  kiveDataFinalizer,
+  kiveDataNamespace,
+  kiveDataOf,
+  nameFor,
+  type NodeContainer,
+  nodeOf,
+  ourAnnotations,
+  trapIdLabel,
+} from '../kive-data.ts';
+import type { CompiledTrap, PodView, TrapIndex } from '../policy/matching.ts';
+
+/** Whether nothing of this pod runs any more, nor will. */
+export function isOver({ status }: PodView): boolean {
+  return status?.phase === 'Succeeded' || status?.phase === 'Failed';
+}
+
+/** A trap and a container that it is for. */
+export interface WantedFile<C extends NodeContainer = NodeContainer> {
+  readonly trap: CompiledTrap;
+  readonly container: C;
+  /** Of its KiveData. */
+  readonly name: string;
+}
+
+/**
+ * The files to look for: each trap with each running container it is for. Whether another container or pod is ready
+ * plays no part.
+ */
+export function wantedFiles<C extends NodeContainer>(
+  index: TrapIndex,
+  containers: Iterable<C>,
+): WantedFile<C>[] {
+  const byPod = new Map<PodView, C[]>();
+  for (const container of containers) {
+    const known = byPod.get(container.pod);
+    if (known === undefined) byPod.set(container.pod, [container]);
+    else known.push(container);
+  }
+  const wanted: WantedFile<C>[] = [];
+  for (const [pod, ofPod] of byPod) {
+    if (isOver(pod)) continue;
+    const traps = index.forPod(pod);
+    for (const container of ofPod) {
+      for (const trap of traps.for(container.name))
+        wanted.push({ trap, container, name: nameFor(trap, container) });
+    }
+  }
+  return wanted;
+}
+
+/** The KiveData that there are to be, by name. */
+export function desiredData(files: Iterable<FoundFile>, on: FoundOn): Map<string, KiveData> {
+  const desired = new Map<string, KiveData>();
+  for (const file of files) desired.set(file.name, kiveDataOf(file, on));
+  return desired;
+}
+
+/** What has to be done. Apply it in this order, so that what is watched already stays watched. */
+export interface DataChanges {
+  readonly create: readonly KiveData[];
+  /** Whole objects to put in place of the stored ones, with their resourceVersion. */
+  readonly update: readonly KiveData[];
+  /** Of gone traps, containers, relabelled pods, and of earlier boots of this node. */
+  readonly remove: readonly KiveData[];
+  /** Names that are wanted, but held by an object that is being deleted: create them when it is gone. */
+  readonly blocked: readonly string[];
+}
+
+/**
+ * The difference. Doing it and asking again gives nothing.
+ *
+ * @param existing - All KiveData or those of this node: those of other nodes are left alone.
+ * @param nodeName - This node. What it found itself, on whichever kernel, is its own to delete.
+ */
+export function diffData(
+  desired: ReadonlyMap<string, KiveData>,
+  existing: Iterable<KiveData>,
+  nodeName: string,
+): DataChanges {
+  const update: KiveData[] = [];
+  const remove: KiveData[] = [];
+  const blocked: string[] = [];
+  const seen = new Set<string>();
+  for (const stored of existing) {
+    const { metadata } = stored;
+    if (metadata.namespace !== kiveDataNamespace) continue;
+    const name = metadata.name ?? '';
+    const wanted = desired.get(name);
+    const deleting = metadata.deletionTimestamp !== undefined;
+    if (wanted === undefined) {
+      if (!deleting && nodeOf(stored) === nodeName) remove.push(stored);
+      continue;
+    }
+    seen.add(name);
+    if (deleting) blocked.push(name);
+    else if (!says(stored, wanted)) update.push(merged(stored, wanted));
+  }
+  const create = [...desired].filter(([name]) => !seen.has(name)).map(([, data]) => data);
+  return { create, update, remove, blocked };
+}
+
+/** Whether the stored object says all that the wanted one does; it may have more labels and annotations. */
+function says(stored: KiveData, wanted: KiveData): boolean {
+  return (
+    stored.metadata.labels?.[trapIdLabel] === wanted.metadata.labels?.[trapIdLabel] &&
+    holds(stored.metadata.annotations, wanted.metadata.annotations) &&
+    optional.every((key) => stored.metadata.annotations?.[key] === wanted.metadata.annotations?.[key]) &&
+    stored.metadata.finalizers?.includes(kiveDataFinalizer) === true &&
+    stored.spec.inodeNo === wanted.spec.inodeNo &&
+    stored.spec.devId === wanted.spec.devId &&
+    stored.spec.kernelId === wanted.spec.kernelId &&
+    Object.keys(stored.spec.metadata ?? {}).length === Object.keys(wanted.spec.metadata ?? {}).length &&
+    holds(stored.spec.metadata, wanted.spec.metadata)
+  );
+}
+
+/** The annotations that are there only where they say something. */
+const optional = [ourAnnotations.callbackSecret, ourAnnotations.movedFiles] as const;
+
+type Texts = Readonly<Record<string, string>> | undefined;
+
+function holds(all: Texts, some: Texts): boolean {
+  for (const key in some) {
+    if (all === undefined || !Object.hasOwn(all, key) || all[key] !== some[key]) return false;
+  }
+  return true;
+}
+
+function merged(stored: KiveData, wanted: KiveData): KiveData {
+  const finalizers = stored.metadata.finalizers ?? [];
+  const annotations = { ...stored.metadata.annotations };
+  for (const key of optional) delete annotations[key];
+  return {
+    ...stored,
+    metadata: {
+      ...stored.metadata,
+      labels: { ...stored.metadata.labels, ...wanted.metadata.labels },
+      annotations: { ...annotations, ...wanted.metadata.annotations },
+      finalizers: finalizers.includes(kiveDataFinalizer) ? finalizers : [...finalizers, kiveDataFinalizer],
+    },
+    spec: wanted.spec,
+  };
+}

@@ -1,0 +1,104 @@
+/**
+ * What the guard counts on a node, and its metrics.
+ *
+ * @module
+ */
+import type { HistogramReading, Metrics } from '../../../shared/observe/metrics.ts';
+import type { SensorStats } from '../../../shared/sensor/options.ts';
+
+/** Upper bounds of the latency's buckets, in seconds. */
+const bounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
+
+/** Counts since the start of the process. */
+export class NodeCounts {
+  /** Alert lines that were written. */
+  alerts = 0;
+  /** Given to the queues of callbacks, and refused by them. */
+  callbacks = 0;
+  callbacksRefused = 0;
+  #latencySeconds = 0;
+  readonly #latencies: number[] = Array.from({ length: bounds.length + 1 }, () => 0);
+
+  /** From the access to the line. */
+  addLatency(ms: number): void {
+    const seconds = Math.max(0, ms / 1000);
+    this.#latencySeconds += seconds;
+    let at = 0;
+    while (at < bounds.length && seconds > (bounds[at] as number)) at++;
+    this.#latencies[at] = (this.#latencies[at] as number) + 1;
+  }
+
+  latencies(): HistogramReading {
+    return { bounds, counts: this.#latencies, sum: this.#latencySeconds };
+  }
+}
+
+/** What is read at a scrape. */
+export interface NodeReadings {
+  readonly counts: NodeCounts;
+  readonly sensor: () => SensorStats;
+  /** Planned alerts in place, and those that there is no room for. */
+  readonly watched: () => number;
+  readonly refused: () => number;
+  /** Of those in place, the ones of moved files; and how many there was no room for. */
+  readonly moved: () => number;
+  readonly movedDropped: () => number;
+  readonly isLoader: () => boolean;
+  readonly containers: () => number;
+  readonly data: () => number;
+}
+
+/** Registers `rampart_file_access_*`. @throws when the registry has them already. */
+export function registerNodeMetrics(
+  metrics: Pick<Metrics, 'counter' | 'gauge' | 'histogram'>,
+  of: NodeReadings,
+): void {
+  const { counts } = of;
+  const counter = (name: string, help: string, read: () => number): void =>
+    metrics.counter({ name: `rampart_file_access_${name}_total`, help }, read);
+  const gauge = (name: string, help: string, read: () => number): void =>
+    metrics.gauge({ name: `rampart_file_access_${name}`, help }, read);
+  counter('alerts', 'Alerts that were made.', () => counts.alerts);
+  counter('callbacks', 'Alerts given to the queue of a callback.', () => counts.callbacks);
+  counter('callbacks_refused', 'Alerts that no queue took.', () => counts.callbacksRefused);
+  counter('folded', 'Accesses held back by the rate limit.', () => of.sensor().folded);
+  metrics.counter(
+    { name: 'rampart_file_access_lost_total', help: 'Accesses lost, by reason.', labelNames: ['reason'] },
+    () => {
+      const { ringFull, noReturn, consumer } = of.sensor().lost;
+      return [
+        { labels: { reason: 'ring_full' }, value: ringFull },
+        { labels: { reason: 'no_return' }, value: noReturn },
+        { labels: { reason: 'consumer' }, value: consumer },
+      ];
+    },
+  );
+  counter(
+    'recycled',
+    'Accesses to another file that got the inode number of a watched one.',
+    () => of.sensor().recycled,
+  );
+  counter('verdict_unknown', 'Accesses without a verdict.', () => of.sensor().verdictUnknown);
+  counter(
+    'hook_misses',
+    'Times the kernel skipped a program that was running already.',
+    () => of.sensor().hookMisses,
+  );
+  metrics.histogram(
+    { name: 'rampart_file_access_latency_seconds', help: 'From the access to its line on stdout.' },
+    () => counts.latencies(),
+  );
+  gauge('moved', 'Files that traps have led to before, and that are still watched.', of.moved);
+  counter(
+    'moved_dropped',
+    'Files that were moved and are not watched any more, because their trap has too many of them.',
+    of.movedDropped,
+  );
+  gauge('watched', 'Traps on files of containers that are watched.', of.watched);
+  gauge('refused', 'Traps on files that the sensor has no room for.', of.refused);
+  gauge('loader', 'Whether this agent is the loader of its kernel.', () => (of.isLoader() ? 1 : 0));
+  gauge('containers', 'Running containers of this node.', of.containers);
+  gauge('kivedata', 'KiveData of the cluster.', of.data);
+  gauge('targets', 'Files in the kernel map.', () => of.sensor().targets);
+  gauge('capacity', 'Most files it can hold.', () => of.sensor().capacity);
+}

@@ -1,0 +1,257 @@
+/**
+ * Which traps are for which containers.
+ *
+ * @module
+ */
+import type { KiveMatch, KivePolicy, KiveTrap } from '../api.ts';
+import { defaultModeBits, parseFileMode } from './file-mode.ts';
+import { canonicalIp } from './ip-address.ts';
+import { compileNamePattern, type NamePattern } from './name-pattern.ts';
+import { containerNameOf } from './spellings.ts';
+import { trapId } from './trap-id.ts';
+import { hasItem, type PolicyProblem, validatePolicy } from './validation.ts';
+
+/** What is read of a pod; an object of the API is one. */
+export interface PodView {
+  readonly metadata: {
+    readonly name?: string | undefined;
+    readonly namespace?: string | undefined;
+    readonly uid?: string | undefined;
+    readonly labels?: Readonly<Record<string, string>> | undefined;
+  };
+  readonly spec?: { readonly nodeName?: string | undefined } | undefined;
+  readonly status?:
+    | {
+        readonly phase?: string | undefined;
+        readonly podIP?: string | undefined;
+        readonly podIPs?: readonly { readonly ip?: string | undefined }[] | undefined;
+      }
+    | undefined;
+}
+
+/** A trap of a policy, ready to be matched. */
+export interface CompiledTrap {
+  readonly policyNamespace: string;
+  readonly policyName: string;
+  /** `namespace/name` of the policy. */
+  readonly policyKey: string;
+  /** Which of the policy's: `spec.traps[index]`. */
+  readonly index: number;
+  /** See DataSubject in trap-id.ts. */
+  readonly slot: string;
+  /** The label `trap-id`. */
+  readonly id: string;
+  readonly path: string;
+  readonly create: boolean;
+  readonly modeBits: number;
+  /** Empty without one. */
+  readonly callback: string;
+  /** `namespace/name`, in the namespace of the policy; empty without one. */
+  readonly callbackSecret: string;
+  readonly metadata: Readonly<Record<string, string>>;
+  readonly blocks: readonly MatchBlock[];
+}
+
+/** A block of `matchAny`: empty items are undefined, and match everything. */
+interface MatchBlock {
+  readonly pod: string | undefined;
+  readonly namespace: string | undefined;
+  readonly ip: string | undefined;
+  readonly labels: readonly (readonly [string, string])[];
+  readonly containerName: NamePattern | undefined;
+}
+
+/** A policy, ready to be matched: the traps that work, and what is wrong with the others. */
+export interface CompiledPolicy {
+  /** `namespace/name`. */
+  readonly key: string;
+  readonly traps: readonly CompiledTrap[];
+  readonly problems: readonly PolicyProblem[];
+}
+
+/** There is one version; what is unknown or empty is that too. */
+export const alertVersion = 'v1';
+
+/** Compiles a policy. Never throws: what cannot work is among the problems. */
+export function compilePolicy(policy: KivePolicy): CompiledPolicy {
+  const { namespace: policyNamespace = '', name: policyName = '' } = policy.metadata;
+  const policyKey = `${policyNamespace}/${policyName}`;
+  const problems = validatePolicy(policy);
+  const withPath = new Map<string, number>();
+  const traps: CompiledTrap[] = [];
+  policy.spec.traps.forEach((trap, index) => {
+    if (problems.has(index)) return;
+    const number = withPath.get(trap.path) ?? 0;
+    withPath.set(trap.path, number + 1);
+    const mode = parseFileMode(trap.mode ?? defaultModeBits.toString(8));
+    traps.push({
+      policyNamespace,
+      policyName,
+      policyKey,
+      index,
+      slot: `${number}:${trap.path}`,
+      id: trapId(trap, alertVersion),
+      path: trap.path,
+      create: trap.create === true,
+      modeBits: 'bits' in mode ? mode.bits : defaultModeBits,
+      callback: trap.callback ?? '',
+      callbackSecret: trap.callbackSecret === undefined ? '' : `${policyNamespace}/${trap.callbackSecret}`,
+      metadata: trap.metadata ?? {},
+      blocks: compileBlocks(trap),
+    });
+  });
+  return { key: policyKey, traps, problems: [...problems.values()].flat() };
+}
+
+function compileBlocks(trap: KiveTrap): MatchBlock[] {
+  // A block without an item would match everything; validation has refused such a trap.
+  return (trap.matchAny ?? []).filter(hasItem).map((match: KiveMatch) => {
+    const name = containerNameOf(match);
+    const pattern = name === '' ? undefined : compileNamePattern(name);
+    return {
+      pod: match.pod || undefined,
+      namespace: match.namespace || undefined,
+      ip: match.ip ? (canonicalIp(match.ip) ?? match.ip) : undefined,
+      labels: Object.entries(match.matchLabels ?? {}),
+      containerName: pattern !== undefined && 'why' in pattern ? undefined : pattern,
+    };
+  });
+}
+
+/** A pod as it is compared: read once for all traps. */
+interface PodFacts {
+  readonly name: string;
+  readonly namespace: string;
+  readonly ips: readonly string[];
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+function factsOf({ metadata, status }: PodView): PodFacts {
+  const ips = new Set<string>();
+  for (const ip of [status?.podIP, ...(status?.podIPs ?? []).map((entry) => entry.ip)]) {
+    const canonical = ip && canonicalIp(ip);
+    if (canonical) ips.add(canonical);
+  }
+  return {
+    name: metadata.name ?? '',
+    namespace: metadata.namespace ?? '',
+    ips: [...ips],
+    labels: metadata.labels ?? {},
+  };
+}
+
+/** Whether all items of the block that concern the pod hold. */
+function podHolds(block: MatchBlock, pod: PodFacts): boolean {
+  return (
+    (block.pod === undefined || block.pod === pod.name) &&
+    (block.namespace === undefined || block.namespace === pod.namespace) &&
+    (block.ip === undefined || pod.ips.includes(block.ip)) &&
+    block.labels.every(([key, value]) => Object.hasOwn(pod.labels, key) && pod.labels[key] === value)
+  );
+}
+
+/** Whether a trap is for a container of a pod. For many traps use {@link TrapIndex}. */
+export function matches(trap: CompiledTrap, pod: PodView, containerName: string): boolean {
+  const facts = factsOf(pod);
+  return trap.blocks.some(
+    (block) => podHolds(block, facts) && (block.containerName?.test(containerName) ?? true),
+  );
+}
+
+/** The traps that are for some containers of one pod. */
+export class PodTraps {
+  readonly #blocks: readonly (readonly [CompiledTrap, readonly MatchBlock[]])[];
+
+  constructor(blocks: readonly (readonly [CompiledTrap, readonly MatchBlock[]])[]) {
+    this.#blocks = blocks;
+  }
+
+  /** The traps for the container of this name, each once, in no particular order. */
+  for(containerName: string): CompiledTrap[] {
+    const traps: CompiledTrap[] = [];
+    for (const [trap, blocks] of this.#blocks) {
+      if (blocks.some((block) => block.containerName?.test(containerName) ?? true)) traps.push(trap);
+    }
+    return traps;
+  }
+}
+
+type IndexEntry = readonly [CompiledTrap, MatchBlock];
+
+/**
+ * All traps of a cluster. Each block lies under the one of its items that tells most (pod, address, label, namespace),
+ * so that a pod is compared with the few that it may fulfil and not with all.
+ */
+export class TrapIndex {
+  readonly #policies = new Map<string, CompiledPolicy>();
+  readonly #entries = new Map<string, Set<IndexEntry>>();
+  readonly #placed = new Map<string, (readonly [string, IndexEntry])[]>();
+
+  get policies(): ReadonlyMap<string, CompiledPolicy> {
+    return this.#policies;
+  }
+
+  /** Puts a policy in place of the one with its key. */
+  set(policy: CompiledPolicy): void {
+    this.delete(policy.key);
+    this.#policies.set(policy.key, policy);
+    const placed: (readonly [string, IndexEntry])[] = [];
+    for (const trap of policy.traps) {
+      for (const block of trap.blocks) {
+        const place = this.#placeOf(block);
+        const entry: IndexEntry = [trap, block];
+        let entries = this.#entries.get(place);
+        if (entries === undefined) this.#entries.set(place, (entries = new Set()));
+        entries.add(entry);
+        placed.push([place, entry]);
+      }
+    }
+    this.#placed.set(policy.key, placed);
+  }
+
+  /** @param key - `namespace/name`. Returns whether it was there. */
+  delete(key: string): boolean {
+    for (const [place, entry] of this.#placed.get(key) ?? []) {
+      const entries = this.#entries.get(place);
+      entries?.delete(entry);
+      if (entries?.size === 0) this.#entries.delete(place);
+    }
+    this.#placed.delete(key);
+    return this.#policies.delete(key);
+  }
+
+  /** The traps that are for containers of this pod. */
+  forPod(pod: PodView): PodTraps {
+    const facts = factsOf(pod);
+    const found = new Map<CompiledTrap, MatchBlock[]>();
+    for (const place of placesOf(facts)) {
+      for (const [trap, block] of this.#entries.get(place) ?? []) {
+        if (!podHolds(block, facts)) continue;
+        const blocks = found.get(trap);
+        if (blocks === undefined) found.set(trap, [block]);
+        else blocks.push(block);
+      }
+    }
+    return new PodTraps([...found]);
+  }
+
+  #placeOf({ pod, ip, labels, namespace }: MatchBlock): string {
+    if (pod !== undefined) return `pod ${pod}`;
+    if (ip !== undefined) return `ip ${ip}`;
+    let [best, fewest] = [namespace === undefined ? '*' : `namespace ${namespace}`, Infinity];
+    for (const [key, value] of labels) {
+      const place = `label ${key}=${value}`;
+      const count = this.#entries.get(place)?.size ?? 0;
+      if (count < fewest) [best, fewest] = [place, count];
+    }
+    return best;
+  }
+}
+
+function* placesOf({ name, namespace, ips, labels }: PodFacts): Iterable<string> {
+  yield `pod ${name}`;
+  for (const ip of ips) yield `ip ${ip}`;
+  for (const key of Object.keys(labels)) yield `label ${key}=${labels[key]}`;
+  yield `namespace ${namespace}`;
+  yield '*';
+}

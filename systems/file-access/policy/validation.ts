@@ -1,0 +1,182 @@
+/**
+ * What in a KivePolicy cannot work, told by field. The schema in `api.ts` refuses most of it already when the policy
+ * is written; this is for what a schema cannot say, and for policies that were stored before.
+ *
+ * @module
+ */
+import type { KiveMatch, KivePolicy, KiveTrap } from '../api.ts';
+import { parseFileMode } from './file-mode.ts';
+import { isSecretName } from '../delivery/segment-header.ts';
+import { canonicalIp } from './ip-address.ts';
+import { compileNamePattern } from './name-pattern.ts';
+import { containerNameOf } from './spellings.ts';
+import { canonicalJson } from './trap-id.ts';
+
+/** A subdomain of DNS: apimachinery, DNS1123SubdomainMaxLength. */
+const MAX_SECRET_NAME = 253;
+
+/** One fault of a policy. */
+export interface PolicyProblem {
+  /** Where: `spec.traps[0].matchAny[1].ip`. */
+  readonly field: string;
+  /** What cannot work: `the path "etc/shadow"`. */
+  readonly what: string;
+  readonly why: string;
+  /** What to write instead. */
+  readonly next: string;
+}
+
+/** A problem as one sentence for a condition, an event or a log line. */
+export function describeProblem({ field, what, why, next }: PolicyProblem): string {
+  return `${field}: ${what} cannot work: ${why}. ${next}${next.endsWith('.') ? '' : '.'}`;
+}
+
+/** Faults of a trap, without the field's beginning (`path`, `matchAny[1].ip`). */
+type Fault = readonly [field: string, what: string, why: string, next: string];
+
+/** All faults of the traps of a policy, by the index of the trap. A trap without any works, whatever the others are. */
+export function validatePolicy({ spec }: KivePolicy): ReadonlyMap<number, readonly PolicyProblem[]> {
+  const problems = new Map<number, readonly PolicyProblem[]>();
+  const seen = new Map<string, number>();
+  spec.traps.forEach((trap, index) => {
+    const faults = validateTrap(trap);
+    const json = canonicalJson(trap);
+    const first = seen.get(json);
+    if (first === undefined) seen.set(json, index);
+    else {
+      faults.push(['', 'a trap twice', `it is the same as spec.traps[${first}]`, 'Remove one of them']);
+    }
+    if (faults.length === 0) return;
+    const prefix = `spec.traps[${index}]`;
+    problems.set(
+      index,
+      faults.map(([field, what, why, next]) => ({
+        field: field === '' ? prefix : `${prefix}.${field}`,
+        what,
+        why,
+        next,
+      })),
+    );
+  });
+  return problems;
+}
+
+function validateTrap(trap: KiveTrap): Fault[] {
+  const faults = [...pathFaults(trap.path), ...callbackFaults(trap.callback ?? ''), ...secretFaults(trap)];
+  if (trap.mode !== undefined) {
+    const mode = parseFileMode(trap.mode);
+    if ('why' in mode) {
+      faults.push([
+        'mode',
+        `the mode ${JSON.stringify(trap.mode)}`,
+        mode.why,
+        'Write the octal digits without a leading 0, or in quotes: 444 or "0444"',
+      ]);
+    }
+  }
+  const { matchAny = [] } = trap;
+  if (matchAny.length === 0) faults.push(noMatch);
+  matchAny.forEach((match, index) => faults.push(...matchFaults(match, `matchAny[${index}]`)));
+  return faults;
+}
+
+function pathFaults(path: string): Fault[] {
+  const what = `the path ${JSON.stringify(path)}`;
+  const names = path.split('/');
+  if (path.includes('\0')) return [['path', what, 'there is a NUL in it', 'Write it without']];
+  if (!path.startsWith('/')) {
+    return [['path', what, 'it does not begin with /', 'Write it as seen from the root of the container']];
+  }
+  if (names.includes('..') || names.includes('.')) {
+    return [['path', what, 'there is a "." or ".." in it', 'Write the path that it leads to']];
+  }
+  if (names.at(-1) === '') {
+    return [['path', what, 'it is the path of a directory', 'Name a file; directories are not watched']];
+  }
+  return [];
+}
+
+function callbackFaults(callback: string): Fault[] {
+  if (callback === '') return [];
+  // A password must not come into a log by way of an error message.
+  const shown = JSON.stringify(callback.replace(/\/\/[^/?#]*@/, '//...@'));
+  const fault = (why: string, next: string): Fault[] => [['callback', `the callback ${shown}`, why, next]];
+  const url = URL.parse(callback);
+  if (url === null) return fault('it is not a URL', 'Write a URL such as https://host:8080/path');
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
+    return fault(`${url.protocol}// is not spoken`, 'Use http:// or https://');
+  }
+  if (url.username !== '' || url.password !== '') {
+    return fault(
+      'a user name or password in it would be told in each alert',
+      'Give credentials by a Secret instead',
+    );
+  }
+  return [];
+}
+
+function secretFaults({ callback = '', callbackSecret }: KiveTrap): Fault[] {
+  if (callbackSecret === undefined) return [];
+  const fault = (why: string, next: string): Fault[] => [
+    ['callbackSecret', `the Secret ${JSON.stringify(callbackSecret)}`, why, next],
+  ];
+  if (!isSecretName(`namespace/${callbackSecret}`) || callbackSecret.length > MAX_SECRET_NAME) {
+    return fault(
+      'it is not the name of a Secret',
+      'Write the name only: it is looked for in the namespace of the policy',
+    );
+  }
+  if (callback === '')
+    return fault('there is no callback that it is for', 'Write a callback too, or none of both');
+  if (URL.parse(callback)?.protocol !== 'https:') {
+    return fault('what is in it is not sent over plain http', 'Use a callback with https://');
+  }
+  return [];
+}
+
+const nextItem =
+  'At least one match block with one match item must be present; containerName: ".*" matches every container';
+const noMatch: Fault = ['matchAny', 'a trap without a match', 'it is for no container', nextItem];
+
+function noItem(field: string): Fault {
+  return [field, 'a match without a match item', 'it would match every container of the cluster', nextItem];
+}
+
+/** Whether an item says anything: empty ones are as if they were not there, as in Kive. */
+export function hasItem(match: KiveMatch): boolean {
+  const { pod, namespace, ip, matchLabels = {} } = match;
+  return Boolean(pod || namespace || containerNameOf(match) || ip) || Object.keys(matchLabels).length > 0;
+}
+
+function matchFaults(match: KiveMatch, field: string): Fault[] {
+  if (!hasItem(match)) return [noItem(field)];
+  const faults: Fault[] = [];
+  const { containerName, 'container-name': older, ip = '' } = match;
+  if (containerName && older && containerName !== older) {
+    faults.push([
+      `${field}.container-name`,
+      `the name ${JSON.stringify(older)}`,
+      `containerName, which is the same field, says ${JSON.stringify(containerName)}`,
+      'Write one of the two',
+    ]);
+  }
+  const name = containerNameOf(match);
+  const pattern = compileNamePattern(name);
+  if ('why' in pattern) {
+    faults.push([
+      `${field}.${containerName ? 'containerName' : 'container-name'}`,
+      `the pattern ${JSON.stringify(name)}`,
+      pattern.why,
+      'Write a regular expression of RE2, or a glob behind "glob:"',
+    ]);
+  }
+  if (ip !== '' && canonicalIp(ip) === undefined) {
+    faults.push([
+      `${field}.ip`,
+      `the address ${JSON.stringify(ip)}`,
+      'it is not an IP address',
+      'Write one address, as in the status of the pod; networks are not matched',
+    ]);
+  }
+  return faults;
+}
