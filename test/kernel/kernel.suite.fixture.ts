@@ -92,19 +92,10 @@ function compileFor(files: readonly string[], cache: string): void {
 export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
   const chosen = sampled(cells, LEAST_CELLS, seed + kernelVersions.indexOf(kernel));
   const [look, capabilities] = [['node test/kernel/guest-look.fixture.ts'], capabilityCommands()];
-<<<<<<< HEAD
-  const suites = chosen.map(
-    ({ mode, file }) =>
-      `RAMPART_SENSOR_MODE=${mode} node --test --test-concurrency=1 --test-reporter=spec ${quote(file)}`,
-  );
-  const rooms = [network, recorded, probes, ...sampled(programs, 1, seed + kernelVersions.indexOf(kernel))];
-  const others = rooms.map((file) => `node --test --test-concurrency=1 --test-reporter=spec ${quote(file)}`);
-=======
   const suites = chosen.map(({ mode, file }) => `RAMPART_SENSOR_MODE=${mode} ${testCommand(file)}`);
-  const rooms = [network, probes, ...sampled(programs, 1, seed + kernelVersions.indexOf(kernel))];
+  const rooms = [network, recorded, probes, ...sampled(programs, 1, seed + kernelVersions.indexOf(kernel))];
   const others = rooms.map(testCommand);
   const cache = process.env['NODE_COMPILE_CACHE'] ?? join(checkout, 'node_modules/.cache/compiled');
->>>>>>> testrun
   const title = `Debian's kernel ${kernel} (RAMPART_TEST_SEED=${seed})`;
   suite(title, { skip: kernelRunObstacle() ?? false }, () => {
     let run: KernelRun | undefined;
