@@ -185,7 +185,7 @@ suite('known at once', { skip: sensorSkip || labObstacle() }, () => {
       findings.find(({ path }) => path === '/etc/c'),
       before,
     );
-    const toldSince = node.agent.told.filter((one) => one.run > run).map(({ line }) => line);
+    const toldSince = node.agent.told.filter((one) => one.run > run).map((one) => one.line);
     assert.ok(
       toldSince.every((line) => !line.includes('/etc/c"')),
       toldSince.join('\n'),

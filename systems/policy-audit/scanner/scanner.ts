@@ -88,6 +88,7 @@ export class Scanner {
       store: this.store,
       types,
       failuresOnly: options.failuresOnly,
+      parallelPolicies: options.parallelPolicies,
       runUid,
       namespaceLabels: (name) => this.#namespaces.get(name)?.metadata.labels,
       onEvaluated: (policy, result) => {
