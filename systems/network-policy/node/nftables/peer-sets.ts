@@ -1,6 +1,6 @@
 /**
  * The sets of peers. Rules with the same peers look into the same set: a pod that comes or goes is then one element, however many
- * policies allow it, and libnftables, which reads the list of all sets before each change, has fewer to read.
+ * policies allow it.
  *
  * @module
  */
@@ -152,7 +152,7 @@ export function peerSets(peers: Peers, name: string): ElementSet[] {
 
 /**
  * Pods come and go: they are a set of addresses, of which one is changed without a look at the others. Blocks seldom change, and
- * a set of ranges makes every change of the table dearer (docs/decisions/0011-nftables-by-libnftables.md): a few are rules.
+ * a few are rules: nft takes long to list many sets of ranges (docs/decisions/0011-nftables-by-libnftables.md).
  */
 function familyPeers(ranges: AddressSet, family: Family, name: string): FamilyPeers {
   const [pods, blocks]: [string[], AddressRange[]] = [[], []];
