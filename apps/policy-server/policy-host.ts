@@ -5,6 +5,7 @@
  */
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import type { Logger } from '../../shared/observe/log.ts';
+import type { CredentialsSource } from '../../shared/oci/registry.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import type { HostCalls } from '../../systems/policy-audit/engine/evaluator.ts';
 import {
@@ -12,8 +13,10 @@ import {
   HostCapabilities,
 } from '../../systems/policy-audit/engine/host-calls/capabilities.ts';
 import { policyHostCalls } from '../../systems/policy-audit/engine/host-calls/host-calls.ts';
+import { imagesOf } from '../../systems/policy-audit/engine/host-calls/images.ts';
 import { KubeClusterReader } from '../../systems/policy-audit/engine/host-calls/kube-reader.ts';
 import type { ModuleProgram } from '../../systems/policy-audit/engine/program.ts';
+import type { Modules } from '../../systems/policy-audit/modules/modules.ts';
 import { clusterAccess } from '../cluster.ts';
 
 export interface PolicyHostOptions {
@@ -22,6 +25,9 @@ export interface PolicyHostOptions {
   readonly isAsked: boolean;
   /** Whether it goes on where there is no cluster. */
   readonly mayBeAlone: boolean;
+  /** For what policies ask registries. */
+  readonly modules: Pick<Modules, 'registry'>;
+  readonly pullSecret: CredentialsSource | undefined;
   readonly logger: Logger;
   readonly signal: AbortSignal;
 }
@@ -32,9 +38,10 @@ export interface PolicyHost extends AsyncDisposable {
 
 /** @throws {RampartError} `API_UNREACHABLE`, `INPUT` where there is no cluster, unless that is gone on with */
 export async function openPolicyHost(options: PolicyHostOptions): Promise<PolicyHost> {
-  const { logger } = options;
+  const { logger, modules, pullSecret } = options;
   const client = options.isAsked ? await clientOf(options) : undefined;
   const cluster = client && new KubeClusterReader(client);
+  const images = imagesOf(() => modules.registry(), pullSecret && { credentials: pullSecret });
   return {
     hostCalls: (policy, { contextAware, hostCapabilities }) =>
       policyHostCalls({
@@ -44,6 +51,7 @@ export async function openPolicyHost(options: PolicyHostOptions): Promise<Policy
         resources: contextAware,
         logger,
         cluster,
+        images,
       }),
     async [Symbol.asyncDispose]() {
       client?.[Symbol.dispose]();

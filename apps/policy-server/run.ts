@@ -46,6 +46,8 @@ export async function runPolicyServerCommand(options: PolicyServerCommandOptions
     await openPolicyHost({
       kubeconfig: options.kubeconfig,
       isAsked: true,
+      modules,
+      pullSecret,
       mayBeAlone: options.ignoreKubernetesConnectionFailure === true,
       logger,
       signal: stop.signal,

@@ -47,6 +47,8 @@ export async function openMeans(options: ModuleOptions, kubeconfig?: string): Pr
       kubeconfig,
       isAsked: kubeconfig !== undefined,
       mayBeAlone: false,
+      modules,
+      pullSecret,
       logger,
       signal,
     }),

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
@@ -11,6 +11,9 @@ test('the first candidate that is a socket is taken', async () => {
   const [absent, file] = ['absent', 'file'].map((name) => join(runtime.directory, name)) as [string, string];
   writeFileSync(file, '');
   assert.equal(findSocket([absent, file, runtime.socketPath]), runtime.socketPath);
+  const link = join(runtime.directory, 'link');
+  symlinkSync(runtime.socketPath, link);
+  assert.equal(findSocket([file, link]), link);
   assert.throws(() => findSocket([absent, file]), {
     code: 'RAMPART_RUNTIME_UNREACHABLE',
     message: `no container runtime found: none of these is a socket: ${absent}, ${file}. Start containerd or CRI-O, or name the socket`,

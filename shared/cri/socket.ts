@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { lstatSync } from 'node:fs';
+import { statSync } from 'node:fs';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';
 
@@ -17,13 +17,13 @@ export const usualSockets: readonly string[] = [
 ];
 
 /**
- * The first of `candidates` that is a socket. Whether anybody listens there is not looked at: a runtime may start later.
+ * The first of `candidates` that is a socket, or a link to one. Whether anybody listens there is not looked at: a runtime may start later.
  *
  * @throws {RampartError} `RUNTIME_UNREACHABLE` with the places that were looked at.
  */
 export function findSocket(candidates: readonly string[] = usualSockets): string {
   for (const path of candidates) {
-    if (lstatSync(path, { throwIfNoEntry: false })?.isSocket() === true) return path;
+    if (statSync(path, { throwIfNoEntry: false })?.isSocket() === true) return path;
   }
   throw new RampartError(errorCodes.RUNTIME_UNREACHABLE, {
     what: 'no container runtime found',

@@ -18,8 +18,13 @@ export function isDeleting({ metadata }: KubeObject): boolean {
   return metadata.deletionTimestamp !== undefined;
 }
 
-export function hasFinalizer({ metadata }: KubeObject, finalizer: string): boolean {
-  return metadata.finalizers?.includes(finalizer) === true;
+/** Whether it has the finalizer; of several, one of them. */
+export function hasFinalizer({ metadata }: KubeObject, finalizer: string | readonly string[]): boolean {
+  return metadata.finalizers?.some((one) => isOf(one, finalizer)) === true;
+}
+
+function isOf(one: string, finalizer: string | readonly string[]): boolean {
+  return typeof finalizer === 'string' ? one === finalizer : finalizer.includes(one);
 }
 
 /** So often is an object read again that others change at the same time. */
@@ -53,7 +58,7 @@ export async function addFinalizer<T extends KubeObject>(
 }
 
 /**
- * Takes a finalizer off the stored object; nothing is sent where it is not there. Otherwise as {@link addFinalizer}.
+ * Takes a finalizer, or several, off the stored object; nothing is sent where it is not there. Otherwise as {@link addFinalizer}.
  *
  * @returns the object as it is stored now, or `undefined` when it is gone or another has taken its place. It may
  *   also be gone right after, when this was its last finalizer.
@@ -62,13 +67,13 @@ export async function removeFinalizer<T extends KubeObject>(
   client: KubeClient,
   type: ResourceType<T>,
   object: T,
-  finalizer: string,
+  finalizer: string | readonly string[],
   options: FinalizerOptions,
 ): Promise<T | undefined> {
   try {
     return await changeFinalizers(client, type, object, options, (current) =>
       hasFinalizer(current, finalizer)
-        ? (current.metadata.finalizers ?? []).filter((one) => one !== finalizer)
+        ? (current.metadata.finalizers ?? []).filter((one) => !isOf(one, finalizer))
         : undefined,
     );
   } catch (error) {

@@ -8,19 +8,18 @@ import { nodeFacts, podFacts } from '../../shared/kube/facts.ts';
 import { type Node, nodes, type Pod, pods } from '../../shared/kube/object.ts';
 import type { CacheQuery } from '../../shared/kube/shared-caches.ts';
 import { type KiveData, kiveDataType, type KivePolicy, kivePolicyType } from './api.ts';
-import { kernelOf, kiveDataNamespace, nodeOf, ourAnnotations, podOf } from './kive-data.ts';
+import { kiveDataNamespace, nodeOf, ourAnnotations, podOf } from './kive-data.ts';
 import { compilePolicy } from './policy/matching.ts';
+import { annotationOf, kernelOf } from './policy/spellings.ts';
 
 /** `namespace/name` of the policy that a KiveData is of. */
-export function policyKeyOf({ metadata }: KiveData): string {
-  const { [ourAnnotations.policyNamespace]: namespace = '', 'kive-policy-name': name = '' } =
-    metadata.annotations ?? {};
-  return `${namespace}/${name}`;
+export function policyKeyOf(data: KiveData): string {
+  return `${annotationOf(data, ourAnnotations.policyNamespace)}/${annotationOf(data, 'kive-policy-name')}`;
 }
 
 /** With its runtime; empty when the object does not say. */
-export function containerIdOf({ metadata }: KiveData): string {
-  return metadata.annotations?.['container-id'] ?? '';
+export function containerIdOf(data: KiveData): string {
+  return annotationOf(data, 'container-id');
 }
 
 /** A container of a node: two runtimes on one machine may have the same ids. */

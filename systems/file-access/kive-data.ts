@@ -8,12 +8,16 @@ import type { AlertContext } from './alert/alert.ts';
 import type { KiveData } from './api.ts';
 import { alertVersion, type CompiledTrap, type PodView } from './policy/matching.ts';
 import { MAX_MOVED_FILES } from './node/moved-files.ts';
+import { annotationOf, fileNumbersOf, kernelOf, oldFinalizer } from './policy/spellings.ts';
 import { kiveDataName } from './policy/trap-id.ts';
 
 /** Where all KiveData are. */
 export const kiveDataNamespace = 'kivebpf-system';
 export const kivePolicyFinalizer = 'kivepolicy.kivebpf.san7o.github.io/finalizer';
 export const kiveDataFinalizer = 'kivedata.kivebpf.san7o.github.io/finalizer';
+/** What is taken off when they are deleted: also what only old objects have. */
+export const policyHolds = [kivePolicyFinalizer, oldFinalizer] as const;
+export const dataHolds = [kiveDataFinalizer, oldFinalizer] as const;
 export const trapIdLabel = 'trap-id';
 
 /** Annotations that are not Kive's. */
@@ -117,19 +121,9 @@ function fileText({ inode, device, generation }: FileIdentity): string {
 /** What {@link fileText} makes. */
 const fileTexts = /^(\d{1,20}):(\d{1,10}):(\d{1,10})$/;
 
-/** An annotation; the design document of Kive spells some with `_`. */
-function annotation({ metadata }: KiveData, name: string): string {
-  return metadata.annotations?.[name] ?? metadata.annotations?.[name.replaceAll('-', '_')] ?? '';
-}
-
 /** The node whose agent found the file; empty when it does not say. */
 export function nodeOf(data: KiveData): string {
-  return annotation(data, 'node-name');
-}
-
-/** The kernel that the file belongs to. */
-export function kernelOf({ spec }: KiveData): string {
-  return spec.kernelId ?? spec['kernel-id'] ?? '';
+  return annotationOf(data, 'node-name');
 }
 
 /** The pod of the file's container; `uid` is empty in objects that are not ours. */
@@ -139,19 +133,17 @@ export function podOf(data: KiveData): {
   readonly uid: string;
 } {
   return {
-    name: annotation(data, 'pod-name'),
-    namespace: annotation(data, 'namespace'),
-    uid: annotation(data, ourAnnotations.podUid),
+    name: annotationOf(data, 'pod-name'),
+    namespace: annotationOf(data, 'namespace'),
+    uid: annotationOf(data, ourAnnotations.podUid),
   };
 }
 
 /** The file; undefined where the object does not name one. */
 export function identityOf(data: KiveData): FileIdentity | undefined {
-  const { spec } = data;
-  const inode = spec.inodeNo ?? spec['inode-no'];
-  const device = spec.devId ?? spec['dev-id'];
+  const { inode, device } = fileNumbersOf(data);
   if (inode === undefined || device === undefined) return undefined;
-  const [, exact, exactDevice, generation] = fileTexts.exec(annotation(data, ourAnnotations.file)) ?? [];
+  const [, exact, exactDevice, generation] = fileTexts.exec(annotationOf(data, ourAnnotations.file)) ?? [];
   // The spec is what users see and may edit: the annotation only adds to it.
   if (exact !== undefined && Number(exact) === inode && Number(exactDevice) === device) {
     return { inode: BigInt(exact), device, generation: Number(generation) };
@@ -177,15 +169,15 @@ export function movedFilesOf({ metadata }: KiveData): FileIdentity[] {
  * namespace of the policy: whoever wrote that may not have it used, and nothing is sent without it either.
  */
 export function callbackSecretOf(data: KiveData): string | undefined {
-  const secret = annotation(data, ourAnnotations.callbackSecret);
+  const secret = annotationOf(data, ourAnnotations.callbackSecret);
   if (secret === '') return '';
-  const namespace = annotation(data, ourAnnotations.policyNamespace);
+  const namespace = annotationOf(data, ourAnnotations.policyNamespace);
   return namespace !== '' && secret.startsWith(`${namespace}/`) ? secret : undefined;
 }
 
 /** What alerts about the file tell. */
 export function alertContextOf(data: KiveData): AlertContext {
-  const text = (name: string): string => annotation(data, name);
+  const text = (name: string): string => annotationOf(data, name);
   return {
     policyName: text('kive-policy-name'),
     policyNamespace: text(ourAnnotations.policyNamespace),

@@ -17,7 +17,12 @@ export type NodeOutcome =
       readonly log: FittedLog;
     }
   /** Nothing is known of the files: `message` says why and what to do. */
-  | { readonly kind: 'errored'; readonly message: string };
+  | {
+      readonly kind: 'errored';
+      readonly message: string;
+      /** The same word for errors of one kind, for metrics: `BaselineDamaged`, or a code of `errorCodes`. */
+      readonly reason?: string;
+    };
 
 export interface NodeResult {
   readonly fileIntegrity: { readonly namespace: string; readonly name: string };
@@ -36,6 +41,8 @@ export interface NodeResult {
   readonly detection: Detection;
   /** Ids of the requests (re-init, accept) that this result is made after; see {@link NodeRequest}. */
   readonly doneRequests: readonly string[];
+  /** When the baseline was made, where that was for an earlier FileIntegrity of the same name; ms since 1970. */
+  readonly continuedFromMs?: number;
 }
 
 /** Files of one result that could not be read and are told one by one; the log has more. */

@@ -232,7 +232,7 @@ export async function runNetworkPolicyNode(
   function tellFacts(): void {
     const { backend = 'nftables' } = options;
     const untold = refusals.problem;
-    context.tellFacts(nodeFacts({ backend, isProgrammed, counts, problem, untold, bridges }));
+    context.tellFacts(nodeFacts({ backend, isProgrammed, counts, problem, refused, untold, bridges }));
   }
 
   function countRules(): void {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import type { PolicySpec } from './engine/objects.ts';
-import { app, holds, ingress, policy, xa, xb, ya } from './meaning.fixture.ts';
+import { app, holds, ingress, pod, policy, xa, xb, ya } from './meaning.fixture.ts';
 
 suite('what cannot be expressed is told, and allows nothing', () => {
   const wrong: Readonly<
@@ -79,5 +79,30 @@ suite('what cannot be expressed is told, and allows nothing', () => {
       engine.problems().map(({ field }) => field),
       ['spec.policyTypes[0]'],
     );
+  });
+
+  test('a name that no pod has, until one has it', () => {
+    const named = policy('x/p', {
+      podSelector: app('a'),
+      policyTypes: ['Ingress', 'Egress'],
+      // Of another protocol, a name that is there beside it, and one that nobody is asked for.
+      ingress: [{ ports: [{ port: 'http' }, { port: 'dns' }, { port: 'dns', protocol: 'UDP' }] }],
+      egress: [
+        { to: [{ podSelector: app('b') }], ports: [{ port: 443 }, { port: 'metrics' }] },
+        { to: [{ podSelector: app('gone') }], ports: [{ port: 'metrics' }] },
+      ],
+    });
+    const engine = holds([named], [[true, xb, xa]]);
+    const fields = () => engine.problems().map(({ policy: key, field }) => `${key} ${field}`);
+    assert.deepEqual(fields(), ['x/p spec.ingress[0].ports[1].port', 'x/p spec.egress[0].ports[1].port']);
+    assert.match(
+      engine.problems()[0]?.message ?? '',
+      /^no pod here that the policy is for has a port named "dns" \(TCP\): the port allows nothing\.$/,
+    );
+    engine.upsertPod(pod('x/b', '10.0.0.2 fd00::2', { ports: [{ name: 'metrics', containerPort: 9100 }] }));
+    assert.deepEqual(fields(), ['x/p spec.ingress[0].ports[1].port']);
+    // None that it is for.
+    engine.removePod('x/a');
+    assert.deepEqual(fields(), []);
   });
 });

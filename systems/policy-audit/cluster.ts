@@ -12,7 +12,6 @@ import { type OptionValues, systemNamespace } from '../../shared/guard/guard.ts'
 import { type Namespace, namespaces } from '../../shared/kube/object.ts';
 import { RampartError } from '../../shared/observe/errors.ts';
 import { PolicyAdmission } from './admission/policy-admission.ts';
-import { type PolicyServer, policyServerType } from './api.ts';
 import { KubeClusterReader } from './engine/host-calls/kube-reader.ts';
 import { imageOfOperator } from './cluster/operator-image.ts';
 import { PolicyMetrics } from './metrics.ts';
@@ -60,14 +59,12 @@ async function work(
     }),
   );
   const spaces = term.cache<Namespace>({ type: namespaces });
-  const servers = term.cache<PolicyServer>({ type: policyServerType });
   const asked = new AskedCluster(new KubeClusterReader(client));
   const policies = new PolicySet({
     context: term,
     runtimes: runtimesOf({
       ...{ modules, client, logger, asked },
       namespace: (name) => spaces.get(name),
-      capabilities: (server) => servers.get(server)?.spec.namespacedPoliciesCapabilities,
     }),
     writesStatus: admission !== undefined,
   });
@@ -78,8 +75,10 @@ async function work(
     intervalMs: options.auditInterval,
     failuresOnly: options.reports === 'failures',
     reportKind: options.reportKind,
+    reportsBy: options.reportsBy,
     parallelNamespaces: 4,
     parallelResources: 16,
+    parallelPolicies: 5,
     pageSize: 100,
     onEvaluated: (policy, result) => metrics.evaluated(policy, result),
     onPass: (summary) => {

@@ -90,7 +90,7 @@ export class IntegrityNode {
 
   /** The directory of the baselines of a FileIntegrity. */
   directoryOf({ metadata }: FileIntegrity): string {
-    return join(this.integrityDirectory, `${metadata.namespace}.${metadata.name}.${metadata.uid}`);
+    return join(this.integrityDirectory, `${metadata.namespace}.${metadata.name}`);
   }
 }
 

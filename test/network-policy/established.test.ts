@@ -6,6 +6,8 @@ import { suite, test } from 'node:test';
 
 import { Conntrack } from '../../shared/netlink/conntrack.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
+import { openIptablesDataplane } from '../../systems/network-policy/node/iptables/dataplane.ts';
+import { iptablesObstacle } from '../../systems/network-policy/node/iptables/obstacle.fixture.ts';
 import type { Host } from './network.fixture.ts';
 import { namespaceObstacle } from './namespaces.fixture.ts';
 import { PolicyNode } from './policy-node.fixture.ts';
@@ -154,6 +156,21 @@ suite('established connections', { skip: namespaceObstacle() ?? false }, () => {
     assert.equal(await at80.echoes(), false);
     assert.ok(await at81.echoes());
     await until('the datagrams are forgotten', () => datagrams().length === 0);
+  });
+
+  test('cut, where the rules are those of iptables', { skip: iptablesObstacle('nft') ?? false }, async () => {
+    await using node = await PolicyNode.create({ open: () => openIptablesDataplane({ variant: 'nft' }) });
+    const { network } = node;
+    const target = network.host('x/a').addresses;
+    await node.apply('z/c', { podSelector: { matchLabels: { pod: 'c' } }, ingress: [{}] });
+    await node.start({ cutsEstablished: true });
+    using refused = await Connection.open(network.host('y/c'), target[4]);
+    using allowed = await Connection.open(network.host('y/b'), target[6]);
+    assert.ok((await refused.echoes()) && (await allowed.echoes()));
+    await node.apply('x/only-b', onlyB);
+    await until('it is cut', async () => !(await refused.echoes()));
+    assert.equal(refused.error?.code, 'ECONNRESET');
+    assert.ok(await allowed.echoes());
   });
 
   test('keep: they go on', async () => {

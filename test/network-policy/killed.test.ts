@@ -1,73 +1,142 @@
-// An agent that is killed while it programs: what is in the kernel is the old state or the new, and nothing is open at any moment.
+// Agents that are killed while policies change: what the kernel enforces is the old state or the new, at each moment.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { Random, scaled, seed } from '../../shared/observe/depth.fixture.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
-import { openNftablesDataplane } from '../../systems/network-policy/node/nftables/dataplane.ts';
-import { nodeRules } from '../../systems/network-policy/node/rules.fixture.ts';
+import { iptablesObstacle } from '../../systems/network-policy/node/iptables/obstacle.fixture.ts';
 import { namespaceObstacle } from './namespaces.fixture.ts';
-import { Network } from './network.fixture.ts';
+import { nodeName, PolicyNode } from './policy-node.fixture.ts';
 import { reaches } from './probe.fixture.ts';
+import { Probing, sendDatagrams } from './probing.fixture.ts';
 
-const churn = new URL('churn.fixture.ts', import.meta.url).pathname;
+const from = (ns: string) => [{ namespaceSelector: { matchLabels: { ns } } }];
+const closed = { podSelector: { matchLabels: { pod: 'a' } }, ingress: [{ from: from('z') }] };
+/** Peers and ports change together: y at 81 and z at 80 are in neither. */
+const flips = [
+  { podSelector: { matchLabels: { pod: 'b' } }, ingress: [{ from: from('y'), ports: [{ port: 80 }] }] },
+  { podSelector: { matchLabels: { pod: 'b' } }, ingress: [{ from: from('z'), ports: [{ port: 81 }] }] },
+] as const;
 
-suite('an agent that is killed', { skip: namespaceObstacle() ?? false, timeout: 300_000 }, () => {
-  test(`leaves a closed pod closed, whatever it was doing, over many kills (seed ${seed})`, async () => {
-    await using network = await Network.create();
-    const { node } = network;
-    const random = new Random(seed);
-    const target = network.host('x/a').addresses;
-    const passed: string[] = [];
-    let [allowed, kills] = [0, 0];
-    network.watchUdp('x/a', () => passed.push('a datagram'));
-    const start = async () => {
-      const child = node.namespace.run(() =>
-        spawn(process.execPath, [churn, String(random.below(1e6))], { stdio: ['ignore', 'pipe', 'inherit'] }),
-      );
-      await once(child.stdout, 'data');
-      return child;
-    };
-    let child = await start();
-    // From the first moment that it is closed: a new connection with each datagram, and over TCP beside them.
-    const flood = network.spawn(
-      network.host('y/b'),
-      `while :; do echo x > /dev/udp/${target[4]}/80; done 2> /dev/null`,
-    );
-    const stop = new AbortController();
-    const probing = (async () => {
-      while (!stop.signal.aborted) {
-        if (await reaches(network.host('y/c'), target[4])) passed.push('a connection');
-        if (await reaches(network.host('y/c'), target[6], { port: 81 }))
-          passed.push('a connection over IPv6');
-        if (await reaches(network.host('z/a'), target[4])) allowed++;
-        await delay(2);
+/** Changes policies one after the other, until it is stopped. The last of `x/b` is the first of {@link flips}. */
+class Churn {
+  changes = 0;
+  readonly #stop = new AbortController();
+  readonly #running: Promise<void>;
+
+  constructor(node: PolicyNode, random: Random) {
+    this.#running = this.#run(node, random);
+  }
+
+  async #run(node: PolicyNode, random: Random): Promise<void> {
+    const others = new Set<string>();
+    for (; !this.#stop.signal.aborted; this.changes++) {
+      await delay(random.below(30));
+      if (this.changes % 3 === 0) {
+        await node.apply('x/flip', flips[(this.changes / 3) % 2]!);
+        continue;
       }
-    })();
-    try {
-      for (; kills < scaled(50, 6); kills++) {
-        await delay(random.below(40));
-        const ended = once(child, 'exit');
-        child.kill('SIGKILL');
-        await ended;
-        child = await start();
+      const name = `${random.pick(['x', 'y'])}/p${random.below(6)}`;
+      if (others.delete(name)) {
+        await node.removePolicy(name);
+        continue;
       }
-    } finally {
-      child.kill('SIGKILL');
-      await until('some that are allowed', () => allowed > kills);
-      stop.abort();
-      await probing;
-      flood.kill('SIGKILL');
+      others.add(name);
+      // Of x/a, too: with what x/closed says, or less.
+      const pod = name.startsWith('x/') ? random.pick(['a', 'c']) : random.pick(['a', 'b', 'c']);
+      await node.apply(name, {
+        podSelector: { matchLabels: { pod } },
+        policyTypes: ['Ingress'],
+        ingress: random.chance(0.5) ? [{ from: from('z'), ports: [{ port: random.pick([80, 443]) }] }] : [],
+      });
     }
-    assert.deepEqual(passed, []);
+    await node.apply('x/flip', flips[0]);
+  }
 
-    // And the next one finds what it can take over.
-    using dataplane = node.namespace.run(() => openNftablesDataplane());
-    await dataplane.sync(nodeRules(network.pods, []));
-    assert.deepEqual(await dataplane.verify(), []);
-    assert.ok(await reaches(network.host('y/c'), target[4]));
-  });
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.#running;
+  }
+}
+
+suite('agents that are killed', { skip: namespaceObstacle() ?? false, timeout: 1_200_000 }, () => {
+  for (const [backend, obstacle] of [
+    ['nftables', undefined],
+    ['iptables', iptablesObstacle('nft')],
+  ] as const) {
+    test(
+      `by ${backend}: no packet passes that no state allows, and none is refused that each allows (seed ${seed})`,
+      {
+        skip: obstacle ?? false,
+      },
+      async () => {
+        await using node = await PolicyNode.create();
+        const { network } = node;
+        const random = new Random(seed);
+        await node.apply('x/closed', closed);
+        await node.apply('x/flip', flips[0]);
+        const start = () =>
+          node.startAgent(
+            network.node.namespace,
+            nodeName,
+            ...[
+              '--network-policy-backend',
+              backend,
+              '--pod-cidr',
+              '10.1.0.0/24',
+              '--pod-cidr',
+              'fd00:1::/64',
+            ],
+            ...['--network-policy-default', random.pick(['allow', 'deny'])],
+          );
+        const [xa, xb, yb, yc, za] = ['x/a', 'x/b', 'y/b', 'y/c', 'z/a'].map((name) => network.host(name));
+        assert.ok(xa && xb && yb && yc && za);
+        let agent = await start();
+        const isClosed = async () =>
+          !(await reaches(yc, xa.addresses[4])) && !(await reaches(za, xb.addresses[6], { family: 6 }));
+        await until('the rules', isClosed);
+
+        const probing = new Probing({
+          never: [
+            { from: yc, to: xa },
+            { from: yc, to: xa, port: 81, family: 6 },
+            { from: yc, to: xb, port: 81 },
+            { from: za, to: xb, port: 80, family: 6 },
+          ],
+          always: [
+            { from: za, to: xa, port: 80 },
+            { from: za, to: xa, port: 81, family: 6 },
+          ],
+        });
+        let datagrams = 0;
+        network.watchUdp('x/a', () => datagrams++);
+        using _sending = await sendDatagrams(yb, xa);
+        const churn = new Churn(node, random);
+        let [kills, programmed] = [0, 0];
+        try {
+          for (; kills < scaled(50, 4); kills++) {
+            // Most are killed while they take over, some before it and some long after.
+            if (random.chance(0.8)) await until('a backend', () => agent.stderr.includes('programmed by'));
+            await delay(random.below(400));
+            if (agent.stderr.includes('programmed by')) programmed++;
+            await agent.kill();
+            agent = await start();
+          }
+        } finally {
+          await churn.stop();
+        }
+        assert.ok(programmed > 0 && churn.changes > kills);
+        // The last one makes it as the last change says.
+        await until('the last state', async () => {
+          return (await reaches(yc, xb.addresses[4])) && !(await reaches(za, xb.addresses[4], { port: 81 }));
+        });
+        assert.deepEqual(await probing.stop(), []);
+        assert.equal(datagrams, 0);
+        assert.ok(probing.rounds > kills);
+        await agent.stop();
+        assert.ok(await isClosed());
+      },
+    );
+  }
 });

@@ -23,6 +23,9 @@ export function namespaceObstacle(): string | undefined {
   return undefined;
 }
 
+/** There is one thread, and it is in one namespace at a time. */
+let ticking = Promise.resolve();
+
 export class NetworkNamespace implements Disposable {
   readonly fd: number;
 
@@ -54,17 +57,25 @@ export class NetworkNamespace implements Disposable {
     }
   }
 
-  /** As {@link run}, until what Node does on the next tick is done too: there connect(2) is. Only one at a time. */
+  /**
+   * As {@link run}, until what Node does on the next ticks is done too: there connect(2) is. They are all run before anything else is, so
+   * that whoever else connects is where he should be. One after the other, in the order in which they are asked for.
+   */
   async runTick<T>(work: () => T): Promise<T> {
+    const before = ticking;
+    const done = Promise.withResolvers<void>();
+    ticking = done.promise;
+    await before;
     const outside = openSync(ownNamespace, 'r');
     try {
       enter(this.fd);
       const result = work();
-      await new Promise(setImmediate);
+      await new Promise<void>((resolve) => process.nextTick(resolve));
       return result;
     } finally {
       enter(outside);
       closeSync(outside);
+      done.resolve();
     }
   }
 

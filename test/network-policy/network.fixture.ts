@@ -5,13 +5,14 @@
  * @module
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { createSocket, type Socket as UdpSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { existsSync, writeFileSync } from 'node:fs';
-import { createServer, type Server, type Socket } from 'node:net';
 
 import type { Family } from '../../systems/network-policy/engine/rules.ts';
+import { type Host, Listeners } from './listeners.fixture.ts';
 import { NetworkNamespace } from './namespaces.fixture.ts';
+
+export type { Host } from './listeners.fixture.ts';
 
 export const podNames = ['x', 'y', 'z'].flatMap((namespace) =>
   ['a', 'b', 'c'].map((name) => `${namespace}/${name}`),
@@ -21,7 +22,6 @@ export function podAddresses(place: number): Readonly<Record<Family, string>> {
   return { 4: `10.1.0.${place + 10}`, 6: `fd00:1::${place + 10}` };
 }
 
-export const ports = [80, 81] as const;
 /** Of which all pods are. */
 export const podCidr = { 4: '10.1.0.0/24', 6: 'fd00:1::/64' } as const;
 
@@ -29,13 +29,6 @@ export const podCidr = { 4: '10.1.0.0/24', 6: 'fd00:1::/64' } as const;
 const nodeAddress = { 4: '10.1.0.1', 6: 'fd00:1::1' } as const;
 const outsideAddress = { 4: '10.7.0.2', 6: 'fd00:7::2' } as const;
 const nodeOutsideAddress = { 4: '10.7.0.1', 6: 'fd00:7::1' } as const;
-
-/** Somebody who sends and answers. */
-export interface Host {
-  readonly name: string;
-  readonly namespace: NetworkNamespace;
-  readonly addresses: Readonly<Record<Family, string>>;
-}
 
 export interface NetworkOptions {
   /** Pods on one bridge in place of one route each. */
@@ -54,17 +47,15 @@ export class Network implements AsyncDisposable {
     namespace: new NetworkNamespace(),
     addresses: podAddresses(place),
   }));
-  readonly #open: (Server | UdpSocket)[] = [];
-  /** By who was connected to: connections that are open, and that nobody may have ended. */
-  readonly #sockets = new Map<string, Set<Socket>>();
-  readonly #udp = new Map<string, UdpSocket>();
+  readonly #listeners = new Listeners();
   readonly #children: ChildProcess[] = [];
 
   static async create({ bridge = false }: NetworkOptions = {}): Promise<Network> {
     const network = new Network();
     try {
       network.#link(bridge);
-      for (const host of [network.node, network.outside, ...network.pods]) await network.#serve(host);
+      for (const host of [network.node, network.outside, ...network.pods])
+        await network.#listeners.serve(host);
     } catch (error) {
       await network[Symbol.asyncDispose]();
       throw error;
@@ -89,13 +80,13 @@ export class Network implements AsyncDisposable {
   }
 
   /** Calls `seen` for each datagram that comes to the pod at port 80. */
-  watchUdp(name: string, seen: () => void): void {
-    this.#udp.get(`${name} 80 4`)?.on('message', seen);
+  watchUdp(name: string, seen: (from: string) => void): void {
+    this.#listeners.watchUdp(name, seen);
   }
 
   /** Connections over TCP that others have with it, as it knows them. */
   connectionsOf(name: string): number {
-    return this.#sockets.get(name)?.size ?? 0;
+    return this.#listeners.connectionsOf(name);
   }
 
   /** Runs a shell script there, until it is stopped. */
@@ -116,24 +107,13 @@ export class Network implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const child of this.#children) await this.#stop(child);
-    for (const each of this.#open) each.close();
-    for (const sockets of this.#sockets.values()) for (const socket of sockets) socket.destroy();
+    this.#listeners[Symbol.dispose]();
     for (const { namespace } of [this.node, this.outside, ...this.pods]) namespace[Symbol.dispose]();
   }
 
   #link(bridge: boolean): void {
     const node = this.node.namespace;
-    node.run(() => {
-      for (const [path, value] of [
-        ['ipv4/ip_forward', '1'],
-        ['ipv6/conf/all/forwarding', '1'],
-        // Every refusal is told, so that a probe does not wait.
-        ['ipv4/icmp_ratemask', '0'],
-        ['ipv6/icmp/ratemask', '0'],
-      ] as const) {
-        writeFileSync(`/proc/sys/net/${path}`, value);
-      }
-    });
+    forwards(node);
     node.ip('link set lo up');
     if (bridge) {
       node.ip(
@@ -188,29 +168,19 @@ export class Network implements AsyncDisposable {
       `route add ::/0 via ${nodeAddress[6]}`,
     );
   }
+}
 
-  /** An echo over TCP; over UDP each datagram comes back. */
-  async #serve({ name, namespace, addresses }: Host): Promise<void> {
-    const sockets = new Set<Socket>();
-    this.#sockets.set(name, sockets);
-    for (const port of ports) {
-      const tcp = createServer((socket) => {
-        sockets.add(socket.on('close', () => sockets.delete(socket)));
-        socket.on('error', () => {}).pipe(socket);
-      });
-      this.#open.push(tcp);
-      const listening = once(tcp, 'listening');
-      await namespace.runTick(() => tcp.listen(port));
-      await listening;
-      for (const family of [4, 6] as const) {
-        const udp = createSocket(`udp${family}`);
-        this.#open.push(udp);
-        this.#udp.set(`${name} ${port} ${family}`, udp);
-        udp.on('message', (data, { port: to, address }) => udp.send(data, to, address, () => {}));
-        const bound = once(udp, 'listening');
-        await namespace.runTick(() => udp.bind({ port, address: addresses[family] }));
-        await bound;
-      }
+/** Makes a router of it. */
+export function forwards(namespace: NetworkNamespace): void {
+  namespace.run(() => {
+    for (const [path, value] of [
+      ['ipv4/ip_forward', '1'],
+      ['ipv6/conf/all/forwarding', '1'],
+      // Every refusal is told, so that a probe does not wait.
+      ['ipv4/icmp_ratemask', '0'],
+      ['ipv6/icmp/ratemask', '0'],
+    ] as const) {
+      writeFileSync(`/proc/sys/net/${path}`, value);
     }
-  }
+  });
 }

@@ -7,21 +7,19 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { startTestApi, type StartedApi, TestApi } from '../../shared/apiserver/test-api.fixture.ts';
+import { startTestApi, type StartedApi } from '../../shared/apiserver/test-api.fixture.ts';
 import { noContainers } from '../../shared/cri/container-source.ts';
 import { runGivenNode } from '../../shared/guard/part.fixture.ts';
-import { events, type KubeEvent } from '../../shared/kube/event-object.ts';
-import { namespaces, pods } from '../../shared/kube/object.ts';
 import { Nftables } from '../../shared/netlink/nftables.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
-import { networkPolicies } from '../../systems/network-policy/api.ts';
 import { networkPolicy } from '../../systems/network-policy/guard.ts';
 import { type NetworkPolicyNodeOptions, runNetworkPolicyNode } from '../../systems/network-policy/node.ts';
 import type { Dataplane, DataplaneOptions } from '../../systems/network-policy/node/dataplane.ts';
 import { openNftablesDataplane } from '../../systems/network-policy/node/nftables/dataplane.ts';
 import { tableName } from '../../systems/network-policy/node/nftables/names.ts';
 import { parseRefusal, type RefusalLine } from '../../systems/network-policy/refusal-line.ts';
-import { type Host, Network } from './network.fixture.ts';
+import { Network } from './network.fixture.ts';
+import { PolicyApi } from './policy-api.fixture.ts';
 
 export const nodeName = 'node-1';
 
@@ -31,7 +29,7 @@ export interface PolicyNodeOptions {
 }
 
 /** Pods are labelled `pod: a` and so on, their namespaces `ns: x`. Disposing it ends all. */
-export class PolicyNode extends TestApi {
+export class PolicyNode extends PolicyApi {
   readonly network: Network;
   readonly lines: string[] = [];
   readonly #open: NonNullable<PolicyNodeOptions['open']>;
@@ -50,50 +48,9 @@ export class PolicyNode extends TestApi {
     const api = await startTestApi({ name: 'policy-node', memory: true });
     const network = await Network.create({ bridge });
     const node = new PolicyNode(api, network, open);
-    for (const name of ['x', 'y', 'z']) {
-      await node.client.create(namespaces, { metadata: { name, labels: { ns: name } } });
-    }
-    for (const host of network.pods) await node.createPod(host);
+    await node.createNamespaces('x', 'y', 'z');
+    for (const host of network.pods) await node.createPod(host, nodeName);
     return node;
-  }
-
-  async createPod(
-    { name: key, addresses }: Pick<Host, 'name' | 'addresses'>,
-    labels: Readonly<Record<string, string>> = {},
-    onNode = nodeName,
-  ): Promise<void> {
-    const [namespace = '', name = ''] = key.split('/');
-    const pod = await this.client.create(pods, {
-      metadata: { namespace, name, labels: { pod: name, ...labels } },
-      spec: {
-        nodeName: onNode,
-        containers: [{ name: 'main', image: 'none', ports: [{ name: 'serve-80', containerPort: 80 }] }],
-      },
-    });
-    await this.client.update(
-      pods,
-      {
-        ...pod,
-        status: {
-          phase: 'Running',
-          podIP: addresses[4],
-          podIPs: [{ ip: addresses[4] }, { ip: addresses[6] }],
-          startTime: new Date().toISOString(),
-        },
-      },
-      { subresource: 'status' },
-    );
-  }
-
-  /** `x/name`, and its spec. */
-  async apply(key: string, spec: object): Promise<void> {
-    const [namespace = '', name = ''] = key.split('/');
-    await this.client.create(networkPolicies, { metadata: { namespace, name }, spec });
-  }
-
-  async removePolicy(key: string): Promise<void> {
-    const [namespace = '', name = ''] = key.split('/');
-    await this.client.delete(networkPolicies, { namespace, name });
   }
 
   /** Runs the guard until what is returned is called, as SIGTERM would end it. */
@@ -143,16 +100,6 @@ export class PolicyNode extends TestApi {
     using nft = namespace.run(() => new Nftables());
     const tables = nft.list('list tables');
     return tables.includes(`table ${tableName}\n`) ? nft.list(`list table ${tableName}`) : '';
-  }
-
-  async eventsOf(namespace: string): Promise<readonly KubeEvent[]> {
-    return (await this.client.list(events, { namespace })).items;
-  }
-
-  /** At once, as a kubelet does when its containers have ended. */
-  async removePod(key: string): Promise<void> {
-    const [namespace = '', name = ''] = key.split('/');
-    await this.client.delete(pods, { namespace, name }, { gracePeriodSeconds: 0 });
   }
 
   override async [Symbol.asyncDispose](): Promise<void> {

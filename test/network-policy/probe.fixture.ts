@@ -29,9 +29,19 @@ const timeoutMs = 5_000;
 export async function reaches(from: Host, address: string, options: ProbeOptions = {}): Promise<boolean> {
   const { protocol = 'TCP', port = 80 } = options;
   const [probe] = await from.namespace.runTick(() => [
-    protocol === 'TCP' ? overTcp(address, port) : overUdp(from, address, port),
+    protocol === 'TCP' ? answersTcp(address, port) : overUdp(from, address, port),
   ]);
   return probe ?? false;
+}
+
+/** What becomes of a connection over TCP; `lost`: nothing was heard of it for seconds. */
+export async function connects(
+  from: Host,
+  address: string,
+  port: number,
+): Promise<'answered' | 'refused' | 'lost'> {
+  const [outcome] = await from.namespace.runTick(() => [overTcp(address, port)]);
+  return (await outcome) ?? 'lost';
 }
 
 /** By `from -> to`, only those who reach. A host does not probe itself. */
@@ -48,7 +58,7 @@ export async function reachable(
         if (target === source) continue;
         const pair = `${source.name} -> ${target.name}`;
         const address = target.addresses[family];
-        const probe = protocol === 'TCP' ? overTcp(address, port) : overUdp(source, address, port);
+        const probe = protocol === 'TCP' ? answersTcp(address, port) : overUdp(source, address, port);
         answers.push(probe.then((answered) => [pair, answered]));
       }
     });
@@ -56,15 +66,19 @@ export async function reachable(
   return new Set((await Promise.all(answers)).flatMap(([pair, answered]) => (answered ? [pair] : [])));
 }
 
-function overTcp(host: string, port: number): Promise<boolean> {
+function overTcp(host: string, port: number): Promise<'answered' | 'refused' | 'lost'> {
   return new Promise((resolve) => {
     const socket = connect({ host, port, timeout: timeoutMs });
-    const end = (answered: boolean) => () => {
+    const end = (outcome: 'answered' | 'refused' | 'lost') => () => {
       socket.destroy();
-      resolve(answered);
+      resolve(outcome);
     };
-    socket.once('connect', end(true)).on('error', end(false)).once('timeout', end(false));
+    socket.once('connect', end('answered')).on('error', end('refused')).once('timeout', end('lost'));
   });
+}
+
+async function answersTcp(host: string, port: number): Promise<boolean> {
+  return (await overTcp(host, port)) === 'answered';
 }
 
 function overUdp(from: Host, host: string, port: number): Promise<boolean> {

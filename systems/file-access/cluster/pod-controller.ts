@@ -24,7 +24,7 @@ import type { Logger } from '../../../shared/observe/log.ts';
 import { type KiveData, kiveDataType, type KivePolicy } from '../api.ts';
 import { type Node, nodes as nodeType, type Pod, pods as podType } from '../../../shared/kube/object.ts';
 import { policyKeyOf } from '../caches.ts';
-import { kiveDataFinalizer, nodeOf, podOf } from '../kive-data.ts';
+import { dataHolds, nodeOf, podOf } from '../kive-data.ts';
 import { type ClusterView, type StaleReason, staleReason } from './stale-data.ts';
 
 export interface PodControllerOptions {
@@ -145,14 +145,14 @@ class PodController {
     logger.info({ data: key, policy: policyKeyOf(data), reason }, 'deleted KiveData that nobody is left for');
     onDeleted?.(reason);
     if (reason === 'NodeGone' || reason === 'KernelGone') {
-      await removeFinalizer(client, kiveDataType, data, kiveDataFinalizer, { signal });
+      await removeFinalizer(client, kiveDataType, data, dataHolds, { signal });
     }
     return done;
   }
 
   /** Takes the finalizer off for a loader that is not there. */
   async #release(key: string, data: KiveData, signal: AbortSignal): Promise<Result> {
-    if (!hasFinalizer(data, kiveDataFinalizer)) return done;
+    if (!hasFinalizer(data, dataHolds)) return done;
     const reason = staleReason(data, this.#view);
     const orphan = reason === 'NodeGone' || reason === 'KernelGone';
     const { releaseMs = 30_000, graceMs = 10_000 } = this.#options;
@@ -162,7 +162,7 @@ class PodController {
       { data: key, node: nodeOf(data) },
       'no loader has answered: the finalizer is taken off',
     );
-    await removeFinalizer(this.#options.client, kiveDataType, data, kiveDataFinalizer, { signal });
+    await removeFinalizer(this.#options.client, kiveDataType, data, dataHolds, { signal });
     return done;
   }
 

@@ -17,7 +17,7 @@ import type { Logger } from '../../../shared/observe/log.ts';
 import { type KiveData, type KivePolicy, kivePolicyType } from '../api.ts';
 import type { Node } from '../../../shared/kube/object.ts';
 import { policyKeyOf } from '../caches.ts';
-import { kivePolicyFinalizer } from '../kive-data.ts';
+import { kivePolicyFinalizer, policyHolds } from '../kive-data.ts';
 import { compilePolicy } from '../policy/matching.ts';
 import { clusterStatus, statusOf } from './policy-status.ts';
 import { describeProblem } from '../policy/validation.ts';
@@ -90,14 +90,14 @@ class PolicyController {
     }
     if (policy === undefined) return done;
     if (isDeleting(policy)) {
-      if (!hasFinalizer(policy, kivePolicyFinalizer)) return done;
+      if (!hasFinalizer(policy, policyHolds)) return done;
       const left = data.keysByIndex('policy', key).length;
       // The agents delete them, and the pod controller where there is none; the end of the last one asks again.
       if (left > 0) {
         logger.debug({ policy: key, left }, 'a deleted policy waits for its KiveData to go');
         return done;
       }
-      await removeFinalizer(client, kivePolicyType, policy, kivePolicyFinalizer, { signal });
+      await removeFinalizer(client, kivePolicyType, policy, policyHolds, { signal });
       return done;
     }
     const live = await addFinalizer(client, kivePolicyType, policy, kivePolicyFinalizer, { signal });

@@ -5,8 +5,9 @@
  */
 import type { KiveData } from '../api.ts';
 import { isOver } from '../node/desired.ts';
-import { kernelOf, nodeOf, podOf, trapIdLabel } from '../kive-data.ts';
+import { nodeOf, podOf, trapIdLabel } from '../kive-data.ts';
 import type { PodView } from '../policy/matching.ts';
+import { kernelOf } from '../policy/spellings.ts';
 
 /** What the cluster knows. */
 export interface ClusterView {

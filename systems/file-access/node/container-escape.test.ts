@@ -238,7 +238,7 @@ suite('a process as root', { skip: needsRoot || (!isStatic && 'needs a static bu
       create: true,
     });
     assert.equal(state.kind, 'refused');
-    assert.match('why' in state ? state.why : '', /none of container aaaa/);
+    assert.match('why' in state ? state.why : '', /is not in container aaaa/);
     assert.ok(!existsSync(followed.at('root', 'new')));
   });
 

@@ -11,7 +11,8 @@ import type { KubeObject } from '../../../shared/kube/object.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { type KiveData, kiveDataType } from '../api.ts';
 import type { DataChanges } from './desired.ts';
-import { type FoundOn, kernelOf, kiveDataFinalizer, kiveDataNamespace } from '../kive-data.ts';
+import { dataHolds, type FoundOn, kiveDataNamespace } from '../kive-data.ts';
+import { kernelOf } from '../policy/spellings.ts';
 
 /** What was written, for people. */
 export type WrittenEvent = 'Watching' | 'FileReplaced';
@@ -58,7 +59,7 @@ export async function writeChanges(
       if (isData(answer)) data.put(answer);
       // The loader of another kernel ended with it, at the last boot.
       if (kernelOf(stored) !== on.kernelId) {
-        await removeFinalizer(client, kiveDataType, stored, kiveDataFinalizer, { signal });
+        await removeFinalizer(client, kiveDataType, stored, dataHolds, { signal });
       }
     }),
   ]);

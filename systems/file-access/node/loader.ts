@@ -13,7 +13,8 @@ import type { WorkQueue } from '../../../shared/kube/workqueue.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
 import { type AlertedFile, alertedOfData } from '../alert/alerted-file.ts';
 import { type KiveData, kiveDataType } from '../api.ts';
-import { type FoundOn, kernelOf, kiveDataFinalizer, kiveDataNamespace, nodeOf } from '../kive-data.ts';
+import { dataHolds, type FoundOn, kiveDataNamespace, nodeOf } from '../kive-data.ts';
+import { kernelOf } from '../policy/spellings.ts';
 import {
   dataNameOf,
   isBeside,
@@ -125,8 +126,8 @@ export class Loader implements Disposable {
     const { client, data } = this.#options;
     const object = data.get(key);
     if (object === undefined || !this.#active || !this.#mayRelease(object)) return done;
-    if (!hasFinalizer(object, kiveDataFinalizer)) return done;
-    await removeFinalizer(client, kiveDataType, object, kiveDataFinalizer, { signal });
+    if (!hasFinalizer(object, dataHolds)) return done;
+    await removeFinalizer(client, kiveDataType, object, dataHolds, { signal });
     return done;
   };
 

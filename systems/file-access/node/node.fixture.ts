@@ -28,7 +28,8 @@ import { fileAccess } from '../guard.ts';
 import { GivenContainers } from '../../../shared/cri/containers.fixture.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { kiveDataNamespace } from '../kive-data.ts';
-import { type FileAccessNodeOptions, type NodeState, readKernelId, runFileAccessNode } from '../node.ts';
+import { type FileAccessNodeOptions, type NodeState, runFileAccessNode } from '../node.ts';
+import { readKernelId } from './kernel-id.ts';
 
 /** A node of the test's cluster. */
 export interface TestNode {
@@ -128,7 +129,7 @@ export class TestCluster extends TestApi {
 
   /** A running pod, and a container of it for each name, with files (path -> content) in each. */
   async createPod(
-    node: TestNode,
+    node: Pick<TestNode, 'name' | 'containers'>,
     pod: {
       readonly name: string;
       readonly namespace?: string;
@@ -149,7 +150,7 @@ export class TestCluster extends TestApi {
   }
 
   startContainer(
-    node: TestNode,
+    node: Pick<TestNode, 'containers'>,
     { metadata }: Pod,
     name: string,
     ip: string,

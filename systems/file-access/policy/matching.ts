@@ -7,6 +7,7 @@ import type { KiveMatch, KivePolicy, KiveTrap } from '../api.ts';
 import { defaultModeBits, parseFileMode } from './file-mode.ts';
 import { canonicalIp } from './ip-address.ts';
 import { compileNamePattern, type NamePattern } from './name-pattern.ts';
+import { containerNameOf } from './spellings.ts';
 import { trapId } from './trap-id.ts';
 import { hasItem, type PolicyProblem, validatePolicy } from './validation.ts';
 
@@ -104,8 +105,9 @@ export function compilePolicy(policy: KivePolicy): CompiledPolicy {
 
 function compileBlocks(trap: KiveTrap): MatchBlock[] {
   // A block without an item would match everything; validation has refused such a trap.
-  return trap.matchAny.filter(hasItem).map((match: KiveMatch) => {
-    const pattern = match.containerName ? compileNamePattern(match.containerName) : undefined;
+  return (trap.matchAny ?? []).filter(hasItem).map((match: KiveMatch) => {
+    const name = containerNameOf(match);
+    const pattern = name === '' ? undefined : compileNamePattern(name);
     return {
       pod: match.pod || undefined,
       namespace: match.namespace || undefined,

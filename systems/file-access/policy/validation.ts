@@ -9,6 +9,7 @@ import { parseFileMode } from './file-mode.ts';
 import { isSecretName } from '../delivery/segment-header.ts';
 import { canonicalIp } from './ip-address.ts';
 import { compileNamePattern } from './name-pattern.ts';
+import { containerNameOf } from './spellings.ts';
 import { canonicalJson } from './trap-id.ts';
 
 /** A subdomain of DNS: apimachinery, DNS1123SubdomainMaxLength. */
@@ -73,8 +74,9 @@ function validateTrap(trap: KiveTrap): Fault[] {
       ]);
     }
   }
-  if (trap.matchAny.length === 0) faults.push(noItem('matchAny'));
-  trap.matchAny.forEach((match, index) => faults.push(...matchFaults(match, `matchAny[${index}]`)));
+  const { matchAny = [] } = trap;
+  if (matchAny.length === 0) faults.push(noMatch);
+  matchAny.forEach((match, index) => faults.push(...matchFaults(match, `matchAny[${index}]`)));
   return faults;
 }
 
@@ -132,29 +134,38 @@ function secretFaults({ callback = '', callbackSecret }: KiveTrap): Fault[] {
   return [];
 }
 
+const nextItem =
+  'At least one match block with one match item must be present; containerName: ".*" matches every container';
+const noMatch: Fault = ['matchAny', 'a trap without a match', 'it is for no container', nextItem];
+
 function noItem(field: string): Fault {
-  return [
-    field,
-    'a match without a match item',
-    'it would match every container of the cluster',
-    'At least one match block with one match item must be present; containerName: ".*" matches every container',
-  ];
+  return [field, 'a match without a match item', 'it would match every container of the cluster', nextItem];
 }
 
 /** Whether an item says anything: empty ones are as if they were not there, as in Kive. */
-export function hasItem({ pod, namespace, containerName, ip, matchLabels }: KiveMatch): boolean {
-  return Boolean(pod || namespace || containerName || ip) || Object.keys(matchLabels ?? {}).length > 0;
+export function hasItem(match: KiveMatch): boolean {
+  const { pod, namespace, ip, matchLabels = {} } = match;
+  return Boolean(pod || namespace || containerNameOf(match) || ip) || Object.keys(matchLabels).length > 0;
 }
 
 function matchFaults(match: KiveMatch, field: string): Fault[] {
   if (!hasItem(match)) return [noItem(field)];
   const faults: Fault[] = [];
-  const { containerName = '', ip = '' } = match;
-  const pattern = compileNamePattern(containerName);
+  const { containerName, 'container-name': older, ip = '' } = match;
+  if (containerName && older && containerName !== older) {
+    faults.push([
+      `${field}.container-name`,
+      `the name ${JSON.stringify(older)}`,
+      `containerName, which is the same field, says ${JSON.stringify(containerName)}`,
+      'Write one of the two',
+    ]);
+  }
+  const name = containerNameOf(match);
+  const pattern = compileNamePattern(name);
   if ('why' in pattern) {
     faults.push([
-      `${field}.containerName`,
-      `the pattern ${JSON.stringify(containerName)}`,
+      `${field}.${containerName ? 'containerName' : 'container-name'}`,
+      `the pattern ${JSON.stringify(name)}`,
       pattern.why,
       'Write a regular expression of RE2, or a glob behind "glob:"',
     ]);

@@ -8,7 +8,8 @@ import type { NodeView, StatusContext } from '../../../shared/guard/status-secti
 import type { KubeObject, ResourceType } from '../../../shared/kube/object.ts';
 import { type KiveData, kiveDataType, type KivePolicy, kivePolicyType } from '../api.ts';
 import { containerIdOf, policyKeyOf } from '../caches.ts';
-import { kernelOf, kiveDataNamespace, nodeOf } from '../kive-data.ts';
+import { kiveDataNamespace, nodeOf } from '../kive-data.ts';
+import { kernelOf } from '../policy/spellings.ts';
 import type { PodView } from '../policy/matching.ts';
 
 /** `undefined` is what this user may not read. */

@@ -146,7 +146,7 @@ class ResultController {
       nodeName,
       sequence: 0,
       atMs: clock.wallMs(),
-      outcome: { kind: 'errored', message },
+      outcome: { kind: 'errored', message, reason: error.code },
       findings: [],
       omittedFindings: 0,
       detection: { ...noDetection, reason: '' },
@@ -243,8 +243,10 @@ class ResultController {
     // With the version: a request that came meanwhile must not be lost.
     if (known === undefined) await client.create(nodeStatuses, status, { fieldManager, signal });
     else await client.update(nodeStatuses, status, { fieldManager, signal });
-    if (taken.isTransition && taken.fields.lastResult !== undefined)
-      counts.transition(taken.fields.lastResult, result.nodeName);
+    if (taken.isTransition && taken.fields.lastResult !== undefined) {
+      const reason = result.outcome.kind === 'errored' ? result.outcome.reason : undefined;
+      counts.transition(taken.fields.lastResult.condition, result.nodeName, reason);
+    }
     if (refused) throw refused;
   }
 

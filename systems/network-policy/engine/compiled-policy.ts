@@ -4,10 +4,19 @@
  * @module
  */
 import type { ParsedPolicy } from './parsed-policy.ts';
+import type { NamedPort } from './parsed-ports.ts';
 import { podEndpoints } from './peer-endpoints.ts';
 import type { PolicyViews, RuleViews } from './peer-views.ts';
 import type { PodFacts } from './pod-table.ts';
-import type { Clause, Direction, PolicyRule, PolicyRules } from './rules.ts';
+import {
+  type ByFamily,
+  type Clause,
+  type Direction,
+  directions,
+  type PolicyProblem,
+  type PolicyRule,
+  type PolicyRules,
+} from './rules.ts';
 
 /** A policy that pods of this node are selected by. */
 export class CompiledPolicy {
@@ -27,6 +36,32 @@ export class CompiledPolicy {
   setTargets(targets: readonly PodFacts[]): void {
     if (targets !== this.#targets) this.#endpoints.clear();
     this.#targets = targets;
+  }
+
+  /** Names that none of the pods has by which they are looked up: they allow nothing until one has. */
+  problems(): PolicyProblem[] {
+    return directions.flatMap((direction) =>
+      (this.#views[direction] ?? []).flatMap((views) =>
+        views.rule.names
+          .filter((named) => !this.#isKnown(views, named))
+          .map(({ index, name, protocol }) => ({
+            policy: this.policy.key,
+            field: `spec.${direction}[${views.rule.index}].ports[${index}].port`,
+            message: `no pod here that the ${direction === 'ingress' ? 'policy is for' : 'rule allows'} has a port named ${JSON.stringify(name)} (${protocol}): the port allows nothing.`,
+          })),
+      ),
+    );
+  }
+
+  /** Where a rule for egress allows nobody yet, no pod lacks the name. */
+  #isKnown({ addresses, endpoints }: RuleViews, { name, protocol }: NamedPort): boolean {
+    if (endpoints === undefined) {
+      return this.#targets.some(({ ports }) =>
+        ports.some((port) => port.name === name && port.protocol === protocol),
+      );
+    }
+    const isEmpty = (both: ByFamily<readonly unknown[]>): boolean => both[4].length + both[6].length === 0;
+    return !isEmpty(endpoints.value()) || (addresses !== undefined && isEmpty(addresses.value()));
   }
 
   /** As of now; the same object as before where nothing is different. Undefined: it does not isolate in this direction. */

@@ -126,9 +126,14 @@ export class PolicyEngine {
     return this.#pods.at(address);
   }
 
-  /** What cannot be expressed, of all policies. */
+  /** What cannot be expressed, of all policies; names of ports that no pod has, of those that pods of this node need. */
   problems(): readonly PolicyProblem[] {
-    return [...this.#policies.values()].flatMap(({ problems }) => problems);
+    // Those that pods of this node need are up to date with the rules.
+    void this.rules;
+    return [
+      ...[...this.#policies.values()].flatMap(({ problems }) => problems),
+      ...[...this.#compiled.values()].flatMap((compiled) => compiled.problems()),
+    ];
   }
 
   #podsChanged(changes: readonly PodChange[]): void {

@@ -8,6 +8,8 @@ import type { Refuse } from './parsed-selector.ts';
 import type { PortRange, Protocol } from './rules.ts';
 
 export interface NamedPort {
+  /** Among the ports of the rule. */
+  readonly index: number;
   readonly protocol: Protocol;
   readonly name: string;
 }
@@ -27,7 +29,7 @@ export function parsePorts(ports: readonly PortObject[], path: string, refuse: R
   const ranges: PortRange[] = [];
   const names: NamedPort[] = [];
   for (const [index, port] of ports.entries()) {
-    const parsed = parsePort(port, `${path}[${index}]`, refuse);
+    const parsed = parsePort(port, index, `${path}[${index}]`, refuse);
     if (parsed === undefined) continue;
     if ('name' in parsed) names.push(parsed);
     else ranges.push(parsed);
@@ -37,6 +39,7 @@ export function parsePorts(ports: readonly PortObject[], path: string, refuse: R
 
 function parsePort(
   { protocol: written, port, endPort }: PortObject,
+  index: number,
   path: string,
   refuse: Refuse,
 ): PortRange | NamedPort | undefined {
@@ -55,7 +58,7 @@ function parsePort(
   if (typeof port === 'string') {
     if (!isPortName(port)) return wrong('port', `${JSON.stringify(port)} cannot be the name of a port`);
     if (typeof endPort === 'number') return wrong('endPort', 'endPort needs a port that is a number');
-    return { protocol, name: port };
+    return { index, protocol, name: port };
   }
   if (!isPort(port)) return wrong('port', `${port} is no port from ${firstPort} to ${lastPort}`);
   const last = endPort ?? port;

@@ -2,28 +2,16 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { suite, test } from 'node:test';
 
-import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
-import { namespaceObstacle } from '../../../test/network-policy/namespaces.fixture.ts';
 import { type Host, Network } from '../../../test/network-policy/network.fixture.ts';
 import { reaches } from '../../../test/network-policy/probe.fixture.ts';
 import { type BackendChoice, openBackend, type OpenedBackend } from './backend.ts';
 import { openIptablesDataplane } from './iptables/dataplane.ts';
+import { iptablesObstacle } from './iptables/obstacle.fixture.ts';
 import { variants } from './iptables/variant.ts';
 import { tableName } from './nftables/names.ts';
 import { addressesOf, nodeRules } from './rules.fixture.ts';
 
 const quiet = { info: () => {}, warn: () => {} };
-
-function obstacle(): string | undefined {
-  for (const program of ['iptables-nft', 'iptables-legacy', 'ipset']) {
-    try {
-      execFileSync(program, ['--version'], { stdio: 'ignore' });
-    } catch {
-      return `missing packages: apt-get install iptables ipset (${program})`;
-    }
-  }
-  return namespaceObstacle();
-}
 
 /** What is there of ours, by who programs it. */
 function ours({ namespace }: Host): string[] {
@@ -42,7 +30,7 @@ function ours({ namespace }: Host): string[] {
   ];
 }
 
-suite('the backend of a node', { skip: obstacle() ?? false }, () => {
+suite('the backend of a node', { skip: iptablesObstacle() ?? false }, () => {
   const opened = (node: Host, choice: BackendChoice): Promise<OpenedBackend> =>
     node.namespace.run(() => openBackend(choice, {}, quiet));
   const closed = (network: Network) =>
@@ -109,23 +97,6 @@ suite('the backend of a node', { skip: obstacle() ?? false }, () => {
       const { name, dataplane } = await opened(node, 'iptables');
       using _ = dataplane;
       assert.equal(name, `iptables (${variant})`);
-    }
-  });
-
-  test('what is missing is named', async () => {
-    await using network = await Network.create();
-    const path = process.env['PATH'];
-    process.env['PATH'] = '/nowhere';
-    try {
-      await assert.rejects(
-        opened(network.node, 'iptables'),
-        (error) =>
-          error instanceof RampartError &&
-          error.code === errorCodes.UNSUPPORTED &&
-          /no iptables-restore.*cannot start ipset: there is no such program/.test(error.message),
-      );
-    } finally {
-      process.env['PATH'] = path;
     }
   });
 });

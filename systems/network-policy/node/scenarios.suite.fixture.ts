@@ -24,6 +24,8 @@ export interface ScenariosUnderTest {
   readonly name: string;
   /** Is called in the node's network namespace. */
   open(options?: Partial<DataplaneOptions>): Dataplane;
+  /** That come and go, however small the depth is; default: 60. */
+  readonly leastPolicies?: number;
 }
 
 const nodeName = 'one';
@@ -356,7 +358,7 @@ export function scenariosSuite(under: ScenariosUnderTest, skip: string | undefin
         const engine = engineOf([], pods);
         await dataplane.sync(engine.rules);
         engine.takeChange();
-        const count = scaled(300, 60);
+        const count = scaled(300, under.leastPolicies ?? 60);
         for (let round = 0; round < count * 2; round++) {
           const name = `p-${random.below(count)}`;
           if (policies.has(name) && random.chance(0.3)) {

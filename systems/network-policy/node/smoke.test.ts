@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { suite, test } from 'node:test';
 
 import { namespaceObstacle } from '../../../test/network-policy/namespaces.fixture.ts';
@@ -7,33 +6,19 @@ import { Network } from '../../../test/network-policy/network.fixture.ts';
 import { reachable } from '../../../test/network-policy/probe.fixture.ts';
 import type { Dataplane } from './dataplane.ts';
 import { openIptablesDataplane } from './iptables/dataplane.ts';
+import { iptablesObstacle } from './iptables/obstacle.fixture.ts';
 import { examineMachine } from './machine.ts';
 import { openNftablesDataplane } from './nftables/dataplane.ts';
 import { addressesOf, blocks, changeBetween, nodeRules, port } from './rules.fixture.ts';
 
 /** Small, for kernels in which the whole suite would take too long. */
-const backends: readonly (readonly [name: string, programs: readonly string[], open: () => Dataplane])[] = [
-  ['nftables', [], () => openNftablesDataplane()],
+const backends: readonly (readonly [name: string, obstacle: string | undefined, open: () => Dataplane])[] = [
+  ['nftables', namespaceObstacle(), () => openNftablesDataplane()],
   ...(['nft', 'legacy'] as const).map(
     (variant) =>
-      [
-        `iptables-${variant}`,
-        [`iptables-${variant}`, 'ipset'],
-        () => openIptablesDataplane({ variant }),
-      ] as const,
+      [`iptables-${variant}`, iptablesObstacle(variant), () => openIptablesDataplane({ variant })] as const,
   ),
 ];
-
-function obstacle(programs: readonly string[]): string | undefined {
-  for (const program of programs) {
-    try {
-      execFileSync(program, ['--version'], { stdio: 'ignore' });
-    } catch {
-      return `missing packages: apt-get install iptables ipset (${program})`;
-    }
-  }
-  return namespaceObstacle();
-}
 
 suite('in this kernel', { skip: namespaceObstacle() ?? false }, () => {
   test('the machine says that a backend works', async () => {
@@ -41,53 +26,49 @@ suite('in this kernel', { skip: namespaceObstacle() ?? false }, () => {
     assert.equal(backend, 'nftables', JSON.stringify(facts));
   });
 
-  for (const [name, programs, open] of backends) {
-    test(
-      `${name}: peers, blocks, ports and both families`,
-      { skip: obstacle(programs) ?? false },
-      async () => {
-        await using network = await Network.create();
-        using dataplane = network.node.namespace.run(open);
-        const allows = (peer: string) =>
-          nodeRules(network.pods, [
-            {
-              ...{ policy: 'x/in', direction: 'ingress', selects: ['x/a'] },
-              allows: [
-                { peers: addressesOf([network.host(peer)]), ports: [port('TCP', 80, 81)] },
-                { peers: blocks('10.7.0.0-10.7.0.255', 'fd00:7::-fd00:7::ffff'), ports: 'any' },
-              ],
-            },
-          ]);
-        const first = allows('y/a');
-        await dataplane.sync(first);
-        assert.deepEqual(await dataplane.verify(), []);
-        const expect = async (peer: string): Promise<void> => {
-          for (const family of [4, 6] as const) {
-            const found = await reachable(network.pods, { family });
-            const closed = network.pods
-              .filter((pod) => !found.has(`${pod.name} -> x/a`))
-              .map((pod) => pod.name);
-            assert.deepEqual(
-              closed,
-              network.pods
-                .map((pod) => pod.name)
-                .filter((pod) => ![peer, 'x/a'].includes(pod))
-                .concat('x/a')
-                .sort(),
-            );
-            assert.ok(
-              (await reachable([network.outside, network.host('x/a')], { family })).has('outside -> x/a'),
-            );
-          }
-        };
-        await expect('y/a');
-        const next = allows('z/c');
-        await dataplane.apply(next, changeBetween(first, next));
-        await expect('z/c');
-        assert.ok((await dataplane.counters()).some(({ pod, packets }) => pod === 'x/a' && packets > 0));
-        assert.notDeepEqual(await dataplane.remove(), []);
-        assert.equal((await reachable(network.pods)).size, 72);
-      },
-    );
+  for (const [name, obstacle, open] of backends) {
+    test(`${name}: peers, blocks, ports and both families`, { skip: obstacle ?? false }, async () => {
+      await using network = await Network.create();
+      using dataplane = network.node.namespace.run(open);
+      const allows = (peer: string) =>
+        nodeRules(network.pods, [
+          {
+            ...{ policy: 'x/in', direction: 'ingress', selects: ['x/a'] },
+            allows: [
+              { peers: addressesOf([network.host(peer)]), ports: [port('TCP', 80, 81)] },
+              { peers: blocks('10.7.0.0-10.7.0.255', 'fd00:7::-fd00:7::ffff'), ports: 'any' },
+            ],
+          },
+        ]);
+      const first = allows('y/a');
+      await dataplane.sync(first);
+      assert.deepEqual(await dataplane.verify(), []);
+      const expect = async (peer: string): Promise<void> => {
+        for (const family of [4, 6] as const) {
+          const found = await reachable(network.pods, { family });
+          const closed = network.pods
+            .filter((pod) => !found.has(`${pod.name} -> x/a`))
+            .map((pod) => pod.name);
+          assert.deepEqual(
+            closed,
+            network.pods
+              .map((pod) => pod.name)
+              .filter((pod) => ![peer, 'x/a'].includes(pod))
+              .concat('x/a')
+              .sort(),
+          );
+          assert.ok(
+            (await reachable([network.outside, network.host('x/a')], { family })).has('outside -> x/a'),
+          );
+        }
+      };
+      await expect('y/a');
+      const next = allows('z/c');
+      await dataplane.apply(next, changeBetween(first, next));
+      await expect('z/c');
+      assert.ok((await dataplane.counters()).some(({ pod, packets }) => pod === 'x/a' && packets > 0));
+      assert.notDeepEqual(await dataplane.remove(), []);
+      assert.equal((await reachable(network.pods)).size, 72);
+    });
   }
 });

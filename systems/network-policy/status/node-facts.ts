@@ -4,6 +4,7 @@
  * @module
  */
 import { type GuardFacts, MAX_FACT_LENGTH } from '../../../shared/guard/agent-lease-names.ts';
+import type { PolicyProblem } from '../engine/rules.ts';
 import type { NodeCounts } from '../node/metrics.ts';
 
 /** As `--format json` has it, in `nodes[].networkPolicy`. */
@@ -21,9 +22,9 @@ export interface NodeReport {
   /** Since the agent has started. */
   readonly driftRepaired: number;
   readonly failedSyncs: number;
-  /** Whether what is asked for holds: the kernel has taken the rules, and bridged packets pass them. */
+  /** Whether what is asked for holds: the kernel has taken all rules, and bridged packets pass them. */
   readonly enforced: boolean;
-  /** What is the matter: the kernel does not take the rules, bridges get around them, refused packets are not told. */
+  /** What is the matter: the kernel does not take the rules or some of them, bridges get around them, refused packets are not told. */
   readonly problems: readonly string[];
 }
 
@@ -33,6 +34,8 @@ export interface NodeState {
   readonly counts: NodeCounts;
   /** Why the kernel has not taken the rules. */
   readonly problem: string | undefined;
+  /** Rules that the kernel has not taken: all others hold. */
+  readonly refused: readonly PolicyProblem[];
   /** Why refused packets are not told. */
   readonly untold: string | undefined;
   /** Why bridged packets get around the rules. */
@@ -44,6 +47,7 @@ export function nodeFacts({
   isProgrammed,
   counts,
   problem,
+  refused,
   untold,
   bridges,
 }: NodeState): GuardFacts {
@@ -58,9 +62,14 @@ export function nodeFacts({
     driftRepaired: counts.driftRepaired,
     failedSyncs: counts.failedSyncs,
     ...(problem !== undefined && { notTaken: text(problem) }),
+    ...(refused[0] !== undefined && { leftOut: text(firstOf(refused[0], refused.length)) }),
     ...(bridges !== undefined && { bridges: text(bridges) }),
     ...(untold !== undefined && { untold: text(untold) }),
   };
+}
+
+function firstOf({ policy, field, message }: PolicyProblem, count: number): string {
+  return `${policy}${count === 1 ? '' : ` and ${count - 1} more`}: ${field}: ${message}`;
 }
 
 /** Undefined for what an agent without this guard, or an older one, says. */
@@ -74,7 +83,7 @@ export function readNodeFacts(facts: GuardFacts | undefined): NodeReport | undef
     const value = facts[name];
     return typeof value === 'string' && value !== '' ? value : undefined;
   };
-  const [notTaken, bridges, untold] = [text('notTaken'), text('bridges'), text('untold')];
+  const [notTaken, leftOut, bridges, untold] = ['notTaken', 'leftOut', 'bridges', 'untold'].map(text);
   const lastFullSync = text('lastFullSync');
   return {
     backend: facts['backend'],
@@ -85,9 +94,10 @@ export function readNodeFacts(facts: GuardFacts | undefined): NodeReport | undef
     policies: number('policies'),
     driftRepaired: number('driftRepaired'),
     failedSyncs: number('failedSyncs'),
-    enforced: notTaken === undefined && bridges === undefined,
+    enforced: [notTaken, leftOut, bridges].every((one) => one === undefined),
     problems: [
       ...(notTaken === undefined ? [] : [`the kernel does not take the rules: ${notTaken}`]),
+      ...(leftOut === undefined ? [] : [`a rule is left out: ${leftOut}`]),
       ...(bridges === undefined ? [] : [bridges]),
       ...(untold === undefined ? [] : [`refused packets are counted, but not told: ${untold}`]),
     ],

@@ -40,6 +40,7 @@ function told(
       isProgrammed: true,
       counts,
       problem: undefined,
+      refused: [],
       untold: undefined,
       bridges: undefined,
       ...state,
@@ -101,14 +102,21 @@ suite('the section of network-policy', () => {
     const refused = told({}, { problem: 'nftables refused a change: No space left on device' });
     const around = told({}, { bridges: 'traffic between pods on one bridge (br0) gets around all policies' });
     const silent = told({}, { untold: 'cannot read group 100 of NFLOG: another program reads it' });
+    const leftOut = told(
+      {},
+      { refused: [0, 1].map((at) => ({ policy: 'shop/db', field: `spec.ingress[${at}]`, message: 'full' })) },
+    );
     const of = (node: NodeReport) => section(db, new Map([['n1', node]]), nowMs);
     assert.deepEqual(
-      [refused, around, silent].map((node) => of(node).guarded),
-      [false, false, true],
+      [refused, leftOut, around, silent].map((node) => of(node).guarded),
+      [false, false, false, true],
     );
     assert.equal(of(refused).headline(plain), 'NetworkPolicies are not enforced as they are on n1.');
     assert.deepEqual(of(refused).foot, [
       'network-policy on n1: the kernel does not take the rules: nftables refused a change: No space left on device',
+    ]);
+    assert.deepEqual(of(leftOut).foot, [
+      'network-policy on n1: a rule is left out: shop/db and 1 more: spec.ingress[0]: full',
     ]);
     assert.match(
       of(silent).foot[0] ?? '',

@@ -13,6 +13,7 @@ import type { PolicyRequest } from '../engine/evaluator.ts';
 import { type KindVersion, matchPolicy, type MatchTarget } from '../policies/match.ts';
 import type { Judgement, OpenPolicy } from '../policies/open-policy.ts';
 import type { Policy } from '../policies/policy.ts';
+import { refuseFaultyPolicy } from './faulty-policy.ts';
 import {
   admissionPolicyRefusal,
   admissionPolicyWarning,
@@ -62,6 +63,7 @@ export class PolicyAdmission implements Admission {
     object: JsonObject | undefined,
     old: JsonObject | undefined,
   ): void | Promise<void> {
+    refuseFaultyPolicy(request, object, old);
     const asked = this.#relevant(request, [object, old], false);
     return asked.length === 0 ? undefined : this.#validate(request, asked, [object, old]);
   }

@@ -28,13 +28,14 @@ import {
   type ClusterAdmissionPolicy,
   clusterAdmissionPolicyType,
   admissionPolicyType,
+  type PolicyServer,
   policyServerType,
 } from '../api.ts';
 import { policyAudit } from '../guard.ts';
 import { review } from '../server/policy-server.fixture.ts';
 import { runPolicyServer } from '../server/run-policy-server.ts';
 import { runPolicyServers } from './run-policy-servers.ts';
-import { deploymentType } from './server-objects.ts';
+import { budgetType, deploymentType } from './server-objects.ts';
 import { mutatingType, validatingType } from './webhooks.ts';
 
 const system = 'kivebpf-system';
@@ -166,7 +167,7 @@ suite('policy servers in a cluster', () => {
       message: 'no roots',
       matchConditions: [{ name: 'c', expression: 'true' }],
     });
-    await cluster.setPolicy('own', { failurePolicy: 'Ignore' }, 'shop');
+    await cluster.setPolicy('own', { failurePolicy: 'Ignore', matchPolicy: 'Exact' }, 'shop');
     cluster.startOperator();
     const configuration = (await until(async () =>
       cluster.find(configMaps, 'policy-server-default'),
@@ -185,12 +186,14 @@ suite('policy servers in a cluster', () => {
     const webhook = await cluster.afterRollOut(validatingType, 'clusterwide-root');
     assert.equal(webhook.name, 'clusterwide-root.kubewarden.admission');
     assert.equal(webhook['failurePolicy'], 'Fail');
+    assert.equal(webhook['matchPolicy'], 'Equivalent');
     assert.deepEqual(webhook['matchConditions'], [{ name: 'c', expression: 'true' }]);
     assert.deepEqual(webhook['namespaceSelector'], {
       matchExpressions: [{ key: 'kubernetes.io/metadata.name', operator: 'NotIn', values: [system] }],
     });
     const own = await cluster.afterRollOut(validatingType, 'namespaced-shop-own');
     assert.equal(own['failurePolicy'], 'Ignore');
+    assert.equal(own['matchPolicy'], 'Exact');
     assert.deepEqual(own['namespaceSelector'], { matchLabels: { 'kubernetes.io/metadata.name': 'shop' } });
     const status = await until(async () => {
       const found = await cluster.statusOf('root');
@@ -248,6 +251,73 @@ suite('policy servers in a cluster', () => {
       return found?.policyStatus === 'scheduled' && found;
     });
     assert.match(JSON.stringify(status.conditions), /there is no PolicyServer default/);
+  });
+
+  test('a policy that cannot run keeps no other from being asked, and is asked as it was before', async () => {
+    await using cluster = await Cluster.start();
+    await cluster.setServer('default');
+    const condition = (expression: string): object => ({ matchConditions: [{ name: 'c', expression }] });
+    await cluster.setPolicy('bad', condition('object.'));
+    await cluster.setPolicy('turns', condition('true'));
+    cluster.startOperator();
+    const before = await cluster.afterRollOut(validatingType, 'clusterwide-turns');
+    const told = async (name: string): Promise<string> => {
+      const status = await cluster.statusOf(name);
+      return JSON.stringify([
+        status?.policyStatus,
+        status?.conditions?.map(({ reason, message }) => [reason, message]),
+      ]);
+    };
+    await until(async () => (await told('bad')).includes('pending'));
+    assert.match(
+      await told('bad'),
+      /PolicyCannotRun.*spec.matchConditions\[0\].expression: .*compilation failed/,
+    );
+    assert.equal(await cluster.webhook(validatingType, 'clusterwide-bad'), undefined);
+
+    await cluster.setPolicy('turns', { ...condition('object.metadata.'), failurePolicy: 'Ignore' });
+    await until(async () => (await told('turns')).includes('FormerPolicyActive'));
+    assert.match(await told('turns'), /^\["active"/);
+    await cluster.rollOut();
+    await cluster.setPolicy('other');
+    await cluster.afterRollOut(validatingType, 'clusterwide-other');
+    assert.deepEqual(await cluster.webhook(validatingType, 'clusterwide-turns'), before);
+  });
+
+  test('its status says of each part of a server whether it is there', async () => {
+    await using cluster = await Cluster.start();
+    await cluster.setServer('default', { minAvailable: 1 });
+    cluster.startOperator();
+    const conditionsOf = async (name: string): Promise<readonly string[]> => {
+      const { status } = (await cluster.client.get(policyServerType, { name })) as PolicyServer;
+      return (status?.conditions ?? [])
+        .map(({ type, status: is, reason }) => `${type} ${is} ${reason}`)
+        .toSorted();
+    };
+    const whole = ['CertSecret', 'ConfigMap', 'Deployment', 'PodDisruptionBudget', 'Service'].map(
+      (part) => `${part}Reconciled True ReconciliationSucceeded`,
+    );
+    await until(async () => (await conditionsOf('default')).length === whole.length);
+    assert.deepEqual(await conditionsOf('default'), whole);
+    assert.notEqual(await cluster.find(budgetType, 'policy-server-default'), undefined);
+    await cluster.client.patch(
+      policyServerType,
+      { name: 'default' },
+      { type: 'merge', body: { spec: { minAvailable: null } } },
+    );
+    await until(async () => (await cluster.find(budgetType, 'policy-server-default')) === undefined);
+
+    await cluster.setServer('broken', { affinity: { nodeAffinity: 'here' } });
+    const failed = await until(async () => {
+      const conditions = await conditionsOf('broken');
+      return conditions.some((one) => one.includes('False')) && conditions;
+    });
+    assert.deepEqual(failed, [
+      'CertSecretReconciled True ReconciliationSucceeded',
+      'ConfigMapReconciled True ReconciliationSucceeded',
+      'DeploymentReconciled False ReconciliationFailed',
+      'ServiceReconciled True ReconciliationSucceeded',
+    ]);
   });
 
   test('certificates are replaced before their end, and nobody stops trusting meanwhile', async () => {

@@ -15,11 +15,14 @@ import { type KubeObject, type ResourceType, type Secret, secrets } from '../../
 import type { KeyAndCertificate } from '../../../shared/apiserver/access/certificate.ts';
 import { type AnyKubewardenPolicy, kubewardenTypes, type PolicyServer, policyServerType } from '../api.ts';
 import type { Policy } from '../policies/policy.ts';
-import { policyActive, activeStatus } from '../policies/policy-status.ts';
-import { readKubewardenPolicy } from '../policies/read-policy.ts';
+import { problemText } from '../engine/cel/settings.ts';
+import { policyFaults } from '../policies/faults.ts';
+import { policyActive, activeStatus, refusedStatus } from '../policies/policy-status.ts';
+import { policyId, readKubewardenPolicy } from '../policies/read-policy.ts';
 import { policiesFileOf } from './policies-entry.ts';
 import { type Authority, currentAuthority, currentCertificate, trusted } from './server-certificates.ts';
 import {
+  budgetType,
   deploymentType,
   isRolledOut,
   secretType,
@@ -28,7 +31,9 @@ import {
   serverName,
   serverObjects,
   serviceReference,
+  type Wanted,
 } from './server-objects.ts';
+import { withPart } from './server-status.ts';
 import { mutatingType, validatingType, webhookOf } from './webhooks.ts';
 
 export interface PolicyServersOptions {
@@ -157,39 +162,108 @@ class PolicyServers {
     });
     const runnable = policies.flatMap(({ policy }) => policy ?? []);
     const policiesFile = policiesFileOf(runnable, server.spec.namespacedPoliciesCapabilities);
-    for (const { type, object } of serverObjects({ server, namespace, policiesFile, certificate, image })) {
-      const applied = await this.#apply(type, object, signal);
-      // What the cache has may be from before this.
-      if (type === deploymentType && !isRolledOut(applied)) {
-        await this.#whileRollingOut(policies, signal);
-        await this.#removeWebhooks(name, new Set(runnable.map(({ id }) => id)), signal);
-        return requeueAfter(RESYNC_MS);
-      }
+    const parts = serverObjects({ server, namespace, policiesFile, certificate, image });
+    // What the cache has may be from before this.
+    if (!isRolledOut(await this.#applyParts(server, parts, signal))) {
+      await this.#whileRollingOut(policies, signal);
+      await this.#removeWebhooks(name, new Set(policies.map(({ id }) => id)), signal);
+      return requeueAfter(RESYNC_MS);
     }
     const service = serviceReference(server, namespace);
     for (const { object, policy, type, problem } of policies) {
-      if (policy === undefined) {
-        await this.#tell(type, object, pending(object, problem), signal);
+      if (policy === undefined || problem !== '') {
+        await this.#tell(type, object, await this.#refused(object, problem, signal), signal);
         continue;
       }
-      const parts = { object, policy, service, authorities: trusted(authority), systemNamespace: namespace };
-      const webhook = webhookOf(parts);
+      const webhook = webhookOf({
+        ...{ object, policy, service },
+        authorities: trusted(authority),
+        systemNamespace: namespace,
+      });
       await this.#apply(webhook.type, webhook.object, signal);
       await this.#tell(type, object, activeStatus(object), signal);
     }
-    await this.#removeWebhooks(
-      name,
-      new Set(runnable.map(({ id, isMutating }) => `${id} ${isMutating}`)),
-      signal,
+    // One that cannot run is asked as it was before: without its webhook all would be let through.
+    const kept = policies.map(({ id, policy, problem }) =>
+      policy === undefined || problem !== '' ? id : `${id} ${policy.isMutating}`,
     );
+    await this.#removeWebhooks(name, new Set(kept), signal);
     return requeueAfter(RESYNC_MS);
+  }
+
+  /** Writes what a server needs, and in its status how that went. @returns the Deployment */
+  async #applyParts(
+    server: PolicyServer,
+    parts: readonly Wanted[],
+    signal: AbortSignal,
+  ): Promise<KubeObject> {
+    const { client } = this.#context;
+    const { name = '' } = server.metadata;
+    let conditions = server.status?.conditions;
+    let deployment: KubeObject | undefined;
+    try {
+      for (const { type, object } of parts) {
+        try {
+          const applied = await this.#apply(type, object, signal);
+          if (type === deploymentType) deployment = applied;
+          conditions = withPart(conditions, server, type);
+        } catch (error) {
+          signal.throwIfAborted();
+          conditions = withPart(conditions, server, type, (error as Error).message);
+          throw error;
+        }
+      }
+      if (!parts.some(({ type }) => type === budgetType)) {
+        await this.#delete(
+          budgetType,
+          { name: serverName(server), namespace: this.#options.namespace },
+          signal,
+        );
+        conditions = withPart(conditions, server, budgetType);
+      }
+    } finally {
+      if (conditions !== server.status?.conditions && !signal.aborted) {
+        await client
+          .patch(
+            policyServerType,
+            { name, subresource: 'status' },
+            { type: 'merge', body: { status: { conditions } } },
+            { fieldManager, signal },
+          )
+          .catch(unlessGone);
+      }
+    }
+    if (deployment === undefined) throw new TypeError('a policy server has a Deployment');
+    return deployment;
+  }
+
+  async #delete(
+    type: ResourceType,
+    target: { readonly name: string; readonly namespace?: string },
+    signal: AbortSignal,
+  ): Promise<void> {
+    await this.#context.client.delete(type, target, { signal }).catch(unlessGone);
+  }
+
+  async #refused(object: AnyKubewardenPolicy, problem: string, signal: AbortSignal): Promise<Status> {
+    const found = await Promise.all(
+      [validatingType, mutatingType].map((type) => this.#webhooks(type, object.spec.policyServer)),
+    );
+    signal.throwIfAborted();
+    const id = policyId(object);
+    return refusedStatus(
+      object,
+      problem,
+      found.flat().some(({ metadata }) => metadata.name === id),
+    );
   }
 
   /** Those that were asked before go on being asked, by the pods from before; the others wait. */
   async #whileRollingOut(policies: readonly Scheduled[], signal: AbortSignal): Promise<void> {
     for (const { object, type, problem } of policies) {
       if (object.status?.policyStatus === 'active' && problem === '') continue;
-      await this.#tell(type, object, pending(object, problem), signal);
+      const status = problem === '' ? pending(object) : await this.#refused(object, problem, signal);
+      await this.#tell(type, object, status, signal);
     }
   }
 
@@ -198,11 +272,13 @@ class PolicyServers {
       [...cache.list()]
         .filter((object) => object.spec.policyServer === server && !isDeleting(object))
         .map((object): Scheduled => {
+          const typed = { ...object, kind: type.kind, apiVersion: `${type.group}/${type.version}` };
+          const id = policyId(typed);
+          const problem = policyFaults(typed).map(problemText).join('; ');
           try {
-            const typed = { ...object, kind: type.kind, apiVersion: `${type.group}/${type.version}` };
-            return { type, object: typed, policy: readKubewardenPolicy(typed), problem: '' };
-          } catch (error) {
-            return { type, object, policy: undefined, problem: (error as Error).message };
+            return { id, type, object: typed, policy: readKubewardenPolicy(typed), problem };
+          } catch {
+            return { id, type, object: typed, policy: undefined, problem };
           }
         }),
     );
@@ -214,9 +290,7 @@ class PolicyServers {
       for (const { metadata } of await this.#webhooks(type, server)) {
         const { name = '' } = metadata;
         if (keep.has(name) || keep.has(`${name} ${type === mutatingType}`)) continue;
-        await this.#context.client.delete(type, { name }, { signal }).catch((error: unknown) => {
-          if (!isNotFound(error)) throw error;
-        });
+        await this.#delete(type, { name }, signal);
       }
     }
   }
@@ -290,17 +364,21 @@ class PolicyServers {
     const target = { name, ...(namespace !== undefined && { namespace }), subresource: 'status' };
     await this.#context.client
       .patch(type, target, { type: 'merge', body: { status } }, { fieldManager, signal })
-      .catch((error: unknown) => {
-        if (!isNotFound(error)) throw error;
-      });
+      .catch(unlessGone);
   }
 }
 
+function unlessGone(error: unknown): void {
+  if (!isNotFound(error)) throw error;
+}
+
 interface Scheduled {
+  readonly id: string;
   readonly type: ResourceType;
   readonly object: AnyKubewardenPolicy;
   /** Undefined where it cannot be read. */
   readonly policy: Policy | undefined;
+  /** Why it cannot run as it is; '' where it can. */
   readonly problem: string;
 }
 
@@ -310,8 +388,7 @@ function withoutServer(object: AnyKubewardenPolicy, server: string): Status {
   return waiting(object, 'scheduled', 'PolicyServerMissing', `there is no PolicyServer ${server}`);
 }
 
-function pending(object: AnyKubewardenPolicy, problem: string): Status {
-  if (problem !== '') return waiting(object, 'pending', 'PolicyCannotRun', problem);
+function pending(object: AnyKubewardenPolicy): Status {
   return waiting(object, 'pending', 'PolicyServerRollingOut', 'its PolicyServer is getting it');
 }
 

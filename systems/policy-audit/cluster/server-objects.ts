@@ -31,7 +31,7 @@ const core = (plural: string, kind: string): ResourceType => ({
 });
 export const configMapType = core('configmaps', 'ConfigMap');
 export const secretType = core('secrets', 'Secret');
-const serviceType = core('services', 'Service');
+export const serviceType = core('services', 'Service');
 export const deploymentType: ResourceType = {
   group: 'apps',
   version: 'v1',
@@ -39,7 +39,7 @@ export const deploymentType: ResourceType = {
   kind: 'Deployment',
   namespaced: true,
 };
-const budgetType: ResourceType = {
+export const budgetType: ResourceType = {
   group: 'policy',
   version: 'v1',
   plural: 'poddisruptionbudgets',

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Right } from '../../../shared/guard/guard.ts';
-import { kubewardenTypes, policyGroup } from '../api.ts';
+import { kubewardenTypes, policyGroup, policyServerType } from '../api.ts';
 
 const write = ['get', 'list', 'watch', 'create', 'patch'] as const;
 
@@ -17,7 +17,10 @@ export const policyServerRights: readonly Right[] = [
   },
   {
     apiGroups: [policyGroup],
-    resources: [...kubewardenTypes.map(({ plural }) => `${plural}/status`), 'policyservers/finalizers'],
+    resources: [
+      ...[...kubewardenTypes, policyServerType].map(({ plural }) => `${plural}/status`),
+      'policyservers/finalizers',
+    ],
     verbs: ['patch', 'update'],
   },
   {
@@ -40,5 +43,5 @@ export const policyServerRights: readonly Right[] = [
     inSystem: true,
     why: 'Their policies, their addresses, their certificates.',
   },
-  { apiGroups: ['policy'], resources: ['poddisruptionbudgets'], verbs: write, inSystem: true },
+  { apiGroups: ['policy'], resources: ['poddisruptionbudgets'], verbs: [...write, 'delete'], inSystem: true },
 ];

@@ -16,10 +16,17 @@ export class LazyModules implements Modules {
   }
 
   async fetch(url: string, options?: FetchOptions): Promise<FetchedModule> {
+    return (await this.#modules()).fetch(url, options);
+  }
+
+  async registry(): ReturnType<Modules['registry']> {
+    return (await this.#modules()).registry();
+  }
+
+  async #modules(): Promise<Modules> {
     this.#opened ??= this.#open();
-    let modules: Modules;
     try {
-      modules = await this.#opened;
+      return await this.#opened;
     } catch (error) {
       // The next policy tries again.
       this.#opened = undefined;
@@ -31,7 +38,6 @@ export class LazyModules implements Modules {
         cause: error,
       });
     }
-    return modules.fetch(url, options);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { CredentialsSource } from '../../../shared/oci/registry.ts';
+import type { CredentialsSource, Registry } from '../../../shared/oci/registry.ts';
 
 export interface FetchOptions {
   /** For registries: of `imagePullSecret` (shared/oci/pull-secrets.ts). */
@@ -32,4 +32,6 @@ export interface Modules extends AsyncDisposable {
    *   for signatures that are not as they have to be; `CORRUPT`; `LIMIT`; `SYSTEM` for files that cannot be read
    */
   fetch(url: string, options?: FetchOptions): Promise<FetchedModule>;
+  /** The registries that modules come from, for what policies ask them. It goes with the modules. @throws {RampartError} `SYSTEM`, `FULL` */
+  registry(): Promise<Omit<Registry, typeof Symbol.asyncDispose>>;
 }

@@ -107,6 +107,10 @@ class SourcedModules implements Modules {
     return this.#fromServer(url.url, options);
   }
 
+  registry(): Promise<Registry> {
+    return Promise.resolve(this.#registry);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#exchange[Symbol.dispose]();
     await this.#registry[Symbol.asyncDispose]();

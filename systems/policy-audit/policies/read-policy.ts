@@ -31,14 +31,11 @@ export function readKubewardenPolicy(object: AnyKubewardenPolicy): Policy {
   const { spec, metadata, kind = '' } = object;
   const isNamespaced = !kind.startsWith('Cluster');
   const origin = originOf(object, isNamespaced);
-  const group = 'expression' in spec ? 'group-' : '';
   const program: PolicyProgram = 'expression' in spec ? groupProgram(spec) : moduleProgram(spec);
   const selectors = spec as { readonly namespaceSelector?: LabelSelectorObject };
   const { annotations = {} } = metadata;
   return {
-    id: isNamespaced
-      ? `namespaced-${group}${origin.namespace ?? ''}-${origin.name}`
-      : `clusterwide-${group}${origin.name}`,
+    id: policyId(object),
     origin,
     source: 'kubewarden',
     binding: undefined,
@@ -69,6 +66,15 @@ export function readKubewardenPolicy(object: AnyKubewardenPolicy): Policy {
   };
 }
 
+/** As policy servers, webhooks and reports name it: `clusterwide-x`, `namespaced-group-shop-x`. */
+export function policyId({ spec, metadata, kind = '' }: AnyKubewardenPolicy): string {
+  const group = 'expression' in spec ? 'group-' : '';
+  const { name = '', namespace = '' } = metadata;
+  return kind.startsWith('Cluster')
+    ? `clusterwide-${group}${name}`
+    : `namespaced-${group}${namespace}-${name}`;
+}
+
 /**
  * A ValidatingAdmissionPolicy under one of its bindings.
  *
@@ -82,6 +88,7 @@ export function readAdmissionPolicy(
   const { validationActions, matchResources, paramRef } = binding.spec ?? { validationActions: [] };
   const { annotations = {} } = metadata;
   const { variables, validations, auditAnnotations, paramKind } = spec;
+  const matchConditions = (spec.matchConditions ?? []).map(({ name, expression }) => ({ name, expression }));
   const denies = validationActions.includes('Deny');
   const isFail = (spec.failurePolicy ?? 'Fail') === 'Fail';
   return {
@@ -103,7 +110,7 @@ export function readAdmissionPolicy(
       constraintOf(spec.matchConstraints),
       ...(matchResources === undefined ? [] : [constraintOf(matchResources)]),
     ],
-    matchConditions: (spec.matchConditions ?? []).map(({ name, expression }) => ({ name, expression })),
+    matchConditions: paramKind === undefined ? matchConditions : [],
     hasSideEffects: false,
     timeoutMs: 10_000,
     message: undefined,
@@ -119,6 +126,8 @@ export function readAdmissionPolicy(
         ...(auditAnnotations && { auditAnnotations }),
         ...(paramKind && { paramKind }),
         ...(paramRef && { paramRef }),
+        // They see the parameters, and so belong to each of them.
+        ...(paramKind && { matchConditions }),
       },
     },
     version: `${versionOf(object)} ${binding.metadata.uid ?? ''} ${binding.metadata.generation ?? 0}`,

@@ -9,44 +9,46 @@ import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
 import { everyCapability, HostCapabilities } from '../engine/host-calls/capabilities.ts';
 import { policyHostCalls } from '../engine/host-calls/host-calls.ts';
-import { openEvaluator, type OpenEvaluatorOptions } from '../engine/open-evaluator.ts';
+import { imagesOf } from '../engine/host-calls/images.ts';
+import { openEvaluator } from '../engine/open-evaluator.ts';
 import type { PolicyProgram } from '../engine/program.ts';
+import type { Modules } from '../modules/modules.ts';
+import { termsOfServer } from './policy-server-of.ts';
 import { clusterReader } from './cluster-reader.ts';
 import type { AskedCluster } from './asked-cluster.ts';
 import type { Runtimes } from './open-policy.ts';
 
-export interface RuntimesOptions extends Pick<OpenEvaluatorOptions, 'modules'> {
+export interface RuntimesOptions {
+  /** For the modules of policies, and for the images that they ask registries about. */
+  readonly modules: Pick<Modules, 'fetch' | 'registry'>;
   readonly client: KubeClient;
   readonly logger: Logger;
   /** What modules read of the cluster. */
   readonly asked: AskedCluster;
   /** A Namespace, where it is known without asking. */
   readonly namespace?: (name: string) => Namespace | undefined;
-  /** `namespacedPoliciesCapabilities` of a PolicyServer; undefined: all. */
-  readonly capabilities?: (policyServer: string) => readonly string[] | undefined;
 }
 
-export function runtimesOf({
-  modules,
-  client,
-  logger,
-  asked,
-  namespace,
-  capabilities = () => undefined,
-}: RuntimesOptions): Runtimes {
+export function runtimesOf({ modules, client, logger, asked, namespace }: RuntimesOptions): Runtimes {
   const cluster = clusterReader(client, namespace);
   return {
     cluster,
     open: async ({ id, origin, policyServer, program }, signal) => {
       if (origin.namespace !== undefined) refuseFiles(program);
-      const patterns = origin.namespace === undefined ? undefined : capabilities(policyServer);
-      const granted = patterns === undefined ? everyCapability : new HostCapabilities(patterns);
+      const { capabilities, pullSecret } =
+        program.type === 'expressions' ? {} : await termsOfServer(client, policyServer, signal);
+      const granted =
+        origin.namespace === undefined || capabilities === undefined
+          ? everyCapability
+          : new HostCapabilities(capabilities);
+      const images = imagesOf(() => modules.registry(), pullSecret && { credentials: pullSecret });
       return openEvaluator(program, {
         modules,
         cluster,
         signal,
+        ...(pullSecret && { pullSecret }),
         hostCalls: (resources) =>
-          policyHostCalls({ policy: id, capabilities: granted, resources, logger, cluster: asked }),
+          policyHostCalls({ policy: id, capabilities: granted, resources, logger, cluster: asked, images }),
       });
     },
   };

@@ -27,8 +27,10 @@ import { type Clock, sleep, systemClock } from '../../../shared/time/clock.ts';
 import { loopSlice } from '../../../shared/time/loop-slice.ts';
 import { auditAnnotation } from '../policies/read-policy.ts';
 import type { PolicyChange } from '../policies/policy-set.ts';
-import { ourReports, reportTypes } from '../reports/report.ts';
-import { type ReportFacts, reportFacts, type Reports, ReportStore } from '../reports/report-store.ts';
+import { NamespaceReports } from '../reports/namespace-reports.ts';
+import { reportTypes } from '../reports/report.ts';
+import { ReportStore } from '../reports/report-store.ts';
+import type { ReportChange, Reports } from '../reports/reports.ts';
 import { AuditPass, type PassSummary } from './audit-pass.ts';
 import { type DirtyNames, DirtyObjects } from './dirty-objects.ts';
 import type { FollowedKind } from './followed-kind.ts';
@@ -53,7 +55,6 @@ export class Scanner {
   readonly #options: ScannerOptions;
   readonly #clock: Clock;
   readonly #namespaces: IndexedCache<Namespace>;
-  readonly #reports: readonly IndexedCache<ReportFacts>[];
   readonly #dirty: DirtyObjects;
   readonly #queue: WorkQueue;
   readonly #kinds = new Map<string, FollowedKind>();
@@ -67,7 +68,7 @@ export class Scanner {
   lastPass: PassSummary | undefined;
 
   constructor(options: ScannerOptions) {
-    const { context, reportKind, clock = systemClock } = options;
+    const { context, reportKind, reportsBy, clock = systemClock } = options;
     this.#options = options;
     options.asked.isFollowed = ({ apiVersion, kind }) => this.#isFollowed(apiVersion, kind);
     this.#clock = clock;
@@ -75,28 +76,20 @@ export class Scanner {
     this.#dirty = new DirtyObjects(options.pageSize);
     this.#namespaces = context.cache<Namespace>({ type: namespaceType }, 'namespaces');
     const types = reportTypes[reportKind];
-    if (options.store === undefined) {
-      const [namespaced, cluster] = [types.namespaced, types.cluster].map((type) =>
-        context.cache<ReportFacts>({
-          type: type as unknown as IndexedCache<ReportFacts>['type'],
-          labelSelector: ourReports,
-          projection: reportFacts,
-          parsedLimit: 64,
-        }),
-      ) as [IndexedCache<ReportFacts>, IndexedCache<ReportFacts>];
-      this.#reports = [namespaced, cluster];
-      this.store = new ReportStore({ client: context.client, types, namespaced, cluster });
-    } else {
-      this.#reports = [];
-      this.store = options.store;
-    }
+    const runUid = randomUUID();
+    this.store =
+      options.store ??
+      (reportsBy === 'namespace'
+        ? new NamespaceReports(context, { types, runUid })
+        : new ReportStore(context, types));
     this.audit = new ObjectAudit({
       client: context.client,
       states: this.states,
       store: this.store,
       types,
       failuresOnly: options.failuresOnly,
-      runUid: randomUUID(),
+      parallelPolicies: options.parallelPolicies,
+      runUid,
       namespaceLabels: (name) => this.#namespaces.get(name)?.metadata.labels,
       onEvaluated: (policy, result) => {
         this.evaluations++;
@@ -117,7 +110,7 @@ export class Scanner {
     const { signal, logger, metrics } = context;
     using _queue = this.#queue;
     using subscriptions = new DisposableStack();
-    const needed = [this.#namespaces, ...this.#reports];
+    const needed = [this.#namespaces, this.store];
     if (!(await untilWithin(allSynced(needed), SYNC_MS, signal, this.#clock))) return;
     if (needed.some(({ isSynced }) => !isSynced)) {
       logger.warn(
@@ -127,7 +120,7 @@ export class Scanner {
     if (!(await until(allSynced(needed), signal))) return;
     if (!(await until(policies.complete, signal))) return;
     subscriptions.use(this.#namespaces.subscribe((change) => this.#onNamespace(change)));
-    for (const cache of this.#reports) subscriptions.use(cache.subscribe((change) => this.#onReport(change)));
+    subscriptions.use(this.store.subscribe((change) => this.#onReport(change)));
     subscriptions.use(policies.onChange((change) => this.#onPolicy(change)));
     const wake = this.#wakeOnDefinitions(subscriptions);
     await Promise.all([
@@ -259,17 +252,15 @@ export class Scanner {
     }
   }
 
-  #onReport({ type, object, previous }: CacheChange<ReportFacts>): void {
-    const { name: uid = '', resourceVersion = '' } = object.metadata;
+  #onReport({ uid, digest, version }: ReportChange): void {
     const state = this.states.get(uid);
-    if (state?.digest === undefined || this.store.isWriting(uid)) return;
-    if (type !== 'deleted') {
-      if (object.facts.digest === state.digest) {
-        if (!isOlder(resourceVersion, state.reportVersion)) state.reportVersion = resourceVersion;
-        return;
-      }
-      if (resourceVersion === state.reportVersion || isOlder(resourceVersion, state.reportVersion)) return;
-    } else if (isOlder((previous ?? object).metadata.resourceVersion ?? '', state.reportVersion)) return;
+    if (state?.digest === undefined) return;
+    if (digest === state.digest) {
+      if (!isOlder(version, state.reportVersion)) state.reportVersion = version;
+      return;
+    }
+    if (digest !== undefined && version === state.reportVersion) return;
+    if (isOlder(version, state.reportVersion)) return;
     state.isForged = true;
     const [namespace, name] = splitKey(state.key);
     this.#mark(namespace, state.kind, name);
@@ -391,9 +382,9 @@ export class Scanner {
   }
 
   async #auditNamespace(namespace: string, signal: AbortSignal): Promise<void> {
-    const work = this.#dirty.take(namespace);
     const pass = this.#pass;
-    if (work === undefined) return;
+    // Where there is none, what could not be written is left of an earlier one.
+    const work = this.#dirty.take(namespace) ?? { kinds: new Map(), gone: new Set() };
     const isForced = this.#forced.delete(namespace);
     const failures: unknown[] = [];
     for (const uid of work.gone) {
@@ -420,6 +411,7 @@ export class Scanner {
       }
     }
     if (this.states.takeNewKinds()) this.#follow();
+    await this.store.flush(namespace, signal);
     // It is retried with backoff; of the others nothing is lost.
     if (failures.length > 0) throw failures[0];
     pass?.end(namespace);

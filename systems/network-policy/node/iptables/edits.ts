@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Family } from '../../engine/rules.ts';
 import { mostMembers } from './listing.ts';
 import { builtinChains, idOf, setName } from './names.ts';
 import { type FamilyRules, type IpSet, type Lines, moreIn, sameLines, type Top } from './rules.ts';
@@ -111,7 +112,7 @@ export function setEdits(before: ReadonlyMap<string, IpSet>, after: ReadonlyMap<
     else if (canKeep(old, set)) coming.push(...adds(name, set.members.difference(old.members)));
     else {
       // Rules look into it: another one takes its place at one moment.
-      const swapped = setName('SRC', set.family, idOf('swap', name));
+      const swapped = swapName(name, set.family);
       const members = old.type === set.type ? set.members.union(old.members) : set.members;
       coming.push(
         create(swapped, set),
@@ -127,6 +128,11 @@ export function setEdits(before: ReadonlyMap<string, IpSet>, after: ReadonlyMap<
   }
   for (const name of before.keys()) if (!after.has(name)) going.push(`destroy ${name}`);
   return { before: coming, after: going };
+}
+
+/** The set that is made to take the place of another one. */
+export function swapName(name: string, family: Family): string {
+  return setName('SRC', family, idOf('swap', name));
 }
 
 /** Whether the one may become the other where it is. */

@@ -43,7 +43,7 @@ export class Policies {
     const compile = (): CompiledPolicy =>
       this.#refusals.without(
         key,
-        policy.policy,
+        policy,
         compilePolicy(policy, addresses, (each) => this.#slot(each)),
       );
     let compiled = compile();

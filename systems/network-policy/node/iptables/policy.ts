@@ -25,6 +25,8 @@ export type Slot = 0 | 1;
 export interface CompiledPolicy extends IptablesRules {
   /** By name: sets that decide which peers are allowed. */
   readonly peerSets: ReadonlyMap<string, SetKey>;
+  /** Of which rule of the policy a line is, by its index. */
+  readonly ruleOf: ReadonlyMap<string, number>;
 }
 
 /**
@@ -38,16 +40,18 @@ export function compilePolicy(
 ): CompiledPolicy {
   const sets = new Map<string, IpSet>();
   const peerSets = new Map<string, SetKey>();
+  const ruleOf = new Map<string, number>();
   const of = (family: Family): FamilyRules => {
     if (targets[family].length === 0) return noFamilyRules;
     const chain = new PolicyChain(policy, family, slotOf);
     chain.compile(targets[family]);
     for (const set of chain.sets) sets.set(set.name, set);
     for (const [name, key] of chain.peerSets) peerSets.set(name, key);
+    for (const [line, index] of chain.lines) ruleOf.set(line, index);
     const name = policyChain(policy.direction, policy.policy, family);
-    return { hooks: new Map(), tops: new Map(), chains: new Map([[name, [...chain.lines]]]) };
+    return { hooks: new Map(), tops: new Map(), chains: new Map([[name, [...chain.lines.keys()]]]) };
   };
-  return { families: { 4: of(4), 6: of(6) }, sets, peerSets };
+  return { families: { 4: of(4), 6: of(6) }, sets, peerSets, ruleOf };
 }
 
 export function targetSet(direction: Direction, policy: string, family: Family): string {
@@ -62,7 +66,8 @@ export function peerSetName(key: SetKey, family: Family, slot: Slot): string {
 class PolicyChain {
   readonly sets: IpSet[] = [];
   readonly peerSets = new Map<string, SetKey>();
-  readonly #lines = new Set<string>();
+  /** By line the rule that has it first: rules that say the same are one. */
+  readonly lines = new Map<string, number>();
   readonly #policy: PolicyRules;
   readonly #family: Family;
   readonly #slotOf: (key: SetKey) => Slot;
@@ -73,21 +78,16 @@ class PolicyChain {
     this.#slotOf = slotOf;
   }
 
-  /** Rules that say the same are one. */
-  get lines(): Iterable<string> {
-    return this.#lines;
-  }
-
   compile(targets: readonly Address[]): void {
     const { policy, direction, rules } = this.#policy;
     const name = targetSet(direction, policy, this.#family);
     this.sets.push({ name, type: 'hash:ip', family: this.#family, members: new Set(targets) });
     for (const { index, clauses } of rules) {
-      clauses.forEach((clause, place) => this.#add(clause, `${index} ${place}`));
+      clauses.forEach((clause, place) => this.#add(clause, index, `${index} ${place}`));
     }
   }
 
-  #add(clause: Clause, place: string): void {
+  #add(clause: Clause, index: number, place: string): void {
     const { policy, direction } = this.#policy;
     const own = targetSet(direction, policy, this.#family);
     const peers = clause.peers === 'everyone' ? undefined : this.#peers(clause.peers[this.#family], place);
@@ -101,11 +101,11 @@ class PolicyChain {
         ({ address, protocol, port }) => `${address},${protocol.toLowerCase()}:${port}`,
       );
       const endpoints = this.#peerSet('hash:ip,port', members, `endpoints ${direction} ${place}`);
-      this.#allow('', [...sides, `-m set --match-set ${endpoints} dst,dst`], clause);
+      this.#allow('', [...sides, `-m set --match-set ${endpoints} dst,dst`], clause, index);
       return;
     }
     for (const [protocol, ports] of portMatches(clause.ports)) {
-      this.#allow(protocol, [...sides, ...ports], clause);
+      this.#allow(protocol, [...sides, ...ports], clause, index);
     }
   }
 
@@ -122,10 +122,15 @@ class PolicyChain {
     return name;
   }
 
-  #allow(protocol: string, matches: readonly string[], { peers }: Clause): void {
+  #allow(protocol: string, matches: readonly string[], { peers }: Clause, index: number): void {
     const start = `${protocol === '' ? '' : `-p ${protocol} `}${comment(this.#note(peers))} ${matches.join(' ')}`;
-    this.#lines.add(`${start} -j MARK --set-xmark ${allowedMark}/${allowedMark}`);
-    this.#lines.add(`${start} -m mark --mark ${allowedMark}/${allowedMark} -j RETURN`);
+    for (const end of [
+      `-j MARK --set-xmark ${allowedMark}/${allowedMark}`,
+      `-m mark --mark ${allowedMark}/${allowedMark} -j RETURN`,
+    ]) {
+      const line = `${start} ${end}`;
+      if (!this.lines.has(line)) this.lines.set(line, index);
+    }
   }
 
   #note(peers: Clause['peers']): string {

@@ -4,19 +4,26 @@
  *
  * @module
  */
-import type { Family, PolicyKey, PolicyProblem } from '../../engine/rules.ts';
+import type { Family, PolicyProblem, PolicyRules } from '../../engine/rules.ts';
+import { swapName } from './edits.ts';
 import type { RefusedEdits } from './kernel.ts';
 import { families } from './names.ts';
 import type { CompiledPolicy } from './policy.ts';
-import type { IptablesRules, Lines } from './rules.ts';
+import type { IpSet, IptablesRules, Lines } from './rules.ts';
 
 /** More than that is not a matter of single rules. */
 const mostRefusals = 256;
 
+/** One with fewer members is tried again. */
+interface RefusedSet {
+  readonly why: string;
+  readonly members: number;
+}
+
 export class Refusals {
   /** Rules of a shape are refused together: the shape is what modules have to do with. */
   readonly #shapes = new Map<string, string>();
-  readonly #sets = new Map<string, string>();
+  readonly #sets = new Map<string, RefusedSet>();
   /** By the key of its rules. */
   readonly #found = new Map<string, readonly PolicyProblem[]>();
 
@@ -40,10 +47,13 @@ export class Refusals {
     tryRules: (family: Family, lines: Lines) => Promise<string | undefined>,
   ): Promise<boolean> {
     if (this.#shapes.size + this.#sets.size >= mostRefusals) return false;
-    const [, set] = /^(?:add|create) (\S+) /.exec(error.text ?? '') ?? [];
-    if (set !== undefined) {
-      if (this.#sets.has(set)) return false;
-      this.#sets.set(set, error.message);
+    const [, filled] = /^(?:add|create) (\S+) /.exec(error.text ?? '') ?? [];
+    if (filled !== undefined) {
+      const swaps = ({ name, family }: IpSet): boolean => swapName(name, family) === filled;
+      const name = [...wanted.sets.values()].find(swaps)?.name ?? filled;
+      const members = wanted.sets.get(name)?.members.size ?? 0;
+      if ((this.#sets.get(name)?.members ?? Infinity) <= members) return false;
+      this.#sets.set(name, { why: error.message, members });
       return true;
     }
     const before = this.#shapes.size;
@@ -66,32 +76,40 @@ export class Refusals {
   }
 
   /** The policy without what is refused. */
-  without(key: string, policy: PolicyKey, compiled: CompiledPolicy): CompiledPolicy {
+  without(key: string, { policy, direction }: PolicyRules, compiled: CompiledPolicy): CompiledPolicy {
     if (this.#shapes.size === 0 && this.#sets.size === 0) return compiled;
-    const messages = new Set<string>();
+    const refused = new Map(
+      [...this.#sets]
+        .filter(([name, { members }]) => (compiled.sets.get(name)?.members.size ?? -1) >= members)
+        .map(([name, { why }]) => [name, why]),
+    );
+    /** By what was refused of which field. */
+    const problems = new Map<string, PolicyProblem>();
     const of = (family: Family) => {
       const rules = compiled.families[family];
       const chains = [...rules.chains].map(([name, lines]): [string, Lines] => [
         name,
         lines.filter((line) => {
-          const why = this.#why(line);
-          if (why !== undefined) messages.add(`the kernel takes no such rule, which allows nothing: ${why}`);
-          return why === undefined;
+          const why = this.#why(line, refused);
+          if (why === undefined) return true;
+          const field = `spec.${direction}[${compiled.ruleOf.get(line) ?? 0}]`;
+          const message = `the kernel does not take this rule, which allows nothing: ${why}`;
+          problems.set(`${field} ${why}`, { policy, field, message });
+          return false;
         }),
       ]);
       return { ...rules, chains: new Map(chains) };
     };
     const both = { 4: of(4), 6: of(6) };
-    const problems = [...messages].map((message) => ({ policy, field: 'spec', message }));
-    if (problems.length > 0) this.#found.set(key, problems);
+    if (problems.size > 0) this.#found.set(key, [...problems.values()]);
     else this.drop(key);
-    const sets = [...compiled.sets].filter(([name]) => !this.#sets.has(name));
-    return { families: both, sets: new Map(sets), peerSets: compiled.peerSets };
+    const sets = [...compiled.sets].filter(([name]) => !refused.has(name));
+    return { ...compiled, families: both, sets: new Map(sets) };
   }
 
-  #why(line: string): string | undefined {
+  #why(line: string, sets: ReadonlyMap<string, string>): string | undefined {
     for (const [, name = ''] of line.matchAll(/ --match-set (\S+) /g)) {
-      const why = this.#sets.get(name);
+      const why = sets.get(name);
       if (why !== undefined) return why;
     }
     return this.#shapes.get(shapeOf(line));

@@ -8,9 +8,9 @@ import { Asks } from './asks.ts';
 import { Evaluation, Frames, perMatchLimit } from './decide.ts';
 import { matchAll, type Matcher } from './matching.ts';
 import type { World } from './cluster.ts';
-import { PolicyCompiler } from './policy.ts';
+import { type CompiledCondition, PolicyCompiler } from './policy.ts';
 import { policyScope } from './scope.ts';
-import { Problems, readNamed } from './settings.ts';
+import { type Problem, Problems, readNamed } from './settings.ts';
 
 /** As many as Kubernetes takes. */
 export const mostMatchConditions = 64;
@@ -24,18 +24,11 @@ export const mostMatchConditions = 64;
  * const { matched, error } = await matcher.match(request);
  */
 export function compileMatchConditions(conditions: readonly unknown[], world: World = {}): Matcher {
-  const problems = new Problems();
-  const named = readNamed({ matchConditions: conditions }, 'matchConditions', problems);
-  if (named.length > mostMatchConditions)
-    problems.tooMany('matchConditions', named.length, mostMatchConditions);
-  const scope = policyScope('validating-admission-policy', false);
-  const compiler = new PolicyCompiler(scope, problems);
-  const compiled = compiler.conditions(named, 'matchConditions');
-  const frames = new Frames('validating-admission-policy', scope, compiler.used);
+  const { compiled, problems, frames } = compileAll(conditions);
   return {
     problems: problems.texts,
     match: async (request, evaluateOptions = {}) => {
-      if (problems.texts.length > 0) return { matched: false, error: problems.texts.join('; ') };
+      if (problems.all.length > 0) return { matched: false, error: problems.texts.join('; ') };
       if (compiled.length === 0) return { matched: true };
       const asks = new Asks(world, evaluateOptions);
       try {
@@ -53,4 +46,24 @@ export function compileMatchConditions(conditions: readonly unknown[], world: Wo
       }
     },
   };
+}
+
+/** What is wrong with match conditions, without asking them. Pure. */
+export function matchConditionProblems(conditions: readonly unknown[]): readonly Problem[] {
+  return compileAll(conditions).problems.all;
+}
+
+function compileAll(conditions: readonly unknown[]): {
+  readonly compiled: readonly CompiledCondition[];
+  readonly problems: Problems;
+  readonly frames: Frames;
+} {
+  const problems = new Problems();
+  const named = readNamed({ matchConditions: conditions }, 'matchConditions', problems);
+  if (named.length > mostMatchConditions)
+    problems.tooMany('matchConditions', named.length, mostMatchConditions);
+  const scope = policyScope('validating-admission-policy', false);
+  const compiler = new PolicyCompiler(scope, problems);
+  const compiled = compiler.conditions(named, 'matchConditions');
+  return { compiled, problems, frames: new Frames('validating-admission-policy', scope, compiler.used) };
 }

@@ -18,7 +18,7 @@ import type { World } from './cluster.ts';
 import { Frames } from './decide.ts';
 import { compilePolicy, type CompiledPolicy } from './policy.ts';
 import type { Dialect } from './scope.ts';
-import { Problems, readSettings } from './settings.ts';
+import { type Problem, Problems, readSettings } from './settings.ts';
 import { verdictOf } from './verdict.ts';
 
 export interface CelOptions extends World {
@@ -38,6 +38,13 @@ export interface CelOptions extends World {
  */
 export function openCelEvaluator(settings: JsonObject, options: CelOptions = {}): Evaluator {
   return new CelEvaluator(settings, options);
+}
+
+/** What is wrong with settings, without opening a policy. Pure. */
+export function celProblems(settings: JsonObject, dialect: Dialect): readonly Problem[] {
+  const problems = new Problems();
+  compilePolicy(readSettings(settings, problems), dialect, problems);
+  return problems.all;
 }
 
 class CelEvaluator implements Evaluator {

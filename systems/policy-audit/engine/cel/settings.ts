@@ -48,33 +48,56 @@ export interface CelSettings {
   readonly paramRef: ParamRef | undefined;
 }
 
-/** Collects what is wrong, in the words of Kubernetes: the field, the value, why. */
+/** What is wrong with a field, as `details.causes` of a Status has it. */
+export interface Problem {
+  readonly reason:
+    'FieldValueInvalid' | 'FieldValueNotSupported' | 'FieldValueRequired' | 'FieldValueTooMany';
+  readonly field: string;
+  /** In the words of Kubernetes: the kind of problem, the value, why. */
+  readonly message: string;
+}
+
+/** As one line. */
+export function problemText({ field, message }: Problem): string {
+  return `${field}: ${message}`;
+}
+
+/** Collects what is wrong. */
 export class Problems {
-  readonly #texts: string[] = [];
+  readonly #all: Problem[] = [];
+
+  get all(): readonly Problem[] {
+    return this.#all;
+  }
 
   get texts(): readonly string[] {
-    return this.#texts;
+    return this.#all.map(problemText);
   }
 
   required(field: string, words: string): void {
-    this.#texts.push(`${field}: Required value: ${words}`);
+    this.#add('FieldValueRequired', field, `Required value: ${words}`);
   }
 
   invalid(field: string, value: string, words: string): void {
-    this.#texts.push(`${field}: Invalid value: ${goQuote(value)}: ${words}`);
+    this.#add('FieldValueInvalid', field, `Invalid value: ${goQuote(value)}: ${words}`);
   }
 
   unsupported(field: string, value: string, supported: readonly string[]): void {
     const values = supported.map((one) => `"${one}"`).join(', ');
-    this.#texts.push(`${field}: Unsupported value: ${goQuote(value)}: supported values: ${values}`);
+    const message = `Unsupported value: ${goQuote(value)}: supported values: ${values}`;
+    this.#add('FieldValueNotSupported', field, message);
   }
 
   tooMany(field: string, count: number, most: number): void {
-    this.#texts.push(`${field}: Too many: ${count}: must have at most ${most} items`);
+    this.#add('FieldValueTooMany', field, `Too many: ${count}: must have at most ${most} items`);
   }
 
   wrongShape(field: string, wanted: string): void {
-    this.#texts.push(`${field}: Invalid value: must be ${wanted}`);
+    this.#add('FieldValueInvalid', field, `Invalid value: must be ${wanted}`);
+  }
+
+  #add(reason: Problem['reason'], field: string, message: string): void {
+    this.#all.push({ reason, field, message });
   }
 }
 

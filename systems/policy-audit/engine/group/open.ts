@@ -55,7 +55,12 @@ class GroupEvaluator implements Evaluator {
     this.#spec = spec;
     const { tree, problems } = understand(spec);
     this.#tree = tree;
-    this.#problems = problems;
+    this.#problems = [
+      ...[...(spec.mutating ?? [])]
+        .filter((name) => spec.members.has(name))
+        .map((name) => `${fieldOf(name)}: mutation is not allowed inside of policy group`),
+      ...problems.map((problem) => `spec.expression: ${problem}`),
+    ];
   }
 
   /** The group's own problems, and those that its members have with their settings. */
@@ -85,27 +90,33 @@ class GroupEvaluator implements Evaluator {
 
 const fieldOf = (name: string): string => `spec.policies.${name}`;
 
+interface ExpressionOfGroup {
+  readonly expression: string;
+  readonly members: ReadonlyMap<string, unknown>;
+}
+
+/** What is wrong with the expression of a group, without opening its members. Pure. */
+export function groupProblems(group: ExpressionOfGroup): readonly string[] {
+  return understand(group).problems;
+}
+
 /** Reads the expression and compares it with the members. */
-function understand({ expression, members, mutating }: GroupSpec): {
+function understand({ expression, members }: ExpressionOfGroup): {
   readonly tree?: GroupNode;
   readonly problems: readonly string[];
 } {
-  const problems = [...(mutating ?? [])]
-    .filter((name) => members.has(name))
-    .map((name) => `${fieldOf(name)}: mutation is not allowed inside of policy group`);
   let tree: GroupNode;
   try {
     tree = parseGroupExpression(expression);
   } catch (error) {
     if (!(error instanceof GroupExpressionError)) throw error;
-    return { problems: [...problems, `spec.expression: ${error.message}`] };
+    return { problems: [error.message] };
   }
   const called = membersOf(tree);
-  if (called.length === 0) problems.push('spec.expression: it calls none of the policies');
-  for (const { name, column } of called) {
-    if (!members.has(name))
-      problems.push(`spec.expression: column ${column}: there is no policy ${JSON.stringify(name)}`);
-  }
+  const problems = called
+    .filter(({ name }) => !members.has(name))
+    .map(({ name, column }) => `column ${column}: there is no policy ${JSON.stringify(name)}`);
+  if (called.length === 0) problems.push('it calls none of the policies');
   return { tree, problems };
 }
 

@@ -10,7 +10,7 @@ import { createLogger } from '../../../../shared/observe/log.ts';
 import type { JsonObject, Verdict } from '../evaluator.ts';
 import { openPolicy, podRequest } from '../wasm/policies.fixture.ts';
 import { PolicyPool } from '../wasm/pool.ts';
-import { everyCapability, HostCapabilities } from './capabilities.ts';
+import { capabilities, everyCapability, HostCapabilities } from './capabilities.ts';
 import { signer } from './certificates.fixture.ts';
 import { policyHostCalls, type PolicyHostCallsOptions } from './host-calls.ts';
 import { KubeClusterReader } from './kube-reader.ts';
@@ -176,6 +176,22 @@ test('a policy of a namespace may what its policy server grants', async () => {
     'error: Policy has not been granted access to Kubernetes v1/ConfigMap resources. The violation has been reported.',
   ]);
 });
+
+for (const [namespace, operations] of Object.entries(capabilities)) {
+  for (const operation of operations) {
+    test(`${namespace}/${operation} is denied in the words of upstream where it is not granted`, async () => {
+      const others = Object.keys(capabilities).filter((one) => one !== namespace);
+      const { allowed, message } = await asking([{ namespace, operation, payload: {} }], {
+        capabilities: new HostCapabilities(others.map((one) => `${one}/*`)),
+      });
+      assert.equal(allowed, false);
+      assert.equal(
+        message,
+        `error: Policy has not been granted access to the '${namespace}/${operation}' host capability. The violation has been reported.`,
+      );
+    });
+  }
+}
 
 test('certificates, names and images', async () => {
   const digest = `sha256:${'a'.repeat(64)}`;

@@ -53,22 +53,23 @@ export async function answerOci(
   return images.manifestAndConfig(image, signal);
 }
 
-/** A registry that also gives manifests as they are. */
-export type ManifestRegistry = Pick<Registry, 'digestOf' | 'pull'> & {
-  manifest(reference: string, options?: PullOptions): Promise<JsonObject>;
-};
+export type ManifestRegistry = Pick<Registry, 'digestOf' | 'manifest' | 'pull'>;
 
 /** Tags are asked for each time: whether one has moved is what policies want to know. */
-export function imagesOf(registry: ManifestRegistry, options: Omit<PullOptions, 'signal'> = {}): ImageSource {
+export function imagesOf(
+  open: () => Promise<ManifestRegistry>,
+  options: Omit<PullOptions, 'signal'> = {},
+): ImageSource {
   const asked = (signal: AbortSignal | undefined): PullOptions => ({
     policy: 'Always',
     ...options,
     ...(signal !== undefined && { signal }),
   });
   return {
-    digest: (image, signal) => registry.digestOf(image, asked(signal)),
-    manifest: (image, signal) => registry.manifest(image, asked(signal)),
+    digest: async (image, signal) => (await open()).digestOf(image, asked(signal)),
+    manifest: async (image, signal) => (await open()).manifest(image, asked(signal)),
     async manifestAndConfig(image, signal) {
+      const registry = await open();
       const { digest, config } = await registry.pull(image, asked(signal));
       const repository = image.replace(/@[^@]*$/, '').replace(/:[^:/]*$/, '');
       const manifest = await registry.manifest(`${repository}@${digest}`, asked(signal));

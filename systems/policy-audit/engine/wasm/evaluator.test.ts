@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, suite, test } from 'node:test';
 
 import type { HostCalls, JsonObject, PolicyRequest, Verdict } from '../evaluator.ts';
+import { evaluatorSuite } from '../evaluator.suite.fixture.ts';
 import type { WasmRuntime } from './metadata.ts';
 import { PolicyPool } from './pool.ts';
 import { allRuntimes, openPolicy, podRequest, type PolicyName } from './policies.fixture.ts';
@@ -111,6 +112,11 @@ function sayable(runtime: string, expected: Verdict): Verdict {
 }
 
 for (const runtime of allRuntimes) {
+  evaluatorSuite({
+    name: runtime,
+    checksSettings: runtime === 'wapc' || runtime === 'wasi',
+    open: (denied) => openPolicy('denied', runtime, { denied }, { pool }),
+  });
   suite(`a policy run by ${runtime}`, () => {
     for (const { title, policy, settings, request, expected, runtimes = allRuntimes } of cases) {
       if (!runtimes.includes(runtime)) continue;

@@ -1,0 +1,43 @@
+/**
+ * What Kive's releases and its design document write differently: read here and nowhere else. Our own objects have the
+ * names of the design document.
+ *
+ * | what                   | design document                   | v1.0.0-pre2                            | before                              |
+ * | ---------------------- | --------------------------------- | -------------------------------------- | ----------------------------------- |
+ * | name of the container  | `containerName`, `container-name` | `containerName`                        | `container-name`                    |
+ * | the file               | `inodeNo`, `devId`                | `inode-no`, `dev-id`                   | `inodeNo`, `dev-id`                 |
+ * | its kernel             | `kernelId`                        | label `kernel-id`                      | `kernelId`, `kernel-id`             |
+ * | annotations            | `container-id`, `pod_name`, ...   | `pod-name`, ...                        | `pod_name`, `container_id`, ...     |
+ * | finalizers             | not named                         | `kivepolicy.GROUP/...`, `kivedata....` | `kivebpf.san7o.github.io/finalizer` |
+ *
+ * Source: kivebpf, `api/` and `config/samples/`; the same in both versions of its API.
+ *
+ * @module
+ */
+import type { KiveData, KiveMatch } from '../api.ts';
+
+/** Which container; empty where the match does not say. */
+export function containerNameOf({ containerName, 'container-name': older }: KiveMatch): string {
+  return containerName || older || '';
+}
+
+/** The numbers of the file, undefined where the object does not say. JSON numbers: rounded above 2^53. */
+export function fileNumbersOf({ spec }: KiveData): {
+  readonly inode: number | undefined;
+  readonly device: number | undefined;
+} {
+  return { inode: spec.inodeNo ?? spec['inode-no'], device: spec.devId ?? spec['dev-id'] };
+}
+
+/** The kernel that the file belongs to; empty where the object does not say. */
+export function kernelOf({ spec, metadata }: KiveData): string {
+  return spec.kernelId ?? spec['kernel-id'] ?? metadata.labels?.['kernel-id'] ?? '';
+}
+
+/** An annotation, by its name with `-`; empty where it is not there. */
+export function annotationOf({ metadata }: KiveData, name: string): string {
+  return metadata.annotations?.[name] ?? metadata.annotations?.[name.replaceAll('-', '_')] ?? '';
+}
+
+/** Of policies and KiveData. Not even Kive takes it off any more: an object that has it could never be deleted. */
+export const oldFinalizer = 'kivebpf.san7o.github.io/finalizer';

@@ -1,0 +1,20 @@
+import { execFileSync } from 'node:child_process';
+
+import { namespaceObstacle } from '../../../../test/network-policy/namespaces.fixture.ts';
+import { type Variant, variants } from './variant.ts';
+
+/** Why these kinds of iptables cannot run here; undefined where they can. */
+export function iptablesObstacle(...kinds: readonly Variant[]): string | undefined {
+  const programs = (kinds.length === 0 ? variants : kinds).flatMap((variant) => [
+    `iptables-${variant}`,
+    `ip6tables-${variant}`,
+  ]);
+  for (const program of [...programs, 'ipset']) {
+    try {
+      execFileSync(program, ['--version'], { stdio: 'ignore' });
+    } catch {
+      return `missing packages: apt-get install iptables ipset (${program})`;
+    }
+  }
+  return namespaceObstacle();
+}

@@ -1,0 +1,41 @@
+/**
+ * What this machine has, and which backend is taken: as JSON, for a machine on which a test has hidden something.
+ *
+ * @module
+ */
+import { KeptNamespace } from '../../../shared/netlink/namespace.ts';
+import { type BackendChoice, openBackend } from './backend.ts';
+import { examineMachine, type NetworkPolicyMachine } from './machine.ts';
+
+export interface Found {
+  readonly machine: NetworkPolicyMachine;
+  /** By what was asked for: the name of the backend, or why there is none. */
+  readonly taken: Readonly<Record<BackendChoice, string>>;
+  readonly warnings: readonly string[];
+}
+
+export async function lookAround(): Promise<Found> {
+  const warnings: string[] = [];
+  const logger = { info: () => {}, warn: (text: unknown) => void warnings.push(String(text)) };
+  using namespace = KeptNamespace.create();
+  const taken = async (choice: BackendChoice): Promise<string> => {
+    try {
+      const { name, dataplane } = await namespace.run(() => openBackend(choice, {}, logger));
+      dataplane[Symbol.dispose]();
+      return name;
+    } catch (error) {
+      return error instanceof Error ? error.message : String(error);
+    }
+  };
+  return {
+    machine: await examineMachine(),
+    taken: {
+      auto: await taken('auto'),
+      nftables: await taken('nftables'),
+      iptables: await taken('iptables'),
+    },
+    warnings,
+  };
+}
+
+if (import.meta.main) process.stdout.write(`${JSON.stringify(await lookAround())}\n`);

@@ -1,0 +1,118 @@
+// Where programs or libraries are missing: the backend says which, `auto` takes the other one, and `rampart doctor` lists them.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+
+import { iptablesObstacle } from './iptables/obstacle.fixture.ts';
+import { type Found, lookAround } from './tools.fixture.ts';
+
+const own = new URL('tools.fixture.ts', import.meta.url).pathname;
+
+/** A directory with some programs of this machine, for PATH. */
+class Tools implements Disposable {
+  readonly path = mkdtempSync(join(tmpdir(), 'rampart-tools-'));
+
+  constructor(...names: readonly string[]) {
+    for (const name of names) {
+      const found = execFileSync('sh', ['-c', 'command -v "$1"', 'sh', name], { encoding: 'utf8' }).trim();
+      symlinkSync(found, join(this.path, name));
+    }
+  }
+
+  async look(): Promise<Found> {
+    const before = process.env['PATH'];
+    process.env['PATH'] = this.path;
+    try {
+      return await lookAround();
+    } finally {
+      process.env['PATH'] = before;
+    }
+  }
+
+  /** On a machine without these libraries: in their place are empty files, for one process. */
+  lookWithout(...libraries: readonly string[]): Found {
+    const hide = `path=$1 node=$2 own=$3; shift 3
+    for name; do
+      for library in $(find -L /usr/lib /usr/lib64 -maxdepth 3 -name "$name*" 2> /dev/null); do
+        mount --bind /dev/null "$(readlink -f "$library")"
+      done
+    done
+    PATH=$path exec "$node" "$own"`;
+    const args = ['--mount', 'sh', '-c', hide, 'sh', this.path, process.execPath, own, ...libraries];
+    return JSON.parse(execFileSync('unshare', args, { encoding: 'utf8' })) as Found;
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.path, { recursive: true });
+  }
+}
+
+const legacy = ['iptables', 'ip6tables'].flatMap((name) => [`${name}-legacy-restore`, `${name}-legacy-save`]);
+const detailsOf = ({ machine }: Found): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    machine.facts.map(({ name, available, detail }) => [name, `${available ? 'yes' : 'no'}: ${detail}`]),
+  );
+
+suite('a machine that lacks something', { skip: iptablesObstacle() ?? false }, () => {
+  test('no program at all: nftables needs none', async () => {
+    using tools = new Tools();
+    const found = await tools.look();
+    assert.deepEqual([found.taken.auto, found.machine.backend], ['nftables', 'nftables']);
+    assert.match(
+      found.taken.iptables,
+      /there is no iptables-restore.*cannot start ipset: there is no such program/,
+    );
+    const { nftables = '', iptables = '', ipset = '' } = detailsOf(found);
+    assert.match(nftables, /^yes/);
+    assert.match(iptables, /^no: .*there is no iptables-restore.*apt-get install iptables/);
+    assert.match(ipset, /^no: not installed: apt-get install ipset/);
+  });
+
+  test('no ipset, no ip6tables: each is named', async () => {
+    using withoutIpset = new Tools(...legacy);
+    const first = await withoutIpset.look();
+    assert.match(first.taken.iptables, /cannot start ipset: there is no such program/);
+    assert.doesNotMatch(first.taken.iptables, /there is no iptables/);
+    assert.match(detailsOf(first)['iptables'] ?? '', /^no: legacy [\d.]+; cannot start ipset/);
+    using withoutSix = new Tools('ipset', ...legacy.filter((name) => !name.startsWith('ip6')));
+    assert.match(
+      (await withoutSix.look()).taken.iptables,
+      /cannot start ip6tables-legacy-restore: there is no such program/,
+    );
+  });
+
+  test('no libnftables: auto takes iptables, of the kind that is there, and says why', () => {
+    using tools = new Tools('ipset', ...legacy);
+    const found = tools.lookWithout('libnftables.so.1');
+    assert.equal(found.taken.auto, 'iptables (legacy)');
+    assert.match(found.warnings[0] ?? '', /^network policies are programmed by iptables: .*libnftables/);
+    assert.match(found.taken.nftables, /libnftables.*apt-get install libnftables1/);
+    assert.equal(found.machine.backend, 'iptables');
+    const { nftables = '', iptables = '' } = detailsOf(found);
+    assert.match(nftables, /^no: .*libnftables/);
+    assert.match(iptables, /^yes: legacy [\d.]+$/);
+  });
+
+  test('no match or target of iptables: each is named', () => {
+    using tools = new Tools('ipset', ...legacy);
+    const { taken, machine } = tools.lookWithout('libxt_set.so', 'libxt_NFLOG.so');
+    for (const text of [taken.iptables, detailsOf({ taken, machine, warnings: [] })['iptables'] ?? '']) {
+      assert.match(text, /xt_NFLOG: iptables-legacy-restore: .*; xt_set: iptables-legacy-restore: /);
+      assert.doesNotMatch(text, /xt_conntrack/);
+    }
+    assert.equal(taken.auto, 'nftables');
+  });
+
+  test('neither: both are named', () => {
+    using tools = new Tools('ipset');
+    const found = tools.lookWithout('libnftables.so.1');
+    assert.match(
+      found.taken.auto,
+      /neither nftables nor iptables can be programmed here: .*libnftables.*iptables-restore.*rampart doctor/,
+    );
+    assert.equal(found.machine.backend, null);
+  });
+});

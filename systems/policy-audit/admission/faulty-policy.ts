@@ -1,0 +1,41 @@
+/**
+ * Policies that cannot work are refused when they are written: in a cluster the API server and the controller's webhook do so, here
+ * there are neither.
+ *
+ * @module
+ */
+import { isDeepStrictEqual } from 'node:util';
+
+import { apiErrors } from '../../../shared/apiserver/resources/api-error.ts';
+import type { JsonObject } from '../../../shared/apiserver/schema/json.ts';
+import type { AdmissionRequest } from '../../../shared/apiserver/verbs/admission.ts';
+import {
+  type AnyKubewardenPolicy,
+  kubewardenTypes,
+  policyGroup,
+  type ValidatingAdmissionPolicy,
+  validatingAdmissionPolicies,
+} from '../api.ts';
+import { admissionPolicyFaults, policyFaults } from '../policies/faults.ts';
+
+/**
+ * One that is stored already may be written with the spec that it has: its labels and finalizers can always be changed.
+ *
+ * @throws {ApiError} 422, with a cause for each field.
+ */
+export function refuseFaultyPolicy(
+  { operation, resource, subresource, name }: AdmissionRequest,
+  object: JsonObject | undefined,
+  old: JsonObject | undefined,
+): void {
+  const { group, plural, kind } = resource;
+  const isOwn = group === policyGroup && kubewardenTypes.some((type) => type.plural === plural);
+  const { group: nativeGroup, plural: nativePlural } = validatingAdmissionPolicies;
+  const isNative = group === nativeGroup && plural === nativePlural;
+  if (!(isOwn || isNative) || operation === 'DELETE' || subresource !== undefined) return;
+  if (object === undefined || isDeepStrictEqual(object['spec'], old?.['spec'])) return;
+  const faults = isOwn
+    ? policyFaults({ ...object, kind } as unknown as AnyKubewardenPolicy)
+    : admissionPolicyFaults(object as unknown as ValidatingAdmissionPolicy);
+  if (faults.length > 0) throw apiErrors.invalid(resource, name, faults);
+}

@@ -1,0 +1,38 @@
+/**
+ * The status of a PolicyServer: a condition for each of its parts, named as Kubewarden's controller names them
+ * (api/policies/v1/policyserver_types.go). Pure.
+ *
+ * @module
+ */
+import { type Condition, setCondition } from '../../../shared/kube/conditions.ts';
+import type { ResourceType } from '../../../shared/kube/object.ts';
+import type { PolicyServer } from '../api.ts';
+import { budgetType, configMapType, deploymentType, secretType, serviceType } from './server-objects.ts';
+
+const conditionTypes: ReadonlyMap<string, string> = new Map([
+  [secretType.plural, 'CertSecretReconciled'],
+  [configMapType.plural, 'ConfigMapReconciled'],
+  [budgetType.plural, 'PodDisruptionBudgetReconciled'],
+  [deploymentType.plural, 'DeploymentReconciled'],
+  [serviceType.plural, 'ServiceReconciled'],
+]);
+
+/**
+ * The conditions after a part has been written, or could not be; the same list where they say so already.
+ *
+ * @param problem - Why it could not.
+ */
+export function withPart(
+  conditions: readonly Condition[] | undefined,
+  { metadata }: PolicyServer,
+  { plural, kind }: ResourceType,
+  problem?: string,
+): readonly Condition[] {
+  return setCondition(conditions, {
+    type: conditionTypes.get(plural) ?? `${kind}Reconciled`,
+    status: problem === undefined ? 'True' : 'False',
+    reason: problem === undefined ? 'ReconciliationSucceeded' : 'ReconciliationFailed',
+    ...(problem !== undefined && { message: `error reconciling ${kind}: ${problem}` }),
+    observedGeneration: metadata.generation,
+  });
+}

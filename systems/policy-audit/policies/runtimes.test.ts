@@ -1,0 +1,84 @@
+/** What a PolicyServer says of its policies holds where this process runs them. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+
+import { startTestApi, TestApi } from '../../../shared/apiserver/test-api.fixture.ts';
+import { secrets } from '../../../shared/kube/object.ts';
+import { createLogger } from '../../../shared/observe/log.ts';
+import { RegistryFixture, registryUser } from '../../../shared/oci/registry.fixture.ts';
+import { type AnyKubewardenPolicy, policyServerType } from '../api.ts';
+import { KubeClusterReader } from '../engine/host-calls/kube-reader.ts';
+import { podRequest } from '../engine/wasm/policies.fixture.ts';
+import { openModules } from '../modules/open-modules.ts';
+import { parseSources } from '../modules/sources.ts';
+import { AskedCluster } from './asked-cluster.ts';
+import { OpenPolicy } from './open-policy.ts';
+import { readKubewardenPolicy } from './read-policy.ts';
+import { runtimesOf } from './runtimes.ts';
+
+const system = 'kivebpf-system';
+const logger = createLogger({ level: 'silent' });
+const signal = AbortSignal.timeout(120_000);
+const lookup = readFileSync(join(import.meta.dirname, '../../../test/policies/lookup.wapc.wasm'));
+
+suite('policies of a PolicyServer', () => {
+  test('its pull secret is for their modules and images, its capabilities are for those of namespaces', async () => {
+    await using api = new TestApi(await startTestApi({ name: 'runtimes', memory: true }));
+    await api.createDefinitions(join(import.meta.dirname, '../crd'));
+    await api.createNamespace(system);
+    await using registry = await RegistryFixture.start({ password: true });
+    const { reference, digest } = await registry.pushWasm('policies/lookup', 'v1', lookup);
+    const directory = mkdtempSync(join(tmpdir(), 'rampart-runtimes-'));
+    await using stack = new AsyncDisposableStack();
+    stack.defer(() => rmSync(directory, { recursive: true, force: true }));
+    const sources = parseSources({ insecure_sources: [registry.host] }, 'test');
+    const modules = stack.use(await openModules({ cacheDirectory: directory, sources, logger }));
+    const { client } = api;
+    const asked = new AskedCluster(new KubeClusterReader(client));
+    const runtimes = runtimesOf({ modules, client, logger, asked });
+    const policyOf = (kind: string, policyServer: string) =>
+      readKubewardenPolicy({
+        apiVersion: 'policies.kubewarden.io/v1',
+        kind,
+        metadata: { name: 'lookup', ...(kind === 'AdmissionPolicy' && { namespace: 'shop' }) },
+        spec: {
+          ...{ module: reference, policyServer, mode: 'protect', mutating: false, backgroundAudit: true },
+          ...{ timeoutSeconds: 30, rules: [] },
+          settings: { calls: [{ namespace: 'oci', operation: 'v1/manifest_digest', payload: reference }] },
+        },
+      } as unknown as AnyKubewardenPolicy);
+    const answer = async (kind: string, policyServer: string): Promise<string> => {
+      await using policy = await OpenPolicy.open(policyOf(kind, policyServer), runtimes, signal);
+      const judgement = await policy.ask(podRequest());
+      return (judgement.type === 'verdict' && judgement.verdict.message) || JSON.stringify(judgement);
+    };
+
+    await assert.rejects(answer('ClusterAdmissionPolicy', 'default'), /it wants a username and a password/);
+    await client.create(policyServerType, {
+      metadata: { name: 'default' },
+      spec: {
+        ...{ image: 'registry.example/policy-server:v1', replicas: 1, imagePullSecret: 'pull' },
+        namespacedPoliciesCapabilities: ['net/*'],
+      },
+    });
+    await assert.rejects(
+      answer('ClusterAdmissionPolicy', 'default'),
+      /PolicyServer default has no credentials for registries: its imagePullSecret pull is not in the namespace kivebpf-system/,
+    );
+    const auth = Buffer.from(`${registryUser.username}:${registryUser.password}`).toString('base64');
+    const config = JSON.stringify({ auths: { [registry.host]: { auth } } });
+    await client.create(secrets, {
+      metadata: { name: 'pull', namespace: system },
+      type: 'kubernetes.io/dockerconfigjson',
+      data: { '.dockerconfigjson': Buffer.from(config).toString('base64') },
+    });
+    assert.equal(await answer('ClusterAdmissionPolicy', 'default'), JSON.stringify({ digest }));
+    assert.match(await answer('AdmissionPolicy', 'default'), /^error: /);
+    assert.doesNotMatch(await answer('AdmissionPolicy', 'default'), /sha256/);
+    // Of another server, which says nothing.
+    await assert.rejects(answer('ClusterAdmissionPolicy', 'other'), /it wants a username and a password/);
+  });
+});

@@ -1,0 +1,139 @@
+// What the API lets through and cannot be expressed, or what the kernel does not take: that rule allows nothing, all others hold, and an
+// event and the status name the field and why. On both backends.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+
+import { until } from '../../shared/observe/until.fixture.ts';
+import type { Dataplane } from '../../systems/network-policy/node/dataplane.ts';
+import { openIptablesDataplane } from '../../systems/network-policy/node/iptables/dataplane.ts';
+import { iptablesObstacle } from '../../systems/network-policy/node/iptables/obstacle.fixture.ts';
+import { openNftablesDataplane } from '../../systems/network-policy/node/nftables/dataplane.ts';
+import { reports } from '../../systems/network-policy/status/section.ts';
+import { networkPolicies } from '../../systems/network-policy/api.ts';
+import { pods } from '../../shared/kube/object.ts';
+import { namespaceObstacle } from './namespaces.fixture.ts';
+import { PolicyNode } from './policy-node.fixture.ts';
+import { connects } from './probe.fixture.ts';
+
+/** What is wrong with the first rule of a policy, and what is to be said of it. */
+const wrong: Readonly<Record<string, readonly [rule: object, field: string, why: RegExp]>> = {
+  'name-of-no-pod': [{ ports: [{ port: 'nothing' }] }, 'ports[0].port', /port named "nothing" \(TCP\)/],
+  'host-bits': [{ from: [{ ipBlock: { cidr: '10.1.0.0/8' } }] }, 'from[0].ipBlock.cidr', /10\.0\.0\.0\/8/],
+};
+
+const backends: readonly (readonly [string, string | undefined, () => Dataplane])[] = [
+  ['nftables', namespaceObstacle(), openNftablesDataplane],
+  ['iptables', iptablesObstacle('nft'), () => openIptablesDataplane({ variant: 'nft' })],
+];
+
+const isolates = (pod: string) => ({ podSelector: { matchLabels: { pod } } });
+
+/** Who reaches whom at which port, over each family. */
+async function reached(node: PolicyNode, ...names: readonly string[]): Promise<string[]> {
+  const [from, found] = [node.network.host('z/a'), [] as string[]];
+  for (const name of names) {
+    for (const [family, port] of [
+      [4, 80],
+      [4, 81],
+      [6, 80],
+      [6, 81],
+    ] as const) {
+      const outcome = await connects(from, node.network.host(name).addresses[family], port);
+      if (outcome === 'answered') found.push(`${name} ${port} IPv${family}`);
+    }
+  }
+  return found;
+}
+
+async function notes(node: PolicyNode, policy: string): Promise<string> {
+  const events = (await node.eventsOf('x')).filter(({ reason, regarding }) => {
+    return reason === 'NotExpressed' && regarding?.name === policy;
+  });
+  return events.map(({ note }) => note ?? '').join('\n');
+}
+
+suite('what cannot be expressed', { timeout: 300_000 }, () => {
+  for (const [backend, obstacle, open] of backends) {
+    test(
+      `by ${backend}: allows nothing, is told, and keeps nothing else from holding`,
+      { skip: obstacle ?? false },
+      async () => {
+        await using node = await PolicyNode.create({ open });
+        // Of x/a all that is wrong; beside it one rule that is right, and another policy.
+        const below = { ...isolates('a'), ingress: [{ ports: [{ port: 81, endPort: 80 }] }] };
+        // That the API itself does not take any more.
+        await assert.rejects(
+          node.apply('x/below', below),
+          /spec\.ingress\[0\]\.ports\[0\]\.endPort: Invalid/,
+        );
+        for (const [name, [rule]] of Object.entries(wrong)) {
+          await node.apply(`x/${name}`, { ...isolates('a'), ingress: [rule] });
+        }
+        await node.apply('x/beside', {
+          ...isolates('b'),
+          ingress: [wrong['host-bits']![0], { ports: [{ port: 81 }] }],
+        });
+        await node.start();
+        assert.deepEqual(await reached(node, 'x/a', 'x/b'), ['x/b 81 IPv4', 'x/b 81 IPv6']);
+        const [policies, known] = [await node.client.list(networkPolicies), await node.client.list(pods)];
+        const status = reports(policies.items, known.items);
+        for (const [name, [, field, why]] of Object.entries(wrong)) {
+          const note = await until(`the event of ${name}`, () => notes(node, name));
+          assert.match(note, why);
+          assert.ok(note.startsWith(`spec.ingress[0].${field}: `), note);
+          const [problem, ...more] = status.find((one) => one.name === name)?.problems ?? [];
+          assert.deepEqual([problem?.field, more], [`spec.ingress[0].${field}`, []]);
+          assert.match(problem?.message ?? '', why);
+        }
+      },
+    );
+  }
+
+  test(
+    'by iptables: a rule with more than a set can hold',
+    { skip: iptablesObstacle('nft') ?? false },
+    async () => {
+      await using node = await PolicyNode.create({ open: () => openIptablesDataplane({ variant: 'nft' }) });
+      // As a kernel whose sets hold no more than six members: of the others it says that the set is full.
+      const bin = join(node.directory, 'bin');
+      mkdirSync(bin);
+      const path = process.env['PATH'] ?? '';
+      const ipset = execFileSync('sh', ['-c', 'command -v ipset'], { encoding: 'utf8' }).trim();
+      writeFileSync(join(bin, 'ipset'), `#!/bin/sh\nsed 's/ maxelem [0-9]*/ maxelem 6/' | ${ipset} "$@"\n`);
+      chmodSync(join(bin, 'ipset'), 0o755);
+      process.env['PATH'] = `${bin}:${path}`;
+      try {
+        const blocks = Array.from({ length: 9 }, (_, at) => ({
+          ipBlock: { cidr: `10.${2 * at + 1}.0.0/24` },
+        }));
+        await node.apply('x/large', {
+          ...isolates('a'),
+          ingress: [{ from: blocks, ports: [{ port: 80 }] }, { ports: [{ port: 81 }] }],
+        });
+        await node.apply('x/other', { ...isolates('b'), ingress: [{ from: blocks.slice(0, 3) }] });
+        await node.start();
+        const open = ['x/a 81 IPv4', 'x/a 81 IPv6', 'x/b 80 IPv4', 'x/b 81 IPv4'];
+        assert.deepEqual(await reached(node, 'x/a', 'x/b'), open);
+        const note = await until('the event', () => notes(node, 'large'));
+        assert.match(
+          note,
+          /^spec\.ingress\[0\]: the kernel does not take this rule, which allows nothing: .*full/,
+        );
+        // And as more comes to it.
+        await node.apply('x/more', { ...isolates('b'), ingress: [{ from: blocks.slice(0, 8) }] });
+        await until('the next event', () => notes(node, 'more'));
+        assert.deepEqual(await reached(node, 'x/a', 'x/b'), open);
+        await node.apply('x/large', {
+          ...isolates('a'),
+          ingress: [{ from: blocks.slice(0, 5), ports: [{ port: 80 }] }],
+        });
+        await until('the smaller one', async () => (await reached(node, 'x/a')).join() === 'x/a 80 IPv4');
+      } finally {
+        process.env['PATH'] = path;
+      }
+    },
+  );
+});
