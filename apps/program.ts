@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { Command } from 'commander';
+import { Command, Help, type Option } from 'commander';
 
 import manifest from '../package.json' with { type: 'json' };
 import type { Guard } from '../shared/guard/guard.ts';
@@ -24,8 +24,8 @@ import { standaloneCommand } from './standalone/command.ts';
 import { statusCommand } from './status/command.ts';
 import { watchCommand } from './watch/command.ts';
 
-/** Runs the command line of this process, with these guards; ends the process where it fails. */
-export async function runProgram(guards: readonly Guard[]): Promise<void> {
+/** The whole command line, with these guards. */
+export function programOf(guards: readonly Guard[]): Command {
   const program = new Command('rampart')
     .description(manifest.description)
     .version(manifest.version)
@@ -56,7 +56,12 @@ export async function runProgram(guards: readonly Guard[]): Promise<void> {
     .addCommand(policyCommand())
     .addCommand(policyServerCommand())
     .addCommand(apiServerCommand());
+  settle(program, program.name());
+  return program;
+}
 
+/** Runs the command line of this process, with these guards; ends the process where it fails. */
+export async function runProgram(guards: readonly Guard[]): Promise<void> {
   // Also for what is thrown outside of the command's own promise: an event handler, a stream.
   process.on('uncaughtException', fail);
   // A reader that went away (`| head`) is no failure; without its stderr there is nobody left to tell.
@@ -64,9 +69,8 @@ export async function runProgram(guards: readonly Guard[]): Promise<void> {
     stream.on('error', (error) => (isBrokenPipe(error) ? process.exit() : fail(outputFailure(error))));
   }
 
-  settle(program, program.name());
   try {
-    await program.parseAsync();
+    await programOf(guards).parseAsync();
   } catch (error) {
     fail(error);
   }
@@ -74,6 +78,7 @@ export async function runProgram(guards: readonly Guard[]): Promise<void> {
 
 /** Makes a usage error one line that names the next step, thrown for {@link fail} instead of ending the process. */
 function settle(command: Command, name: string): void {
+  command.configureHelp({ optionDescription: describeOption });
   command.exitOverride((error) => {
     throw withUsageExitCode(error, command);
   });
@@ -87,6 +92,17 @@ function settle(command: Command, name: string): void {
     },
   });
   for (const sub of command.commands) settle(sub, `${name} ${sub.name()}`);
+}
+
+/** Defaults as a person would type them: a list by its words, no quotes, and nothing where there is none. */
+function describeOption(this: Help, option: Option): string {
+  const { defaultValue, defaultValueDescription: text } = option;
+  const typed = typeof defaultValue === 'object' ? [defaultValue].flat().join(',') : String(defaultValue);
+  const shown = Object.create(option, {
+    defaultValue: { value: typed === '' ? undefined : defaultValue },
+    defaultValueDescription: { value: text ?? typed },
+  }) as Option;
+  return Help.prototype.optionDescription.call(this, shown);
 }
 
 /** Ends the process; exit() rather than exitCode, because a failed command may have left a handle open. */

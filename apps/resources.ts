@@ -9,15 +9,17 @@ import { customResourceDefinitions, established } from '../shared/kube/crd/estab
 import { crdManifest } from '../shared/kube/crd/manifest.ts';
 import type { Resource } from '../shared/kube/crd/resource.ts';
 import type { ResourceType } from '../shared/kube/object.ts';
+import { clusterOpenReports, openReports } from '../shared/reports/open-reports.ts';
 import { clusterPolicyReports, policyReports } from '../shared/reports/policy-reports.ts';
 
 /** With any content: what a manifest of ours is like, its own type says. */
 const crdType: ResourceType = customResourceDefinitions;
 const ESTABLISH_MS = 30_000;
 
-/** PolicyReports are defined by others: they are installed only where the API is our own. */
+/** Reports are defined by others: they are installed only where the API is our own. */
 function installed(guards: readonly Guard[]): readonly Resource[] {
-  return [...guards.flatMap(({ resources }) => resources), policyReports, clusterPolicyReports];
+  const reports = [policyReports, clusterPolicyReports, openReports, clusterOpenReports];
+  return [...guards.flatMap(({ resources }) => resources), ...reports];
 }
 
 /** As they are called in the API: `kivepolicies.kivebpf.san7o.github.io`. */

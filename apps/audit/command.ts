@@ -33,6 +33,7 @@ export interface AuditOptions extends ClusterOptions {
   readonly pageSize: number;
   readonly reportKind: 'openreports' | 'policyreport';
   readonly reports: 'all' | 'failures';
+  readonly reportsBy: 'namespace' | 'object';
 }
 
 export interface ExplainOptions extends ClusterOptions {
@@ -100,18 +101,18 @@ export function auditCommand(): Command {
     .option('--disable-store', 'write no reports')
     .addOption(new Option('-l, --loglevel <level>', 'log level').choices(levels).default('warn'))
     .option('--parallel-namespaces <number>', 'namespaces at the same time', count, 1)
-    .option('--parallel-resources <number>', 'objects at the same time', count, 100)
-    .option(
-      '--parallel-policies <number>',
-      'accepted: the policies of an object are asked one after the other',
-      count,
-      5,
-    )
+    .option('--parallel-resources <number>', 'objects of a namespace at the same time', count, 100)
+    .option('--parallel-policies <number>', 'policies of an object at the same time', count, 5)
     .option('--page-size <number>', 'objects that are asked for at a time', count, 100)
     .addOption(
       new Option('--report-kind <kind>', 'PolicyReport or Report of openreports.io')
         .choices(['policyreport', 'openreports'])
         .default('policyreport'),
+    )
+    .addOption(
+      new Option('--reports-by <what>', 'one report for each, as the operator does')
+        .choices(['object', 'namespace'])
+        .default('object'),
     )
     .addOption(
       new Option('--reports <which>', 'results to write').choices(['all', 'failures']).default('all'),

@@ -13,7 +13,7 @@ import { paint, renderTable, type Row, wantsColour } from '../../shared/observe/
 import { type AuditOnce, auditOnce } from '../../systems/policy-audit/audit.ts';
 import type { Runtimes } from '../../systems/policy-audit/policies/open-policy.ts';
 import { remoteRuntimes } from '../../systems/policy-audit/policies/remote-runtimes.ts';
-import type { AuditReport } from '../../systems/policy-audit/reports/report.ts';
+import type { Scope } from '../../systems/policy-audit/reports/report.ts';
 import { describeFailure } from '../failure.ts';
 import { stopSignal } from '../process.ts';
 import type { AuditOptions } from './command.ts';
@@ -66,8 +66,10 @@ async function audit(options: AuditOptions): Promise<AuditOnce> {
       stores: options.disableStore !== true,
       failuresOnly: options.reports === 'failures',
       reportKind: options.reportKind,
+      reportsBy: options.reportsBy,
       parallelNamespaces: options.parallelNamespaces,
       parallelResources: options.parallelResources,
+      parallelPolicies: options.parallelPolicies,
       pageSize: options.pageSize,
       ignoredNamespaces: ignored,
       ...(!isAll && {
@@ -120,9 +122,9 @@ function table({ reports, summary }: AuditOnce, colour: boolean): string {
   const rows = reports.flatMap((report): Row[] =>
     report.results
       .filter(({ result }) => result !== 'pass')
-      .map(({ policy, result, message = '' }) => ({
+      .map(({ policy, result, message = '', resources: [subject = report.scope] = [] }) => ({
         cells: [
-          subjectOf(report),
+          subjectOf(subject),
           policy,
           result in styles ? { text: result, style: styles[result as 'fail'] } : result,
           printable(message),
@@ -139,7 +141,6 @@ function table({ reports, summary }: AuditOnce, colour: boolean): string {
   return `${renderTable(rows, { head, widthColumns: width, colour })}\n\n${said}\n`;
 }
 
-function subjectOf({ scope }: AuditReport): string {
-  const { kind = '', name = '', namespace } = scope ?? {};
+function subjectOf({ kind = '', name = '', namespace }: Partial<Scope> = {}): string {
   return printable(namespace === undefined ? `${kind}/${name}` : `${namespace} ${kind}/${name}`);
 }

@@ -69,7 +69,7 @@ export function bpfCommand(): Command {
     .description(
       'Counts for a while. The kernel counts runs only while somebody asks it to; members of chains count by themselves.',
     )
-    .option('-t, --time <seconds>', 'how long', seconds, 1000)
+    .addOption(new Option('-t, --time <seconds>', 'how long').argParser(seconds).default(1000, '1'))
     .action(async (options: StatsOptions) => {
       const { runStats } = await import('./run.ts');
       await runStats(options);

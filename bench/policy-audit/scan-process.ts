@@ -33,8 +33,10 @@ const scanner = new Scanner({
   intervalMs: NEVER_MS,
   failuresOnly: false,
   reportKind: 'policyreport',
+  reportsBy: 'object',
   parallelNamespaces: 4,
   parallelResources: 16,
+  parallelPolicies: 5,
   pageSize: 100,
   onPass: passed.resolve,
 });

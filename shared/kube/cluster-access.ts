@@ -274,7 +274,8 @@ function missing(what: string, files: string, known: ReadonlyMap<string, unknown
   const names = [...known.keys()];
   return new RampartError(errorCodes.INPUT, {
     what: `kubeconfig ${files} has not ${what}`,
-    ...(names.length > 0 && { next: `It has: ${names.join(', ')}.` }),
+    next:
+      names.length > 0 ? `It has: ${names.join(', ')}.` : 'It has none at all: see that it is a kubeconfig.',
   });
 }
 

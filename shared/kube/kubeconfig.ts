@@ -138,7 +138,12 @@ export class Fields {
 
   constructor(value: unknown, place: Place) {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-      throw invalid(place.file, `${place.path === '' ? 'its content' : place.path} is not an object`);
+      throw invalid(
+        place.file,
+        place.path === ''
+          ? 'this is not a kubeconfig: it has no clusters, users and contexts'
+          : `${place.path} is not an object`,
+      );
     }
     this.#record = value as Readonly<Record<string, unknown>>;
     this.#place = place;

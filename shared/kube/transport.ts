@@ -7,6 +7,7 @@ import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { createSecureContext } from 'node:tls';
 
+import { describeConnectionFailure } from '../observe/connection-failure.ts';
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { Agent as HttpAgent, request as httpRequest } from '../observe/node-http.ts';
 import type { ClusterAccess } from './cluster-access.ts';
@@ -138,6 +139,9 @@ export class Transport implements Disposable {
     const { ca, insecure = false, serverName } = this.#access;
     let secureContext;
     try {
+      // Node.js takes any text for an authority that has signed nothing.
+      if (ca !== undefined && !ca.includes('-----BEGIN'))
+        throw new Error('the certificate authority is not a certificate in PEM form');
       // Made once, and not by each connection from the texts.
       secureContext = createSecureContext({ ...(ca !== undefined && { ca }), ...certificate });
     } catch (error) {
@@ -175,7 +179,7 @@ export class SendError extends Error {
   readonly stale: boolean;
 
   constructor(cause: unknown, stale: boolean) {
-    super(cause instanceof Error ? describeCause(cause) : String(cause), { cause });
+    super(describeConnectionFailure(cause), { cause });
     this.name = 'SendError';
     this.stale = stale;
   }
@@ -183,14 +187,6 @@ export class SendError extends Error {
 
 function isReset(error: unknown): boolean {
   return error instanceof Error && 'code' in error && (error.code === 'ECONNRESET' || error.code === 'EPIPE');
-}
-
-/** The message of a connection that failed: for a name with several addresses, Node.js gives an empty one. */
-function describeCause(error: Error): string {
-  if (error instanceof AggregateError && error.message === '') {
-    return error.errors.map((one: unknown) => (one instanceof Error ? one.message : String(one))).join('; ');
-  }
-  return error.message;
 }
 
 function asError(reason: unknown): Error {

@@ -8,6 +8,7 @@ import type { Agent, IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { getCACertificates } from 'node:tls';
 
+import { describeConnectionFailure } from '../observe/connection-failure.ts';
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { Agent as HttpAgent, request as httpRequest } from '../observe/node-http.ts';
 import { hostName } from './reference.ts';
@@ -40,7 +41,7 @@ export class ExchangeError extends Error {
   readonly tls: boolean;
 
   constructor(cause: Error) {
-    super(reasonOf(cause), { cause });
+    super(describeConnectionFailure(cause), { cause });
     this.name = 'ExchangeError';
     const code = (cause as NodeJS.ErrnoException).code ?? '';
     this.tls = /^(ERR_(SSL|TLS)|EPROTO|CERT_|UNABLE_TO|DEPTH_ZERO|SELF_SIGNED|HOSTNAME_MISMATCH)/.test(code);
@@ -217,12 +218,4 @@ function withoutCredentials(headers: Readonly<Record<string, string>>): Readonly
   return Object.fromEntries(
     Object.entries(headers).filter(([name]) => name.toLowerCase() !== 'authorization'),
   );
-}
-
-/** For a name with several addresses, Node.js gives an empty message. */
-function reasonOf(error: Error): string {
-  if (error instanceof AggregateError && error.message === '') {
-    return error.errors.map((one: unknown) => (one instanceof Error ? one.message : String(one))).join('; ');
-  }
-  return error.message;
 }

@@ -8,7 +8,13 @@
  *
  * @module
  */
-import { ageColumn, defineResource, type ObjectOf, resourceType } from '../kube/crd/resource.ts';
+import {
+  ageColumn,
+  defineResource,
+  type ObjectOf,
+  type PrinterColumn,
+  resourceType,
+} from '../kube/crd/resource.ts';
 import { boolean, integer, list, mapOf, object, oneOf, optional, string } from '../kube/crd/schema.ts';
 import { reportResults } from './report-entry.ts';
 
@@ -59,36 +65,41 @@ const result = object({
 
 const count = (description: string) => optional(integer({ description }));
 
+/** What OpenReports has taken over: open-reports.ts. */
+export const reportFields = {
+  scope: optional(reference),
+  scopeSelector: optional(selector),
+  summary: optional(
+    object(
+      {
+        pass: count('Policies that are kept.'),
+        fail: count('Policies that are not kept.'),
+        warn: count('Policies that are not kept and do not count.'),
+        error: count('Policies that could not be evaluated.'),
+        skip: count('Policies that were left out.'),
+      },
+      { description: 'How many results there are of each kind.' },
+    ),
+  ),
+  results: optional(list(result, { description: 'The results.' })),
+} as const;
+
+export const reportColumns: readonly PrinterColumn[] = [
+  { name: 'Kind', type: 'string', jsonPath: '.scope.kind', priority: 1 },
+  { name: 'Name', type: 'string', jsonPath: '.scope.name', priority: 1 },
+  { name: 'Pass', type: 'integer', jsonPath: '.summary.pass' },
+  { name: 'Fail', type: 'integer', jsonPath: '.summary.fail' },
+  { name: 'Warn', type: 'integer', jsonPath: '.summary.warn' },
+  { name: 'Error', type: 'integer', jsonPath: '.summary.error' },
+  { name: 'Skip', type: 'integer', jsonPath: '.summary.skip' },
+  ageColumn,
+];
+
 const versions = {
   v1alpha2: {
     description: 'What the policies of a guard found out about an object.',
-    fields: {
-      scope: optional(reference),
-      scopeSelector: optional(selector),
-      summary: optional(
-        object(
-          {
-            pass: count('Policies that are kept.'),
-            fail: count('Policies that are not kept.'),
-            warn: count('Policies that are not kept and do not count.'),
-            error: count('Policies that could not be evaluated.'),
-            skip: count('Policies that were left out.'),
-          },
-          { description: 'How many results there are of each kind.' },
-        ),
-      ),
-      results: optional(list(result, { description: 'The results.' })),
-    },
-    columns: [
-      { name: 'Kind', type: 'string', jsonPath: '.scope.kind', priority: 1 },
-      { name: 'Name', type: 'string', jsonPath: '.scope.name', priority: 1 },
-      { name: 'Pass', type: 'integer', jsonPath: '.summary.pass' },
-      { name: 'Fail', type: 'integer', jsonPath: '.summary.fail' },
-      { name: 'Warn', type: 'integer', jsonPath: '.summary.warn' },
-      { name: 'Error', type: 'integer', jsonPath: '.summary.error' },
-      { name: 'Skip', type: 'integer', jsonPath: '.summary.skip' },
-      ageColumn,
-    ],
+    fields: reportFields,
+    columns: reportColumns,
   },
 } as const;
 

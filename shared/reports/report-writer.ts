@@ -9,18 +9,10 @@ import { type Clock, systemClock } from '../time/clock.ts';
 import { apiResources } from '../kube/discovery.ts';
 import type { ResourceType } from '../kube/object.ts';
 import type { Logger } from '../observe/log.ts';
+import { openReportType } from './open-reports.ts';
 import { policyReportType } from './policy-reports.ts';
 import type { Report } from './report-entry.ts';
 import { digestOf, managedBy, managedByLabel, reportObject } from './report-object.ts';
-
-/** Report of the OpenReports project, which took the API of the working group over: the same fields under another name. */
-export const openReportType: ResourceType = {
-  group: 'openreports.io',
-  version: 'v1alpha1',
-  plural: 'reports',
-  kind: 'Report',
-  namespaced: true,
-};
 
 /** The first one that is served is written: who reads both would see each result twice. */
 const kinds: readonly ResourceType[] = [policyReportType, openReportType];

@@ -230,6 +230,11 @@ const nodeStatusVersion = {
     findings: optional(list(finding, { description: 'The files of the latest result, the latest first.' })),
     omittedFindings: optional(count('How many more there are; the log has them.')),
     unread: optional(unread),
+    continuedFrom: optional(
+      time(
+        'When the baseline was made, where that was for an earlier FileIntegrity of the same name; not there otherwise.',
+      ),
+    ),
     detection: optional(detection),
   },
   columns: [

@@ -145,7 +145,7 @@ suite('a FileIntegrity', () => {
     assert.equal(await cluster.status('example', 'n2'), undefined);
   });
 
-  test('when it is deleted all goes with it, but the key', async () => {
+  test('when it is deleted all goes with it, but the key and the logs of what was found', async () => {
     await using cluster = await TestCluster.start();
     await cluster.createNode('n1');
     const stop = cluster.startOperator();
@@ -157,11 +157,7 @@ suite('a FileIntegrity', () => {
     const secret = await cluster.client.get(secrets, { namespace: testNamespace, name: baselineKeySecret });
     assert.equal(Buffer.from(secret.data?.['hmac-sha256'] ?? '', 'base64').length, 32);
     const allGone = async (name: string): Promise<boolean> => {
-      const left = [
-        await cluster.status(name, 'n1'),
-        await cluster.kept(name, 'n1'),
-        await cluster.configMap(name),
-      ];
+      const left = [await cluster.status(name, 'n1'), await cluster.configMap(name)];
       return left.every((one) => one === undefined);
     };
     await cluster.client.delete(released.integrities, { namespace: testNamespace, name: 'a' });
@@ -183,6 +179,11 @@ suite('a FileIntegrity', () => {
     );
     const left = await cluster.client.get(secrets, { namespace: testNamespace, name: baselineKeySecret });
     assert.deepEqual(left.data, secret.data);
+    for (const name of ['a', 'b']) {
+      const kept = await cluster.kept(name, 'n1');
+      assert.equal(kept?.data?.['integritylog'], 'the log');
+      assert.equal(kept.metadata.ownerReferences, undefined);
+    }
   });
 
   test('of one name in both groups the older one counts, and the other says so', async () => {

@@ -79,7 +79,10 @@ function outcomes(kind: NodeOutcome['kind'] | undefined): fc.Arbitrary<NodeOutco
       { kind: fc.constant('failed' as const), added: count, changed: count, removed: count, log },
       { noNullPrototype: true },
     ),
-    errored: fc.record({ kind: fc.constant('errored' as const), message: text }, { noNullPrototype: true }),
+    errored: fc.record(
+      { kind: fc.constant('errored' as const), message: text, reason: text },
+      { noNullPrototype: true, requiredKeys: ['kind', 'message'] },
+    ),
   };
   return kind === undefined ? fc.oneof(all.succeeded, all.failed, all.errored) : all[kind];
 }
@@ -98,6 +101,7 @@ export function anyResult(of: { readonly kind?: NodeOutcome['kind'] } = {}): fc.
       unread,
       detection,
       doneRequests: fc.array(fc.stringMatching(/^[0-9a-f]{1,16}$/), { maxLength: 5 }),
+      continuedFromMs: timeMs,
     },
     {
       noNullPrototype: true,

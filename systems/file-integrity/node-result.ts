@@ -17,13 +17,20 @@ export type NodeOutcome =
       readonly log: FittedLog;
     }
   /** Nothing is known of the files: `message` says why and what to do. */
-  | { readonly kind: 'errored'; readonly message: string };
+  | {
+      readonly kind: 'errored';
+      readonly message: string;
+      /** The same word for errors of one kind, for metrics: `BaselineDamaged`, or a code of `errorCodes`. */
+      readonly reason?: string;
+    };
 
 export interface NodeResult {
   readonly fileIntegrity: { readonly namespace: string; readonly name: string };
   readonly nodeName: string;
   /** Grows with each result of this node for this FileIntegrity, also over restarts: two of one second are told apart. */
   readonly sequence: number;
+  /** It was not an agent that gave the number: FIO wrote the result, or nobody can tell who did. */
+  readonly isUnnumbered?: true;
   /** ms since 1970. */
   readonly atMs: number;
   readonly outcome: NodeOutcome;
@@ -36,6 +43,8 @@ export interface NodeResult {
   readonly detection: Detection;
   /** Ids of the requests (re-init, accept) that this result is made after; see {@link NodeRequest}. */
   readonly doneRequests: readonly string[];
+  /** When the baseline was made, where that was for an earlier FileIntegrity of the same name; ms since 1970. */
+  readonly continuedFromMs?: number;
 }
 
 /** Files of one result that could not be read and are told one by one; the log has more. */

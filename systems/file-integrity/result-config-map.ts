@@ -85,6 +85,7 @@ function outcomeAnnotations(outcome: NodeOutcome): Record<string, string> {
 
 function factsOf(result: NodeResult, omittedFindings: number): object {
   const { fileIntegrity, nodeName, sequence, atMs, outcome, unread, detection, doneRequests } = result;
+  const { continuedFromMs } = result;
   return {
     kind: outcome.kind,
     fileIntegrity: { namespace: fileIntegrity.namespace, name: fileIntegrity.name },
@@ -97,6 +98,8 @@ function factsOf(result: NodeResult, omittedFindings: number): object {
     detection: { ...detection, reason: cut(detection.reason, MAX_REASON_CHARACTERS) },
     // The rest is named by the next result: who does them again finds them done.
     doneRequests: doneRequests.slice(0, MAX_DONE_REQUESTS),
+    ...(continuedFromMs !== undefined && { continuedFromMs }),
+    ...(outcome.kind === 'errored' && outcome.reason !== undefined && { reason: outcome.reason }),
   };
 }
 
@@ -159,6 +162,7 @@ export function readResultConfigMap(configMap: ConfigMap): NodeResult {
     fileIntegrity,
     nodeName,
     sequence: fields.count('sequence'),
+    ...(facts === undefined && { isUnnumbered: true }),
     atMs: fields.time('atMs'),
     outcome: readOutcome(fields, configMap, refuse),
     findings: kept,
@@ -166,6 +170,7 @@ export function readResultConfigMap(configMap: ConfigMap): NodeResult {
     ...(fields.has('unread') && { unread: readUnread(fields.object('unread')) }),
     detection: readDetection(fields.object('detection', {})),
     doneRequests: fields.texts('doneRequests', []).slice(0, MAX_DONE_REQUESTS),
+    ...(fields.has('continuedFromMs') && { continuedFromMs: fields.time('continuedFromMs') }),
   };
 }
 
@@ -198,7 +203,11 @@ function readOutcome(
     case 'succeeded':
       return { kind: 'succeeded' };
     case 'errored':
-      return { kind: 'errored', message: annotations[names.errorMessage] ?? '' };
+      return {
+        kind: 'errored',
+        message: annotations[names.errorMessage] ?? '',
+        ...(fields.has('reason') && { reason: fields.text('reason') }),
+      };
     case 'failed': {
       const log = data[names.logKey];
       if (log === undefined) throw refuse(`it has no log: ${names.logKey} is missing in its data`);

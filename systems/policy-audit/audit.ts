@@ -36,7 +36,7 @@ const NEVER_MS = 2 ** 40;
 
 /** @throws {KubeError}, the reason of the signal of the context. */
 export async function auditOnce(options: AuditOnceOptions): Promise<AuditOnce> {
-  const { context, runtimes, stores, onProgress, reportKind, ...more } = options;
+  const { context, runtimes, stores, onProgress, reportKind, reportsBy, ...more } = options;
   const stop = new AbortController();
   const signal = AbortSignal.any([context.signal, stop.signal]);
   const own = { ...context, signal };
@@ -48,6 +48,7 @@ export async function auditOnce(options: AuditOnceOptions): Promise<AuditOnce> {
     context: own,
     policies,
     reportKind,
+    reportsBy,
     intervalMs: NEVER_MS,
     onPass: passed.resolve,
     ...(memory && { store: memory }),
@@ -60,7 +61,8 @@ export async function auditOnce(options: AuditOnceOptions): Promise<AuditOnce> {
   try {
     const summary = await passed.promise;
     const problems = new Map(policies.problems);
-    const reports = memory === undefined ? await listed(options) : memory.list();
+    const reports =
+      memory === undefined ? await listed(options) : memory.list(reportTypes[reportKind], reportsBy);
     const isAsked = ({ metadata: { namespace = '' } }: AuditReport): boolean =>
       namespace === '' ? options.cluster !== false : (options.onlyNamespaces?.has(namespace) ?? true);
     return { summary, problems, reports: reports.filter(isAsked).toSorted(byScope) };
@@ -92,6 +94,6 @@ async function listed({ context, reportKind }: AuditOnceOptions): Promise<AuditR
 
 function byScope(a: AuditReport, b: AuditReport): number {
   const key = ({ metadata, scope }: AuditReport): string =>
-    [metadata.namespace ?? '', scope?.kind, scope?.name].join('/');
+    [metadata.namespace ?? '', scope?.kind, scope?.name ?? metadata.name].join('/');
   return key(a) < key(b) ? -1 : 1;
 }

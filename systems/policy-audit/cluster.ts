@@ -75,8 +75,10 @@ async function work(
     intervalMs: options.auditInterval,
     failuresOnly: options.reports === 'failures',
     reportKind: options.reportKind,
+    reportsBy: options.reportsBy,
     parallelNamespaces: 4,
     parallelResources: 16,
+    parallelPolicies: 5,
     pageSize: 100,
     onEvaluated: (policy, result) => metrics.evaluated(policy, result),
     onPass: (summary) => {

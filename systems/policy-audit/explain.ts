@@ -11,6 +11,9 @@ import type { JsonObject } from './engine/evaluator.ts';
 import { type Irrelevance, matchPolicy, type MatchTarget } from './policies/match.ts';
 import type { OpenPolicy, Runtimes } from './policies/open-policy.ts';
 import { PolicySet } from './policies/policy-set.ts';
+import { partName } from './reports/part-name.ts';
+import { entriesOf } from './reports/part-report.ts';
+import { ReportApi } from './reports/report-api.ts';
 import { type AuditReport, property, type ReportResult, reportTypes, resultOf } from './reports/report.ts';
 import { auditTarget } from './scanner/audit-target.ts';
 import { type ServedKind, servedKinds } from './scanner/served-kinds.ts';
@@ -107,7 +110,7 @@ async function explainPolicy(
   target: MatchTarget,
   { type }: ServedKind,
   object: KubeObject,
-  report: AuditReport | undefined,
+  report: Pick<AuditReport, 'results' | 'scope'> | undefined,
 ): Promise<Explanation> {
   const { policy } = open;
   const shown = policy.backgroundAudit ? matchPolicy(policy, target) : 'background';
@@ -157,17 +160,21 @@ function told(result: ReportResult, from: 'evaluation' | 'report', evaluatedMs: 
   };
 }
 
+/** What a report says of the object: its own, or one of its namespace. */
 async function reportOf(
   { client, signal }: GuardContext,
   namespace: string,
   { metadata: { uid = '' } }: KubeObject,
-): Promise<AuditReport | undefined> {
-  for (const { namespaced, cluster } of Object.values(reportTypes)) {
-    try {
-      const type = namespace === '' ? cluster : namespaced;
-      return await client.get(type, { name: uid, ...(namespace !== '' && { namespace }) }, { signal });
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
+): Promise<Pick<AuditReport, 'results' | 'scope'> | undefined> {
+  for (const types of Object.values(reportTypes)) {
+    const api = new ReportApi(client, types);
+    const own = await api.read(namespace, uid, signal);
+    if (own !== undefined) return own;
+    for (let number = 1; ; number++) {
+      const part = await api.read(namespace, partName(namespace, number), signal);
+      if (part === undefined) break;
+      const entry = entriesOf(part).get(uid);
+      if (entry !== undefined) return entry;
     }
   }
   return undefined;

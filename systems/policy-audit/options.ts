@@ -10,6 +10,7 @@ export interface PolicyAuditOptions {
   readonly auditInterval: number;
   readonly reports: 'all' | 'failures';
   readonly reportKind: 'openreports' | 'policyreport';
+  readonly reportsBy: 'namespace' | 'object';
   readonly policyModules?: string;
   readonly policySources?: string;
   readonly policyVerification?: string;
@@ -23,6 +24,7 @@ export const defaultOptions: PolicyAuditOptions = {
   auditInterval: 3_600_000,
   reports: 'all',
   reportKind: 'policyreport',
+  reportsBy: 'object',
 };
 
 export const policyAuditOptions: readonly GuardOption[] = [
@@ -47,6 +49,13 @@ export const policyAuditOptions: readonly GuardOption[] = [
     on: ['operator', 'standalone'],
     choices: ['policyreport', 'openreports'],
     default: defaultOptions.reportKind,
+  },
+  {
+    flags: '--reports-by <what>',
+    description: 'one report for each object, or one for each namespace and one for what is in none',
+    on: ['operator', 'standalone'],
+    choices: ['object', 'namespace'],
+    default: defaultOptions.reportsBy,
   },
   {
     flags: '--policy-modules <dir>',

@@ -15,20 +15,11 @@ import { crdManifest } from '../../shared/kube/crd/manifest.ts';
 import type { Resource } from '../../shared/kube/crd/resource.ts';
 import { namespaces, type ResourceType } from '../../shared/kube/object.ts';
 import { createLogger } from '../../shared/observe/log.ts';
+import { openReports, openReportType } from '../../shared/reports/open-reports.ts';
 import { policyReports, policyReportType } from '../../shared/reports/policy-reports.ts';
 import type { Report, ReportEntry } from '../../shared/reports/report-entry.ts';
 import type { ReportObject } from '../../shared/reports/report-object.ts';
-import { openReportType, ReportWriter } from '../../shared/reports/report-writer.ts';
-
-/** As the definition of OpenReports in all that is written: the same fields under another name. */
-const openReports: Resource = {
-  ...policyReports,
-  group: 'openreports.io',
-  kind: 'Report',
-  plural: 'reports',
-  shortNames: ['reps'],
-  versions: { v1alpha1: policyReports.versions.v1alpha2 },
-};
+import { ReportWriter } from '../../shared/reports/report-writer.ts';
 
 const entry: ReportEntry = {
   source: 'rampart/test',

@@ -166,15 +166,30 @@ suite('known at once', { skip: sensorSkip || labObstacle() }, () => {
     await cluster.condition(fi, 'n1', 'Succeeded');
     await cluster.phase(fi, 'Active');
 
-    // Also after a restart, of a change that nobody saw.
+    // Also after a restart: what was told before, and a change that nobody saw.
+    await delay(quietMs);
+    await runScript('echo before >>"$1"', node.at('/etc/c'));
+    const before = await finding(cluster, 'a write before a restart', '/etc/c', 'changed');
+    const { run } = node.agent;
     await cluster.apply(fileIntegrity(fi, { config: { name: 'conf', namespace, gracePeriod: 10 } }));
     await node.agent.kill();
     node.write('/etc/d', 'while no agent ran\n');
     mkdirSync(node.at('/etc/empty'));
     node.agent.start();
-    const { findings = [] } = await cluster.failed(fi, 'n1', [1, 1, 0]);
-    assert.deepEqual(new Set(findings.map(({ path }) => path)), new Set(['/etc/d', '/etc/empty']));
-    assert.ok(findings.every(({ author: by }) => by === undefined));
+    const { findings = [] } = await cluster.failed(fi, 'n1', [1, 2, 0]);
+    const fresh = findings.filter(({ path }) => path !== '/etc/c');
+    assert.deepEqual(new Set(fresh.map(({ path }) => path)), new Set(['/etc/d', '/etc/empty']));
+    assert.ok(fresh.every(({ author: by }) => by === undefined));
+    assert.equal(before.author?.uid, uid);
+    assert.deepEqual(
+      findings.find(({ path }) => path === '/etc/c'),
+      before,
+    );
+    const toldSince = node.agent.told.filter((one) => one.run > run).map((told) => told.line);
+    assert.ok(
+      toldSince.every((text) => !text.includes('/etc/c"')),
+      toldSince.join('\n'),
+    );
     await cluster.apply(fileIntegrity(fi, { config: { name: 'conf', namespace, gracePeriod: 900 } }));
     await runScript('echo changed again >>"$1"', node.at('/etc/a'));
     assert.equal((await finding(cluster, 'a write after a restart', '/etc/a', 'changed')).author?.uid, uid);

@@ -7,6 +7,7 @@ import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { createSecureContext } from 'node:tls';
 
+import { describeConnectionFailure } from '../../../shared/observe/connection-failure.ts';
 import { RampartError } from '../../../shared/observe/errors.ts';
 import { Agent as HttpAgent, request as httpRequest } from '../../../shared/observe/node-http.ts';
 import type { Clock } from '../../../shared/time/clock.ts';
@@ -118,7 +119,7 @@ export class Poster implements Disposable {
       return answer;
     } catch (error) {
       signal.throwIfAborted();
-      const why = describe(error);
+      const why = describeConnectionFailure(error);
       if (!isAboutCertificates(error)) return failed(why);
       credentials.onRefused?.();
       return { kind: 'failed', why, aboutCredentials: true };
@@ -271,11 +272,4 @@ function isAboutCertificates(error: unknown): boolean {
 
 function isReset(error: unknown): boolean {
   return codeOf(error) === 'ECONNRESET' || codeOf(error) === 'EPIPE';
-}
-
-/** For a name with several addresses, Node.js gives an error without a message. */
-function describe(error: unknown): string {
-  if (!(error instanceof Error)) return 'an error of an unknown kind';
-  if (error instanceof AggregateError && error.message === '') return error.errors.map(describe).join('; ');
-  return error.message;
 }

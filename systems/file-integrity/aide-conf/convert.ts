@@ -35,6 +35,8 @@ export interface ConversionOptions {
 
 export interface Conversion {
   readonly text: string;
+  /** The text, for `readAideConf`: errors tell what was written before the conversion, and where. */
+  readonly source: Source;
   readonly warnings: readonly ConfProblem[];
 }
 
@@ -62,9 +64,11 @@ export function convertAideConf(
   conversion: ConversionOptions = {},
 ): Conversion {
   const problems = new ProblemList();
-  const text = new Converter(file, content, conversion, problems).convert();
+  const converter = new Converter(file, content, conversion, problems);
+  const text = converter.convert();
   problems.throwErrors(`cannot convert the configuration ${file}`);
-  return { text, warnings: problems.problems };
+  const written = { text: content, offsetOf: (offset: number) => converter.offsetBefore(offset) };
+  return { text, source: { file, text, isBytes: false, written }, warnings: problems.problems };
 }
 
 class Converter {
@@ -86,6 +90,11 @@ class Converter {
     this.#problems = problems;
     this.#statements = [...allStatements(parse(sourceOf(file, content), problems))];
     this.#rename = this.#newNames();
+  }
+
+  /** See `TextEdits`. */
+  offsetBefore(offset: number): number {
+    return this.#edits.offsetBefore(offset);
   }
 
   convert(): string {

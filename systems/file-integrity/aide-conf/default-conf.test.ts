@@ -43,6 +43,7 @@ const files: readonly (readonly [verdict: '+' | 'o' | '-', path: string])[] = [
     '/etc/shadow',
     '/etc/ssh/sshd_config',
     '/etc/sudoers.d/x',
+    '/etc/resolv.conf',
   ],
   ...[
     '/etc/kubernetes/manifests/kube-apiserver.yaml',
@@ -65,7 +66,7 @@ const files: readonly (readonly [verdict: '+' | 'o' | '-', path: string])[] = [
 ]
   .map((path) => ['+', path] as const)
   .concat(
-    ['/etc/resolv.conf', '/root/.netrc', '/var/lib/kubelet/config.json'].map((path) => ['o' as '+', path]),
+    ['/root/.netrc', '/var/lib/kubelet/config.json'].map((path) => ['o' as '+', path]),
     [
       ...[
         '/boot/grub2/grubenv',

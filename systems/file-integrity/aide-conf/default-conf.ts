@@ -61,8 +61,6 @@ Place = Access
 # What editors leave.
 !/etc/(.*/)?[^/]*~$
 !/etc/(.*/)?\\.[^/]*\\.sw[a-z]$
-# Name servers come from DHCP, NetworkManager or systemd-resolved: only who may write there is watched.
-/etc/resolv\\.conf$ Access
 # Network plugins and the network of OpenShift write their configuration when they start.
 !/etc/cni/net\\.d/
 !/etc/cni/multus/

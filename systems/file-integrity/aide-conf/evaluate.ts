@@ -29,12 +29,12 @@ const versions: Readonly<Record<Dialect, string>> = { '0.18': '0.18.8', '0.19': 
  * Reads a configuration as AIDE does.
  *
  * @param file as in messages
- * @param content text, or the bytes of a file
+ * @param content text, the bytes of a file, or what a conversion has made
  * @throws {RampartError} INPUT with all errors (at most 20), each with file, line, what is wrong and what to do
  */
 export function readAideConf(
   file: string,
-  content: string | Uint8Array,
+  content: string | Uint8Array | Source,
   environment: ConfEnvironment,
 ): AideConf {
   const problems = new ProblemList();
@@ -46,7 +46,7 @@ export function readAideConf(
 /** As {@link readAideConf}, with errors and warnings added to `problems`; what is wrong is left out. */
 export function tryAideConf(
   file: string,
-  content: string | Uint8Array,
+  content: string | Uint8Array | Source,
   environment: ConfEnvironment,
   problems: ProblemList,
 ): AideConf {

@@ -16,10 +16,13 @@ export interface Source {
   readonly text: string;
   /** `text` has one character a byte: it came as bytes that are no UTF-8. */
   readonly isBytes: boolean;
+  /** Where the text was converted: what people have written, which is what they are told of. */
+  readonly written?: { readonly text: string; readonly offsetOf: (offset: number) => number };
 }
 
 /** The file's bytes as text: as UTF-8 where they are that, else one character a byte. */
-export function sourceOf(file: string, content: string | Uint8Array): Source {
+export function sourceOf(file: string, content: string | Uint8Array | Source): Source {
+  if (typeof content === 'object' && 'isBytes' in content) return content;
   if (typeof content === 'string') return { file, text: content, isBytes: false };
   try {
     return {
@@ -120,17 +123,22 @@ export class ProblemList {
 }
 
 /** `aide.conf:3:7`. */
-export function placeOf({ source, line, column }: Position): string {
-  return `${source.file}:${line}:${column}`;
+export function placeOf({ source, line, column, offset }: Position): string {
+  if (source.written === undefined) return `${source.file}:${line}:${column}`;
+  const { text, offsetOf } = source.written;
+  const lines = text.slice(0, offsetOf(offset)).split('\n');
+  return `${source.file}:${lines.length}:${(lines.at(-1) ?? '').length + 1}`;
 }
 
 const maxLineShown = 120;
 
 /** The line as it is written, without blanks around it; cut where it is long. */
 export function lineOf({ source, offset }: Position): string {
-  const start = source.text.lastIndexOf('\n', offset - 1) + 1;
-  const end = source.text.indexOf('\n', offset);
-  const line = source.text.slice(start, end === -1 ? undefined : end).trim();
+  const { text, offsetOf } = source.written ?? { text: source.text, offsetOf: (same: number) => same };
+  const at = offsetOf(offset);
+  const start = text.lastIndexOf('\n', at - 1) + 1;
+  const end = text.indexOf('\n', at);
+  const line = text.slice(start, end === -1 ? undefined : end).trim();
   return line.length > maxLineShown ? `${line.slice(0, maxLineShown)}...` : line;
 }
 

@@ -25,6 +25,17 @@ export class TextEdits {
     if (this.written(place) !== text) this.#edits.push({ from: place.offset, to: place.end, text });
   }
 
+  /** From a place in the text with all changes to the one in the text of before; of what was put there, to where it was put. */
+  offsetBefore(offset: number): number {
+    let shift = 0;
+    for (const { from, to, text } of this.#edits.toSorted((a, b) => a.from - b.from)) {
+      if (offset < from + shift) break;
+      if (offset < from + shift + text.length) return from;
+      shift += text.length - (to - from);
+    }
+    return offset - shift;
+  }
+
   /** The text with all changes. */
   applied(): string {
     let result = '';

@@ -32,8 +32,8 @@ export const succeeded: Outcome = { kind: 'succeeded' };
 export function failed(added: number, changed: number, removed: number, data = 'the log'): Outcome {
   return { kind: 'failed', added, changed, removed, log: { data, compressed: false, tooLarge: false } };
 }
-export function errored(message: string): Outcome {
-  return { kind: 'errored', message };
+export function errored(message: string, reason?: string): Outcome {
+  return { kind: 'errored', message, ...(reason !== undefined && { reason }) };
 }
 export const changedFile: Finding = {
   path: '/etc/passwd',

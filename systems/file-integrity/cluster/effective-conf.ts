@@ -95,7 +95,7 @@ export function effectiveConf(
   provider: FileIntegritySpec['provider'],
 ): EffectiveConf {
   try {
-    const { text: converted, warnings } = convertAideConf(where, text);
+    const { text: converted, source, warnings } = convertAideConf(where, text);
     const bytes = Buffer.byteLength(converted);
     if (bytes > MAX_TEXT_BYTES) {
       const message = `${where}: converted it has ${bytes} bytes, and ${MAX_TEXT_BYTES} fit. Move parts of it into files on the nodes, and @@include them.`;
@@ -103,7 +103,7 @@ export function effectiveConf(
     }
     // AIDE itself knows expressions that we do not.
     if (provider === 'native' && isOfItself(where, converted)) {
-      void new Selection(readAideConf(where, converted, noEnvironment));
+      void new Selection(readAideConf(where, source, noEnvironment));
     }
     return { kind: 'conf', text: converted, warnings: warnings.map(describeProblem) };
   } catch (error) {

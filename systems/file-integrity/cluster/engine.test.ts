@@ -261,6 +261,17 @@ suite('configurations', () => {
     assert.equal(of(`${db}@@if hostname n1\nGroup=p\n@@endif\n/etc Group\n`).kind, 'conf');
   });
 
+  test('errors quote the line that the user wrote, and where it is', () => {
+    const bad = of(`${db}verbose=5\n/etc p+md5\nA = p+md5+sha1\n/usr Other+md5\n`);
+    assert.ok(bad.kind === 'error');
+    assert.match(bad.message, /ConfigMap ns\/c, k:5:6: .*'Other'.* \(line '\/usr Other\+md5'\)/);
+    assert.doesNotMatch(bad.message, /sha256|hostroot/);
+    const regex = of(`${db}verbose=5\n/etc md5\n/etc/(?=a)b rmd160\n`);
+    assert.ok(regex.kind === 'error');
+    assert.match(regex.message, /ConfigMap ns\/c, k:4:.*\(line '\/etc\/\(\?=a\)b rmd160'\)/);
+    assert.doesNotMatch(regex.message, /sha256|hostroot/);
+  });
+
   test('an expression that only AIDE knows is an error for our engine alone', () => {
     assert.equal(of(`${db}/etc/(?=a)b p\n`).kind, 'error');
     assert.equal(of(`${db}/etc/(?=a)b p\n`, 'aide').kind, 'conf');
@@ -284,15 +295,15 @@ suite('configurations', () => {
   });
 });
 
-test('texts of errors do not make labels without end', async () => {
+test('reasons of errors are words, and do not make labels without end', async () => {
   const metrics = await createMetrics();
   const counts = new ClusterMetrics();
   counts.register(metrics);
-  for (let at = 0; at < 1000; at++) {
-    counts.transition({ condition: 'Errored', lastProbeTime: '', errorMessage: `error ${at}\nmore` }, 'n1');
-  }
+  for (let at = 0; at < 1000; at++)
+    counts.transition('Errored', 'n1', `Reason${String.fromCharCode(65 + (at % 26)).repeat(1 + at / 26)}`);
+  counts.transition('Errored', 'n1', 'a sentence: with a path');
   const lines =
     metrics.registry.metrics().match(/^file_integrity_operator_node_status_error_total\{.*$/gm) ?? [];
   assert.equal(lines.length, 101);
-  assert.ok(lines.includes('file_integrity_operator_node_status_error_total{error="other",node="n1"} 900'));
+  assert.ok(lines.includes('file_integrity_operator_node_status_error_total{error="Other",node="n1"} 901'));
 });

@@ -14,7 +14,7 @@ import type { NodeRequest } from '../node-result.ts';
 import { requestAnnotation } from '../node-requests.ts';
 import { labelValue, nodeStatusName } from '../object-names.ts';
 import { ActiveConfigs } from './active-config.ts';
-import { integrityKeyOf, labelKey } from './caches.ts';
+import { integrityKeyOf } from './caches.ts';
 import {
   type ClusterContext,
   countingOf,
@@ -67,9 +67,6 @@ export async function runIntegrityController(context: ClusterContext): Promise<v
   // Somebody else has changed or deleted it: it has the name of its FileIntegrity.
   stack.use(caches.active.subscribe(({ key }) => queue.add(key)));
   addAll(context, queue);
-  // Of FileIntegrity objects that went while nobody looked.
-  for (const { metadata } of caches.kept.list())
-    queue.add(labelKey(metadata.namespace, metadata.labels?.[names.ownerLabel] ?? ''), { level: 1 });
   const controller = new IntegrityController(context, new ActiveConfigs(context, users, inTheWay), watched);
   await runController({
     name: 'file-integrity',
@@ -116,8 +113,7 @@ class IntegrityController {
     if (found === undefined) {
       this.#watched.forget(key);
       await this.#configs.forget(key, signal);
-      // FileIntegrityNodeStatuses, the active ConfigMap and reports go with their owner.
-      await this.#watched.deleteAllLogs(key, signal);
+      // FileIntegrityNodeStatuses, the active ConfigMap and reports go with their owner; kept logs stay as a record, as FIO's do.
       return done;
     }
     const others = all.filter((one) => one !== found && !isDeleting(one.integrity));

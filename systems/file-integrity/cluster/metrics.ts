@@ -7,9 +7,9 @@ import type { SharedMetrics } from '../../../shared/kube/shared-metrics.ts';
 import type { FileIntegrityNodeStatus, Phase, ScanResult } from '../api.ts';
 
 const prefix = 'file_integrity_operator_';
-/** Texts of errors as labels: so many in a process, more are counted as `other`. */
+/** Reasons of errors, as agents write them: so many in a process, more are counted as `Other`, and so is what is no word. */
 const MAX_ERRORS = 100;
-const MAX_ERROR_CHARACTERS = 120;
+const reasonWord = /^[A-Za-z_]{1,60}$/;
 
 /** A number for each set of labels. */
 class Counter {
@@ -49,7 +49,7 @@ export class ClusterMetrics {
   readonly #nodeErrors = new Counter(['error', 'node']);
   readonly #pauses = new Counter(['node']);
   readonly #unpauses = new Counter(['node']);
-  readonly #errorTexts = new Set<string>();
+  readonly #reasons = new Set<string>();
   /** By FileIntegrityNodeStatus. */
   readonly #nodes = new Map<string, { readonly nodeName: string; readonly isFailed: boolean }>();
 
@@ -86,9 +86,10 @@ export class ClusterMetrics {
     (isPaused ? this.#pauses : this.#unpauses).add('');
   }
 
-  transition({ condition, errorMessage = '' }: ScanResult, nodeName: string): void {
+  /** @param reason of `Errored` */
+  transition(condition: ScanResult['condition'], nodeName: string, reason = ''): void {
     this.#transitions.add(condition, nodeName);
-    if (condition === 'Errored') this.#nodeErrors.add(this.#text(errorMessage), nodeName);
+    if (condition === 'Errored') this.#nodeErrors.add(this.#known(reason), nodeName);
   }
 
   /** A FileIntegrityNodeStatus as it is now; undefined: it is gone. */
@@ -117,10 +118,10 @@ export class ClusterMetrics {
     return [...values].map(([node, value]) => ({ labels: { node }, value }));
   }
 
-  #text(message: string): string {
-    const text = (message.split('\n', 1)[0] ?? '').slice(0, MAX_ERROR_CHARACTERS).toWellFormed();
-    if (this.#errorTexts.size >= MAX_ERRORS && !this.#errorTexts.has(text)) return 'other';
-    this.#errorTexts.add(text);
-    return text;
+  #known(reason: string): string {
+    const isFull = this.#reasons.size >= MAX_ERRORS && !this.#reasons.has(reason);
+    if (isFull || !reasonWord.test(reason)) return 'Other';
+    this.#reasons.add(reason);
+    return reason;
   }
 }

@@ -178,16 +178,34 @@ suite('results', () => {
     await cluster.report('example', 'n1', errored('not now'));
     assert.match(metrics.registry.metrics(), /^# TYPE file_integrity_operator_node_status_total counter$/m);
     assert.doesNotMatch(metrics.registry.metrics(), /^file_integrity_operator_node_status_total\{/m);
-    await cluster.report('example', 'n1', errored('something else'));
+    await cluster.report('example', 'n1', errored('something else', 'BaselineDamaged'));
     const text = metrics.registry.metrics();
     assert.match(text, /^file_integrity_operator_node_status_total\{condition="Errored",node="n1"\} 1$/m);
     assert.match(
       text,
-      /^file_integrity_operator_node_status_error_total\{error="something else",node="n1"\} 1$/m,
+      /^file_integrity_operator_node_status_error_total\{error="BaselineDamaged",node="n1"\} 1$/m,
     );
     await cluster.client.delete(nodes, { name: 'n1' });
     await cluster.createNode('n2');
     await until('the gauge is gone', () => !metrics.registry.metrics().includes('node="n1"'));
+  });
+
+  test('a node that goes on from the baseline of an earlier FileIntegrity: status and event say so, once', async () => {
+    await using cluster = await start('n1');
+    cluster.startOperator();
+    const continued = { continuedFromMs: Date.UTC(2026, 0, 2) };
+    const told = async (): Promise<string[]> => await cluster.notes('NodeIntegrityContinued');
+    await cluster.report('example', 'n1', succeeded, continued);
+    await cluster.report('example', 'n1', failed(0, 1, 0), continued);
+    assert.equal((await cluster.status('example', 'n1'))?.continuedFrom, '2026-01-02T00:00:00Z');
+    // Which says nothing of the baseline.
+    await cluster.report('example', 'n1', errored('no'));
+    assert.equal((await cluster.status('example', 'n1'))?.continuedFrom, '2026-01-02T00:00:00Z');
+    await cluster.report('example', 'n1', succeeded);
+    assert.equal((await cluster.status('example', 'n1'))?.continuedFrom, undefined);
+    const [note, ...others] = await told();
+    assert.match(note ?? '', /^node n1 goes on from the baseline of 2026-01-02T00:00:00Z.*re-init$/);
+    assert.deepEqual(others, []);
   });
 
   test('reports are written, and go with the node', async () => {

@@ -4,7 +4,7 @@
  * @module
  */
 import { apiTime } from '../../../shared/kube/api-time.ts';
-import type { FileIntegrityNodeStatus, ReportedFinding, ScanResult } from '../api.ts';
+import { type FileIntegrityNodeStatus, names, type ReportedFinding, type ScanResult } from '../api.ts';
 import type { Finding } from '../finding.ts';
 import { requestsOf } from '../node-requests.ts';
 import { type NodeRequest, type NodeResult, requestAnnotationPrefix } from '../node-result.ts';
@@ -61,22 +61,27 @@ export function takeResult(result: NodeResult, known: FileIntegrityNodeStatus | 
   const doneIds = new Set(result.doneRequests);
   const done = requestsOf(known?.metadata.annotations).filter(({ id }) => doneIds.has(id));
   const findings = result.findings.map(reportedFinding);
+  const continuedFrom = continuedFromOf(result, known);
+  // An agent that finds a number here has had a baseline, and does not make another one in its place.
+  const sequence = result.isUnnumbered ? known?.sequence : result.sequence;
   const isTransition = isOtherState(known, latest, findings);
   return {
     fields: {
       nodeName: result.nodeName,
       results: [...others, latest],
       lastResult: latest,
-      sequence: result.sequence,
+      ...(sequence !== undefined && { sequence }),
       ...(findings.length > 0 && { findings }),
       ...(result.omittedFindings > 0 && { omittedFindings: result.omittedFindings }),
       ...(result.unread && { unread: result.unread }),
+      ...(continuedFrom !== undefined && { continuedFrom }),
       detection: result.detection,
     },
     done,
     isTransition,
     notes: [
       ...(isTransition ? [noteOf(result, latest)] : []),
+      ...noteOfContinued(result, continuedFrom, known),
       ...notesOfUnread(result, known),
       ...done.flatMap((one) => noteOfDone(one, result)),
     ],
@@ -157,6 +162,25 @@ function notesOfUnread(
     return [{ type: 'Normal', reason, note: `all files of node ${nodeName} can be read again` }];
   const note = describeUnread(unread, nodeName);
   return [{ type: 'Warning', reason, note: note.slice(0, MAX_NOTE_CHARACTERS).toWellFormed() }];
+}
+
+/** An error says nothing of the baseline. */
+function continuedFromOf(
+  { outcome, continuedFromMs }: NodeResult,
+  known: FileIntegrityNodeStatus | undefined,
+): string | undefined {
+  if (continuedFromMs !== undefined) return apiTime(continuedFromMs);
+  return outcome.kind === 'errored' ? known?.continuedFrom : undefined;
+}
+
+function noteOfContinued(
+  { nodeName }: NodeResult,
+  continuedFrom: string | undefined,
+  known: FileIntegrityNodeStatus | undefined,
+): Note[] {
+  if (continuedFrom === undefined || continuedFrom === known?.continuedFrom) return [];
+  const note = `node ${nodeName} goes on from the baseline of ${continuedFrom}, made for an earlier FileIntegrity of this name. For a new one: annotation ${names.reinit}`;
+  return [{ type: 'Normal', reason: 'NodeIntegrityContinued', note }];
 }
 
 function noteOfDone(request: NodeRequest, { nodeName }: NodeResult): Note[] {

@@ -76,16 +76,6 @@ export class WatchedNodes implements Disposable {
     return { nodeNames, statuses: kept, refused };
   }
 
-  /** Kept logs of FileIntegrity objects that are gone: they have no owner. */
-  async deleteAllLogs(key: string, signal: AbortSignal): Promise<void> {
-    const { caches } = this.#context;
-    const [namespace = '', name = ''] = key.split('/');
-    const label = labelKey(namespace, labelValue(name));
-    // A label may stand for a longer name, of another FileIntegrity.
-    if (caches.groups.some(({ integrities }) => integrities.keysByIndex('label', label).length > 0)) return;
-    for (const log of caches.kept.byIndex('label', label)) await this.#deleteLog(log, signal);
-  }
-
   #choose(key: string, { integrity }: Found): readonly string[] {
     const { nodeSelector = {}, tolerations } = integrity.spec;
     const choice = JSON.stringify([nodeSelector, tolerations]);

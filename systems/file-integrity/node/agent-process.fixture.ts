@@ -1,4 +1,5 @@
 /** An agent of this guard as a process of its own; says when something is begun. */
+import { appendFileSync } from 'node:fs';
 import { KubeClient } from '../../../shared/kube/client.ts';
 import { findClusterAccess } from '../../../shared/kube/cluster-access.ts';
 import { createLogger } from '../../../shared/observe/log.ts';
@@ -6,7 +7,10 @@ import { runGivenNode } from '../../../shared/guard/part.fixture.ts';
 import { fileIntegrity } from '../guard.ts';
 import { runFileIntegrityNode } from '../node.ts';
 
-const { kubeconfig, hostRoot, directory } = JSON.parse(process.argv[2] ?? '{}') as Record<string, string>;
+const { kubeconfig, hostRoot, directory, lines } = JSON.parse(process.argv[2] ?? '{}') as Record<
+  string,
+  string
+>;
 
 await runGivenNode(
   fileIntegrity,
@@ -27,7 +31,9 @@ await runGivenNode(
       get: () => undefined,
       subscribe: () => new DisposableStack(),
     },
-    sink: () => undefined,
+    sink: (line) => {
+      if (lines !== undefined) appendFileSync(lines, `${line}\n`);
+    },
     signal: new AbortController().signal,
     logger: createLogger({ level: 'silent' }),
   },

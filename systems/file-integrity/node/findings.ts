@@ -46,7 +46,8 @@ export interface CurrentFindingsOptions {
   readonly limit?: number;
 }
 
-interface Held {
+/** A finding with what was compared for it. */
+export interface HeldFinding {
   readonly change: ReportedChange;
   readonly finding: Finding;
 }
@@ -59,7 +60,7 @@ export class CurrentFindings {
   readonly #onChange: (changes: readonly FindingChange[]) => void;
   readonly #limit: number;
   /** The one that was seen last is last. */
-  #held = new Map<ByteString, Held>();
+  #held = new Map<ByteString, HeldFinding>();
   /** Counted, and not held. */
   #omitted: Omitted = noneOmitted();
   #scanned: Pick<Report, 'redefined' | 'problems'> & {
@@ -70,6 +71,7 @@ export class CurrentFindings {
   #touched: Set<ByteString> | undefined;
   #problems = 0;
   #isKnown = false;
+  #version = 0;
 
   constructor({ prefix, onChange, limit = maxHeldFindings }: CurrentFindingsOptions) {
     this.#prefix = prefix;
@@ -80,6 +82,21 @@ export class CurrentFindings {
   /** Whether a scan has said what there is, or a baseline was just made. Before, no finding means nothing. */
   get isKnown(): boolean {
     return this.#isKnown;
+  }
+
+  /** Another one whenever what is held is not as it was. */
+  get version(): number {
+    return this.#version;
+  }
+
+  /** What is held, the one that was seen last is last. */
+  get held(): Iterable<HeldFinding> {
+    return this.#held.values();
+  }
+
+  /** Before the first scan: what an earlier process held. Nobody is told; the scan says what is still so. */
+  restore(held: readonly HeldFinding[]): void {
+    for (const one of held) this.#held.set(one.change.path, one);
   }
 
   get counts(): ReportCounts {
@@ -143,8 +160,8 @@ export class CurrentFindings {
     this.#touched = undefined;
     const before = this.#held;
     const changes: FindingChange[] = [];
-    const fresh: [ByteString, Held][] = [];
-    const kept = new Map<ByteString, Held>();
+    const fresh: [ByteString, HeldFinding][] = [];
+    const kept = new Map<ByteString, HeldFinding>();
     const omitted = omittedOf(report);
     for (const change of report.changes) {
       const { path } = change;
@@ -256,7 +273,7 @@ export class CurrentFindings {
     seenMs: number,
     seenBy: Finding['seenBy'],
     author: ChangeAuthor | undefined,
-  ): Held {
+  ): HeldFinding {
     const finding: Finding = {
       path: hostPath(change.path, this.#prefix),
       change: change.kind,
@@ -278,7 +295,9 @@ export class CurrentFindings {
   }
 
   #tell(changes: readonly FindingChange[]): void {
-    if (changes.length > 0) this.#onChange(changes);
+    if (changes.length === 0) return;
+    this.#version++;
+    this.#onChange(changes);
   }
 }
 

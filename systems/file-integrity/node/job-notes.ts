@@ -12,6 +12,8 @@ export interface JobNotes {
   readonly sequence: number;
   /** Who made the last baseline. */
   readonly madeBy?: IntegrityProvider['name'];
+  /** The uid of the FileIntegrity that it was made for, and when, ms since 1970. */
+  readonly madeFor?: { readonly uid: string; readonly atMs: number } | undefined;
   /** Of the Machine Config Operator, when the last baseline was made. */
   readonly machineConfig?: string;
   /** When the last scan ended, ms since 1970. */

@@ -29,6 +29,12 @@ export class JobRecord {
     return this.#notes;
   }
 
+  /** When the baseline was made, where that was for an earlier FileIntegrity of this name; ms since 1970. */
+  get continuedFromMs(): number | undefined {
+    const { madeFor } = this.#notes;
+    return madeFor === undefined || madeFor.uid === this.#uid ? undefined : madeFor.atMs;
+  }
+
   /** What the operator knows. */
   set status(status: FileIntegrityNodeStatus | undefined) {
     this.#status = status;

@@ -8,6 +8,8 @@ import type { KubeClient } from '../../../shared/kube/client.ts';
 import type { Clock } from '../../../shared/time/clock.ts';
 import type { OwnerReference } from '../../../shared/kube/object.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
+import { RampartError } from '../../../shared/observe/errors.ts';
+import { BaselineError } from '../database/baseline-error.ts';
 import { replaceFile } from '../database/replace-file.ts';
 import type { SigningKey } from '../database/signature.ts';
 import type { Detection } from '../finding.ts';
@@ -18,6 +20,7 @@ import { plainReport } from '../report/plain.ts';
 import { defaultReportOptions } from '../report/report.ts';
 import type { Report } from '../report/report.ts';
 import { resultLogLimitBytes } from '../result-config-map.ts';
+import { FindingsFile } from './findings-file.ts';
 import type { CurrentFindings } from './findings.ts';
 import { ResultSender } from './result-sender.ts';
 
@@ -39,6 +42,8 @@ export interface JobResultsOptions {
 export interface ResultFacts {
   readonly detection: Detection;
   readonly doneRequests: readonly string[];
+  /** See {@link NodeResult}. */
+  readonly continuedFromMs: number | undefined;
   /** Without it, a result does not wait on the disk. */
   readonly key: SigningKey | undefined;
   /** The same error is told once in this time. */
@@ -56,6 +61,7 @@ const paceFactor = 10;
 export class JobResults {
   readonly #options: JobResultsOptions;
   readonly #sender: ResultSender;
+  readonly #file: FindingsFile;
   #sequence = 0;
   #error: { readonly message: string; readonly atMs: number } | undefined;
   #last: Pick<CheckResult, 'options' | 'facts'> | undefined;
@@ -69,6 +75,7 @@ export class JobResults {
       ...{ client, nodeName, owner, logger, signal, onSent },
       path: join(directory, 'result.json'),
     });
+    this.#file = new FindingsFile(directory, options.findings, logger);
     signal.addEventListener('abort', () => this.#cancelSoon?.(), { once: true });
   }
 
@@ -85,8 +92,9 @@ export class JobResults {
     return this.#sender.isPending;
   }
 
-  /** Sends what an earlier process could not; true where there was something. */
+  /** Goes on from what an earlier process knew, and sends what it could not; true where there was something. */
   async resume(key: SigningKey, sequence: number): Promise<boolean> {
+    await this.#file.restore(key);
     this.#sequence = Math.max(this.#sequence, sequence);
     const result = await this.#sender.resume(key);
     this.#sequence = Math.max(this.#sequence, result?.sequence ?? 0);
@@ -135,11 +143,14 @@ export class JobResults {
     const message = error instanceof Error ? error.message : String(error);
     const nowMs = this.#options.clock.monotonicMs();
     if (this.#error?.message === message && nowMs - this.#error.atMs < more.periodMs) return;
-    await this.#send({ kind: 'errored', message }, more);
+    const reason = reasonOf(error);
+    await this.#send({ kind: 'errored', message, ...(reason !== undefined && { reason }) }, more);
     this.#error = { message, atMs: nowMs };
   }
 
-  async ended(): Promise<void> {
+  /** Without a key, what was found last is not kept for the next process. */
+  async ended(key: SigningKey | undefined): Promise<void> {
+    if (key !== undefined) await this.#file.write(key);
     await this.#sender.ended();
   }
 
@@ -165,7 +176,8 @@ export class JobResults {
     return [...plainReport(report, options, run)].join('');
   }
 
-  async #send(outcome: NodeOutcome, { detection, doneRequests, key }: ResultFacts): Promise<void> {
+  async #send(outcome: NodeOutcome, more: ResultFacts): Promise<void> {
+    const { detection, doneRequests, continuedFromMs, key } = more;
     const { fileIntegrity, nodeName, findings, clock } = this.#options;
     const atMs = clock.wallMs();
     if (outcome.kind !== 'errored') this.#error = undefined;
@@ -180,7 +192,10 @@ export class JobResults {
       omittedFindings: known.omitted,
       ...(unread && { unread }),
       ...{ detection, doneRequests },
+      ...(continuedFromMs !== undefined && { continuedFromMs }),
     };
+    // Who reads the result knows who made a change: a kill after that must not lose it.
+    if (key !== undefined) await this.#file.write(key);
     await this.#sender.send(result, key);
   }
 
@@ -191,4 +206,13 @@ export class JobResults {
       this.#options.logger.warn({ err }, 'the log of the scan is not on the node');
     }
   }
+}
+
+function reasonOf(error: unknown): string | undefined {
+  if (error instanceof BaselineError) {
+    return ['baseline', ...error.fault.split(' ')]
+      .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+      .join('');
+  }
+  return error instanceof RampartError ? error.code : undefined;
 }

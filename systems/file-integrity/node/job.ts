@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import type { ContainerSource } from '../../../shared/cri/container-source.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import type { ConfigMap, Node } from '../../../shared/kube/object.ts';
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { Clock } from '../../../shared/time/clock.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
 import type { FileIntegrity, FileIntegrityNodeStatus, IntegrityTypes } from '../api.ts';
@@ -52,6 +53,8 @@ export interface JobContext {
 export class Job implements AsyncDisposable {
   readonly key: string;
   readonly uid: string;
+  /** In that of all jobs. */
+  readonly directoryName: string;
   readonly #context: JobContext;
   readonly #logger: Logger;
   readonly #directory: string;
@@ -80,8 +83,8 @@ export class Job implements AsyncDisposable {
     this.#context = context;
     this.#integrity = integrity;
     this.#logger = context.logger.child({ fileIntegrity: this.key });
-    // Another FileIntegrity of this name begins anew.
-    this.#directory = join(context.directory, jobDirectoryName(namespace, name, uid));
+    this.directoryName = jobDirectoryName(namespace, name);
+    this.#directory = join(context.directory, this.directoryName);
     this.#times = new JobTimes(context.clock, () => scheduleOf(this.#spec));
     this.#record = new JobRecord(this.#directory, uid, this.#logger);
     this.#findings = new CurrentFindings({ prefix: context.root.prefix, onChange: this.#onFindings });
@@ -128,7 +131,10 @@ export class Job implements AsyncDisposable {
         context.wake();
       },
       onMissing: (why) =>
-        this.#results.reportError(new Error(`There is no key to sign baselines with: ${why}`), this.#facts()),
+        this.#results.reportError(
+          new RampartError(errorCodes.NOT_FOUND, { what: 'there is no key to sign baselines with', why }),
+          this.#facts(),
+        ),
     });
     void this.#key.run();
   }
@@ -235,6 +241,11 @@ export class Job implements AsyncDisposable {
     this.#baseline = state;
     this.#times.works();
     if (state !== 'ready') return;
+    const { continuedFromMs } = this.#record;
+    if (continuedFromMs !== undefined) {
+      const made = new Date(continuedFromMs).toISOString();
+      this.#logger.info({ made }, 'goes on from the baseline of an earlier FileIntegrity of this name');
+    }
     this.#times.resumed(this.#record.notes.checkedMs);
     await this.#startLive(job, provider);
   }
@@ -248,6 +259,11 @@ export class Job implements AsyncDisposable {
     let job = await this.#job();
     await this.#record.readIfOurs(job.signingKey);
     await this.#live.stop();
+    if (this.#record.continuedFromMs !== undefined) {
+      // A kill after the new baseline must not leave a note that it is the one of before.
+      this.#record.done({ madeFor: undefined });
+      await this.#record.write(this.#results.sequence, job.signingKey);
+    }
     const request = requests.at(-1);
     const startedMs = clock.monotonicMs();
     const make = (): Promise<InitResult> =>
@@ -274,7 +290,11 @@ export class Job implements AsyncDisposable {
     this.#findings.reset(entries, unread);
     const { name: machineConfig } = this.#machineConfig ?? {};
     this.#record.done(
-      { madeBy: provider.name, checkedMs: clock.wallMs(), ...(machineConfig && { machineConfig }) },
+      {
+        ...{ madeBy: provider.name, checkedMs: clock.wallMs() },
+        madeFor: { uid: this.uid, atMs: clock.wallMs() },
+        ...(machineConfig && { machineConfig }),
+      },
       requests,
     );
     await this.#results.report(this.#facts());
@@ -368,7 +388,7 @@ export class Job implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
     await this.#live.stop();
-    await this.#results.ended();
+    await this.#results.ended(this.#signingKey);
   }
 
   get #spec(): FileIntegrity['spec'] {
@@ -423,6 +443,7 @@ export class Job implements AsyncDisposable {
     return {
       detection: this.#live.detection,
       doneRequests: this.#record.notes.doneRequests,
+      continuedFromMs: this.#record.continuedFromMs,
       key: this.#signingKey,
       periodMs: scheduleOf(this.#spec).gracePeriodS * 1000,
       failure: this.#failure,

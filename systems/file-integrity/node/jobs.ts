@@ -63,8 +63,9 @@ const removalMs = 24 * 60 * 60_000;
 export class NodeJobs {
   readonly #options: NodeJobsOptions;
   readonly #followed = new Map<string, Followed>();
-  /** Those that are gone and have not ended yet. */
-  readonly #ending = new Set<Promise<void>>();
+  /** Those that are gone and have not ended yet, by `namespace/name`. */
+  readonly #ending = new Map<string, Promise<void>>();
+  #wanted: ReadonlyMap<string, WantedJob> = new Map();
   #running: Running | undefined;
   #cancelRemoval: (() => void) | undefined;
   #woken = Promise.withResolvers<void>();
@@ -76,11 +77,19 @@ export class NodeJobs {
 
   /** These are for this node now, by `namespace/name`. */
   set wanted(wanted: ReadonlyMap<string, WantedJob>) {
+    this.#wanted = wanted;
+    this.#followWanted();
+  }
+
+  #followWanted(): void {
+    const wanted = this.#wanted;
     for (const [key, { job }] of this.#followed) {
       const now = wanted.get(key);
       if (now === undefined || now.integrity.metadata.uid !== job.uid) this.#end(key);
     }
     for (const [key, one] of wanted) {
+      // The one before it still writes to their directory.
+      if (this.#ending.has(key)) continue;
       const known = this.#followed.get(key);
       if (known === undefined) this.#followed.set(key, this.#follow(one));
       else if (known.job.integrity.metadata.resourceVersion !== one.integrity.metadata.resourceVersion) {
@@ -113,14 +122,14 @@ export class NodeJobs {
     }
     this.#cancelRemoval?.();
     for (const key of [...this.#followed.keys()]) this.#end(key);
-    await Promise.all(this.#ending);
+    await Promise.all(this.#ending.values());
   }
 
   #removeOldSoon(delayMs: number): void {
     const { clock, directory, logger } = this.#options;
     this.#cancelRemoval = clock.schedule(delayMs, () => {
-      const uids = new Set([...this.#followed.values()].map(({ job }) => job.uid));
-      removeOldJobs(directory, uids, clock.wallMs()).then(
+      const inUse = [...this.#followed.values()].map(({ job }) => job.directoryName);
+      removeOldJobs(directory, new Set(inUse), clock.wallMs()).then(
         (removed) =>
           removed.length > 0 &&
           logger.info({ removed }, 'baselines of FileIntegrities that are gone were removed'),
@@ -289,8 +298,11 @@ export class NodeJobs {
     const ending = (async () => {
       await followed.ended;
       await followed.job[Symbol.asyncDispose]();
-    })().finally(() => this.#ending.delete(ending));
-    this.#ending.add(ending);
+    })().finally(() => {
+      this.#ending.delete(key);
+      if (!this.#options.signal.aborted) this.#followWanted();
+    });
+    this.#ending.set(key, ending);
   }
 }
 

@@ -180,9 +180,8 @@ export class TestCluster extends TestApi {
   }
 
   /** The directory of a job on a node. */
-  async jobDirectory(name: string, nodeName = 'n1', types = released): Promise<string> {
-    const { metadata } = await this.client.get(types.integrities, { namespace, name });
-    return join(this.directory, nodeName, `${namespace}.${name}.${metadata.uid}`);
+  jobDirectory(name: string, nodeName = 'n1'): string {
+    return join(this.directory, nodeName, `${namespace}.${name}`);
   }
 
   /** Options of an agent; the data of a node stays where it is. */

@@ -57,7 +57,7 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
       { kind, fileIntegrity, node },
       { kind: 'IntegrityFinding', fileIntegrity: `${namespace}/fi`, node: 'n1' },
     );
-    const directory = await cluster.jobDirectory('fi');
+    const directory = cluster.jobDirectory('fi');
     assert.equal(readFileSync(join(directory, 'aide.log'), 'utf8'), log.data);
     assert.equal(statSync(directory).mode & 0o077, 0);
   });
@@ -78,7 +78,7 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
       second.sequence,
     );
     assert.deepEqual(third.doneRequests, ['a1', 'a2']);
-    const directory = await cluster.jobDirectory('fi');
+    const directory = cluster.jobDirectory('fi');
     assert.equal(backupsIn(directory).length, 1);
     await agent.stop();
     // Both requests still stand there. The file that changed since is no part of them.
@@ -144,7 +144,7 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
     const fourth = await cluster.resultWhen('fi', isSuccess, seen.sequence);
     assert.deepEqual(fourth.doneRequests, ['b1', 'b2', 'b3']);
     assert.equal(agent.lines.filter((line) => line.includes('"state":"accepted"')).length, 4);
-    const accepted = readFileSync(join(await cluster.jobDirectory('fi'), 'accepted.log'), 'utf8');
+    const accepted = readFileSync(join(cluster.jobDirectory('fi'), 'accepted.log'), 'utf8');
     assert.match(accepted, /ann.*update/);
     assert.match(accepted, /all of it/);
   });
@@ -208,7 +208,7 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
     await machine({ [current]: 'rendered-2', [state]: 'Done' });
     await cluster.startAgent();
     const second = await cluster.resultWhen('fi', isSuccess, first.sequence);
-    assert.equal(backupsIn(await cluster.jobDirectory('fi')).length, 1);
+    assert.equal(backupsIn(cluster.jobDirectory('fi')).length, 1);
     cluster.write('hosts', 'written by somebody');
     const third = await cluster.resultWhen('fi', isFailure, second.sequence);
     assert.deepEqual(
@@ -255,7 +255,7 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
     const first = await cluster.resultWhen('fi', isSuccess);
     await cluster.setConf('fi', '/hostroot/etc/passwd p\n');
     await cluster.resultWhen('fi', isSuccess, first.sequence);
-    assert.equal(backupsIn(await cluster.jobDirectory('fi')).length, 1);
+    assert.equal(backupsIn(cluster.jobDirectory('fi')).length, 1);
   });
 
   test('a configuration that cannot be used is told, and mended by the next one', async () => {
@@ -285,7 +285,7 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
     await cluster.createIntegrity('fi');
     const first = await cluster.takeResult('fi');
     await agent.stop();
-    const path = join(await cluster.jobDirectory('fi'), 'baseline');
+    const path = join(cluster.jobDirectory('fi'), 'baseline');
     const good = readFileSync(path);
     writeFileSync(path, good.subarray(0, good.length - 10));
     await cluster.startAgent();
@@ -302,7 +302,7 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
     await cluster.createIntegrity('fi');
     const first = await cluster.takeResult('fi');
     await agent.stop();
-    rmSync(await cluster.jobDirectory('fi'), { recursive: true });
+    rmSync(cluster.jobDirectory('fi'), { recursive: true });
     await cluster.startAgent();
     const second = await cluster.resultWhen('fi', kindIs('errored'), first.sequence);
     assert.ok(second.outcome.kind === 'errored');
@@ -311,18 +311,44 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
     await cluster.resultWhen('fi', isSuccess, second.sequence);
   });
 
-  test('a FileIntegrity that was made again begins anew', async () => {
+  test('a FileIntegrity that was made again, in either group, goes on from the baseline of its name', async () => {
     await using cluster = await TestCluster.start();
-    await cluster.startAgent();
+    const agent = await cluster.startAgent();
     const { metadata } = await cluster.createIntegrity('fi');
     const first = await cluster.resultWhen('fi', isSuccess);
-    const old = await cluster.jobDirectory('fi');
+    assert.equal(first.continuedFromMs, undefined);
     await cluster.client.delete(released.integrities, { namespace, name: 'fi' });
     cluster.write('passwd', 'other');
-    const again = await until('it is made again', () => cluster.createIntegrity('fi'));
+    const again = await until('it is made again', () => cluster.createIntegrity('fi', { types: design }));
     assert.notEqual(again.metadata.uid, metadata.uid);
-    await cluster.resultWhen('fi', isSuccess, first.sequence);
-    assert.ok(existsSync(old), 'what it knew before is still there');
+    const second = await cluster.resultWhen('fi', isFailure, first.sequence);
+    assert.deepEqual(
+      second.findings.map(({ path }) => path),
+      ['/etc/passwd'],
+    );
+    assert.ok(Math.abs((second.continuedFromMs ?? 0) - first.atMs) < 10_000);
+    // Nor does a restart make it its own.
+    await agent.stop();
+    await cluster.startAgent();
+    const third = await cluster.resultWhen('fi', isFailure, second.sequence);
+    assert.equal(third.continuedFromMs, second.continuedFromMs);
+    await cluster.request('fi', { kind: 're-init', id: 'c1', by: 'annotation' }, 'n1', design);
+    const fourth = await cluster.resultWhen('fi', isSuccess, third.sequence);
+    assert.equal(fourth.continuedFromMs, undefined);
+  });
+
+  test('one that was made again with another configuration gets a baseline of its own', async () => {
+    await using cluster = await TestCluster.start();
+    await cluster.startAgent();
+    await cluster.createIntegrity('fi');
+    const first = await cluster.resultWhen('fi', isSuccess);
+    await cluster.client.delete(released.integrities, { namespace, name: 'fi' });
+    await cluster.setConf('fi', '/hostroot/etc p+u+g\n');
+    cluster.write('passwd', 'other');
+    await until('it is made again', () => cluster.createIntegrity('fi', { conf: '/hostroot/etc p+u+g\n' }));
+    const second = await cluster.resultWhen('fi', isSuccess, first.sequence);
+    assert.equal(second.continuedFromMs, undefined);
+    assert.equal(backupsIn(cluster.jobDirectory('fi')).length, 1);
   });
 
   test('which nodes: labels and taints, as they are now; both groups', async () => {
@@ -377,12 +403,7 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
     await cluster.stopApi();
     cluster.write('passwd', 'other');
     await until('the finding', () => agent.lines.length === 1);
-    const waiting = join(
-      cluster.directory,
-      'n1',
-      readdirSync(join(cluster.directory, 'n1'))[0] ?? '',
-      'result.json',
-    );
+    const waiting = join(cluster.jobDirectory('fi'), 'result.json');
     await until('the result waits', () => existsSync(waiting));
     await agent.stop();
     assert.ok(existsSync(waiting));

@@ -1,38 +1,42 @@
 /**
- * What is left of FileIntegrities that are gone, or not for this node any more: it is kept for a while, and does not take the
- * disk for ever.
+ * The directories of jobs. They are named as FileIntegrities are: one that is made again goes on from the baseline of the one
+ * before. What is left of those that are gone, or not for this node any more, is kept for 30 days.
  *
  * @module
  */
+import { createHash } from 'node:crypto';
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
 const keptMs = 30 * 24 * 60 * 60_000;
-/** `namespace.name.uid` */
-const jobDirectory = /^[a-z0-9-]+\.[a-z0-9.-]+\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+/** `namespace.name`; a namespace has no dot. */
+const jobDirectory = /^[a-z0-9-]+\.[a-z0-9.-]+$/;
 
 /** A file system takes no longer name, and a FileIntegrity may have 253 characters. */
 const maxNameBytes = 255;
 
-/** The uid says which it is; the names are for people, and cut where they are too long. */
-export function jobDirectoryName(namespace: string, name: string, uid: string): string {
-  const room = maxNameBytes - namespace.length - uid.length - '..'.length;
-  return `${namespace}.${name.slice(0, room)}.${uid}`;
+/** The same for a FileIntegrity of this name in either API group: only one of them counts, see ../same-name.ts. */
+export function jobDirectoryName(namespace: string, name: string): string {
+  const whole = `${namespace}.${name}`;
+  if (whole.length <= maxNameBytes) return whole;
+  const digest = createHash('sha256').update(whole).digest('hex').slice(0, 32);
+  return `${whole.slice(0, maxNameBytes - digest.length - 1)}-${digest}`;
 }
 
 /**
- * Removes the directories that nothing was written to for 30 days, but not those of these uids. Returns what it removed.
+ * Removes the directories that nothing was written to for 30 days, but not these. Returns what it removed.
  *
  * @throws what the file system says
  */
 export async function removeOldJobs(
   directory: string,
-  uids: ReadonlySet<string>,
+  inUse: ReadonlySet<string>,
   nowMs: number,
 ): Promise<string[]> {
   const removed: string[] = [];
-  for (const name of await readdir(directory)) {
-    if (!jobDirectory.test(name) || uids.has(name.slice(-36))) continue;
+  for (const entry of await readdir(directory, { withFileTypes: true })) {
+    const { name } = entry;
+    if (!entry.isDirectory() || !jobDirectory.test(name) || inUse.has(name)) continue;
     const path = join(directory, name);
     const { mtimeMs } = await stat(path);
     if (nowMs - mtimeMs < keptMs) continue;

@@ -25,7 +25,8 @@ export async function writeNote(
   note: object,
   key: SigningKey,
 ): Promise<void> {
-  await replaceFile(path, async (file) => file.writeFile(seal(purpose, JSON.stringify(note), key)));
+  const text = seal(purpose, JSON.stringify(note), key);
+  await replaceFile(path, async (file) => file.writeFile(text));
 }
 
 /**

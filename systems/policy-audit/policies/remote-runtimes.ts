@@ -7,6 +7,7 @@ import { Agent, request as send } from 'node:https';
 import { type IncomingMessage, request as sendPlain } from 'node:http';
 
 import type { ClusterReader } from '../engine/cel/cluster.ts';
+import { describeConnectionFailure } from '../../../shared/observe/connection-failure.ts';
 import { isObject } from '../../../shared/cel/json.ts';
 import { EvaluationError, type Evaluator, type PolicyRequest, type Verdict } from '../engine/evaluator.ts';
 import type { Runtimes } from './open-policy.ts';
@@ -86,7 +87,7 @@ async function ask(target: URL, agent: Agent, request: PolicyRequest, signal?: A
     return await promise;
   } catch (error) {
     signal?.throwIfAborted();
-    const why = error instanceof Error ? error.message : String(error);
+    const why = describeConnectionFailure(error);
     throw new EvaluationError('answer', `${target.href} could not be asked: ${why}`, { cause: error });
   }
 }

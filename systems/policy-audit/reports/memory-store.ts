@@ -3,45 +3,63 @@
  *
  * @module
  */
-import type { AuditReport } from './report.ts';
-import { reportFacts, type ReportFacts, type Reports } from './report-store.ts';
+import { partName } from './part-name.ts';
+import { partReport } from './part-report.ts';
+import { factsOf } from './report-facts.ts';
+import { type AuditReport, type ReportsBy, type ReportTypes, runLabel, type Scope } from './report.ts';
+import type { KnownReport, Reports } from './reports.ts';
 
 export class MemoryReports implements Reports {
-  readonly #reports = new Map<string, AuditReport>();
-  writes = 0;
-  deletions = 0;
+  readonly #reports = new Map<string, AuditReport & { readonly scope: Scope }>();
+  readonly writes = 0;
+  readonly deletions = 0;
+  readonly synced = Promise.resolve();
+  readonly isSynced = true;
 
-  facts(_namespace: string, uid: string): ReportFacts | undefined {
+  facts(_namespace: string, uid: string): KnownReport | undefined {
     const report = this.#reports.get(uid);
-    return report === undefined ? undefined : reportFacts(report);
+    return report && { ...factsOf(report.scope, report.results), version: '', reportUid: undefined };
   }
 
-  isWriting(): boolean {
-    return false;
+  read(_namespace: string, uid: string): Promise<AuditReport | undefined> {
+    return Promise.resolve(this.#reports.get(uid));
   }
 
-  async read(_namespace: string, uid: string): Promise<AuditReport | undefined> {
-    await Promise.resolve();
-    return this.#reports.get(uid);
+  write({ scope, ...report }: AuditReport): Promise<string> {
+    if (scope === undefined) throw new TypeError('the report of no object');
+    this.#reports.set(scope.uid, { ...report, scope });
+    return Promise.resolve('');
   }
 
-  async write(report: AuditReport): Promise<string> {
-    await Promise.resolve();
-    this.#reports.set(report.metadata.name ?? '', report);
-    return '';
-  }
-
-  async delete(_namespace: string, uid: string): Promise<void> {
-    await Promise.resolve();
+  delete(_namespace: string, uid: string): Promise<void> {
     this.#reports.delete(uid);
+    return Promise.resolve();
   }
 
-  *all(): Generator<ReportFacts> {
-    for (const report of this.#reports.values()) yield reportFacts(report);
+  flush(): Promise<void> {
+    return Promise.resolve();
   }
 
-  /** In no order. */
-  list(): AuditReport[] {
-    return [...this.#reports.values()];
+  sweep(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  *all(): Generator<{ readonly namespace: string; readonly uid: string; readonly scope: Scope }> {
+    for (const [uid, { scope }] of this.#reports) yield { namespace: scope.namespace ?? '', uid, scope };
+  }
+
+  subscribe(): Disposable {
+    return { [Symbol.dispose]: () => undefined };
+  }
+
+  /** As they would be written, in no order. */
+  list(types: ReportTypes, reportsBy: ReportsBy): AuditReport[] {
+    const all = [...this.#reports.values()];
+    if (reportsBy === 'object') return all;
+    const byNamespace = Map.groupBy(all, ({ scope }) => scope.namespace ?? '');
+    return Array.from(byNamespace, ([namespace, entries]) => {
+      const { [runLabel]: runUid = '' } = entries[0]?.metadata.labels ?? {};
+      return partReport(types, { namespace, name: partName(namespace, 1) }, entries, runUid);
+    });
   }
 }

@@ -1,116 +1,66 @@
 /**
- * Reports of objects in the API. What somebody else has written in between is never overwritten unseen: every write and every
- * deletion says which state it is for.
+ * Reports of one object each, called after its uid: as Kubewarden's audit scanner writes them.
  *
  * @module
  */
-import { isAlreadyExists, isConflict, isForbidden, isNotFound } from '../../../shared/kube/client-errors.ts';
-import type { KubeClient } from '../../../shared/kube/client.ts';
-import type { IndexedCache } from '../../../shared/kube/indexed-cache.ts';
-import { type KubeObject, namespaces } from '../../../shared/kube/object.ts';
+import type { GuardContext } from '../../../shared/guard/context.ts';
+import type { CacheChange, IndexedCache } from '../../../shared/kube/indexed-cache.ts';
 import { isOlder } from '../../../shared/kube/resource-version.ts';
-import { type AuditReport, digestOf, marksOf, type ReportTypes, type Scope } from './report.ts';
+import { loopSlice } from '../../../shared/time/loop-slice.ts';
+import { isPartName } from './part-name.ts';
+import { isBehind, MAX_ATTEMPTS, ReportApi } from './report-api.ts';
+import { type CachedReport, objectReportFacts, type ReportFacts } from './report-facts.ts';
+import { type AuditReport, digestOf, ourReports, type ReportTypes, type Scope } from './report.ts';
+import type { KnownReport, ReportChange, Reports } from './reports.ts';
 
-/** What is kept of a report in memory. */
-export interface ReportFacts extends KubeObject {
-  readonly facts: {
-    readonly scope: Scope | undefined;
-    readonly digest: string;
-    readonly marks: string;
-    /** A letter for each result: see object-states.ts. */
-    readonly outcome: string;
-  };
-}
-
-/** For caches: 400 bytes in place of several thousand. */
-export function reportFacts(report: KubeObject): ReportFacts {
-  const { scope, summary, results } = report as AuditReport;
-  const { apiVersion, kind, metadata } = report;
-  const { namespace, name, uid, resourceVersion } = metadata;
-  return {
-    ...(apiVersion !== undefined && { apiVersion }),
-    ...(kind !== undefined && { kind }),
-    metadata: {
-      ...(namespace !== undefined && { namespace }),
-      ...(name !== undefined && { name }),
-      ...(uid !== undefined && { uid }),
-      ...(resourceVersion !== undefined && { resourceVersion }),
-    },
-    facts: {
-      scope,
-      digest: digestOf({ scope: scope as Scope, summary, results: results ?? [] }),
-      marks: marksOf(results ?? []),
-      outcome: (results ?? []).map(({ result }) => result.slice(0, 1)).join(''),
-    },
-  };
-}
-
-/** Where reports of objects are. `namespace` is '' for what is in none; a report is called after the uid of its object. */
-export interface Reports {
-  readonly writes: number;
-  readonly deletions: number;
-  /** What is known of a report without reading it; undefined where there is none. */
-  facts(namespace: string, uid: string): ReportFacts | undefined;
-  /** Whether a write of it is under way. */
-  isWriting(uid: string): boolean;
-  /** The report as a whole; undefined where there is none. @throws {KubeError} */
-  read(namespace: string, uid: string, signal: AbortSignal): Promise<AuditReport | undefined>;
-  /**
-   * Makes the report so.
-   *
-   * @param known its version, where there is one.
-   * @returns its version; undefined where its namespace is going.
-   * @throws {KubeError}
-   */
-  write(report: AuditReport, known: string | undefined, signal: AbortSignal): Promise<string | undefined>;
-  /**
-   * Deletes a report as it is known; one that is another by now stays.
-   *
-   * @param written the version that was written last: `facts` may be behind.
-   * @throws {KubeError}
-   */
-  delete(namespace: string, uid: string, written: string | undefined, signal: AbortSignal): Promise<void>;
-  /** All that there are. */
-  all(): Iterable<ReportFacts>;
-}
-
-export interface ReportStoreOptions {
-  readonly client: KubeClient;
-  readonly types: ReportTypes;
-  readonly namespaced: IndexedCache<ReportFacts>;
-  readonly cluster: IndexedCache<ReportFacts>;
-}
-
-const MAX_ATTEMPTS = 5;
+type Cached = CachedReport<ReportFacts | undefined>;
 
 export class ReportStore implements Reports {
-  readonly #options: ReportStoreOptions;
+  readonly #api: ReportApi;
+  readonly #caches: Readonly<Record<'cluster' | 'namespaced', IndexedCache<Cached>>>;
   /** Reports that a write is under way of. */
   readonly #writing = new Set<string>();
-  writes = 0;
-  deletions = 0;
 
-  constructor(options: ReportStoreOptions) {
-    this.#options = options;
+  constructor(context: GuardContext, types: ReportTypes) {
+    this.#api = new ReportApi(context.client, types);
+    const cache = (type: ReportTypes['cluster']): IndexedCache<Cached> =>
+      context.cache<Cached>({
+        type: type as unknown as IndexedCache<Cached>['type'],
+        labelSelector: ourReports,
+        projection: objectReportFacts,
+        parsedLimit: 64,
+      });
+    this.#caches = { namespaced: cache(types.namespaced), cluster: cache(types.cluster) };
   }
 
-  facts(namespace: string, uid: string): ReportFacts | undefined {
-    const { namespaced, cluster } = this.#options;
-    return namespace === '' ? cluster.get(uid) : namespaced.get(`${namespace}/${uid}`);
+  get writes(): number {
+    return this.#api.writes;
   }
 
-  isWriting(uid: string): boolean {
-    return this.#writing.has(uid);
+  get deletions(): number {
+    return this.#api.deletions;
   }
 
-  async read(namespace: string, uid: string, signal: AbortSignal): Promise<AuditReport | undefined> {
-    const { client } = this.#options;
-    try {
-      return await client.get(this.#type(namespace), target(namespace, uid), { signal });
-    } catch (error) {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    }
+  get synced(): Promise<unknown> {
+    const { namespaced, cluster } = this.#caches;
+    return Promise.all([namespaced.synced, cluster.synced]);
+  }
+
+  get isSynced(): boolean {
+    const { namespaced, cluster } = this.#caches;
+    return namespaced.isSynced && cluster.isSynced;
+  }
+
+  facts(namespace: string, uid: string): KnownReport | undefined {
+    const { namespaced, cluster } = this.#caches;
+    const found = namespace === '' ? cluster.get(uid) : namespaced.get(`${namespace}/${uid}`);
+    if (found?.facts === undefined) return undefined;
+    const { resourceVersion = '', uid: reportUid } = found.metadata;
+    return { ...found.facts, version: resourceVersion, reportUid };
+  }
+
+  read(namespace: string, uid: string, signal: AbortSignal): Promise<AuditReport | undefined> {
+    return this.#api.read(namespace, uid, signal);
   }
 
   async write(
@@ -118,29 +68,16 @@ export class ReportStore implements Reports {
     known: string | undefined,
     signal: AbortSignal,
   ): Promise<string | undefined> {
-    const { client } = this.#options;
     const { namespace = '', name: uid = '' } = report.metadata;
-    const type = this.#type(namespace);
     let version = known;
     this.#writing.add(uid);
     try {
       for (let attempt = 1; ; attempt++) {
         try {
-          const { metadata } = report;
-          const written =
-            version === undefined
-              ? await client.create(type, report, { signal })
-              : await client.update(
-                  type,
-                  { ...report, metadata: { ...metadata, resourceVersion: version } },
-                  { signal },
-                );
-          this.writes++;
-          return written.metadata.resourceVersion ?? '';
+          return await this.#api.write(report, version, signal);
         } catch (error) {
-          if (await this.#isGoing(error, namespace, version === undefined, signal)) return undefined;
-          const isBehind = isConflict(error) || isAlreadyExists(error) || isNotFound(error);
-          if (!isBehind || attempt >= MAX_ATTEMPTS) throw error;
+          if (await this.#api.isGoing(error, namespace, version === undefined, signal)) return undefined;
+          if (!isBehind(error) || attempt >= MAX_ATTEMPTS) throw error;
           const there = await this.read(namespace, uid, signal);
           if (there !== undefined && digestOf(there) === digestOf(report))
             return there.metadata.resourceVersion ?? '';
@@ -158,51 +95,57 @@ export class ReportStore implements Reports {
     written: string | undefined,
     signal: AbortSignal,
   ): Promise<void> {
-    const cached = this.facts(namespace, uid)?.metadata;
-    const version = cached?.resourceVersion ?? '';
-    const isBehind = written !== undefined && written !== '' && (version === '' || isOlder(version, written));
-    if (!isBehind && cached === undefined) return;
-    const preconditions = isBehind
-      ? { resourceVersion: written }
-      : { resourceVersion: version, ...(cached?.uid !== undefined && { uid: cached.uid }) };
-    try {
-      await this.#options.client.delete(this.#type(namespace), target(namespace, uid), {
-        preconditions,
-        signal,
-      });
-      this.deletions++;
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
+    const known = this.facts(namespace, uid);
+    const isLate =
+      written !== undefined &&
+      written !== '' &&
+      (known === undefined || known.version === '' || isOlder(known.version, written));
+    if (isLate) await this.#api.delete(namespace, uid, { resourceVersion: written }, signal);
+    else if (known !== undefined) {
+      const { version, reportUid } = known;
+      await this.#api.delete(namespace, uid, { resourceVersion: version, uid: reportUid }, signal);
     }
   }
 
-  *all(): Generator<ReportFacts> {
-    yield* this.#options.namespaced.list();
-    yield* this.#options.cluster.list();
+  flush(): Promise<void> {
+    return Promise.resolve();
   }
 
-  #type(namespace: string): ReportTypes['cluster'] {
-    return namespace === '' ? this.#options.types.cluster : this.#options.types.namespaced;
-  }
-
-  /** Nothing is created in a namespace that is being deleted, or that is gone. */
-  async #isGoing(
-    error: unknown,
-    namespace: string,
-    isCreated: boolean,
-    signal: AbortSignal,
-  ): Promise<boolean> {
-    if (namespace === '' || !isCreated || !(isForbidden(error) || isNotFound(error))) return false;
-    try {
-      const { metadata } = await this.#options.client.get(namespaces, { name: namespace }, { signal });
-      return metadata.deletionTimestamp !== undefined;
-    } catch (missing) {
-      if (isNotFound(missing)) return true;
-      throw missing;
+  async sweep(isAudited: (namespace: string) => boolean, signal: AbortSignal): Promise<void> {
+    const { namespaced, cluster } = this.#caches;
+    for (const cache of [namespaced, cluster]) {
+      // Named before they are looked at: what is deleted goes from the cache meanwhile.
+      for (const key of [...cache.keys()]) {
+        if (!isPartName(key)) continue;
+        const { namespace = '', name = '', uid, resourceVersion = '' } = cache.get(key)?.metadata ?? {};
+        if (name !== '' && isAudited(namespace))
+          await this.#api.delete(namespace, name, { resourceVersion, uid }, signal);
+        if (loopSlice.over) await loopSlice.next();
+      }
     }
   }
-}
 
-function target(namespace: string, name: string): { readonly name: string; readonly namespace?: string } {
-  return namespace === '' ? { name } : { namespace, name };
+  *all(): Generator<{ readonly namespace: string; readonly uid: string; readonly scope: Scope }> {
+    const { namespaced, cluster } = this.#caches;
+    for (const cache of [namespaced, cluster]) {
+      for (const { metadata, facts } of cache.list()) {
+        if (facts === undefined) continue;
+        yield { namespace: metadata.namespace ?? '', uid: metadata.name ?? '', scope: facts.scope };
+      }
+    }
+  }
+
+  subscribe(listener: (change: ReportChange) => void): Disposable {
+    const { namespaced, cluster } = this.#caches;
+    const own = ({ type, object, previous }: CacheChange<Cached>): void => {
+      const uid = object.metadata.name ?? '';
+      if (this.#writing.has(uid)) return;
+      const { metadata } = type === 'deleted' ? (previous ?? object) : object;
+      const digest = type === 'deleted' ? undefined : (object.facts?.digest ?? '');
+      listener({ uid, digest, version: metadata.resourceVersion ?? '' });
+    };
+    const stack = new DisposableStack();
+    for (const cache of [namespaced, cluster]) stack.use(cache.subscribe(own));
+    return stack;
+  }
 }

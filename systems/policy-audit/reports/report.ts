@@ -13,24 +13,18 @@ import {
   type ResourceType,
 } from '../../../shared/kube/object.ts';
 import { clusterPolicyReportType, policyReportType } from '../../../shared/reports/policy-reports.ts';
-import { openReportType } from '../../../shared/reports/report-writer.ts';
+import { clusterOpenReportType, openReportType } from '../../../shared/reports/open-reports.ts';
 import type { Judgement } from '../policies/open-policy.ts';
 import type { Policy } from '../policies/policy.ts';
 
 export type ReportKind = 'openreports' | 'policyreport';
+/** Whether each object has a report, or each namespace. */
+export type ReportsBy = 'namespace' | 'object';
 
 export interface ReportTypes {
   readonly namespaced: ResourceType<AuditReport>;
   readonly cluster: ResourceType<AuditReport>;
 }
-
-const clusterOpenReportType: ResourceType = {
-  group: 'openreports.io',
-  version: 'v1alpha1',
-  plural: 'clusterreports',
-  kind: 'ClusterReport',
-  namespaced: false,
-};
 
 export const reportTypes: Readonly<Record<ReportKind, ReportTypes>> = {
   policyreport: {
@@ -38,8 +32,8 @@ export const reportTypes: Readonly<Record<ReportKind, ReportTypes>> = {
     cluster: clusterPolicyReportType as ResourceType as ResourceType<AuditReport>,
   },
   openreports: {
-    namespaced: openReportType as ResourceType<AuditReport>,
-    cluster: clusterOpenReportType as ResourceType<AuditReport>,
+    namespaced: openReportType as ResourceType as ResourceType<AuditReport>,
+    cluster: clusterOpenReportType as ResourceType as ResourceType<AuditReport>,
   },
 };
 
@@ -136,6 +130,10 @@ function propertiesOf(policy: Policy): Readonly<Record<string, string>> {
   };
 }
 
+export function reportLabels(runUid: string): Readonly<Record<string, string>> {
+  return { [managedByLabel]: managedBy, [versionLabel]: 'v2', [runLabel]: runUid };
+}
+
 /** The report of one object. */
 export function objectReport(
   types: ReportTypes,
@@ -152,7 +150,7 @@ export function objectReport(
     metadata: {
       name: uid,
       ...(namespace !== undefined && { namespace }),
-      labels: { [managedByLabel]: managedBy, [versionLabel]: 'v2', [runLabel]: runUid },
+      labels: reportLabels(runUid),
       ownerReferences: [owner],
     },
     scope,
@@ -178,8 +176,7 @@ export function digestOf({
 }: Pick<AuditReport, 'results' | 'scope' | 'summary'>): string {
   const { resourceVersion: _changes, ...subject } = scope ?? { resourceVersion: '' };
   const said = results.map((one) => {
-    const { source, policy, category, severity, result, message, properties, resources } = one;
-    const about = resources?.map(({ uid }) => uid);
+    const { source, policy, category, severity, result, message, properties } = one;
     return [
       source,
       policy,
@@ -187,27 +184,12 @@ export function digestOf({
       severity,
       result,
       message,
-      about,
       ...Object.keys(properties)
         .toSorted()
         .map((name) => [name, properties[name]]),
     ];
   });
   return hash('sha1', JSON.stringify([subject, summary, said]), 'base64').slice(0, 16);
-}
-
-/** Which policies, at which versions, the results are of: what {@link policyMark} makes of each, in order. */
-export function marksOf(results: readonly ReportResult[]): string {
-  return results
-    .map(
-      ({ policy, properties }) =>
-        `${policy}@${properties[property.uid]}@${properties[property.resourceVersion]}`,
-    )
-    .join(' ');
-}
-
-export function policyMark({ id, origin }: Policy): string {
-  return `${id}@${origin.uid}@${origin.resourceVersion}`;
 }
 
 function cut(text: string): string {

@@ -4,7 +4,7 @@
  * @module
  */
 import { loopSlice } from '../../../shared/time/loop-slice.ts';
-import type { Reports } from '../reports/report-store.ts';
+import type { Reports } from '../reports/reports.ts';
 import type { FollowedKind } from './followed-kind.ts';
 import type { ObjectAudit } from './object-audit.ts';
 import type { ObjectStates } from './object-states.ts';
@@ -18,22 +18,21 @@ export interface ScanView {
   readonly isAudited: (namespace: string) => boolean;
 }
 
-/** Removes reports of objects that are gone, or that no policy is about any more. */
+/** Removes reports of objects that are gone, or that no policy is about any more, and those of the other form. */
 export async function collectGarbage(scan: ScanView, signal: AbortSignal): Promise<void> {
-  for (const { metadata, facts } of [...scan.store.all()]) {
-    const { name: uid = '', namespace = '' } = metadata;
-    // Others may manage reports under our label: ours are called after their objects.
-    if (facts.scope?.uid !== uid || !scan.isAudited(namespace)) continue;
-    const group = facts.scope.apiVersion.includes('/') ? (facts.scope.apiVersion.split('/')[0] ?? '') : '';
+  for (const { namespace, uid, scope } of [...scan.store.all()]) {
+    if (!scan.isAudited(namespace)) continue;
+    const group = scope.apiVersion.includes('/') ? (scope.apiVersion.split('/')[0] ?? '') : '';
     const followed = [...scan.kinds].find(
-      ({ kind }) => kind.type.group === group && kind.type.kind === facts.scope?.kind,
+      ({ kind }) => kind.type.group === group && kind.type.kind === scope.kind,
     );
     if (followed?.cache.isSynced === false) continue;
-    const key = namespace === '' ? facts.scope.name : `${namespace}/${facts.scope.name}`;
+    const key = namespace === '' ? scope.name : `${namespace}/${scope.name}`;
     const isThere = followed?.cache.get(key)?.metadata.uid === uid;
     if (isThere && scan.states.get(uid) !== undefined) continue;
     if (isThere && followed !== undefined && followed.policies.length > 0) continue;
     await scan.audit.forget(namespace, uid, signal);
     if (loopSlice.over) await loopSlice.next();
   }
+  await scan.store.sweep(scan.isAudited, signal);
 }

@@ -18,15 +18,19 @@ import {
 } from '../../../shared/kube/object.ts';
 import { customResourceDefinitions, established } from '../../../shared/kube/crd/established.ts';
 import { crdManifest } from '../../../shared/kube/crd/manifest.ts';
+import { clusterOpenReports, openReports } from '../../../shared/reports/open-reports.ts';
 import { clusterPolicyReports, policyReports } from '../../../shared/reports/policy-reports.ts';
 import { type ClusterAdmissionPolicy, clusterAdmissionPolicyType } from '../api.ts';
 import { policyAudit } from '../guard.ts';
 import { KubeClusterReader } from '../engine/host-calls/kube-reader.ts';
 import type { Modules } from '../modules/modules.ts';
 import { AskedCluster } from '../policies/asked-cluster.ts';
+import type { Runtimes } from '../policies/open-policy.ts';
 import { PolicySet } from '../policies/policy-set.ts';
 import { runtimesOf } from '../policies/runtimes.ts';
-import { type AuditReport, type ReportKind, reportTypes } from '../reports/report.ts';
+import { NamespaceReports } from '../reports/namespace-reports.ts';
+import { entriesOf } from '../reports/part-report.ts';
+import { type AuditReport, type ReportKind, reportTypes, summaryOf } from '../reports/report.ts';
 import type { PassSummary } from './audit-pass.ts';
 import { Scanner } from './scanner.ts';
 import type { ScannerOptions } from './scanner-options.ts';
@@ -56,7 +60,7 @@ export class ScanCluster extends TestApi {
   static async start(): Promise<ScanCluster> {
     const cluster = new ScanCluster(await startTestApi({ name: 'policy-audit', memory: true }));
     await cluster.createDefinitions(join(import.meta.dirname, '../crd'));
-    for (const resource of [policyReports, clusterPolicyReports]) {
+    for (const resource of [policyReports, clusterPolicyReports, openReports, clusterOpenReports]) {
       await cluster.client.create(customResourceDefinitions, crdManifest(resource) as never);
       const signal = AbortSignal.timeout(PATIENCE_MS);
       const name = `${resource.plural}.${resource.group}`;
@@ -70,9 +74,19 @@ export class ScanCluster extends TestApi {
       readonly client?: KubeClient;
       readonly writesStatus?: boolean;
       readonly modules?: Pick<Modules, 'fetch'>;
+      readonly runtimes?: Runtimes;
+      /** One report for a namespace, in parts of so many bytes. */
+      readonly partBytes?: number;
     } = {},
   ): Promise<RunningScanner> {
-    const { client = this.newClient(), writesStatus = true, modules = { fetch: none }, ...more } = options;
+    const {
+      client = this.newClient(),
+      writesStatus = true,
+      modules = { fetch: none },
+      partBytes,
+      runtimes,
+      ...more
+    } = options;
     const started = Promise.withResolvers<Omit<RunningScanner, 'stop'>>();
     const stop = this.run((signal) =>
       runGivenCluster(
@@ -81,11 +95,13 @@ export class ScanCluster extends TestApi {
           const asked = new AskedCluster(new KubeClusterReader(client));
           const policies = new PolicySet({
             context,
-            runtimes: runtimesOf({
-              ...{ client, asked },
-              modules: { registry: none, ...modules },
-              logger: context.logger,
-            }),
+            runtimes:
+              runtimes ??
+              runtimesOf({
+                ...{ client, asked },
+                modules: { registry: none, ...modules },
+                logger: context.logger,
+              }),
             writesStatus,
           });
           const passes: PassSummary[] = [];
@@ -96,11 +112,20 @@ export class ScanCluster extends TestApi {
             intervalMs: 3_600_000,
             failuresOnly: false,
             reportKind: 'policyreport',
+            reportsBy: 'object',
             parallelNamespaces: 2,
             parallelResources: 4,
+            parallelPolicies: 2,
             pageSize: 5,
             onPass: (summary) => void passes.push(summary),
             ...more,
+            ...(partBytes !== undefined && {
+              store: new NamespaceReports(context, {
+                types: reportTypes[more.reportKind ?? 'policyreport'],
+                runUid: 'test',
+                partBytes,
+              }),
+            }),
           });
           started.resolve({ scanner, policies, passes });
           await Promise.all([policies.run(), scanner.run()]);
@@ -144,13 +169,28 @@ export class ScanCluster extends TestApi {
     await this.client.delete(clusterAdmissionPolicyType, { name }).catch(unlessGone);
   }
 
-  async reports(kind: ReportKind = 'policyreport'): Promise<AuditReport[]> {
+  /** As they are in the API. */
+  async reportObjects(kind: ReportKind = 'policyreport'): Promise<AuditReport[]> {
     const types = reportTypes[kind];
     const all = await Promise.all([this.client.list(types.namespaced), this.client.list(types.cluster)]);
     return all.flatMap(({ items }) => items);
   }
 
-  /** Each report in a line: `a/configmaps x: p0=pass p1=fail`. */
+  /** One for each object, also of reports of many. */
+  async reports(kind: ReportKind = 'policyreport'): Promise<AuditReport[]> {
+    const found = await this.reportObjects(kind);
+    return found.flatMap((report) =>
+      report.scope !== undefined
+        ? [report]
+        : [...entriesOf(report).values()].map((entry) => ({
+            ...report,
+            ...entry,
+            summary: summaryOf(entry.results),
+          })),
+    );
+  }
+
+  /** What is said of each object in a line: `a/configmaps x: p0=pass p1=fail`. */
   async lines(kind: ReportKind = 'policyreport'): Promise<string[]> {
     return (await this.reports(kind)).map(lineOf).toSorted();
   }

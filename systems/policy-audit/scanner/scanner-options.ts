@@ -8,8 +8,8 @@ import type { Clock } from '../../../shared/time/clock.ts';
 import type { AskedCluster } from '../policies/asked-cluster.ts';
 import type { PolicySet } from '../policies/policy-set.ts';
 import type { Policy } from '../policies/policy.ts';
-import type { ReportKind, ReportResult } from '../reports/report.ts';
-import type { Reports } from '../reports/report-store.ts';
+import type { ReportKind, ReportResult, ReportsBy } from '../reports/report.ts';
+import type { Reports } from '../reports/reports.ts';
 import type { PassSummary } from './audit-pass.ts';
 
 export interface ScannerOptions {
@@ -23,8 +23,12 @@ export interface ScannerOptions {
   readonly store?: Reports;
   readonly failuresOnly: boolean;
   readonly reportKind: ReportKind;
+  readonly reportsBy: ReportsBy;
   readonly parallelNamespaces: number;
+  /** In each of them. */
   readonly parallelResources: number;
+  /** Of each object. */
+  readonly parallelPolicies: number;
   readonly pageSize: number;
   /** Besides Rampart's own. */
   readonly ignoredNamespaces?: ReadonlySet<string>;

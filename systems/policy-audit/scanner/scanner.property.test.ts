@@ -210,7 +210,9 @@ test(`reports after any history are those of a fresh look at everything (seed ${
     fc.asyncProperty(
       fc.array(step, { minLength: 5, maxLength: 40 }),
       fc.infiniteStream(fault),
-      async (steps, faults) => {
+      // How many objects there are in a report: one, some three, all.
+      fc.constantFrom({}, { partBytes: 2000 }, { reportsBy: 'namespace' as const }),
+      async (steps, faults, form) => {
         await clear(cluster);
         const model: Model = {
           namespaces: new Map([
@@ -223,7 +225,7 @@ test(`reports after any history are those of a fresh look at everything (seed ${
         let failing = true;
         const chance = (): 'after' | 'before' | undefined => (failing ? faults.next().value : undefined);
         const start = (): Promise<RunningScanner> =>
-          cluster.startScanner({ client: faulty(cluster.newClient(), chance) });
+          cluster.startScanner({ client: faulty(cluster.newClient(), chance), ...form });
         let running = await start();
         for (const one of steps) {
           await play(cluster, model, one);

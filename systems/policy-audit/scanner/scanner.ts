@@ -23,12 +23,15 @@ import {
 } from '../../../shared/kube/object.ts';
 import { isOlder } from '../../../shared/kube/resource-version.ts';
 import type { WorkQueue } from '../../../shared/kube/workqueue.ts';
+import { Backoff } from '../../../shared/time/backoff.ts';
 import { type Clock, sleep, systemClock } from '../../../shared/time/clock.ts';
 import { loopSlice } from '../../../shared/time/loop-slice.ts';
 import { auditAnnotation } from '../policies/read-policy.ts';
 import type { PolicyChange } from '../policies/policy-set.ts';
-import { ourReports, reportTypes } from '../reports/report.ts';
-import { type ReportFacts, reportFacts, type Reports, ReportStore } from '../reports/report-store.ts';
+import { NamespaceReports } from '../reports/namespace-reports.ts';
+import { reportTypes } from '../reports/report.ts';
+import { ReportStore } from '../reports/report-store.ts';
+import type { ReportChange, Reports } from '../reports/reports.ts';
 import { AuditPass, type PassSummary } from './audit-pass.ts';
 import { type DirtyNames, DirtyObjects } from './dirty-objects.ts';
 import type { FollowedKind } from './followed-kind.ts';
@@ -45,6 +48,7 @@ const DISCOVERY_DELAY_MS = 200;
 const DISCOVERY_RETRY_MS = 15_000;
 /** A kind that cannot be listed, as it may not be read, holds a pass up for so long. */
 const SYNC_MS = 30_000;
+const GARBAGE_RETRY = { baseMs: 100, maxMs: 30_000 };
 
 export class Scanner {
   readonly states = new ObjectStates();
@@ -53,7 +57,6 @@ export class Scanner {
   readonly #options: ScannerOptions;
   readonly #clock: Clock;
   readonly #namespaces: IndexedCache<Namespace>;
-  readonly #reports: readonly IndexedCache<ReportFacts>[];
   readonly #dirty: DirtyObjects;
   readonly #queue: WorkQueue;
   readonly #kinds = new Map<string, FollowedKind>();
@@ -67,7 +70,7 @@ export class Scanner {
   lastPass: PassSummary | undefined;
 
   constructor(options: ScannerOptions) {
-    const { context, reportKind, clock = systemClock } = options;
+    const { context, reportKind, reportsBy, clock = systemClock } = options;
     this.#options = options;
     options.asked.isFollowed = ({ apiVersion, kind }) => this.#isFollowed(apiVersion, kind);
     this.#clock = clock;
@@ -75,28 +78,20 @@ export class Scanner {
     this.#dirty = new DirtyObjects(options.pageSize);
     this.#namespaces = context.cache<Namespace>({ type: namespaceType }, 'namespaces');
     const types = reportTypes[reportKind];
-    if (options.store === undefined) {
-      const [namespaced, cluster] = [types.namespaced, types.cluster].map((type) =>
-        context.cache<ReportFacts>({
-          type: type as unknown as IndexedCache<ReportFacts>['type'],
-          labelSelector: ourReports,
-          projection: reportFacts,
-          parsedLimit: 64,
-        }),
-      ) as [IndexedCache<ReportFacts>, IndexedCache<ReportFacts>];
-      this.#reports = [namespaced, cluster];
-      this.store = new ReportStore({ client: context.client, types, namespaced, cluster });
-    } else {
-      this.#reports = [];
-      this.store = options.store;
-    }
+    const runUid = randomUUID();
+    this.store =
+      options.store ??
+      (reportsBy === 'namespace'
+        ? new NamespaceReports(context, { types, runUid })
+        : new ReportStore(context, types));
     this.audit = new ObjectAudit({
       client: context.client,
       states: this.states,
       store: this.store,
       types,
       failuresOnly: options.failuresOnly,
-      runUid: randomUUID(),
+      parallelPolicies: options.parallelPolicies,
+      runUid,
       namespaceLabels: (name) => this.#namespaces.get(name)?.metadata.labels,
       onEvaluated: (policy, result) => {
         this.evaluations++;
@@ -117,7 +112,7 @@ export class Scanner {
     const { signal, logger, metrics } = context;
     using _queue = this.#queue;
     using subscriptions = new DisposableStack();
-    const needed = [this.#namespaces, ...this.#reports];
+    const needed = [this.#namespaces, this.store];
     if (!(await untilWithin(allSynced(needed), SYNC_MS, signal, this.#clock))) return;
     if (needed.some(({ isSynced }) => !isSynced)) {
       logger.warn(
@@ -127,7 +122,7 @@ export class Scanner {
     if (!(await until(allSynced(needed), signal))) return;
     if (!(await until(policies.complete, signal))) return;
     subscriptions.use(this.#namespaces.subscribe((change) => this.#onNamespace(change)));
-    for (const cache of this.#reports) subscriptions.use(cache.subscribe((change) => this.#onReport(change)));
+    subscriptions.use(this.store.subscribe((change) => this.#onReport(change)));
     subscriptions.use(policies.onChange((change) => this.#onPolicy(change)));
     const wake = this.#wakeOnDefinitions(subscriptions);
     await Promise.all([
@@ -181,16 +176,7 @@ export class Scanner {
     for (const name of names) this.#queue.add(`/${name}`, { level: 1 });
     await until(pass.ended, signal);
     signal.throwIfAborted();
-    await collectGarbage(
-      {
-        store: this.store,
-        states: this.states,
-        audit: this.audit,
-        kinds: [...this.#kinds.values()],
-        isAudited: (namespace) => this.#isAudited(namespace),
-      },
-      signal,
-    );
+    await this.#collectGarbage(signal);
     const { objects, failing, errored } = this.states.counts();
     const summary = pass.summary({
       ...{ objects, failing, errored },
@@ -202,6 +188,26 @@ export class Scanner {
     this.lastPass = summary;
     this.#options.onPass?.(summary);
     return summary;
+  }
+
+  /** As often as it takes: a pass that left reports behind would not have ended. */
+  async #collectGarbage(signal: AbortSignal): Promise<void> {
+    const backoff = new Backoff(GARBAGE_RETRY);
+    const isAudited = (namespace: string): boolean => this.#isAudited(namespace);
+    for (;;) {
+      const { store, states, audit } = this;
+      try {
+        await collectGarbage({ store, states, audit, kinds: [...this.#kinds.values()], isAudited }, signal);
+        return;
+      } catch (error) {
+        signal.throwIfAborted();
+        this.#options.context.logger.warn(
+          { err: error },
+          'reports of what is gone could not be removed; trying again',
+        );
+        await sleep(this.#clock, backoff.nextMs(), signal);
+      }
+    }
   }
 
   readonly #discovered = Promise.withResolvers<void>();
@@ -259,17 +265,15 @@ export class Scanner {
     }
   }
 
-  #onReport({ type, object, previous }: CacheChange<ReportFacts>): void {
-    const { name: uid = '', resourceVersion = '' } = object.metadata;
+  #onReport({ uid, digest, version }: ReportChange): void {
     const state = this.states.get(uid);
-    if (state?.digest === undefined || this.store.isWriting(uid)) return;
-    if (type !== 'deleted') {
-      if (object.facts.digest === state.digest) {
-        if (!isOlder(resourceVersion, state.reportVersion)) state.reportVersion = resourceVersion;
-        return;
-      }
-      if (resourceVersion === state.reportVersion || isOlder(resourceVersion, state.reportVersion)) return;
-    } else if (isOlder((previous ?? object).metadata.resourceVersion ?? '', state.reportVersion)) return;
+    if (state?.digest === undefined) return;
+    if (digest === state.digest) {
+      if (!isOlder(version, state.reportVersion)) state.reportVersion = version;
+      return;
+    }
+    if (digest !== undefined && version === state.reportVersion) return;
+    if (isOlder(version, state.reportVersion)) return;
     state.isForged = true;
     const [namespace, name] = splitKey(state.key);
     this.#mark(namespace, state.kind, name);
@@ -391,9 +395,9 @@ export class Scanner {
   }
 
   async #auditNamespace(namespace: string, signal: AbortSignal): Promise<void> {
-    const work = this.#dirty.take(namespace);
     const pass = this.#pass;
-    if (work === undefined) return;
+    // Where there is none, what could not be written is left of an earlier one.
+    const work = this.#dirty.take(namespace) ?? { kinds: new Map(), gone: new Set() };
     const isForced = this.#forced.delete(namespace);
     const failures: unknown[] = [];
     for (const uid of work.gone) {
@@ -420,6 +424,7 @@ export class Scanner {
       }
     }
     if (this.states.takeNewKinds()) this.#follow();
+    await this.store.flush(namespace, signal);
     // It is retried with backoff; of the others nothing is lost.
     if (failures.length > 0) throw failures[0];
     pass?.end(namespace);

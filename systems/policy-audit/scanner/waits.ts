@@ -30,7 +30,7 @@ export async function untilWithin(
   return !signal.aborted;
 }
 
-export function allSynced(caches: Iterable<{ readonly synced: Promise<void> }>): Promise<unknown> {
+export function allSynced(caches: Iterable<{ readonly synced: Promise<unknown> }>): Promise<unknown> {
   return Promise.all(Array.from(caches, ({ synced }) => synced));
 }
 

@@ -1,0 +1,38 @@
+/**
+ * Why a connection did not come about, in words for people: Node.js tells of its own options, and at times nothing.
+ *
+ * @module
+ */
+
+const untrusted =
+  'its certificate is of an authority that is not trusted here; is the authority that was given that of this server?';
+
+/** By codes of OpenSSL (x509_vfy.h) and of Node.js. */
+const reasons: Readonly<Record<string, string>> = {
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: untrusted,
+  UNABLE_TO_GET_ISSUER_CERT: untrusted,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: untrusted,
+  SELF_SIGNED_CERT_IN_CHAIN: untrusted,
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'its certificate is self-signed, and not trusted here',
+  CERT_SIGNATURE_FAILURE: untrusted,
+  CERT_HAS_EXPIRED: 'its certificate has expired',
+  CERT_NOT_YET_VALID: 'its certificate is not valid yet; is the clock of this machine right?',
+  ECONNREFUSED: 'nothing listens there',
+  ENOTFOUND: 'there is no such host name',
+  EAI_AGAIN: 'the host name cannot be looked up now',
+  EHOSTUNREACH: 'there is no route to it',
+  ENETUNREACH: 'there is no route to it',
+};
+
+/** What `request` of node:http or node:https has failed with. */
+export function describeConnectionFailure(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  // For a name with several addresses the message is empty.
+  if (error instanceof AggregateError && error.message === '')
+    return [...new Set(error.errors.map(describeConnectionFailure))].join('; ');
+  const { code, syscall } = error as NodeJS.ErrnoException;
+  const reason = code === undefined ? undefined : reasons[code];
+  if (reason === undefined) return error.message;
+  // Which of several addresses it was is in the message alone.
+  return syscall === undefined ? reason : `${reason} (${error.message})`;
+}

@@ -1,0 +1,71 @@
+/**
+ * What is kept of reports in memory: some hundred bytes for each object in place of several thousand.
+ *
+ * @module
+ */
+import { hash } from 'node:crypto';
+
+import type { KubeObject } from '../../../shared/kube/object.ts';
+import type { Policy } from '../policies/policy.ts';
+import { type AuditReport, digestOf, property, type ReportResult, type Scope, summaryOf } from './report.ts';
+
+/** Of what is said of one object. */
+export interface ReportFacts {
+  readonly scope: Scope;
+  readonly digest: string;
+  /** Of the policies that it is about, at their versions: see {@link policyMarks}. */
+  readonly marks: string;
+  /** A letter for each result: see object-states.ts. */
+  readonly outcome: string;
+}
+
+export function factsOf(scope: Scope, results: readonly ReportResult[]): ReportFacts {
+  return {
+    scope,
+    digest: digestOf({ scope, summary: summaryOf(results), results }),
+    marks: digestOfMarks(
+      results.map(({ policy, properties }) => [
+        policy,
+        properties[property.uid],
+        properties[property.resourceVersion],
+      ]),
+    ),
+    outcome: results.map(({ result }) => result.slice(0, 1)).join(''),
+  };
+}
+
+/** What {@link ReportFacts.marks} are of results of these policies, in order. */
+export function policyMarks(policies: readonly Policy[]): string {
+  return digestOfMarks(policies.map(({ id, origin }) => [id, origin.uid, origin.resourceVersion]));
+}
+
+function digestOfMarks(marks: readonly (readonly (string | undefined)[])[]): string {
+  return hash('sha1', JSON.stringify(marks), 'base64').slice(0, 16);
+}
+
+/** In a cache: which report, and what it says. */
+export interface CachedReport<T> extends KubeObject {
+  readonly facts: T;
+}
+
+/** For caches of reports of one object each. Of others, as those of a whole namespace, nothing is kept but their names. */
+export function objectReportFacts(report: KubeObject): CachedReport<ReportFacts | undefined> {
+  const { scope, results = [] } = report as Partial<AuditReport>;
+  const isOurs = scope?.uid !== undefined && scope.uid === report.metadata.name;
+  return cached(report, isOurs ? factsOf(scope, results) : undefined);
+}
+
+export function cached<T>({ apiVersion, kind, metadata }: KubeObject, facts: T): CachedReport<T> {
+  const { namespace, name, uid, resourceVersion } = metadata;
+  return {
+    ...(apiVersion !== undefined && { apiVersion }),
+    ...(kind !== undefined && { kind }),
+    metadata: {
+      ...(namespace !== undefined && { namespace }),
+      ...(name !== undefined && { name }),
+      ...(uid !== undefined && { uid }),
+      ...(resourceVersion !== undefined && { resourceVersion }),
+    },
+    facts,
+  };
+}
