@@ -1,6 +1,7 @@
 // deploy/ with some of the guards: each has what its descriptor says, and nothing of another.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
@@ -106,6 +107,17 @@ suite('deploy/ with some guards', () => {
       }
     });
   }
+
+  test('iptables costs one capability more, where one asks for it', () => {
+    using mine = overlay(guards.filter(({ name }) => name === 'network-policy'));
+    const capabilities = (): readonly string[] | undefined =>
+      podOf(kustomize(mine.path), 'DaemonSet').containers[0]?.securityContext?.capabilities?.add;
+    assert.deepEqual(capabilities(), ['NET_ADMIN']);
+    const file = join(mine.path, 'kustomization.yaml');
+    const own = '../rampart/deploy/network-policy-iptables';
+    writeFileSync(file, readFileSync(file, 'utf8').replace(/^components:(.*)\]$/m, `components:$1, ${own}]`));
+    assert.deepEqual(capabilities(), ['NET_ADMIN', 'NET_RAW']);
+  });
 
   test('every guard is the same as deploy/, but for the name of the image', () => {
     using mine = overlay(guards);

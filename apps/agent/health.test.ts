@@ -146,10 +146,10 @@ suite('probes', () => {
     assert.deepEqual(
       lines.filter((line) => !line.includes('container-runtime')),
       [
-        '[-] file-access-node: cannot get /apis/kivebpf.san7o.github.io/v1: no answer from 127.0.0.1:9: connect ECONNREFUSED 127.0.0.1:9',
-        '[-] file-integrity-node: cannot get /apis/fileintegrity.openshift.io/v1alpha1: no answer from 127.0.0.1:9: connect ECONNREFUSED 127.0.0.1:9',
+        '[-] file-access-node: cannot get /apis/kivebpf.san7o.github.io/v1: no answer from 127.0.0.1:9: nothing listens there (connect ECONNREFUSED 127.0.0.1:9)',
+        '[-] file-integrity-node: cannot get /apis/fileintegrity.openshift.io/v1alpha1: no answer from 127.0.0.1:9: nothing listens there (connect ECONNREFUSED 127.0.0.1:9)',
         '[+] network-policy-node',
-        '[-] bpf-programs-node: cannot get /apis/bpfman.io/v1alpha1: no answer from 127.0.0.1:9: connect ECONNREFUSED 127.0.0.1:9',
+        '[-] bpf-programs-node: cannot get /apis/bpfman.io/v1alpha1: no answer from 127.0.0.1:9: nothing listens there (connect ECONNREFUSED 127.0.0.1:9)',
         '[-] network-policy-node-networkpolicies: not listed yet',
         '[-] network-policy-node-pods: not listed yet',
         '[-] network-policy-node-namespaces: not listed yet',

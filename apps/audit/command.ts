@@ -101,13 +101,8 @@ export function auditCommand(): Command {
     .option('--disable-store', 'write no reports')
     .addOption(new Option('-l, --loglevel <level>', 'log level').choices(levels).default('warn'))
     .option('--parallel-namespaces <number>', 'namespaces at the same time', count, 1)
-    .option('--parallel-resources <number>', 'objects at the same time', count, 100)
-    .option(
-      '--parallel-policies <number>',
-      'accepted: the policies of an object are asked one after the other',
-      count,
-      5,
-    )
+    .option('--parallel-resources <number>', 'objects of a namespace at the same time', count, 100)
+    .option('--parallel-policies <number>', 'policies of an object at the same time', count, 5)
     .option('--page-size <number>', 'objects that are asked for at a time', count, 100)
     .addOption(
       new Option('--report-kind <kind>', 'PolicyReport or Report of openreports.io')

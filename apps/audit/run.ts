@@ -69,6 +69,7 @@ async function audit(options: AuditOptions): Promise<AuditOnce> {
       reportsBy: options.reportsBy,
       parallelNamespaces: options.parallelNamespaces,
       parallelResources: options.parallelResources,
+      parallelPolicies: options.parallelPolicies,
       pageSize: options.pageSize,
       ignoredNamespaces: ignored,
       ...(!isAll && {

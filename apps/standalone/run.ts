@@ -19,6 +19,7 @@ import { lastingIdentity } from '../../shared/guard/identity.ts';
 import { ensureSystemNamespace } from '../../shared/guard/lead.ts';
 import { runClusterParts, runNodeParts } from '../../shared/guard/run-guards.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
+import { EventRecorder } from '../../shared/kube/event-recorder.ts';
 import { shareMetrics } from '../../shared/kube/shared-metrics.ts';
 import { manifestRoots } from '../../shared/manifests/files.ts';
 import { followManifests } from '../../shared/manifests/follow.ts';
@@ -115,7 +116,15 @@ async function run(
   await installResources(client, guards, signal);
   await ensureSystemNamespace({ client, signal, logger });
 
+  const recorder = new EventRecorder({
+    client,
+    controller: 'rampart.dev/standalone',
+    instance: nodeName,
+    logger,
+  });
+  stack.use(recorder);
   const mirror = new PodMirror({
+    recorder,
     calls: new VerbCalls(server.verbs, mirrorUser, 'rampart-mirror'),
     registry: server.registry,
     node: { ...nodeFacts(nodeName, manifest.version), labels: Object.fromEntries(options.nodeLabel) },

@@ -36,6 +36,7 @@ const scanner = new Scanner({
   reportsBy: 'object',
   parallelNamespaces: 4,
   parallelResources: 16,
+  parallelPolicies: 5,
   pageSize: 100,
   onPass: passed.resolve,
 });

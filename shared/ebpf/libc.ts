@@ -41,6 +41,13 @@ export function errnoName(number: number): string {
   return namesByNumber.get(number) ?? systemErrors.get(-number)?.[0] ?? `errno ${number}`;
 }
 
+/** For people: "no such file or directory (ENOENT)". */
+export function errnoText(number: number): string {
+  const name = errnoName(number);
+  const text = systemErrors.get(-number)?.[1];
+  return text === undefined ? name : `${text} (${name})`;
+}
+
 /** A failed system call: a `RampartError` of code `SYSTEM` whose `errno` can be told apart by its name. */
 export class SystemCallError extends RampartError {
   /** The name of the errno, e.g. "ENOENT". */
@@ -53,14 +60,8 @@ export class SystemCallError extends RampartError {
    * @param number - The positive errno.
    */
   constructor(what: string, number: number, next?: string) {
-    const name = errnoName(number);
-    const text = systemErrors.get(-number)?.[1];
-    super(errorCodes.SYSTEM, {
-      what,
-      why: text === undefined ? name : `${text} (${name})`,
-      ...(next === undefined ? {} : { next }),
-    });
-    this.errno = name;
+    super(errorCodes.SYSTEM, { what, why: errnoText(number), ...(next === undefined ? {} : { next }) });
+    this.errno = errnoName(number);
     this.number = number;
   }
 }

@@ -8,6 +8,8 @@ import { VerbCalls } from '../apiserver/upkeep/verb-calls.ts';
 import { KubeClient } from '../kube/client.ts';
 import { isForbidden, isNotFound } from '../kube/client-errors.ts';
 import { kubeconfigAccess } from '../kube/cluster-access.ts';
+import { events } from '../kube/event-object.ts';
+import { EventRecorder } from '../kube/event-recorder.ts';
 import { loadKubeconfig } from '../kube/kubeconfig.ts';
 import { namespaces, type Node, nodes, type Pod, pods } from '../kube/object.ts';
 import { createLogger } from '../observe/log.ts';
@@ -59,15 +61,15 @@ class Machine implements AsyncDisposable {
   readonly server: ApiServer;
   readonly client: KubeClient;
   readonly mirror: PodMirror;
+  readonly #recorder: EventRecorder;
   readonly #stop = new AbortController();
   readonly #running: Promise<void>;
 
-  private constructor(server: ApiServer, mirror: PodMirror) {
+  private constructor(server: ApiServer, client: KubeClient, recorder: EventRecorder, mirror: PodMirror) {
     this.server = server;
     this.mirror = mirror;
-    const config = loadKubeconfig({ env: { KUBECONFIG: server.kubeconfig } });
-    assert.ok(config);
-    this.client = new KubeClient(kubeconfigAccess(config));
+    this.client = client;
+    this.#recorder = recorder;
     this.#running = mirror.run(this.#stop.signal);
   }
 
@@ -81,13 +83,23 @@ class Machine implements AsyncDisposable {
       logger,
       admission: [mirrorReadOnly((namespace) => made.mirror?.hasPods(namespace) ?? false)],
     });
+    const config = loadKubeconfig({ env: { KUBECONFIG: server.kubeconfig } });
+    assert.ok(config);
+    const client = new KubeClient(kubeconfigAccess(config));
+    const recorder = new EventRecorder({
+      client,
+      controller: 'rampart.dev/standalone',
+      instance: 'lab',
+      logger,
+    });
     const mirror = (made.mirror = new PodMirror({
+      recorder,
       calls: new VerbCalls(server.verbs, mirrorUser, 'rampart-mirror'),
       registry: server.registry,
       node: { ...nodeFacts('lab', '0.0.0'), labels: { from: 'options' } },
       logger,
     }));
-    return new Machine(server, mirror);
+    return new Machine(server, client, recorder, mirror);
   }
 
   /** Tells the state and resolves when a watch shows what is expected. */
@@ -124,6 +136,7 @@ class Machine implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
     await this.#running;
+    await this.#recorder[Symbol.asyncDispose]();
     this.client[Symbol.dispose]();
     await this.server[Symbol.asyncDispose]();
   }
@@ -282,6 +295,29 @@ suite('pods of the machine in the API', () => {
     machine.tell(machinePod());
     await machine.podWhen(({ metadata }) => metadata.annotations?.[mirrorAnnotation] === 'sandbox-1');
     assert.ok(await machine.pod('shop', 'mine'));
+    const told = await machine.shows(
+      async () => (await machine.client.list(events, { namespace: 'shop' })).items,
+      (items) => items.some(({ regarding }) => regarding?.name === 'mine'),
+    );
+    const event = told.find(({ regarding }) => regarding?.name === 'mine');
+    assert.match(event?.note ?? '', /stays Pending: pods of this machine come from its container runtime/);
+  });
+
+  test('each pod that nothing runs gets one event', async () => {
+    await using machine = await Machine.start();
+    const spec = { containers: [{ name: 'c', image: 'i' }] };
+    await machine.client.create(namespaces, { metadata: { name: 'shop' } });
+    await machine.client.create(pods, { metadata: { namespace: 'shop', name: 'mine' }, spec });
+    for (let count = 0; count < 5; count++) {
+      machine.tell(machinePod({ name: `web-${String(count)}`, uid: `uid-${String(count)}` }));
+      await machine.shows(
+        () => machine.pod('shop', `web-${String(count)}`),
+        (pod) => pod !== undefined,
+      );
+    }
+    const { items } = await machine.client.list(events, { namespace: 'shop' });
+    assert.equal(items.filter(({ regarding }) => regarding?.name === 'mine').length, 1);
+    assert.ok(items.every(({ series }) => series === undefined));
   });
 });
 

@@ -7,6 +7,9 @@ import { hasCode, type VerbCalls } from '../apiserver/upkeep/verb-calls.ts';
 import type { Registry } from '../apiserver/resources/registry.ts';
 import type { Resource } from '../apiserver/resources/resource.ts';
 import { deepEqual, isObject, type JsonObject } from '../apiserver/schema/json.ts';
+import type { EventRecorder } from '../kube/event-recorder.ts';
+import { type KubeObject, pods } from '../kube/object.ts';
+import { referenceTo } from '../kube/event-object.ts';
 import { Backoff } from '../time/backoff.ts';
 import { sleep, systemClock } from '../time/clock.ts';
 import { errorCodes, RampartError } from '../observe/errors.ts';
@@ -23,7 +26,13 @@ export interface PodMirrorOptions {
   readonly registry: Registry;
   readonly node: NodeFacts;
   readonly logger: Logger;
+  /** Gets an event for each pod that others created: nothing runs it. */
+  readonly recorder: Pick<EventRecorder, 'record'>;
 }
+
+/** Why a pod that others created stays Pending. */
+export const notRun =
+  'nothing runs this pod, it stays Pending: pods of this machine come from its container runtime. Start it there (crictl, the kubelet)';
 
 /** A state that is seen to hold again so often, whatever others did meanwhile. */
 const RESYNC_MS = 30_000;
@@ -41,6 +50,8 @@ export class PodMirror {
   #namespaces: ReadonlySet<string> = new Set();
   #wake = Promise.withResolvers<void>();
   #told = new Map<string, string>();
+  /** Uids of the pods that nothing runs, as of the last look. */
+  #unrun: ReadonlySet<unknown> = new Set();
   #synced = Promise.withResolvers<void>();
 
   constructor(options: PodMirrorOptions) {
@@ -102,6 +113,7 @@ export class PodMirror {
       }
     };
     await attempt(`node ${this.#options.node.name}`, () => this.#writeNode(state, signal));
+    await attempt('events', async () => this.#reportUnrun(await this.#existing(signal)));
     if ('pods' in state) {
       await attempt('pods', async () => {
         const existing = await this.#existing(signal);
@@ -117,6 +129,22 @@ export class PodMirror {
     }
     this.#tellFailures(failures);
     return failures.size === 0;
+  }
+
+  /** Whoever created such a pod would wait for it to start: the scheduler of a cluster would say why it does not. */
+  #reportUnrun(existing: ReadonlyMap<string, JsonObject>): void {
+    const unrun = [...existing.values()].filter((pod) => !isMirrored(pod)) as unknown as KubeObject[];
+    for (const pod of unrun) {
+      if (this.#unrun.has(pod.metadata.uid)) continue;
+      this.#options.recorder.record({
+        regarding: referenceTo(pods, pod),
+        type: 'Warning',
+        reason: 'FailedScheduling',
+        action: 'Scheduling',
+        note: notRun,
+      });
+    }
+    this.#unrun = new Set(unrun.map(({ metadata }) => metadata.uid));
   }
 
   async #existing(signal: AbortSignal): Promise<Map<string, JsonObject>> {

@@ -8,6 +8,7 @@ import { apiErrors } from '../apiserver/resources/api-error.ts';
 import { deepEqual, isObject, type JsonObject } from '../apiserver/schema/json.ts';
 import type { Admission, AdmissionRequest } from '../apiserver/verbs/admission.ts';
 import { isMirrored, mirrorAnnotation, mirrorUser } from './mirrored.ts';
+import { notRun } from './pod-mirror.ts';
 
 const mirroredKinds: ReadonlySet<string> = new Set(['pods', 'nodes']);
 
@@ -32,9 +33,7 @@ export function mirrorReadOnly(hasPods: (namespace: string) => boolean): Admissi
       if (mirroredKinds.has(resource.plural)) refuse(request, object, old);
       // Not refused: so the policies for pods can be tried.
       if (operation === 'CREATE' && resource.plural === 'pods' && request.subresource === undefined) {
-        request.warnings.push(
-          'nothing runs this pod, it stays Pending: pods of this machine come from its container runtime. Start it there (crictl, the kubelet)',
-        );
+        request.warnings.push(notRun);
       }
     },
   };

@@ -16,7 +16,10 @@ const SOCK_RAW = 3;
 const SOCK_NONBLOCK = 0o4000;
 const SOCK_CLOEXEC = 0o2000000;
 const SOL_SOCKET = 1;
+const SO_SNDBUF = 7;
 const SO_RCVBUF = 8;
+/** Past net.core.wmem_max, with CAP_NET_ADMIN. */
+const SO_SNDBUFFORCE = 32;
 /** Past net.core.rmem_max, with CAP_NET_ADMIN. */
 const SO_RCVBUFFORCE = 33;
 /** recv(2) then tells how long the message is, also where it does not fit. */
@@ -24,6 +27,9 @@ const MSG_TRUNC = 0x20;
 
 /** NETLINK_NETFILTER (include/uapi/linux/netlink.h). */
 export const NETLINK_NETFILTER = 12;
+
+/** Of every machine; what is longer asks for more room. */
+const SEND_BYTES = 64 * 1024;
 
 /** NETLINK_ROUTE. */
 export const NETLINK_ROUTE = 0;
@@ -52,7 +58,7 @@ export class NetlinkSocket implements Disposable {
     this.#fd = new Fd(fd);
     try {
       this.#bind(groups);
-      if (receiveBytes !== undefined) this.#setReceiveBytes(receiveBytes);
+      if (receiveBytes !== undefined) this.#setBytes(receiveBytes, [SO_RCVBUFFORCE, SO_RCVBUF]);
     } catch (error) {
       this[Symbol.dispose]();
       throw error;
@@ -119,6 +125,31 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
+   * Sends messages that the caller put together, as one, and reads what the kernel answered.
+   *
+   * @returns errors, and acknowledgements as those of errno 0: the sequence is that of their message. Where there were more than the
+   *   kernel has room for, the first.
+   * @throws {RampartError} `PRIVILEGE` without CAP_NET_ADMIN; {@link SystemCallError} `SYSTEM`.
+   */
+  exchange(what: string, bytes: Buffer): { readonly sequence: number; readonly errno: number }[] {
+    // What an exchange that was broken off has left.
+    while (this.receive() !== 'nothing');
+    if (bytes.length > SEND_BYTES) this.#setBytes(bytes.length, [SO_SNDBUFFORCE, SO_SNDBUF]);
+    if (libc.send(this.#fd.number, bytes, bytes.length, 0) < 0) throw refusal(what, errno());
+    const answers: { sequence: number; errno: number }[] = [];
+    for (let read = this.receive(); read !== 'nothing'; read = this.receive()) {
+      if (read === 'overrun') continue;
+      for (const { type, sequence, body } of messagesOf(read)) {
+        if (type !== messageTypes.ERROR) continue;
+        const number = errnoOf(body);
+        if (isPrivilege(number)) throw refusal(what, number);
+        answers.push({ sequence, errno: number });
+      }
+    }
+    return answers;
+  }
+
+  /**
    * What is there now, without waiting, valid until the next call. `overrun`: the kernel had no room, and something was lost.
    *
    * @throws {SystemCallError} `SYSTEM`.
@@ -156,24 +187,31 @@ export class NetlinkSocket implements Disposable {
       throw new SystemCallError('cannot bind a netlink socket', errno());
   }
 
-  #setReceiveBytes(sizeBytes: number): void {
+  #setBytes(sizeBytes: number, options: readonly number[]): void {
     const value = Buffer.alloc(4);
     value.writeInt32LE(sizeBytes);
-    for (const option of [SO_RCVBUFFORCE, SO_RCVBUF]) {
+    for (const option of options) {
       if (libc.setsockopt(this.#fd.number, SOL_SOCKET, option, value, value.length) === 0) return;
     }
     throw new SystemCallError(`cannot give a netlink socket ${sizeBytes} bytes`, errno());
   }
 }
 
+function errnoOf(body: Buffer): number {
+  return body.length >= 4 ? -body.readInt32LE(0) : osConstants.errno.EBADMSG;
+}
+
 function throwIfRefused(what: string, { body }: NetlinkMessage): void {
-  const number = body.length >= 4 ? -body.readInt32LE(0) : osConstants.errno.EBADMSG;
+  const number = errnoOf(body);
   if (number !== 0) throw refusal(what, number);
 }
 
+function isPrivilege(number: number): boolean {
+  return number === osConstants.errno.EPERM || number === osConstants.errno.EACCES;
+}
+
 function refusal(what: string, number: number): RampartError {
-  const { EPERM, EACCES } = osConstants.errno;
-  if (number !== EPERM && number !== EACCES) return new SystemCallError(what, number);
+  if (!isPrivilege(number)) return new SystemCallError(what, number);
   return new RampartError(errorCodes.PRIVILEGE, {
     what,
     why: errnoName(number),

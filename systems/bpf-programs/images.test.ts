@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,6 +11,7 @@ import { layerMediaType, tarGzip, type TarEntry } from '../../shared/oci/archive
 import { RegistryFixture, registryUser } from '../../shared/oci/registry.fixture.ts';
 import { bytecodeImage, countObject } from './image.fixture.ts';
 import { BpfCluster } from './node.fixture.ts';
+import { MAX_OBJECT_BYTES } from './node/bytecode-file.ts';
 import { openBytecodeRegistry } from './node/bytecode-registry.ts';
 import { imagePuller } from './node/image-bytecode.ts';
 import { FixtureKernel } from './program-host.fixture.ts';
@@ -116,6 +118,29 @@ suite('bytecode in images', () => {
         /link/,
       ],
       ['leading-out', [file(elf, '../../count.bpf.o')], programs, 'BytecodeSelectorError', /\.\./],
+      ['absolute', [file(elf, '/count.bpf.o')], programs, 'BytecodeSelectorError', /\/count\.bpf\.o/],
+      [
+        'hard-linked',
+        [file(elf), { name: 'again.o', type: '1', link: 'count.bpf.o' }],
+        programs,
+        'BytecodeSelectorError',
+        /link/,
+      ],
+      ['device', [{ name: 'count.bpf.o', type: '3' }], programs, 'BytecodeSelectorError', /device/],
+      [
+        'huge',
+        [file(Buffer.alloc(MAX_OBJECT_BYTES + 1))],
+        programs,
+        'BytecodeSelectorError',
+        /count\.bpf\.o has 16777217 bytes, and the limit is 16777216/,
+      ],
+      [
+        'many',
+        Array.from({ length: 5000 }, (_, at) => file(Buffer.alloc(0), `${at}.txt`)),
+        programs,
+        'BytecodeSelectorError',
+        /files/,
+      ],
     ];
     for (const [name, entries, labels] of rows) {
       const { reference } = await registry.push(`team/${name}`, 'v1', {
@@ -124,6 +149,27 @@ suite('bytecode in images', () => {
       });
       await cluster.create('XdpProgram', name, xdp(reference));
     }
+    const layer = { mediaType: layerMediaType, bytes: tarGzip([file(elf)]) };
+    const config = { architecture: 'amd64', os: 'linux', config: { Labels: programs } };
+    const incompressible = { mediaType: layerMediaType, bytes: randomBytes(MAX_OBJECT_BYTES + 1) };
+    const layered: readonly [string, readonly (typeof layer)[], RegExp][] = [
+      ['no-layer', [], /it has 0 layers/],
+      ['two-layers', [layer, layer], /it has 2 layers/],
+      ['huge-layer', [incompressible], /layer.*16777217|16777216/s],
+      ['no-archive', [{ ...layer, bytes: Buffer.from('no gzip, no tar') }], /no-archive/],
+    ];
+    for (const [name, layers] of layered) {
+      const { reference } = await registry.push(`team/${name}`, 'v1', { layers, config });
+      await cluster.create('XdpProgram', name, xdp(reference));
+    }
+    // An index: what is for this machine is taken, and where there is nothing for it that is said.
+    const own = process.arch === 'arm64' ? 'linux/arm64' : 'linux/amd64';
+    const whole = await registry.push('team/arches', 'own', { layers: [layer], config });
+    const other = await registry.push('team/arches', 'other', { layers: [], config });
+    const both = await registry.pushIndex('team/arches', 'both', { 'linux/s390x': other, [own]: whole });
+    const without = await registry.pushIndex('team/arches', 'without', { 'linux/s390x': other });
+    await cluster.create('XdpProgram', 'both', xdp(both.reference));
+    await cluster.create('XdpProgram', 'without', xdp(without.reference));
     await cluster.create('XdpProgram', 'missing', xdp(`${registry.host}/team/nothing:v1`));
     await cluster.create(
       'XdpProgram',
@@ -134,6 +180,9 @@ suite('bytecode in images', () => {
       ...rows,
       ['missing', [], {}, 'BytecodeSelectorError', /team\/nothing:v1/] as const,
       ['never', [], {}, 'BytecodeSelectorError', /team\/two:v2/] as const,
+      ...layered.map(([name, , says]) => [name, [], {}, 'BytecodeSelectorError', says] as const),
+      ['both', [], {}, 'Loaded', new RegExp(whole.digest)] as const,
+      ['without', [], {}, 'BytecodeSelectorError', new RegExp(own)] as const,
     ];
     const decided = await cluster.untilObjects(
       (objects) =>
@@ -144,9 +193,9 @@ suite('bytecode in images', () => {
       const object = decided.find(({ metadata }) => metadata.labels?.['bpfman.io/ownedByProgram'] === name);
       const condition = object?.status?.conditions?.[0];
       assert.equal(condition?.type, type, `${name}: ${condition?.message}`);
-      assert.match(condition.message, pattern, name);
+      assert.match(condition.message, pattern, `${name}: ${condition.message}`);
     }
-    assert.equal(kernel.programs.size, 3);
+    assert.equal(kernel.programs.size, 4);
   });
 
   test('a pull secret lets in, of its own namespace only for a namespaced program', async () => {

@@ -168,6 +168,8 @@ suite('a cluster with Kive', { skip }, () => {
         const body = { spec: { conversion: { webhook: { clientConfig: { caBundle: 'Q0E=' } } } } };
         await cluster.client.patch(customResourceDefinitions, { name }, { type: 'merge', body });
       }
+      const none = JSON.stringify({ spec: { conversion: { strategy: 'None', webhook: null } } });
+      for (const name of names) await cluster.kubectl(['patch', `crd/${name}`, '--type=merge', '-p', none]);
       await cluster.kubectl(['apply', '-k', deploy]);
       for (const name of names) {
         assert.deepEqual((await cluster.definition(name)).conversion, { strategy: 'None' });

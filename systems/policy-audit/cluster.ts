@@ -78,6 +78,7 @@ async function work(
     reportsBy: options.reportsBy,
     parallelNamespaces: 4,
     parallelResources: 16,
+    parallelPolicies: 5,
     pageSize: 100,
     onEvaluated: (policy, result) => metrics.evaluated(policy, result),
     onPass: (summary) => {

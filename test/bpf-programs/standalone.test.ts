@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { before, suite, test } from 'node:test';
 
+import { rampart } from '../../apps/standalone/standalone.fixture.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
 import { cable, ip, obstacle, ownNetwork, send } from '../../systems/bpf-programs/kernel/lab.fixture.ts';
 import { RegistryFixture } from '../../shared/oci/registry.fixture.ts';
@@ -242,6 +244,19 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
       assert.equal(ran.code, 2, ran.stdout);
       assert.match(ran.stderr, says);
     }
+    // TLS with an authority of the site's own.
+    await using secure = await RegistryFixture.start({ tls: true });
+    const image = bytecodeImage(countObject, { xdp_count: 'xdp' });
+    const { reference: overTls } = await secure.push('team/count', 'v1', image);
+    const strangers = machine.rampart('bpf', 'verify', overTls);
+    assert.equal(strangers.code, 2);
+    assert.match(strangers.stderr, /self-signed certificate/);
+    machine.process.write('authority.pem', secure.authority);
+    const known = spawnSync(rampart, ['bpf', 'verify', overTls], {
+      encoding: 'utf8',
+      env: { ...process.env, NODE_EXTRA_CA_CERTS: machine.process.at('authority.pem') },
+    });
+    assert.equal(known.status, 0, known.stderr);
     assert.equal(
       machine.rampart('bpf', 'list', '--bpffs', machine.bpffs, '--bpf-state', machine.state).stdout,
       'No eBPF programs of Rampart are in this kernel.',

@@ -23,8 +23,7 @@ mount -t tmpfs upper /tmp/over
 mkdir /tmp/over/upper /tmp/over/work /tmp/over/merged
 mount -t overlay -o lowerdir=/tmp/lower,upperdir=/tmp/over/upper,workdir=/tmp/over/work overlay /tmp/over/merged
 echo secret > /tmp/over/merged/file
-# Most of the time of a process in here is its start.
-export TMPDIR=/tmp/disk NODE_COMPILE_CACHE=/tmp/compiled
+export TMPDIR=/tmp/disk
 for command; do
   echo "$mark begins"
   sh -c "$command" && code=0 || code=$?

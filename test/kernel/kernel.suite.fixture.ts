@@ -5,7 +5,9 @@
  * @module
  */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { existsSync, globSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
 import { depthEnvironment, sampled, seed } from '../../shared/observe/depth.fixture.ts';
@@ -67,16 +69,33 @@ function partsOf(output: string): readonly { readonly text: string; readonly exi
   return [...output.matchAll(pattern)].map(([, text = '', code]) => ({ text, exitCode: Number(code) }));
 }
 
+/** A process of its own for each file, without one more that waits for it. */
+function testCommand(file: string): string {
+  return `node --test-reporter=spec ${quote(file)}`;
+}
+
+/**
+ * Strips and compiles on the machine what the guest is to run, into the cache that both read: emulated, a process spends
+ * longer on that than on its tests. With another V8 or other CPU features than the machine's the guest finds nothing there
+ * and does it by itself.
+ */
+function compileFor(files: readonly string[], cache: string): void {
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    ['--test', '--test-isolation=none', '--test-name-pattern=no test is called so', ...files],
+    { cwd: checkout, encoding: 'utf8', env: { ...process.env, NODE_COMPILE_CACHE: cache } },
+  );
+  assert.equal(status, 0, `${stdout}${stderr}`);
+}
+
 /** All that is run in this kernel. */
 export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
   const chosen = sampled(cells, LEAST_CELLS, seed + kernelVersions.indexOf(kernel));
   const [look, capabilities] = [['node test/kernel/guest-look.fixture.ts'], capabilityCommands()];
-  const suites = chosen.map(
-    ({ mode, file }) =>
-      `RAMPART_SENSOR_MODE=${mode} node --test --test-concurrency=1 --test-reporter=spec ${quote(file)}`,
-  );
+  const suites = chosen.map(({ mode, file }) => `RAMPART_SENSOR_MODE=${mode} ${testCommand(file)}`);
   const rooms = [network, recorded, probes, ...sampled(programs, 1, seed + kernelVersions.indexOf(kernel))];
-  const others = rooms.map((file) => `node --test --test-concurrency=1 --test-reporter=spec ${quote(file)}`);
+  const others = rooms.map(testCommand);
+  const cache = process.env['NODE_COMPILE_CACHE'] ?? join(checkout, 'node_modules/.cache/compiled');
   const title = `Debian's kernel ${kernel} (RAMPART_TEST_SEED=${seed})`;
   suite(title, { skip: kernelRunObstacle() ?? false }, () => {
     let run: KernelRun | undefined;
@@ -84,6 +103,7 @@ export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
     let parts: ReturnType<typeof partsOf> = [];
     before(
       async () => {
+        compileFor([...rooms, ...chosen.map(({ file }) => file)], cache);
         run = await runInKernel({
           kernel,
           command: [
@@ -95,7 +115,7 @@ export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
             ...suites,
             ...others,
           ],
-          env: { ...depthEnvironment, A_VARIABLE: `it's "quoted" $HOME\n` },
+          env: { ...depthEnvironment, NODE_COMPILE_CACHE: cache, A_VARIABLE: `it's "quoted" $HOME\n` },
           timeoutMs: TIMEOUT_MS,
           signal: AbortSignal.timeout(TIMEOUT_MS),
           onLine: (line) => lines.push(line),

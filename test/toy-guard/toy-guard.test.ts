@@ -73,7 +73,13 @@ suite('a guard that is one folder', () => {
     const { items } = await client.list<KubeObject>(customResourceDefinitions);
     assert.deepEqual(
       items.map(({ metadata }) => metadata.name),
-      ['clusterpolicyreports.wgpolicyk8s.io', 'doors.toys.example.com', 'policyreports.wgpolicyk8s.io'],
+      [
+        'clusterpolicyreports.wgpolicyk8s.io',
+        'clusterreports.openreports.io',
+        'doors.toys.example.com',
+        'policyreports.wgpolicyk8s.io',
+        'reports.openreports.io',
+      ],
     );
     const url = await metricsUrl(standalone);
     const ready = await until('readiness', async () => {

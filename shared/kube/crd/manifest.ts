@@ -72,9 +72,6 @@ export function crdManifest(resource: Resource): CrdManifest {
         ...(categories && { categories }),
       },
       scope,
-      // Said also where it is the default, null included: where another's definition names a webhook, only this takes it
-      // away, and Kubernetes does not take one without its strategy.
-      ...(versions.length > 1 && { conversion: { strategy: 'None', webhook: null } }),
       versions,
     },
   };

@@ -28,7 +28,8 @@ import { fileAccess } from '../guard.ts';
 import { GivenContainers } from '../../../shared/cri/containers.fixture.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { kiveDataNamespace } from '../kive-data.ts';
-import { type FileAccessNodeOptions, type NodeState, readKernelId, runFileAccessNode } from '../node.ts';
+import { type FileAccessNodeOptions, type NodeState, runFileAccessNode } from '../node.ts';
+import { readKernelId } from './kernel-id.ts';
 
 /** A node of the test's cluster. */
 export interface TestNode {

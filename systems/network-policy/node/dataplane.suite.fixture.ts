@@ -12,8 +12,8 @@ import { after, before, suite, test } from 'node:test';
 import { type Host, Network } from '../../../test/network-policy/network.fixture.ts';
 import { type ProbeOptions, reachable, reaches } from '../../../test/network-policy/probe.fixture.ts';
 import { addressText } from '../engine/addresses.ts';
-import type { NodeRules } from '../engine/rules.ts';
-import type { Dataplane, DataplaneOptions } from './dataplane.ts';
+import type { NodeRules, PortRange } from '../engine/rules.ts';
+import type { Dataplane, DataplaneOptions, Programmed } from './dataplane.ts';
 import { addressesOf, blocks, changeBetween, type GivenPolicy, nodeRules, port } from './rules.fixture.ts';
 
 export interface DataplaneUnderTest {
@@ -394,6 +394,59 @@ export function dataplaneSuite(under: DataplaneUnderTest, skip: string | undefin
           await expect(() => (from, to) => to !== 'x/b' && (to !== 'x/a' || from === 'y/b'));
         }));
     }
+
+    test('a rule that is not taken allows nothing; all others hold, and its policy is told with the field', () =>
+      withDataplane(async (dataplane) => {
+        // A protocol that no kernel knows, as one whose module is not there.
+        const unknown = 'L2TP' as 'TCP';
+        const allows = (...ports: PortRange[]): GivenPolicy['allows'][number] => ({
+          peers: 'everyone',
+          ports,
+        });
+        const endpoints = {
+          4: [{ address: network.host('x/b').addresses[4], protocol: unknown, port: 80 }],
+          6: [],
+        };
+        const good = { ...ingress(['x/c'], allows(port('TCP', 80))), policy: 'x/good' };
+        const rules = nodeRules(network.pods, [
+          { ...ingress(['x/a'], allows(port('TCP', 81)), allows(port(unknown, 80))), policy: 'x/bad' },
+          {
+            ...ingress(['x/b'], { peers: 'everyone', endpoints }, allows(port('TCP', 81))),
+            policy: 'x/worse',
+          },
+          good,
+        ]);
+        const fields = (refused: Programmed['refused'] = []): string[] =>
+          [...new Set(refused.map(({ policy, field }) => `${policy} ${field}`))].sort();
+        const expected = ['x/bad spec.ingress[1]', 'x/worse spec.ingress[0]'];
+        assert.deepEqual(fields((await dataplane.sync(rules)).refused), expected);
+        const from = network.host('y/a');
+        const opened = await Promise.all(
+          ['x/a', 'x/b', 'x/c'].flatMap((name) =>
+            [80, 81].map(async (number) => {
+              const answered = await reaches(from, network.host(name).addresses[4], { port: number });
+              return answered ? [`${name} ${number}`] : [];
+            }),
+          ),
+        );
+        assert.deepEqual(opened.flat(), ['x/a 81', 'x/b 81', 'x/c 80']);
+        assert.deepEqual(await dataplane.verify(), []);
+        // One that comes later is left out as well, and what was refused is told as long as it is.
+        const worse = nodeRules(network.pods, [
+          { ...ingress(['x/a'], allows(port(unknown, 80))), policy: 'x/bad' },
+          good,
+        ]);
+        assert.deepEqual(fields((await dataplane.apply(worse, changeBetween(rules, worse))).refused), [
+          'x/bad spec.ingress[0]',
+        ]);
+        const better = nodeRules(network.pods, [
+          { ...ingress(['x/a'], allows(port('TCP', 80))), policy: 'x/bad' },
+          good,
+        ]);
+        assert.deepEqual((await dataplane.apply(better, changeBetween(worse, better))).refused, undefined);
+        assert.ok(await reaches(from, network.host('x/a').addresses[4]));
+        assert.deepEqual(await dataplane.verify(), []);
+      }));
 
     test('refused packets are counted by pod and direction, also over a new start', () =>
       withDataplane(async (dataplane) => {

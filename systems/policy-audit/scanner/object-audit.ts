@@ -35,6 +35,7 @@ import {
 } from './object-states.ts';
 import { auditTarget } from './audit-target.ts';
 import type { ServedKind } from './served-kinds.ts';
+import { eachOf } from './waits.ts';
 
 export interface ObjectAuditOptions {
   readonly client: KubeClient;
@@ -43,6 +44,8 @@ export interface ObjectAuditOptions {
   readonly types: ReportTypes;
   /** Only results that are not `pass` are written, and no report where there are none. */
   readonly failuresOnly: boolean;
+  /** How many policies are asked about an object at the same time. */
+  readonly parallelPolicies: number;
   /** Of this process, for the label of reports. */
   readonly runUid: string;
   /** Of a namespace; undefined where it is not there. */
@@ -60,6 +63,10 @@ interface Before {
   readonly letter: string;
   /** Undefined where there is nothing to write. */
   readonly result?: ReportResult;
+}
+
+interface Found extends Before {
+  readonly asked: readonly AskedOfCluster[];
 }
 
 export interface AuditOptions {
@@ -109,36 +116,26 @@ export class ObjectAudit {
     if (known === undefined && !isForced && this.#adopt(kind, object, relevant, signature)) return 'known';
     const isSame = known?.version === resourceVersion;
     const before = await this.#before(object, isForced ? 'none' : (known ?? 'report'), isSame, signal);
-    const results: ReportResult[] = [];
-    const asked: AskedOfCluster[] = [];
-    const letters: string[] = [];
-    for (const [open, version] of relevant) {
-      const { policy } = open;
+    const found: Found[] = [];
+    await eachOf(relevant.entries(), this.#options.parallelPolicies, async ([at, [open, version]]) => {
       const old = before(open, retriesErrors);
-      if (old !== undefined) {
-        letters.push(old.letter);
-        if (old.result !== undefined) results.push(old.result);
-        // What it asked for then is what it would ask for now.
-        for (const one of known?.asked ?? []) if (policy.isContextAware) asked.push(one);
-        continue;
-      }
       if (loopSlice.over) await loopSlice.next();
-      const judgement = await open.ask(await this.#request(kind, version, object, signal), signal);
-      const result = resultOf(policy, judgement, this.#clock.wallMs());
-      this.#options.onEvaluated(policy, result);
-      const isLasting =
-        judgement.type === 'error' && judgement.error.why === 'expression' && !policy.isContextAware;
-      letters.push(letterOf(result?.result, isLasting));
-      if (result !== undefined) results.push(result);
-      if (judgement.type === 'verdict') asked.push(...(judgement.verdict.asked ?? []));
-    }
+      // What it asked for then is what it would ask for now.
+      const stillAsked = open.policy.isContextAware ? (known?.asked ?? []) : [];
+      found[at] =
+        old === undefined
+          ? await this.#evaluate(open, await this.#request(kind, version, object, signal), signal)
+          : { ...old, asked: stillAsked };
+    });
+    const results = found.flatMap(({ result }) => result ?? []);
+    const asked = found.flatMap((one) => one.asked);
     const shown = this.#options.failuresOnly ? results.filter(({ result }) => result !== 'pass') : results;
     const state = {
       kind: kind.key,
       key: objectKey(object),
       version: resourceVersion,
       signature,
-      outcome: states.outcome(letters.join('')),
+      outcome: states.outcome(found.map(({ letter }) => letter).join('')),
       asked: asked.length === 0 ? undefined : unique(asked),
       isStale: false,
       isForged: false,
@@ -153,6 +150,20 @@ export class ObjectAudit {
     const reportVersion = await this.#write(report, digest, known, signal);
     if (reportVersion !== undefined) states.set(uid, { ...state, digest, reportVersion });
     return 'audited';
+  }
+
+  async #evaluate(open: OpenPolicy, request: PolicyRequest, signal: AbortSignal): Promise<Found> {
+    const { policy } = open;
+    const judgement = await open.ask(request, signal);
+    const result = resultOf(policy, judgement, this.#clock.wallMs());
+    this.#options.onEvaluated(policy, result);
+    const isLasting =
+      judgement.type === 'error' && judgement.error.why === 'expression' && !policy.isContextAware;
+    return {
+      letter: letterOf(result?.result, isLasting),
+      ...(result !== undefined && { result }),
+      asked: judgement.type === 'verdict' ? (judgement.verdict.asked ?? []) : [],
+    };
   }
 
   /** Removes the report of an object that is gone, or that no policy is about. */

@@ -25,6 +25,7 @@ import { policyAudit } from '../guard.ts';
 import { KubeClusterReader } from '../engine/host-calls/kube-reader.ts';
 import type { Modules } from '../modules/modules.ts';
 import { AskedCluster } from '../policies/asked-cluster.ts';
+import type { Runtimes } from '../policies/open-policy.ts';
 import { PolicySet } from '../policies/policy-set.ts';
 import { runtimesOf } from '../policies/runtimes.ts';
 import { NamespaceReports } from '../reports/namespace-reports.ts';
@@ -73,6 +74,7 @@ export class ScanCluster extends TestApi {
       readonly client?: KubeClient;
       readonly writesStatus?: boolean;
       readonly modules?: Pick<Modules, 'fetch'>;
+      readonly runtimes?: Runtimes;
       /** One report for a namespace, in parts of so many bytes. */
       readonly partBytes?: number;
     } = {},
@@ -82,6 +84,7 @@ export class ScanCluster extends TestApi {
       writesStatus = true,
       modules = { fetch: none },
       partBytes,
+      runtimes,
       ...more
     } = options;
     const started = Promise.withResolvers<Omit<RunningScanner, 'stop'>>();
@@ -92,11 +95,13 @@ export class ScanCluster extends TestApi {
           const asked = new AskedCluster(new KubeClusterReader(client));
           const policies = new PolicySet({
             context,
-            runtimes: runtimesOf({
-              ...{ client, asked },
-              modules: { registry: none, ...modules },
-              logger: context.logger,
-            }),
+            runtimes:
+              runtimes ??
+              runtimesOf({
+                ...{ client, asked },
+                modules: { registry: none, ...modules },
+                logger: context.logger,
+              }),
             writesStatus,
           });
           const passes: PassSummary[] = [];
@@ -110,6 +115,7 @@ export class ScanCluster extends TestApi {
             reportsBy: 'object',
             parallelNamespaces: 2,
             parallelResources: 4,
+            parallelPolicies: 2,
             pageSize: 5,
             onPass: (summary) => void passes.push(summary),
             ...more,

@@ -25,7 +25,10 @@ export interface ScannerOptions {
   readonly reportKind: ReportKind;
   readonly reportsBy: ReportsBy;
   readonly parallelNamespaces: number;
+  /** In each of them. */
   readonly parallelResources: number;
+  /** Of each object. */
+  readonly parallelPolicies: number;
   readonly pageSize: number;
   /** Besides Rampart's own. */
   readonly ignoredNamespaces?: ReadonlySet<string>;

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
+import { unreachable } from '../../../shared/kube/client-errors.ts';
 import { configMaps } from '../../../shared/kube/object.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { policyReportType } from '../../../shared/reports/policy-reports.ts';
 import { clusterAdmissionPolicyType } from '../api.ts';
+import type { Runtimes } from '../policies/open-policy.ts';
 import { auditAnnotation } from '../policies/read-policy.ts';
 import { ScanCluster } from './scan.fixture.ts';
 
@@ -174,5 +176,71 @@ suite('a scanner', () => {
         (await cluster.lines()).join() === 'shop ConfigMap bad: zero=fail,shop ConfigMap good: zero=fail',
     );
     assert.equal(scanner.evaluations - before, 2);
+  });
+
+  for (const reportsBy of ['object', 'namespace'] as const) {
+    test(`removes reports that no policy stands behind (by ${reportsBy}), however often the API fails`, async () => {
+      await using cluster = await ScanCluster.start();
+      await cluster.setNamespace('shop', {});
+      await cluster.setObject('configmaps', 'shop', 'cart', {});
+      await cluster.setPolicy('team', {});
+      const first = await cluster.startScanner({ reportsBy });
+      await until(() => first.passes.length > 0);
+      assert.equal((await cluster.reportObjects()).length, 1);
+      await first.stop();
+      await cluster.deletePolicy('team');
+      const client = cluster.newClient();
+      const remove = client.delete.bind(client);
+      let failures = 0;
+      client.delete = (...args) =>
+        failures++ < 3 ? Promise.reject(unreachable('delete', 'a test says so')) : remove(...args);
+      const second = await cluster.startScanner({ reportsBy, client });
+      await until(() => second.passes.length > 0);
+      assert.equal(failures, 4);
+      assert.equal((await cluster.reportObjects()).length, 0);
+    });
+  }
+
+  test('works on so many namespaces, objects and policies at the same time, and no more', async () => {
+    await using cluster = await ScanCluster.start();
+    for (const space of ['n0', 'n1', 'n2', 'n3']) {
+      await cluster.setNamespace(space, {});
+      for (let index = 0; index < 5; index++) await cluster.setObject('configmaps', space, `o${index}`, {});
+    }
+    for (let index = 0; index < 4; index++) await cluster.setPolicy(`p${index}`, {});
+    const now = new Set<string>();
+    let most = { namespaces: 0, objects: 0, policies: 0 };
+    const distinct = (of: (line: string) => string): number => new Set([...now].map(of)).size;
+    const runtimes: Runtimes = {
+      cluster: { get: () => Promise.reject(new Error('not asked')) } as never,
+      open: ({ id }) =>
+        Promise.resolve({
+          runtime: 'wapc',
+          validateSettings: () => Promise.resolve({ valid: true }),
+          evaluate: async ({ namespace = '', name }) => {
+            const line = `${namespace}/${name}/${id}`;
+            now.add(line);
+            const byObject = Map.groupBy(now, (one) => one.slice(0, one.lastIndexOf('/')));
+            const bySpace = Map.groupBy(byObject.keys(), (one) => one.split('/')[0]);
+            most = {
+              namespaces: Math.max(
+                most.namespaces,
+                distinct((one) => one.split('/')[0] ?? ''),
+              ),
+              objects: Math.max(most.objects, ...[...bySpace.values()].map((one) => one.length)),
+              policies: Math.max(most.policies, ...[...byObject.values()].map((one) => one.length)),
+            };
+            await new Promise((resolve) => setTimeout(resolve, 20));
+            now.delete(line);
+            return { allowed: true };
+          },
+          [Symbol.asyncDispose]: () => Promise.resolve(),
+        }),
+    };
+    const { passes } = await cluster.startScanner({
+      ...{ runtimes, parallelNamespaces: 2, parallelResources: 3, parallelPolicies: 2, pageSize: 100 },
+    });
+    await until(() => passes.length > 0);
+    assert.deepEqual(most, { namespaces: 2, objects: 3, policies: 2 });
   });
 });

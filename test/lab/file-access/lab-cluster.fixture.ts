@@ -26,7 +26,7 @@ import {
 } from '../../../systems/file-access/api.ts';
 import { pods as podType } from '../../../shared/kube/object.ts';
 import { kiveDataNamespace } from '../../../systems/file-access/kive-data.ts';
-import { readKernelId } from '../../../systems/file-access/node.ts';
+import { readKernelId } from '../../../systems/file-access/node/kernel-id.ts';
 import { type Lab, type LabContainer, type LabPod, startLab } from '../lab.ts';
 import type { PodSpec } from '../pod-config.ts';
 import { AgentProcess, type ToldAlert } from './agent-process.fixture.ts';

@@ -5,6 +5,7 @@
  */
 import { existsSync } from 'node:fs';
 
+import { effectiveCapabilities } from '../../../../shared/ebpf/features/capabilities.ts';
 import type { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import type { Family } from '../../engine/rules.ts';
@@ -49,6 +50,10 @@ function both(module: string, rule: string): Rule {
   return [module, { 4: rule, 6: rule }];
 }
 
+/** Of iptables 1.8: `libxt_set` has the names of sets by getsockopt(2) of a raw socket, legacy iptables has all by one. */
+const needsRaw =
+  'CAP_NET_RAW: iptables reads the names of sets by a raw socket, and legacy iptables does all by one';
+
 /**
  * Nothing is there after it that was not before.
  *
@@ -71,9 +76,11 @@ export async function examineIptables(
       return undefined;
     }
   };
+  const mayAsk = effectiveCapabilities().includes('CAP_NET_RAW');
+  if (!mayAsk) missing.push(needsRaw);
   const iptables = await told(() => iptablesInUse(used, only, signal));
   const ipset = await told(async () => await ipsetVersion(namespace, signal));
-  if (iptables !== undefined && ipset !== undefined) {
+  if (mayAsk && iptables !== undefined && ipset !== undefined) {
     const trial = new Trial(iptables, namespace, signal);
     for (const family of existsSync('/proc/sys/net/ipv6') ? ([4, 6] as const) : ([4] as const)) {
       missing.push(...((await told(() => missingIn(trial, family))) ?? []));
@@ -111,6 +118,6 @@ export function requireIptables({ iptables, missing }: IptablesNeeds): Iptables 
   throw new RampartError(errorCodes.UNSUPPORTED, {
     what: 'cannot program iptables',
     why: missing.join('; '),
-    next: 'Install or load what is missing, give CAP_NET_ADMIN and CAP_NET_RAW, or use --network-policy-backend nftables',
+    next: 'Install or load what is missing, or use --network-policy-backend nftables. In a cluster the component deploy/network-policy-iptables gives the agent CAP_NET_RAW',
   });
 }

@@ -3,15 +3,11 @@
  *
  * @module
  */
-import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { suite, test } from 'node:test';
 
-import { type Host, Network } from '../../../../test/network-policy/network.fixture.ts';
-import { reaches } from '../../../../test/network-policy/probe.fixture.ts';
+import type { Host } from '../../../../test/network-policy/network.fixture.ts';
 import { scaled } from '../../../../shared/observe/depth.fixture.ts';
 import { dataplaneSuite } from '../dataplane.suite.fixture.ts';
-import { changeBetween, type GivenPolicy, nodeRules, port } from '../rules.fixture.ts';
 import { openIptablesDataplane } from './dataplane.ts';
 import { podChain } from './names.ts';
 import { iptablesObstacle } from './obstacle.fixture.ts';
@@ -134,48 +130,4 @@ COMMIT
     },
     iptablesObstacle(variant),
   );
-
-  suite(`iptables-${variant}, what is refused`, { skip: iptablesObstacle(variant) ?? false }, () => {
-    const allows = (protocol: string, number: number): GivenPolicy['allows'][number] => ({
-      peers: 'everyone',
-      // None that a program knows: as one whose module is not there.
-      ports: [{ ...port('TCP', number), protocol: protocol as 'TCP' }],
-    });
-
-    test('a rule that is not taken allows nothing; all others hold, and its policy is told', async () => {
-      await using network = await Network.create();
-      using dataplane = network.node.namespace.run(() => openIptablesDataplane({ variant }));
-      const [a, b] = ['x/a', 'x/b'].map((name) => network.host(name));
-      assert.ok(a && b);
-      const endpoint = (protocol: string) => ({
-        4: [{ address: b.addresses[4], protocol: protocol as 'TCP', port: 80 }],
-        6: [],
-      });
-      const policy = (name: string, pod: string, ...of: GivenPolicy['allows']): GivenPolicy => ({
-        ...{ policy: `x/${name}`, direction: 'ingress', selects: [pod], allows: of },
-      });
-      const rules = nodeRules(network.pods, [
-        policy('bad', 'x/a', allows('L2TP', 80), allows('TCP', 81)),
-        policy('worse', 'x/b', { peers: 'everyone', endpoints: endpoint('L2TP') }, allows('TCP', 81)),
-        policy('good', 'x/c', allows('TCP', 80)),
-      ]);
-      const { refused } = await dataplane.sync(rules);
-      assert.deepEqual([...new Set(refused?.map((problem) => problem.policy))].sort(), ['x/bad', 'x/worse']);
-      const from = network.host('y/a');
-      const opened = await Promise.all(
-        ['x/a', 'x/b', 'x/c'].flatMap((name) =>
-          [80, 81].map(async (number) => {
-            const answered = await reaches(from, network.host(name).addresses[4], { port: number });
-            return answered ? [`${name} ${number}`] : [];
-          }),
-        ),
-      );
-      assert.deepEqual(opened.flat(), ['x/a 81', 'x/b 81', 'x/c 80']);
-      assert.deepEqual(await dataplane.verify(), []);
-      const better = nodeRules(network.pods, [policy('bad', 'x/a', allows('TCP', 80))]);
-      assert.equal((await dataplane.apply(better, changeBetween(rules, better))).refused, undefined);
-      assert.ok(await reaches(from, a.addresses[4]));
-      await dataplane.remove();
-    });
-  });
 }

@@ -122,11 +122,12 @@ function refusal(name: string, { logGroup }: DataplaneOptions): string[] {
  * From the addresses of pods to their chains. A pod that is not isolated is in here too: it is known. Should two pods have
  * one address, the isolated one has it.
  */
-export function compileMaps(rules: NodeRules): TableObject[] {
+export function compileMaps(pods: Iterable<LocalPod>): TableObject[] {
+  const all = [...pods];
   return directions.flatMap((direction) =>
     families.map((family): ElementSet => {
       const elements = new Map<string, string>();
-      for (const pod of rules.pods.values()) {
+      for (const pod of all) {
         for (const address of pod.addresses[family]) {
           if (pod[direction] !== undefined) elements.set(address, gotoPod(direction, pod));
           else if (!elements.has(address)) elements.set(address, 'accept');
@@ -238,7 +239,7 @@ function compileClause(
 
 function peerMatches(peers: Clause['peers'], family: Family, field: string, names: PeerNames): string[] {
   if (peers === 'everyone') return [''];
-  const { sets, blocks } = compilePeers(peers, names.get(peers) ?? '')[family];
+  const { sets, blocks } = compilePeers(peers, names.names.get(peers) ?? '')[family];
   return [...sets.map((set) => `${field} @${set.name}`), ...blocks.map((block) => `${field} ${block}`)];
 }
 

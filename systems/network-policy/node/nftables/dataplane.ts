@@ -18,6 +18,7 @@ import {
 import { compileBase, compileMaps, compilePod, compilePolicy } from './compile.ts';
 import { directions, logPrefix, podChain, tableName, unknownChain } from './names.ts';
 import {
+  type Command,
   commandsAnew,
   commandsBetween,
   objectKey,
@@ -26,11 +27,13 @@ import {
   type TableObject,
   type TableObjects,
 } from './objects.ts';
-import { namePeers, type PeerNames, peerSets, peersOf } from './peer-sets.ts';
+import { namePeers, PeerNames, type Peers, peerSets } from './peer-sets.ts';
+import { RefusedCommands, TableProgram } from './program.ts';
+import { Refusals } from './refusals.ts';
 import { isRefusal, readTable } from './table.ts';
 
-/** What the objects are of: `base`, `maps`, `peers`, `pod KEY`, or the key of a policy's rules. */
-type Owned = Map<string, TableObjects>;
+/** What the objects are of: `base`, `pod KEY`, the key of a policy's rules, or peers. The maps are of all pods. */
+type Owned = Map<string | Peers, TableObjects>;
 
 /** Whose chain it is. */
 interface ChainOwner {
@@ -44,7 +47,7 @@ interface ChainOwner {
  * @throws {RampartError} `UNSUPPORTED` without libnftables.
  */
 export function openNftablesDataplane(options: Partial<DataplaneOptions> = {}): Dataplane {
-  return new NftablesDataplane(new Nftables(), openChanges(), { ...defaultDataplaneOptions, ...options });
+  return new NftablesDataplane({ ...defaultDataplaneOptions, ...options });
 }
 
 const trialTable = `${tableName}-trial`;
@@ -84,19 +87,23 @@ function openChanges(): NftablesChanges | undefined {
 const NOTICE_MS = 1000;
 
 class NftablesDataplane implements Dataplane {
-  readonly #nft: Nftables;
-  readonly #changes: NftablesChanges | undefined;
+  /** Reads; what changes the table does not go through it. */
+  readonly #nft = new Nftables();
+  readonly #program = new TableProgram();
+  readonly #changes = openChanges();
   readonly #options: DataplaneOptions;
   /** What the kernel has, as of the last change. */
   #owned: Owned = new Map();
-  #peerNames: PeerNames = new Map();
+  #pods: NodeRules['pods'] = new Map();
+  #peerNames = new PeerNames();
+  readonly #refusals = new Refusals();
+  /** Nobody knows what the kernel has: before the first change, and when one was broken off. */
+  #isUnknown = true;
   readonly #chainOwners = new Map<string, ChainOwner>(
     directions.map((direction) => [unknownChain(direction), { pod: undefined, direction }]),
   );
 
-  constructor(nft: Nftables, changes: NftablesChanges | undefined, options: DataplaneOptions) {
-    this.#nft = nft;
-    this.#changes = changes;
+  constructor(options: DataplaneOptions) {
     this.#options = options;
   }
 
@@ -104,18 +111,38 @@ class NftablesDataplane implements Dataplane {
     return promised(() => this.#sync(rules), signal);
   }
 
-  #sync(rules: NodeRules): Programmed {
+  #sync(asked: NodeRules): Programmed {
+    this.#isUnknown = true;
+    this.#refusals.forget();
+    for (;;) {
+      const rules = this.#refusals.without(asked);
+      const names = namePeers(rules);
+      try {
+        return { ...this.#syncAll(rules, names), ...this.#refused(rules) };
+      } catch (error) {
+        // One rule that is not taken is not to keep all others out. At some point there is nothing new.
+        if (!(error instanceof RefusedCommands) || !this.#refusals.learn(error, rules, names)) throw error;
+      }
+    }
+  }
+
+  #refused(rules: NodeRules): Pick<Programmed, 'refused'> {
+    const refused = this.#refusals.problems(rules);
+    return refused.length === 0 ? {} : { refused };
+  }
+
+  #syncAll(rules: NodeRules, peerNames: PeerNames): Programmed {
     const owned: Owned = new Map([['base', objectsOf(compileBase(rules, this.#options))]]);
-    owned.set('maps', objectsOf(compileMaps(rules)));
-    const peerNames = namePeers(rules);
-    owned.set('peers', objectsOf(peerSets(peerNames)));
-    for (const pod of rules.pods.values()) owned.set(podOwner(pod.pod), this.#podObjects(rules, pod.pod));
+    for (const [peers, name] of peerNames.names) owned.set(peers, objectsOf(peerSets(peers, name)));
+    for (const pod of rules.pods.keys()) owned.set(podOwner(pod), this.#podObjects(rules, pod));
     for (const key of rules.policies.keys()) owned.set(key, policyObjects(rules, key, peerNames));
-    const programmed = this.#replace(this.#read(), flat(owned));
+    const programmed = this.#replace(this.#read(), flat(owned.values(), mapObjects(rules.pods)));
     this.#owned = owned;
+    this.#pods = rules.pods;
     this.#peerNames = peerNames;
     this.#chainOwners.clear();
     for (const pod of [undefined, ...rules.pods.keys()]) this.#remember(pod);
+    this.#isUnknown = false;
     return programmed;
   }
 
@@ -141,45 +168,51 @@ class NftablesDataplane implements Dataplane {
     return promised(() => this.#apply(rules, change), signal);
   }
 
-  #apply(rules: NodeRules, change: RulesChange): Programmed {
-    const changed: Owned = new Map([['maps', objectsOf(compileMaps(rules))]]);
+  #apply(asked: NodeRules, change: RulesChange): Programmed {
+    if (this.#isUnknown) return this.#sync(asked);
+    this.#isUnknown = true;
+    this.#refusals.forget(change.policies);
+    const rules = this.#refusals.without(asked);
+    const changed: Owned = new Map();
     if (change.podCidrs) changed.set('base', objectsOf(compileBase(rules, this.#options)));
     for (const pod of change.pods) changed.set(podOwner(pod), this.#podObjects(rules, pod));
-    const peerNames = namePeers(rules);
-    changed.set('peers', objectsOf(peerSets(peerNames)));
-    for (const key of change.policies) changed.set(key, policyObjects(rules, key, peerNames));
-    for (const [key, policy] of rules.policies) {
-      // A rule that is new or gone may have been the one that gives the name.
-      const isOther = peersOf(policy).some(
-        ({ peers }) => peerNames.get(peers) !== this.#peerNames.get(peers),
-      );
-      if (isOther && !changed.has(key)) changed.set(key, policyObjects(rules, key, peerNames));
+    const policies = new Set(change.policies);
+    for (const peers of this.#peerNames.change(change.policies, rules.policies)) {
+      const name = this.#peerNames.names.get(peers);
+      changed.set(peers, objectsOf(name === undefined ? [] : peerSets(peers, name)));
+      // Rules that have not changed look into a set by its name, too.
+      for (const key of this.#peerNames.users(peers)) policies.add(key);
     }
-    const before = new Map([...changed.keys()].map((owner) => [owner, this.#owned.get(owner) ?? new Map()]));
-    const commands = commandsBetween(flat(before), flat(changed));
+    for (const key of policies) changed.set(key, policyObjects(rules, key, this.#peerNames));
+    const before = [...changed.keys()].map((owner) => this.#owned.get(owner) ?? nothing);
+    const commands = commandsBetween(
+      flat(before, mapObjects(this.#pods, change.pods)),
+      flat(changed.values(), mapObjects(rules.pods, change.pods)),
+    );
     try {
-      if (commands === undefined) return this.#sync(rules);
+      if (commands === undefined) return this.#sync(asked);
       this.#run(commands);
     } catch (error) {
-      // Somebody has changed what is ours.
+      // Somebody has changed what is ours, or a rule is not taken.
       if (!isRefusal(error)) throw error;
-      return { replacedBecause: error.message, ...this.#sync(rules) };
+      return { replacedBecause: error.message, ...this.#sync(asked) };
     }
-    this.#peerNames = peerNames;
     for (const [owner, objects] of changed) {
       if (objects.size === 0) this.#owned.delete(owner);
       else this.#owned.set(owner, objects);
     }
+    this.#pods = rules.pods;
     for (const pod of change.pods) {
       if (rules.pods.has(pod)) this.#remember(pod);
       else for (const direction of directions) this.#chainOwners.delete(podChain(direction, pod));
     }
-    return { commands: commands.length };
+    this.#isUnknown = false;
+    return { commands: commands.length, ...this.#refused(rules) };
   }
 
   verify(signal?: AbortSignal): Promise<readonly Drift[]> {
     return promised(() => {
-      const wanted = flat(this.#owned);
+      const wanted = flat(this.#owned.values(), mapObjects(this.#pods));
       const actual = this.#read() ?? new Map<string, TableObject>();
       const drift: Drift[] = [];
       for (const [key, object] of wanted) {
@@ -225,9 +258,11 @@ class NftablesDataplane implements Dataplane {
   remove(signal?: AbortSignal): Promise<readonly string[]> {
     return promised(() => {
       const there = this.#read();
+      this.#isUnknown = true;
       this.#owned.clear();
+      this.#pods = new Map();
       if (there === undefined) return [];
-      this.#run([`delete table ${tableName}`]);
+      this.#run([{ do: 'delete table' }]);
       return [`table ${tableName}`, ...[...there.keys()].map((key) => `${key} in it`)];
     }, signal);
   }
@@ -239,6 +274,7 @@ class NftablesDataplane implements Dataplane {
 
   [Symbol.dispose](): void {
     this.#nft[Symbol.dispose]();
+    this.#program[Symbol.dispose]();
     this.#changes?.[Symbol.dispose]();
   }
 
@@ -274,9 +310,8 @@ class NftablesDataplane implements Dataplane {
     return readTable(this.#nft);
   }
 
-  #run(commands: readonly string[]): void {
-    if (commands.length === 0) return;
-    const run = (): void => this.#nft.run(commands.join('\n'));
+  #run(commands: readonly Command[]): void {
+    const run = (): void => this.#program.run(commands);
     if (this.#changes === undefined) run();
     else this.#changes.own(run);
   }
@@ -291,8 +326,15 @@ function policyObjects(rules: NodeRules, key: string, peerNames: PeerNames): Tab
   return objectsOf(policy === undefined ? [] : compilePolicy(policy, peerNames));
 }
 
-function flat(owned: Owned): TableObjects {
-  return new Map([...owned.values()].flatMap((objects) => [...objects]));
+/** The maps as far as they are of these pods: an address is that of one pod. */
+function mapObjects(pods: NodeRules['pods'], keys: Iterable<PodKey> = pods.keys()): TableObjects {
+  return objectsOf(compileMaps([...keys].flatMap((key) => pods.get(key) ?? [])));
+}
+
+const nothing: TableObjects = new Map();
+
+function flat(owned: Iterable<TableObjects>, maps: TableObjects): TableObjects {
+  return new Map([...owned, maps].flatMap((objects) => [...objects]));
 }
 
 /** libnftables answers at once; a dataplane that starts programs does not. */

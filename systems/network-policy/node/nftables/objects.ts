@@ -4,7 +4,6 @@
  *
  * @module
  */
-import { tableName } from './names.ts';
 
 export interface Chain {
   readonly kind: 'chain';
@@ -43,10 +42,22 @@ export function objectsOf(list: readonly TableObject[]): Map<string, TableObject
   return new Map(list.map((object) => [objectKey(object), object]));
 }
 
+/** One step of a transaction. A chain is added without its rules, a set without its elements. */
+export type Command =
+  | { readonly do: 'add table' | 'delete table' }
+  | { readonly do: 'add' | 'delete'; readonly object: TableObject }
+  | { readonly do: 'flush chain'; readonly chain: string }
+  | { readonly do: 'add rule'; readonly chain: string; readonly rule: string }
+  | {
+      readonly do: 'add element' | 'delete element';
+      readonly set: ElementSet;
+      readonly keys: readonly string[];
+    };
+
 const nothing: TableObjects = new Map();
 
 /** The commands that make a table that has `before` have `after`, as one transaction; `undefined` where it has to be made anew. */
-export function commandsBetween(before: TableObjects, after: TableObjects): string[] | undefined {
+export function commandsBetween(before: TableObjects, after: TableObjects): Command[] | undefined {
   const commands = new Commands();
   for (const [key, object] of after) {
     const old = before.get(key);
@@ -61,11 +72,11 @@ export function commandsBetween(before: TableObjects, after: TableObjects): stri
 }
 
 /** The commands that put a new table with `after` in place of one that may be there. */
-export function commandsAnew(after: TableObjects): string[] {
+export function commandsAnew(after: TableObjects): Command[] {
   return [
-    `add table ${tableName}`,
-    `delete table ${tableName}`,
-    `add table ${tableName}`,
+    { do: 'add table' },
+    { do: 'delete table' },
+    { do: 'add table' },
     ...(commandsBetween(nothing, after) ?? []),
   ];
 }
@@ -76,29 +87,19 @@ export function sameObject(a: TableObject, b: TableObject): boolean {
 
 /** Collects commands by when they may run: nothing is deleted that is still referred to, nothing referred to that is not there. */
 class Commands {
-  readonly #elementsOut: string[] = [];
-  readonly #flushes: string[] = [];
-  readonly #sets: string[] = [];
-  readonly #chains: string[] = [];
-  readonly #rules: string[] = [];
-  readonly #elementsIn: string[] = [];
-  readonly #deletions: string[] = [];
+  readonly #elementsOut: Command[] = [];
+  readonly #flushes: Command[] = [];
+  readonly #sets: Command[] = [];
+  readonly #chains: Command[] = [];
+  readonly #rules: Command[] = [];
+  readonly #elementsIn: Command[] = [];
+  readonly #chainsOut: Command[] = [];
+  readonly #setsOut: Command[] = [];
 
   add(object: TableObject): void {
-    switch (object.kind) {
-      case 'chain':
-        this.#chains.push(chainCommand(object));
-        this.#addRules(object);
-        break;
-      case 'counter':
-        this.#sets.push(`add counter ${tableName} ${object.name}`);
-        break;
-      case 'set':
-      case 'map':
-        this.#sets.push(setCommand(object));
-        this.#elements('add', object, [...object.elements.keys()]);
-        break;
-    }
+    (object.kind === 'chain' ? this.#chains : this.#sets).push({ do: 'add', object });
+    if (object.kind === 'chain') this.#addRules(object);
+    else if (object.kind !== 'counter') this.#elements('add element', object, [...object.elements.keys()]);
   }
 
   /** Whether `before` can become `after` where it is. */
@@ -113,8 +114,8 @@ class Commands {
       if (before.type !== after.type || before.interval !== after.interval) return false;
       const differs = (a: ElementSet, b: ElementSet): string[] =>
         [...a.elements].filter(([key, value]) => b.elements.get(key) !== value).map(([key]) => key);
-      this.#elements('delete', before, differs(before, after));
-      this.#elements('add', after, differs(after, before));
+      this.#elements('delete element', before, differs(before, after));
+      this.#elements('add element', after, differs(after, before));
     }
     return true;
   }
@@ -122,11 +123,11 @@ class Commands {
   delete(object: TableObject): void {
     if (object.kind === 'chain') this.#flush(object);
     // Its elements may refer to chains that go with it.
-    if (object.kind === 'map') this.#elements('delete', object, [...object.elements.keys()]);
-    this.#deletions.push(`delete ${object.kind} ${tableName} ${object.name}`);
+    if (object.kind === 'map') this.#elements('delete element', object, [...object.elements.keys()]);
+    (object.kind === 'chain' ? this.#chainsOut : this.#setsOut).push({ do: 'delete', object });
   }
 
-  inOrder(): string[] {
+  inOrder(): Command[] {
     return [
       ...this.#elementsOut,
       ...this.#flushes,
@@ -134,35 +135,21 @@ class Commands {
       ...this.#chains,
       ...this.#rules,
       ...this.#elementsIn,
-      ...this.#deletions.sort(),
+      ...this.#chainsOut,
+      ...this.#setsOut,
     ];
   }
 
   #flush({ name }: Chain): void {
-    this.#flushes.push(`flush chain ${tableName} ${name}`);
+    this.#flushes.push({ do: 'flush chain', chain: name });
   }
 
   #addRules({ name, rules }: Chain): void {
-    for (const rule of rules) this.#rules.push(`add rule ${tableName} ${name} ${rule}`);
+    for (const rule of rules) this.#rules.push({ do: 'add rule', chain: name, rule });
   }
 
-  #elements(verb: 'add' | 'delete', { name, elements }: ElementSet, keys: readonly string[]): void {
+  #elements(verb: 'add element' | 'delete element', set: ElementSet, keys: readonly string[]): void {
     if (keys.length === 0) return;
-    const texts =
-      verb === 'delete'
-        ? keys
-        : keys.map((key) => (elements.get(key) ? `${key} : ${elements.get(key)}` : key));
-    (verb === 'add' ? this.#elementsIn : this.#elementsOut).push(
-      `${verb} element ${tableName} ${name} { ${texts.join(', ')} }`,
-    );
+    (verb === 'add element' ? this.#elementsIn : this.#elementsOut).push({ do: verb, set, keys });
   }
-}
-
-function chainCommand({ name, base, comment }: Chain): string {
-  const parts = [base ?? '', comment === undefined ? '' : `comment "${comment}";`].filter(Boolean);
-  return `add chain ${tableName} ${name}${parts.length === 0 ? '' : ` { ${parts.join(' ')} }`}`;
-}
-
-function setCommand({ kind, name, type, interval }: ElementSet): string {
-  return `add ${kind} ${tableName} ${name} { type ${type};${interval ? ' flags interval;' : ''} }`;
 }

@@ -21,14 +21,14 @@ function policies(peers: ReturnType<typeof blocks>, ...names: readonly string[])
 test('rules with the same peers share their sets; pods in a row are addresses, blocks are rules', () => {
   const peers = blocks('10.1.0.20', '10.1.0.30-10.1.0.32', '10.2.0.0-10.2.255.255', 'fd00:1::20');
   const rules = nodeRules([pod], policies(peers, 'b', 'a', 'c'));
-  const sets = peerSets(namePeers(rules));
+  const sets = [...namePeers(rules).names].flatMap(([peersOfRules, name]) => peerSets(peersOfRules, name));
   assert.deepEqual(
     sets.map(({ elements }) => [...elements.keys()]),
     [['10.1.0.20', '10.1.0.30', '10.1.0.31', '10.1.0.32'], ['fd00:1::20']],
   );
   // Whatever order the policies came in.
   const other = nodeRules([pod], policies(peers, 'c', 'a', 'b'));
-  assert.deepEqual([...namePeers(other).values()], [...namePeers(rules).values()]);
+  assert.deepEqual([...namePeers(other).names.values()], [...namePeers(rules).names.values()]);
 });
 
 suite('sets of peers', { skip: namespaceObstacle() ?? false }, () => {
@@ -48,5 +48,31 @@ suite('sets of peers', { skip: namespaceObstacle() ?? false }, () => {
     assert.deepEqual(await dataplane.verify(), []);
     using next = namespace.run(() => openNftablesDataplane());
     assert.deepEqual(await next.sync(fewer), { commands: 0 });
+  });
+
+  test('that the kernel does not take are left out of all rules that share them; the others hold', async () => {
+    using namespace = new NetworkNamespace();
+    using dataplane = namespace.run(() => openNftablesDataplane());
+    // Ranges that overlap, and too many for a rule each: the engine makes none like that.
+    const overlapping = blocks(
+      ...Array.from({ length: 9 }, (_, at) => `10.9.${at}.0-10.9.${at}.200`),
+      '10.9.8.100-10.9.9.9',
+    );
+    const rules = nodeRules(
+      [pod],
+      [...policies(overlapping, 'a', 'b'), ...policies(blocks('10.1.0.20'), 'c')],
+    );
+    const { refused = [] } = await dataplane.sync(rules);
+    assert.deepEqual(refused.map(({ policy, field }) => `${policy} ${field}`).sort(), [
+      'x/a spec.egress[0]',
+      'x/a spec.ingress[0]',
+      'x/b spec.egress[0]',
+      'x/b spec.ingress[0]',
+    ]);
+    assert.match(refused[0]?.message ?? '', /allows nothing: .*\((?:EEXIST|ENOTEMPTY)\)$/);
+    assert.deepEqual(await dataplane.verify(), []);
+    assert.match(namespace.nft('list ruleset'), /set policy-out-\w+-0-0-pods-4 \{/);
+    const more = nodeRules([pod], policies(overlapping, 'a'));
+    assert.equal((await dataplane.apply(more, changeBetween(rules, more))).refused?.length, 2);
   });
 });

@@ -1,6 +1,6 @@
 /**
  * The sets of peers. Rules with the same peers look into the same set: a pod that comes or goes is then one element, however many
- * policies allow it, and libnftables, which reads the list of all sets before each change, has fewer to read.
+ * policies allow it.
  *
  * @module
  */
@@ -33,21 +33,68 @@ const blocksAsRules = 8;
 /** Pods that have addresses in a row are told as a range; of the pods of a node there may be so many. */
 const longestRow = 128n;
 
-/** Of peers the name that their sets begin with: that of the first rule with them, so every process finds the same. */
-export type PeerNames = ReadonlyMap<Peers, string>;
+/**
+ * Of peers the name that their sets begin with: that of the first rule with them, so every process finds the same. A change costs what
+ * depends on it.
+ */
+export class PeerNames {
+  readonly #names = new Map<Peers, string>();
+  readonly #policies = new Map<string, PolicyRules>();
+  /** By the key of a policy's rules: the place of the first with these peers. */
+  readonly #users = new Map<Peers, Map<string, string>>();
+
+  get names(): ReadonlyMap<Peers, string> {
+    return this.#names;
+  }
+
+  /** The keys of the policies that have these peers. */
+  users(peers: Peers): Iterable<string> {
+    return this.#users.get(peers)?.keys() ?? [];
+  }
+
+  /**
+   * @param keys - Of the policies that are different.
+   * @returns the peers that have another name than before, or had none, or have none any more
+   */
+  change(keys: Iterable<string>, policies: NodeRules['policies']): Peers[] {
+    const touched = new Set<Peers>();
+    for (const key of keys) {
+      const [before, after] = [this.#policies.get(key), policies.get(key)];
+      for (const { peers } of before === undefined ? [] : peersOf(before)) {
+        this.#users.get(peers)?.delete(key);
+        touched.add(peers);
+      }
+      if (after === undefined) this.#policies.delete(key);
+      else this.#policies.set(key, after);
+      for (const { peers, place } of after === undefined ? [] : peersOf(after)) {
+        const users = this.#users.get(peers) ?? new Map<string, string>();
+        this.#users.set(peers, users);
+        if (!users.has(key)) users.set(key, place);
+        touched.add(peers);
+      }
+    }
+    return [...touched].filter((peers) => this.#rename(peers));
+  }
+
+  #rename(peers: Peers): boolean {
+    const [first, ...others] = this.#users.get(peers) ?? [];
+    const before = this.#names.get(peers);
+    if (first === undefined) {
+      this.#users.delete(peers);
+      return this.#names.delete(peers);
+    }
+    const [key, place] = others.reduce((least, other) => (other[0] < least[0] ? other : least), first);
+    const policy = this.#policies.get(key);
+    const name = policy === undefined ? '' : `${chainOf(policy)}-${place}`;
+    this.#names.set(peers, name);
+    return name !== before;
+  }
+}
 
 export function namePeers(rules: NodeRules): PeerNames {
-  const first = new Map<
-    Peers,
-    { readonly key: string; readonly policy: PolicyRules; readonly place: string }
-  >();
-  for (const [key, policy] of rules.policies) {
-    for (const { peers, place } of peersOf(policy)) {
-      const known = first.get(peers);
-      if (known === undefined || key < known.key) first.set(peers, { key, policy, place });
-    }
-  }
-  return new Map([...first].map(([peers, { policy, place }]) => [peers, `${chainOf(policy)}-${place}`]));
+  const names = new PeerNames();
+  names.change(rules.policies.keys(), rules.policies);
+  return names;
 }
 
 interface PlacedPeers {
@@ -58,7 +105,7 @@ interface PlacedPeers {
 const placed = new WeakMap<PolicyRules, readonly PlacedPeers[]>();
 
 /** The peers that are sets in a policy, in the order of its rules. */
-export function peersOf(policy: PolicyRules): readonly PlacedPeers[] {
+function peersOf(policy: PolicyRules): readonly PlacedPeers[] {
   let found = placed.get(policy);
   if (found === undefined) {
     found = policy.rules.flatMap(({ index, clauses }) =>
@@ -98,15 +145,14 @@ export function compilePeers(peers: Peers, name: string): Compiled['families'] {
   return both;
 }
 
-export function peerSets(names: PeerNames): ElementSet[] {
-  return [...names].flatMap(([peers, name]) =>
-    families.flatMap((family) => compilePeers(peers, name)[family].sets),
-  );
+/** Of peers with a name. */
+export function peerSets(peers: Peers, name: string): ElementSet[] {
+  return families.flatMap((family) => compilePeers(peers, name)[family].sets);
 }
 
 /**
  * Pods come and go: they are a set of addresses, of which one is changed without a look at the others. Blocks seldom change, and
- * a set of ranges makes every change of the table dearer (docs/decisions/0011-nftables-by-libnftables.md): a few are rules.
+ * a few are rules: nft takes long to list many sets of ranges (docs/decisions/0011-nftables-by-libnftables.md).
  */
 function familyPeers(ranges: AddressSet, family: Family, name: string): FamilyPeers {
   const [pods, blocks]: [string[], AddressRange[]] = [[], []];

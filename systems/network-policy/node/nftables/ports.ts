@@ -11,7 +11,7 @@ const lastPort = 65_535;
 
 /**
  * A match for each range; one that is empty matches all. None: nothing is allowed. Not one set of ports for each rule: the
- * cost of every change grows with the number of sets of ranges (docs/decisions/0011-nftables-by-libnftables.md).
+ * time that a listing takes grows with the number of sets of ranges (docs/decisions/0011-nftables-by-libnftables.md).
  */
 export function portMatches(ports: 'any' | readonly PortRange[]): string[] {
   if (ports === 'any') return [''];

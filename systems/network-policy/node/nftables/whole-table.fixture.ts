@@ -13,8 +13,8 @@ export function wholeTable(rules: NodeRules): TableObjects {
   const names = namePeers(rules);
   return objectsOf([
     ...compileBase(rules, defaultDataplaneOptions),
-    ...compileMaps(rules),
-    ...peerSets(names),
+    ...compileMaps(rules.pods.values()),
+    ...[...names.names].flatMap(([peers, name]) => peerSets(peers, name)),
     ...[...rules.pods.values()].flatMap((pod) => compilePod(pod, defaultDataplaneOptions)),
     ...[...rules.policies.values()].flatMap((policy) => compilePolicy(policy, names)),
   ]);

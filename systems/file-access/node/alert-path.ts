@@ -1,0 +1,51 @@
+/**
+ * The way of an alert from the sensor: a line, a count, the queue of its callback, the status of its policy.
+ *
+ * @module
+ */
+import type { Delivery } from '../delivery/delivery.ts';
+import type { PlannedAlert } from './loader-plan.ts';
+import type { AlertSink } from './local-sensor.ts';
+import type { NodeCounts } from './node-metrics.ts';
+
+export interface AlertPathOptions {
+  /** Takes each line. */
+  readonly sink: (line: Parameters<AlertSink>[0]) => void;
+  readonly counts: NodeCounts;
+  /** Takes alerts of traps with a callback too. Without it they are lines only. */
+  readonly delivery: Pick<Delivery, 'enqueue'> | undefined;
+  /** There was an alert of this policy (`namespace/name`). */
+  readonly onAlerted: (policyKey: string, wallMs: number) => void;
+}
+
+/** One for a node. */
+export class AlertPath {
+  readonly #options: AlertPathOptions;
+  /** Wall clock of the batch that is read: one look at it for all its alerts. 0 between batches. */
+  #nowMs = 0;
+
+  constructor(options: AlertPathOptions) {
+    this.#options = options;
+  }
+
+  readonly alert: AlertSink = (line, callback, id, access, planned) => {
+    const { sink, counts, delivery, onAlerted } = this.#options;
+    sink(line);
+    counts.alerts++;
+    this.#nowMs ||= Date.now();
+    counts.addLatency(this.#nowMs - Number(access.timeNs) / 1e6);
+    if (callback !== '' && delivery !== undefined) {
+      counts.callbacks++;
+      const { callbackSecret: secret } = planned;
+      if (secret === undefined || !delivery.enqueue(callback, id, line, secret)) counts.callbacksRefused++;
+    }
+    onAlerted(policyOf(planned), this.#nowMs);
+  };
+
+  readonly batchEnd = (): void => void (this.#nowMs = 0);
+}
+
+/** `namespace/name`. */
+export function policyOf({ context }: PlannedAlert): string {
+  return `${context.policyNamespace}/${context.policyName}`;
+}
