@@ -151,7 +151,7 @@ for (const [reportKind, reportsBy] of forms)
       await until(async () =>
         (await cluster.lines(reportKind)).includes('shop ConfigMap cart: fails=error holds=pass'),
       );
-      const [report] = await cluster.reports(reportKind);
+      const report = (await cluster.reports(reportKind)).find(({ scope }) => scope?.namespace === 'shop');
       assert.match(report?.results[0]?.message ?? '', /no such key: (data|nothing)/);
       assert.deepEqual(report?.summary, { pass: 1, fail: 0, warn: 0, error: 1, skip: 0 });
       for (const name of ['fails', 'holds']) await cluster.deletePolicy(name);
