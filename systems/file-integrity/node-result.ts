@@ -29,6 +29,8 @@ export interface NodeResult {
   readonly nodeName: string;
   /** Grows with each result of this node for this FileIntegrity, also over restarts: two of one second are told apart. */
   readonly sequence: number;
+  /** It was not an agent that gave the number: FIO wrote the result, or nobody can tell who did. */
+  readonly isUnnumbered?: true;
   /** ms since 1970. */
   readonly atMs: number;
   readonly outcome: NodeOutcome;

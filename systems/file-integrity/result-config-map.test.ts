@@ -71,6 +71,7 @@ suite('results in ConfigMaps', () => {
     const read = readResultConfigMap({ metadata });
     assert.deepEqual(read.outcome, { kind: 'succeeded' });
     assert.equal(read.atMs, Date.parse(creationTimestamp));
+    assert.equal(read.isUnnumbered, true);
     assert.equal(read.detection.events, 'none');
     const errored = { ...metadata, annotations: { [names.errorMessage]: 'IO error' } };
     assert.deepEqual(readResultConfigMap({ metadata: errored }).outcome, {

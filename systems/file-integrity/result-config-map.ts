@@ -162,6 +162,7 @@ export function readResultConfigMap(configMap: ConfigMap): NodeResult {
     fileIntegrity,
     nodeName,
     sequence: fields.count('sequence'),
+    ...(facts === undefined && { isUnnumbered: true }),
     atMs: fields.time('atMs'),
     outcome: readOutcome(fields, configMap, refuse),
     findings: kept,

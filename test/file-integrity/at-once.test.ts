@@ -185,9 +185,9 @@ suite('known at once', { skip: sensorSkip || labObstacle() }, () => {
       findings.find(({ path }) => path === '/etc/c'),
       before,
     );
-    const toldSince = node.agent.told.filter((one) => one.run > run).map((one) => one.line);
+    const toldSince = node.agent.told.filter((one) => one.run > run).map((told) => told.line);
     assert.ok(
-      toldSince.every((line) => !line.includes('/etc/c"')),
+      toldSince.every((text) => !text.includes('/etc/c"')),
       toldSince.join('\n'),
     );
     await cluster.apply(fileIntegrity(fi, { config: { name: 'conf', namespace, gracePeriod: 900 } }));

@@ -102,8 +102,12 @@ export class IntegrityCluster implements AsyncDisposable {
   #client: KubeClient | undefined;
   #operator: RampartProcess | undefined;
 
-  /** With an operator, without a node. */
-  static async start(): Promise<IntegrityCluster> {
+  /**
+   * With an operator, without a node.
+   *
+   * @param before what is in the cluster already when ours is installed; who gives it starts the operator
+   */
+  static async start(before?: (cluster: IntegrityCluster) => Promise<void>): Promise<IntegrityCluster> {
     const cluster = new IntegrityCluster();
     try {
       const args = ['--data', cluster.directory.at('data'), '--listen', '127.0.0.1:0'];
@@ -111,10 +115,11 @@ export class IntegrityCluster implements AsyncDisposable {
       cluster.#kubeconfig = await server.ready;
       const access = findClusterAccess({ path: cluster.#kubeconfig });
       cluster.#client = cluster.#stack.use(new KubeClient(access, { perSecond: 1000, burst: 1000 }));
+      await cluster.kubectl(['create', 'namespace', namespace]);
+      await before?.(cluster);
       await cluster.apply(kustomizedText(deploy));
       await cluster.apply(kustomizedText(join(deploy, 'policy-reports')));
-      await cluster.kubectl(['create', 'namespace', namespace]);
-      cluster.startOperator();
+      if (before === undefined) cluster.startOperator();
       return cluster;
     } catch (error) {
       await cluster[Symbol.asyncDispose]();

@@ -145,6 +145,7 @@ class ResultController {
       fileIntegrity,
       nodeName,
       sequence: 0,
+      isUnnumbered: true,
       atMs: clock.wallMs(),
       outcome: { kind: 'errored', message, reason: error.code },
       findings: [],
@@ -173,35 +174,33 @@ class ResultController {
   async #take(
     configMap: ConfigMap,
     found: Found,
-    read: NodeResult,
+    result: NodeResult,
     isMalformed: boolean,
     signal: AbortSignal,
   ): Promise<void> {
     const { client, counts, reports, clock } = this.#context;
-    const { namespace, name } = read.fileIntegrity;
+    const { namespace, name } = result.fileIntegrity;
     const { nodeStatuses } = found.group.types;
-    const target = { namespace, name: nodeStatusName(name, read.nodeName) };
+    const target = { namespace, name: nodeStatusName(name, result.nodeName) };
     const known = await client.get(nodeStatuses, target, { signal }).catch((error: unknown) => {
       if (isNotFound(error)) return undefined;
       throw error;
     });
-    if (known !== undefined && !isOf(known, read)) {
+    if (known !== undefined && !isOf(known, result)) {
       // a + b-c and a-b + c: FIO mixes them up.
-      const note = `node ${read.nodeName} has an error! FileIntegrityNodeStatus ${target.name} is of node ${known.nodeName} and another FileIntegrity. Rename one of the two.`;
+      const note = `node ${result.nodeName} has an error! FileIntegrityNodeStatus ${target.name} is of node ${known.nodeName} and another FileIntegrity. Rename one of the two.`;
       this.#once(configMap, () =>
         tell(
           this.#context,
           found,
           { type: 'Warning', reason: 'NodeIntegrityStatus', note },
           'Scan',
-          read.nodeName,
+          result.nodeName,
         ),
       );
       counts.error('NameTaken');
       return;
     }
-    // One that cannot be read has no number; what was known of the files stays.
-    const result = isMalformed ? { ...read, sequence: known?.sequence ?? -1 } : read;
     if (!isMalformed && !isNewer(result, known, clock.wallMs())) return;
     const taken = takeResult(result, known);
     const isFailed = result.outcome.kind === 'failed';
@@ -228,7 +227,7 @@ class ResultController {
     const status: FileIntegrityNodeStatus = {
       ...fields,
       // With the number of before it is taken again.
-      ...(refused && { sequence: known?.sequence ?? -1 }),
+      ...(refused && !result.isUnnumbered && { sequence: known?.sequence ?? -1 }),
       metadata: {
         ...metadata,
         labels: {

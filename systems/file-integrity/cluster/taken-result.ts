@@ -62,13 +62,15 @@ export function takeResult(result: NodeResult, known: FileIntegrityNodeStatus | 
   const done = requestsOf(known?.metadata.annotations).filter(({ id }) => doneIds.has(id));
   const findings = result.findings.map(reportedFinding);
   const continuedFrom = continuedFromOf(result, known);
+  // An agent that finds a number here has had a baseline, and does not make another one in its place.
+  const sequence = result.isUnnumbered ? known?.sequence : result.sequence;
   const isTransition = isOtherState(known, latest, findings);
   return {
     fields: {
       nodeName: result.nodeName,
       results: [...others, latest],
       lastResult: latest,
-      sequence: result.sequence,
+      ...(sequence !== undefined && { sequence }),
       ...(findings.length > 0 && { findings }),
       ...(result.omittedFindings > 0 && { omittedFindings: result.omittedFindings }),
       ...(result.unread && { unread: result.unread }),

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
+import { unreachable } from '../../../shared/kube/client-errors.ts';
 import { configMaps } from '../../../shared/kube/object.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { policyReportType } from '../../../shared/reports/policy-reports.ts';
@@ -176,6 +177,29 @@ suite('a scanner', () => {
     );
     assert.equal(scanner.evaluations - before, 2);
   });
+
+  for (const reportsBy of ['object', 'namespace'] as const) {
+    test(`removes reports that no policy stands behind (by ${reportsBy}), however often the API fails`, async () => {
+      await using cluster = await ScanCluster.start();
+      await cluster.setNamespace('shop', {});
+      await cluster.setObject('configmaps', 'shop', 'cart', {});
+      await cluster.setPolicy('team', {});
+      const first = await cluster.startScanner({ reportsBy });
+      await until(() => first.passes.length > 0);
+      assert.equal((await cluster.reportObjects()).length, 1);
+      await first.stop();
+      await cluster.deletePolicy('team');
+      const client = cluster.newClient();
+      const remove = client.delete.bind(client);
+      let failures = 0;
+      client.delete = (...args) =>
+        failures++ < 3 ? Promise.reject(unreachable('delete', 'a test says so')) : remove(...args);
+      const second = await cluster.startScanner({ reportsBy, client });
+      await until(() => second.passes.length > 0);
+      assert.equal(failures, 4);
+      assert.equal((await cluster.reportObjects()).length, 0);
+    });
+  }
 
   test('works on so many namespaces, objects and policies at the same time, and no more', async () => {
     await using cluster = await ScanCluster.start();

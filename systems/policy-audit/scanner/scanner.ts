@@ -23,6 +23,7 @@ import {
 } from '../../../shared/kube/object.ts';
 import { isOlder } from '../../../shared/kube/resource-version.ts';
 import type { WorkQueue } from '../../../shared/kube/workqueue.ts';
+import { Backoff } from '../../../shared/time/backoff.ts';
 import { type Clock, sleep, systemClock } from '../../../shared/time/clock.ts';
 import { loopSlice } from '../../../shared/time/loop-slice.ts';
 import { auditAnnotation } from '../policies/read-policy.ts';
@@ -47,6 +48,7 @@ const DISCOVERY_DELAY_MS = 200;
 const DISCOVERY_RETRY_MS = 15_000;
 /** A kind that cannot be listed, as it may not be read, holds a pass up for so long. */
 const SYNC_MS = 30_000;
+const GARBAGE_RETRY = { baseMs: 100, maxMs: 30_000 };
 
 export class Scanner {
   readonly states = new ObjectStates();
@@ -174,16 +176,7 @@ export class Scanner {
     for (const name of names) this.#queue.add(`/${name}`, { level: 1 });
     await until(pass.ended, signal);
     signal.throwIfAborted();
-    await collectGarbage(
-      {
-        store: this.store,
-        states: this.states,
-        audit: this.audit,
-        kinds: [...this.#kinds.values()],
-        isAudited: (namespace) => this.#isAudited(namespace),
-      },
-      signal,
-    );
+    await this.#collectGarbage(signal);
     const { objects, failing, errored } = this.states.counts();
     const summary = pass.summary({
       ...{ objects, failing, errored },
@@ -195,6 +188,26 @@ export class Scanner {
     this.lastPass = summary;
     this.#options.onPass?.(summary);
     return summary;
+  }
+
+  /** As often as it takes: a pass that left reports behind would not have ended. */
+  async #collectGarbage(signal: AbortSignal): Promise<void> {
+    const backoff = new Backoff(GARBAGE_RETRY);
+    const isAudited = (namespace: string): boolean => this.#isAudited(namespace);
+    for (;;) {
+      const { store, states, audit } = this;
+      try {
+        await collectGarbage({ store, states, audit, kinds: [...this.#kinds.values()], isAudited }, signal);
+        return;
+      } catch (error) {
+        signal.throwIfAborted();
+        this.#options.context.logger.warn(
+          { err: error },
+          'reports of what is gone could not be removed; trying again',
+        );
+        await sleep(this.#clock, backoff.nextMs(), signal);
+      }
+    }
   }
 
   readonly #discovered = Promise.withResolvers<void>();
