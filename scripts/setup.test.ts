@@ -94,6 +94,7 @@ suite('scripts/setup', () => {
   test('root: what is missing is installed, and only that', (t) => {
     const present = [
       ...['clang-14', 'lld-14', 'wasi-libc', 'libclang-rt-14-dev-wasm32', 'llvm-14', 'linux-libc-dev'],
+      ...['rustc', 'libstd-rust-dev-wasm32'],
     ];
     const { status, stdout, called } = setup(t, 'check', { packages: present, uid: 0 });
     assert.equal(status, 0);

@@ -167,6 +167,20 @@ for (const runtime of allRuntimes) {
   });
 }
 
+/** What other compilers make: their own start, allocation, imports of WASI, and a module without metadata. */
+const others = [
+  ['denied-rust', 'wapc'],
+  ['denied-rust', 'wasi'],
+  ['denied-as', 'opa'],
+] as const;
+for (const [policy, runtime] of others) {
+  evaluatorSuite({
+    name: `${runtime} with ${policy}`,
+    checksSettings: runtime !== 'opa',
+    open: (denied) => openPolicy(policy, runtime, { denied }, { pool }),
+  });
+}
+
 test('integers that others made bigint are numbers for a policy', async () => {
   const settings = { calls: [{ namespace: 'a', operation: 'b', payload: 12345678901234567890n }] };
   const { promise, resolve } = Promise.withResolvers<string>();

@@ -13,7 +13,8 @@ import { openWasmEvaluator, type WasmEvaluatorOptions } from './open.ts';
 const folder = join(import.meta.dirname, '../../../../test/policies');
 
 export const allRuntimes: readonly WasmRuntime[] = ['wapc', 'wasi', 'opa', 'gatekeeper'];
-export type PolicyName = 'denied' | 'inventory' | 'labels' | 'lookup' | 'memory' | 'owner' | 'unruly';
+export type PolicyName =
+  'denied' | 'denied-as' | 'denied-rust' | 'inventory' | 'labels' | 'lookup' | 'memory' | 'owner' | 'unruly';
 
 export function policyModule(name: PolicyName, runtime: WasmRuntime): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(readFileSync(join(folder, `${name}.${runtime}.wasm`)));
