@@ -7,9 +7,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 /** Longer than anything takes here, also on a machine with other work: what is waited for longer does not come. */
 const PATIENCE_MS = 90_000;
-/** At first often, for what takes a moment; then seldom, for what takes seconds of a busy machine. */
-const FIRST_PAUSE_MS = 2;
-const LONGEST_PAUSE_MS = 20;
+/**
+ * At first often, for what takes a moment; then the more seldom the longer it takes. Each question costs the machine some
+ * milliseconds, mostly of the process that is waited for.
+ */
+const SHORTEST_PAUSE_MS = 2;
+const LONGEST_PAUSE_MS = 100;
+const PAUSE_OF_WAITED = 0.1;
 
 type Ask<T> = () => T | Promise<T>;
 type Answer<T> = NonNullable<Exclude<T, false | ''>>;
@@ -29,8 +33,7 @@ export async function until<T>(
 ): Promise<Answer<T>> {
   const ask = typeof first === 'string' ? second : first;
   if (ask === undefined) throw new TypeError(`nothing is asked for ${String(first)}`);
-  const endMs = performance.now() + patienceMs;
-  let pauseMs = FIRST_PAUSE_MS;
+  const beginMs = performance.now();
   for (let last: unknown; ;) {
     try {
       const answer = await ask();
@@ -40,8 +43,8 @@ export async function until<T>(
     } catch (error) {
       last = error;
     }
-    if (performance.now() > endMs) throw new Error(`waited in vain for ${String(first)}`, { cause: last });
-    await delay(pauseMs);
-    pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 1.5);
+    const waitedMs = performance.now() - beginMs;
+    if (waitedMs > patienceMs) throw new Error(`waited in vain for ${String(first)}`, { cause: last });
+    await delay(Math.min(LONGEST_PAUSE_MS, Math.max(SHORTEST_PAUSE_MS, waitedMs * PAUSE_OF_WAITED)));
   }
 }
