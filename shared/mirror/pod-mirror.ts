@@ -276,9 +276,9 @@ export class PodMirror {
 }
 
 /** By namespace and name. Of several sandboxes the one that runs counts, then the newest. */
-function wantedPods(pods: readonly MachinePod[]): ReadonlyMap<string, MachinePod> {
+function wantedPods(told: readonly MachinePod[]): ReadonlyMap<string, MachinePod> {
   const wanted = new Map<string, MachinePod>();
-  for (const pod of pods.toSorted((a, b) => Number(a.ready) - Number(b.ready) || a.createdMs - b.createdMs)) {
+  for (const pod of told.toSorted((a, b) => Number(a.ready) - Number(b.ready) || a.createdMs - b.createdMs)) {
     if (canBeMirrored(pod)) wanted.set(`${pod.namespace}/${pod.name}`, pod);
   }
   return wanted;
