@@ -155,6 +155,17 @@ suite('npm run bench -- network-policy', () => {
   });
 });
 
+suite('npm run bench -- network-policy, a cluster', () => {
+  test('cluster: what is needed is programmed, and no more', { skip: missing('nft', 'ip') }, () => {
+    const [row] = rowsOf('cluster', 'network-policy');
+    assert.deepEqual(
+      [row?.values['pods'], row?.values['policies']],
+      [row?.values['localPods'], row?.values['needed']],
+    );
+    assert.ok(Number(row?.values['policies']) > 0);
+  });
+});
+
 suite('npm run bench -- policy-audit', () => {
   test('cel: all loads, none of which a policy refuses', () => {
     const rows = rowsOf('cel', 'policy-audit');

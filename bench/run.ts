@@ -52,6 +52,7 @@ const parts: Readonly<Record<string, Readonly<Record<string, () => Promise<Part>
     sync: async () => (await import('./network-policy/sync.ts')).sync,
     event: async () => (await import('./network-policy/event.ts')).event,
     packets: async () => (await import('./network-policy/packets.ts')).packets,
+    cluster: async () => (await import('./network-policy/cluster.ts')).cluster,
   },
 };
 const modes = ['auto', 'fentry', 'kprobe', 'raw_tracepoint'] as const;

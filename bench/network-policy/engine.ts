@@ -62,11 +62,11 @@ export function measureEngine(cluster: {
   return { wholeMs, wholeCpuMs: (user + system) / 1000, eventsMs: eventsMs.sort((a, b) => a - b), heapMb };
 }
 
-function namespaceOf(at: number): NamespaceObject {
+export function namespaceOf(at: number): NamespaceObject {
   return { metadata: { name: `ns-${at}`, labels: { team: `t${at % 10}` } } };
 }
 
-function podOf(at: number, node: number, namespaces: number): PodObject {
+export function podOf(at: number, node: number, namespaces: number): PodObject {
   return {
     metadata: {
       name: `pod-${at}`,
@@ -86,7 +86,7 @@ function podOf(at: number, node: number, namespaces: number): PodObject {
   };
 }
 
-function policyOf(at: number, namespaces: number): PolicyObject {
+export function policyOf(at: number, namespaces: number): PolicyObject {
   return {
     metadata: { name: `policy-${at}`, namespace: `ns-${at % namespaces}` },
     spec: {
