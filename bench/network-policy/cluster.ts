@@ -191,7 +191,7 @@ export async function cluster(options: PartOptions): Promise<Report> {
 
 const localNode = 'node-0';
 
-function objects(shrink: number) {
+export function objects(shrink: number) {
   const pods = Math.ceil(PODS / shrink);
   const nodes = Math.max(1, Math.ceil(pods / LOCAL_PODS));
   const namespaces = Math.ceil(pods / PODS_PER_NAMESPACE);

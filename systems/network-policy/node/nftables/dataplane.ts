@@ -27,7 +27,7 @@ import {
   type TableObject,
   type TableObjects,
 } from './objects.ts';
-import { namePeers, PeerNames, type Peers, peerSets } from './peer-sets.ts';
+import { isSameButFor, namePeers, PeerNames, type Peers, peerSets, takeOver } from './peer-sets.ts';
 import { RefusedCommands, TableProgram } from './program.ts';
 import { Refusals } from './refusals.ts';
 import { isRefusal, readTable } from './table.ts';
@@ -94,7 +94,7 @@ class NftablesDataplane implements Dataplane {
   readonly #options: DataplaneOptions;
   /** What the kernel has, as of the last change. */
   #owned: Owned = new Map();
-  #pods: NodeRules['pods'] = new Map();
+  #rules: NodeRules = noRules;
   #peerNames = new PeerNames();
   readonly #refusals = new Refusals();
   /** Nobody knows what the kernel has: before the first change, and when one was broken off. */
@@ -138,7 +138,7 @@ class NftablesDataplane implements Dataplane {
     for (const key of rules.policies.keys()) owned.set(key, policyObjects(rules, key, peerNames));
     const programmed = this.#replace(this.#read(), flat(owned.values(), mapObjects(rules.pods)));
     this.#owned = owned;
-    this.#pods = rules.pods;
+    this.#rules = rules;
     this.#peerNames = peerNames;
     this.#chainOwners.clear();
     for (const pod of [undefined, ...rules.pods.keys()]) this.#remember(pod);
@@ -173,21 +173,40 @@ class NftablesDataplane implements Dataplane {
     this.#isUnknown = true;
     this.#refusals.forget(change.policies);
     const rules = this.#refusals.without(asked);
-    const changed: Owned = new Map();
+    const [changed, gone, come]: [Owned, TableObject[], TableObject[]] = [new Map(), [], []];
     if (change.podCidrs) changed.set('base', objectsOf(compileBase(rules, this.#options)));
     for (const pod of change.pods) changed.set(podOwner(pod), this.#podObjects(rules, pod));
-    const policies = new Set(change.policies);
-    for (const peers of this.#peerNames.change(change.policies, rules.policies)) {
-      const name = this.#peerNames.names.get(peers);
-      changed.set(peers, objectsOf(name === undefined ? [] : peerSets(peers, name)));
+    const renamed = this.#peerNames.change(change.policies, rules.policies);
+    const left = new Map(
+      renamed.flatMap(({ peers, before, after }) => (after === undefined ? [[before, peers]] : [])),
+    );
+    const taken = new Map<Peers, Peers>();
+    const policies = new Set<string>();
+    for (const { peers, before, after } of renamed) {
+      if (after === undefined) continue;
+      const old = before === undefined ? left.get(after) : undefined;
+      const elements = old === undefined ? undefined : takeOver(old, peers, after);
+      if (old !== undefined && elements !== undefined) {
+        taken.set(old, peers);
+        gone.push(...elements.gone);
+        come.push(...elements.come);
+        this.#owned.delete(old);
+        this.#owned.set(peers, objectsOf(peerSets(peers, after)));
+        continue;
+      }
+      changed.set(peers, objectsOf(peerSets(peers, after)));
       // Rules that have not changed look into a set by its name, too.
       for (const key of this.#peerNames.users(peers)) policies.add(key);
+    }
+    for (const peers of left.values()) if (!taken.has(peers)) changed.set(peers, nothing);
+    for (const key of change.policies) {
+      if (!isSameButFor(taken, this.#rules.policies.get(key), rules.policies.get(key))) policies.add(key);
     }
     for (const key of policies) changed.set(key, policyObjects(rules, key, this.#peerNames));
     const before = [...changed.keys()].map((owner) => this.#owned.get(owner) ?? nothing);
     const commands = commandsBetween(
-      flat(before, mapObjects(this.#pods, change.pods)),
-      flat(changed.values(), mapObjects(rules.pods, change.pods)),
+      flat([...before, objectsOf(gone)], mapObjects(this.#rules.pods, change.pods)),
+      flat([...changed.values(), objectsOf(come)], mapObjects(rules.pods, change.pods)),
     );
     try {
       if (commands === undefined) return this.#sync(asked);
@@ -201,7 +220,7 @@ class NftablesDataplane implements Dataplane {
       if (objects.size === 0) this.#owned.delete(owner);
       else this.#owned.set(owner, objects);
     }
-    this.#pods = rules.pods;
+    this.#rules = rules;
     for (const pod of change.pods) {
       if (rules.pods.has(pod)) this.#remember(pod);
       else for (const direction of directions) this.#chainOwners.delete(podChain(direction, pod));
@@ -212,7 +231,7 @@ class NftablesDataplane implements Dataplane {
 
   verify(signal?: AbortSignal): Promise<readonly Drift[]> {
     return promised(() => {
-      const wanted = flat(this.#owned.values(), mapObjects(this.#pods));
+      const wanted = flat(this.#owned.values(), mapObjects(this.#rules.pods));
       const actual = this.#read() ?? new Map<string, TableObject>();
       const drift: Drift[] = [];
       for (const [key, object] of wanted) {
@@ -260,7 +279,7 @@ class NftablesDataplane implements Dataplane {
       const there = this.#read();
       this.#isUnknown = true;
       this.#owned.clear();
-      this.#pods = new Map();
+      this.#rules = noRules;
       if (there === undefined) return [];
       this.#run([{ do: 'delete table' }]);
       return [`table ${tableName}`, ...[...there.keys()].map((key) => `${key} in it`)];
@@ -332,6 +351,7 @@ function mapObjects(pods: NodeRules['pods'], keys: Iterable<PodKey> = pods.keys(
 }
 
 const nothing: TableObjects = new Map();
+const noRules: NodeRules = { pods: new Map(), policies: new Map(), podCidrs: { 4: [], 6: [] } };
 
 function flat(owned: Iterable<TableObjects>, maps: TableObjects): TableObjects {
   return new Map([...owned, maps].flatMap((objects) => [...objects]));

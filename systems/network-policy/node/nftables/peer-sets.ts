@@ -9,6 +9,7 @@ import type {
   AddressRange,
   AddressSet,
   ByFamily,
+  Clause,
   Direction,
   Family,
   NodeRules,
@@ -56,7 +57,7 @@ export class PeerNames {
    * @param keys - Of the policies that are different.
    * @returns the peers that have another name than before, or had none, or have none any more
    */
-  change(keys: Iterable<string>, policies: NodeRules['policies']): Peers[] {
+  change(keys: Iterable<string>, policies: NodeRules['policies']): Renamed[] {
     const touched = new Set<Peers>();
     for (const key of keys) {
       const [before, after] = [this.#policies.get(key), policies.get(key)];
@@ -73,22 +74,31 @@ export class PeerNames {
         touched.add(peers);
       }
     }
-    return [...touched].filter((peers) => this.#rename(peers));
+    return [...touched].flatMap((peers) => {
+      const before = this.#names.get(peers);
+      const after = this.#nameOf(peers);
+      if (after !== undefined) this.#names.set(peers, after);
+      else this.#names.delete(peers);
+      return before === after ? [] : [{ peers, before, after }];
+    });
   }
 
-  #rename(peers: Peers): boolean {
+  #nameOf(peers: Peers): string | undefined {
     const [first, ...others] = this.#users.get(peers) ?? [];
-    const before = this.#names.get(peers);
     if (first === undefined) {
       this.#users.delete(peers);
-      return this.#names.delete(peers);
+      return undefined;
     }
     const [key, place] = others.reduce((least, other) => (other[0] < least[0] ? other : least), first);
     const policy = this.#policies.get(key);
-    const name = policy === undefined ? '' : `${chainOf(policy)}-${place}`;
-    this.#names.set(peers, name);
-    return name !== before;
+    return policy === undefined ? undefined : `${chainOf(policy)}-${place}`;
   }
+}
+
+export interface Renamed {
+  readonly peers: Peers;
+  readonly before: string | undefined;
+  readonly after: string | undefined;
 }
 
 export function namePeers(rules: NodeRules): PeerNames {
@@ -134,6 +144,12 @@ interface Compiled {
   readonly families: Readonly<Record<Family, FamilyPeers>>;
 }
 
+/** What is different about sets that stay, as sets of these elements alone. */
+export interface ElementChanges {
+  readonly gone: readonly ElementSet[];
+  readonly come: readonly ElementSet[];
+}
+
 const compiled = new WeakMap<Peers, Compiled>();
 
 /** The same objects as before where peers and name are the same. */
@@ -143,6 +159,88 @@ export function compilePeers(peers: Peers, name: string): Compiled['families'] {
   const both = { 4: familyPeers(peers[4], 4, name), 6: familyPeers(peers[6], 6, name) };
   compiled.set(peers, { name, families: both });
   return both;
+}
+
+/**
+ * Peers that take over the sets of others, which had the same name: those are not to be used any more. It costs what is different, however
+ * many peers there are.
+ *
+ * @returns undefined where it is not a matter of elements: sets come or go, or blocks are others. Nothing was done then.
+ */
+export function takeOver(before: Peers, after: Peers, name: string): ElementChanges | undefined {
+  const known = compiled.get(before);
+  if (known?.name !== name) return undefined;
+  const [gone, come]: [ElementSet[], ElementSet[]] = [[], []];
+  const edits: (() => void)[] = [];
+  for (const family of families) {
+    const change = addressesBetween(family, before[family], after[family]);
+    if (change === undefined) return undefined;
+    if (change.gone.size + change.come.size === 0) continue;
+    const sets = known.families[family].sets.find(({ interval }) => !interval);
+    const size = (sets?.elements.size ?? 0) - change.gone.size + change.come.size;
+    if (sets === undefined || size === 0) return undefined;
+    const elements = sets.elements as Map<string, string>;
+    gone.push({ ...sets, elements: change.gone });
+    come.push({ ...sets, elements: change.come });
+    edits.push(() => {
+      for (const address of change.gone.keys()) elements.delete(address);
+      for (const address of change.come.keys()) elements.set(address, '');
+    });
+  }
+  for (const edit of edits) edit();
+  compiled.delete(before);
+  compiled.set(after, known);
+  return { gone, come };
+}
+
+type Addresses = Map<string, string>;
+
+/** The engine keeps the ranges that are as they were. Undefined: blocks are different. */
+function addressesBetween(
+  family: Family,
+  before: AddressSet,
+  after: AddressSet,
+): { readonly gone: Addresses; readonly come: Addresses } | undefined {
+  let [start, endBefore, endAfter] = [0, before.length, after.length];
+  while (start < endBefore && start < endAfter && before[start] === after[start]) start++;
+  while (endBefore > start && endAfter > start && before[endBefore - 1] === after[endAfter - 1]) {
+    endBefore--;
+    endAfter--;
+  }
+  const [gone, come]: [Addresses, Addresses] = [new Map(), new Map()];
+  for (const range of before.slice(start, endBefore)) {
+    const row = addressesInRow(family, range);
+    if (row === undefined) return undefined;
+    for (const address of row) gone.set(address, '');
+  }
+  for (const range of after.slice(start, endAfter)) {
+    const row = addressesInRow(family, range);
+    if (row === undefined) return undefined;
+    for (const address of row) if (!gone.delete(address)) come.set(address, '');
+  }
+  return { gone, come };
+}
+
+/** Whether the rules of a policy are the same, but for peers that have taken over the sets of others. */
+export function isSameButFor(
+  taken: ReadonlyMap<Peers, Peers>,
+  before: PolicyRules | undefined,
+  after: PolicyRules | undefined,
+): boolean {
+  if (before?.rules.length !== after?.rules.length) return false;
+  return (after?.rules ?? []).every((rule, at) => {
+    const old = before?.rules[at];
+    if (old === rule) return true;
+    if (old?.index !== rule.index || old.clauses.length !== rule.clauses.length) return false;
+    return rule.clauses.every((clause, place) => {
+      const was = old.clauses[place] as Clause;
+      const samePeers =
+        was.peers === clause.peers || (was.peers !== 'everyone' && taken.get(was.peers) === clause.peers);
+      if (!samePeers) return false;
+      if ('ports' in clause) return 'ports' in was && was.ports === clause.ports;
+      return 'endpoints' in was && was.endpoints === clause.endpoints;
+    });
+  });
 }
 
 /** Of peers with a name. */
