@@ -261,6 +261,8 @@ async function writeAptConfiguration(work: string, suite: string): Promise<strin
     'Acquire::AllowInsecureRepositories "false";',
     'Acquire::Languages "none";',
     'Acquire::Retries "3";',
+    // Without this apt-get update ends with 0 when it could not fetch an index, and the suite seems to have no such package.
+    'APT::Update::Error-Mode "any";',
     // Without this apt warns that its unprivileged user cannot write into a checkout owned by root.
     'APT::Sandbox::User "root";',
   ];
