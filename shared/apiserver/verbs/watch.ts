@@ -12,7 +12,7 @@ import { type WatchOptions, watchOptions } from './list-options.ts';
 import { versionCause, versionOf } from './query.ts';
 import type { ResourceAnswer, ResourceRequest, WatchEvent } from './request.ts';
 import { type Selection, selectionOf } from './selection.ts';
-import { type Beginning, WatchStream } from './watch-stream.ts';
+import { type Beginning, WatchEvents } from './watch-events.ts';
 
 export function watch(context: VerbContext, request: ResourceRequest): ResourceAnswer {
   const options = watchOptions(request);
@@ -31,7 +31,7 @@ export function watch(context: VerbContext, request: ResourceRequest): ResourceA
     kind: 'watch',
     watch: {
       resource,
-      events: new WatchStream(
+      events: new WatchEvents(
         context,
         request,
         selection,

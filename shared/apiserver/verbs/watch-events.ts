@@ -39,7 +39,7 @@ export interface Beginning {
  * Made to be read by one reader. It holds timers and a place among the listeners of the registry until it ends: by
  * its time, its signal, the end of its kind, an error, or `return`.
  */
-export class WatchStream implements AsyncIterableIterator<readonly WatchEvent[]> {
+export class WatchEvents implements AsyncIterableIterator<readonly WatchEvent[]> {
   readonly #context: VerbContext;
   readonly #request: ResourceRequest;
   readonly #selection: Selection;
