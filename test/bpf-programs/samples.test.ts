@@ -92,7 +92,8 @@ function expectations(): ReadonlyMap<string, Expected> {
 }
 
 suite('the samples of bpfman-operator', { skip: labObstacle() ?? false, timeout: 300_000 }, () => {
-  before(() => {
+  before(async () => {
+    await RegistryFixture.fetch();
     ownNetwork();
     cable('eth0', 'wire0'); // As on most nodes: the interface has the name of those in pods.
     ip('addr add 192.0.2.1/24 dev eth0', 'route add default via 192.0.2.2 dev eth0');
