@@ -89,6 +89,26 @@ describe('fetching', { skip: obstacle() }, () => {
     }
   });
 
+  test(
+    'without a network it is the network that is told, not the list',
+    { skip: process.getuid?.() !== 0 },
+    () => {
+      const cacheDirectory = mkdtempSync(join(tmpdir(), 'rampart-packages-'));
+      try {
+        const module = JSON.stringify(join(import.meta.dirname, 'debian-packages.ts'));
+        const fetch = `import { debianPackage } from ${module};
+        await debianPackage('libbpf-1.5', { signal: AbortSignal.timeout(60_000), cacheDirectory: ${JSON.stringify(cacheDirectory)} });`;
+        const node = [process.execPath, '--input-type=module', '-e', fetch];
+        const { status, stderr } = spawnSync('unshare', ['--net', ...node], { encoding: 'utf8' });
+        assert.equal(status, 1);
+        assert.match(stderr, /apt-get update failed.*\n.*Failed to fetch/);
+        assert.deepEqual(readdirSync(cacheDirectory), []);
+      } finally {
+        rmSync(cacheDirectory, { recursive: true });
+      }
+    },
+  );
+
   test('an id that is not in the list is refused; an aborted fetch leaves nothing', async () => {
     const cacheDirectory = mkdtempSync(join(tmpdir(), 'rampart-packages-'));
     try {

@@ -27,6 +27,7 @@ const xdpProgram = parentKind('XdpProgram').type;
 
 /** @throws {Error} without root, or without ip(8). */
 export async function applied({ shrink, signal, progress }: PartOptions): Promise<Report> {
+  await RegistryFixture.fetch();
   ownNetwork();
   for (let at = 0; at < INTERFACES; at++) cable(`in${at}`, `out${at}`);
   await using stack = new AsyncDisposableStack();

@@ -75,9 +75,14 @@ export class RegistryFixture implements AsyncDisposable {
     writeFileSync(join(this.#directory, 'htpasswd'), htpasswd);
   }
 
-  static async start(options: RegistryFixtureOptions = {}): Promise<RegistryFixture> {
+  /** Its program, fetched where it is missing. For those who start one in a network that no archive is reached from: before that. */
+  static async fetch(): Promise<string> {
     const { root } = await debianPackage('docker-registry-2.8', { signal: AbortSignal.timeout(120_000) });
-    const fixture = new RegistryFixture(join(root, 'usr/bin/docker-registry'), options);
+    return join(root, 'usr/bin/docker-registry');
+  }
+
+  static async start(options: RegistryFixtureOptions = {}): Promise<RegistryFixture> {
+    const fixture = new RegistryFixture(await RegistryFixture.fetch(), options);
     try {
       await fixture.resume();
       return fixture;

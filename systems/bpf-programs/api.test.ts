@@ -38,7 +38,7 @@ suite('the kinds of bpfman.io/v1alpha1', () => {
   });
 
   test('all samples of bpfman-operator are taken as they are', async () => {
-    assert.equal(new Set(samples.map(({ kind, metadata: { name } }) => `${kind}/${name}`)).size, 21);
+    assert.equal(new Set(samples.map(({ kind, metadata: { name } }) => `${kind}/${name}`)).size, 24);
     for (const sample of samples) {
       const { kind, metadata } = sample;
       const created = await cluster.client.create(

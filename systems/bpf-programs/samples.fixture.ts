@@ -1,6 +1,7 @@
 /**
  * The objects that bpfman-operator v0.5.5 ships as samples: those of its kustomization, as its bundle has them (alm-examples of the
- * ClusterServiceVersion), and the others of config/samples. By what they say: kind, name and specification; the form is our own.
+ * ClusterServiceVersion), and the others of config/samples; and three that bpfman had beside them before the operator moved to a
+ * repository of its own (b295a43, 7c2208c, 9eb834e). By what they say: kind, name and specification; the form is our own.
  *
  * @module
  */
@@ -144,8 +145,24 @@ export const samples: readonly Sample[] = [
   sample('TcxNsProgram', 'tcx-containers', { ...tcx, ...eth0, ...nginx }),
   sample('UprobeProgram', 'uprobe-example', { ...uprobe, func_name: 'syscall' }),
   sample('UprobeProgram', 'uprobe-example-containers', { ...uprobe, func_name: 'malloc', ...daemon }),
+  sample('UprobeProgram', 'uprobe-example-containers-all', {
+    ...uprobe,
+    func_name: 'malloc',
+    containers: { pods: {} },
+  }),
+  sample('UprobeProgram', 'uprobe-example-nginx', {
+    ...uprobe,
+    func_name: 'malloc',
+    containers: { namespace: 'default', pods: { matchLabels: {} }, containernames: ['nginx'] },
+  }),
   sample('UprobeNsProgram', 'uprobe-example', { ...uprobe, func_name: 'syscall', ...nginx }),
   sample('XdpProgram', 'xdp-pass-all-nodes', { ...xdp, ...primary }),
+  sample('XdpProgram', 'go-counter-example', {
+    bpffunctionname: 'stats',
+    priority: 5,
+    ...primary,
+    ...image('go-xdp-counter'),
+  }),
   sample('XdpProgram', 'xdp-containers', { ...xdp, ...eth0, ...daemon }),
   sample('XdpProgram', 'xdp-pass-private-all-nodes', {
     ...xdp,

@@ -36,7 +36,10 @@ const images: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   tcx_test: { tcx_next: 'tcx', tcx_pass: 'tcx' },
   uprobe: { my_uprobe: 'uprobe' },
   xdp_pass: { pass: 'xdp' },
+  'go-xdp-counter': { stats: 'xdp' },
 };
+/** Images with the XDP programs whose names others have for TC. */
+const xdpImages = new Set(['xdp_pass', 'go-xdp-counter']);
 
 /** Condition of the parent, and what it says; of what this kernel may refuse, what else. */
 interface Expected {
@@ -79,8 +82,11 @@ function expectations(): ReadonlyMap<string, Expected> {
       'TcxNsProgram/tcx-containers': tcx(1),
       'UprobeProgram/uprobe-example': runs(1),
       'UprobeProgram/uprobe-example-containers': runs(2),
+      'UprobeProgram/uprobe-example-containers-all': runs(4),
+      'UprobeProgram/uprobe-example-nginx': runs(1),
       'UprobeNsProgram/uprobe-example': runs(1),
       'XdpProgram/xdp-pass-all-nodes': runs(1),
+      'XdpProgram/go-counter-example': runs(1),
       'XdpProgram/xdp-containers': runs(2),
       'XdpProgram/xdp-pass-private-all-nodes': {
         type: 'ReconcileError',
@@ -92,7 +98,8 @@ function expectations(): ReadonlyMap<string, Expected> {
 }
 
 suite('the samples of bpfman-operator', { skip: labObstacle() ?? false, timeout: 300_000 }, () => {
-  before(() => {
+  before(async () => {
+    await RegistryFixture.fetch();
     ownNetwork();
     cable('eth0', 'wire0'); // As on most nodes: the interface has the name of those in pods.
     ip('addr add 192.0.2.1/24 dev eth0', 'route add default via 192.0.2.2 dev eth0');
@@ -104,7 +111,7 @@ suite('the samples of bpfman-operator', { skip: labObstacle() ?? false, timeout:
     for (const [name, programs] of Object.entries(images)) {
       const object = countObject.replace(
         'count.bpf',
-        name === 'xdp_pass' ? 'samples_xdp.bpf' : 'samples.bpf',
+        xdpImages.has(name) ? 'samples_xdp.bpf' : 'samples.bpf',
       );
       await registry.push(`bpfman-bytecode/${name}`, 'v0.5.5', bytecodeImage(object, programs));
     }
@@ -116,6 +123,7 @@ suite('the samples of bpfman-operator', { skip: labObstacle() ?? false, timeout:
       ...{ name: 'web', namespace: 'acme', labels: { app: 'nginx' } },
       containers: [sleeping('nginx')],
     });
+    await lab.runPod({ name: 'nginx', namespace: 'default', containers: [sleeping('nginx')] });
     await lab.runPod({
       ...{ name: 'daemon', namespace: 'bpfman', labels: { name: 'bpfman-daemon' } },
       containers: [sleeping('bpfman'), sleeping('bpfman-agent')],

@@ -32,7 +32,10 @@ function shapeOf(value: unknown): unknown {
 }
 
 suite('standalone with eBPF programs on the kernel of this machine', { skip: obstacle() ?? false }, () => {
-  before(() => ownNetwork());
+  before(async () => {
+    await RegistryFixture.fetch();
+    ownNetwork();
+  });
 
   test('an XdpProgram counts each packet, over a kill of the agent too, and nothing is left of it', async () => {
     await using machine = new BpfStandalone();
