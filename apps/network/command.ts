@@ -49,13 +49,14 @@ function explainCommand(): Command {
     .option('--data <dir>', 'the directory of `rampart standalone`')
     .addHelpText(
       'after',
-      '\nWith --kernel the table of Rampart is read in the network namespace of this command and followed rule by rule for a first packet; an\n' +
-        'end that is a pod of another node is not looked at. The iptables backend is not read.\n' +
+      '\nWith --kernel the rules of Rampart, of nftables and of iptables with its sets, are read in the network namespace of this command and\n' +
+        'followed one by one for a first packet; an end that is a pod of another node is not looked at.\n' +
         '\nExamples:\n' +
         '  rampart network explain --from shop/frontend --to shop/db --port 5432\n' +
         '  rampart network explain --from 192.0.2.7 --to shop/web-0 --port 53/UDP -o json\n' +
         '  rampart network explain --from shop/backend --to shop/db --port 5432 --kernel --data /var/lib/rampart\n' +
-        '\nExit codes: 0 allowed, 1 refused, 2 cannot tell: bad input, no answer of the API, or a kernel that says otherwise or knows neither end.\n',
+        '\nExit codes: 0 allowed, 1 refused, 2 cannot tell: bad input, no answer of the API, or a kernel that says otherwise,\n' +
+        'knows neither end, or cannot be read.\n',
     )
     .action(async (options: ExplainOptions) => {
       const { runExplain } = await import('./explain.ts');

@@ -14,9 +14,10 @@ import {
   type Explanation,
   explain,
 } from '../../systems/network-policy/explain/explanation.ts';
-import { checkKernel, type KernelCheck } from '../../systems/network-policy/explain/kernel-check.ts';
+import { compareWithKernel, type KernelCheck } from '../../systems/network-policy/explain/kernel-check.ts';
 import { checkEnd, parsePort } from '../../systems/network-policy/explain/question.ts';
 import { readCluster } from '../../systems/network-policy/explain/read-cluster.ts';
+import { readKernel } from '../../systems/network-policy/explain/read-kernel.ts';
 import { clusterAccess } from '../cluster.ts';
 import { describeFailure } from '../failure.ts';
 import { stopSignal } from '../process.ts';
@@ -29,8 +30,10 @@ const INDENT = '    ';
 /** @returns the exit code: 0 allowed, 1 refused, 2 cannot tell, which is said on stderr. */
 export async function runExplain(options: ExplainOptions): Promise<0 | 1 | 2> {
   try {
-    const explanation = await ask(options);
-    const kernel = options.kernel === true ? checkKernel(explanation) : undefined;
+    const { signal } = stopSignal();
+    const explanation = await ask(options, signal);
+    const kernel =
+      options.kernel === true ? compareWithKernel(explanation, await readKernel(signal)) : undefined;
     const { stdout } = process;
     stdout.write(
       options.output === 'json'
@@ -49,7 +52,7 @@ export async function runExplain(options: ExplainOptions): Promise<0 | 1 | 2> {
   }
 }
 
-async function ask(options: ExplainOptions): Promise<Explanation> {
+async function ask(options: ExplainOptions, signal: AbortSignal): Promise<Explanation> {
   const { kubeconfig, data } = options;
   const question = {
     from: checkEnd('--from', options.from),
@@ -70,7 +73,7 @@ async function ask(options: ExplainOptions): Promise<Explanation> {
   using client = new KubeClient(
     clusterAccess(data === undefined ? kubeconfig : join(resolve(data), 'kubeconfig')),
   );
-  return explain(await readCluster(client, stopSignal().signal), question);
+  return explain(await readCluster(client, signal), question);
 }
 
 export interface RenderOptions {

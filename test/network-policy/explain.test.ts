@@ -1,14 +1,24 @@
 // What is explained is what packets do, and what the kernel's rules say.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { suite, test } from 'node:test';
 
 import { until } from '../../shared/observe/until.fixture.ts';
 import { Nftables } from '../../shared/netlink/nftables.ts';
-import { explain } from '../../systems/network-policy/explain/explanation.ts';
+import { type ClusterObjects, explain } from '../../systems/network-policy/explain/explanation.ts';
 import { compareWithKernel } from '../../systems/network-policy/explain/kernel-check.ts';
 import { readCluster } from '../../systems/network-policy/explain/read-cluster.ts';
+import { readKernel } from '../../systems/network-policy/explain/read-kernel.ts';
+import type { Dataplane } from '../../systems/network-policy/node/dataplane.ts';
+import { openIptablesDataplane } from '../../systems/network-policy/node/iptables/dataplane.ts';
+import { iptablesObstacle } from '../../systems/network-policy/node/iptables/obstacle.fixture.ts';
+import type { Variant } from '../../systems/network-policy/node/iptables/variant.ts';
+import type { KernelRuleset } from '../../systems/network-policy/node/kernel-packet.ts';
+import { openNftablesDataplane } from '../../systems/network-policy/node/nftables/dataplane.ts';
+import { tableName } from '../../systems/network-policy/node/nftables/names.ts';
 import { readTable } from '../../systems/network-policy/node/nftables/table.ts';
 import { namespaceObstacle } from './namespaces.fixture.ts';
+import type { Host } from './network.fixture.ts';
 import { nodeName, PolicyNode } from './policy-node.fixture.ts';
 import { reachable, reaches } from './probe.fixture.ts';
 
@@ -28,66 +38,118 @@ const policies = {
   },
 };
 
-suite('what is explained', { skip: namespaceObstacle() ?? false }, () => {
-  test('is what packets do, and what is in the kernel, for every pair', async () => {
-    await using node = await PolicyNode.create();
-    const { network } = node;
-    for (const [key, spec] of Object.entries(policies)) await node.apply(key, spec);
-    await node.start();
-    await node.untilRules((rules) => Object.keys(policies).every((key) => rules.includes(key)));
-    const cluster = await readCluster(node.client, AbortSignal.timeout(20_000));
-    using nft = network.node.namespace.run(() => new Nftables());
-    const table = readTable(nft);
-    const hosts = [...network.pods, network.outside];
-    const endOf = ({ name, addresses }: (typeof hosts)[number], family: 4 | 6): string =>
-      name === 'outside' ? addresses[family] : name;
-    for (const [family, port] of [
-      [4, 80],
-      [6, 81],
-    ] as const) {
-      const found = await reachable(hosts, { family, port });
-      for (const from of hosts) {
-        for (const to of hosts) {
-          if (from === to) continue;
-          const explanation = explain(cluster, {
-            ...{ from: endOf(from, family), to: endOf(to, family), protocol: 'TCP', port, family },
-          });
-          const pair = `${from.name} -> ${to.name}`;
-          assert.equal(explanation.allowed, found.has(pair), pair);
-          assert.equal(compareWithKernel(explanation, table).result, 'agrees', pair);
-        }
-      }
-    }
-    // Somebody takes an address out of a set: the policies say it, the kernel does not.
-    const set = [...(table?.values() ?? [])].find(
-      ({ kind, name }) => kind === 'set' && name.endsWith('-endpoints-4'),
-    );
-    assert.ok(set?.kind === 'set');
-    nft.run(`flush set inet rampart-network-policy ${set.name}`);
-    const explanation = explain(cluster, { from: 'y/a', to: 'x/a', protocol: 'TCP', port: 80 });
-    assert.deepEqual(
-      [explanation.allowed, compareWithKernel(explanation, readTable(nft)).result],
-      [true, 'differs'],
-    );
-  });
+interface Backend {
+  readonly obstacle: string | undefined;
+  readonly open: () => Dataplane;
+  /** Takes all out of the set of endpoints over IPv4. */
+  empty(node: Host): void;
+}
 
-  test('a node whose API is away, and whose agent ends, goes on as it is', async () => {
-    await using node = await PolicyNode.create();
-    const { network } = node;
-    await node.apply('x/a-from-y', policies['x/a-from-y']);
-    const stop = await node.start();
-    await node.untilRules((rules) => rules.includes('x/a-from-y'));
-    const look = async () => [
-      await reaches(network.host('z/a'), network.host('x/a').addresses[4]),
-      await reaches(network.host('y/a'), network.host('x/a').addresses[4]),
-    ];
-    assert.deepEqual(await look(), [false, true]);
-    await node.stopApi();
-    assert.deepEqual(await look(), [false, true]);
-    // Refusals are told all the same.
-    await until('the line', () => node.refusals.length >= 2);
-    assert.deepEqual(new Set(node.refusals.map((one) => one.node)), new Set([nodeName]));
-    await stop();
-    assert.deepEqual(await look(), [false, true]);
-  });
+function emptyIpset(node: Host): void {
+  const ipset = (...args: readonly string[]): string =>
+    node.namespace.run(() => execFileSync('ipset', args, { encoding: 'utf8' }));
+  const [, set = ''] = /^create (KUBE-\S+) hash:ip,port family inet /m.exec(ipset('save')) ?? [];
+  ipset('flush', set);
+}
+
+const iptables = (variant: Variant): Backend => ({
+  obstacle: iptablesObstacle(variant),
+  open: () => openIptablesDataplane({ variant }),
+  empty: emptyIpset,
+});
+
+const backends: Readonly<Record<string, Backend>> = {
+  nftables: {
+    obstacle: namespaceObstacle(),
+    open: openNftablesDataplane,
+    empty: ({ namespace }) => {
+      using nft = namespace.run(() => new Nftables());
+      const set = [...(readTable(nft)?.values() ?? [])].find(
+        ({ kind, name }) => kind === 'set' && name.endsWith('-endpoints-4'),
+      );
+      nft.run(`flush set ${tableName} ${set?.name}`);
+    },
+  },
+  'iptables (nft)': iptables('nft'),
+  'iptables (legacy)': iptables('legacy'),
+};
+
+/** With the addresses of the node: of pods that run on it the kubelet says them. */
+function onNode(cluster: ClusterObjects, { addresses }: Host): ClusterObjects {
+  const hostIPs = [{ ip: addresses[4] }, { ip: addresses[6] }];
+  const pods = cluster.pods.map((pod) => ({ ...pod, status: { ...pod.status, hostIPs } }));
+  return { ...cluster, pods };
+}
+
+suite('what is explained', () => {
+  for (const [backend, { obstacle, open, empty }] of Object.entries(backends)) {
+    test(
+      `${backend}: is what packets do, and what is in the kernel, for every pair`,
+      { skip: obstacle ?? false },
+      async () => {
+        await using node = await PolicyNode.create({ open });
+        const { network } = node;
+        for (const [key, spec] of Object.entries(policies)) await node.apply(key, spec);
+        const stop = await node.start();
+        const read = await readCluster(node.client, AbortSignal.timeout(20_000));
+        const cluster = onNode(read, network.node);
+        const readRules = (): Promise<KernelRuleset[]> => network.node.namespace.run(() => readKernel());
+        const kernel = await readRules();
+        const hosts = [...network.pods, network.outside, network.node];
+        const endOf = ({ name, addresses }: Host, family: 4 | 6): string =>
+          name.includes('/') ? name : addresses[family];
+        for (const [family, port] of [
+          [4, 80],
+          [6, 81],
+        ] as const) {
+          const found = await reachable(hosts, { family, port });
+          for (const from of hosts) {
+            for (const to of hosts) {
+              if (from === to) continue;
+              const explanation = explain(cluster, {
+                ...{ from: endOf(from, family), to: endOf(to, family), protocol: 'TCP', port, family },
+              });
+              const pair = `${from.name} -> ${to.name}`;
+              assert.equal(explanation.allowed, found.has(pair), pair);
+              const checked = compareWithKernel(explanation, kernel);
+              assert.deepEqual([checked.backend, checked.result], [backend, 'agrees'], pair);
+            }
+          }
+        }
+        // Somebody takes an address out of a set, and no agent repairs it: the policies say it, the kernel does not.
+        await stop();
+        empty(network.node);
+        const explanation = explain(cluster, { from: 'y/a', to: 'x/a', protocol: 'TCP', port: 80 });
+        assert.deepEqual(
+          [explanation.allowed, compareWithKernel(explanation, await readRules()).result],
+          [true, 'differs'],
+        );
+        assert.equal(await reaches(network.host('y/a'), network.host('x/a').addresses[4]), false);
+      },
+    );
+  }
+
+  test(
+    'a node whose API is away, and whose agent ends, goes on as it is',
+    { skip: namespaceObstacle() ?? false },
+    async () => {
+      await using node = await PolicyNode.create();
+      const { network } = node;
+      await node.apply('x/a-from-y', policies['x/a-from-y']);
+      const stop = await node.start();
+      await node.untilRules((rules) => rules.includes('x/a-from-y'));
+      const look = async () => [
+        await reaches(network.host('z/a'), network.host('x/a').addresses[4]),
+        await reaches(network.host('y/a'), network.host('x/a').addresses[4]),
+      ];
+      assert.deepEqual(await look(), [false, true]);
+      await node.stopApi();
+      assert.deepEqual(await look(), [false, true]);
+      // Refusals are told all the same.
+      await until('the line', () => node.refusals.length >= 2);
+      assert.deepEqual(new Set(node.refusals.map((one) => one.node)), new Set([nodeName]));
+      await stop();
+      assert.deepEqual(await look(), [false, true]);
+    },
+  );
 });

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import { wholeTable } from '../node/nftables/whole-table.fixture.ts';
-import type { TableObject } from '../node/nftables/objects.ts';
 import { PolicyEngine } from '../engine/engine.ts';
+import type { NodeRules } from '../engine/rules.ts';
+import { podChain } from '../node/iptables/names.ts';
+import type { KernelRuleset } from '../node/kernel-packet.ts';
+import { wholeTable } from '../node/nftables/whole-table.fixture.ts';
+import { allIptables, iptablesRuleset, nftablesRuleset, rulesets } from '../node/rulesets.fixture.ts';
 import { type ClusterObjects, explain } from './explanation.ts';
 import { compareWithKernel } from './kernel-check.ts';
 
@@ -26,45 +29,76 @@ const cluster: ClusterObjects = {
   ],
 };
 
-function kernelOf(node: string): Map<string, TableObject> {
+function rulesOf(node: string): NodeRules {
   const engine = new PolicyEngine(node);
   for (const one of cluster.pods) engine.upsertPod(one);
   for (const one of cluster.policies) engine.upsertPolicy(one);
-  const { rules } = engine;
-  return new Map(wholeTable(rules));
+  return engine.rules;
 }
 
 const ask = (to: string, port: number) => explain(cluster, { from: 'shop/web', to, protocol: 'TCP', port });
 
-suite('the rules of this kernel', () => {
-  test('say the same, by the chains of the pod and its policy', () => {
-    const { result, ingress } = compareWithKernel(ask('shop/db', 80), kernelOf('one'));
-    assert.deepEqual([result, ingress.verdict], ['agrees', 'allowed']);
-    assert.match(ingress.chains.join(' '), /^forward-in in pod-in-\w+ policy-in-\w+$/);
-    assert.equal(compareWithKernel(ask('shop/db', 81), kernelOf('one')).ingress.verdict, 'refused');
-  });
-
-  test('say otherwise: somebody has emptied the chain of the pod', () => {
-    const kernel = kernelOf('one');
-    for (const object of kernel.values()) {
+const chains: Readonly<Record<string, RegExp>> = {
+  nftables: /^forward-in in pod-in-\w+ policy-in-\w+$/,
+  iptables: /^FORWARD KUBE-ROUTER-FORWARD KUBE-POD-FW-\w+ KUBE-NWPLCY-\w+$/,
+};
+/** As if somebody had emptied the chain of the pod. */
+const emptied: Readonly<Record<string, (rules: NodeRules) => KernelRuleset>> = {
+  nftables: (rules) => {
+    const table = new Map(wholeTable(rules));
+    for (const object of table.values()) {
       if (object.kind === 'chain' && object.comment === 'shop/db' && object.name.startsWith('pod-'))
-        kernel.set(`chain ${object.name}`, { ...object, rules: [] });
+        table.set(`chain ${object.name}`, { ...object, rules: [] });
     }
-    const { result, ingress } = compareWithKernel(ask('shop/db', 81), kernel);
-    assert.deepEqual([result, ingress.agrees], ['differs', false]);
-    assert.match(ingress.words, /^The kernel allows ingress of shop\/db; the policies say otherwise/);
-  });
+    return nftablesRuleset(table);
+  },
+  iptables: (rules) => {
+    const { families, sets } = allIptables(rules);
+    const four = families[4].chains;
+    const without = new Map([...four, [podChain('shop/db'), []] as const]);
+    return iptablesRuleset({ families: { ...families, 4: { ...families[4], chains: without } }, sets });
+  },
+};
 
-  test('of a pod of another node say nothing, and name that node', () => {
-    const { result, egress, ingress } = compareWithKernel(ask('shop/far', 81), kernelOf('one'));
-    assert.deepEqual([result, egress.agrees, ingress.verdict], ['agrees', true, 'elsewhere']);
-    assert.match(ingress.words, /Ask on node two\.$/);
-    assert.equal(compareWithKernel(ask('shop/far', 81), kernelOf('three')).result, 'unknown');
+suite('the rules of this kernel', () => {
+  for (const [backend, rulesetOf] of Object.entries(rulesets)) {
+    const kernelOf = (node: string): KernelRuleset[] => [rulesetOf(rulesOf(node))];
+
+    test(`${backend}: say the same, by the chains of the pod and its policy`, () => {
+      const { result, ingress } = compareWithKernel(ask('shop/db', 80), kernelOf('one'));
+      assert.deepEqual([result, ingress.verdict], ['agrees', 'allowed']);
+      assert.match(ingress.chains.join(' '), chains[backend]!);
+      assert.equal(compareWithKernel(ask('shop/db', 81), kernelOf('one')).ingress.verdict, 'refused');
+    });
+
+    test(`${backend}: say otherwise: somebody has emptied the chain of the pod`, () => {
+      const kernel = emptied[backend]!(rulesOf('one'));
+      const { result, ingress } = compareWithKernel(ask('shop/db', 81), [kernel]);
+      assert.deepEqual([result, ingress.agrees], ['differs', false]);
+      assert.match(ingress.words, /^The kernel allows ingress of shop\/db; the policies say otherwise/);
+    });
+
+    test(`${backend}: of a pod of another node say nothing, and name that node`, () => {
+      const { result, egress, ingress } = compareWithKernel(ask('shop/far', 81), kernelOf('one'));
+      assert.deepEqual([result, egress.agrees, ingress.verdict], ['agrees', true, 'elsewhere']);
+      assert.match(ingress.words, /Ask on node two\.$/);
+      assert.equal(compareWithKernel(ask('shop/far', 81), kernelOf('three')).result, 'unknown');
+    });
+  }
+
+  test('of two backends refuse what one of them refuses', () => {
+    const rules = rulesOf('one');
+    const both = [emptied['nftables']!(rules), rulesets['iptables']!(rules)];
+    const { backend, result, ingress } = compareWithKernel(ask('shop/db', 81), both);
+    assert.deepEqual(
+      [backend, result, ingress.verdict],
+      ['nftables and iptables (nft)', 'agrees', 'refused'],
+    );
   });
 
   test('none at all allow what is allowed, and cannot tell where something is to be refused', () => {
-    const { result, ingress } = compareWithKernel(ask('shop/db', 81), undefined);
-    assert.deepEqual([result, ingress.verdict], ['agrees', 'elsewhere']);
-    assert.equal(compareWithKernel(ask('shop/db', 80), undefined).result, 'agrees');
+    const { backend, result, ingress } = compareWithKernel(ask('shop/db', 81), []);
+    assert.deepEqual([backend, result, ingress.verdict], [null, 'unknown', 'elsewhere']);
+    assert.equal(compareWithKernel(ask('shop/db', 80), []).result, 'agrees');
   });
 });

@@ -1,16 +1,12 @@
 /**
- * Whether the rules in this machine's kernel say what the policies say.
+ * Whether the rules in a kernel say what the policies say.
  *
  * @module
  */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
-import { Nftables } from '../../../shared/netlink/nftables.ts';
 import { parseAddress } from '../engine/addresses.ts';
 import type { Direction } from '../engine/rules.ts';
-import { decideInKernel, type KernelPacket } from '../node/nftables/decide.ts';
-import { tableName } from '../node/nftables/names.ts';
-import type { TableObjects } from '../node/nftables/objects.ts';
-import { readTable } from '../node/nftables/table.ts';
+import type { KernelPacket, KernelRuleset } from '../node/kernel-packet.ts';
 import type { ExplainedEnd, ExplainedSide, Explanation } from './explanation.ts';
 
 export interface KernelSide {
@@ -25,8 +21,9 @@ export interface KernelSide {
 }
 
 export interface KernelCheck {
-  readonly backend: 'nftables';
-  /** `agrees`: all that is of this machine; `unknown`: neither end is a pod of this machine. */
+  /** Those that have rules of Rampart here; none: `null`. `nftables and iptables (nft)`: a packet has to pass both. */
+  readonly backend: string | null;
+  /** `agrees`: all that is of this machine; `unknown`: neither end is a pod of this machine, or it has no rules where there are to be some. */
   readonly result: 'agrees' | 'differs' | 'unknown';
   readonly egress: KernelSide;
   readonly ingress: KernelSide;
@@ -34,18 +31,8 @@ export interface KernelCheck {
 
 const protocolNumbers: Readonly<Record<string, number>> = { ICMP: 1, TCP: 6, UDP: 17, ICMPv6: 58, SCTP: 132 };
 
-/**
- * Reads the table of Rampart in the network namespace of this process.
- *
- * @throws {RampartError} `PRIVILEGE` where it may not be read, `UNSUPPORTED` without libnftables and for rules that are not ours.
- */
-export function checkKernel(explanation: Explanation): KernelCheck {
-  using nft = new Nftables();
-  return compareWithKernel(explanation, readTable(nft));
-}
-
-/** @param table - undefined: there is none. */
-export function compareWithKernel(explanation: Explanation, table: TableObjects | undefined): KernelCheck {
+/** @param rulesets - None: the kernel has been read, and has no rules of Rampart. */
+export function compareWithKernel(explanation: Explanation, rulesets: readonly KernelRuleset[]): KernelCheck {
   const { from, to, protocol, port, fromOwnNode } = explanation;
   const [source, destination] = [parseAddress(from.address), parseAddress(to.address)];
   const number = protocolNumbers[protocol];
@@ -55,32 +42,40 @@ export function compareWithKernel(explanation: Explanation, table: TableObjects 
     });
   }
   const packet: KernelPacket = { source, destination, protocol: number, port, fromNode: fromOwnNode };
-  const egress = sideOf(table, packet, explanation.egress, from);
-  const ingress = sideOf(table, packet, explanation.ingress, to);
+  const egress = sideOf(rulesets, packet, explanation.egress, from);
+  const ingress = sideOf(rulesets, packet, explanation.ingress, to);
   const answers = [egress.agrees, ingress.agrees];
-  const result = answers.includes(false) ? 'differs' : answers.includes(true) ? 'agrees' : 'unknown';
-  return { backend: 'nftables', result, egress, ingress };
+  // A kernel without rules refuses nothing: what is to be refused is so elsewhere, or not at all.
+  const isUnknown = rulesets.length === 0 && !explanation.allowed;
+  const result = answers.includes(false)
+    ? 'differs'
+    : answers.includes(true) && !isUnknown
+      ? 'agrees'
+      : 'unknown';
+  const backend = rulesets.map((one) => one.backend).join(' and ') || null;
+  return { backend, result, egress, ingress };
 }
 
 function sideOf(
-  table: TableObjects | undefined,
+  rulesets: readonly KernelRuleset[],
   packet: KernelPacket,
   { direction, verdict: said }: ExplainedSide,
   own: ExplainedEnd,
 ): KernelSide {
   const name = own.pod ?? own.address;
   const expected = said === 'refused' ? 'refused' : 'allowed';
-  if (table === undefined) {
+  if (rulesets.length === 0) {
     if (expected === 'allowed') {
       const words = `This kernel has no rules of Rampart, so it allows ${direction} of ${name}.`;
       return { direction, verdict: 'allowed', agrees: true, chains: [], words };
     }
-    return elsewhere(direction, own, `there is no table ${tableName}`);
+    return elsewhere(direction, own, 'it has no rules of Rampart');
   }
-  const { verdict, isKnown, chains } = decideInKernel(table, direction, packet);
-  if (!isKnown && own.pod !== undefined && verdict !== expected)
-    return elsewhere(direction, own, `${own.address} is in no map of the table ${tableName}`);
-  if (!isKnown && own.pod !== undefined) return elsewhere(direction, own, 'it has no rules for that pod');
+  const decisions = rulesets.map((ruleset) => ruleset.decide(direction, packet));
+  const verdict = decisions.some((one) => one.verdict === 'refused') ? 'refused' : 'allowed';
+  const chains = decisions.flatMap((one) => one.chains);
+  if (own.pod !== undefined && !decisions.some(({ isKnown }) => isKnown))
+    return elsewhere(direction, own, 'it has no rules for that pod');
   const agrees = verdict === expected;
   const does = verdict === 'allowed' ? 'allows' : 'refuses';
   const words = agrees

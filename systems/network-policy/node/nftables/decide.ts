@@ -6,35 +6,14 @@
  *
  * @module
  */
-import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import { type IpAddress, parseAddress, parseBlock } from '../../engine/addresses.ts';
 import type { Direction } from '../../engine/rules.ts';
+import { type KernelDecision, type KernelPacket, MOST_CHAINS, unknownRule } from '../kernel-packet.ts';
 import { podMap, shortDirection } from './names.ts';
 import { objectKey, type TableObjects } from './objects.ts';
 
-export interface KernelPacket {
-  readonly source: IpAddress;
-  readonly destination: IpAddress;
-  /** IANA's number. */
-  readonly protocol: number;
-  /** Of the destination. */
-  readonly port: number | undefined;
-  /** The source is an address of the node itself. */
-  readonly fromNode: boolean;
-}
-
-export interface KernelDecision {
-  readonly verdict: 'allowed' | 'refused';
-  /** Whether the address is that of a pod that the kernel knows. */
-  readonly isKnown: boolean;
-  /** The chains that it came through. */
-  readonly chains: readonly string[];
-}
-
 type Verdict = 'accept' | 'refuse' | 'continue';
 
-/** More than any packet goes through; a loop is refused by the kernel itself. */
-const MOST_CHAINS = 4096;
 const dportProtocols: Readonly<Record<string, number>> = { tcp: 6, udp: 17, sctp: 132 };
 
 /**
@@ -72,7 +51,7 @@ class Walk {
   chain(name: string): Verdict {
     const chain = this.#objects.get(objectKey({ kind: 'chain', name }));
     if (chain === undefined || chain.kind !== 'chain' || this.#chains.length >= MOST_CHAINS) {
-      throw unknown(`chain ${name} is missing`);
+      throw unknownRule(`chain ${name} is missing`);
     }
     this.#chains.push(name);
     for (const rule of chain.rules) {
@@ -115,14 +94,14 @@ class Walk {
           at += 3;
           break;
         case 'meta':
-          if (second !== 'l4proto') throw unknown(rule);
+          if (second !== 'l4proto') throw unknownRule(rule);
           if (this.#packet.protocol !== Number(third)) return 'continue';
           at += 3;
           break;
         case 'tcp':
         case 'udp':
         case 'sctp': {
-          if (second !== 'dport') throw unknown(rule);
+          if (second !== 'dport') throw unknownRule(rule);
           const [low = '', high = low] = third.split('-');
           const { port, protocol } = this.#packet;
           const fits = port !== undefined && Number(low) <= port && port <= Number(high);
@@ -133,7 +112,7 @@ class Walk {
         case 'fib': {
           const isNot = fourth === '!=';
           const isLocal = second === 'saddr' && this.#packet.fromNode;
-          if (third !== 'type' || words[at + (isNot ? 4 : 3)] !== 'local') throw unknown(rule);
+          if (third !== 'type' || words[at + (isNot ? 4 : 3)] !== 'local') throw unknownRule(rule);
           if (isLocal === isNot) return 'continue';
           at += isNot ? 5 : 4;
           break;
@@ -155,7 +134,7 @@ class Walk {
           break;
         }
         default:
-          throw unknown(rule);
+          throw unknownRule(rule);
       }
     }
     return 'continue';
@@ -164,7 +143,7 @@ class Walk {
   #address(side: string, rule: string): IpAddress {
     if (side === 'saddr') return this.#packet.source;
     if (side === 'daddr') return this.#packet.destination;
-    throw unknown(rule);
+    throw unknownRule(rule);
   }
 
   #mapped({ text }: IpAddress, name: string, rule: string): Verdict | 'return' {
@@ -184,7 +163,7 @@ class Walk {
       const found = this.#objects.get(objectKey({ kind, name: name.slice(1) }));
       if (found !== undefined && (found.kind === 'set' || found.kind === 'map')) return found.elements;
     }
-    throw unknown(rule);
+    throw unknownRule(rule);
   }
 }
 
@@ -192,18 +171,10 @@ class Walk {
 function isWithin({ value }: IpAddress, text: string, rule: string): boolean {
   if (text.includes('/')) {
     const block = parseBlock(text);
-    if (typeof block === 'string') throw unknown(rule);
+    if (typeof block === 'string') throw unknownRule(rule);
     return block.low <= value && value <= block.high;
   }
   const [low, high = low] = text.split('-').map((one) => parseAddress(one)?.value);
-  if (low === undefined || high === undefined) throw unknown(rule);
+  if (low === undefined || high === undefined) throw unknownRule(rule);
   return low <= value && value <= high;
-}
-
-function unknown(rule: string): RampartError {
-  return new RampartError(errorCodes.UNSUPPORTED, {
-    what: 'cannot tell what the rules in the kernel do',
-    why: `it has a rule that is not ours: ${rule}`,
-    next: 'An agent that runs puts it right within a minute',
-  });
 }

@@ -1,0 +1,66 @@
+/**
+ * The rules of Rampart in this machine's kernel, whichever backend made them.
+ *
+ * @module
+ */
+import { KeptNamespace } from '../../../shared/netlink/namespace.ts';
+import { Nftables } from '../../../shared/netlink/nftables.ts';
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import * as iptables from '../node/iptables/decide.ts';
+import { IptablesKernel } from '../node/iptables/kernel.ts';
+import { isNothing } from '../node/iptables/rules.ts';
+import { installedIptables } from '../node/iptables/variant.ts';
+import type { KernelRuleset } from '../node/kernel-packet.ts';
+import * as nftables from '../node/nftables/decide.ts';
+import { readTable } from '../node/nftables/table.ts';
+
+/**
+ * In the network namespace that the calling thread has now. What is not installed is taken to have no rules where something else has some.
+ *
+ * @returns one for each backend that has some; none: there are none at all
+ * @throws {RampartError} `PRIVILEGE` or `SYSTEM` where they cannot be read, `UNSUPPORTED` where what would read them is not installed.
+ */
+export async function readKernel(signal?: AbortSignal): Promise<KernelRuleset[]> {
+  using namespace = new KeptNamespace();
+  const missing: string[] = [];
+  const found = [...readNftables(missing), ...(await readIptables(namespace, missing, signal))];
+  if (found.length > 0 || missing.length === 0) return found;
+  throw new RampartError(errorCodes.UNSUPPORTED, {
+    what: 'cannot tell whether this kernel has rules of Rampart',
+    why: missing.join('; '),
+    next: 'Install what is missing, or ask where the agent of this node runs',
+  });
+}
+
+function readNftables(missing: string[]): KernelRuleset[] {
+  try {
+    using nft = new Nftables();
+    const table = readTable(nft);
+    if (table === undefined) return [];
+    return [{ backend: 'nftables', decide: (...packet) => nftables.decideInKernel(table, ...packet) }];
+  } catch (error) {
+    if (!(error instanceof RampartError) || error.code !== errorCodes.UNSUPPORTED) throw error;
+    missing.push(error.message);
+    return [];
+  }
+}
+
+async function readIptables(
+  namespace: KeptNamespace,
+  missing: string[],
+  signal: AbortSignal | undefined,
+): Promise<KernelRuleset[]> {
+  const installed = await installedIptables(namespace, signal);
+  if (installed.length === 0) missing.push('there is no iptables-save');
+  const found: KernelRuleset[] = [];
+  for (const one of installed) {
+    const kernel = new IptablesKernel(one, namespace);
+    const rules = await kernel.readRules(signal);
+    if (isNothing({ families: rules, sets: new Map() })) continue;
+    // Rules without the sets that they look into say nothing.
+    const whole = { families: rules, sets: await kernel.readSets(signal) };
+    const backend = `iptables (${one.variant})`;
+    found.push({ backend, decide: (...packet) => iptables.decideInKernel(whole, ...packet) });
+  }
+  return found;
+}

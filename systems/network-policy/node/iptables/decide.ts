@@ -1,0 +1,231 @@
+/**
+ * What the rules that are in the kernel do with the first packet of a connection: read as iptables-save and `ipset save` list them, and
+ * followed rule by rule.
+ *
+ * It knows the words of the rules that this dataplane makes, and no others: for a rule that it does not know it says so, and never
+ * guesses.
+ *
+ * @module
+ */
+import { type IpAddress, parseBlock } from '../../engine/addresses.ts';
+import type { Direction } from '../../engine/rules.ts';
+import { type KernelDecision, type KernelPacket, MOST_CHAINS, unknownRule } from '../kernel-packet.ts';
+import { blockMatch } from './blocks.ts';
+import { behindOthers } from './listing.ts';
+import { type BuiltinChain, topChains, unknownPodsChain } from './names.ts';
+import type { FamilyRules, IptablesRules, Lines } from './rules.ts';
+
+type Verdict = 'accept' | 'refuse' | 'continue' | 'return';
+
+const protocolNumbers: Readonly<Record<string, number>> = {
+  icmp: 1,
+  tcp: 6,
+  udp: 17,
+  'ipv6-icmp': 58,
+  sctp: 132,
+};
+
+/**
+ * What the one end's rules do: those that name the other end alone are left to its direction.
+ *
+ * @throws {RampartError} `UNSUPPORTED` for a rule that it does not know.
+ */
+export function decideInKernel(
+  rules: IptablesRules,
+  direction: Direction,
+  packet: KernelPacket,
+): KernelDecision {
+  const walk = new Walk(rules, direction, packet);
+  const verdict = walk.builtin(packet.fromNode ? 'OUTPUT' : 'FORWARD');
+  return {
+    verdict: verdict === 'refuse' ? 'refused' : 'allowed',
+    isKnown: walk.isKnown,
+    chains: walk.chains,
+  };
+}
+
+class Walk {
+  readonly chains: string[] = [];
+  isKnown = false;
+  readonly #rules: FamilyRules;
+  readonly #sets: IptablesRules['sets'];
+  readonly #packet: KernelPacket;
+  /** How a rule names the end whose rules are not looked at. */
+  readonly #otherEnd: '-s' | '-d';
+  #mark = 0;
+
+  constructor({ families, sets }: IptablesRules, direction: Direction, packet: KernelPacket) {
+    this.#rules = families[packet.source.family];
+    this.#sets = sets;
+    this.#packet = packet;
+    this.#otherEnd = direction === 'egress' ? '-d' : '-s';
+  }
+
+  /** Either end may lead from here to ours. */
+  builtin(name: BuiltinChain): Verdict {
+    this.chains.push(name);
+    for (const line of this.#rules.hooks.get(name) ?? []) {
+      if (line === behindOthers) throw unknownRule(`a rule before ours in ${name}`);
+      const verdict = this.#rule(wordsOf(line), line);
+      if (verdict !== 'continue') return verdict;
+    }
+    return 'continue';
+  }
+
+  #chain(name: string): Verdict {
+    const lines = this.#linesOf(name);
+    if (lines === undefined || this.chains.length >= MOST_CHAINS)
+      throw unknownRule(`chain ${name} is missing`);
+    this.chains.push(name);
+    for (const line of lines) {
+      const words = wordsOf(line);
+      if (this.#isOfOtherEnd(words)) continue;
+      const verdict = this.#rule(words, line);
+      if (verdict !== 'continue') return verdict === 'return' ? 'continue' : verdict;
+    }
+    return 'continue';
+  }
+
+  #linesOf(name: string): Lines | undefined {
+    for (const top of Object.values(topChains)) {
+      if (name !== top) continue;
+      const found = this.#rules.tops.get(top);
+      return found && [...found.pods, ...(found.tail ?? [])];
+    }
+    return this.#rules.chains.get(name);
+  }
+
+  #isOfOtherEnd(words: readonly string[]): boolean {
+    const ends = words.filter((word) => word === '-s' || word === '-d');
+    return ends.length === 1 && ends[0] === this.#otherEnd;
+  }
+
+  #rule(words: readonly string[], line: string): Verdict {
+    let isNot = false;
+    for (let at = 0; at < words.length; at++) {
+      const word = words[at] ?? '';
+      if (word === '!') {
+        isNot = true;
+        continue;
+      }
+      const value = words[at + 1] ?? '';
+      if (word === '-j') {
+        // A rule of a pod's names the end that is looked at.
+        const ofEnd = words.includes('-s') || words.includes('-d');
+        return this.#target(value, words.slice(at + 2), ofEnd, line);
+      }
+      const fits = this.#fits(word, value, words[at + 2] ?? '', line);
+      if (fits === isNot) return 'continue';
+      isNot = false;
+      at += word === '--match-set' ? 2 : word === '--physdev-is-bridged' ? 0 : 1;
+    }
+    throw unknownRule(line);
+  }
+
+  /** Whether one match of a rule holds. */
+  #fits(word: string, value: string, ends: string, line: string): boolean {
+    const { source, destination, protocol, port, fromNode } = this.#packet;
+    switch (word) {
+      // The name of a match, whose options follow; what is said of a rule; how many are logged.
+      case '-m':
+      case '--comment':
+      case '--limit':
+      case '--limit-burst':
+        return true;
+      case '-s':
+        return isWithin(source, value, line);
+      case '-d':
+        return isWithin(destination, value, line);
+      case '-p': {
+        const number = protocolNumbers[value];
+        if (number === undefined) throw unknownRule(line);
+        return number === protocol;
+      }
+      case '--dport': {
+        const [low = '', high = low] = value.split(':');
+        return port !== undefined && Number(low) <= port && port <= Number(high);
+      }
+      case '--match-set':
+        return this.#isInSet(value, ends, line);
+      case '--mark': {
+        const [bits, mask] = marks(value, line);
+        return (this.#mark & mask) === bits;
+      }
+      case '--ctstate':
+        if (!/^(?:INVALID|RELATED,ESTABLISHED)$/.test(value)) throw unknownRule(line);
+        // Of a connection that there is, or of none that there could be: not the first packet of one.
+        return false;
+      case '--src-type':
+      case '--dst-type':
+        if (value !== 'LOCAL') throw unknownRule(line);
+        return word === '--src-type' && fromNode;
+      // Errors and neighbours: no first packet of anything. What is bridged has passed the same rule without that match.
+      case '--icmp-type':
+      case '--icmpv6-type':
+      case '--physdev-is-bridged':
+        return false;
+      default:
+        throw unknownRule(line);
+    }
+  }
+
+  #target(name: string, options: readonly string[], ofEnd: boolean, line: string): Verdict {
+    switch (name) {
+      case 'ACCEPT':
+        return 'accept';
+      case 'DROP':
+      case 'REJECT':
+        return 'refuse';
+      case 'RETURN':
+        return 'return';
+      case 'NFLOG':
+        return 'continue';
+      case 'MARK': {
+        if (options[0] !== '--set-xmark') throw unknownRule(line);
+        const [bits, mask] = marks(options[1] ?? '', line);
+        this.#mark = (this.#mark & ~mask) ^ bits;
+        return 'continue';
+      }
+      default:
+        if (options.length > 0) throw unknownRule(line);
+        this.isKnown ||= ofEnd && name.startsWith('KUBE-POD-FW-') && name !== unknownPodsChain;
+        return this.#chain(name);
+    }
+  }
+
+  #isInSet(name: string, ends: string, line: string): boolean {
+    const set = this.#sets.get(name);
+    if (set === undefined || set.isOdd === true) throw unknownRule(line);
+    const { source, destination, protocol, port } = this.#packet;
+    const address = ends.startsWith('src') ? source : destination;
+    if (set.family !== address.family) return false;
+    if (set.type === 'hash:ip,port') {
+      if (ends !== 'dst,dst') throw unknownRule(line);
+      const [word] = Object.entries(protocolNumbers).find(([, number]) => number === protocol) ?? [];
+      return set.members.has(`${address.text},${word}:${port}`);
+    }
+    if (ends !== 'src' && ends !== 'dst') throw unknownRule(line);
+    if (set.members.has(address.text)) return true;
+    if (set.type === 'hash:ip') return false;
+    if (set.type !== 'hash:net') throw unknownRule(line);
+    return [...set.members].some((block) => isWithin(address, block, line));
+  }
+}
+
+/** A text in quotes is one word. */
+function wordsOf(line: string): readonly string[] {
+  return line.match(/"(?:\\.|[^"\\])*"|\S+/g) ?? [];
+}
+
+function isWithin({ family, value }: IpAddress, text: string, line: string): boolean {
+  const block = parseBlock(blockMatch(family, text));
+  if (typeof block === 'string') throw unknownRule(line);
+  return block.family === family && block.low <= value && value <= block.high;
+}
+
+/** `0x10000/0x10000` */
+function marks(text: string, line: string): readonly [bits: number, mask: number] {
+  const [, bits, mask] = /^(0x[\da-f]{1,7})\/(0x[\da-f]{1,7})$/.exec(text) ?? [];
+  if (bits === undefined || mask === undefined) throw unknownRule(line);
+  return [Number(bits), Number(mask)];
+}
