@@ -23,7 +23,7 @@ export interface AuditOptions extends ClusterOptions {
   readonly clientCert?: string;
   readonly clientKey?: string;
   readonly insecureSsl?: true;
-  readonly output: 'json' | 'table' | 'yaml';
+  readonly output?: 'json' | 'table' | 'yaml';
   readonly outputScan?: true;
   readonly disableStore?: true;
   readonly loglevel: string;
@@ -95,7 +95,10 @@ export function auditCommand(): Command {
     .option('--client-key <file>', 'its key, in PEM')
     .option('--insecure-ssl', 'do not check the certificate of that server')
     .addOption(
-      new Option('-o, --output <format>', 'output').choices(['table', 'json', 'yaml']).default('table'),
+      // Kubewarden's scanner has -o without a value.
+      new Option('-o, --output [format]', 'output; without a format: json; default: table')
+        .choices(['table', 'json', 'yaml'])
+        .preset('json'),
     )
     .addOption(new Option('--output-scan', 'as --output json').hideHelp())
     .option('--disable-store', 'write no reports')

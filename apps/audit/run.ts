@@ -12,7 +12,7 @@ import { printable } from '../../shared/observe/printable.ts';
 import { paint, renderTable, type Row, wantsColour } from '../../shared/observe/table.ts';
 import { type AuditOnce, auditOnce } from '../../systems/policy-audit/audit.ts';
 import type { Runtimes } from '../../systems/policy-audit/policies/open-policy.ts';
-import { remoteRuntimes } from '../../systems/policy-audit/policies/remote-runtimes.ts';
+import { checkPolicyServer, remoteRuntimes } from '../../systems/policy-audit/policies/remote-runtimes.ts';
 import type { Scope } from '../../systems/policy-audit/reports/report.ts';
 import { describeFailure } from '../failure.ts';
 import { stopSignal } from '../process.ts';
@@ -22,16 +22,18 @@ import { policyProcess } from './process.ts';
 /** @returns the exit code: 0 nothing objects, 1 something does, 2 it could not be done, or not for all. */
 export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
   const { stdout, stderr } = process;
+  const stop = stopSignal();
   let done: AuditOnce;
   try {
-    done = await audit(options);
+    done = await audit(options, stop);
   } catch (error) {
     // Also an API that is away: a script has to tell it from what is clean.
-    stderr.write(describeFailure(error).text);
+    const isStopped = stop.signal.aborted && error === stop.signal.reason;
+    stderr.write(isStopped ? 'rampart: stopped before all was audited\n' : describeFailure(error).text);
     return 2;
   }
   const { summary, reports, problems } = done;
-  const format = options.outputScan === true ? 'json' : options.output;
+  const format = options.outputScan === true ? 'json' : (options.output ?? 'table');
   if (format === 'table') stdout.write(table(done, wantsColour(stdout)));
   else {
     const told = { summary, problems: Object.fromEntries(problems), reports };
@@ -47,8 +49,8 @@ export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
   return isWhole && !results.some(({ result }) => result === 'error') ? 0 : 2;
 }
 
-async function audit(options: AuditOptions): Promise<AuditOnce> {
-  const stop = stopSignal();
+async function audit(options: AuditOptions, stop: AbortController): Promise<AuditOnce> {
+  checkOptions(options);
   await using stack = new AsyncDisposableStack();
   const { context, runtimes, asked } = await policyProcess(options, { stop, stack, level: options.loglevel });
   const { namespace, cluster, kubewardenNamespace, ignoreNamespaces } = options;
@@ -62,7 +64,8 @@ async function audit(options: AuditOptions): Promise<AuditOnce> {
     return await auditOnce({
       context,
       asked,
-      runtimes: options.policyServerUrl === undefined ? runtimes : remote(options, runtimes),
+      runtimes:
+        options.policyServerUrl === undefined ? runtimes : await remote(options, runtimes, stop.signal),
       stores: options.disableStore !== true,
       failuresOnly: options.reports === 'failures',
       reportKind: options.reportKind,
@@ -84,26 +87,59 @@ async function audit(options: AuditOptions): Promise<AuditOnce> {
   }
 }
 
-function remote(
+/** @throws {RampartError} `INPUT` for options that cannot work together */
+function checkOptions(options: AuditOptions): void {
+  const { namespace, kubewardenNamespace, ignoreNamespaces, clientCert, clientKey } = options;
+  if (namespace !== undefined && [...ignoreNamespaces, kubewardenNamespace].includes(namespace)) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `the namespace ${namespace} is both asked for and left out`,
+      next: 'Leave it out of --ignore-namespaces and --kubewarden-namespace.',
+    });
+  }
+  if ((clientCert === undefined) !== (clientKey === undefined)) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `--client-${clientKey === undefined ? 'cert' : 'key'} alone`,
+      why: 'a certificate is shown with its key',
+      next: 'Give both --client-cert and --client-key.',
+    });
+  }
+}
+
+/** @throws {RampartError} also where nobody answers there: that is not a matter of each object. */
+async function remote(
   { policyServerUrl = '', extraCa, clientCert, clientKey, insecureSsl }: AuditOptions,
   { cluster }: Runtimes,
-): ReturnType<typeof remoteRuntimes> {
+  signal: AbortSignal,
+): Promise<Runtimes> {
   if (!URL.canParse(policyServerUrl) || !/^https?:/.test(policyServerUrl)) {
     throw new RampartError(errorCodes.INPUT, {
       what: `--policy-server-url ${JSON.stringify(policyServerUrl)} is no URL`,
       next: 'Give one such as https://policy-server-default.kubewarden.svc:8443.',
     });
   }
-  const text = (path: string | undefined): string | undefined =>
-    path === undefined ? undefined : readFileSync(path, 'utf8');
-  return remoteRuntimes({
+  const server = {
     cluster,
     url: new URL(policyServerUrl),
-    ca: text(extraCa),
-    cert: text(clientCert),
-    key: text(clientKey),
+    ca: textOf('--extra-ca', extraCa),
+    cert: textOf('--client-cert', clientCert),
+    key: textOf('--client-key', clientKey),
     isInsecure: insecureSsl === true,
-  });
+  };
+  await checkPolicyServer(server, signal);
+  return remoteRuntimes(server);
+}
+
+function textOf(option: string, path: string | undefined): string | undefined {
+  if (path === undefined) return undefined;
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `cannot read ${path}, which ${option} names`,
+      why: (error as Error).message,
+      cause: error,
+    });
+  }
 }
 
 /** One line on a terminal that is overwritten. Elsewhere nothing. */
@@ -111,7 +147,8 @@ function progressLine(): { readonly tell: (text: string) => void; readonly end: 
   const { stderr } = process;
   if (!stderr.isTTY) return { tell: () => undefined, end: () => undefined };
   return {
-    tell: (text) => void stderr.write(`\r\u001b[K${text.slice(0, stderr.columns - 1)}`),
+    // A terminal that does not know its width says 0.
+    tell: (text) => void stderr.write(`\r\u001b[K${text.slice(0, (stderr.columns || 80) - 1)}`),
     end: () => void stderr.write('\r\u001b[K'),
   };
 }

@@ -8,6 +8,7 @@ import { type IncomingMessage, request as sendPlain } from 'node:http';
 
 import type { ClusterReader } from '../engine/cel/cluster.ts';
 import { describeConnectionFailure } from '../../../shared/observe/connection-failure.ts';
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { isObject } from '../../../shared/cel/json.ts';
 import { EvaluationError, type Evaluator, type PolicyRequest, type Verdict } from '../engine/evaluator.ts';
 import type { Runtimes } from './open-policy.ts';
@@ -26,22 +27,18 @@ const MAX_ANSWER_BYTES = 16 << 20;
 const ANSWER_MS = 35_000;
 
 /** Settings are the server's matter: it refuses to start with those that are not valid. */
-export function remoteRuntimes({ url, cluster, ca, cert, key, isInsecure = false }: RemoteOptions): Runtimes {
-  // Without keep-alive, so that each request may reach another replica.
-  const agent = new Agent({ keepAlive: false, ca, cert, key, rejectUnauthorized: !isInsecure });
+export function remoteRuntimes({ cluster, ...server }: RemoteOptions): Runtimes {
+  const agent = agentOf(server);
   return {
     cluster,
     open: async ({ id }) => {
       await Promise.resolve();
-      const target = new URL(
-        `audit/${encodeURIComponent(id)}`,
-        url.href.endsWith('/') ? url : `${url.href}/`,
-      );
+      const target = below(server.url, `audit/${encodeURIComponent(id)}`);
       const evaluator: Evaluator = {
         runtime: 'wapc',
         validateSettings: () => Promise.resolve({ valid: true }),
         evaluate: async (request, { signal } = {}) =>
-          verdictOf(await ask(target, agent, request, signal), id),
+          verdictOf(await sendReview(target, agent, request, signal), id),
         [Symbol.asyncDispose]: () => Promise.resolve(),
       };
       return evaluator;
@@ -49,18 +46,70 @@ export function remoteRuntimes({ url, cluster, ca, cert, key, isInsecure = false
   };
 }
 
+/**
+ * Asks the server for anything: an address or a certificate that is wrong is to be told once, and not of each object.
+ *
+ * @throws {RampartError} `INPUT` where no answer comes; the signal's reason
+ */
+export async function checkPolicyServer(
+  server: Omit<RemoteOptions, 'cluster'>,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    await ask(below(server.url, 'readiness'), agentOf(server), { signal });
+  } catch (error) {
+    signal.throwIfAborted();
+    throw new RampartError(errorCodes.INPUT, {
+      what: `the policy server at ${server.url.href} could not be asked`,
+      why: describeConnectionFailure(error),
+      cause: error,
+    });
+  }
+}
+
+function agentOf({ ca, cert, key, isInsecure = false }: Omit<RemoteOptions, 'cluster'>): Agent {
+  // Without keep-alive, so that each request may reach another replica.
+  return new Agent({ keepAlive: false, ca, cert, key, rejectUnauthorized: !isInsecure });
+}
+
+function below(url: URL, path: string): URL {
+  return new URL(path, url.href.endsWith('/') ? url : `${url.href}/`);
+}
+
 interface Answer {
   readonly status: number;
   readonly body: string;
 }
 
-async function ask(target: URL, agent: Agent, request: PolicyRequest, signal?: AbortSignal): Promise<Answer> {
-  const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+async function sendReview(
+  target: URL,
+  agent: Agent,
+  request: PolicyRequest,
+  signal?: AbortSignal,
+): Promise<Answer> {
   const body = JSON.stringify({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request });
+  try {
+    return await ask(target, agent, { body, signal });
+  } catch (error) {
+    signal?.throwIfAborted();
+    const why = describeConnectionFailure(error);
+    throw new EvaluationError('answer', `${target.href} could not be asked: ${why}`, { cause: error });
+  }
+}
+
+/** A POST where there is a body. @throws what the connection failed with */
+async function ask(
+  target: URL,
+  agent: Agent,
+  { body, signal }: { readonly body?: string; readonly signal?: AbortSignal | undefined },
+): Promise<Answer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Answer>();
   const ended = AbortSignal.timeout(ANSWER_MS);
   const options = {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) },
+    ...(body !== undefined && {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) },
+    }),
     signal: signal === undefined ? ended : AbortSignal.any([signal, ended]),
   };
   const onResponse = (response: IncomingMessage): void => {
@@ -83,13 +132,7 @@ async function ask(target: URL, agent: Agent, request: PolicyRequest, signal?: A
       : sendPlain(target, options, onResponse);
   call.on('error', reject);
   call.end(body);
-  try {
-    return await promise;
-  } catch (error) {
-    signal?.throwIfAborted();
-    const why = describeConnectionFailure(error);
-    throw new EvaluationError('answer', `${target.href} could not be asked: ${why}`, { cause: error });
-  }
+  return promise;
 }
 
 function verdictOf({ status, body }: Answer, id: string): Verdict {

@@ -1,0 +1,328 @@
+/**
+ * `rampart audit` as people, CI and a CronJob have it, against an API with policies in it.
+ */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+
+import { parse } from 'yaml';
+
+import { startTestApi, TestApi } from '../../shared/apiserver/test-api.fixture.ts';
+import { namespaces } from '../../shared/kube/object.ts';
+import type { AuditReport } from '../../systems/policy-audit/reports/report.ts';
+import { type PolicyWish, ScanCluster } from '../../systems/policy-audit/scanner/scan.fixture.ts';
+import { type Ended, rampart, RampartProcess } from '../apiserver/rampart-process.fixture.ts';
+
+const modules = join(import.meta.dirname, '../../test/policies');
+
+interface Told {
+  readonly summary: { readonly objects: number; readonly failing: number; readonly evaluations: number };
+  readonly problems: Readonly<Record<string, string>>;
+  readonly reports: readonly AuditReport[];
+}
+
+async function audit(kubeconfig: string, ...args: string[]): Promise<Ended> {
+  await using process = new RampartProcess(['audit', ...args], { KUBECONFIG: kubeconfig });
+  return await process.ended;
+}
+
+/** `shop ConfigMap/cart no-carts=fail`, of each result. */
+function saidOf({ stdout }: Ended, read: (text: string) => unknown = JSON.parse): string[] {
+  const { reports } = read(stdout) as Told;
+  return reports.flatMap(({ scope, results }) =>
+    results.map(({ policy, result }) =>
+      [
+        scope?.namespace ?? '',
+        `${scope?.kind}/${scope?.name}`,
+        `${policy.replace('clusterwide-', '')}=${result}`,
+      ]
+        .join(' ')
+        .trim(),
+    ),
+  );
+}
+
+const aboutShops: PolicyWish = {
+  more: { namespaceSelector: { matchExpressions: [{ key: 'tier', operator: 'Exists' }] } },
+};
+const rule = (resource: string): object => ({
+  ...aboutShops.more,
+  rules: [{ apiGroups: [''], apiVersions: ['v1'], resources: [resource], operations: ['CREATE'] }],
+});
+const noCarts: PolicyWish = {
+  expression: "object.metadata.name != 'cart'",
+  message: 'no carts',
+  more: rule('configmaps'),
+};
+/** WebAssembly, about Namespaces. */
+const teams: PolicyWish = {
+  more: {
+    ...rule('namespaces'),
+    module: `file://${join(modules, 'labels.wapc.wasm')}`,
+    settings: { required: ['team'] },
+  },
+};
+
+suite('rampart audit', () => {
+  let cluster: ScanCluster;
+  before(async () => {
+    cluster = await ScanCluster.start();
+    await cluster.setNamespace('shop', { tier: 'front', team: 'a' });
+    await cluster.setNamespace('other', { tier: 'back', team: 'b' });
+    for (const namespace of ['shop', 'other']) {
+      await cluster.setObject('configmaps', namespace, 'cart', {});
+      await cluster.setObject('configmaps', namespace, 'fine', {});
+    }
+  });
+  after(() => cluster[Symbol.asyncDispose]());
+
+  const run = (...args: string[]): Promise<Ended> => audit(cluster.kubeconfig, ...args);
+  /** What the last write to the API was, of anything. */
+  const lastWrite = async (): Promise<string> =>
+    (await cluster.client.list(namespaces)).metadata.resourceVersion ?? '';
+  const only = async (wishes: Readonly<Record<string, PolicyWish>>): Promise<void> => {
+    for (const name of ['carts', 'teams', 'broken', 'slow']) await cluster.deletePolicy(name);
+    for (const [name, wish] of Object.entries(wishes)) await cluster.setPolicy(name, wish);
+  };
+
+  test('0 where all is clean, 1 where something fails; reports are written, and evaluated once', async () => {
+    await only({ teams });
+    const clean = await run();
+    assert.equal(clean.code, 0, clean.stderr);
+    assert.match(
+      clean.stdout,
+      /^2 objects, 0 failing, 0 with errors: 2 evaluations and 2 reports written in /,
+    );
+    assert.deepEqual(await cluster.lines(), ['Namespace other: teams=pass', 'Namespace shop: teams=pass']);
+    await cluster.setPolicy('carts', noCarts);
+    const failing = await run();
+    assert.deepEqual([failing.code, failing.stderr], [1, '']);
+    assert.match(
+      failing.stdout,
+      /^OBJECT +POLICY +RESULT +MESSAGE\nother ConfigMap\/cart +clusterwide-carts +fail +no carts\nshop ConfigMap\/cart +clusterwide-carts +fail +no carts\n\n6 objects, 2 failing, 0 with errors: 4 evaluations and 4 /,
+    );
+    const again = await run();
+    assert.equal(again.code, 1);
+    assert.match(again.stdout, /: 0 evaluations and 0 reports written in /);
+  });
+
+  test('only what is asked for is audited, and told: -n, -c, -i, -k', async () => {
+    await only({ teams, carts: noCarts });
+    const shop = ['shop ConfigMap/cart carts=fail', 'shop ConfigMap/fine carts=pass'];
+    const other = ['other ConfigMap/cart carts=fail', 'other ConfigMap/fine carts=pass'];
+    const none = ['Namespace/other teams=pass', 'Namespace/shop teams=pass'];
+    type Case = readonly [args: readonly string[], code: number, said: readonly string[]];
+    const withoutStore = ([args, ...expected]: Case): Case => [[...args, '--disable-store'], ...expected];
+    const cases: readonly Case[] = [
+      [[], 1, [...none, ...other, ...shop]],
+      [['-n', 'shop'], 1, shop],
+      [['-c'], 0, none],
+      [['-c', '-n', 'other'], 1, [...none, ...other]],
+      [['-i', 'shop'], 1, [...none, ...other]],
+      [['-i', 'shop,other'], 0, none],
+      [['-i', 'shop', '-k', 'other'], 0, none],
+    ];
+    await run();
+    const reported = cases.filter(([[first]]) => first === '-i');
+    for (const [args, code, said] of [...reported, ...cases.map(withoutStore)]) {
+      const ended = await run('-o', 'json', ...args);
+      assert.deepEqual([ended.code, saidOf(ended)], [code, said], [...args, ended.stderr].join(' '));
+    }
+  });
+
+  test("command lines of Kubewarden's audit scanner, as its chart and its documentation have them", async () => {
+    await only({ teams, carts: noCarts });
+    const fails = 'shop ConfigMap/cart carts=fail';
+    const lines = [
+      '--kubewarden-namespace kubewarden --disable-store --output-scan',
+      '-o -n shop',
+      '-n shop -o',
+      '--kubewarden-namespace kubewarden --loglevel info --extra-ca /pki/policy-server-root-ca-pem --ignore-namespaces kube-system ' +
+        '--ignore-namespaces default,other --output-scan --parallel-namespaces 1 --parallel-resources 100 --parallel-policies 5 ' +
+        '--page-size 100 --report-kind policyreport --disable-store',
+    ];
+    for (const line of lines) {
+      const ended = await run(...line.split(' '));
+      assert.deepEqual([ended.code, saidOf(ended).includes(fails)], [1, true], `${line}: ${ended.stderr}`);
+    }
+  });
+
+  test('as JSON and YAML the same; -o table', async () => {
+    await only({ carts: noCarts });
+    const json = await run('-o', 'json', '-n', 'shop');
+    const yaml = await run('-o', 'yaml', '-n', 'shop');
+    const [{ reports }, asYaml] = [JSON.parse(json.stdout) as Told, parse(yaml.stdout) as Told];
+    assert.deepEqual(asYaml.reports, reports);
+    assert.deepEqual(
+      reports.map(({ kind, metadata, summary }) => [kind, metadata.namespace, summary.fail]),
+      [
+        ['PolicyReport', 'shop', 1],
+        ['PolicyReport', 'shop', 0],
+      ],
+    );
+    assert.match((await run('-o', 'table', '-n', 'shop')).stdout, /^OBJECT +POLICY/);
+  });
+
+  test('--disable-store writes nothing at all', async () => {
+    await only({ teams, carts: noCarts });
+    await run();
+    await only({ carts: { ...noCarts, message: 'none at all' } });
+    const was = [await lastWrite(), await cluster.lines()];
+    const ended = await run('-o', '--disable-store');
+    const { reports, summary } = JSON.parse(ended.stdout) as Told;
+    assert.deepEqual([ended.code, summary.evaluations], [1, 4]);
+    assert.equal(reports[0]?.results[0]?.message, 'none at all');
+    assert.deepEqual([await lastWrite(), await cluster.lines()], was);
+  });
+
+  test('reports of OpenReports, of a namespace, of failures alone', async () => {
+    await only({ carts: noCarts });
+    await run('--report-kind', 'openreports');
+    assert.equal((await cluster.reports('openreports')).length, 4);
+    const ended = await run('--reports-by', 'namespace', '--reports', 'failures', '-o');
+    assert.deepEqual(
+      [ended.code, (JSON.parse(ended.stdout) as Told).reports.map(({ metadata }) => metadata.name)],
+      [1, ['polr-ns-other', 'polr-ns-shop']],
+    );
+    assert.deepEqual(await cluster.lines(), [
+      'other ConfigMap cart: carts=fail',
+      'shop ConfigMap cart: carts=fail',
+    ]);
+  });
+
+  test('2 where a policy could not be asked, unless something fails by another', async () => {
+    const broken = { more: { ...rule('configmaps'), module: 'file:///nowhere/policy.wasm' } };
+    await only({ teams, broken });
+    const ended = await run('--disable-store');
+    assert.equal(ended.code, 2, ended.stdout);
+    assert.match(ended.stderr, /^rampart: clusteradmissionpolicies\/broken: .*\/nowhere\/policy\.wasm/);
+    await only({ carts: noCarts, broken });
+    const failing = await run('--disable-store', '-o');
+    assert.equal(failing.code, 1);
+    assert.deepEqual(Object.keys((JSON.parse(failing.stdout) as Told).problems), [
+      'clusteradmissionpolicies/broken',
+    ]);
+    await only({ carts: { ...noCarts, expression: 'object.nothing == 1' } });
+    const error = await run('--disable-store', '-n', 'shop');
+    assert.equal(error.code, 2);
+    assert.match(error.stdout, /shop ConfigMap\/cart +clusterwide-carts +error +.*no such key: nothing/);
+  });
+
+  test('how far it is, on a terminal and nowhere else', async () => {
+    const slow = {
+      more: {
+        ...rule('configmaps'),
+        matchConditions: [{ name: 'one', expression: "object.metadata.name == 'cart'" }],
+        module: `file://${join(modules, 'unruly.wapc.wasm')}`,
+        settings: { do: 'spin' },
+      },
+    };
+    await only({ slow });
+    const args = ['audit', '--disable-store', '-n', 'shop'];
+    const file = join(cluster.directory, 'stdout');
+    const command = `${rampart} ${args.join(' ')} > ${file}`;
+    await using terminal = new RampartProcess(
+      ['-qec', command, '/dev/null'],
+      { KUBECONFIG: cluster.kubeconfig },
+      ['script'],
+    );
+    const { code, stdout } = await terminal.ended;
+    assert.equal(code, 2, stdout);
+    const erase = '\r\u001b[K';
+    const lines = stdout.split(erase);
+    assert.match(lines.at(-2) ?? '', /^\d objects, \d evaluations, \d namespaces left$/);
+    assert.equal(lines.at(-1), '');
+    const elsewhere = await run(...args.slice(1));
+    assert.deepEqual([elsewhere.code, elsewhere.stderr], [2, '']);
+    // Neither there, nor in what is kept of it.
+    const kept = elsewhere.stdout + readFileSync(file, 'utf8');
+    assert.deepEqual([kept.includes('\u001b'), kept.includes(' left')], [false, false]);
+  });
+});
+
+suite('an audit that could not be done ends with 2 and says why', () => {
+  let api: TestApi;
+  before(async () => void (api = new TestApi(await startTestApi({ name: 'audit', memory: true }))));
+  after(() => api[Symbol.asyncDispose]());
+
+  /** A kubeconfig for another port. */
+  const kubeconfigFor = (port: number): string => {
+    const file = join(api.directory, `kubeconfig-${port}`);
+    writeFileSync(file, readFileSync(api.kubeconfig, 'utf8').replace(/(server: .*:)\d+/, `$1${port}`));
+    return file;
+  };
+
+  test('the API', async () => {
+    const away = await audit(kubeconfigFor(1));
+    assert.deepEqual([away.code, away.stdout], [2, '']);
+    assert.match(
+      away.stderr,
+      /^rampart: cannot list \S+: no answer from 127\.0\.0\.1:1: nothing listens there .*\n$/,
+    );
+    const nowhere = await audit('/nowhere/kubeconfig');
+    assert.deepEqual([nowhere.code, /no Kubernetes API server is named/.test(nowhere.stderr)], [2, true]);
+  });
+
+  test('what it serves: policies, reports, the namespace', async () => {
+    const policies = await audit(api.kubeconfig);
+    assert.equal(policies.code, 2);
+    assert.match(
+      policies.stderr,
+      /^rampart: cannot audit: the API serves no \w+\.policies\.kubewarden\.io\. Apply the definitions of policies: deploy\/\.\n$/,
+    );
+    await api.createDefinitions(join(import.meta.dirname, '../../systems/policy-audit/crd'));
+    const reports = await audit(api.kubeconfig);
+    assert.equal(reports.code, 2);
+    assert.match(
+      reports.stderr,
+      /^rampart: cannot audit: the API serves no \w+\.wgpolicyk8s\.io\. Apply deploy\/policy-reports\/, .*--disable-store\.\n$/,
+    );
+    assert.equal((await audit(api.kubeconfig, '--disable-store')).code, 0);
+    const namespace = await audit(api.kubeconfig, '--disable-store', '-n', 'nowhere');
+    assert.deepEqual([namespace.code, namespace.stderr], [2, 'rampart: there is no namespace nowhere\n']);
+  });
+
+  test('the command line', async () => {
+    const url = ['-u', 'https://127.0.0.1:1'];
+    const cases: readonly (readonly [args: readonly string[], why: RegExp])[] = [
+      [['--bogus'], /unknown option '--bogus'. Try: rampart audit --help/],
+      [['-o', 'xml'], /Allowed choices are table, json, yaml/],
+      [['--parallel-namespaces', '0'], /A number of at least 1 is needed/],
+      [['shop'], /too many arguments/],
+      [['-n', 'shop', '-i', 'other,shop'], /the namespace shop is both asked for and left out/],
+      [[...url, '--client-cert', 'tls.crt'], /--client-cert alone: .*Give both/],
+      [[...url, '-f', '/nowhere/ca.pem'], /cannot read \/nowhere\/ca\.pem, which --extra-ca names: ENOENT/],
+      [[...url, '-f', api.kubeconfig], /the policy server at https:\/\/127\.0\.0\.1:1\/ could not be asked/],
+      [['-u', 'somewhere'], /--policy-server-url "somewhere" is no URL/],
+      [['--kubeconfig', 'a', '--data', 'b'], /--kubeconfig and --data together/],
+    ];
+    for (const [args, why] of cases) {
+      const { code, stdout, stderr } = await audit(api.kubeconfig, ...args);
+      assert.deepEqual([code, stdout], [2, ''], args.join(' '));
+      assert.match(stderr, why);
+      assert.match(stderr, /^rampart: [^\n]+\n$/);
+    }
+  });
+
+  test('a signal', async () => {
+    const server = createServer();
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    try {
+      const kubeconfig = kubeconfigFor((server.address() as AddressInfo).port);
+      const asked = once(server, 'connection');
+      await using waiting = new RampartProcess(['audit'], { KUBECONFIG: kubeconfig });
+      const [connection] = await asked;
+      waiting.signal('SIGINT');
+      const { code, stderr } = await waiting.ended;
+      assert.deepEqual([code, stderr], [2, 'rampart: stopped before all was audited\n']);
+      connection.destroy();
+    } finally {
+      server.close();
+    }
+  });
+});
