@@ -26,7 +26,7 @@ import type { Format } from './render/format.ts';
 import { renderer } from './render/renderer.ts';
 import { Registry } from './resources/registry.ts';
 import { openStore } from './store/store.ts';
-import { type UpkeepCounts, Upkeep } from './upkeep/upkeep.ts';
+import { Upkeep } from './upkeep/upkeep.ts';
 import type { Admission } from './verbs/admission.ts';
 import type { PodLogs } from './verbs/pod-log.ts';
 import { Verbs } from './verbs/verbs.ts';
@@ -67,7 +67,6 @@ export interface ApiServer extends AsyncDisposable {
   readonly registry: Registry;
   /** For parts of this process: the verbs, without HTTP. */
   readonly verbs: Verbs;
-  readonly upkeepCounts: UpkeepCounts;
 }
 
 /**
@@ -139,9 +138,6 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     kubeconfig,
     registry,
     verbs,
-    get upkeepCounts() {
-      return upkeep.counts;
-    },
     [Symbol.asyncDispose]: () => running[Symbol.asyncDispose](),
   };
 }

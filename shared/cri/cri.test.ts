@@ -60,7 +60,7 @@ suite('client of the container runtime: failures', () => {
     using cri = openCri({ socketPath: runtime.socketPath });
     const error = await failure(errorCodes.RUNTIME, cri.containers());
     assert.match(error.message, /ListContainers failed: database is locked\. Look at the log/);
-    assert.equal(await cri.podIps('gone'), undefined);
+    assert.equal(await cri.podNetwork('gone'), undefined);
     assert.equal(await cri.containerPid('gone'), undefined);
     await failure(errorCodes.NOT_FOUND, cri.call('ContainerStatus', { containerId: 'gone' }));
     await failure(errorCodes.UNSUPPORTED, cri.version());

@@ -85,11 +85,6 @@ export class Cri implements Disposable {
     return pods;
   }
 
-  /** The addresses of a sandbox; undefined when it is gone. */
-  async podIps(podId: string, options?: CallOptions): Promise<readonly string[] | undefined> {
-    return (await this.podNetwork(podId, options))?.ips;
-  }
-
   /** The addresses of a sandbox, and whose network it is in; undefined when it is gone. */
   async podNetwork(podId: string, options?: CallOptions): Promise<PodNetwork | undefined> {
     const answer = await orGone(this.call('PodSandboxStatus', { podSandboxId: podId }, options));

@@ -15,8 +15,6 @@ import { errorCodes, RampartError } from '../observe/errors.ts';
 
 /** The address of something C owns. */
 export type Pointer = bigint;
-/** What may be passed where C wants a pointer. */
-export type PointerArgument = Pointer | Uint8Array | null;
 
 /** Loads the first library that is there; the environment names another one for tests. */
 function loadLibrary(names: readonly string[], aptPackage: string): LibraryHandle {

@@ -22,8 +22,6 @@ export interface ProgramInfo {
   readonly runTimeNs: bigint;
   /** How many instructions the verifier looked at; 0 before 5.16. */
   readonly verifiedInstructions: number;
-  readonly translatedBytes: number;
-  readonly jitedBytes: number;
 }
 
 export interface MapInfo {
@@ -75,8 +73,6 @@ export function programInfo(fd: number): ProgramInfo {
   return {
     type: info.u32At(0),
     id: info.u32At(4),
-    jitedBytes: info.u32At(16),
-    translatedBytes: info.u32At(20),
     mapIds: [...ids.subarray(0, Math.min(mapCount, info.u32At(52)))],
     name: cString(info.bytes.subarray(64, 80)),
     gplCompatible: (info.u32At(84) & 1) === 1,
@@ -117,15 +113,6 @@ export function linkInfo(fd: number): LinkInfo {
     programId: info.u32At(8),
     interfaceIndex: onInterface ? info.u32At(16) : 0,
   };
-}
-
-/**
- * A descriptor of a program by its id, which the caller disposes. Needs CAP_SYS_ADMIN.
- *
- * @throws {KernelRefusal} ENOENT: there is none.
- */
-export function openProgramById(id: number): Descriptor {
-  return granted(`cannot open program ${id}`, bpf(command.PROG_GET_FD_BY_ID, new Structure(12).u32(0, id)));
 }
 
 /**

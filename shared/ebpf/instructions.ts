@@ -13,11 +13,9 @@ const CALL = 0x85;
 /** `src_reg` of LD_IMM64: what the immediate stands for. */
 const PSEUDO_MAP_FD = 1;
 const PSEUDO_MAP_VALUE = 2;
-const PSEUDO_BTF_ID = 3;
 const PSEUDO_FUNC = 4;
 /** `src_reg` of CALL. */
 const PSEUDO_CALL = 1;
-const PSEUDO_KFUNC_CALL = 2;
 
 /** Of one instruction; what is left out is 0. */
 export interface InstructionParts {
@@ -79,16 +77,6 @@ export class Instructions {
         starts.add(index + 1 + this.#immediate(index));
     }
     return [...starts].toSorted((a, b) => a - b);
-  }
-
-  /** Whether it names types or functions of a kernel module, by descriptors that only the loading process had. */
-  needsModule(): boolean {
-    for (const { index, code, from } of this.#walk()) {
-      if (code === CALL && from === PSEUDO_KFUNC_CALL && this.bytes.readInt16LE(index * 8 + 2) !== 0)
-        return true;
-      if (code === LD_IMM64 && from === PSEUDO_BTF_ID && this.#immediate(index + 1) !== 0) return true;
-    }
-    return false;
   }
 
   #immediate(index: number): number {

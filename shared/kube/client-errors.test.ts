@@ -8,11 +8,8 @@ import {
   isConflict,
   isForbidden,
   isGone,
-  isInvalid,
   isNotFound,
-  isServerTimeout,
   isTooManyRequests,
-  isUnauthorized,
   isUnreachable,
   KubeError,
 } from './client-errors.ts';
@@ -29,10 +26,7 @@ suite('client: errors', () => {
     isConflict,
     isGone,
     isForbidden,
-    isInvalid,
-    isUnauthorized,
     isTooManyRequests,
-    isServerTimeout,
   };
   const cases: readonly (readonly [number, string, keyof typeof predicates])[] = [
     [404, 'NotFound', 'isNotFound'],
@@ -41,10 +35,6 @@ suite('client: errors', () => {
     [410, 'Gone', 'isGone'],
     [410, 'Expired', 'isGone'],
     [403, 'Forbidden', 'isForbidden'],
-    [422, 'Invalid', 'isInvalid'],
-    [401, 'Unauthorized', 'isUnauthorized'],
-    [504, 'Timeout', 'isServerTimeout'],
-    [500, 'ServerTimeout', 'isServerTimeout'],
   ];
   for (const [code, reason, predicate] of cases) {
     test(`${code} ${reason}`, async () => {
@@ -99,7 +89,6 @@ suite('client: errors', () => {
       /is text\/html where application\/json was expected/,
     );
     await assert.rejects(both.client.get(nodes, { name: 'b' }), /the answer is not JSON/);
-    assert.equal(await both.client.getText('/readyz'), '<html>');
   });
 
   test('an answer over the limit', async () => {
@@ -159,7 +148,7 @@ suite('client: credentials', () => {
     ] as const) {
       await using both = await pair(onlyNew, { credentials: tokens(...list) });
       await assert.rejects(both.client.get(nodes, { name: 'n' }), (error: Error) => {
-        assert.ok(isUnauthorized(error));
+        assert.ok(error instanceof KubeError && error.status === 401);
         assert.match(error.message, /who is Bearer \[redacted\]\?/);
         assert.doesNotMatch(`${JSON.stringify(error)}${error.stack}`, /hunter/);
         return true;

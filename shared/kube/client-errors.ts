@@ -155,11 +155,4 @@ export const isConflict = (error: unknown): error is KubeError =>
 /** The version or the continue token is too old: list again. Both of the API's reasons, Gone and Expired. */
 export const isGone = (error: unknown): error is KubeError => isKube(error, 410);
 export const isForbidden = (error: unknown): error is KubeError => isKube(error, 403);
-export const isUnauthorized = (error: unknown): error is KubeError => isKube(error, 401);
-/** The object breaks its schema or a rule; `details.causes` names the fields. */
-export const isInvalid = (error: unknown): error is KubeError => isKube(error, 422);
 export const isTooManyRequests = (error: unknown): error is KubeError => isKube(error, 429);
-export const isServiceUnavailable = (error: unknown): error is KubeError => isKube(error, 503);
-/** The server gave up on the request. It may have been carried out. */
-export const isServerTimeout = (error: unknown): error is KubeError =>
-  isKube(error, 504) || isKube(error, 500, 'ServerTimeout');

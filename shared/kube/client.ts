@@ -123,16 +123,6 @@ export class KubeClient implements Disposable {
     );
   }
 
-  /** A POST to a subresource of an object, e.g. `eviction` of a pod or `token` of a service account. */
-  createSubresource<Answer>(
-    type: ResourceType,
-    target: ObjectTarget & { readonly subresource: string },
-    body: unknown,
-    options: WriteOptions = {},
-  ): Promise<Answer> {
-    return this.#call('create', type, target, { method: 'POST', body, ...options });
-  }
-
   /**
    * Replaces an object, or its `subresource` (`status`).
    *
@@ -236,13 +226,6 @@ export class KubeClient implements Disposable {
       ...(accept && { accept }),
     } as const;
     return this.#withScope(request, signal, timeoutMs, (scope) => this.#connection.json<T>(request, scope));
-  }
-
-  /** As `getPath`, for text: `/readyz`, logs of a pod. */
-  async getText(path: string, options: CallOptions = {}): Promise<string> {
-    const { signal, timeoutMs = TIMEOUT_MS } = options;
-    const request = { what: `get ${path}`, method: 'GET', path, idempotent: true } as const;
-    return this.#withScope(request, signal, timeoutMs, (scope) => this.#connection.text(request, scope));
   }
 
   #watch(type: ResourceType, target: Target): Watch {

@@ -230,18 +230,6 @@ suite('controller', () => {
     assert.deepEqual(end, { stillRunning: [] });
   });
 
-  test('a queue that is drained ends the controller', async () => {
-    const calls: string[] = [];
-    const { queue, end } = start(async (key) => {
-      calls.push(key);
-      return done;
-    });
-    queue.add('a');
-    queue.add('b');
-    await queue.shutDownWithDrain();
-    assert.deepEqual([await end, calls], [{ stillRunning: [] }, ['a', 'b']]);
-  });
-
   test('work that never waits leaves timers their turn', async () => {
     const queue = new WorkQueue();
     const stop = new AbortController();

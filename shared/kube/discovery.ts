@@ -3,19 +3,12 @@
  *
  * @module
  */
-import type { V1APIGroupList, V1APIResource, VersionInfo } from '@kubernetes/client-node';
+import type { V1APIGroupList, V1APIResource } from '@kubernetes/client-node';
 
 import type { KubeClient } from './client.ts';
 import type { CallOptions } from './client-options.ts';
 import type { ResourceType, Wire } from './object.ts';
-
-export type ServerVersion = Wire<VersionInfo>;
 export type ApiResource = Wire<V1APIResource>;
-
-/** The server's version: `gitVersion` is like `v1.36.0`. */
-export function serverVersion(client: KubeClient, options?: CallOptions): Promise<ServerVersion> {
-  return client.getPath('/version', options);
-}
 
 /** The groups beside the core group, each with its versions, the preferred one named. */
 export async function apiGroups(

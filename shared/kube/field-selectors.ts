@@ -54,13 +54,6 @@ export function fieldsMatch(
   );
 }
 
-/** The canonical text: parsing it gives the same selector. */
-export function fieldSelectorText(selector: FieldSelector): string {
-  return selector
-    .map(({ field, operator, value }) => field + operator + value.replaceAll(/[\\,=]/g, String.raw`\$&`))
-    .join(',');
-}
-
 /** The value that `field` must have for any match, for reading one object in place of a list. */
 export function requiredFieldValue(selector: FieldSelector, field: string): string | undefined {
   return selector.find((term) => term.field === field && term.operator === '=')?.value;

@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 
 import { type Answer, json, type Pair, pair, status } from './api-server.fixture.ts';
 import { isConflict, isNotFound } from './client-errors.ts';
-import { addFinalizer, handleDeletion, removeFinalizer } from './finalizers.ts';
+import { addFinalizer, removeFinalizer } from './finalizers.ts';
 import type { KubeObject, ResourceType } from './object.ts';
 
 const things: ResourceType = {
@@ -125,38 +125,5 @@ suite('finalizers', () => {
       store.stored = undefined;
       assert.equal(await removeFinalizer(client, things, read, MINE, { signal }), undefined);
       await assert.rejects(addFinalizer(client, things, read, THEIRS, { signal }), isNotFound);
-    }));
-
-  test('handleDeletion: from birth to end', () =>
-    withStore({}, async (store, { client, server }) => {
-      let cleaned = 0;
-      let fail = true;
-      const options = {
-        finalizer: MINE,
-        signal,
-        cleanUp: async ({ metadata }: KubeObject): Promise<void> => {
-          assert.ok(metadata.finalizers?.includes(MINE));
-          cleaned++;
-          if (fail) throw new Error('busy');
-        },
-      };
-      const live = await handleDeletion(client, things, store.object, options);
-      assert.ok(live);
-      assert.deepEqual(live.metadata.finalizers, [MINE]);
-      assert.equal(await handleDeletion(client, things, live, options), live);
-      assert.equal(cleaned, 0);
-      store.change({ deletionTimestamp });
-      await assert.rejects(handleDeletion(client, things, store.object, options), /busy/);
-      assert.deepEqual(store.stored?.finalizers, [MINE], 'what is not cleaned up stays');
-      fail = false;
-      const last = store.object;
-      assert.equal(await handleDeletion(client, things, last, options), undefined);
-      assert.deepEqual([cleaned, store.stored], [2, undefined]);
-      // A cache may still have it.
-      assert.equal(await handleDeletion(client, things, last, options), undefined);
-      const requests = server.received.length;
-      const others = { metadata: { ...last.metadata, finalizers: [THEIRS] } };
-      assert.equal(await handleDeletion(client, things, others, options), undefined);
-      assert.deepEqual([cleaned, server.received.length], [3, requests]);
     }));
 });

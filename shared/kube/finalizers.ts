@@ -82,41 +82,6 @@ export async function removeFinalizer<T extends KubeObject>(
   }
 }
 
-export interface DeletionOptions<T> extends FinalizerOptions {
-  readonly finalizer: string;
-  /**
-   * Undoes what the controller did for this object. Called again when it throws, or when the process ends before the
-   * finalizer is off: it must be idempotent.
-   */
-  readonly cleanUp: (object: T, signal: AbortSignal) => Promise<void>;
-}
-
-/**
- * The beginning of a reconcile: puts the finalizer on an object that lives; cleans up for one that is being deleted and
- * takes the finalizer off.
- *
- * @returns the object to work with, or `undefined` when there is nothing left to do for it.
- * @throws what `cleanUp` throws: then the finalizer stays, and the reconcile is retried; and as {@link addFinalizer}.
- *
- * @example
- * const live = await handleDeletion(client, policies, policy, { finalizer, cleanUp, signal });
- * if (live === undefined) return done;
- */
-export async function handleDeletion<T extends KubeObject>(
-  client: KubeClient,
-  type: ResourceType<T>,
-  object: T,
-  options: DeletionOptions<T>,
-): Promise<T | undefined> {
-  const { finalizer, cleanUp, signal } = options;
-  if (!isDeleting(object)) return await addFinalizer(client, type, object, finalizer, options);
-  if (hasFinalizer(object, finalizer)) {
-    await cleanUp(object, signal);
-    await removeFinalizer(client, type, object, finalizer, options);
-  }
-  return undefined;
-}
-
 /** Thrown between the functions of this file only. */
 const REPLACED = new RampartError(errorCodes.CONFLICT, { what: 'another object has taken the place' });
 

@@ -1,6 +1,5 @@
 /**
- * Who owns an object: the API deletes what is owned together with its owner, and a controller finds by it whom a
- * change of a child concerns.
+ * Who owns an object: the API deletes what is owned together with its owner.
  *
  * @module
  */
@@ -16,15 +15,6 @@ import {
 export interface OwnerOptions {
   /** Whether a deletion of the owner in the foreground waits for this object. Default: true. */
   readonly blockOwnerDeletion?: boolean;
-}
-
-/** An owner as it is found in a child. */
-export interface OwnerKey {
-  /** Absent for a cluster-scoped owner. */
-  readonly namespace: string | undefined;
-  readonly name: string;
-  /** Tells an owner from a later one of the same name. */
-  readonly uid: string;
 }
 
 /**
@@ -54,64 +44,9 @@ export function withController<T extends KubeObject>(
   });
 }
 
-/**
- * `child` with `owner` among its owners, without being its controller; it is deleted when the last owner is gone.
- *
- * @throws {RampartError} `INPUT` as {@link withController}.
- */
-export function withOwner<T extends KubeObject>(
-  child: T,
-  ownerType: ResourceType,
-  owner: KubeObject,
-  { blockOwnerDeletion = false }: OwnerOptions = {},
-): T {
-  return withReference(child, {
-    ...reference(child, ownerType, owner),
-    ...(blockOwnerDeletion && { blockOwnerDeletion }),
-  });
-}
-
-/** `child` without this owner, by its uid; the same object where it is none. */
-export function withoutOwner<T extends KubeObject>(child: T, owner: KubeObject): T {
-  const owners = child.metadata.ownerReferences ?? [];
-  const left = owners.filter(({ uid }) => uid !== owner.metadata.uid);
-  if (left.length === owners.length) return child;
-  return { ...child, metadata: { ...child.metadata, ownerReferences: left } };
-}
-
 /** The one owner that looks after this object. */
 export function controllerOf(object: KubeObject): OwnerReference | undefined {
   return object.metadata.ownerReferences?.find(({ controller }) => controller === true);
-}
-
-/**
- * Which owner of this type looks after `child`: whom a change of the child concerns. Any version of the type counts, as
- * references keep the version that they were written with.
- */
-export function controllerKey(child: KubeObject, ownerType: ResourceType): OwnerKey | undefined {
-  const found = controllerOf(child);
-  return found && isOf(found, ownerType) ? keyOf(found, child, ownerType) : undefined;
-}
-
-/** All owners of this type, whether or not they look after `child`. */
-export function ownerKeys(child: KubeObject, ownerType: ResourceType): OwnerKey[] {
-  const owners = child.metadata.ownerReferences ?? [];
-  return owners.filter((one) => isOf(one, ownerType)).map((one) => keyOf(one, child, ownerType));
-}
-
-/** Whether `owner` itself, not one of the same name before it, is among the owners. */
-export function isOwnedBy(child: KubeObject, owner: KubeObject): boolean {
-  const { uid } = owner.metadata;
-  return uid !== undefined && child.metadata.ownerReferences?.some((one) => one.uid === uid) === true;
-}
-
-function isOf({ apiVersion, kind }: OwnerReference, type: ResourceType): boolean {
-  const slash = apiVersion.indexOf('/');
-  return kind === type.kind && (slash === -1 ? '' : apiVersion.slice(0, slash)) === type.group;
-}
-
-function keyOf({ name, uid }: OwnerReference, child: KubeObject, { namespaced }: ResourceType): OwnerKey {
-  return { namespace: namespaced ? child.metadata.namespace : undefined, name, uid };
 }
 
 function reference(child: KubeObject, type: ResourceType, owner: KubeObject): OwnerReference {

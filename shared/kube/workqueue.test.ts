@@ -179,42 +179,6 @@ suite('workqueue', () => {
     assert.equal(await get, undefined);
   });
 
-  test('shutDownWithDrain: what waits is still handed out, also what was added meanwhile to a running key', async () => {
-    const { queue } = queueWith();
-    queue.add('a');
-    queue.add('b');
-    assert.equal(await queue.get(), 'a');
-    queue.add('a');
-    let drained = false;
-    const draining = queue.shutDownWithDrain().then(() => (drained = true));
-    queue.add('c');
-    assert.equal(await queue.get(), 'b');
-    const waiting = queue.get();
-    queue.done('a');
-    assert.equal(await waiting, 'a');
-    const last = queue.get();
-    queue.done('b');
-    await Promise.resolve();
-    assert.equal(drained, false);
-    queue.done('a');
-    await draining;
-    assert.equal(await last, undefined);
-  });
-
-  test('shutDownWithDrain: an abort ends it at once', async () => {
-    const { queue } = queueWith();
-    queue.add('a');
-    queue.add('b');
-    queue.tryGet();
-    const controller = new AbortController();
-    const draining = queue.shutDownWithDrain(controller.signal);
-    const reason = new Error('no time');
-    controller.abort(reason);
-    await assert.rejects(draining, reason);
-    assert.equal(await queue.get(), undefined);
-    await assert.rejects(queue.shutDownWithDrain(controller.signal), reason);
-  });
-
   test('stats and observer: depth, latency, duration, retries, the longest running', () => {
     const taken: number[] = [];
     const done: number[] = [];

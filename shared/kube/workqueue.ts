@@ -99,8 +99,7 @@ export class WorkQueue<K = string> implements Disposable {
   #timerDueMs = Infinity;
   readonly #backoff: KeyedBackoff<K>;
   readonly #retryLimit: TokenBucket;
-  #state: 'open' | 'draining' | 'closed' = 'open';
-  #drained = Promise.withResolvers<void>();
+  #open = true;
   #running = 0;
   #added = 0;
   #retried = 0;
@@ -120,7 +119,7 @@ export class WorkQueue<K = string> implements Disposable {
 
   /** Whether `add` still takes keys. */
   get open(): boolean {
-    return this.#state === 'open';
+    return this.#open;
   }
 
   /** Keys that wait for a worker. */
@@ -130,14 +129,14 @@ export class WorkQueue<K = string> implements Disposable {
 
   /** Asks for `key` to be worked on. Ignored after a shut-down. */
   add(key: K, options?: AddOptions): void {
-    if (this.#state !== 'open') return;
+    if (!this.#open) return;
     this.#added++;
     this.#put(key, this.#levelOf(options));
   }
 
   /** `add` in `delayMs`. Of several delays for one key the earliest counts. Ignored after a shut-down. */
   addAfter(key: K, delayMs: number, options?: AddOptions): void {
-    if (this.#state !== 'open') return;
+    if (!this.#open) return;
     if (!(delayMs > 0)) return this.add(key, options);
     this.#delayed.add(key, this.#clock.monotonicMs() + delayMs, this.#levelOf(options));
     this.#armTimer();
@@ -145,7 +144,7 @@ export class WorkQueue<K = string> implements Disposable {
 
   /** `add` after a failure: later with each one of this key, and with the retries of all keys limited. */
   addRateLimited(key: K, options?: AddOptions): void {
-    if (this.#state !== 'open') return;
+    if (!this.#open) return;
     this.#retried++;
     this.addAfter(key, Math.max(this.#backoff.nextMs(key), this.#retryLimit.reserveMs()), options);
   }
@@ -176,7 +175,7 @@ export class WorkQueue<K = string> implements Disposable {
   get(signal?: AbortSignal): Promise<K | undefined> {
     if (signal?.aborted) return Promise.reject(signal.reason as Error);
     if (this.#ready.size > 0) return Promise.resolve(this.tryGet());
-    if (this.#state === 'closed') return Promise.resolve(undefined);
+    if (!this.#open) return Promise.resolve(undefined);
     return new Promise((resolve, reject) => {
       const getter = (key: K | undefined): void => {
         signal?.removeEventListener('abort', onAbort);
@@ -216,7 +215,6 @@ export class WorkQueue<K = string> implements Disposable {
     } else {
       this.#entries.delete(key);
     }
-    this.#closeIfDrained();
   }
 
   /**
@@ -224,8 +222,8 @@ export class WorkQueue<K = string> implements Disposable {
    * any more, and every `get` returns `undefined`. Workers may finish what they have.
    */
   shutDown(): void {
-    if (this.#state === 'closed') return;
-    this.#state = 'closed';
+    if (!this.#open) return;
+    this.#open = false;
     this.#forgetDelayed();
     this.#ready.clear();
     for (const entry of this.#entries.values()) {
@@ -234,25 +232,6 @@ export class WorkQueue<K = string> implements Disposable {
     }
     for (const getter of this.#getters) getter(undefined);
     this.#getters.clear();
-    this.#drained.resolve();
-  }
-
-  /**
-   * Ends the queue once it is empty: nothing is taken any more and what is delayed is dropped, but what waits
-   * is handed out. Resolves when the last worker is done.
-   *
-   * @throws the signal's reason when it aborts; the queue is shut down at once then.
-   */
-  async shutDownWithDrain(signal?: AbortSignal): Promise<void> {
-    if (this.#state === 'open') this.#state = 'draining';
-    this.#forgetDelayed();
-    this.#closeIfDrained();
-    const onAbort = (): void => this.shutDown();
-    if (signal?.aborted) onAbort();
-    signal?.addEventListener('abort', onAbort, { once: true });
-    await this.#drained.promise;
-    signal?.removeEventListener('abort', onAbort);
-    signal?.throwIfAborted();
   }
 
   [Symbol.dispose](): void {
@@ -360,9 +339,5 @@ export class WorkQueue<K = string> implements Disposable {
   #forgetDelayed(): void {
     this.#delayed.clear();
     this.#armTimer();
-  }
-
-  #closeIfDrained(): void {
-    if (this.#state === 'draining' && this.#ready.size === 0 && this.#running === 0) this.shutDown();
   }
 }

@@ -125,7 +125,6 @@ export const policyServers = defineResource({
 export type ClusterAdmissionPolicy = ObjectOf<typeof clusterAdmissionPolicies, 'v1'>;
 export type AdmissionPolicy = ObjectOf<typeof admissionPolicies, 'v1'>;
 export type ClusterAdmissionPolicyGroup = ObjectOf<typeof clusterAdmissionPolicyGroups, 'v1'>;
-export type AdmissionPolicyGroup = ObjectOf<typeof admissionPolicyGroups, 'v1'>;
 export type PolicyServer = ObjectOf<typeof policyServers, 'v1'>;
 
 export const clusterAdmissionPolicyType = resourceType(clusterAdmissionPolicies, 'v1');

@@ -14,10 +14,10 @@ import { type Condition, setCondition } from '../../shared/kube/conditions.ts';
 import { done, type Result, runController } from '../../shared/kube/controller.ts';
 import { referenceTo } from '../../shared/kube/event-object.ts';
 import { EventRecorder, type EventStats } from '../../shared/kube/event-recorder.ts';
-import { handleDeletion } from '../../shared/kube/finalizers.ts';
+import { addFinalizer, hasFinalizer, isDeleting, removeFinalizer } from '../../shared/kube/finalizers.ts';
 import { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import { configMaps, type KubeObject, type ResourceType } from '../../shared/kube/object.ts';
-import { controllerKey, isOwnedBy, withController } from '../../shared/kube/owner-references.ts';
+import { controllerOf, withController } from '../../shared/kube/owner-references.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';
 import { WorkQueue } from '../../shared/kube/workqueue.ts';
 import { widgets } from './reflected.fixture.ts';
@@ -51,8 +51,8 @@ async function runAgent(kubeconfig: string, signal: AbortSignal): Promise<EventS
   const children = new IndexedCache<ConfigMap>({ type: childType });
   live.subscribe(({ key }) => queue.add(key));
   children.subscribe(({ object }) => {
-    const owner = controllerKey(object, widgetType);
-    if (owner !== undefined) queue.add(`${owner.namespace ?? ''}/${owner.name}`);
+    const owner = controllerOf(object);
+    if (owner?.kind === widgetType.kind) queue.add(`${object.metadata.namespace ?? ''}/${owner.name}`);
   });
   const backoff = { baseMs: 20, maxMs: 500, jitter: 0.5 };
   const reflecting = [
@@ -65,24 +65,27 @@ async function runAgent(kubeconfig: string, signal: AbortSignal): Promise<EventS
     if (found === undefined) return done;
     const { namespace = '', name = '' } = found.metadata;
     const note = { namespace: namespaceOfNotes, name: `note-${namespace}-${name}` };
-    const widget = await handleDeletion(client, widgetType, found, {
-      finalizer,
-      fieldManager,
-      signal: stop,
-      cleanUp: async (_widget, ending) => {
-        await client.delete(childType, note, { signal: ending }).catch((error: unknown) => {
-          if (!isNotFound(error)) throw error;
-        });
-      },
-    });
-    if (widget === undefined) return done;
+    const options = { fieldManager, signal: stop };
+    if (isDeleting(found)) {
+      if (!hasFinalizer(found, finalizer)) return done;
+      await client.delete(childType, note, { signal: stop }).catch((error: unknown) => {
+        if (!isNotFound(error)) throw error;
+      });
+      await removeFinalizer(client, widgetType, found, finalizer, options);
+      return done;
+    }
+    const widget = await addFinalizer(client, widgetType, found, finalizer, options);
     const text = widget.spec?.text ?? '';
     const child: ConfigMap = { metadata: { namespace, name: `child-${name}` }, data: { text } };
     const current = children.get(`${namespace}/child-${name}`);
-    if (current === undefined || current.data?.['text'] !== text || !isOwnedBy(current, widget)) {
-      const options = { fieldManager, force: true, signal: stop };
-      await client.apply(childType, { metadata: note, data: { text } }, options);
-      await client.apply(childType, withController(child, widgetType, widget), options);
+    if (
+      current === undefined ||
+      current.data?.['text'] !== text ||
+      controllerOf(current)?.uid !== widget.metadata.uid
+    ) {
+      const forced = { ...options, force: true };
+      await client.apply(childType, { metadata: note, data: { text } }, forced);
+      await client.apply(childType, withController(child, widgetType, widget), forced);
       const said = current === undefined ? 'made its child' : 'changed its child';
       recorder.record({
         regarding: referenceTo(widgetType, widget),

@@ -100,7 +100,7 @@ for (const runtime of ['as installed', '1.7'] as const) {
       assert.equal((await lab.exec(nginx, ['sh', '-c', 'exit 3'])).exitCode, 3);
 
       assert.equal(await lab.cri.containerPid('0'.repeat(64)), undefined);
-      assert.equal(await lab.cri.podIps('0'.repeat(64)), undefined);
+      assert.equal(await lab.cri.podNetwork('0'.repeat(64)), undefined);
       await lab.removePod(pod);
       assert.deepEqual(await lab.cri.pods(), []);
       assert.deepEqual(await lab.cri.containers(), []);

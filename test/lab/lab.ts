@@ -120,7 +120,7 @@ export class Lab implements AsyncDisposable {
     for (const container of spec.containers ?? [{ name: 'nginx' }]) {
       made.containers.set(container.name, await this.#startContainer(id, made, container, 0));
     }
-    const [ip = ''] = (await this.cri.podIps(id)) ?? [];
+    const [ip = ''] = (await this.cri.podNetwork(id))?.ips ?? [];
     const { name, namespace } = config.metadata;
     return { id, name, namespace, uid, ip, containers: made.containers, initContainers };
   }

@@ -16,21 +16,16 @@ import { Refusal } from './refusal.ts';
 export function applyMergePatch(original: JsonObject, patch: unknown): JsonObject {
   if (!isObject(patch)) throw new Refusal(400, 'Invalid JSON Patch: a merge patch must be an object');
   assertNesting(patch, 'the patch');
-  return merge(original, patch) as JsonObject;
+  return mergePatch(original, patch) as JsonObject;
 }
 
 /** The function MergePatch of RFC 7386, section 2, for any JSON values. */
 export function mergePatch(target: unknown, patch: unknown): unknown {
-  assertNesting(patch, 'the patch');
-  return merge(target, patch);
-}
-
-function merge(target: unknown, patch: unknown): unknown {
   if (!isObject(patch)) return patch;
   const merged: JsonObject = isObject(target) ? { ...target } : {};
   for (const [name, value] of Object.entries(patch)) {
     if (value === null) delete merged[name];
-    else setField(merged, name, merge(Object.hasOwn(merged, name) ? merged[name] : undefined, value));
+    else setField(merged, name, mergePatch(Object.hasOwn(merged, name) ? merged[name] : undefined, value));
   }
   return merged;
 }

@@ -34,11 +34,6 @@ export class Item {
     return new Item(resource, stored, codec?.showsAsStored?.(stored) === true ? undefined : codec, undefined);
   }
 
-  /** Of what was deleted: its version is that of the deletion and says nothing of when the text was written. */
-  static ofDeleted(resource: Resource, stored: StoredObject): Item {
-    return new Item(resource, stored, resource.codec, undefined);
-  }
-
   /** Of what is not stored: the result of a dry run, a subresource. */
   static ofObject(resource: Resource, object: JsonObject): Item {
     return new Item(resource, undefined, undefined, object);

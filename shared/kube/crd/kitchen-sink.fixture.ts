@@ -9,7 +9,6 @@ import {
   anyObject,
   anyValue,
   boolean,
-  embeddedObject,
   integer,
   intOrString,
   list,
@@ -44,7 +43,6 @@ export const sinkSpec = object(
     limits: object({ cpu: integer({ default: 1 }) }, { default: {} }),
     parameters: optional(anyObject({ description: 'Whatever the module takes.' })),
     value: optional(anyValue()),
-    template: optional(embeddedObject()),
     until: nullable(string({ format: 'date-time' })),
   },
   {

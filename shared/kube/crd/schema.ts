@@ -16,7 +16,6 @@
  *
  * @module
  */
-import type { KubeObject } from '../object.ts';
 
 /** A JSON schema as a CustomResourceDefinition holds it. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
@@ -219,16 +218,6 @@ export function anyValue<const O extends Common<unknown>>(
   options?: O,
 ): Schema<unknown, unknown, PresenceOf<O>> {
   return make({ 'x-kubernetes-preserve-unknown-fields': true }, options);
-}
-
-/** Another Kubernetes object as a whole; the API server checks its apiVersion, kind and metadata. */
-export function embeddedObject<const O extends Common<KubeObject>>(
-  options?: O,
-): Schema<KubeObject, KubeObject, PresenceOf<O>> {
-  return make(
-    { type: 'object', 'x-kubernetes-embedded-resource': true, 'x-kubernetes-preserve-unknown-fields': true },
-    options,
-  );
 }
 
 /** A field that need not be there. */

@@ -6,12 +6,13 @@ import { crdManifest } from '../../../shared/kube/crd/manifest.ts';
 import * as fc from '../../../shared/observe/fast-check.fixture.ts';
 import { alertedOfData, alertedOfFound } from '../alert/alerted-file.ts';
 import { type KiveData, kiveData } from '../api.ts';
-import { desiredData, diffData, wantedFiles } from './desired.ts';
+import { desiredData, diffData, isOver, type WantedFile } from './desired.ts';
 import {
   alertContextOf,
   callbackSecretOf,
   identityOf,
   movedFilesOf,
+  nameFor,
   type NodeContainer,
   ourAnnotations,
 } from '../kive-data.ts';
@@ -27,6 +28,14 @@ function indexOf(...policies: Parameters<typeof compilePolicy>[0][]): TrapIndex 
   const index = new TrapIndex();
   for (const policy of policies) index.set(compilePolicy(policy));
   return index;
+}
+
+/** The files to look for: each trap with each running container it is for. */
+function wantedFiles(index: TrapIndex, containers: readonly NodeContainer[]): WantedFile[] {
+  return containers.flatMap((container) => {
+    const traps = isOver(container.pod) ? [] : index.forPod(container.pod).for(container.name);
+    return traps.map((trap) => ({ trap, container, name: nameFor(trap, container) }));
+  });
 }
 
 /** What there is to be when every wanted file is found. */

@@ -10,13 +10,12 @@ import {
   kiveDataFinalizer,
   kiveDataNamespace,
   kiveDataOf,
-  nameFor,
   type NodeContainer,
   nodeOf,
   ourAnnotations,
   trapIdLabel,
 } from '../kive-data.ts';
-import type { CompiledTrap, PodView, TrapIndex } from '../policy/matching.ts';
+import type { CompiledTrap, PodView } from '../policy/matching.ts';
 
 /** Whether nothing of this pod runs any more, nor will. */
 export function isOver({ status }: PodView): boolean {
@@ -29,32 +28,6 @@ export interface WantedFile<C extends NodeContainer = NodeContainer> {
   readonly container: C;
   /** Of its KiveData. */
   readonly name: string;
-}
-
-/**
- * The files to look for: each trap with each running container it is for. Whether another container or pod is ready
- * plays no part.
- */
-export function wantedFiles<C extends NodeContainer>(
-  index: TrapIndex,
-  containers: Iterable<C>,
-): WantedFile<C>[] {
-  const byPod = new Map<PodView, C[]>();
-  for (const container of containers) {
-    const known = byPod.get(container.pod);
-    if (known === undefined) byPod.set(container.pod, [container]);
-    else known.push(container);
-  }
-  const wanted: WantedFile<C>[] = [];
-  for (const [pod, ofPod] of byPod) {
-    if (isOver(pod)) continue;
-    const traps = index.forPod(pod);
-    for (const container of ofPod) {
-      for (const trap of traps.for(container.name))
-        wanted.push({ trap, container, name: nameFor(trap, container) });
-    }
-  }
-  return wanted;
 }
 
 /** The KiveData that there are to be, by name. */

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import * as fc from '../../../shared/observe/fast-check.fixture.ts';
 import type { KiveMatch } from '../api.ts';
 import { canonicalIp } from './ip-address.ts';
-import { compilePolicy, type CompiledTrap, matches, type PodView, TrapIndex } from './matching.ts';
+import { compilePolicy, type CompiledTrap, type PodView, TrapIndex } from './matching.ts';
 import { compileNamePattern } from './name-pattern.ts';
 import { anyContainers, anyPod, anyPolicies, nginxPod, policyOf, trapOn } from './policy.fixture.ts';
 
@@ -13,6 +13,19 @@ function compiled(...matchAny: KiveMatch[]): CompiledTrap {
   assert.deepEqual(problems, []);
   assert.ok(traps[0]);
   return traps[0];
+}
+
+/** Whether a trap is for a container of a pod, read plainly: what the index must find. */
+function matches(trap: CompiledTrap, { metadata, status }: PodView, containerName: string): boolean {
+  const ips = [status?.podIP, ...(status?.podIPs ?? []).map(({ ip }) => ip)];
+  return trap.blocks.some(
+    ({ pod, namespace, ip, labels, containerName: pattern }) =>
+      (pod === undefined || pod === metadata.name) &&
+      (namespace === undefined || namespace === metadata.namespace) &&
+      (ip === undefined || ips.some((one) => one !== undefined && canonicalIp(one) === ip)) &&
+      labels.every(([key, value]) => new Map(Object.entries(metadata.labels ?? {})).get(key) === value) &&
+      (pattern?.test(containerName) ?? true),
+  );
 }
 
 suite('a trap and a container of nginx-pod', () => {

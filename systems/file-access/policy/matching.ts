@@ -150,14 +150,6 @@ function podHolds(block: MatchBlock, pod: PodFacts): boolean {
   );
 }
 
-/** Whether a trap is for a container of a pod. For many traps use {@link TrapIndex}. */
-export function matches(trap: CompiledTrap, pod: PodView, containerName: string): boolean {
-  const facts = factsOf(pod);
-  return trap.blocks.some(
-    (block) => podHolds(block, facts) && (block.containerName?.test(containerName) ?? true),
-  );
-}
-
 /** The traps that are for some containers of one pod. */
 export class PodTraps {
   readonly #blocks: readonly (readonly [CompiledTrap, readonly MatchBlock[]])[];

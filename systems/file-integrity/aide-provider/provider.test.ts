@@ -9,7 +9,7 @@ import { gunzipSync } from 'node:zlib';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { aideDialect, withoutAide } from '../aide.fixture.ts';
 import { hasFault, pairKey } from '../database/baseline.fixture.ts';
-import { readAcceptances } from '../signed-notes/acceptance-log.ts';
+import { readAcceptances } from '../signed-notes/acceptance-log.fixture.ts';
 import type { IntegrityJob, ScanProgress } from '../provider.ts';
 import type { Report } from '../report/report.ts';
 import { patience, TestHost } from './job.fixture.ts';

@@ -97,7 +97,8 @@ function textColumn(name: string, field: 'selinux' | 'capabilities', attribute: 
   };
 }
 
-const columns: readonly AideColumn[] = [
+/** In the order in which AIDE writes them. */
+export const aideColumns: readonly AideColumn[] = [
   {
     name: 'name',
     read(field, draft) {
@@ -211,9 +212,7 @@ const columns: readonly AideColumn[] = [
   textColumn('capabilities', 'capabilities', 'caps'),
 ];
 
-/** In the order in which AIDE writes them. */
-export const aideColumns: readonly AideColumn[] = columns;
-const byName = new Map(columns.map((column) => [column.name, column]));
+const byName = new Map(aideColumns.map((column) => [column.name, column]));
 
 /** Undefined for one that is not known, or not read: the checksums that are refused. */
 export function aideColumn(name: string): AideColumn | undefined {

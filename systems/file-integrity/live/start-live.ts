@@ -34,9 +34,6 @@ export function liveOf(options: LiveOptions = {}): StartLive {
   };
 }
 
-/** With what suits most: see {@link liveOf}. */
-export const startLive: StartLive = liveOf();
-
 /** Does not throw: a job without it has its scans. */
 async function follow(
   job: LiveJob,

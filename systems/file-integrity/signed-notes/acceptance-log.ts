@@ -5,10 +5,10 @@
  * @module
  */
 import { createHash } from 'node:crypto';
-import { open, readFile, rename, stat } from 'node:fs/promises';
+import { open, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { SigningKey, VerifyingKey } from '../database/signature.ts';
-import { seal, unseal } from './seal.ts';
+import type { SigningKey } from '../database/signature.ts';
+import { seal } from './seal.ts';
 
 export interface AcceptanceRecord {
   /** ms since 1970. */
@@ -27,8 +27,8 @@ export interface AcceptanceRecord {
 export const maxNamedPaths = 1000;
 /** Past it the log becomes `accepted.log.1`, in the place of the one before. */
 const maxBytes = 8 * 1024 * 1024;
-const logName = 'accepted.log';
-const purpose = 'acceptance';
+export const logName = 'accepted.log';
+export const purpose = 'acceptance';
 
 /** @throws what the file system says */
 export async function appendAcceptance(
@@ -53,33 +53,6 @@ export async function appendAcceptance(
   await file.sync();
 }
 
-/** The records, none where there is no log, and what is wrong with it; the last line may be cut off by a kill, that is no fault. */
-export async function readAcceptances(
-  directory: string,
-  key: VerifyingKey,
-): Promise<{ readonly records: readonly AcceptanceRecord[]; readonly faults: readonly string[] }> {
-  const records: AcceptanceRecord[] = [];
-  const faults: string[] = [];
-  const text = await readFile(join(directory, logName), 'utf8').catch((error: unknown) => {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
-    throw error;
-  });
-  const lines = text.split('\n');
-  lines.pop();
-  let before = '';
-  for (const [at, line] of lines.entries()) {
-    const body = unseal(purpose, line, key);
-    if (body === undefined) faults.push(`line ${at + 1} is not signed`);
-    else {
-      const { previous, ...record } = JSON.parse(body) as AcceptanceRecord & { previous: string };
-      if (previous !== digestOf(before)) faults.push(`before line ${at + 1} something is missing`);
-      records.push(record);
-    }
-    before = line;
-  }
-  return { records, faults };
-}
-
-function digestOf(text: string): string {
+export function digestOf(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }

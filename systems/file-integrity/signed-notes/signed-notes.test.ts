@@ -3,7 +3,8 @@ import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { pairKey, secretKey, temporaryDirectory } from '../database/baseline.fixture.ts';
-import { appendAcceptance, readAcceptances } from './acceptance-log.ts';
+import { readAcceptances } from './acceptance-log.fixture.ts';
+import { appendAcceptance } from './acceptance-log.ts';
 import { seal, unseal } from './seal.ts';
 
 test('what is sealed comes back for its purpose and its key, and not when it was changed', () => {

@@ -7,7 +7,7 @@ import { reaches } from '../../../test/network-policy/probe.fixture.ts';
 import { type BackendChoice, openBackend, type OpenedBackend } from './backend.ts';
 import { openIptablesDataplane } from './iptables/dataplane.ts';
 import { iptablesObstacle } from './iptables/obstacle.fixture.ts';
-import { variants } from './iptables/variant.ts';
+import { variants } from './iptables/obstacle.fixture.ts';
 import { tableName } from './nftables/names.ts';
 import { addressesOf, nodeRules } from './rules.fixture.ts';
 

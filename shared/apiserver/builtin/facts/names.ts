@@ -17,7 +17,6 @@ export function definitionName(short: string): string {
 }
 
 export const quantityName = 'io.k8s.apimachinery.pkg.api.resource.Quantity';
-export const objectMetaName = 'io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta';
 export const timeName = 'io.k8s.apimachinery.pkg.apis.meta.v1.Time';
 export const microTimeName = 'io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime';
 export const intOrStringName = 'io.k8s.apimachinery.pkg.util.intstr.IntOrString';

@@ -1,7 +1,9 @@
 import { execFileSync } from 'node:child_process';
 
 import { namespaceObstacle } from '../../../../test/network-policy/namespaces.fixture.ts';
-import { type Variant, variants } from './variant.ts';
+import type { Variant } from './variant.ts';
+
+export const variants: readonly Variant[] = ['nft', 'legacy'];
 
 /** Why these kinds of iptables cannot run here; undefined where they can. */
 export function iptablesObstacle(...kinds: readonly Variant[]): string | undefined {

@@ -11,7 +11,6 @@ import { isOurChain } from './names.ts';
 import { runProgram } from './run-program.ts';
 
 export type Variant = 'nft' | 'legacy';
-export const variants: readonly Variant[] = ['nft', 'legacy'];
 
 export interface Iptables {
   readonly variant: Variant;

@@ -46,7 +46,6 @@ export class HostCapabilities {
 }
 
 export const everyCapability = new HostCapabilities(['*']);
-export const noCapability = new HostCapabilities([]);
 
 function check(pattern: string): void {
   if (pattern === '*') return;
