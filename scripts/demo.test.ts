@@ -31,6 +31,9 @@ const noPods = podsObstacle() ?? false;
 /** What loading needs, for setpriv; CAP_SYS_ADMIN is all of it by itself. */
 const forSensor = '-bpf,-perfmon,-sys_admin';
 
+/** What it says while it waits for more than a second: anywhere, on a busy machine. */
+const waits = /^ {2}\.\.\. .*\n/gm;
+
 interface Meddling {
   readonly uid?: number;
   readonly path?: string;
@@ -62,7 +65,7 @@ async function demo(words: readonly string[], { uid, path, noSensor, stopAfter }
     let stopping = false;
     child.stdout.on('data', (bytes: Buffer) => {
       soFar += bytes.toString();
-      if (stopAfter === undefined || stopping || !stopAfter.said.test(soFar)) return;
+      if (stopAfter === undefined || stopping || !stopAfter.said.test(soFar.replaceAll(waits, ''))) return;
       stopping = true;
       const interrupt = () => child.exitCode ?? process.kill(-(child.pid ?? 0), 'SIGINT');
       setTimeout(interrupt, stopAfter.forMs);
@@ -72,7 +75,13 @@ async function demo(words: readonly string[], { uid, path, noSensor, stopAfter }
     const [stdout, stderr, [exitCode]] = await Promise.all([text(child.stdout), text(child.stderr), ended]);
     clearInterval(looking);
     const left = [...readdirSync(temporary), ...[...labs].flatMap(remainsOf)];
-    return { stdout, stderr, exitCode: exitCode as number | null, left, labs: labs.size };
+    return {
+      stdout: stdout.replaceAll(waits, ''),
+      stderr,
+      exitCode: exitCode as number | null,
+      left,
+      labs: labs.size,
+    };
   } finally {
     rmSync(temporary, { recursive: true, force: true });
   }
@@ -271,8 +280,7 @@ describe('npm run demo', () => {
       stderr,
       'rampart: cannot watch files: loading eBPF programs needs root. Run it as root, e.g. with sudo\n',
     );
-    // On a busy machine it takes more than a second to say no.
-    assert.match(stdout, /^( {2}\.\.\. rampart watch loads its programs\n)?$/);
+    assert.equal(stdout, '');
     assert.equal(exitCode, 2);
     const pods = await demo(['--only', 'pods'], asNobody);
     assert.equal(pods.exitCode, 2);

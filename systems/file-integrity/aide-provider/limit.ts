@@ -24,8 +24,8 @@ export function limitFor(paths: readonly ByteString[]): string | undefined {
 }
 
 /**
- * What is no ASCII stays as it is: 0.18 matches bytes, and 0.19 characters, to which an escaped byte is a character of its own. A
- * name that is no UTF-8 is matched by nothing in 0.19, whatever stands here.
+ * What is no ASCII stays as it is: some AIDE match bytes, and some characters, to which an escaped byte is a character of its
+ * own. A name that is no UTF-8 is matched by nothing in the latter, whatever stands here.
  */
 function asExpression(path: ByteString): string {
   const bytes = Buffer.from(path, 'latin1');

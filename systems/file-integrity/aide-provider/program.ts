@@ -61,6 +61,25 @@ export function dialectOf(version: string): Dialect | undefined {
   return dialects.find((known) => version === known || version.startsWith(`${known}.`));
 }
 
+/**
+ * Whether it takes names for characters of UTF-8, and so passes over those that are none. Its version does not tell: 0.19.1
+ * does, and with the patches of Debian 13's 0.19.1-2+deb13u3 it matches bytes again, as 0.18.
+ *
+ * @returns `true` too where it does not answer: then nothing is hidden
+ */
+export function matchesCharacters({ path }: AideProgram, signal: AbortSignal): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const options = { timeout: patienceMs, killSignal: 'SIGKILL', signal } as const;
+    const args = ['--config=-', '--path-check=f:/\u00e9'];
+    const { stdin } = execFile(path, args, options, (error) => {
+      if (signal.aborted) reject(signal.reason as Error);
+      // 0 where a rule matches, 1 where none does.
+      else resolve(error?.code !== 1);
+    });
+    stdin?.on('error', () => undefined).end('/.$ p\n');
+  });
+}
+
 function versionText(path: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const options = { timeout: patienceMs, killSignal: 'SIGKILL', maxBuffer: 1 << 20 } as const;

@@ -30,7 +30,7 @@ import { closeCutReport } from './cut-report.ts';
 import { countRows, directoriesIn, mergeRows } from './database-rows.ts';
 import { leadAideConf, type LedConf } from './lead-conf.ts';
 import { limitFor } from './limit.ts';
-import { dialectOf, findAide, type AideProgram } from './program.ts';
+import { dialectOf, findAide, matchesCharacters, type AideProgram } from './program.ts';
 import { runAide, type AideRun } from './run-aide.ts';
 import {
   adoptDatabase,
@@ -238,13 +238,13 @@ export class AideProvider implements IntegrityProvider {
   /** @param found has what is not in the database */
   async #unseen(
     job: IntegrityJob,
-    { dialect }: AideProgram,
+    aide: AideProgram,
     { conf, isPartial, toJob }: LedConf,
     database: string,
     signal: AbortSignal,
     found?: Report,
   ): Promise<readonly ScanProblem[]> {
-    if (dialect === '0.18') return [];
+    if (!(await matchesCharacters(aide, signal))) return [];
     const directories = new Set([...(await directoriesIn(database, signal))].map(toJob));
     for (const { kind, path, type } of found?.changes ?? []) {
       if (kind !== 'added') continue;

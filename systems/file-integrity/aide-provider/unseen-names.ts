@@ -1,6 +1,6 @@
 /**
- * Names that AIDE 0.19 passes over without a word: it matches rules with PCRE2's UTF mode, in which a name that is no UTF-8
- * is matched by no rule. Who wants to hide a file needs no more than such a name, so they are looked for here, and told.
+ * Names that some AIDE 0.19 pass over without a word: those that match rules in PCRE2's UTF mode, in which a name that is no
+ * UTF-8 is matched by no rule. Who wants to hide a file needs no more than such a name, so they are looked for here, and told.
  *
  * @module
  */
@@ -40,7 +40,7 @@ export async function unseenNames(options: UnseenNamesOptions): Promise<readonly
       found.push({
         path,
         code: 'EILSEQ',
-        message: 'AIDE 0.19 does not look at a name that is no UTF-8',
+        message: 'this AIDE does not look at a name that is no UTF-8',
       });
       if (found.length === mostNames) return found;
     }
