@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { scaled } from '../../../shared/observe/depth.fixture.ts';
-import { readAcceptances } from '../signed-notes/acceptance-log.ts';
+import { readAcceptances } from '../signed-notes/acceptance-log.fixture.ts';
 import { killFiles, killJob, killRound } from './kill.fixture.ts';
 import { NativeProvider } from './native-provider.ts';
 
