@@ -18,15 +18,16 @@ interface Printed {
 }
 
 /** A run that is too short to mean anything, of one part. */
-function bench(guard: string, ...args: readonly string[]) {
-  return spawnSync(process.execPath, [RUN, guard, ...args, '--shrink', '1000', '--rounds', '1'], {
+function bench(guard: string, part: string, env: NodeJS.ProcessEnv = process.env) {
+  return spawnSync(process.execPath, [RUN, guard, part, '--json', '--shrink', '1000', '--rounds', '1'], {
     encoding: 'utf8',
     timeout: 120_000,
+    env,
   });
 }
 
 function rowsOf(part: string, guard = 'sensor'): Printed['reports'][number]['rows'] {
-  const { status, stdout, stderr } = bench(guard, part, '--json');
+  const { status, stdout, stderr } = bench(guard, part);
   assert.equal(status, 0, stderr);
   const { machine, reports } = JSON.parse(stdout) as Printed;
   assert.match(machine, /Linux/);
@@ -144,6 +145,14 @@ suite('npm run bench -- network-policy', () => {
         rowsOf(part, 'network-policy').map((row) => row.label),
         backends,
       );
+    });
+  }
+
+  for (const part of ['sync', 'event', 'packets']) {
+    test(`${part}: a program that is missing is named in one line`, () => {
+      const { status, stdout, stderr } = bench('network-policy', part, { PATH: '/nowhere' });
+      assert.deepEqual([status, stdout], [2, '']);
+      assert.match(stderr, /^bench: not installed: .*iptables-nft, .*\. apt-get install .*iptables ipset\n$/);
     });
   }
 

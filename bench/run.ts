@@ -1,6 +1,6 @@
 /**
  * `node bench/run.ts GUARD [PART...] [--json]`: benchmarks, as tables of ratios on stdout; what is being
- * done goes to stderr. Exit code 0 also when a target is missed: numbers are to be read, not asserted.
+ * done goes to stderr. Exit code 0 also when a target is missed: numbers are to be read, not asserted; 2 where a program is missing.
  *
  * @module
  */
@@ -8,6 +8,7 @@ import { cpus, loadavg, release } from 'node:os';
 import { parseArgs } from 'node:util';
 
 import { wantsColour } from '../shared/observe/table.ts';
+import { MissingPrograms } from './programs.ts';
 import { type Part, type PartOptions, printReport, type Report } from './report.ts';
 
 /** Loaded when asked for: a part may need what another one's machine lacks. */
@@ -131,6 +132,6 @@ if (request === undefined) {
     await main(request);
   } catch (error) {
     process.stderr.write(`bench: ${error instanceof Error ? error.message : String(error)}\n`);
-    process.exitCode = 1;
+    process.exitCode = error instanceof MissingPrograms ? 2 : 1;
   }
 }

@@ -11,6 +11,12 @@ import { openIptablesDataplane } from '../../systems/network-policy/node/iptable
 import { openNftablesDataplane } from '../../systems/network-policy/node/nftables/dataplane.ts';
 
 export const backends = ['nftables', 'iptables-nft', 'iptables-legacy'] as const;
+/** With their packages. */
+export const backendPrograms = {
+  'iptables-nft': 'iptables',
+  'iptables-legacy': 'iptables',
+  ipset: 'ipset',
+} as const;
 export type Backend = (typeof backends)[number];
 
 /** Works in the network namespace that the calling thread has now. */

@@ -5,8 +5,9 @@
  */
 import { KeptNamespace } from '../../shared/netlink/namespace.ts';
 import type { PodObject } from '../../systems/network-policy/engine/objects.ts';
+import { requirePrograms } from '../programs.ts';
 import { median, type PartOptions, quantile, type Report, type ReportRow, type Verdict } from '../report.ts';
-import { type Backend, backends, openDataplane } from './backends.ts';
+import { type Backend, backendPrograms, backends, openDataplane } from './backends.ts';
 import { Scene } from './scene.ts';
 
 const PODS = 1000;
@@ -19,6 +20,7 @@ const mostMs: Readonly<Record<Backend, number>> = {
 };
 
 export async function event(options: PartOptions): Promise<Report> {
+  requirePrograms(backendPrograms);
   const rows: ReportRow[] = [];
   const verdicts: Verdict[] = [];
   for (const backend of backends) {

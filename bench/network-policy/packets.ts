@@ -11,8 +11,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { NetworkNamespace } from '../../test/network-policy/namespaces.fixture.ts';
+import { requirePrograms } from '../programs.ts';
 import { median, type PartOptions, type Report, type ReportRow } from '../report.ts';
-import { type Backend, backends, openDataplane } from './backends.ts';
+import { type Backend, backendPrograms, backends, openDataplane } from './backends.ts';
 import { Scene } from './scene.ts';
 
 const PODS = 1000;
@@ -88,6 +89,7 @@ class Path implements Disposable {
 }
 
 export async function packets(options: PartOptions): Promise<Report> {
+  requirePrograms({ gcc: 'gcc', iperf3: 'iperf3', ...backendPrograms });
   // The client is a pod, too.
   const scene = new Scene(
     Math.max(20, Math.ceil(PODS / options.shrink)),

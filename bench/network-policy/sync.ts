@@ -5,8 +5,9 @@
  * @module
  */
 import { KeptNamespace } from '../../shared/netlink/namespace.ts';
+import { requirePrograms } from '../programs.ts';
 import { median, type PartOptions, type Report, type ReportRow, type Verdict } from '../report.ts';
-import { type Backend, backends, dump, loadMs, openDataplane } from './backends.ts';
+import { type Backend, backendPrograms, backends, dump, loadMs, openDataplane } from './backends.ts';
 import { Scene } from './scene.ts';
 
 const PODS = 1000;
@@ -19,6 +20,7 @@ const mostRatio: Readonly<Record<Backend, number>> = {
 const mostCompileMs = 250;
 
 export async function sync(options: PartOptions): Promise<Report> {
+  requirePrograms({ nft: 'nftables', ...backendPrograms });
   const size = [Math.ceil(PODS / options.shrink), Math.ceil(POLICIES / options.shrink)] as const;
   const scenes = Array.from({ length: Math.min(options.rounds, 5) }, () => new Scene(...size));
   const compileMs = median(scenes.map((each) => each.compileMs));

@@ -114,5 +114,7 @@ suite('a machine that lacks something', { skip: iptablesObstacle() ?? false }, (
       /neither nftables nor iptables can be programmed here: .*libnftables.*iptables-restore.*rampart doctor/,
     );
     assert.equal(found.machine.backend, null);
+    // None is advised that does not work either.
+    assert.doesNotMatch(JSON.stringify(found), /--network-policy-backend/);
   });
 });

@@ -77,7 +77,7 @@ export async function runProgram(call: ProgramCall): Promise<ProgramEnd> {
     throw new RampartError(errorCodes.UNSUPPORTED, {
       what: `cannot start ${program}`,
       why: 'there is no such program',
-      next: 'Install it (Debian and Ubuntu: apt-get install iptables ipset), or use --network-policy-backend nftables.',
+      next: 'Install it: apt-get install iptables ipset',
     });
   } finally {
     ends.removeEventListener('abort', kill);
