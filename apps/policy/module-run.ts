@@ -83,8 +83,10 @@ export async function runPolicyPull(name: string, options: PullOptions): Promise
 }
 
 async function fetched(name: string, options: ModuleOptions): Promise<FetchedModule> {
-  await using means = await openMeans(options);
   const isPath = !/^[a-z]+:\/\//.test(name) && existsSync(name);
+  if (!isPath && /^\.{0,2}\/|^[^/]+\.wasm$/.test(name))
+    throw new RampartError(errorCodes.INPUT, { what: `cannot read ${name}`, why: 'it does not exist' });
+  await using means = await openMeans(options);
   const { pullSecret } = means.engine;
   // Awaited here: what is fetched with is closed behind it.
   return await means.modules.fetch(isPath ? `file://${encodeURI(resolve(name))}` : name, {

@@ -4,15 +4,8 @@
  * @module
  */
 import type { GuardContext } from '../../shared/guard/context.ts';
-import { isNotFound } from '../../shared/kube/client-errors.ts';
-import { namespaces, type ResourceType } from '../../shared/kube/object.ts';
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
-import {
-  admissionPolicyGroupType,
-  admissionPolicyType,
-  clusterAdmissionPolicyGroupType,
-  clusterAdmissionPolicyType,
-} from './api.ts';
+import { namespaces } from '../../shared/kube/object.ts';
+import { checkNamespace, checkServed, policyTypes } from './audit-needs.ts';
 import type { Runtimes } from './policies/open-policy.ts';
 import { PolicySet } from './policies/policy-set.ts';
 import { MemoryReports } from './reports/memory-store.ts';
@@ -40,12 +33,6 @@ export interface AuditOnce {
   readonly problems: ReadonlyMap<string, string>;
 }
 
-const policyTypes: readonly ResourceType[] = [
-  clusterAdmissionPolicyType,
-  admissionPolicyType,
-  clusterAdmissionPolicyGroupType,
-  admissionPolicyGroupType,
-];
 const PROGRESS_MS = 250;
 const NEVER_MS = 2 ** 40;
 
@@ -55,7 +42,9 @@ const NEVER_MS = 2 ** 40;
  */
 export async function auditOnce(options: AuditOnceOptions): Promise<AuditOnce> {
   const { context, runtimes, stores, onProgress, reportKind, reportsBy, ...more } = options;
-  await checkNeeds(options);
+  const { namespaced, cluster } = reportTypes[reportKind];
+  await checkServed(context, [...policyTypes, ...(stores ? [namespaced, cluster] : []), namespaces]);
+  for (const name of options.onlyNamespaces ?? []) await checkNamespace(context, name);
   const stop = new AbortController();
   const signal = AbortSignal.any([context.signal, stop.signal]);
   const own = { ...context, signal };
@@ -93,42 +82,6 @@ export async function auditOnce(options: AuditOnceOptions): Promise<AuditOnce> {
     context.signal.removeEventListener('abort', onAbort);
     stop.abort();
     await running.catch(() => undefined);
-  }
-}
-
-/** A scanner that goes on for ever waits for what is not there yet. Nobody is to wait so for the end of one scan. */
-async function checkNeeds({
-  context: { client, signal },
-  stores,
-  reportKind,
-  onlyNamespaces = new Set(),
-}: AuditOnceOptions): Promise<void> {
-  const { namespaced, cluster } = reportTypes[reportKind];
-  const reports: readonly ResourceType[] = [namespaced, cluster];
-  const read = [...policyTypes, ...(stores ? reports : []), namespaces];
-  const check = async (type: ResourceType): Promise<void> => {
-    try {
-      await client.list(type, {}, { limit: 1, signal });
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-      throw new RampartError(errorCodes.UNSUPPORTED, {
-        what: 'cannot audit',
-        why: `the API serves no ${type.plural}.${type.group}`,
-        next: reports.includes(type)
-          ? 'Apply deploy/policy-reports/, or write no reports: --disable-store.'
-          : 'Apply the definitions of policies: deploy/.',
-        cause: error,
-      });
-    }
-  };
-  await Promise.all(read.map(check));
-  for (const name of onlyNamespaces) {
-    try {
-      await client.get(namespaces, { name }, { signal });
-    } catch (error) {
-      if (!isNotFound(error)) throw error;
-      throw new RampartError(errorCodes.INPUT, { what: `there is no namespace ${name}`, cause: error });
-    }
   }
 }
 

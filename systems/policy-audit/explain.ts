@@ -7,6 +7,7 @@ import type { GuardContext } from '../../shared/guard/context.ts';
 import { isNotFound } from '../../shared/kube/client-errors.ts';
 import { type KubeObject, type Namespace, namespaces } from '../../shared/kube/object.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { checkServed, policyTypes } from './audit-needs.ts';
 import type { JsonObject } from './engine/evaluator.ts';
 import { type Irrelevance, matchPolicy, type MatchTarget } from './policies/match.ts';
 import type { OpenPolicy, Runtimes } from './policies/open-policy.ts';
@@ -44,14 +45,12 @@ export interface Explained {
 const reasons: Readonly<Record<Irrelevance, string>> = {
   background: 'backgroundAudit is false',
   excluded: 'it excludes this kind',
-  inactive: 'it is not active',
   namespace: 'it is of another namespace',
   namespaceSelector: 'its namespaceSelector does not select the namespace',
   objectSelector: 'its objectSelector does not select the object',
   operation: 'it is not about objects that are created',
   resource: 'its rules are not about this kind',
   scope: 'its rules are about another scope',
-  server: 'its policy server is not there',
 };
 
 export interface ExplainRequest {
@@ -61,13 +60,17 @@ export interface ExplainRequest {
   readonly namespace: string;
 }
 
-/** @throws {RampartError} `INPUT` for a kind that is not served, `NOT_FOUND` for an object that is not there. */
+/**
+ * @throws {RampartError} `INPUT` for a kind that is not served, `NOT_FOUND` for an object that is not there, `UNSUPPORTED` where policies
+ * are not served.
+ */
 export async function explain(
   context: GuardContext,
   runtimes: Runtimes,
   { kind: wanted, name, namespace: within }: ExplainRequest,
 ): Promise<Explained> {
   const { client, signal } = context;
+  await checkServed(context, policyTypes);
   const { kinds } = await servedKinds(client, signal);
   const kind = findKind(kinds, wanted);
   const namespace = kind.type.namespaced ? within : '';

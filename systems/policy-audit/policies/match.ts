@@ -34,20 +34,16 @@ export interface MatchTarget extends KindVersion {
   readonly namespaceLabels: Labels | undefined;
 }
 
-/**
- * Why a policy is not asked. `server`, `inactive` and `background` are told of an audit only.
- */
+/** Why a policy is not asked. `background` is told of an audit only. */
 export type Irrelevance =
   | 'background'
   | 'excluded'
-  | 'inactive'
   | 'namespace'
   | 'namespaceSelector'
   | 'objectSelector'
   | 'operation'
   | 'resource'
-  | 'scope'
-  | 'server';
+  | 'scope';
 
 /**
  * Groups that wildcards do not reach: what reports and policies themselves are written in. A policy that is to judge them

@@ -5,19 +5,26 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, suite, test } from 'node:test';
 
+import type { ResourceType } from '../../../shared/kube/object.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import {
   type AdmissionPolicy,
   admissionPolicyType,
   type ClusterAdmissionPolicyGroup,
   clusterAdmissionPolicyGroupType,
+  clusterAdmissionPolicyType,
   validatingAdmissionPolicies,
   validatingAdmissionPolicyBindings,
 } from '../api.ts';
 import type { ReportKind, ReportsBy } from '../reports/report.ts';
 import { type RunningScanner, ScanCluster } from './scan.fixture.ts';
 
-const lookup = new URL('../../../test/policies/lookup.wapc.wasm', import.meta.url).pathname;
+/** By the last part of a reference without its tag: `registry.example/policies/lookup:v1`. */
+function fetched(reference: string): Uint8Array {
+  const name = /([\w-]+):v1$/.exec(reference)?.[1] ?? '';
+  if (name === 'absent') throw new Error('the registry is away');
+  return readFileSync(new URL(`../../../test/policies/${name}.wapc.wasm`, import.meta.url));
+}
 
 const forms: readonly (readonly [ReportKind, ReportsBy])[] = [
   ['policyreport', 'object'],
@@ -39,7 +46,10 @@ for (const [reportKind, reportsBy] of forms)
       await cluster.setObject('secrets', 'shop', 'key', {});
       await cluster.setObject('configmaps', 'other', 'cart', {});
       const modules = {
-        fetch: async () => ({ bytes: readFileSync(lookup), digest: 'sha256:0' }),
+        fetch: async (reference: string) => ({
+          bytes: fetched(reference),
+          digest: `sha256:${reference.length}`,
+        }),
       };
       running = await cluster.startScanner({ modules, reportKind, reportsBy });
     });
@@ -89,6 +99,20 @@ for (const [reportKind, reportsBy] of forms)
         configMaps,
       ],
       ['backgroundAudit: false', { backgroundAudit: false }, []],
+      // Upstream's order: a wildcard, no CREATE, a kind that is not served, another scope, backgroundAudit. None counts as an error here.
+      ['a wildcard without CREATE', rule({ resources: ['*'], operations: ['UPDATE', 'DELETE'] }), []],
+      [
+        'a wildcard, and backgroundAudit: false',
+        { ...rule({ resources: ['*'] }), backgroundAudit: false },
+        [],
+      ],
+      [
+        'a kind that is not served, without CREATE',
+        rule({ resources: ['things'], operations: ['DELETE'] }),
+        [],
+      ],
+      ['a kind that is not served, of another scope', rule({ resources: ['things'], scope: 'Cluster' }), []],
+      ['a PolicyServer that is not there: it is not needed', { policyServer: 'nowhere' }, configMaps],
       [
         'match conditions hold',
         { matchConditions: [{ name: 'c', expression: "object.metadata.namespace == 'shop'" }] },
@@ -128,21 +152,130 @@ for (const [reportKind, reportsBy] of forms)
       });
     }
 
-    test('monitor mode forces the severity info, and an unknown severity is left out', async () => {
-      const severities = async (mode: string, severity: string): Promise<(string | undefined)[]> => {
-        const annotations = { 'io.kubewarden.policy.severity': severity };
+    test('severity and category are those of the annotations; monitor mode forces info, an unknown severity is left out', async () => {
+      type Told = readonly [severity: string | undefined, category: string | undefined];
+      const told = async (mode: string, annotations: Record<string, string>): Promise<Told[]> => {
         await cluster.setPolicy('p', { more: { mode }, annotations });
         await until(async () => (await cluster.reports(reportKind)).length === 2);
         const found = (await cluster.reports(reportKind)).flatMap(({ results }) =>
-          results.map((one) => one.severity),
+          results.map(({ severity, category }): Told => [severity, category]),
         );
         await cluster.deletePolicy('p');
         await until(async () => (await cluster.reports(reportKind)).length === 0);
-        return found;
+        assert.deepEqual(found[1], found[0]);
+        return found.slice(1);
       };
-      assert.deepEqual(await severities('monitor', 'critical'), ['info', 'info']);
-      assert.deepEqual(await severities('protect', 'critical'), ['critical', 'critical']);
-      assert.deepEqual(await severities('protect', 'dreadful'), [undefined, undefined]);
+      const severity = (value: string): Record<string, string> => ({
+        'io.kubewarden.policy.severity': value,
+      });
+      const category = { 'io.kubewarden.policy.category': 'Carts' };
+      for (const [mode, annotations, expected] of [
+        ['monitor', { ...severity('critical'), ...category }, ['info', 'Carts']],
+        ['monitor', {}, ['info', undefined]],
+        ['protect', { ...severity('critical'), ...category }, ['critical', 'Carts']],
+        ['protect', severity('low'), ['low', undefined]],
+        ['protect', severity('dreadful'), [undefined, undefined]],
+        ['protect', category, [undefined, 'Carts']],
+      ] as const)
+        assert.deepEqual(await told(mode, annotations), [expected], JSON.stringify([mode, annotations]));
+    });
+
+    test('properties are texts, and say what the policy is', async () => {
+      const rules = [
+        { apiGroups: [''], apiVersions: ['v1'], resources: ['configmaps'], operations: ['CREATE'] },
+      ];
+      const front = { namespaceSelector: { matchLabels: { tier: 'front' } } };
+      const cel = { module: 'cel-policy', settings: { validations: [{ expression: 'true' }] } };
+      const module = (name: string): object => ({
+        module: `registry://registry.example/policies/${name}:v1`,
+      });
+      const reads = { contextAwareResources: [{ apiVersion: 'v1', kind: 'Namespace' }] };
+      await cluster.setPolicy('validates', { more: front });
+      await cluster.setPolicy('mutates', {
+        more: { ...front, ...module('owner'), settings: {}, mutating: true },
+      });
+      await cluster.setPolicy('reads', {
+        more: { ...front, ...module('lookup'), ...reads, settings: { calls: [] } },
+      });
+      const own = { metadata: { name: 'own', namespace: 'shop' }, spec: { ...cel, mutating: false, rules } };
+      await cluster.client.create(admissionPolicyType, own as unknown as AdmissionPolicy);
+      const group = {
+        metadata: { name: 'both' },
+        spec: { rules, ...front, expression: 'a()', message: 'no', policies: { a: { ...cel, ...reads } } },
+      };
+      await cluster.client.create(
+        clusterAdmissionPolicyGroupType,
+        group as unknown as ClusterAdmissionPolicyGroup,
+      );
+      const results = await until(async () => {
+        const [report, ...others] = await cluster.reports(reportKind);
+        return others.length === 0 && report?.results.length === 5 ? report.results : undefined;
+      });
+      const expected: Readonly<Record<string, readonly [ResourceType, Record<string, string>]>> = {
+        'clusterwide-validates': [clusterAdmissionPolicyType, { validating: 'true' }],
+        'clusterwide-mutates': [clusterAdmissionPolicyType, { mutating: 'true' }],
+        'clusterwide-reads': [clusterAdmissionPolicyType, { validating: 'true', 'context-aware': 'true' }],
+        'clusterwide-group-both': [
+          clusterAdmissionPolicyGroupType,
+          { validating: 'true', 'context-aware': 'true' },
+        ],
+        'namespaced-shop-own': [admissionPolicyType, { validating: 'true', 'policy-namespace': 'shop' }],
+      };
+      assert.deepEqual(results.map(({ policy }) => policy).toSorted(), Object.keys(expected).toSorted());
+      for (const { policy, properties } of results) {
+        const [type, more] = expected[policy] ?? [];
+        assert.ok(type);
+        const { 'policy-name': name = '' } = properties;
+        const namespace = properties['policy-namespace'];
+        const { metadata } = await cluster.client.get(type, { name, ...(namespace && { namespace }) });
+        const { uid = '', resourceVersion = '' } = metadata;
+        assert.equal(policy.endsWith(name), true);
+        assert.deepEqual(
+          properties,
+          { ...more, 'policy-name': name, 'policy-uid': uid, 'policy-resource-version': resourceVersion },
+          policy,
+        );
+      }
+      for (const name of ['validates', 'mutates', 'reads']) await cluster.deletePolicy(name);
+      await cluster.client.delete(admissionPolicyType, { namespace: 'shop', name: 'own' });
+      await cluster.client.delete(clusterAdmissionPolicyGroupType, { name: 'both' });
+      await until(async () => (await cluster.reports(reportKind)).length === 0);
+    });
+
+    test('a policy that is not active is left out, and says why; others go on', async () => {
+      await cluster.setPolicy('absent', {
+        more: { module: 'registry://registry.example/policies/absent:v1' },
+      });
+      await cluster.setPolicy('holds', {});
+      await until(async () => (await cluster.reports(reportKind)).length === 2);
+      await running.scanner.pass(AbortSignal.timeout(20_000));
+      assert.deepEqual(await cluster.lines(reportKind), [
+        'other ConfigMap cart: holds=pass',
+        'shop ConfigMap cart: holds=pass',
+      ]);
+      assert.match(
+        running.policies.problems.get('clusteradmissionpolicies/absent') ?? '',
+        /the registry is away/,
+      );
+      await cluster.setPolicy('absent', {});
+      await until(async () =>
+        (await cluster.lines(reportKind)).includes('shop ConfigMap cart: absent=pass holds=pass'),
+      );
+      for (const name of ['absent', 'holds']) await cluster.deletePolicy(name);
+      await until(async () => (await cluster.reports(reportKind)).length === 0);
+    });
+
+    test('a module that traps is an error with a message, of that policy alone', async () => {
+      const traps = { module: 'registry://registry.example/policies/unruly:v1', settings: { do: 'trap' } };
+      await cluster.setPolicy('holds', {});
+      await cluster.setPolicy('traps', { more: traps });
+      const line = 'shop ConfigMap cart: holds=pass traps=error';
+      await until(async () => (await cluster.lines(reportKind)).includes(line));
+      const [report] = await cluster.reports(reportKind);
+      const error = report?.results.find(({ result }) => result === 'error');
+      assert.match(error?.message ?? '', /unreachable|trap/i);
+      for (const name of ['traps', 'holds']) await cluster.deletePolicy(name);
+      await until(async () => (await cluster.reports(reportKind)).length === 0);
     });
 
     test('an expression that fails is an error with its cause, and leaves the results of others alone', async () => {

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { EvaluationError, type PolicyRequest, type RuntimeName } from '../engine/evaluator.ts';
 import { openEvaluator, type OpenEvaluatorOptions } from '../engine/open-evaluator.ts';
 import type { PolicyProgram } from '../engine/program.ts';
@@ -22,7 +23,7 @@ export interface Measured {
 /** Times that are kept: those after it replace one of them each, so that the shares stay. */
 const MAX_TIMES = 100_000;
 
-/** @throws as `openEvaluator`; the signal's reason */
+/** @throws {RampartError} `INPUT` for settings that the policy refuses; as `openEvaluator`; the signal's reason */
 export async function measurePolicy(
   program: PolicyProgram,
   requests: readonly PolicyRequest[],
@@ -31,6 +32,13 @@ export async function measurePolicy(
   const openedAt = performance.now();
   await using evaluator = await openEvaluator(program, engine);
   const openMs = performance.now() - openedAt;
+  const settings = await evaluator.validateSettings();
+  if (!settings.valid) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: 'the policy refuses its settings',
+      why: settings.message ?? 'it does not say why',
+    });
+  }
   const timesMs: number[] = [];
   let [count, errors, firstMs] = [0, 0, 0];
   const startMs = performance.now();

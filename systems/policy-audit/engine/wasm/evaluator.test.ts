@@ -172,6 +172,7 @@ const others = [
   ['denied-rust', 'wapc'],
   ['denied-rust', 'wasi'],
   ['denied-as', 'opa'],
+  ['denied-as', 'wapc'],
 ] as const;
 for (const [policy, runtime] of others) {
   evaluatorSuite({

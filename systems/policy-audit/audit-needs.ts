@@ -1,0 +1,57 @@
+/**
+ * What commands need of the API. A scanner that goes on for ever waits for what is not there yet; nobody is to wait so for the end of
+ * one scan.
+ *
+ * @module
+ */
+import type { GuardContext } from '../../shared/guard/context.ts';
+import { isNotFound } from '../../shared/kube/client-errors.ts';
+import { namespaces, type ResourceType } from '../../shared/kube/object.ts';
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import {
+  admissionPolicyGroupType,
+  admissionPolicyType,
+  clusterAdmissionPolicyGroupType,
+  clusterAdmissionPolicyType,
+  policyGroup,
+} from './api.ts';
+
+export const policyTypes: readonly ResourceType[] = [
+  clusterAdmissionPolicyType,
+  admissionPolicyType,
+  clusterAdmissionPolicyGroupType,
+  admissionPolicyGroupType,
+];
+
+type Asked = Pick<GuardContext, 'client' | 'signal'>;
+
+/** @throws {RampartError} `UNSUPPORTED` for a kind that is not served; {KubeError} for one that may not be listed. */
+export async function checkServed({ client, signal }: Asked, types: readonly ResourceType[]): Promise<void> {
+  const check = async (type: ResourceType): Promise<void> => {
+    try {
+      await client.list(type, {}, { limit: 1, signal });
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+      throw new RampartError(errorCodes.UNSUPPORTED, {
+        what: 'cannot audit',
+        why: `the API serves no ${type.plural}.${type.group}`,
+        next:
+          type.group === policyGroup
+            ? 'Apply the definitions of policies: deploy/.'
+            : 'Apply deploy/policy-reports/, or write no reports: --disable-store.',
+        cause: error,
+      });
+    }
+  };
+  await Promise.all(types.map(check));
+}
+
+/** @throws {RampartError} `INPUT` where there is no such namespace */
+export async function checkNamespace({ client, signal }: Asked, name: string): Promise<void> {
+  try {
+    await client.get(namespaces, { name }, { signal });
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+    throw new RampartError(errorCodes.INPUT, { what: `there is no namespace ${name}`, cause: error });
+  }
+}
