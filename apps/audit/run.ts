@@ -86,7 +86,7 @@ async function audit(options: AuditOptions): Promise<AuditOnce> {
 
 function remote(
   { policyServerUrl = '', extraCa, clientCert, clientKey, insecureSsl }: AuditOptions,
-  { cluster }: Runtimes,
+  { world }: Runtimes,
 ): ReturnType<typeof remoteRuntimes> {
   if (!URL.canParse(policyServerUrl) || !/^https?:/.test(policyServerUrl)) {
     throw new RampartError(errorCodes.INPUT, {
@@ -97,7 +97,7 @@ function remote(
   const text = (path: string | undefined): string | undefined =>
     path === undefined ? undefined : readFileSync(path, 'utf8');
   return remoteRuntimes({
-    cluster,
+    world,
     url: new URL(policyServerUrl),
     ca: text(extraCa),
     cert: text(clientCert),

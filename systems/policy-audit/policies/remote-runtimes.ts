@@ -6,7 +6,7 @@
 import { Agent, request as send } from 'node:https';
 import { type IncomingMessage, request as sendPlain } from 'node:http';
 
-import type { ClusterReader } from '../engine/cel/cluster.ts';
+import type { World } from '../engine/cel/cluster.ts';
 import { describeConnectionFailure } from '../../../shared/observe/connection-failure.ts';
 import { isObject } from '../../../shared/cel/json.ts';
 import { EvaluationError, type Evaluator, type PolicyRequest, type Verdict } from '../engine/evaluator.ts';
@@ -14,7 +14,7 @@ import type { Runtimes } from './open-policy.ts';
 
 export interface RemoteOptions {
   readonly url: URL;
-  readonly cluster: ClusterReader;
+  readonly world: World;
   readonly ca?: string | undefined;
   readonly cert?: string | undefined;
   readonly key?: string | undefined;
@@ -26,11 +26,11 @@ const MAX_ANSWER_BYTES = 16 << 20;
 const ANSWER_MS = 35_000;
 
 /** Settings are the server's matter: it refuses to start with those that are not valid. */
-export function remoteRuntimes({ url, cluster, ca, cert, key, isInsecure = false }: RemoteOptions): Runtimes {
+export function remoteRuntimes({ url, world, ca, cert, key, isInsecure = false }: RemoteOptions): Runtimes {
   // Without keep-alive, so that each request may reach another replica.
   const agent = new Agent({ keepAlive: false, ca, cert, key, rejectUnauthorized: !isInsecure });
   return {
-    cluster,
+    world,
     open: async ({ id }) => {
       await Promise.resolve();
       const target = new URL(

@@ -7,6 +7,7 @@ import type { KubeClient } from '../../../shared/kube/client.ts';
 import type { Namespace } from '../../../shared/kube/object.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
+import { accessOf } from '../engine/cel/cluster.ts';
 import { everyCapability, HostCapabilities } from '../engine/host-calls/capabilities.ts';
 import { policyHostCalls } from '../engine/host-calls/host-calls.ts';
 import { imagesOf } from '../engine/host-calls/images.ts';
@@ -31,8 +32,9 @@ export interface RuntimesOptions {
 
 export function runtimesOf({ modules, client, logger, asked, namespace }: RuntimesOptions): Runtimes {
   const cluster = clusterReader(client, namespace);
+  const conditions = { policy: '', capabilities: everyCapability, resources: [], logger, cluster: asked };
   return {
-    cluster,
+    world: { cluster, access: accessOf(policyHostCalls(conditions)) },
     open: async ({ id, origin, policyServer, program }, signal) => {
       if (origin.namespace !== undefined) refuseFiles(program);
       const { capabilities, pullSecret } =
