@@ -117,6 +117,7 @@ async function work(
     const { runPolicyServers } = await import('./cluster/run-policy-servers.ts');
     await runPolicyServers(term, {
       namespace: systemNamespace,
+      trials: policies,
       image: async (stop) => options.policyServerImage ?? (await imageOfOperator(client, stop)),
     });
   };
