@@ -121,14 +121,15 @@ suite('the launcher', () => {
     assert.equal(stdout, `${child.pid}\n${manifest.version}\n`);
   });
 
-  test('gives the API server less garbage to hold, a check no more threads than CPUs, and few else a flag', () => {
+  test('gives the API server and the operator less garbage to hold, a check no more threads than CPUs, and few else a flag', () => {
     const env = {
       ...process.env,
       NODE_OPTIONS: '--import=data:text/javascript,console.log(process.execArgv.join())',
     };
     const flagsOf = (command: string): string | undefined =>
       spawnSync(launcher, [command, '--help'], { encoding: 'utf8', env }).stdout.split('\n')[0];
-    assert.equal(flagsOf('apiserver'), '--max-semi-space-size=16,--heap-growing-percent=50');
+    for (const command of ['apiserver', 'operator'])
+      assert.equal(flagsOf(command), '--max-semi-space-size=16,--heap-growing-percent=50');
     assert.equal(flagsOf('integrity'), '--v8-pool-size=0');
     assert.equal(flagsOf('watch'), '');
   });

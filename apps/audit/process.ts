@@ -15,6 +15,7 @@ import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { Health } from '../../shared/observe/health.ts';
 import { createLogger } from '../../shared/observe/log.ts';
 import { policyAudit } from '../../systems/policy-audit/guard.ts';
+import { ModulesByTerms } from '../../systems/policy-audit/modules/lazy-modules.ts';
 import { openModules } from '../../systems/policy-audit/modules/open-modules.ts';
 import { KubeClusterReader } from '../../systems/policy-audit/engine/host-calls/kube-reader.ts';
 import { AskedCluster } from '../../systems/policy-audit/policies/asked-cluster.ts';
@@ -62,9 +63,17 @@ export async function policyProcess(
   const { signal } = stop;
   const context = partContext(policyAudit, 'cluster', guarding, { signal, stack });
   const cacheDirectory = policyModules === undefined ? temporaryDirectory(stack) : resolve(policyModules);
-  const modules = stack.use(await openModules({ cacheDirectory, logger }));
+  const modules = stack.use(
+    new ModulesByTerms((terms, part) =>
+      openModules({ cacheDirectory: join(cacheDirectory, part), ...terms, logger }),
+    ),
+  );
   const asked = new AskedCluster(new KubeClusterReader(client));
-  return { context, asked, runtimes: runtimesOf({ modules, client, logger, asked }) };
+  return {
+    context,
+    asked,
+    runtimes: runtimesOf({ modules: (terms) => modules.of(terms), client, logger, asked }),
+  };
 }
 
 function temporaryDirectory(stack: AsyncDisposableStack): string {

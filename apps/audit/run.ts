@@ -108,7 +108,7 @@ function checkOptions(options: AuditOptions): void {
 /** @throws {RampartError} also where nobody answers there: that is not a matter of each object. */
 async function remote(
   { policyServerUrl = '', extraCa, clientCert, clientKey, insecureSsl }: AuditOptions,
-  { cluster }: Runtimes,
+  { world }: Runtimes,
   signal: AbortSignal,
 ): Promise<Runtimes> {
   if (!URL.canParse(policyServerUrl) || !/^https?:/.test(policyServerUrl)) {
@@ -118,7 +118,7 @@ async function remote(
     });
   }
   const server = {
-    cluster,
+    world,
     url: new URL(policyServerUrl),
     ca: textOf('--extra-ca', extraCa),
     cert: textOf('--client-cert', clientCert),

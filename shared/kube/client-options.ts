@@ -35,6 +35,8 @@ export interface WriteOptions extends CallOptions {
   /** Check and answer, but change nothing. */
   readonly dryRun?: boolean;
   readonly fieldValidation?: 'Ignore' | 'Warn' | 'Strict';
+  /** The answer has the metadata alone: of a large object the rest is neither sent nor parsed. */
+  readonly metadataOnly?: boolean;
 }
 
 export interface ApplyOptions extends WriteOptions {

@@ -128,6 +128,13 @@ suite('client: what each call sends', () => {
     });
   }
 
+  test('what it writes comes back without all but the metadata, where that is asked for', async () => {
+    await using both = await pair(echo);
+    await both.client.create(leases, object, { metadataOnly: true });
+    const { accept } = both.server.received[0]?.headers ?? {};
+    assert.equal(accept, 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json');
+  });
+
   test('headers, and a server behind a path', async () => {
     await using server = await serve(echo);
     const access = {

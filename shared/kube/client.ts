@@ -43,6 +43,9 @@ const patchTypes = {
   strategic: 'application/strategic-merge-patch+json',
 } as const;
 
+/** A server that cannot answer so answers with all. */
+const METADATA_ONLY = 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json';
+
 const TIMEOUT_MS = 30_000;
 const LIST_TIMEOUT_MS = 60_000;
 
@@ -242,6 +245,7 @@ export class KubeClient implements Disposable {
       idempotent: call.idempotent ?? (method !== 'POST' && method !== 'PATCH'),
       body,
       ...(contentType !== undefined && { contentType }),
+      ...(call.metadataOnly === true && { accept: METADATA_ONLY }),
     };
     return this.#withScope(request, signal, timeoutMs, (scope) =>
       this.#connection.json<Answer>(request, scope),

@@ -29,7 +29,8 @@ export type Incoming = IncomingMessage;
 const KEEP_ALIVE_PROBE_MS = 15_000;
 /** Unused connections are closed before the API server does it, which is after 90 s, so that none is taken just then. */
 const IDLE_CONNECTION_MS = 60_000;
-const MAX_IDLE_CONNECTIONS = 16;
+/** As many as an audit uses at once: with fewer, connections are closed and opened all the time. */
+const MAX_IDLE_CONNECTIONS = 64;
 
 const agentOptions = {
   keepAlive: true,

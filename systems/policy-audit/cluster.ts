@@ -15,9 +15,9 @@ import { PolicyAdmission } from './admission/policy-admission.ts';
 import { KubeClusterReader } from './engine/host-calls/kube-reader.ts';
 import { imageOfOperator } from './cluster/operator-image.ts';
 import { PolicyMetrics } from './metrics.ts';
-import { LazyModules } from './modules/lazy-modules.ts';
+import { ModulesByTerms } from './modules/lazy-modules.ts';
 import { openModules } from './modules/open-modules.ts';
-import { readSourcesFile } from './modules/sources.ts';
+import { joined, noSources, readSourcesFile } from './modules/sources.ts';
 import { readVerificationFile } from './modules/verification.ts';
 import { defaultOptions, type PolicyAuditOptions } from './options.ts';
 import { AskedCluster } from './policies/asked-cluster.ts';
@@ -48,22 +48,26 @@ async function work(
 ): Promise<void> {
   const { client, signal, logger } = term;
   using temporary = new DisposableStack();
-  await using modules = new LazyModules(async () =>
-    openModules({
-      cacheDirectory: moduleDirectory(options, temporary),
-      ...(options.policySources !== undefined && { sources: readSourcesFile(options.policySources) }),
-      ...(options.policyVerification !== undefined && {
-        verification: readVerificationFile(options.policyVerification),
-      }),
+  await using modules = new ModulesByTerms(async ({ sources = noSources, verification }, part) => {
+    const { policySources, policyVerification } = options;
+    const own = policySources === undefined ? noSources : readSourcesFile(policySources);
+    const needed =
+      verification ??
+      (policyVerification === undefined ? undefined : readVerificationFile(policyVerification));
+    return openModules({
+      cacheDirectory: join(moduleDirectory(options, temporary), part),
+      sources: joined(own, sources),
+      ...(needed !== undefined && { verification: needed }),
       logger,
-    }),
-  );
+    });
+  });
   const spaces = term.cache<Namespace>({ type: namespaces });
   const asked = new AskedCluster(new KubeClusterReader(client));
   const policies = new PolicySet({
     context: term,
     runtimes: runtimesOf({
-      ...{ modules, client, logger, asked },
+      ...{ client, logger, asked },
+      modules: (terms) => modules.of(terms),
       namespace: (name) => spaces.get(name),
     }),
     writesStatus: admission !== undefined,
@@ -113,6 +117,7 @@ async function work(
     const { runPolicyServers } = await import('./cluster/run-policy-servers.ts');
     await runPolicyServers(term, {
       namespace: systemNamespace,
+      trials: policies,
       image: async (stop) => options.policyServerImage ?? (await imageOfOperator(client, stop)),
     });
   };

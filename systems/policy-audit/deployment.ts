@@ -4,17 +4,34 @@
  * @module
  */
 import type { GuardRights } from '../../shared/guard/guard.ts';
-import { kubewardenTypes, policyGroup } from './api.ts';
-import { policyServerRights } from './cluster/server-rights.ts';
+import { kubewardenTypes, policyGroup, policyServerType } from './api.ts';
 
-const policies = kubewardenTypes.map(({ plural }) => plural);
+const read = ['get', 'list', 'watch'] as const;
+const apply = [...read, 'create', 'patch'] as const;
+const kinds = [...kubewardenTypes, policyServerType].map(({ plural }) => plural);
 const reports = ['policyreports', 'clusterpolicyreports'];
 const openReports = ['reports', 'clusterreports'];
 
 export const rights: GuardRights = {
   operator: [
-    { apiGroups: [policyGroup], resources: [...policies, 'policyservers'], verbs: ['get', 'list', 'watch'] },
-    { apiGroups: [policyGroup], resources: policies.map((one) => `${one}/status`), verbs: ['patch'] },
+    {
+      apiGroups: ['*'],
+      resources: ['*'],
+      verbs: read,
+      why: 'Policies are about any kind of object. Kinds that may not be read are left out, and rampart status names them.',
+    },
+    { apiGroups: [policyGroup], resources: kinds, verbs: read, why: 'These are needed in any case.' },
+    {
+      apiGroups: [policyGroup],
+      resources: ['policyservers'],
+      verbs: ['patch'],
+      why: 'With a finalizer, so that webhooks go before the server that they ask.',
+    },
+    {
+      apiGroups: [policyGroup],
+      resources: [...kinds.map((one) => `${one}/status`), 'policyservers/finalizers'],
+      verbs: ['patch', 'update'],
+    },
     {
       apiGroups: ['admissionregistration.k8s.io'],
       resources: ['validatingadmissionpolicies', 'validatingadmissionpolicybindings'],
@@ -22,42 +39,54 @@ export const rights: GuardRights = {
       why: 'They are audited, too.',
     },
     {
-      apiGroups: ['*'],
-      resources: ['*'],
-      verbs: ['get', 'list', 'watch'],
-      why: 'Policies are about any kind of object. Kinds that may not be read are left out, and rampart status names them.',
+      apiGroups: ['admissionregistration.k8s.io'],
+      resources: ['validatingwebhookconfigurations', 'mutatingwebhookconfigurations'],
+      verbs: [...apply, 'delete'],
+      why: 'One for each policy.',
+    },
+    {
+      apiGroups: ['authorization.k8s.io'],
+      resources: ['subjectaccessreviews'],
+      verbs: ['create'],
+      why: 'Policies ask who may do what: can_i, and authorizer in CEL.',
     },
     {
       apiGroups: ['wgpolicyk8s.io'],
       resources: reports,
-      verbs: ['get', 'list', 'watch', 'create', 'update', 'delete'],
+      verbs: [...read, 'create', 'update', 'delete'],
       why: 'Reports of what was found.',
     },
     {
       apiGroups: ['openreports.io'],
       resources: openReports,
-      verbs: ['get', 'list', 'watch', 'create', 'update', 'delete'],
+      verbs: [...read, 'create', 'update', 'delete'],
     },
-    { apiGroups: [''], resources: ['namespaces'], verbs: ['get', 'list', 'watch'] },
+    { apiGroups: [''], resources: ['namespaces'], verbs: read },
     {
       apiGroups: ['apiextensions.k8s.io'],
       resources: ['customresourcedefinitions'],
       verbs: ['list', 'watch'],
       why: 'When they change, other kinds are served.',
     },
+    { apiGroups: ['apps'], resources: ['deployments'], verbs: apply, inSystem: true, why: 'Policy servers.' },
     {
       apiGroups: [''],
-      resources: ['configmaps'],
-      verbs: ['create', 'patch'],
+      resources: ['configmaps', 'services', 'secrets'],
+      verbs: apply,
       inSystem: true,
-      why: 'What the last pass came to, for rampart status.',
+      why: 'What the last pass came to, for rampart status; policies, addresses and certificates of policy servers.',
     },
-    ...policyServerRights,
+    {
+      apiGroups: ['policy'],
+      resources: ['poddisruptionbudgets'],
+      verbs: [...apply, 'delete'],
+      inSystem: true,
+    },
   ],
   viewer: [
-    { apiGroups: [policyGroup], resources: [...policies, 'policyservers'], verbs: ['get', 'list', 'watch'] },
-    { apiGroups: ['wgpolicyk8s.io'], resources: reports, verbs: ['get', 'list', 'watch'] },
-    { apiGroups: ['openreports.io'], resources: openReports, verbs: ['get', 'list', 'watch'] },
+    { apiGroups: [policyGroup], resources: kinds, verbs: read },
+    { apiGroups: ['wgpolicyk8s.io'], resources: reports, verbs: read },
+    { apiGroups: ['openreports.io'], resources: openReports, verbs: read },
     { apiGroups: [''], resources: ['configmaps'], verbs: ['list'], inSystem: true },
   ],
 };

@@ -83,7 +83,7 @@ export class AdmittingApi implements AsyncDisposable {
         const spaces = context.cache<Namespace>({ type: namespaces });
         const policies = new PolicySet({
           context,
-          runtimes: runtimesOf({ ...{ modules, client, logger, asked } }),
+          runtimes: runtimesOf({ modules: () => modules, client, logger, asked }),
           writesStatus: true,
         });
         const ended = policies.run();

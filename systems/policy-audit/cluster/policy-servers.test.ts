@@ -3,7 +3,7 @@ import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
@@ -31,7 +31,11 @@ import {
   type PolicyServer,
   policyServerType,
 } from '../api.ts';
+import { KubeClusterReader } from '../engine/host-calls/kube-reader.ts';
 import { policyAudit } from '../guard.ts';
+import { AskedCluster } from '../policies/asked-cluster.ts';
+import { PolicySet } from '../policies/policy-set.ts';
+import { runtimesOf } from '../policies/runtimes.ts';
 import { review } from '../server/policy-server.fixture.ts';
 import { runPolicyServer } from '../server/run-policy-server.ts';
 import { runPolicyServers } from './run-policy-servers.ts';
@@ -40,6 +44,7 @@ import { mutatingType, validatingType } from './webhooks.ts';
 
 const system = 'kivebpf-system';
 const fieldManager = 'test';
+const denied = readFileSync(join(import.meta.dirname, '../../../test/policies/denied.wapc.wasm'));
 
 interface Webhook {
   readonly name: string;
@@ -65,12 +70,22 @@ class Cluster extends TestApi {
     return this.run((signal) =>
       runGivenCluster(
         policyAudit,
-        (context) =>
-          runPolicyServers(context, {
-            namespace: system,
+        async (context) => {
+          const { client, logger } = context;
+          const modules = {
+            fetch: () => Promise.resolve({ bytes: denied, digest: 'sha256:denied' }),
+            registry: () => Promise.reject(new Error('there is none')),
+          };
+          const asked = new AskedCluster(new KubeClusterReader(client));
+          const runtimes = runtimesOf({ modules: () => modules, client, logger, asked });
+          const trials = new PolicySet({ context, runtimes, writesStatus: false });
+          const servers = runPolicyServers(context, {
+            ...{ namespace: system, trials },
             image: async () => 'registry.example/rampart:1',
             now: () => this.now,
-          }),
+          });
+          await Promise.all([trials.run(), servers]);
+        },
         { client: this.newClient(), signal, logger: this.logger },
       ),
     );
@@ -282,6 +297,29 @@ suite('policy servers in a cluster', () => {
     await cluster.setPolicy('other');
     await cluster.afterRollOut(validatingType, 'clusterwide-other');
     assert.deepEqual(await cluster.webhook(validatingType, 'clusterwide-turns'), before);
+  });
+
+  test('one whose module refuses its settings is not active, and why is what the module says', async () => {
+    await using cluster = await Cluster.start();
+    await cluster.setServer('default');
+    const settings = (names: readonly string[]): object => ({
+      module: 'registry://registry.example/policies/denied:v1',
+      settings: { denied: names },
+    });
+    await cluster.setPolicy('names', settings([]));
+    cluster.startOperator();
+    const reason = await until(async () => {
+      await cluster.rollOut();
+      const conditions = (await cluster.statusOf('names'))?.conditions;
+      return conditions?.find((one) => one.reason === 'PolicyCannotRun')?.message;
+    });
+    assert.match(reason, /denied/);
+    assert.equal((await cluster.statusOf('names'))?.policyStatus, 'pending');
+    assert.equal(await cluster.webhook(validatingType, 'clusterwide-names'), undefined);
+
+    await cluster.setPolicy('names', settings(['root']));
+    await cluster.afterRollOut(validatingType, 'clusterwide-names');
+    await until(async () => (await cluster.statusOf('names'))?.policyStatus === 'active');
   });
 
   test('its status says of each part of a server whether it is there', async () => {

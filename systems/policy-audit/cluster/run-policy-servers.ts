@@ -15,6 +15,7 @@ import { type KubeObject, type ResourceType, type Secret, secrets } from '../../
 import type { KeyAndCertificate } from '../../../shared/apiserver/access/certificate.ts';
 import { type AnyKubewardenPolicy, kubewardenTypes, type PolicyServer, policyServerType } from '../api.ts';
 import type { Policy } from '../policies/policy.ts';
+import type { PolicySet } from '../policies/policy-set.ts';
 import { problemText } from '../engine/cel/settings.ts';
 import { policyFaults } from '../policies/faults.ts';
 import { policyActive, activeStatus, refusedStatus } from '../policies/policy-status.ts';
@@ -41,6 +42,8 @@ export interface PolicyServersOptions {
   readonly namespace: string;
   /** Of Rampart; asked where there is a PolicyServer. */
   readonly image: (signal: AbortSignal) => Promise<string>;
+  /** What came of opening the policies in this process. Without it, what their modules say of settings is not known. */
+  readonly trials?: Pick<PolicySet, 'onTried' | 'refusal'>;
   /** For tests. Default: the clock of the machine. */
   readonly now?: () => Date;
 }
@@ -115,6 +118,8 @@ class PolicyServers {
         if (name !== undefined) add(name);
       }),
     );
+    const tried = this.#options.trials?.onTried(({ spec }) => add(spec.policyServer));
+    if (tried !== undefined) stack.use(tried);
     for (const [, cache] of this.#policies) {
       stack.use(
         cache.subscribe(({ object, previous }) => {
@@ -170,7 +175,18 @@ class PolicyServers {
       return requeueAfter(RESYNC_MS);
     }
     const service = serviceReference(server, namespace);
-    for (const { object, policy, type, problem } of policies) {
+    for (const { object, policy, type, problem, isTried } of policies) {
+      if (!isTried) {
+        // Of one that is asked already nothing changes until it is known.
+        if (object.status?.policyStatus !== 'active')
+          await this.#tell(
+            type,
+            object,
+            waiting(object, 'pending', 'PolicyOpening', 'it is being tried'),
+            signal,
+          );
+        continue;
+      }
       if (policy === undefined || problem !== '') {
         await this.#tell(type, object, await this.#refused(object, problem, signal), signal);
         continue;
@@ -184,8 +200,8 @@ class PolicyServers {
       await this.#tell(type, object, activeStatus(object), signal);
     }
     // One that cannot run is asked as it was before: without its webhook all would be let through.
-    const kept = policies.map(({ id, policy, problem }) =>
-      policy === undefined || problem !== '' ? id : `${id} ${policy.isMutating}`,
+    const kept = policies.map(({ id, policy, problem, isTried }) =>
+      policy === undefined || problem !== '' || !isTried ? id : `${id} ${policy.isMutating}`,
     );
     await this.#removeWebhooks(name, new Set(kept), signal);
     return requeueAfter(RESYNC_MS);
@@ -274,11 +290,15 @@ class PolicyServers {
         .map((object): Scheduled => {
           const typed = { ...object, kind: type.kind, apiVersion: `${type.group}/${type.version}` };
           const id = policyId(typed);
-          const problem = policyFaults(typed).map(problemText).join('; ');
+          const { trials } = this.#options;
+          const refusal = trials === undefined ? '' : trials.refusal(type, object);
+          const faults = policyFaults(typed).map(problemText).join('; ');
+          const problem = faults === '' ? (refusal ?? '') : faults;
+          const more = { problem, isTried: problem !== '' || refusal !== undefined };
           try {
-            return { id, type, object: typed, policy: readKubewardenPolicy(typed), problem };
+            return { id, type, object: typed, policy: readKubewardenPolicy(typed), ...more };
           } catch {
-            return { id, type, object: typed, policy: undefined, problem };
+            return { id, type, object: typed, policy: undefined, ...more };
           }
         }),
     );
@@ -380,6 +400,8 @@ interface Scheduled {
   readonly policy: Policy | undefined;
   /** Why it cannot run as it is; '' where it can. */
   readonly problem: string;
+  /** Whether it is known what its module says of its settings. */
+  readonly isTried: boolean;
 }
 
 type Status = NonNullable<AnyKubewardenPolicy['status']>;

@@ -7,6 +7,7 @@
 import { hash } from 'node:crypto';
 
 import type { KubeObject, ResourceType } from '../../../shared/kube/object.ts';
+import { sourcesDocument } from '../modules/sources.ts';
 import type { PolicyServer } from '../api.ts';
 import type { KeyAndCertificate } from '../../../shared/apiserver/access/certificate.ts';
 
@@ -76,7 +77,10 @@ export function serviceReference(server: PolicyServer, namespace: string): objec
 export function serverObjects(parts: ServerParts): Wanted[] {
   const { server, certificate, policiesFile } = parts;
   const meta = metadataOf(parts);
-  const configuration = { 'policies.yml': policiesFile, 'sources.yml': sourcesFileOf(server) };
+  const configuration = {
+    'policies.yml': policiesFile,
+    'sources.yml': JSON.stringify(sourcesDocument(server.spec)),
+  };
   // A change of policies makes new pods, which are ready when they have loaded them: only so it is known when a policy is asked.
   const version = hash('sha256', JSON.stringify(configuration)).slice(0, 32);
   const { minAvailable, maxUnavailable } = server.spec;
@@ -173,17 +177,6 @@ function labelsOf(server: PolicyServer): Record<string, string> {
     'app.kubernetes.io/part-of': 'kubewarden',
     'app.kubernetes.io/managed-by': 'rampart',
   };
-}
-
-function sourcesFileOf({ spec: { insecureSources = [], sourceAuthorities = {} } }: PolicyServer): string {
-  const authorities = Object.entries(sourceAuthorities).map(([host, pems]) => [
-    host,
-    pems.map((data) => ({ type: 'Data', data })),
-  ]);
-  return JSON.stringify({
-    ...(insecureSources.length > 0 && { insecure_sources: insecureSources }),
-    ...(authorities.length > 0 && { source_authorities: Object.fromEntries(authorities) as object }),
-  });
 }
 
 const upstreamImage = /(?:^|\/)kubewarden\/(?:[^/]+\/)*policy-server(?:[:@]|$)/;

@@ -50,10 +50,11 @@ export interface Verdict {
   readonly auditAnnotations?: Readonly<Record<string, string>>;
   /** Of a group: why each member refused, or could not be asked. */
   readonly causes?: readonly { readonly field: string; readonly message: string }[];
-  /** What it asked the cluster for, where it asked. The verdict holds as long as these are as they were. */
+  /** What it asked the world for, where it asked. The verdict holds as long as these are as they were. */
   readonly asked?: readonly AskedOfCluster[];
 }
 
+/** Something whose changes nobody tells of has a kind, too: that of a SubjectAccessReview, or the name of the host call. */
 export interface AskedOfCluster {
   readonly apiVersion: string;
   readonly kind: string;
@@ -96,6 +97,8 @@ export interface Evaluator extends AsyncDisposable {
 /** Why there is no verdict. The server answers it as HTTP 200, allowed=false, code 500; the scanner as `error`. */
 export class EvaluationError extends Error {
   readonly why: 'aborted' | 'answer' | 'deadline' | 'expression' | 'memory' | 'trap';
+  /** What was asked for before it came to this: as that of a verdict. */
+  asked: readonly AskedOfCluster[] = [];
 
   constructor(why: EvaluationError['why'], message: string, options?: ErrorOptions) {
     super(message, options);

@@ -6,7 +6,7 @@
  */
 import type { CredentialsSource } from '../../../shared/oci/registry.ts';
 import type { Modules } from '../modules/modules.ts';
-import { type ClusterReader, clusterOf } from './cel/cluster.ts';
+import { accessOf, type ClusterReader, clusterOf } from './cel/cluster.ts';
 import { openCelEvaluator } from './cel/open.ts';
 import type {
   EvaluateOptions,
@@ -57,12 +57,10 @@ export async function openEvaluator(
 ): Promise<OpenedEvaluator> {
   const digests = new Map<string, string>();
   if (program.type === 'expressions') {
-    const cluster = options.cluster ?? clusterOf(options.hostCalls([]));
-    return new Opened(
-      openCelEvaluator(program.settings, { dialect: 'validating-admission-policy', cluster }),
-      digests,
-      undefined,
-    );
+    const hostCalls = options.hostCalls([]);
+    const world = { cluster: options.cluster ?? clusterOf(hostCalls), access: accessOf(hostCalls) };
+    const dialect = 'validating-admission-policy';
+    return new Opened(openCelEvaluator(program.settings, { dialect, ...world }), digests, undefined);
   }
   if (program.type === 'module') {
     const { evaluator, digest } = await openModule(program, options);
@@ -92,7 +90,10 @@ async function openModule(
   const hostCalls = options.hostCalls(program.contextAware, program);
   if (isCelModule(program.module)) {
     return {
-      evaluator: openCelEvaluator(program.settings, { cluster: clusterOf(hostCalls) }),
+      evaluator: openCelEvaluator(program.settings, {
+        cluster: clusterOf(hostCalls),
+        access: accessOf(hostCalls),
+      }),
       mutates: false,
     };
   }

@@ -4,8 +4,10 @@
  *
  * @module
  */
+import { hash, KeyObject } from 'node:crypto';
+
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
-import type { FetchedModule, FetchOptions, Modules } from './modules.ts';
+import type { FetchedModule, FetchOptions, ModuleTerms, Modules } from './modules.ts';
 
 export class LazyModules implements Modules {
   readonly #open: () => Promise<Modules>;
@@ -43,4 +45,39 @@ export class LazyModules implements Modules {
   async [Symbol.asyncDispose](): Promise<void> {
     await (await this.#opened?.catch(() => undefined))?.[Symbol.asyncDispose]();
   }
+}
+
+/** Modules for each PolicyServer as it wants them; those that want the same have the same. */
+export class ModulesByTerms implements AsyncDisposable {
+  readonly #open: (terms: ModuleTerms, part: string) => Promise<Modules>;
+  readonly #modules = new Map<string, LazyModules>();
+
+  /**
+   * @param open given the name of the directory for what they keep, below that of all: '' without terms. What came from a source that
+   *   one allows is not to be taken for what another allows.
+   */
+  constructor(open: (terms: ModuleTerms, part: string) => Promise<Modules>) {
+    this.#open = open;
+  }
+
+  of(terms: ModuleTerms): Modules {
+    const { sources, verification } = terms;
+    const isPlain = sources === undefined && verification === undefined;
+    const part = isPlain ? '' : `terms-${hash('sha256', textOf(terms)).slice(0, 16)}`;
+    let modules = this.#modules.get(part);
+    if (modules === undefined)
+      this.#modules.set(part, (modules = new LazyModules(() => this.#open(terms, part))));
+    return modules;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.#modules.values()].map((modules) => modules[Symbol.asyncDispose]()));
+  }
+}
+
+/** Keys of signers are objects that JSON does not show. */
+function textOf(terms: ModuleTerms): string {
+  return JSON.stringify(terms, (_name, value: unknown) =>
+    value instanceof KeyObject ? value.export({ type: 'spki', format: 'pem' }) : value,
+  );
 }

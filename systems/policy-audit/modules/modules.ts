@@ -4,6 +4,16 @@
  * @module
  */
 import type { CredentialsSource, Registry } from '../../../shared/oci/registry.ts';
+import type { Sources } from './sources.ts';
+import type { Verification } from './verification.ts';
+
+/** What a PolicyServer says of where its modules come from. */
+export interface ModuleTerms {
+  /** Besides those of the process. */
+  readonly sources?: Sources;
+  /** In place of that of the process. */
+  readonly verification?: Verification;
+}
 
 export interface FetchOptions {
   /** For registries: of `imagePullSecret` (shared/oci/pull-secrets.ts). */

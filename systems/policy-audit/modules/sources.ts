@@ -23,6 +23,37 @@ export function readSourcesFile(path: string): Sources {
   return parseSources(readYaml(path), path);
 }
 
+/** What `insecureSources` and `sourceAuthorities` of a PolicyServer are as `sources.yml`. */
+export function sourcesDocument({
+  insecureSources = [],
+  sourceAuthorities = {},
+}: {
+  readonly insecureSources?: readonly string[] | undefined;
+  readonly sourceAuthorities?: Readonly<Record<string, readonly string[]>> | undefined;
+}): object {
+  const authorities = Object.entries(sourceAuthorities).map(([host, pems]) => [
+    host,
+    pems.map((data) => ({ type: 'Data', data })),
+  ]);
+  return {
+    ...(insecureSources.length > 0 && { insecure_sources: insecureSources }),
+    ...(authorities.length > 0 && { source_authorities: Object.fromEntries(authorities) as object }),
+  };
+}
+
+/** Both. */
+export function joined(one: Sources, other: Sources): Sources {
+  const hosts = [...Object.keys(one.authorities), ...Object.keys(other.authorities)];
+  const authorities = hosts.map((host) => [
+    host,
+    [...(one.authorities[host] ?? []), ...(other.authorities[host] ?? [])],
+  ]);
+  return {
+    insecure: [...one.insecure, ...other.insecure],
+    authorities: Object.fromEntries(authorities) as Sources['authorities'],
+  };
+}
+
 /** @param what - Where it is from, for messages. @throws {RampartError} `INPUT`; `SYSTEM` for a certificate that cannot be read */
 export function parseSources(document: unknown, what: string): Sources {
   if (document === null || document === undefined) return noSources;

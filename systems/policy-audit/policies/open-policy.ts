@@ -4,27 +4,34 @@
  * @module
  */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
-import type { ClusterReader } from '../engine/cel/cluster.ts';
+import type { World } from '../engine/cel/cluster.ts';
 import { compileMatchConditions } from '../engine/cel/match-conditions.ts';
 import type { Matcher } from '../engine/cel/matching.ts';
-import { EvaluationError, type Evaluator, type PolicyRequest, type Verdict } from '../engine/evaluator.ts';
+import {
+  type AskedOfCluster,
+  EvaluationError,
+  type Evaluator,
+  type PolicyRequest,
+  type Verdict,
+} from '../engine/evaluator.ts';
 import type { Policy } from './policy.ts';
 
 /** Opens what runs a policy. */
 export interface Runtimes {
-  /** For match conditions that look at the namespace of an object. */
-  readonly cluster: ClusterReader;
+  /** For match conditions: they look at the namespace of an object, and at what its user may do. */
+  readonly world: World;
   /** @throws {RampartError} why it cannot run: no such module, settings that it refuses. */
   open(policy: Policy, signal: AbortSignal): Promise<Evaluator>;
 }
 
-/** What came of asking a policy. */
-export type Judgement =
+/** What came of asking a policy, and what it and its conditions asked for: it holds as long as that is as it was. */
+export type Judgement = { readonly asked: readonly AskedOfCluster[] } & (
+  | { readonly type: 'verdict'; readonly verdict: Verdict }
   /** A match condition is false: it is not about this request. */
   | { readonly type: 'skipped' }
-  | { readonly type: 'verdict'; readonly verdict: Verdict }
   /** It could not be asked. */
-  | { readonly type: 'error'; readonly error: EvaluationError };
+  | { readonly type: 'error'; readonly error: EvaluationError }
+);
 
 /** Whoever opens one disposes it: what was asked before is answered first. */
 export class OpenPolicy implements AsyncDisposable {
@@ -46,9 +53,8 @@ export class OpenPolicy implements AsyncDisposable {
   /** @throws {RampartError} why it cannot be asked. */
   static async open(policy: Policy, runtimes: Runtimes, signal: AbortSignal): Promise<OpenPolicy> {
     const { matchConditions } = policy;
-    const { cluster } = runtimes;
     const conditions =
-      matchConditions.length === 0 ? undefined : compileMatchConditions(matchConditions, { cluster });
+      matchConditions.length === 0 ? undefined : compileMatchConditions(matchConditions, runtimes.world);
     if (conditions !== undefined && conditions.problems.length > 0) {
       throw new RampartError(errorCodes.INPUT, { what: conditions.problems.join('; ') });
     }
@@ -72,22 +78,24 @@ export class OpenPolicy implements AsyncDisposable {
   async ask(request: PolicyRequest, signal?: AbortSignal): Promise<Judgement> {
     const { program, ignoresFailures } = this.policy;
     this.#running++;
+    let asked: readonly AskedOfCluster[] = [];
     try {
       const match = await this.#conditions?.match(request, signal && { signal });
+      asked = match?.asked ?? [];
       if (match?.matched === false) {
-        if (match.error === undefined || ignoresFailures) return { type: 'skipped' };
-        return { type: 'error', error: new EvaluationError('expression', match.error) };
+        if (match.error === undefined || ignoresFailures) return { type: 'skipped', asked };
+        return { type: 'error', error: new EvaluationError('expression', match.error), asked };
       }
       const deadlineMs = program.type === 'module' ? program.deadlineMs : undefined;
       const verdict = await this.#evaluator.evaluate(request, {
         ...(signal && { signal }),
         ...(deadlineMs !== undefined && { deadlineMs }),
       });
-      return { type: 'verdict', verdict };
+      return { type: 'verdict', verdict, asked: [...asked, ...(verdict.asked ?? [])] };
     } catch (error) {
       signal?.throwIfAborted();
       if (!(error instanceof EvaluationError)) throw error;
-      return { type: 'error', error };
+      return { type: 'error', error, asked: [...asked, ...error.asked] };
     } finally {
       if (--this.#running === 0) this.#idle?.resolve();
     }

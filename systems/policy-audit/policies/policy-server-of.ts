@@ -6,23 +6,38 @@
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isNotFound } from '../../../shared/kube/client-errors.ts';
 import { systemNamespace } from '../../../shared/guard/guard.ts';
-import { type Secret, secrets } from '../../../shared/kube/object.ts';
+import {
+  type ConfigMap,
+  configMaps,
+  type KubeObject,
+  type ResourceType,
+  type Secret,
+  secrets,
+} from '../../../shared/kube/object.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { credentialsOfSecrets } from '../../../shared/oci/pull-secrets.ts';
 import type { CredentialsSource } from '../../../shared/oci/registry.ts';
 import { type PolicyServer, policyServerType } from '../api.ts';
+import { parseSources, type Sources, sourcesDocument } from '../modules/sources.ts';
+import { parseVerification, type Verification } from '../modules/verification.ts';
+import { parseYaml } from '../modules/yaml-file.ts';
 
 export interface ServerTerms {
   /** `namespacedPoliciesCapabilities`. Undefined: all. */
   readonly capabilities?: readonly string[] | undefined;
   /** Of `imagePullSecret`, a Secret beside the servers. */
   readonly pullSecret?: CredentialsSource;
+  /** `insecureSources` and `sourceAuthorities`. */
+  readonly sources?: Sources;
+  /** What the ConfigMap of `verificationConfig` asks for. */
+  readonly verification?: Verification;
 }
 
 /**
  * Without such a server there are no terms: on one machine nobody has to make one.
  *
- * @throws {RampartError} `NOT_FOUND` where its Secret is not there, `INPUT` where that is no pull secret; as the client.
+ * @throws {RampartError} `NOT_FOUND` where its Secret or ConfigMap is not there, `INPUT` where one of them says what cannot be used;
+ *   as the client.
  */
 export async function termsOfServer(
   client: KubeClient,
@@ -31,19 +46,47 @@ export async function termsOfServer(
 ): Promise<ServerTerms> {
   const server = await found(client.get<PolicyServer>(policyServerType, { name }, { signal }));
   if (server === undefined) return {};
-  const { namespacedPoliciesCapabilities: capabilities, imagePullSecret = '' } = server.spec;
-  if (imagePullSecret === '') return { capabilities };
-  const target = { name: imagePullSecret, namespace: systemNamespace };
-  const secret = await found(client.get<Secret>(secrets, target, { signal }));
-  if (secret === undefined) {
+  const {
+    namespacedPoliciesCapabilities: capabilities,
+    imagePullSecret = '',
+    verificationConfig = '',
+  } = server.spec;
+  const { insecureSources = [], sourceAuthorities = {} } = server.spec;
+  const hasSources = insecureSources.length > 0 || Object.keys(sourceAuthorities).length > 0;
+  const beside = async <T extends KubeObject>(
+    type: ResourceType<T>,
+    field: string,
+    what: string,
+  ): Promise<T> => {
+    const target = { name: what, namespace: systemNamespace };
+    const object = await found(client.get<T>(type, target, { signal }));
+    if (object !== undefined) return object;
     throw new RampartError(errorCodes.NOT_FOUND, {
-      what: `the PolicyServer ${name} has no credentials for registries`,
-      why: `its imagePullSecret ${imagePullSecret} is not in the namespace ${systemNamespace}`,
-      next: `Make it: kubectl create secret docker-registry ${imagePullSecret} -n ${systemNamespace} ...`,
+      what: `the PolicyServer ${name} is not as it is to be`,
+      why: `its ${field} ${what} is not in the namespace ${systemNamespace}`,
+      next: `Make this ${type.kind} there, or name another.`,
     });
-  }
-  const pullSecret = credentialsOfSecrets([{ name: `${systemNamespace}/${imagePullSecret}`, secret }]);
-  return { capabilities, pullSecret };
+  };
+  return {
+    capabilities,
+    ...(hasSources && { sources: parseSources(sourcesDocument(server.spec), `the PolicyServer ${name}`) }),
+    ...(verificationConfig !== '' && {
+      verification: verificationOf(await beside(configMaps, 'verificationConfig', verificationConfig)),
+    }),
+    ...(imagePullSecret !== '' && {
+      pullSecret: credentialsOfSecrets([
+        {
+          name: `${systemNamespace}/${imagePullSecret}`,
+          secret: await beside<Secret>(secrets, 'imagePullSecret', imagePullSecret),
+        },
+      ]),
+    }),
+  };
+}
+
+function verificationOf({ metadata, data = {} }: ConfigMap): Verification {
+  const what = `verification-config of the ConfigMap ${metadata.name}`;
+  return parseVerification(parseYaml(data['verification-config'] ?? '', what), what);
 }
 
 async function found<T>(read: Promise<T>): Promise<T | undefined> {

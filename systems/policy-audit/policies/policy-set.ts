@@ -11,6 +11,7 @@ import type { EventRecorder } from '../../../shared/kube/event-recorder.ts';
 import type { IndexedCache } from '../../../shared/kube/indexed-cache.ts';
 import { keyQueue } from '../../../shared/kube/key-queue.ts';
 import type { KubeObject, ResourceType } from '../../../shared/kube/object.ts';
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { isDeleting } from '../../../shared/kube/finalizers.ts';
 import {
   type AnyKubewardenPolicy,
@@ -38,6 +39,19 @@ export interface PolicySetOptions {
   readonly writesStatus: boolean;
 }
 
+/** What came of trying to open a policy, at a generation. */
+interface Trial {
+  readonly generation: number | undefined;
+  readonly refusal: string;
+}
+
+/** Why a policy is not as it is written. */
+interface Problem {
+  readonly why: string;
+  /** Whether it is the policy itself that cannot work, wherever it is run. */
+  readonly isItsOwn: boolean;
+}
+
 /** A module that cannot be had now may be had later. */
 const RETRY_MS = 30_000;
 
@@ -62,7 +76,9 @@ export class PolicySet {
   readonly #ids = new Map<string, ReadonlySet<string>>();
   /** By source: why it is not as it was asked for. */
   readonly #problems = new Map<string, string>();
+  readonly #trials = new Map<string, Trial>();
   readonly #listeners = new Set<(change: PolicyChange) => void>();
+  readonly #triers = new Set<(object: AnyKubewardenPolicy) => void>();
   readonly #complete = Promise.withResolvers<void>();
   #enforced: readonly OpenPolicy[] = [];
   readonly #announced = new Map<string, OpenPolicy>();
@@ -102,6 +118,22 @@ export class PolicySet {
 
   get(id: string): OpenPolicy | undefined {
     return this.#open.get(id);
+  }
+
+  /**
+   * Why a policy cannot work as it is written, as its module says of its settings: '' where it can, or where this process cannot tell,
+   * as a module may be out of its reach; undefined where it was not tried yet.
+   */
+  refusal(type: ResourceType, object: AnyKubewardenPolicy): string | undefined {
+    const trial = this.#trials.get(sourceKey({ type, key: keyOf(object) }));
+    return trial?.generation === object.metadata.generation ? trial?.refusal : undefined;
+  }
+
+  /** Told of each policy that was tried. */
+  onTried(listener: (object: AnyKubewardenPolicy) => void): Disposable {
+    const own = (object: AnyKubewardenPolicy): void => listener(object);
+    this.#triers.add(own);
+    return { [Symbol.dispose]: () => void this.#triers.delete(own) };
   }
 
   onChange(listener: (change: PolicyChange) => void): Disposable {
@@ -164,11 +196,12 @@ export class PolicySet {
   async #reconcile(key: string, signal: AbortSignal): Promise<Result> {
     const source = sourceOf(key);
     let wanted: readonly Policy[] = [];
-    let problem: string | undefined;
+    let problem: Problem | undefined;
+    const object = this.#object(source);
     try {
       wanted = this.#read(source);
     } catch (error) {
-      problem = reasonOf(error);
+      problem = problemOf(error);
     }
     const ids = new Set(wanted.map(({ id }) => id));
     // One that cannot be read stays as it was.
@@ -178,12 +211,16 @@ export class PolicySet {
     }
     for (const policy of wanted) problem = (await this.#renew(policy, signal)) ?? problem;
     if (problem === undefined) this.#problems.delete(key);
-    else this.#problems.set(key, problem);
-    const object = this.#caches.find(({ type }) => type.plural === source.type.plural)?.get(source.key);
-    if (object !== undefined && !isDeleting(object)) await this.#tell(source.type, object, problem, signal);
-    if (wanted.length === 0 && object === undefined) {
+    else this.#problems.set(key, problem.why);
+    if (object !== undefined) {
+      const { generation } = object.metadata;
+      this.#trials.set(key, { generation, refusal: problem?.isItsOwn === true ? problem.why : '' });
+      for (const listener of this.#triers) listener(object);
+      if (!isDeleting(object)) await this.#tell(source.type, object, problem?.why, signal);
+    } else if (wanted.length === 0) {
       this.#ids.delete(key);
       this.#problems.delete(key);
+      this.#trials.delete(key);
     }
     for (const { id } of wanted) this.#announce(id);
     return problem === undefined ? done : requeueAfter(RETRY_MS);
@@ -196,12 +233,16 @@ export class PolicySet {
       if (policy === undefined) return [];
       return this.#bindings.byIndex('policy', key).map((binding) => readAdmissionPolicy(policy, binding));
     }
-    const object = this.#caches.find((cache) => cache.type.plural === type.plural)?.get(key);
+    const object = this.#object({ type, key });
     return object === undefined ? [] : [readKubewardenPolicy(object)];
   }
 
+  #object({ type, key }: Source): AnyKubewardenPolicy | undefined {
+    return this.#caches.find((cache) => cache.type.plural === type.plural)?.get(key);
+  }
+
   /** Why it cannot be asked as it is now. */
-  async #renew(policy: Policy, signal: AbortSignal): Promise<string | undefined> {
+  async #renew(policy: Policy, signal: AbortSignal): Promise<Problem | undefined> {
     const before = this.#open.get(policy.id);
     if (before?.policy.version === policy.version) return undefined;
     let opened: OpenPolicy;
@@ -209,7 +250,7 @@ export class PolicySet {
       opened = await OpenPolicy.open(policy, this.#options.runtimes, signal);
     } catch (error) {
       signal.throwIfAborted();
-      return reasonOf(error);
+      return problemOf(error);
     }
     this.#open.set(policy.id, opened);
     this.#enforced = [...this.#open.values()].toSorted(byId);
@@ -320,6 +361,9 @@ function sourceOf(key: string): Source {
   return { type, key: key.slice(slash + 1) };
 }
 
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+function problemOf(error: unknown): Problem {
+  return {
+    why: error instanceof Error ? error.message : String(error),
+    isItsOwn: error instanceof RampartError && error.code === errorCodes.INPUT,
+  };
 }

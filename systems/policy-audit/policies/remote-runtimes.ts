@@ -6,7 +6,7 @@
 import { Agent, request as send } from 'node:https';
 import { type IncomingMessage, request as sendPlain } from 'node:http';
 
-import type { ClusterReader } from '../engine/cel/cluster.ts';
+import type { World } from '../engine/cel/cluster.ts';
 import { describeConnectionFailure } from '../../../shared/observe/connection-failure.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { isObject } from '../../../shared/cel/json.ts';
@@ -15,7 +15,7 @@ import type { Runtimes } from './open-policy.ts';
 
 export interface RemoteOptions {
   readonly url: URL;
-  readonly cluster: ClusterReader;
+  readonly world: World;
   readonly ca?: string | undefined;
   readonly cert?: string | undefined;
   readonly key?: string | undefined;
@@ -27,10 +27,10 @@ const MAX_ANSWER_BYTES = 16 << 20;
 const ANSWER_MS = 35_000;
 
 /** Settings are the server's matter: it refuses to start with those that are not valid. */
-export function remoteRuntimes({ cluster, ...server }: RemoteOptions): Runtimes {
+export function remoteRuntimes({ world, ...server }: RemoteOptions): Runtimes {
   const agent = agentOf(server);
   return {
-    cluster,
+    world,
     open: async ({ id }) => {
       await Promise.resolve();
       const target = below(server.url, `audit/${encodeURIComponent(id)}`);
@@ -52,7 +52,7 @@ export function remoteRuntimes({ cluster, ...server }: RemoteOptions): Runtimes 
  * @throws {RampartError} `INPUT` where no answer comes; the signal's reason
  */
 export async function checkPolicyServer(
-  server: Omit<RemoteOptions, 'cluster'>,
+  server: Omit<RemoteOptions, 'world'>,
   signal: AbortSignal,
 ): Promise<void> {
   try {
@@ -67,7 +67,7 @@ export async function checkPolicyServer(
   }
 }
 
-function agentOf({ ca, cert, key, isInsecure = false }: Omit<RemoteOptions, 'cluster'>): Agent {
+function agentOf({ ca, cert, key, isInsecure = false }: Omit<RemoteOptions, 'world'>): Agent {
   // Without keep-alive, so that each request may reach another replica.
   return new Agent({ keepAlive: false, ca, cert, key, rejectUnauthorized: !isInsecure });
 }

@@ -1,17 +1,19 @@
 /** What a PolicyServer says of its policies holds where this process runs them. */
 import assert from 'node:assert/strict';
+import { generateKeyPairSync } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 
 import { startTestApi, TestApi } from '../../../shared/apiserver/test-api.fixture.ts';
-import { secrets } from '../../../shared/kube/object.ts';
+import { configMaps, secrets } from '../../../shared/kube/object.ts';
 import { createLogger } from '../../../shared/observe/log.ts';
 import { RegistryFixture, registryUser } from '../../../shared/oci/registry.fixture.ts';
 import { type AnyKubewardenPolicy, policyServerType } from '../api.ts';
 import { KubeClusterReader } from '../engine/host-calls/kube-reader.ts';
 import { podRequest } from '../engine/wasm/policies.fixture.ts';
+import { ModulesByTerms } from '../modules/lazy-modules.ts';
 import { openModules } from '../modules/open-modules.ts';
 import { parseSources } from '../modules/sources.ts';
 import { AskedCluster } from './asked-cluster.ts';
@@ -38,7 +40,7 @@ suite('policies of a PolicyServer', () => {
     const modules = stack.use(await openModules({ cacheDirectory: directory, sources, logger }));
     const { client } = api;
     const asked = new AskedCluster(new KubeClusterReader(client));
-    const runtimes = runtimesOf({ modules, client, logger, asked });
+    const runtimes = runtimesOf({ modules: () => modules, client, logger, asked });
     const policyOf = (kind: string, policyServer: string) =>
       readKubewardenPolicy({
         apiVersion: 'policies.kubewarden.io/v1',
@@ -66,7 +68,7 @@ suite('policies of a PolicyServer', () => {
     });
     await assert.rejects(
       answer('ClusterAdmissionPolicy', 'default'),
-      /PolicyServer default has no credentials for registries: its imagePullSecret pull is not in the namespace kivebpf-system/,
+      /PolicyServer default is not as it is to be: its imagePullSecret pull is not in the namespace kivebpf-system/,
     );
     const auth = Buffer.from(`${registryUser.username}:${registryUser.password}`).toString('base64');
     const config = JSON.stringify({ auths: { [registry.host]: { auth } } });
@@ -80,5 +82,60 @@ suite('policies of a PolicyServer', () => {
     assert.doesNotMatch(await answer('AdmissionPolicy', 'default'), /sha256/);
     // Of another server, which says nothing.
     await assert.rejects(answer('ClusterAdmissionPolicy', 'other'), /it wants a username and a password/);
+  });
+
+  test('its sources and what it asks of signatures are for their modules, and for those of no other', async () => {
+    await using api = new TestApi(await startTestApi({ name: 'runtimes', memory: true }));
+    await api.createDefinitions(join(import.meta.dirname, '../crd'));
+    await api.createNamespace(system);
+    await using registry = await RegistryFixture.start({ tls: true });
+    const { reference } = await registry.pushWasm('policies/lookup', 'v1', lookup);
+    const directory = mkdtempSync(join(tmpdir(), 'rampart-runtimes-'));
+    await using stack = new AsyncDisposableStack();
+    stack.defer(() => rmSync(directory, { recursive: true, force: true }));
+    const modules = stack.use(
+      new ModulesByTerms((terms, part) =>
+        openModules({ cacheDirectory: join(directory, part), ...terms, logger }),
+      ),
+    );
+    const { client } = api;
+    const asked = new AskedCluster(new KubeClusterReader(client));
+    const runtimes = runtimesOf({ modules: (terms) => modules.of(terms), client, logger, asked });
+    const open = async (policyServer: string): Promise<void> => {
+      const spec = { module: reference, policyServer, mode: 'protect', mutating: false, rules: [] };
+      const policy = readKubewardenPolicy({
+        apiVersion: 'policies.kubewarden.io/v1',
+        kind: 'ClusterAdmissionPolicy',
+        metadata: { name: 'lookup' },
+        spec: { ...spec, timeoutSeconds: 30, backgroundAudit: true, settings: { calls: [] } },
+      } as unknown as AnyKubewardenPolicy);
+      await using _policy = await OpenPolicy.open(policy, runtimes, signal);
+    };
+    const server = async (name: string, more: object): Promise<unknown> =>
+      client.create(policyServerType, {
+        metadata: { name },
+        spec: { image: 'registry.example/policy-server:v1', replicas: 1, ...more },
+      });
+
+    await server('trusting', { sourceAuthorities: { [registry.host]: [registry.authority] } });
+    await open('trusting');
+    await server('careless', { insecureSources: [registry.host] });
+    await open('careless');
+    await server('careful', {});
+    await assert.rejects(open('careful'), /certificate/);
+    await server('broken', { sourceAuthorities: { [registry.host]: ['no PEM'] } });
+    await assert.rejects(open('broken'), /the PolicyServer broken cannot be used: an authority of/);
+
+    await server('strict', { insecureSources: [registry.host], verificationConfig: 'signatures' });
+    await assert.rejects(open('strict'), /its verificationConfig signatures is not in the namespace/);
+    const key = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+      .publicKey.export({ type: 'spki', format: 'pem' })
+      .toString();
+    const config = JSON.stringify({ apiVersion: 'v1', allOf: [{ kind: 'pubKey', key }] });
+    await client.create(configMaps, {
+      metadata: { name: 'signatures', namespace: system },
+      data: { 'verification-config': config },
+    });
+    await assert.rejects(open('strict'), /it has no signatures/);
   });
 });

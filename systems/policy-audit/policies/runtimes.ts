@@ -7,20 +7,21 @@ import type { KubeClient } from '../../../shared/kube/client.ts';
 import type { Namespace } from '../../../shared/kube/object.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
+import { accessOf } from '../engine/cel/cluster.ts';
 import { everyCapability, HostCapabilities } from '../engine/host-calls/capabilities.ts';
 import { policyHostCalls } from '../engine/host-calls/host-calls.ts';
 import { imagesOf } from '../engine/host-calls/images.ts';
 import { openEvaluator } from '../engine/open-evaluator.ts';
 import type { PolicyProgram } from '../engine/program.ts';
-import type { Modules } from '../modules/modules.ts';
-import { termsOfServer } from './policy-server-of.ts';
+import type { Modules, ModuleTerms } from '../modules/modules.ts';
+import { type ServerTerms, termsOfServer } from './policy-server-of.ts';
 import { clusterReader } from './cluster-reader.ts';
 import type { AskedCluster } from './asked-cluster.ts';
 import type { Runtimes } from './open-policy.ts';
 
 export interface RuntimesOptions {
-  /** For the modules of policies, and for the images that they ask registries about. */
-  readonly modules: Pick<Modules, 'fetch' | 'registry'>;
+  /** For the modules of policies of a PolicyServer, and for the images that they ask registries about. */
+  readonly modules: (terms: ModuleTerms) => Pick<Modules, 'fetch' | 'registry'>;
   readonly client: KubeClient;
   readonly logger: Logger;
   /** What modules read of the cluster. */
@@ -31,19 +32,21 @@ export interface RuntimesOptions {
 
 export function runtimesOf({ modules, client, logger, asked, namespace }: RuntimesOptions): Runtimes {
   const cluster = clusterReader(client, namespace);
+  const conditions = { policy: '', capabilities: everyCapability, resources: [], logger, cluster: asked };
   return {
-    cluster,
+    world: { cluster, access: accessOf(policyHostCalls(conditions)) },
     open: async ({ id, origin, policyServer, program }, signal) => {
       if (origin.namespace !== undefined) refuseFiles(program);
-      const { capabilities, pullSecret } =
+      const { capabilities, pullSecret, ...terms }: ServerTerms =
         program.type === 'expressions' ? {} : await termsOfServer(client, policyServer, signal);
+      const own = modules(terms);
       const granted =
         origin.namespace === undefined || capabilities === undefined
           ? everyCapability
           : new HostCapabilities(capabilities);
-      const images = imagesOf(() => modules.registry(), pullSecret && { credentials: pullSecret });
+      const images = imagesOf(() => own.registry(), pullSecret && { credentials: pullSecret });
       return openEvaluator(program, {
-        modules,
+        modules: own,
         cluster,
         signal,
         ...(pullSecret && { pullSecret }),
@@ -60,7 +63,7 @@ function refuseFiles(program: PolicyProgram): void {
     program.type === 'module' ? [program] : program.type === 'group' ? [...program.members.values()] : [];
   const file = modules.find(({ module }) => /^file:/i.test(module.trim()));
   if (file === undefined) return;
-  throw new RampartError(errorCodes.INPUT, {
+  throw new RampartError(errorCodes.PRIVILEGE, {
     what: `cannot take ${file.module}`,
     why: 'policies of a namespace may not read files of the process that runs them',
     next: 'Give a module of a registry, or make it a ClusterAdmissionPolicy.',

@@ -45,11 +45,11 @@ export class ReportApi {
     const type = this.#type(metadata.namespace ?? '');
     const written =
       version === undefined
-        ? await this.#client.create(type, report, { signal })
+        ? await this.#client.create(type, report, { signal, metadataOnly: true })
         : await this.#client.update(
             type,
             { ...report, metadata: { ...metadata, resourceVersion: version } },
-            { signal },
+            { signal, metadataOnly: true },
           );
     this.writes++;
     return written.metadata.resourceVersion ?? '';

@@ -28,6 +28,8 @@ export function factsOf(scope: Scope, results: readonly ReportResult[]): ReportF
         policy,
         properties[property.uid],
         properties[property.resourceVersion],
+        // What it asked for then is not known: such a result is no more than what was once said.
+        ...(properties[property.contextAware] === undefined ? [] : ['asked']),
       ]),
     ),
     outcome: results.map(({ result }) => result.slice(0, 1)).join(''),

@@ -108,7 +108,7 @@ export function resultOf(policy: Policy, judgement: Judgement, wallMs: number): 
     scored: true,
     resourceSelector: {},
     ...(message !== '' && { message: cut(message) }),
-    properties: propertiesOf(policy),
+    properties: propertiesOf(policy, policy.isContextAware || judgement.asked.length > 0),
   };
 }
 
@@ -117,8 +117,9 @@ function isFailure(judgement: Extract<Judgement, { readonly type: 'verdict' }>):
   return !judgement.verdict.allowed && judgement.verdict.code === 500;
 }
 
-function propertiesOf(policy: Policy): Readonly<Record<string, string>> {
-  const { origin, isMutating, isContextAware, binding } = policy;
+/** @param isContextAware whether it may read the cluster, or has asked anything else. */
+function propertiesOf(policy: Policy, isContextAware: boolean): Readonly<Record<string, string>> {
+  const { origin, isMutating, binding } = policy;
   return {
     [isMutating ? property.mutating : property.validating]: 'true',
     ...(isContextAware && { [property.contextAware]: 'true' }),

@@ -28,6 +28,7 @@ import {
   letterOf,
   type ObjectState,
   type ObjectStates,
+  type PolicyAsked,
   passLetter,
   sameSignature,
   type Signature,
@@ -50,6 +51,8 @@ export interface ObjectAuditOptions {
   readonly runUid: string;
   /** Of a namespace; undefined where it is not there. */
   readonly namespaceLabels: (name: string) => Labels | undefined;
+  /** Whether changes of it are told: of what is not, a full pass asks again. */
+  readonly isFollowed: (asked: AskedOfCluster) => boolean;
   /** Told of each evaluation. */
   readonly onEvaluated: (policy: OpenPolicy['policy'], result: ReportResult | undefined) => void;
   readonly clock?: Clock;
@@ -66,20 +69,22 @@ interface Before {
 }
 
 interface Found extends Before {
-  readonly asked: readonly AskedOfCluster[];
+  readonly asked: readonly PolicyAsked[];
 }
 
 export interface AuditOptions {
   /** Nothing that is known counts. */
   readonly isForced?: boolean;
-  /** What could not be evaluated is tried again. */
-  readonly retriesErrors?: boolean;
+  /** Of a full pass: what could not be evaluated is tried again, and what asked for something whose changes nobody tells of. */
+  readonly isPass?: boolean;
 }
 
 /** What an audit of one object came to. */
 export type Audited = 'audited' | 'known' | 'unwanted';
 
 export class ObjectAudit {
+  /** The number of full passes that have begun. */
+  passes = 0;
   readonly #options: ObjectAuditOptions;
   readonly #clock: Clock;
 
@@ -99,7 +104,7 @@ export class ObjectAudit {
     object: KubeObject,
     policies: readonly OpenPolicy[],
     signal: AbortSignal,
-    { isForced = false, retriesErrors = false }: AuditOptions = {},
+    { isForced = false, isPass = false }: AuditOptions = {},
   ): Promise<Audited> {
     const { states, store } = this.#options;
     const { uid = '', namespace = '', resourceVersion = '' } = object.metadata;
@@ -110,7 +115,7 @@ export class ObjectAudit {
       return 'unwanted';
     }
     const signature = states.signature(relevant.map(([{ policy }]) => policy));
-    if (known !== undefined && this.#holds(known, resourceVersion, signature, retriesErrors)) {
+    if (known !== undefined && this.#holds(known, resourceVersion, signature, isPass)) {
       return 'known';
     }
     if (known === undefined && !isForced && this.#adopt(kind, object, relevant, signature)) return 'known';
@@ -118,14 +123,13 @@ export class ObjectAudit {
     const before = await this.#before(object, isForced ? 'none' : (known ?? 'report'), isSame, signal);
     const found: Found[] = [];
     await eachOf(relevant.entries(), this.#options.parallelPolicies, async ([at, [open, version]]) => {
-      const old = before(open, retriesErrors);
+      const old = before(open, isPass);
       if (loopSlice.over) await loopSlice.next();
       // What it asked for then is what it would ask for now.
-      const stillAsked = open.policy.isContextAware ? (known?.asked ?? []) : [];
       found[at] =
         old === undefined
           ? await this.#evaluate(open, await this.#request(kind, version, object, signal), signal)
-          : { ...old, asked: stillAsked };
+          : { ...old, asked: askedBy(open, known) };
     });
     const results = found.flatMap(({ result }) => result ?? []);
     const asked = found.flatMap((one) => one.asked);
@@ -137,6 +141,7 @@ export class ObjectAudit {
       signature,
       outcome: states.outcome(found.map(({ letter }) => letter).join('')),
       asked: asked.length === 0 ? undefined : unique(asked),
+      pass: this.passes,
       isStale: false,
       isForged: false,
     };
@@ -157,12 +162,13 @@ export class ObjectAudit {
     const judgement = await open.ask(request, signal);
     const result = resultOf(policy, judgement, this.#clock.wallMs());
     this.#options.onEvaluated(policy, result);
+    const { asked } = judgement;
     const isLasting =
-      judgement.type === 'error' && judgement.error.why === 'expression' && !policy.isContextAware;
+      judgement.type === 'error' && judgement.error.why === 'expression' && asked.length === 0;
     return {
       letter: letterOf(result?.result, isLasting),
       ...(result !== undefined && { result }),
-      asked: judgement.type === 'verdict' ? (judgement.verdict.asked ?? []) : [],
+      asked: asked.map((one) => ({ ...one, policy: policy.id })),
     };
   }
 
@@ -185,10 +191,16 @@ export class ObjectAudit {
     return found;
   }
 
-  #holds(known: ObjectState, version: string, signature: Signature, retriesErrors: boolean): boolean {
+  #holds(known: ObjectState, version: string, signature: Signature, isPass: boolean): boolean {
     if (known.version !== version || known.isStale || known.isForged) return false;
-    if (retriesErrors && known.outcome.includes(errorLetter)) return false;
+    if (isPass && known.outcome.includes(errorLetter)) return false;
+    if (isPass && this.#isUntold(known, known.asked)) return false;
     return sameSignature(known.signature, signature);
+  }
+
+  /** Whether it was audited before this pass, and something was asked for whose changes nobody tells of. */
+  #isUntold({ pass }: ObjectState, asked: readonly PolicyAsked[] = []): boolean {
+    return pass < this.passes && asked.some((one) => !this.#options.isFollowed(one));
   }
 
   /** Takes the report of an earlier process for what it says, where it is of this object and of these policies as they are. */
@@ -208,6 +220,7 @@ export class ObjectAudit {
       digest: found.digest,
       reportVersion: found.version,
       asked: undefined,
+      pass: this.passes,
       isStale: false,
       isForged: false,
     });
@@ -222,7 +235,7 @@ export class ObjectAudit {
     known: ObjectState | 'none' | 'report',
     isSame: boolean,
     signal: AbortSignal,
-  ): Promise<(open: OpenPolicy, retriesErrors: boolean) => Before | undefined> {
+  ): Promise<(open: OpenPolicy, isPass: boolean) => Before | undefined> {
     const nothing = (): undefined => undefined;
     if (known === 'none') return nothing;
     if (known !== 'report' && (known.isForged || !isSame)) return nothing;
@@ -238,18 +251,22 @@ export class ObjectAudit {
         const isOf =
           result?.properties[property.uid] === policy.origin.uid &&
           result.properties[property.resourceVersion] === policy.origin.resourceVersion;
-        return isOf && !policy.isContextAware && result.result !== 'error'
+        // What it asked for then is not known.
+        const hasAsked = result?.properties[property.contextAware] !== undefined;
+        return isOf && !hasAsked && !policy.isContextAware && result.result !== 'error'
           ? { letter: letterOf(result.result), result }
           : undefined;
       };
     }
-    return ({ policy }, retriesErrors) => {
+    return (open, isPass) => {
+      const { policy } = open;
       const at = known.signature.index.get(policy.id);
       if (at === undefined || known.signature.policies[at]?.version !== policy.version) return undefined;
-      if (known.isStale && policy.isContextAware) return undefined;
+      const asked = askedBy(open, known);
+      if (asked.length > 0 && (known.isStale || (isPass && this.#isUntold(known, asked)))) return undefined;
       const letter = known.outcome[at] ?? '';
       if (letter === skippedLetter) return { letter };
-      if (letter === errorLetter && retriesErrors) return undefined;
+      if (letter === errorLetter && isPass) return undefined;
       const result = byPolicy.get(policy.id);
       if (result !== undefined) return { letter, result };
       return letter === passLetter && this.#options.failuresOnly ? { letter } : undefined;
@@ -316,6 +333,10 @@ function scopeOf({ type }: ServedKind, { metadata }: KubeObject): Scope {
   };
 }
 
-function unique(asked: readonly AskedOfCluster[]): readonly AskedOfCluster[] {
+function askedBy({ policy }: OpenPolicy, known: ObjectState | undefined): readonly PolicyAsked[] {
+  return known?.asked?.filter((one) => one.policy === policy.id) ?? [];
+}
+
+function unique(asked: readonly PolicyAsked[]): readonly PolicyAsked[] {
   return [...new Map(asked.map((one) => [JSON.stringify(one), one])).values()];
 }

@@ -34,6 +34,12 @@ export function letterOf(result: AuditResult | undefined, isLasting = false): st
   return result === 'error' && isLasting ? lastingErrorLetter : letters[result];
 }
 
+/** What a policy asked for about an object. */
+export interface PolicyAsked extends AskedOfCluster {
+  /** Its id. */
+  readonly policy: string;
+}
+
 export interface ObjectState {
   readonly kind: string;
   /** `namespace/name` */
@@ -46,8 +52,10 @@ export interface ObjectState {
   readonly digest: string | undefined;
   /** Of its report. */
   reportVersion: string;
-  /** What policies asked the cluster for. */
-  readonly asked: readonly AskedOfCluster[] | undefined;
+  /** What policies asked for. */
+  readonly asked: readonly PolicyAsked[] | undefined;
+  /** The full pass during which, or after which, it was audited. */
+  readonly pass: number;
   /** What was asked for has changed: policies that ask are to be asked again. */
   isStale: boolean;
   /** Somebody else has changed or removed its report: nothing that it says is to be trusted. */

@@ -93,6 +93,7 @@ export class Scanner {
       parallelPolicies: options.parallelPolicies,
       runUid,
       namespaceLabels: (name) => this.#namespaces.get(name)?.metadata.labels,
+      isFollowed: ({ apiVersion, kind }) => this.#isFollowed(apiVersion, kind),
       onEvaluated: (policy, result) => {
         this.evaluations++;
         options.onEvaluated?.(policy, result);
@@ -159,6 +160,7 @@ export class Scanner {
   #passing: Promise<unknown> = Promise.resolve();
 
   async #onePass(signal: AbortSignal): Promise<PassSummary> {
+    this.audit.passes++;
     const pass = new AuditPass(this.#clock, this.evaluations, this.store.writes);
     await until(this.#discovered.promise, signal);
     const caches = [...this.#kinds.values()].map(({ cache }) => cache);
@@ -449,7 +451,7 @@ export class Scanner {
       try {
         const audited = await this.audit.audit(kind, object, followed.policies, signal, {
           isForced,
-          retriesErrors: isPass,
+          isPass,
         });
         if (!isPass || audited !== 'audited' || known === undefined || known.isStale || isForced) return;
         // The watch had told of it, and nobody had looked.

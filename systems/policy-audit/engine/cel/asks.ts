@@ -10,6 +10,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { AccessCheck, AccessDecision } from '../../../../shared/cel/authorizer.ts';
 import { CelError, failure } from '../../../../shared/cel/failure.ts';
 import { EvaluationError, type AskedOfCluster, type EvaluateOptions, type JsonObject } from '../evaluator.ts';
+import { askedAccess } from '../host-calls/cluster-reader.ts';
 import type { Evaluation } from './decide.ts';
 import type { ClusterReader, ListReference, ObjectReference, World } from './cluster.ts';
 
@@ -150,6 +151,7 @@ export class Asks {
     const { access } = this.#world;
     if (access === undefined) return { allowed: false, error: 'the policy has no authorizer' };
     const errored = (error: unknown): AccessDecision => ({ allowed: false, error: messageOf(error) });
+    if (!this.asked.includes(askedAccess)) this.asked.push(askedAccess);
     return this.#ask(`access ${JSON.stringify(check)}`, (signal) => {
       try {
         const decision = access(check, signal);

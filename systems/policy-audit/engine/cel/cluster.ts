@@ -50,15 +50,45 @@ export interface World {
   readonly access?: AccessReader;
 }
 
+/** Whether a user may do something, by the host call `can_i`. */
+export function accessOf(hostCalls: HostCalls): AccessReader {
+  return async ({ user, verb, path, fieldSelector, labelSelector, ...resource }, signal) => {
+    const { username, ...more } = user;
+    const selectors = {
+      ...(fieldSelector !== undefined && { fieldSelector: { rawSelector: fieldSelector } }),
+      ...(labelSelector !== undefined && { labelSelector: { rawSelector: labelSelector } }),
+    };
+    const attributes =
+      path === undefined
+        ? { resource_attributes: { ...resource, ...selectors, verb } }
+        : { non_resource_attributes: { path, verb } };
+    const payload = { subject_access_review: { user: username, ...more, ...attributes } };
+    const { allowed, reason, evaluationError } = await called(hostCalls, 'can_i', payload, signal);
+    return {
+      allowed: allowed === true,
+      ...(typeof reason === 'string' && { reason }),
+      ...(typeof evaluationError === 'string' && evaluationError !== '' && { error: evaluationError }),
+    };
+  };
+}
+
+async function called(
+  hostCalls: HostCalls,
+  operation: string,
+  payload: JsonObject,
+  signal: AbortSignal,
+): Promise<JsonObject> {
+  const name = { binding: 'kubewarden', namespace: 'kubernetes', operation };
+  const answer = await hostCalls.call(name, Buffer.from(JSON.stringify(payload)), signal);
+  const value: unknown = JSON.parse(Buffer.from(answer).toString());
+  if (!isObject(value)) throw new Error(`the answer of ${operation} is no object`);
+  return value;
+}
+
 /** The cluster by the host calls that policies of WebAssembly make (namespace `kubernetes`). */
 export function clusterOf(hostCalls: HostCalls): ClusterReader {
-  const call = async (operation: string, payload: JsonObject, signal: AbortSignal): Promise<JsonObject> => {
-    const name = { binding: 'kubewarden', namespace: 'kubernetes', operation };
-    const answer = await hostCalls.call(name, Buffer.from(JSON.stringify(payload)), signal);
-    const value: unknown = JSON.parse(Buffer.from(answer).toString());
-    if (!isObject(value)) throw new Error(`the answer of ${operation} is no object`);
-    return value;
-  };
+  const call = (operation: string, payload: JsonObject, signal: AbortSignal): Promise<JsonObject> =>
+    called(hostCalls, operation, payload, signal);
   const kindOf = ({ apiVersion, kind }: ListReference | ObjectReference): JsonObject => ({
     api_version: apiVersion,
     kind,

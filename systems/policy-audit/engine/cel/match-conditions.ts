@@ -6,7 +6,7 @@
 import { EvaluationError } from '../evaluator.ts';
 import { Asks } from './asks.ts';
 import { Evaluation, Frames, perMatchLimit } from './decide.ts';
-import { matchAll, type Matcher } from './matching.ts';
+import { type Match, matchAll, type Matcher } from './matching.ts';
 import type { World } from './cluster.ts';
 import { type CompiledCondition, PolicyCompiler } from './policy.ts';
 import { policyScope } from './scope.ts';
@@ -31,19 +31,17 @@ export function compileMatchConditions(conditions: readonly unknown[], world: Wo
       if (problems.all.length > 0) return { matched: false, error: problems.texts.join('; ') };
       if (compiled.length === 0) return { matched: true };
       const asks = new Asks(world, evaluateOptions);
+      const evaluation = (): Evaluation => new Evaluation(frames.of(request, asks), asks, perMatchLimit);
+      const run = (): Match => matchAll(compiled, asks.evaluation('match', evaluation));
+      let match: Match;
       try {
-        return await asks.answered(() =>
-          matchAll(
-            compiled,
-            asks.evaluation('match', () => new Evaluation(frames.of(request, asks), asks, perMatchLimit)),
-          ),
-        );
+        match = await asks.answered(run);
       } catch (error) {
         // Too costly, too late: as any condition that cannot be evaluated. Who cancelled it wants to know that.
-        if (error instanceof EvaluationError && error.why !== 'aborted')
-          return { matched: false, error: error.message };
-        throw error;
+        if (!(error instanceof EvaluationError) || error.why === 'aborted') throw error;
+        match = { matched: false, error: error.message };
       }
+      return asks.asked.length === 0 ? match : { ...match, asked: asks.asked };
     },
   };
 }

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { EvaluateOptions, PolicyRequest } from '../evaluator.ts';
+import type { AskedOfCluster, EvaluateOptions, PolicyRequest } from '../evaluator.ts';
 import type { Evaluation } from './decide.ts';
 import type { CompiledCondition } from './policy.ts';
 
@@ -14,11 +14,14 @@ export type Match =
   | { readonly matched: false; readonly error?: undefined; readonly condition: string }
   | { readonly matched: false; readonly error: string };
 
+/** With what was asked for, as in a verdict. */
+export type AskedMatch = Match & { readonly asked?: readonly AskedOfCluster[] };
+
 /** Conditions that are ready to be asked. */
 export interface Matcher {
   /** What is wrong with the conditions, by field; none may be asked then. */
   readonly problems: readonly string[];
-  match(request: PolicyRequest, options?: EvaluateOptions): Promise<Match>;
+  match(request: PolicyRequest, options?: EvaluateOptions): Promise<AskedMatch>;
 }
 
 /** One that is false decides, whatever errors the others have. */

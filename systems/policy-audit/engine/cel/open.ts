@@ -72,8 +72,13 @@ class CelEvaluator implements Evaluator {
     if (this.#problems.length > 0)
       throw new EvaluationError('expression', `The settings are invalid: ${this.#problems.join('; ')}`);
     const asks = new Asks(this.#world, options, this.#closed.signal);
-    const verdict = await asks.answered(() => verdictOf(this.#policy, this.#frames, request, asks));
-    return asks.asked.length === 0 ? verdict : { ...verdict, asked: asks.asked };
+    try {
+      const verdict = await asks.answered(() => verdictOf(this.#policy, this.#frames, request, asks));
+      return asks.asked.length === 0 ? verdict : { ...verdict, asked: asks.asked };
+    } catch (error) {
+      if (error instanceof EvaluationError) error.asked = asks.asked;
+      throw error;
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

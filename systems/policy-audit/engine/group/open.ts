@@ -168,19 +168,21 @@ class Round {
       const answer = this.#answers.get(name);
       if (answer === undefined) continue;
       const field = fieldOf(name);
+      asked.push(...(answer.asked ?? []));
       if (answer instanceof EvaluationError) {
         failed ??= answer;
         causes.push({ field, message: `no verdict: ${answer.message}` });
         continue;
       }
-      asked.push(...(answer.asked ?? []));
       if (!answer.allowed) causes.push({ field, message: answer.message ?? 'refused' });
     }
     if (allowed === undefined) {
       const all = causes.map(({ field, message }) => `${field}: ${message}`).join('; ');
-      throw new EvaluationError(failed?.why ?? 'answer', `the group has no verdict: ${all}`, {
+      const error = new EvaluationError(failed?.why ?? 'answer', `the group has no verdict: ${all}`, {
         cause: failed,
       });
+      error.asked = asked;
+      throw error;
     }
     const more = asked.length > 0 ? { asked } : {};
     return allowed ? { allowed, ...more } : { allowed, message: this.#spec.message, causes, ...more };

@@ -38,13 +38,20 @@ export interface ClusterReader {
   canI(spec: JsonObject, options?: ReadOptions): Promise<JsonObject>;
 }
 
-/** What a call of the host asks of a cluster; undefined where it asks something else, or cannot be understood. */
+/** What who asks whether somebody may do something asks for. */
+export const askedAccess: AskedOfCluster = {
+  apiVersion: 'authorization.k8s.io/v1',
+  kind: 'SubjectAccessReview',
+};
+
+/** What a call of the host asks for; undefined where it asks for nothing, or cannot be understood. */
 export function askedOf(
   { namespace, operation }: { readonly namespace: string; readonly operation: string },
   payload: Uint8Array,
 ): AskedOfCluster | undefined {
-  if (namespace !== 'kubernetes') return undefined;
-  if (operation === 'can_i') return { apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview' };
+  if (namespace === 'tracing') return undefined;
+  if (namespace !== 'kubernetes') return { apiVersion: 'kubewarden', kind: `${namespace}/${operation}` };
+  if (operation === 'can_i') return askedAccess;
   let said: unknown;
   try {
     said = JSON.parse(new TextDecoder().decode(payload));

@@ -85,12 +85,18 @@ function withoutBookkeeping(object: JsonObject): JsonObject {
 /** Kubewarden's names of the fields, as its libraries for policies write them. */
 function reviewSpecOf(fields: JsonObject): JsonObject {
   const review = payloadObject(fields['subject_access_review'] ?? fields['spec']);
-  const attributes = payloadObject(review['resource_attributes'] ?? review['resourceAttributes']);
-  const given = Object.entries(attributes).filter(([, value]) => value !== null && value !== undefined);
-  const { groups } = review;
+  const given = (value: unknown): JsonObject =>
+    Object.fromEntries(
+      Object.entries(payloadObject(value)).filter(([, each]) => each !== null && each !== undefined),
+    );
+  const { groups, uid, extra, non_resource_attributes: outside } = review;
   return {
     user: textIn(review, 'user'),
     ...(Array.isArray(groups) && { groups }),
-    resourceAttributes: Object.fromEntries(given),
+    ...(typeof uid === 'string' && { uid }),
+    ...(typeof extra === 'object' && extra !== null && { extra }),
+    ...(outside !== undefined
+      ? { nonResourceAttributes: given(outside) }
+      : { resourceAttributes: given(review['resource_attributes'] ?? review['resourceAttributes']) }),
   };
 }

@@ -175,8 +175,13 @@ class WasmEvaluator implements Evaluator {
       input: inputOf(this.#policy, requestText(request)),
       data: known,
     } as const;
-    const verdict = verdictOf(this.runtime, await this.#run(job, asked, options), request);
-    return asked.isEmpty ? verdict : { ...verdict, asked: asked.all };
+    try {
+      const verdict = verdictOf(this.runtime, await this.#run(job, asked, options), request);
+      return asked.isEmpty ? verdict : { ...verdict, asked: asked.all };
+    } catch (error) {
+      if (error instanceof EvaluationError) error.asked = asked.all;
+      throw error;
+    }
   }
 
   async #run(

@@ -1,0 +1,86 @@
+/** What policies ask for besides the object: evaluated again when it changes, or by a full pass where nobody tells of that. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+
+import { until } from '../../../shared/observe/until.fixture.ts';
+import { validatingAdmissionPolicies, validatingAdmissionPolicyBindings } from '../api.ts';
+import { ScanCluster } from './scan.fixture.ts';
+
+const lookup = readFileSync(join(import.meta.dirname, '../../../test/policies/lookup.wapc.wasm'));
+const modules = { fetch: () => Promise.resolve({ bytes: lookup, digest: 'sha256:lookup' }) };
+const signal = AbortSignal.timeout(60_000);
+
+suite('an audit by policies that ask', () => {
+  test('the namespace of an object, in an expression and in a match condition', async () => {
+    await using cluster = await ScanCluster.start();
+    const red = "namespaceObject.metadata.?labels.team.orValue('') == 'red'";
+    const create = async (name: string, more: object): Promise<void> => {
+      const rules = {
+        apiGroups: [''],
+        apiVersions: ['v1'],
+        resources: ['configmaps'],
+        operations: ['CREATE'],
+      };
+      await cluster.client.create(validatingAdmissionPolicies, {
+        metadata: { name },
+        spec: { matchConstraints: { resourceRules: [rules] }, ...more },
+      });
+      await cluster.client.create(validatingAdmissionPolicyBindings, {
+        metadata: { name },
+        spec: { policyName: name, validationActions: ['Deny'] },
+      });
+    };
+    await create('expression', { validations: [{ expression: red }] });
+    await create('condition', {
+      validations: [{ expression: 'true' }],
+      matchConditions: [{ name: 'red', expression: red }],
+    });
+    await create('lacking', {
+      validations: [{ expression: 'namespaceObject.metadata.labels.depth == "1"' }],
+    });
+    await cluster.setNamespace('shop', { team: 'blue' });
+    await cluster.setObject('configmaps', 'shop', 'cart', {});
+    await cluster.startScanner();
+    const says = async (wanted: string): Promise<void> => {
+      await until(wanted, async () => {
+        const found = (await cluster.reports()).find(({ scope }) => scope?.name === 'cart');
+        const own = found?.results.map(({ policy, result }) => `${policy.split('/')[0]}=${result}`);
+        return own?.toSorted().join(' ') === wanted;
+      });
+    };
+    await says('expression=fail lacking=error');
+    await cluster.setNamespace('shop', { team: 'red', depth: '1' });
+    await says('condition=pass expression=pass lacking=pass');
+    await cluster.setNamespace('shop', { team: 'blue', depth: '1' });
+    await says('expression=fail lacking=pass');
+  });
+
+  test('what nobody tells changes of is asked again by a full pass and by a new process, and never between', async () => {
+    await using cluster = await ScanCluster.start();
+    await cluster.setNamespace('shop', {});
+    await cluster.setObject('configmaps', 'shop', 'cart', {});
+    await cluster.setPolicy('plain', {});
+    const calls = [{ namespace: 'net', operation: 'v1/dns_lookup_host', payload: 'localhost' }];
+    await cluster.setPolicy('lookup', {
+      more: { module: 'registry://registry.example/policies/lookup:v1', settings: { calls } },
+    });
+    const { scanner, passes, stop } = await cluster.startScanner({ modules });
+    await until(() => passes.length > 0);
+    assert.deepEqual(await cluster.lines(), ['shop ConfigMap cart: lookup=pass plain=pass']);
+    const [report] = await cluster.reports();
+    assert.match(report?.results[0]?.message ?? '', /127\.0\.0\.1|::1/);
+    const evaluated = scanner.evaluations;
+    await cluster.setObject('configmaps', 'shop', 'other', {});
+    await until(async () => (await cluster.lines()).length === 2);
+    assert.equal(scanner.evaluations, evaluated + 2);
+    const { evaluations, writes } = await scanner.pass(signal);
+    assert.deepEqual({ evaluations, writes }, { evaluations: 2, writes: 0 });
+    await stop();
+    const second = await cluster.startScanner({ modules });
+    await until(() => second.passes.length > 0);
+    assert.equal(second.passes[0]?.writes, 0);
+    assert.equal(second.scanner.evaluations, 2);
+  });
+});
