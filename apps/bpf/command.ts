@@ -23,7 +23,6 @@ export interface StatsOptions extends BpfOptions {
 export interface VerifyOptions {
   readonly output: 'json' | 'table';
   readonly function?: string;
-  readonly type?: string;
   readonly insecure?: true;
   readonly registries?: string;
 }

@@ -39,8 +39,10 @@ export async function runVerify(what: string, options: VerifyOptions): Promise<n
     ? { ...readObjectFile('/', resolve(what)), types: {} }
     : await pulled(what, options);
   const programs = verified(what, bytes, types, options.function);
-  if (options.output === 'json') printJson({ subject: what, digest, programs });
-  else {
+  if (options.output === 'json') {
+    const told = programs.map((program) => ({ ...program, type: program.type ?? null }));
+    printJson({ subject: what, digest, programs: told });
+  } else {
     process.stdout.write(`${printable(what)}\n${digest}\n\n`);
     print(
       ['PROGRAM', 'TYPE', 'VERDICT', 'INSTRUCTIONS VERIFIED'],

@@ -1,9 +1,14 @@
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 
+import { parseAllDocuments } from 'yaml';
+
+import { namespaces } from '../../shared/kube/object.ts';
 import { parentKind, parentKinds } from './api.ts';
 import { BpfCluster } from './node.fixture.ts';
-import { samples } from './samples.fixture.ts';
+import { type Sample, samples } from './samples.fixture.ts';
 
 const image = { image: { url: 'registry.example/count:v1' } };
 const eth0 = { interfaces: ['eth0'] };
@@ -32,6 +37,15 @@ suite('the kinds of bpfman.io/v1alpha1', () => {
   });
   after(() => cluster[Symbol.asyncDispose]());
 
+  const create = async (object: Sample): Promise<void> => {
+    const made = await cluster.client.create(
+      parentKind(object.kind).type,
+      object as unknown as Parameters<typeof cluster.client.create<never>>[1],
+      { fieldValidation: 'Strict' },
+    );
+    assert.ok(made, `${object.kind} ${object.metadata.name}`);
+  };
+
   test('there are 16 kinds that people write, of which 6 are namespaced', () => {
     assert.equal(parentKinds.length, 16);
     assert.equal(parentKinds.filter(({ scope }) => scope === 'Namespaced').length, 6);
@@ -39,15 +53,21 @@ suite('the kinds of bpfman.io/v1alpha1', () => {
 
   test('all samples of bpfman-operator are taken as they are', async () => {
     assert.equal(new Set(samples.map(({ kind, metadata: { name } }) => `${kind}/${name}`)).size, 24);
-    for (const sample of samples) {
-      const { kind, metadata } = sample;
-      const created = await cluster.client.create(
-        parentKind(kind).type,
-        sample as unknown as Parameters<typeof cluster.client.create<never>>[1],
-        { fieldValidation: 'Strict' },
-      );
-      assert.ok(created, `${kind} ${metadata.name}`);
-    }
+    for (const sample of samples) await create(sample);
+  });
+
+  test('the guide has an example of each kind, all of them are taken', async () => {
+    const guide = readFileSync(join(import.meta.dirname, '../../docs/bpf-programs.md'), 'utf8');
+    const examples = [...guide.matchAll(/^(?:```yaml|.*<<'YAML')\n([^]*?)^(?:```|YAML)$/gm)].flatMap(
+      ([, text = '']) => parseAllDocuments(text).map((document) => document.toJS() as Sample),
+    );
+    const otherNames = new Set(['BpfApplicationProgram', 'BpfNsApplicationProgram']);
+    assert.deepEqual(
+      new Set(examples.map(({ kind }) => kind)),
+      new Set(parentKinds.map(({ type }) => type.kind).filter((kind) => !otherNames.has(kind))),
+    );
+    await cluster.client.create(namespaces, { metadata: { name: 'shop' } });
+    for (const example of examples) await create(example);
   });
 
   test('what has a default need not be written', async () => {

@@ -4,10 +4,11 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
 
 import { type Secret, secrets } from '../../shared/kube/object.ts';
 import { createLogger } from '../../shared/observe/log.ts';
-import { layerMediaType, tarGzip, type TarEntry } from '../../shared/oci/archive.fixture.ts';
+import { layerMediaType, tar, tarGzip, type TarEntry } from '../../shared/oci/archive.fixture.ts';
 import { RegistryFixture, registryUser } from '../../shared/oci/registry.fixture.ts';
 import { bytecodeImage, countObject } from './image.fixture.ts';
 import { BpfCluster } from './node.fixture.ts';
@@ -15,6 +16,8 @@ import { MAX_OBJECT_BYTES } from './node/bytecode-file.ts';
 import { openBytecodeRegistry } from './node/bytecode-registry.ts';
 import { imagePuller } from './node/image-bytecode.ts';
 import { FixtureKernel } from './program-host.fixture.ts';
+
+const MIB = 1 << 20;
 
 const xdp = (url: string, image: object = {}, more: object = {}): object => ({
   nodeselector: {},
@@ -196,6 +199,38 @@ suite('bytecode in images', () => {
       assert.match(condition.message, pattern, `${name}: ${condition.message}`);
     }
     assert.equal(kernel.programs.size, 4);
+  });
+
+  test('layers that unpack to gibibytes cost their limit, and the object says it', async () => {
+    await using stack = new AsyncDisposableStack();
+    const registry = stack.use(await RegistryFixture.start());
+    const cluster = await imageCluster(stack, registry);
+    stack.use(cluster.agent('n1', new FixtureKernel()));
+    // gzip(1): what is behind the end of one member is the next. 4 MiB of them are 4 GiB of a file that says its size.
+    const zeros = gzipSync(Buffer.alloc(64 * MIB));
+    const file = tar([{ name: 'count.bpf.o', size: 4096 * MIB }]).subarray(0, 512);
+    const members = [gzipSync(file), ...Array.from({ length: 64 }, () => zeros)];
+    const bomb = { mediaType: layerMediaType, bytes: Buffer.concat(members) };
+    const { reference } = await registry.push('team/bomb', 'v1', { layers: [bomb] });
+    const names = Array.from({ length: 8 }, (_, at) => `bomb-${at}`);
+    const peakMib = (): number => process.resourceUsage().maxRSS / 1024;
+    const before = peakMib();
+    await Promise.all(names.map((name) => cluster.create('XdpProgram', name, xdp(reference))));
+    const messages = new Map<string, string>();
+    await cluster.untilObjects((objects) => {
+      for (const { metadata, status } of objects) {
+        const { type = 'None', message = '' } = status?.conditions?.[0] ?? {};
+        if (type !== 'None') messages.set(metadata.name ?? '', `${type}: ${message}`);
+      }
+      return messages.size === names.length;
+    });
+    for (const message of messages.values())
+      assert.match(
+        message,
+        /^BytecodeSelectorError: .*bomb.* is too large: uncompressed it has more than \d+ bytes/,
+      );
+    // As much as the agent's pod may have in all is 512 MiB.
+    assert.ok(peakMib() - before < 200, `${peakMib() - before} MiB more than before`);
   });
 
   test('a pull secret lets in, of its own namespace only for a namespaced program', async () => {

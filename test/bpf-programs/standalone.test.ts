@@ -135,8 +135,11 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     const stats = machine.bpf('stats', '-t', '0.1', '-o', 'json');
     const measured = JSON.parse(stats.stdout) as { programs: unknown[]; chains: unknown[] };
     assert.deepEqual([measured.programs.length, measured.chains.length], [2, 1]);
-    const status = machine.rampart('status', '--data', machine.process.at('data'));
+    const ofData = ['--data', machine.process.at('data')];
+    const status = machine.rampart('status', ...ofData);
     assert.match(status.stdout, /All 2 eBPF programs run where they are asked for\./);
+    machine.apply(xdp('absent', 'absent0'));
+    await machine.untilCondition('ReconcileError', 'xdpprogram', 'absent');
 
     // Programs of people read these.
     const shapes = {
@@ -144,6 +147,8 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
       chain: machine.bpf('chain', 'seen0', '-o', 'json'),
       stats,
       dump: dumped,
+      // The first one is that which does not run.
+      status: machine.rampart('status', '--format', 'json', ...ofData),
     };
     const program = {
       ...{ id: 'string', owner: 'string', programId: 'number', type: 'string' },
@@ -156,33 +161,46 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     const shape = { interface: 'string', kind: 'string', programId: 'number', notes: [], members: [member] };
     // Nothing ran meanwhile.
     const ran = { runs: 'number', nsPerRun: 'null' };
-    assert.deepEqual(
-      Object.fromEntries(
-        Object.entries(shapes).map(([name, { stdout }]) => [name, shapeOf(JSON.parse(stdout))]),
-      ),
-      {
-        list: { programs: [program] },
-        chain: { chains: [shape] },
-        stats: {
-          measuredMs: 'number',
-          programs: [{ ...program, ...ran }],
-          chains: [{ chain: shape, ...ran }],
-        },
-        dump: {
-          ...{ name: 'string', id: 'number', truncated: 'boolean' },
-          entries: [{ key: 'number', value: 'number' }],
-        },
-      },
+    const notLoaded = [{ node: 'string', name: 'string', condition: 'string', message: 'string' }];
+    const { status: statusShape, ...others } = Object.fromEntries(
+      Object.entries(shapes).map(([name, { stdout }]) => [name, shapeOf(JSON.parse(stdout))]),
     );
+    assert.deepEqual((statusShape as { bpfPrograms: unknown }).bpfPrograms, [
+      {
+        ...{ kind: 'string', namespace: 'null', name: 'string', condition: 'string', message: 'string' },
+        ...{ loaded: 'number', notLoaded },
+      },
+    ]);
+    assert.deepEqual(others, {
+      list: { programs: [program] },
+      chain: { chains: [shape] },
+      stats: {
+        measuredMs: 'number',
+        programs: [{ ...program, ...ran }],
+        chains: [{ chain: shape, ...ran }],
+      },
+      dump: {
+        ...{ name: 'string', id: 'number', truncated: 'boolean' },
+        entries: [{ key: 'number', value: 'number' }],
+      },
+    });
 
     const refused = machine.bpf('cleanup');
     assert.equal(refused.code, 1);
     assert.match(refused.stderr, /holds it/);
     await machine.process.stop('SIGKILL');
-    const cleaned = machine.bpf('cleanup');
+    const cleaned = machine.bpf('cleanup', '-o', 'json');
     assert.equal(cleaned.code, 0, cleaned.stderr);
-    assert.match(cleaned.stdout, /removed program \d+ of XdpProgram\/first/);
+    const { removed, ...more } = JSON.parse(cleaned.stdout) as { removed: readonly string[] };
+    assert.deepEqual(more, {});
+    for (const name of ['first', 'second'])
+      assert.ok(
+        removed.some((line) => new RegExp(`^program \\d+ of XdpProgram/${name}`).test(line)),
+        cleaned.stdout,
+      );
     assert.deepEqual(machine.pinned(), []);
+    assert.deepEqual(JSON.parse(machine.bpf('cleanup', '-o', 'json').stdout), { removed: [] });
+    assert.equal(machine.bpf('cleanup').stdout, 'There was nothing to take away.');
     assert.equal(machine.bpf('chain', 'seen0').code, 1);
     ip('link delete seen0');
   });
@@ -205,9 +223,22 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     assert.equal(none.code, 2);
     assert.match(none.stderr, /hostname/);
     // One of its programs is refused by the verifier.
-    const refused = machine.rampart('bpf', 'verify', countObject.replace('count', 'awkward'));
+    const awkward = countObject.replace('count', 'awkward');
+    const refused = machine.rampart('bpf', 'verify', awkward);
     assert.equal(refused.code, 1, refused.stderr);
     assert.match(refused.stdout, /refused/);
+    // The same fields, whatever the verdict.
+    const told = machine.rampart('bpf', 'verify', awkward, '-o', 'json');
+    assert.equal(told.code, 1, told.stderr);
+    const program = {
+      ...{ functionName: 'string', section: 'string', type: 'string', loads: 'boolean' },
+      ...{ verifiedInstructions: 'number', statistics: 'string', message: 'string' },
+    };
+    for (const { stdout } of [ran, told]) {
+      const { programs: all, ...rest } = JSON.parse(stdout) as { programs: readonly unknown[] };
+      assert.deepEqual(shapeOf(rest), { subject: 'string', digest: 'string' });
+      for (const one of all) assert.deepEqual(shapeOf(one), program);
+    }
   });
 
   test('an image is verified from a registry, through a mirror, and one that cannot be had is told from one that is refused', async () => {

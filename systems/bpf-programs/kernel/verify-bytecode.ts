@@ -71,7 +71,7 @@ function verifyOne(
   const type = request.type ?? typeOf(section);
   const known = { functionName, section, type };
   if (type === undefined) {
-    const message = `The section ${section} does not say what kind of program it is. Say it.`;
+    const message = `The section ${section} does not say what kind of program it is. In an image the label io.ebpf.programs says it.`;
     return { ...known, loads: false, verifiedInstructions: 0, statistics: '', message };
   }
   const log = new FixedBuffer(LOG_BYTES);
