@@ -1,5 +1,6 @@
 // `rampart apiserver` as its user runs it: what it prints, what it leaves, how it ends.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
   chmodSync,
@@ -10,12 +11,14 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { describe, test } from 'node:test';
 
 import { Http, RampartProcess, runRampart, TemporaryDirectory } from './rampart-process.fixture.ts';
 
 const anyPort = ['--listen', '127.0.0.1:0'];
+const needsRoot = process.geteuid?.() === 0 ? false : 'needs root';
 const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8);
 
 interface Listed {
@@ -160,6 +163,7 @@ describe('rampart apiserver', () => {
       [['--memory', ...anyPort, '--bogus'], /--bogus/],
       [['--memory', ...anyPort, 'stray'], /argument/],
       [['--data', open, ...anyPort], /others can write to it.*chmod 700/],
+      [['--data', '/proc/rampart', ...anyPort], /cannot make the directory \/proc\/rampart: ENOENT.*another/],
     ];
     for (const [args, words] of cases) {
       const { code, stdout, stderr } = await runRampart('apiserver', ...args);
@@ -171,6 +175,26 @@ describe('rampart apiserver', () => {
     const { code, stderr } = await runRampart('apiserver', '--data', file, ...anyPort);
     assert.ok(code === 1 || code === 2, String(code));
     assert.match(stderr, /^rampart: [^\n]+\n$/);
+  });
+
+  test('a file system that is mounted read-only: exit code 2, and why', { skip: needsRoot }, async () => {
+    using directory = new TemporaryDirectory();
+    const data = directory.at('data');
+    mkdirSync(data, { mode: 0o700 });
+    execFileSync('mount', ['--bind', data, data]);
+    try {
+      execFileSync('mount', ['-o', 'remount,bind,ro', data]);
+      for (const [path, what] of [
+        [data, 'write to'],
+        [join(data, 'below'), 'make'],
+      ] as const) {
+        const { code, stderr } = await runRampart('apiserver', '--data', path, ...anyPort);
+        assert.equal(code, 2, stderr);
+        assert.match(stderr, new RegExp(`^rampart: cannot ${what} the directory ${path}: EROFS[^\\n]+\\n$`));
+      }
+    } finally {
+      execFileSync('umount', [data]);
+    }
   });
 
   test('files that others can read are not taken: exit code 2, and how to mend it', async () => {

@@ -4,6 +4,7 @@
  * @module
  */
 import {
+  accessSync,
   closeSync,
   constants,
   fstatSync,
@@ -25,14 +26,17 @@ import { makeDirectories } from '../../observe/make-directories.ts';
  * Makes a directory that only its owner may enter. One that is there already stays as it is, unless others could put
  * their own files into it.
  *
- * @throws {RampartError} `INPUT` for a directory that others can write to, or that cannot be made.
+ * @throws {RampartError} `INPUT` for a directory that others can write to, or that cannot be made or written to.
  */
 export function ensurePrivateDirectory(path: string): void {
+  let doing = 'make';
   try {
     makeDirectories(path);
+    doing = 'write to';
+    accessSync(path, constants.W_OK);
   } catch (error) {
     throw new RampartError(errorCodes.INPUT, {
-      what: `cannot make the directory ${path}`,
+      what: `cannot ${doing} the directory ${path}`,
       why: (error as Error).message,
       next: 'Give another one.',
       cause: error,
