@@ -15,8 +15,9 @@ const everywhere: readonly string[] = ['observe', 'time'];
 /** What a room of `shared/` may import besides itself and those. */
 const sharedBelow: Readonly<Record<string, readonly string[]>> = {
   sensor: ['ebpf'],
-  apiserver: ['cel', 'json', 'kube', 'regex', 'sqlite'],
+  apiserver: ['cel', 'json', 'kube', 'protobuf', 'regex', 'sqlite'],
   cel: ['regex'],
+  cri: ['json', 'protobuf'],
   guard: ['apiserver', 'cri', 'kube', 'reports'],
   manifests: ['kube'],
   mirror: ['apiserver', 'kube'],

@@ -6,3 +6,5 @@
 export class BodyMistake extends Error {
   override readonly name: string = 'BodyMistake';
 }
+
+export const bodyMistake = (why: string): BodyMistake => new BodyMistake(why);

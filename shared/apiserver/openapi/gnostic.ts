@@ -5,7 +5,7 @@
  * @module
  */
 import { isObject, type JsonObject } from '../schema/json.ts';
-import { MessageWriter } from './protobuf.ts';
+import { MessageWriter } from '../../protobuf/writer.ts';
 
 /** @param document as `openApiV2` makes it. */
 export function gnosticDocument(document: JsonObject): Buffer {

@@ -4,11 +4,11 @@
  *
  * @module
  */
-import { BodyMistake } from '../http/body-mistake.ts';
+import { MessageReader, wireTypes } from '../../protobuf/reader.ts';
+import { BodyMistake, bodyMistake } from '../http/body-mistake.ts';
 import type { JsonObject } from '../schema/json.ts';
 import { messageOfKind } from './fields.ts';
 import { decodeMessage } from './message.ts';
-import { Wire, wireTypes } from './wire.ts';
 
 const prefix = Buffer.from('k8s\0', 'latin1');
 
@@ -57,10 +57,10 @@ const typeMetaFields = { apiVersion: 1, kind: 2 } as const;
 
 function readEnvelope(bytes: Buffer): Envelope {
   const envelope: Envelope = { apiVersion: '', kind: '', raw: Buffer.alloc(0), contentEncoding: '' };
-  const wire = new Wire(bytes);
+  const wire = new MessageReader(bytes, bodyMistake);
   while (wire.at < wire.end) {
     const number = nextField(wire, 'Unknown', Object.keys(unknownFields).length);
-    if (number === unknownFields.typeMeta) readTypeMeta(new Wire(wire.bytes()), envelope);
+    if (number === unknownFields.typeMeta) wire.within(() => readTypeMeta(wire, envelope));
     else if (number === unknownFields.raw) envelope.raw = wire.bytes();
     else if (number === unknownFields.contentEncoding)
       envelope.contentEncoding = wire.text('contentEncoding');
@@ -69,7 +69,7 @@ function readEnvelope(bytes: Buffer): Envelope {
   return envelope;
 }
 
-function readTypeMeta(wire: Wire, envelope: Envelope): void {
+function readTypeMeta(wire: MessageReader, envelope: Envelope): void {
   while (wire.at < wire.end) {
     const number = nextField(wire, 'TypeMeta', Object.keys(typeMetaFields).length);
     if (number === typeMetaFields.apiVersion) envelope.apiVersion = wire.text('apiVersion');
@@ -79,7 +79,7 @@ function readTypeMeta(wire: Wire, envelope: Envelope): void {
 }
 
 /** The number of the next field, whose value comes next. */
-function nextField(wire: Wire, message: string, known: number): number {
+function nextField(wire: MessageReader, message: string, known: number): number {
   wire.tag(message);
   if (wire.fieldNumber <= known && wire.wireType !== wireTypes.bytes) {
     throw new BodyMistake(

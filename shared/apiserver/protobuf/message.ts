@@ -9,11 +9,11 @@
  *
  * @module
  */
-import { BodyMistake } from '../http/body-mistake.ts';
+import { MessageReader, wireTypes } from '../../protobuf/reader.ts';
+import { BodyMistake, bodyMistake } from '../http/body-mistake.ts';
 import { maxNesting } from '../patch/bounds.ts';
 import { type JsonObject, setField } from '../schema/json.ts';
 import { type Field, type Message, messageNamed, type Scalar } from './fields.ts';
-import { Wire, wireTypes } from './wire.ts';
 
 /** Of objects that are read and made, for one body. A ClusterRole of 3 MiB comes to half of it. */
 const maxObjects = 300_000;
@@ -37,11 +37,11 @@ export function decodeMessage(bytes: Buffer, name: string): JsonObject {
 }
 
 class Decoder {
-  readonly #wire: Wire;
+  readonly #wire: MessageReader;
   #objectsLeft = maxObjects;
 
   constructor(bytes: Buffer) {
-    this.#wire = new Wire(bytes);
+    this.#wire = new MessageReader(bytes, bodyMistake);
   }
 
   /** Reads up to the end of the wire into `values`. */
@@ -66,12 +66,7 @@ class Decoder {
   }
 
   #message({ messageName }: Field, values: Values, depth: number): Values {
-    const wire = this.#wire;
-    const outer = wire.end;
-    const length = wire.length();
-    wire.end = wire.at + length;
-    this.read(messageNamed(messageName), values, depth + 1);
-    wire.end = outer;
+    this.#wire.within(() => this.read(messageNamed(messageName), values, depth + 1));
     return values;
   }
 
@@ -84,11 +79,9 @@ class Decoder {
       list.push(this.#message(field, [], depth));
     } else if (wire.wireType === wireTypes.bytes && scalar !== 'string' && scalar !== 'bytes') {
       // Many numbers may come packed into one.
-      const outer = wire.end;
-      const length = wire.length();
-      wire.end = wire.at + length;
-      while (wire.at < wire.end) list.push(this.#scalar(scalar, field.name));
-      wire.end = outer;
+      wire.within(() => {
+        while (wire.at < wire.end) list.push(this.#scalar(scalar, field.name));
+      });
     } else {
       this.#expect(scalar, message, field);
       list.push(this.#scalar(scalar, field.name));
@@ -104,25 +97,23 @@ class Decoder {
       values[field.index] = new Map();
     }
     const map = values[field.index] as Map<string, One>;
-    const outer = wire.end;
-    const length = wire.length();
-    wire.end = wire.at + length;
     let key = '';
     let value: One | undefined;
-    while (wire.at < wire.end) {
-      wire.tag(message.name);
-      if (wire.fieldNumber === 1) {
-        this.#expect('string', message, field);
-        key = wire.text(field.name);
-      } else if (wire.fieldNumber === 2) {
-        this.#expect(field.scalar, message, field);
-        value =
-          field.scalar === undefined
-            ? this.#message(field, [], depth + 1)
-            : this.#scalar(field.scalar, field.name);
-      } else wire.skip();
-    }
-    wire.end = outer;
+    wire.within(() => {
+      while (wire.at < wire.end) {
+        wire.tag(message.name);
+        if (wire.fieldNumber === 1) {
+          this.#expect('string', message, field);
+          key = wire.text(field.name);
+        } else if (wire.fieldNumber === 2) {
+          this.#expect(field.scalar, message, field);
+          value =
+            field.scalar === undefined
+              ? this.#message(field, [], depth + 1)
+              : this.#scalar(field.scalar, field.name);
+        } else wire.skip();
+      }
+    });
     map.set(key, value ?? (field.scalar === undefined ? [] : zeroes[field.scalar]));
   }
 

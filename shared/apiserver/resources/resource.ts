@@ -131,7 +131,7 @@ export interface Strategy {
   readonly prepareForCreate?: (object: JsonObject) => void;
   readonly prepareForUpdate?: (object: JsonObject, old: JsonObject) => void;
   /** What the schema cannot tell. `old` is absent for a create. */
-  readonly validate?: (object: JsonObject, old: JsonObject | undefined) => readonly Cause[];
+  readonly validate?: ((object: JsonObject, old: JsonObject | undefined) => readonly Cause[]) | undefined;
   /** For Warning headers. */
   readonly warnings?: (object: JsonObject, old: JsonObject | undefined) => readonly string[];
   /**

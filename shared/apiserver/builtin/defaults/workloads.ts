@@ -78,7 +78,7 @@ export function defaultJob(job: JsonObject): void {
 }
 
 /** What a job has its pods known by (kubernetes `pkg/apis/batch/types.go`); the first two are of old. */
-export function ownPodLabels(job: JsonObject): JsonObject {
+function ownPodLabels(job: JsonObject): JsonObject {
   const uid = textAt(job, 'metadata', 'uid');
   const name = textAt(job, 'metadata', 'name');
   return {

@@ -24,8 +24,7 @@ import { kindOf } from '../kind.ts';
 import { statusAloneOf, statusOf } from '../subresources.ts';
 import { admissionBindingCauses, admissionPolicyCauses, webhookCauses } from '../validation/admission.ts';
 import { leaseCauses, priorityClassCauses } from '../validation/cluster.ts';
-import { endpointSliceCauses } from '../validation/network.ts';
-import { ingressCauses, ingressClassCauses, networkPolicyCauses } from '../validation/network-policy.ts';
+import { networkPolicyCauses } from '../validation/network-policy.ts';
 import {
   clusterRoleBindingCauses,
   clusterRoleCauses,
@@ -43,7 +42,7 @@ const discovery = kindOf({
   namespaced: true,
   definition: 'discovery.EndpointSlice',
   columns: endpointSliceColumns,
-  strategy: { ...counted, validate: endpointSliceCauses },
+  strategy: counted,
 });
 
 const leases = kindOf({
@@ -100,7 +99,6 @@ const ingresses = kindOf({
     prepareForCreate: (ingress) => {
       ingress['status'] = { loadBalancer: {} };
     },
-    validate: ingressCauses,
   },
 });
 
@@ -111,7 +109,7 @@ const ingressClasses = kindOf({
   namespaced: false,
   definition: 'networking.IngressClass',
   columns: ingressClassColumns,
-  strategy: { ...counted, validate: ingressClassCauses },
+  strategy: counted,
 });
 
 const rbac = 'rbac.authorization.k8s.io';

@@ -36,9 +36,8 @@ import { kindOf } from '../kind.ts';
 import { ephemeralContainersOf, finalizeOf, log, scale, statusOf } from '../subresources.ts';
 import { namespaceCauses, nodeCauses } from '../validation/cluster.ts';
 import { configMapCauses, secretCauses } from '../validation/config.ts';
-import { endpointsCauses, serviceCauses } from '../validation/network.ts';
+import { serviceCauses } from '../validation/services.ts';
 import { ephemeralContainerCauses, podCauses, podGracePeriod, podStatusCauses } from '../validation/pods.ts';
-import { replicationControllerCauses } from '../validation/workloads.ts';
 import { coreEvents } from './events.ts';
 
 const group = '';
@@ -173,7 +172,7 @@ const endpoints = kindOf({
   namespaced: true,
   definition: 'core.Endpoints',
   columns: endpointsColumns,
-  strategy: { ...plain, allowCreateOnUpdate: true, validate: endpointsCauses },
+  strategy: { ...plain, allowCreateOnUpdate: true },
 });
 
 const configMaps = kindOf({
@@ -237,7 +236,6 @@ const replicationControllers = kindOf({
       object['status'] = { replicas: 0 };
     },
     prepareForUpdate: defaultReplicationController,
-    validate: replicationControllerCauses,
   },
 });
 

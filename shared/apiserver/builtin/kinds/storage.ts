@@ -10,7 +10,6 @@ import { plainColumns } from '../columns/column.ts';
 import { defaultLimitRange } from '../defaults/config.ts';
 import { kindOf } from '../kind.ts';
 import { statusOf } from '../subresources.ts';
-import { claimCauses, limitRangeCauses, quotaCauses, volumeCauses } from '../validation/cluster.ts';
 
 const group = '';
 const status = (kind: string) => statusOf({ group, kind });
@@ -33,7 +32,7 @@ const volumes = kindOf({
   definition: 'core.PersistentVolume',
   columns: volumeColumns,
   subresources: [status('PersistentVolume')],
-  strategy: { ...withStatus, prepareForCreate: startAt('Pending'), validate: volumeCauses },
+  strategy: { ...withStatus, prepareForCreate: startAt('Pending') },
 });
 
 const claims = kindOf({
@@ -45,7 +44,7 @@ const claims = kindOf({
   definition: 'core.PersistentVolumeClaim',
   columns: claimColumns,
   subresources: [status('PersistentVolumeClaim')],
-  strategy: { ...withStatus, prepareForCreate: startAt('Pending'), validate: claimCauses },
+  strategy: { ...withStatus, prepareForCreate: startAt('Pending') },
 });
 
 const limitRanges = kindOf({
@@ -60,7 +59,6 @@ const limitRanges = kindOf({
     ...plain,
     prepareForCreate: defaultLimitRange,
     prepareForUpdate: defaultLimitRange,
-    validate: limitRangeCauses,
   },
 });
 
@@ -78,7 +76,6 @@ const quotas = kindOf({
     prepareForCreate: (quota) => {
       quota['status'] = {};
     },
-    validate: quotaCauses,
   },
 });
 

@@ -26,21 +26,14 @@ import {
 } from '../defaults/workloads.ts';
 import { kindOf, type KindParts } from '../kind.ts';
 import { scale, statusOf } from '../subresources.ts';
-import { cronJobCauses, jobCauses } from '../validation/batch.ts';
-import {
-  daemonSetCauses,
-  deploymentCauses,
-  disruptionBudgetCauses,
-  replicaSetCauses,
-  statefulSetCauses,
-} from '../validation/workloads.ts';
+import { daemonSetCauses, deploymentCauses, disruptionBudgetCauses } from '../validation/workloads.ts';
 
 interface Workload extends Omit<KindParts, 'definition' | 'namespaced' | 'strategy'> {
   readonly defaults: (object: JsonObject) => void;
   readonly keptMetadata?: Subresource['keptMetadata'];
   /** Of a new object: what Go shows of a status in which nothing is set. */
   readonly status: JsonObject;
-  readonly validate: NonNullable<Strategy['validate']>;
+  readonly validate?: Strategy['validate'];
   readonly prepare?: (object: JsonObject) => void;
 }
 
@@ -106,7 +99,6 @@ const replicaSets = workload({
   subresources: [scale],
   defaults: defaultReplicaSet,
   status: { replicas: 0 },
-  validate: replicaSetCauses,
 });
 
 const statefulSets = workload({
@@ -119,7 +111,6 @@ const statefulSets = workload({
   subresources: [scale],
   defaults: defaultStatefulSet,
   status: { availableReplicas: 0, replicas: 0 },
-  validate: statefulSetCauses,
 });
 
 const jobs = workload({
@@ -132,7 +123,6 @@ const jobs = workload({
   defaults: defaultJob,
   prepare: selectOwnPods,
   status: {},
-  validate: jobCauses,
 });
 
 const cronJobs = workload({
@@ -144,7 +134,6 @@ const cronJobs = workload({
   columns: cronJobColumns,
   defaults: defaultCronJob,
   status: {},
-  validate: cronJobCauses,
 });
 
 const disruptionBudgets = workload({

@@ -1,5 +1,5 @@
 /**
- * Checks of namespaces, nodes, leases, priority classes, quotas and storage (kubernetes
+ * Checks of namespaces, nodes, leases and priority classes (kubernetes
  * `pkg/apis/core/validation/validation.go`, `pkg/apis/coordination/validation`, `pkg/apis/scheduling/validation`).
  *
  * @module
@@ -7,9 +7,8 @@
 import { labelKeyProblems, labelValueProblems } from '../../../kube/label-names.ts';
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import { deepEqual, type JsonObject } from '../../schema/json.ts';
-import { numberAt, objectAt, objectsAt, textAt, textOf, textsAt, valueAt } from '../access.ts';
-import { parseQuantity } from '../quantities.ts';
-import { checkImmutable, checkNotNegative, notNegative } from './checks.ts';
+import { numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../access.ts';
+import { checkImmutable, checkNotNegative } from './checks.ts';
 import { parseCidr } from './network-policy.ts';
 
 export function namespaceCauses(namespace: JsonObject): Cause[] {
@@ -105,86 +104,4 @@ export function priorityClassCauses(object: JsonObject, old: JsonObject | undefi
     checkImmutable(object, old, ['preemptionPolicy'], causes);
   }
   return causes;
-}
-
-export function quotaCauses(quota: JsonObject): Cause[] {
-  const causes: Cause[] = [];
-  for (const [name, value] of Object.entries(objectAt(quota, 'spec', 'hard'))) {
-    if ((parseQuantity(value)?.nanos ?? 0n) < 0n) {
-      causes.push(fieldError.invalid(`spec.hard[${name}]`, textOf(value), notNegative));
-    }
-  }
-  return causes;
-}
-
-export function limitRangeCauses(object: JsonObject): Cause[] {
-  const causes: Cause[] = [];
-  for (const [index, item] of objectsAt(object, 'spec', 'limits').entries()) {
-    const [min, max] = [objectAt(item, 'min'), objectAt(item, 'max')];
-    for (const [name, value] of Object.entries(min)) {
-      const [low, high] = [parseQuantity(value), parseQuantity(max[name])];
-      if (low === undefined || high === undefined || low.nanos <= high.nanos) continue;
-      const words = `min value ${textOf(value)} is greater than max value ${textOf(max[name])}`;
-      causes.push(fieldError.invalid(`spec.limits[${index}].min[${name}]`, textOf(value), words));
-    }
-  }
-  return causes;
-}
-
-function checkAccessModes(spec: JsonObject, words: string, causes: Cause[]): void {
-  if (textsAt(spec, 'accessModes').length === 0) causes.push(fieldError.required('spec.accessModes', words));
-}
-
-/** What a volume may be made of, of all the fields of its spec. */
-const volumeFields: ReadonlySet<string> = new Set([
-  'accessModes',
-  'capacity',
-  'claimRef',
-  'mountOptions',
-  'nodeAffinity',
-  'persistentVolumeReclaimPolicy',
-  'storageClassName',
-  'volumeAttributesClassName',
-  'volumeMode',
-]);
-
-export function volumeCauses(volume: JsonObject, old: JsonObject | undefined): Cause[] {
-  const causes: Cause[] = [];
-  const spec = objectAt(volume, 'spec');
-  checkAccessModes(spec, '', causes);
-  if (Object.keys(objectAt(spec, 'capacity')).length === 0) causes.push(fieldError.required('spec.capacity'));
-  const sources = Object.keys(spec).filter((field) => !volumeFields.has(field) && spec[field] !== null);
-  if (sources.length === 0) causes.push(fieldError.required('spec', 'must specify a volume type'));
-  for (const source of sources.slice(1)) {
-    causes.push(fieldError.forbidden(`spec.${source}`, 'may not specify more than 1 volume type'));
-  }
-  if (old !== undefined) checkImmutable(volume, old, ['spec', 'volumeMode'], causes);
-  return causes;
-}
-
-const changeableOfClaims = ['resources', 'volumeName', 'volumeAttributesClassName', 'storageClassName'];
-
-export function claimCauses(claim: JsonObject, old: JsonObject | undefined): Cause[] {
-  const causes: Cause[] = [];
-  const spec = objectAt(claim, 'spec');
-  checkAccessModes(spec, 'at least 1 access mode is required', causes);
-  const storage = valueAt(spec, 'resources', 'requests', 'storage');
-  if (storage === undefined) causes.push(fieldError.required('spec.resources[storage]'));
-  else if ((parseQuantity(storage)?.nanos ?? 1n) <= 0n) {
-    causes.push(fieldError.invalid('spec.resources[storage]', textOf(storage), 'must be greater than zero'));
-  }
-  if (old !== undefined) checkClaimUpdate(spec, objectAt(old, 'spec'), causes);
-  return causes;
-}
-
-function checkClaimUpdate(spec: JsonObject, old: JsonObject, causes: Cause[]): void {
-  const frozen = (one: JsonObject): JsonObject =>
-    Object.fromEntries(Object.entries(one).filter(([field]) => !changeableOfClaims.includes(field)));
-  const renamed = ['volumeName', 'storageClassName'].some(
-    (field) => textAt(old, field) !== '' && textAt(old, field) !== textAt(spec, field),
-  );
-  if (!renamed && deepEqual(frozen(spec), frozen(old))) return;
-  const words =
-    'spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims';
-  causes.push(fieldError.forbidden('spec', words));
 }

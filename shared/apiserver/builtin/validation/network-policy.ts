@@ -1,20 +1,13 @@
 /**
- * Checks of network policies and ingresses (kubernetes `pkg/apis/networking/validation/validation.go`).
+ * Checks of network policies (kubernetes `pkg/apis/networking/validation/validation.go`).
  *
  * @module
  */
 import { BlockList, isIP } from 'node:net';
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import type { JsonObject } from '../../schema/json.ts';
-import { numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../access.ts';
-import {
-  checkImmutable,
-  checkName,
-  checkOptionalName,
-  checkPort,
-  checkPortOrName,
-  checkSelector,
-} from './checks.ts';
+import { numberAt, objectAt, objectsAt, textsAt, valueAt } from '../access.ts';
+import { checkPort, checkPortOrName, checkSelector } from './checks.ts';
 
 export function networkPolicyCauses(policy: JsonObject): Cause[] {
   const causes: Cause[] = [];
@@ -113,66 +106,4 @@ function isWithin(inner: Cidr, outer: Cidr): boolean {
   const list = new BlockList();
   list.addSubnet(outer.address, outer.bits, outer.family);
   return list.check(inner.address, inner.family);
-}
-
-export function ingressCauses(ingress: JsonObject): Cause[] {
-  const causes: Cause[] = [];
-  const spec = objectAt(ingress, 'spec');
-  const rules = objectsAt(spec, 'rules');
-  const fallback = valueAt(spec, 'defaultBackend');
-  if (rules.length === 0 && fallback === undefined) {
-    const words = 'either `defaultBackend` or `rules` must be specified';
-    causes.push(fieldError.invalid('spec', spec, words));
-  }
-  if (fallback !== undefined) checkBackend(objectAt(fallback), 'spec.defaultBackend', causes);
-  for (const [index, rule] of rules.entries()) {
-    const path = `spec.rules[${index}]`;
-    const host = textAt(rule, 'host');
-    if (isIP(host) !== 0) {
-      causes.push(fieldError.invalid(`${path}.host`, host, 'must be a DNS name, not an IP address'));
-    } else checkOptionalName('dns-subdomain', host.replace(/^\*\./, ''), `${path}.host`, causes);
-    for (const [position, one] of objectsAt(rule, 'http', 'paths').entries()) {
-      const at = `${path}.http.paths[${position}]`;
-      const [type, value] = [textAt(one, 'pathType'), textAt(one, 'path')];
-      if ((type === 'Exact' || type === 'Prefix') && !value.startsWith('/')) {
-        causes.push(fieldError.invalid(`${at}.path`, value, 'must be an absolute path'));
-      }
-      checkBackend(objectAt(one, 'backend'), `${at}.backend`, causes);
-    }
-  }
-  checkOptionalName('dns-subdomain', textAt(spec, 'ingressClassName'), 'spec.ingressClassName', causes);
-  return causes;
-}
-
-function checkBackend(backend: JsonObject, path: string, causes: Cause[]): void {
-  const [service, resource] = [valueAt(backend, 'service'), valueAt(backend, 'resource')];
-  if (service !== undefined && resource !== undefined) {
-    const words = 'cannot set both resource and service backends';
-    causes.push(fieldError.invalid(path, '', words));
-  } else if (service === undefined && resource === undefined) {
-    causes.push(fieldError.required(path, 'resource or service backend is required'));
-  }
-  if (service === undefined) return;
-  const name = valueAt(service, 'name');
-  if (name !== undefined) checkName('dns1035-label', textAt(service, 'name'), `${path}.service.name`, causes);
-  const [number, portName] = [numberAt(service, 'port', 'number') ?? 0, textAt(service, 'port', 'name')];
-  const at = `${path}.service.port`;
-  if (number !== 0 && portName !== '') {
-    causes.push(fieldError.invalid(at, '', 'cannot set both port name & port number'));
-  } else if (number === 0 && portName === '') {
-    causes.push(fieldError.required(at, 'port name or number is required'));
-  } else if (number !== 0) checkPort(number, `${at}.number`, causes);
-  else checkPortOrName(portName, `${at}.name`, causes);
-}
-
-export function ingressClassCauses(object: JsonObject, old: JsonObject | undefined): Cause[] {
-  const causes: Cause[] = [];
-  const controller = textAt(object, 'spec', 'controller');
-  if (old !== undefined) checkImmutable(object, old, ['spec', 'controller'], causes);
-  if (controller === '') causes.push(fieldError.required('spec.controller'));
-  else if (!/^[a-z0-9.-]+\/[-A-Za-z0-9._/]+$/.test(controller)) {
-    const words = 'must be a domain-prefixed path (such as "acme.io/foo")';
-    causes.push(fieldError.invalid('spec.controller', controller, words));
-  }
-  return causes;
 }

@@ -5,8 +5,8 @@
  */
 import { labelSelectorOf, labelsMatch } from '../../../kube/selectors.ts';
 import { fieldError, type Cause } from '../../schema/field-error.ts';
-import { cloneJson, deepEqual, type JsonObject } from '../../schema/json.ts';
-import { numberAt, objectAt, objectsAt, textAt, valueAt } from '../access.ts';
+import type { JsonObject } from '../../schema/json.ts';
+import { numberAt, objectAt, textAt, valueAt } from '../access.ts';
 import {
   checkImmutable,
   checkIntOrPercent,
@@ -125,100 +125,6 @@ export function daemonSetCauses(object: JsonObject, old: JsonObject | undefined)
   }
   if (old !== undefined) checkImmutable(object, old, ['spec', 'selector'], causes);
   return causes;
-}
-
-/** For ReplicaSets. ReplicationControllers have a selector of another form. */
-export function replicaSetCauses(object: JsonObject, old: JsonObject | undefined): Cause[] {
-  const causes: Cause[] = [];
-  const spec = objectAt(object, 'spec');
-  checkNotNegative(spec, ['replicas', 'minReadySeconds'], 'spec', causes);
-  checkOwnSelector(spec, 'deployment', causes);
-  checkTemplate(spec, causes);
-  if (old !== undefined) checkImmutable(object, old, ['spec', 'selector'], causes);
-  return causes;
-}
-
-export function replicationControllerCauses(object: JsonObject): Cause[] {
-  const causes: Cause[] = [];
-  const spec = objectAt(object, 'spec');
-  checkNotNegative(spec, ['replicas', 'minReadySeconds'], 'spec', causes);
-  const selector = objectAt(spec, 'selector');
-  if (Object.keys(selector).length === 0) causes.push(fieldError.required('spec.selector'));
-  if (valueAt(spec, 'template') === undefined) {
-    causes.push(fieldError.required('spec.template'));
-    return causes;
-  }
-  const labels = objectAt(spec, 'template', 'metadata', 'labels');
-  if (Object.entries(selector).some(([name, value]) => labels[name] !== value)) {
-    const words = '`selector` does not match template `labels`';
-    causes.push(fieldError.invalid('spec.template.metadata.labels', labels, words));
-  }
-  checkTemplate(spec, causes);
-  return causes;
-}
-
-const freeOfStatefulSets = [
-  'replicas',
-  'ordinals',
-  'template',
-  'updateStrategy',
-  'revisionHistoryLimit',
-  'persistentVolumeClaimRetentionPolicy',
-  'minReadySeconds',
-];
-const frozenStatefulSet =
-  "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
-
-export function statefulSetCauses(object: JsonObject, old: JsonObject | undefined): Cause[] {
-  const causes: Cause[] = [];
-  const spec = objectAt(object, 'spec');
-  const management = textAt(spec, 'podManagementPolicy');
-  if (management !== '' && management !== 'OrderedReady' && management !== 'Parallel') {
-    const words = "must be 'OrderedReady' or 'Parallel'";
-    causes.push(fieldError.invalid('spec.podManagementPolicy', management, words));
-  }
-  const type = textAt(spec, 'updateStrategy', 'type');
-  if (type !== '' && type !== 'OnDelete' && type !== 'RollingUpdate') {
-    causes.push(
-      fieldError.invalid(
-        'spec.updateStrategy',
-        spec['updateStrategy'],
-        "must be 'RollingUpdate' or 'OnDelete'",
-      ),
-    );
-  } else if (type === 'OnDelete' && valueAt(spec, 'updateStrategy', 'rollingUpdate') !== undefined) {
-    const words = "only allowed for updateStrategy 'RollingUpdate'";
-    causes.push(
-      fieldError.invalid(
-        'spec.updateStrategy.rollingUpdate',
-        valueAt(spec, 'updateStrategy', 'rollingUpdate'),
-        words,
-      ),
-    );
-  }
-  checkNotNegative(spec, ['replicas', 'minReadySeconds', 'revisionHistoryLimit'], 'spec', causes);
-  checkNotNegative(
-    objectAt(spec, 'updateStrategy', 'rollingUpdate'),
-    ['partition'],
-    'spec.updateStrategy.rollingUpdate',
-    causes,
-  );
-  checkOwnSelector(spec, 'statefulset', causes);
-  const claims = objectsAt(spec, 'volumeClaimTemplates').map((claim) => textAt(claim, 'metadata', 'name'));
-  checkTemplate(spec, causes, claims);
-  if (old !== undefined) {
-    const [now, before] = [object, old].map((one) =>
-      withoutFields(objectAt(one, 'spec'), freeOfStatefulSets),
-    );
-    if (!deepEqual(now, before)) causes.push(fieldError.forbidden('spec', frozenStatefulSet));
-  }
-  return causes;
-}
-
-function withoutFields(object: JsonObject, fields: readonly string[]): JsonObject {
-  const copy = cloneJson(object) as JsonObject;
-  for (const field of fields) delete copy[field];
-  return copy;
 }
 
 export function disruptionBudgetCauses(object: JsonObject): Cause[] {

@@ -6,12 +6,12 @@
  */
 import { isUtf8 } from 'node:buffer';
 
-import { BodyMistake } from '../http/body-mistake.ts';
-
 export const wireTypes = { varint: 0, fixed64: 1, bytes: 2, startGroup: 3, endGroup: 4, fixed32: 5 } as const;
 
-/** Reads forward, never past {@link Wire.end}. Everything throws {@link BodyMistake} where the bytes are not as said. */
-export class Wire {
+const unexpectedEnd = 'unexpected EOF';
+
+/** Reads forward, never past {@link MessageReader.end}. Everything throws what `refuse` makes where the bytes are not as said. */
+export class MessageReader {
   /** Where the next byte is read. */
   at = 0;
   /** Where the message ends that is being read. */
@@ -20,12 +20,15 @@ export class Wire {
   fieldNumber = 0;
   wireType = 0;
   readonly #bytes: Buffer;
+  readonly #refuse: (why: string) => Error;
   /** The varint that was read last, both halves without a sign. */
   #low = 0;
   #high = 0;
 
-  constructor(bytes: Buffer) {
+  /** @param refuse the error for bytes that are no message, from words such as `unexpected EOF`. */
+  constructor(bytes: Buffer, refuse: (why: string) => Error) {
     this.#bytes = bytes;
+    this.#refuse = refuse;
     this.end = bytes.length;
   }
 
@@ -34,7 +37,7 @@ export class Wire {
     let low = 0;
     let high = 0;
     for (let shift = 0; shift < 64; shift += 7) {
-      if (this.at >= this.end) throw unexpectedEnd();
+      if (this.at >= this.end) throw this.#refuse(unexpectedEnd);
       const byte = bytes[this.at++] ?? 0;
       const bits = byte & 0x7f;
       if (shift < 28) low |= bits << shift;
@@ -48,22 +51,20 @@ export class Wire {
         return;
       }
     }
-    throw new BodyMistake('proto: integer overflow');
+    throw this.#refuse('proto: integer overflow');
   }
 
-  /** Reads {@link Wire.fieldNumber} and {@link Wire.wireType}. @param message for the error. */
+  /** Reads {@link MessageReader.fieldNumber} and {@link MessageReader.wireType}. @param message for the error. */
   tag(message: string): void {
     this.#varint();
     this.wireType = this.#low & 7;
     // As Go does it: an int32 of the number's lower bits.
     this.fieldNumber = (this.#low >>> 3) | (this.#high << 29);
     if (this.wireType === wireTypes.endGroup) {
-      throw new BodyMistake(`proto: ${message}: wiretype end group for non-group`);
+      throw this.#refuse(`proto: ${message}: wiretype end group for non-group`);
     }
     if (this.fieldNumber <= 0) {
-      throw new BodyMistake(
-        `proto: ${message}: illegal tag ${this.fieldNumber} (wire type ${this.wireType})`,
-      );
+      throw this.#refuse(`proto: ${message}: illegal tag ${this.fieldNumber} (wire type ${this.wireType})`);
     }
   }
 
@@ -95,12 +96,22 @@ export class Wire {
     this.#varint();
     if (this.#high !== 0) {
       if (this.#high >= 2 ** 31) {
-        throw new BodyMistake('proto: negative length found during unmarshaling');
+        throw this.#refuse('proto: negative length found during unmarshaling');
       }
-      throw unexpectedEnd();
+      throw this.#refuse(unexpectedEnd);
     }
-    if (this.#low > this.end - this.at) throw unexpectedEnd();
+    if (this.#low > this.end - this.at) throw this.#refuse(unexpectedEnd);
     return this.#low;
+  }
+
+  /** What `read` reads of a message, or of packed numbers, which come next with their length. */
+  within<T>(read: () => T): T {
+    const outer = this.end;
+    const length = this.length();
+    this.end = this.at + length;
+    const result = read();
+    this.end = outer;
+    return result;
   }
 
   /** @param field for the error. */
@@ -110,7 +121,7 @@ export class Wire {
     const text = this.#bytes.toString('utf8', start, this.at);
     // What is no UTF-8 comes as this sign, which may also have been sent.
     if (text.includes('\ufffd') && !isUtf8(this.#bytes.subarray(start, this.at))) {
-      throw new BodyMistake(`proto: field ${field} contains invalid UTF-8`);
+      throw this.#refuse(`proto: field ${field} contains invalid UTF-8`);
     }
     return text;
   }
@@ -132,7 +143,7 @@ export class Wire {
       else if (wireType === wireTypes.fixed32) this.#pass(4);
       else if (wireType === wireTypes.startGroup) groups++;
       else if (wireType === wireTypes.endGroup) groups--;
-      else throw new BodyMistake(`proto: illegal wireType ${wireType}`);
+      else throw this.#refuse(`proto: illegal wireType ${wireType}`);
       if (groups === 0) return;
       this.#varint();
       wireType = this.#low & 7;
@@ -142,12 +153,8 @@ export class Wire {
   /** Goes on behind so many bytes; returns where it was. */
   #pass(length: number): number {
     const start = this.at;
-    if (length > this.end - start) throw unexpectedEnd();
+    if (length > this.end - start) throw this.#refuse(unexpectedEnd);
     this.at = start + length;
     return start;
   }
-}
-
-function unexpectedEnd(): BodyMistake {
-  return new BodyMistake('unexpected EOF');
 }

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import * as fc from '../../observe/fast-check.fixture.ts';
-import { MessageWriter } from './protobuf.ts';
+import * as fc from '../observe/fast-check.fixture.ts';
+import { MessageWriter } from './writer.ts';
 
 /** What a reader of the wire format finds in a message (protobuf.dev, "Encoding"). */
 function fieldsOf(bytes: Buffer): readonly (readonly [field: number, value: Buffer | number])[] {

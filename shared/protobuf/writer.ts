@@ -1,5 +1,5 @@
 /**
- * The wire format of protocol buffers, as far as writing needs it.
+ * The wire format of protocol buffers, written.
  *
  * @module
  */
@@ -25,6 +25,26 @@ export class MessageWriter {
 
   texts(field: number, values: readonly string[]): void {
     for (const value of values.toReversed()) this.#text(field, value);
+  }
+
+  raw(field: number, value: Uint8Array): void {
+    this.#reserve(value.length);
+    this.#start -= value.length;
+    this.#buffer.set(value, this.#start);
+    this.#varint(value.length);
+    this.#varint(field * 8 + 2);
+  }
+
+  /** Of any sign, also zero: a negative number is written with all its 64 bits. */
+  integer(field: number, value: bigint): void {
+    const bytes: number[] = [];
+    let rest = BigInt.asUintN(64, value);
+    for (; rest > 0x7fn; rest >>= 7n) bytes.push(Number(rest & 0x7fn) | 0x80);
+    bytes.push(Number(rest));
+    this.#reserve(bytes.length);
+    this.#start -= bytes.length;
+    this.#buffer.set(bytes, this.#start);
+    this.#varint(field * 8);
   }
 
   flag(field: number, value: boolean): void {
