@@ -14,6 +14,12 @@ const openReports = ['reports', 'clusterreports'];
 export const rights: GuardRights = {
   operator: [
     { apiGroups: [policyGroup], resources: [...policies, 'policyservers'], verbs: ['get', 'list', 'watch'] },
+    {
+      apiGroups: [policyGroup],
+      resources: policies,
+      verbs: ['patch'],
+      why: "Finalizers of Kubewarden's controller are taken off policies that are deleted.",
+    },
     { apiGroups: [policyGroup], resources: policies.map((one) => `${one}/status`), verbs: ['patch'] },
     {
       apiGroups: ['admissionregistration.k8s.io'],

@@ -11,7 +11,7 @@ import type { EventRecorder } from '../../../shared/kube/event-recorder.ts';
 import type { IndexedCache } from '../../../shared/kube/indexed-cache.ts';
 import { keyQueue } from '../../../shared/kube/key-queue.ts';
 import type { KubeObject, ResourceType } from '../../../shared/kube/object.ts';
-import { isDeleting } from '../../../shared/kube/finalizers.ts';
+import { isDeleting, removeFinalizer } from '../../../shared/kube/finalizers.ts';
 import {
   type AnyKubewardenPolicy,
   kubewardenTypes,
@@ -36,10 +36,14 @@ export interface PolicySetOptions {
   readonly runtimes: Runtimes;
   /** Whether this process decides what is admitted, and so says in the status of policies whether they are active. */
   readonly writesStatus: boolean;
+  /** Whether the finalizers of Kubewarden's controller are taken off policies that are deleted. Default: false. */
+  readonly releases?: boolean;
 }
 
 /** A module that cannot be had now may be had later. */
 const RETRY_MS = 30_000;
+/** Kubewarden's controller gives one to each policy; its first is that of before 1.14. Where it has gone, policies would stay for ever. */
+const formerFinalizers = ['kubewarden', 'kubewarden.io/finalizer'];
 
 /** Where one source of policies is: the kind, and the key in its cache. */
 interface Source {
@@ -181,6 +185,8 @@ export class PolicySet {
     else this.#problems.set(key, problem);
     const object = this.#caches.find(({ type }) => type.plural === source.type.plural)?.get(source.key);
     if (object !== undefined && !isDeleting(object)) await this.#tell(source.type, object, problem, signal);
+    else if (object !== undefined && this.#options.releases === true)
+      await removeFinalizer(this.#options.context.client, source.type, object, formerFinalizers, { signal });
     if (wanted.length === 0 && object === undefined) {
       this.#ids.delete(key);
       this.#problems.delete(key);
