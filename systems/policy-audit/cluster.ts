@@ -71,6 +71,7 @@ async function work(
       namespace: (name) => spaces.get(name),
     }),
     writesStatus: admission !== undefined,
+    releases: true,
   });
   const scanner = new Scanner({
     context: term,

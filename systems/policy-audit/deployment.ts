@@ -8,7 +8,8 @@ import { kubewardenTypes, policyGroup, policyServerType } from './api.ts';
 
 const read = ['get', 'list', 'watch'] as const;
 const apply = [...read, 'create', 'patch'] as const;
-const kinds = [...kubewardenTypes, policyServerType].map(({ plural }) => plural);
+const policies = kubewardenTypes.map(({ plural }) => plural);
+const kinds = [...policies, policyServerType.plural];
 const reports = ['policyreports', 'clusterpolicyreports'];
 const openReports = ['reports', 'clusterreports'];
 
@@ -26,6 +27,12 @@ export const rights: GuardRights = {
       resources: ['policyservers'],
       verbs: ['patch'],
       why: 'With a finalizer, so that webhooks go before the server that they ask.',
+    },
+    {
+      apiGroups: [policyGroup],
+      resources: policies,
+      verbs: ['patch'],
+      why: "Finalizers of Kubewarden's controller are taken off policies that are deleted.",
     },
     {
       apiGroups: [policyGroup],

@@ -12,7 +12,7 @@ import type { IndexedCache } from '../../../shared/kube/indexed-cache.ts';
 import { keyQueue } from '../../../shared/kube/key-queue.ts';
 import type { KubeObject, ResourceType } from '../../../shared/kube/object.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
-import { isDeleting } from '../../../shared/kube/finalizers.ts';
+import { isDeleting, removeFinalizer } from '../../../shared/kube/finalizers.ts';
 import {
   type AnyKubewardenPolicy,
   kubewardenTypes,
@@ -37,6 +37,8 @@ export interface PolicySetOptions {
   readonly runtimes: Runtimes;
   /** Whether this process decides what is admitted, and so says in the status of policies whether they are active. */
   readonly writesStatus: boolean;
+  /** Whether the finalizers of Kubewarden's controller are taken off policies that are deleted. Default: false. */
+  readonly releases?: boolean;
 }
 
 /** What came of trying to open a policy, at a generation. */
@@ -54,6 +56,8 @@ interface Problem {
 
 /** A module that cannot be had now may be had later. */
 const RETRY_MS = 30_000;
+/** Kubewarden's controller gives one to each policy; its first is that of before 1.14. Where it has gone, policies would stay for ever. */
+const formerFinalizers = ['kubewarden', 'kubewarden.io/finalizer'];
 
 /** Where one source of policies is: the kind, and the key in its cache. */
 interface Source {
@@ -217,6 +221,8 @@ export class PolicySet {
       this.#trials.set(key, { generation, refusal: problem?.isItsOwn === true ? problem.why : '' });
       for (const listener of this.#triers) listener(object);
       if (!isDeleting(object)) await this.#tell(source.type, object, problem?.why, signal);
+      else if (this.#options.releases === true)
+        await removeFinalizer(this.#options.context.client, source.type, object, formerFinalizers, { signal });
     } else if (wanted.length === 0) {
       this.#ids.delete(key);
       this.#problems.delete(key);
