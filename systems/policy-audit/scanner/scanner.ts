@@ -200,6 +200,8 @@ export class Scanner {
       const { store, states, audit } = this;
       try {
         await collectGarbage({ store, states, audit, kinds: [...this.#kinds.values()], isAudited }, signal);
+        // Of kinds that could not be listed there may be no other reports.
+        if (this.unread.length === 0) await store.removeOtherKind(isAudited, signal);
         return;
       } catch (error) {
         signal.throwIfAborted();
