@@ -44,6 +44,10 @@ export class MemoryReports implements Reports {
     return Promise.resolve();
   }
 
+  removeOtherKind(): Promise<void> {
+    return Promise.resolve();
+  }
+
   *all(): Generator<{ readonly namespace: string; readonly uid: string; readonly scope: Scope }> {
     for (const [uid, { scope }] of this.#reports) yield { namespace: scope.namespace ?? '', uid, scope };
   }

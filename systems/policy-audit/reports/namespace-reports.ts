@@ -152,6 +152,10 @@ export class NamespaceReports implements Reports {
     }
   }
 
+  removeOtherKind(isAudited: (namespace: string) => boolean, signal: AbortSignal): Promise<void> {
+    return this.#api.removeOtherKind(isAudited, signal);
+  }
+
   *all(): Generator<{ readonly namespace: string; readonly uid: string; readonly scope: Scope }> {
     for (const [namespace, parts] of this.#parts) {
       for (const part of parts) {

@@ -6,9 +6,11 @@
  */
 import { isAlreadyExists, isConflict, isForbidden, isNotFound } from '../../../shared/kube/client-errors.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
-import { namespaces } from '../../../shared/kube/object.ts';
-import type { AuditReport, ReportTypes } from './report.ts';
+import { namespaces, objectKey, type ResourceType } from '../../../shared/kube/object.ts';
+import { isPartName } from './part-name.ts';
+import { type AuditReport, ourReports, type ReportTypes, reportTypes, runLabel } from './report.ts';
 
+const PAGE_SIZE = 500;
 /** How often a write is tried that others come before. */
 export const MAX_ATTEMPTS = 5;
 
@@ -62,9 +64,18 @@ export class ReportApi {
     preconditions: { readonly resourceVersion: string; readonly uid?: string | undefined },
     signal: AbortSignal,
   ): Promise<void> {
-    const { resourceVersion, uid } = preconditions;
+    await this.#delete(this.#type(namespace), namespace, name, preconditions, signal);
+  }
+
+  async #delete(
+    type: ResourceType,
+    namespace: string,
+    name: string,
+    { resourceVersion, uid }: { readonly resourceVersion: string; readonly uid?: string | undefined },
+    signal: AbortSignal,
+  ): Promise<void> {
     try {
-      await this.#client.delete(this.#type(namespace), target(namespace, name), {
+      await this.#client.delete(type, target(namespace, name), {
         preconditions: { resourceVersion, ...(uid !== undefined && { uid }) },
         signal,
       });
@@ -72,6 +83,40 @@ export class ReportApi {
     } catch (error) {
       if (!isNotFound(error)) throw error;
     }
+  }
+
+  #isOtherKindGone = false;
+
+  /**
+   * Removes reports of this audit that are of the other kind: what was written before another was chosen. Others are left alone, and
+   * where they are not served or may not be read there are none. Once they are gone they are not looked for again.
+   *
+   * @throws {KubeError}
+   */
+  async removeOtherKind(isAudited: (namespace: string) => boolean, signal: AbortSignal): Promise<void> {
+    if (this.#isOtherKindGone) return;
+    const other = Object.values(reportTypes).find(
+      ({ cluster }) => cluster.group !== this.#types.cluster.group,
+    );
+    for (const type of [other?.namespaced, other?.cluster]) {
+      let token: string | undefined;
+      do {
+        let page;
+        try {
+          const query = { labelSelector: ourReports, limit: PAGE_SIZE, continue: token, signal };
+          page = type && (await this.#client.list<AuditReport>(type, {}, query));
+        } catch (error) {
+          if (!isNotFound(error) && !isForbidden(error)) throw error;
+        }
+        for (const report of page?.items ?? []) {
+          const { namespace = '', name = '', uid, resourceVersion = '' } = report.metadata;
+          if (type === undefined || !isOurs(report) || !isAudited(namespace)) continue;
+          await this.#delete(type, namespace, name, { resourceVersion, uid }, signal);
+        }
+        token = page?.metadata.continue;
+      } while (token !== undefined && token !== '');
+    }
+    this.#isOtherKindGone = true;
   }
 
   /** Nothing is created in a namespace that is being deleted, or that is gone. */
@@ -94,6 +139,13 @@ export class ReportApi {
   #type(namespace: string): ReportTypes['cluster'] {
     return namespace === '' ? this.#types.cluster : this.#types.namespaced;
   }
+}
+
+/** Whether an audit has written it: that of another product may have the same label. */
+function isOurs(report: AuditReport): boolean {
+  const { metadata, scope } = report;
+  if (metadata.labels?.[runLabel] === undefined) return false;
+  return scope === undefined ? isPartName(objectKey(report)) : scope.uid === metadata.name;
 }
 
 /** Whether somebody else has come before a write. */

@@ -125,6 +125,10 @@ export class ReportStore implements Reports {
     }
   }
 
+  removeOtherKind(isAudited: (namespace: string) => boolean, signal: AbortSignal): Promise<void> {
+    return this.#api.removeOtherKind(isAudited, signal);
+  }
+
   *all(): Generator<{ readonly namespace: string; readonly uid: string; readonly scope: Scope }> {
     const { namespaced, cluster } = this.#caches;
     for (const cache of [namespaced, cluster]) {

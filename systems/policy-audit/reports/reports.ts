@@ -58,6 +58,8 @@ export interface Reports {
   flush(namespace: string, signal: AbortSignal): Promise<void>;
   /** Removes reports that say the same in the other form, and flushes all. @throws {KubeError} */
   sweep(isAudited: (namespace: string) => boolean, signal: AbortSignal): Promise<void>;
+  /** Removes reports of the other kind (`--report-kind`), once those of this one are written. @throws {KubeError} */
+  removeOtherKind(isAudited: (namespace: string) => boolean, signal: AbortSignal): Promise<void>;
   /** All objects that there is something of. */
   all(): Iterable<{ readonly namespace: string; readonly uid: string; readonly scope: Scope }>;
   /** Tells of changes that others make, and of some of one's own. */

@@ -201,6 +201,38 @@ suite('a scanner', () => {
     });
   }
 
+  for (const reportsBy of ['object', 'namespace'] as const) {
+    test(`removes reports of the other kind once it has written its own, by ${reportsBy}`, async () => {
+      await using cluster = await ScanCluster.start();
+      await cluster.setNamespace('shop', {});
+      for (const name of ['a', 'b']) await cluster.setObject('configmaps', 'shop', name, {});
+      await cluster.setPolicy('team', { expression: hasTeam });
+      const first = await cluster.startScanner({ reportsBy });
+      await until(() => first.passes.length > 0);
+      await first.stop();
+      const labels = { 'app.kubernetes.io/managed-by': 'kubewarden' };
+      const foreign = { metadata: { namespace: 'shop', name: 'foreign', labels }, results: [] };
+      await cluster.client.create(policyReportType, foreign as never);
+      const there = await cluster.lines();
+      const client = cluster.newClient();
+      const remove = client.delete.bind(client);
+      let missing = 0;
+      client.delete = async (...args) => {
+        if ((await cluster.lines('openreports')).length !== 2) missing++;
+        return remove(...args);
+      };
+      const second = await cluster.startScanner({ client, reportsBy, reportKind: 'openreports' });
+      await until(() => second.passes.length > 0);
+      assert.deepEqual(await cluster.lines('openreports'), there);
+      assert.deepEqual(
+        (await cluster.reportObjects()).map(({ metadata }) => metadata.name),
+        ['foreign'],
+      );
+      assert.equal(missing, 0);
+      assert.equal(second.scanner.store.deletions, reportsBy === 'object' ? 2 : 1);
+    });
+  }
+
   test('works on so many namespaces, objects and policies at the same time, and no more', async () => {
     await using cluster = await ScanCluster.start();
     for (const space of ['n0', 'n1', 'n2', 'n3']) {

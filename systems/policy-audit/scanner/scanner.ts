@@ -41,12 +41,12 @@ import { definitionFacts, namespaceOf, objectFacts, splitKey, withoutManagedFiel
 import { ObjectStates } from './object-states.ts';
 import type { ScannerOptions } from './scanner-options.ts';
 import { auditsKind, type ServedKind, servedKinds } from './served-kinds.ts';
-import { allSynced, eachOf, until, untilWithin } from './waits.ts';
+import { allSynced, eachOf, until, untilListed, untilWithin } from './waits.ts';
 
 /** How long after a definition has changed kinds are asked for: several come together. */
 const DISCOVERY_DELAY_MS = 200;
 const DISCOVERY_RETRY_MS = 15_000;
-/** A kind that cannot be listed, as it may not be read, holds a pass up for so long. */
+/** A kind that cannot be listed, as it may not be read, holds a pass up for so long; one that is being listed as long as it takes. */
 const SYNC_MS = 30_000;
 const GARBAGE_RETRY = { baseMs: 100, maxMs: 30_000 };
 
@@ -164,7 +164,7 @@ export class Scanner {
     const pass = new AuditPass(this.#clock, this.evaluations, this.store.writes);
     await until(this.#discovered.promise, signal);
     const caches = [...this.#kinds.values()].map(({ cache }) => cache);
-    await untilWithin(allSynced(caches), SYNC_MS, signal, this.#clock);
+    await untilListed(caches, SYNC_MS, signal, this.#clock);
     this.#pass = pass;
     const names = new Set<string>();
     for (const { kind, cache } of this.#kinds.values()) {
@@ -200,6 +200,8 @@ export class Scanner {
       const { store, states, audit } = this;
       try {
         await collectGarbage({ store, states, audit, kinds: [...this.#kinds.values()], isAudited }, signal);
+        // Of kinds that could not be listed there may be no other reports.
+        if (this.unread.length === 0) await store.removeOtherKind(isAudited, signal);
         return;
       } catch (error) {
         signal.throwIfAborted();

@@ -30,6 +30,33 @@ export async function untilWithin(
   return !signal.aborted;
 }
 
+/** What is being listed. */
+interface Listing {
+  readonly isSynced: boolean;
+  readonly synced: Promise<unknown>;
+  /** Objects so far. */
+  readonly size: number;
+}
+
+/**
+ * Waits until all are listed, or until none of those that are left has come further for so long: a long list takes its time, and one
+ * that may not be read never comes.
+ */
+export async function untilListed(
+  listings: readonly Listing[],
+  stillMs: number,
+  signal: AbortSignal,
+  clock: Clock,
+): Promise<boolean> {
+  for (let before = -1; ;) {
+    const left = listings.filter(({ isSynced }) => !isSynced);
+    const sizes = left.reduce((sum, { size }) => sum + size, 0);
+    if (left.length === 0 || sizes === before || signal.aborted) return !signal.aborted;
+    before = sizes;
+    await untilWithin(allSynced(left), stillMs, signal, clock);
+  }
+}
+
 export function allSynced(caches: Iterable<{ readonly synced: Promise<unknown> }>): Promise<unknown> {
   return Promise.all(Array.from(caches, ({ synced }) => synced));
 }
