@@ -85,6 +85,12 @@ test('wrapping keeps every word whole and in order, and every line within the wi
   assert.equal(indentText('one two three', 2, 9), '  one two\n  three');
 });
 
+test('a note of several lines keeps them', () => {
+  const rows = [{ cells: ['a'], note: 'refused: EACCES\n\n0: (61) r2 = r1\nR1 invalid' }];
+  const drawn = renderTable(rows, { widthColumns: 14, colour: false });
+  assert.equal(drawn, 'a\n    refused:\n    EACCES\n    0: (61) r2\n    = r1\n    R1 invalid');
+});
+
 test('whatever the cells are, every row keeps its columns', () => {
   const cell = fc.stringMatching(/^[ -~日é]{0,12}$/).filter((text) => text === text.trim());
   fc.assert(

@@ -10,7 +10,7 @@ type Style = Parameters<typeof styleText>[0];
 /** A cell; a style is used only where colour is on. */
 export type Cell = string | { readonly text: string; readonly style: Style };
 
-/** A row, and optionally a sentence about it, which is wrapped and indented under it. */
+/** A row, and optionally a text about it, each line of which is wrapped and indented under it. */
 export interface Row {
   readonly cells: readonly Cell[];
   readonly note?: string | undefined;
@@ -102,7 +102,8 @@ export function renderTable(rows: readonly Row[], options: TableOptions): string
       return renderCell(cell, colour) + ' '.repeat(column === lastColumn ? 0 : paddingColumns);
     });
     lines.push(cells.join(gap));
-    if (row.note) lines.push(indentText(row.note, noteIndentColumns, widthColumns));
+    for (const line of row.note?.split('\n').filter((text) => text.trim() !== '') ?? [])
+      lines.push(indentText(line, noteIndentColumns, widthColumns));
   }
   return lines.join('\n');
 }

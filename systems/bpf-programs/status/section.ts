@@ -111,7 +111,7 @@ function section(all: readonly ProgramReport[] | undefined): SectionReport {
           String(loaded),
           String(notLoaded.length),
         ],
-        note: condition === 'ReconcileSuccess' ? undefined : printable(message),
+        note: condition === 'ReconcileSuccess' ? undefined : message.split('\n').map(printable).join('\n'),
       }));
       return renderTable(rows, { head: ['PROGRAM', 'CONDITION', 'LOADED', 'NOT LOADED'], ...options });
     },
