@@ -211,15 +211,18 @@ suite('planned alerts', { skip: sensorSkip }, () => {
       const fs = require('node:fs');
       const pause = new Int32Array(new SharedArrayBuffer(4));
       let opened = 0;
-      for (const end = Date.now() + 1500; Date.now() < end;) {
+      for (const end = Date.now() + 60_000; Date.now() < end && !fs.existsSync(process.argv[2]);) {
         for (let i = 0; i < 20; i++, opened++) fs.closeSync(fs.openSync(process.argv[1]));
         Atomics.wait(pause, 0, 0, 1);
       }
       process.stdout.write(String(opened));`;
-    const child = spawn(process.execPath, ['-e', script, path], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const child = spawn(process.execPath, ['-e', script, path, space.at('enough')], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
     let output = '';
     child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
     const ended = new Promise((resolve) => child.once('close', resolve));
+    const callbacksOf = (alerts: readonly Told[]) => new Set(alerts.map(({ callback }) => callback)).size;
     let plans = 0;
     const told: Told[] = [];
     while (child.exitCode === null) {
@@ -230,6 +233,8 @@ suite('planned alerts', { skip: sensorSkip }, () => {
       sensor().plan(...[here, ...(plans % 5 === 0 ? [] : [elsewhere])]);
       told.push(...sensor().take());
       assert.equal(sensor().local.size, sensor().local.plan().size);
+      // By what was seen, not by time: on a busy machine few plans meet an access.
+      if (plans > 20 && told.length > 1000 && callbacksOf(told) > 10) writeFileSync(space.at('enough'), '');
       await new Promise((resolve) => setImmediate(resolve));
     }
     await ended;
@@ -240,7 +245,7 @@ suite('planned alerts', { skip: sensorSkip }, () => {
     assert.ok(plans > 20 && opened > 1000, `${plans} plans, ${opened} accesses`);
     assert.equal(lost, 0);
     assert.equal(told.length, opened);
-    assert.ok(new Set(told.map(({ callback }) => callback)).size > 10);
+    assert.ok(callbacksOf(told) > 10);
   });
 
   test('who accessed: the owner, another container, the node, somebody unknown', () => {
