@@ -109,7 +109,7 @@ async function pulled(reference: string, { insecure, registries }: VerifyOptions
       directory,
       {
         bpfInsecureRegistry: insecure === true ? [host] : [],
-        ...(registries !== undefined && { bpfRegistries: registries }),
+        bpfRegistries: registries,
       },
       createLogger({ level: 'warn' }),
     ),
