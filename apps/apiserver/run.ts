@@ -54,7 +54,7 @@ export async function runApiServer(options: ApiServerCommandOptions): Promise<vo
     hosts: options.host,
     version: manifest.version,
     logger: createLogger(),
-    ...(metrics && { metrics }),
+    metrics,
   });
   if (scraped !== undefined) say(`metrics on ${scraped.url}/metrics`);
   if (server.kubeconfig !== undefined) {

@@ -111,7 +111,7 @@ async function pulled(reference: string, { insecure, registries }: VerifyOptions
       directory,
       {
         bpfInsecureRegistry: insecure === true ? [host] : [],
-        ...(registries !== undefined && { bpfRegistries: registries }),
+        bpfRegistries: registries,
       },
       createLogger({ level: 'warn' }),
     ),

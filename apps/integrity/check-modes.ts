@@ -160,8 +160,8 @@ function scan(
   const [stream] = scanner.scan([conf], {
     signal,
     isLast,
-    ...(onProgress !== undefined && { onProgress }),
-    ...(expected !== undefined && { expected }),
+    onProgress,
+    expected,
   });
   if (stream === undefined) throw new Error('a scan of one configuration has no stream');
   return stream;

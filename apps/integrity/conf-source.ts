@@ -60,7 +60,7 @@ export function readConf({ name, text }: ConfSource, allowExecution: boolean): A
     throw new RampartError(error.code, {
       what: error.message.split('\n')[0]?.replace(/\.$/, '') ?? '',
       next: 'With --allow-execution they are run.',
-      ...(error.detail !== undefined && { detail: error.detail }),
+      detail: error.detail,
       cause: error,
     });
   }

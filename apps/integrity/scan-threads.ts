@@ -12,8 +12,8 @@ import type { CheckOptions } from './command.ts';
 export function startScanThreads({ root, workers, readRate }: CheckOptions): ThreadPool {
   const threads = new ThreadPool({
     root: { directory: resolve(root), prefix: '' },
-    ...(workers !== undefined && { workers }),
-    ...(readRate !== undefined && { readBytesPerSecond: readRate }),
+    workers,
+    readBytesPerSecond: readRate,
   });
   threads.startAll();
   return threads;

@@ -52,7 +52,7 @@ export interface ApiServerOptions {
   /** How long events are kept. Default: an hour. */
   readonly eventTtlMs?: number;
   readonly logger: Logger;
-  readonly metrics?: Metrics;
+  readonly metrics?: Metrics | undefined;
   /** Where the process has made them for other controllers too: they can be registered once. */
   readonly controllerMetrics?: ControllerMetrics;
 }
@@ -82,7 +82,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   ensurePrivateDirectory(directory);
   const isInMemory = options.memory === true || options.dataDirectory === undefined;
   const store = stack.use(openStore({ path: isInMemory ? ':memory:' : join(directory, 'api.db') }));
-  const access = prepareAccess({ dir: directory, listen, ...(options.hosts && { hosts: options.hosts }) });
+  const access = prepareAccess({ dir: directory, listen, hosts: options.hosts });
 
   const registry = new Registry();
   for (const versions of builtinResources()) registry.add(versions);
@@ -92,7 +92,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       store,
       registry,
       podLogs: options.podLogs,
-      ...(options.admission && { admission: options.admission }),
+      admission: options.admission,
     }),
   );
   const controllerMetrics =
@@ -125,7 +125,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       listen,
       // Reading fails where the disk or the database does; the reason goes to the log.
       health: [{ name: 'store', of: 'readyz', check: () => void store.get('namespaces', '', 'default') }],
-      ...(options.limits && { limits: options.limits }),
+      limits: options.limits,
       log: logger,
       metrics,
     }),

@@ -60,7 +60,7 @@ export class SystemCallError extends RampartError {
    * @param number - The positive errno.
    */
   constructor(what: string, number: number, next?: string) {
-    super(errorCodes.SYSTEM, { what, why: errnoText(number), ...(next === undefined ? {} : { next }) });
+    super(errorCodes.SYSTEM, { what, why: errnoText(number), next });
     this.errno = errnoName(number);
     this.number = number;
   }

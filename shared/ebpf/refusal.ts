@@ -28,7 +28,7 @@ export class KernelRefusal extends RampartError {
     super(errorCodes.EBPF, {
       what,
       why: text === undefined ? name : `${text} (${name})`,
-      ...(next !== undefined && { next }),
+      next,
       ...(lines.length > 0 && { detail: lines.slice(-SHOWN_LOG_LINES).join('\n') }),
     });
     this.errno = refusal.errno;

@@ -49,7 +49,7 @@ export async function lead(options: LeadOptions, work: (term: AbortSignal) => Pr
     logger,
     onNewLeader: (seen) => void (leader = seen),
     lead: work,
-    ...(clock && { clock }),
+    clock,
   });
 }
 

@@ -46,7 +46,7 @@ export function partContext(
         controller: `rampart.dev/${guard.name}`,
         instance: identity.slice(0, MAX_INSTANCE),
         logger,
-        ...(limits && { limits }),
+        limits,
       });
       stack.defer(() => recorder.stop(AbortSignal.timeout(RECORDER_STOP_MS)));
       return recorder;

@@ -8,7 +8,7 @@ import type { Target } from './object.ts';
 export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
   /** For the whole call, with its retries and the reading of the answer. Default: 30 s, a list 60 s. */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
 }
 
 export interface GetOptions extends CallOptions {

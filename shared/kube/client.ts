@@ -244,7 +244,7 @@ export class KubeClient implements Disposable {
       query: searchParams({ ...call.query, ...writeQuery(call) }),
       idempotent: call.idempotent ?? (method !== 'POST' && method !== 'PATCH'),
       body,
-      ...(contentType !== undefined && { contentType }),
+      contentType,
       ...(call.metadataOnly === true && { accept: METADATA_ONLY }),
     };
     return this.#withScope(request, signal, timeoutMs, (scope) =>
@@ -288,7 +288,7 @@ function deletion(options: DeleteOptions): Call {
     preconditions,
     ...(dryRun && { dryRun: ['All'] }),
   };
-  return { method: 'DELETE', body, signal, ...(timeoutMs !== undefined && { timeoutMs }) };
+  return { method: 'DELETE', body, signal, timeoutMs };
 }
 
 /** Objects from a list have no kind of their own; the server wants one. */

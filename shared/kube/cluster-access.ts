@@ -95,7 +95,7 @@ export function inClusterAccess(options: ClusterAccessOptions = {}): ClusterAcce
       'KUBERNETES_SERVICE_HOST',
     ),
     ca: readFile(join(serviceAccountDir, 'ca.crt'), "the cluster's certificate authority"),
-    credentials: new StoredCredentials({ token: { file: tokenFile }, ...(clock && { clock }) }),
+    credentials: new StoredCredentials({ token: { file: tokenFile }, clock }),
     namespace: readFile(join(serviceAccountDir, 'namespace'), "this pod's namespace").trim(),
   };
 }
@@ -210,7 +210,7 @@ function execCredentials(
     ),
     installHint: exec.text('installHint'),
     cluster: exec.flag('provideClusterInfo') ? clusterInfo(cluster, ca) : undefined,
-    ...(clock && { clock }),
+    clock,
   });
 }
 

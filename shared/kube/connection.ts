@@ -44,7 +44,7 @@ export interface ApiRequest {
   readonly path: string;
   readonly query?: URLSearchParams | undefined;
   readonly accept?: string;
-  readonly contentType?: string;
+  readonly contentType?: string | undefined;
   readonly body?: unknown;
   /** Sent twice, it does the same as sent once: only then is it sent again when the server asks for time. */
   readonly idempotent: boolean;

@@ -71,7 +71,7 @@ export interface ControllerOptions<K> {
    */
   readonly graceMs?: number;
   readonly logger?: Logger;
-  readonly metrics?: ControllerMetrics;
+  readonly metrics?: ControllerMetrics | undefined;
   readonly clock?: Clock;
 }
 

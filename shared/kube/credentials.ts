@@ -45,7 +45,7 @@ export interface StoredCredentialsOptions {
   readonly certificate?: { readonly cert: Source; readonly key: Source } | undefined;
   /** How old what was read from a file may be. Default: 1 minute. */
   readonly rereadMs?: number;
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 const REREAD_MS = 60_000;

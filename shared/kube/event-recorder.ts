@@ -30,7 +30,7 @@ export interface EventRecorderOptions extends EventReporter {
   readonly queueLimit?: number;
   /** A series is written no more often than this. Default: 10 s. */
   readonly seriesIntervalMs?: number;
-  readonly limits?: Partial<AggregationLimits>;
+  readonly limits?: Partial<AggregationLimits> | undefined;
   readonly logger?: Logger;
   readonly clock?: Clock;
 }

@@ -29,7 +29,7 @@ export interface ExecOptions {
   readonly timeoutMs?: number;
   /** What becomes of the program's stderr. Default: `inherit`, as its words are for people. */
   readonly stderr?: 'inherit' | 'ignore';
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 const MAX_OUTPUT_BYTES = 1024 * 1024;

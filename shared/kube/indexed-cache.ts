@@ -14,9 +14,9 @@ import { Tombstones } from './tombstones.ts';
 
 export interface IndexedCacheOptions<T extends KubeObject> {
   readonly type: ResourceType<T>;
-  readonly indexes?: Readonly<Record<string, IndexFunction<T>>>;
+  readonly indexes?: Readonly<Record<string, IndexFunction<T>>> | undefined;
   /** So many of the objects read last are kept as objects besides their texts. Default: 512. */
-  readonly parsedLimit?: number;
+  readonly parsedLimit?: number | undefined;
   readonly logger?: Logger;
 }
 

@@ -56,7 +56,7 @@ export interface LeaderElectionOptions {
    */
   readonly onOverrun?: () => void;
   readonly logger?: Logger;
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
   /** From 0 up to but not 1. Default: Math.random. */
   readonly random?: () => number;
 }

@@ -119,8 +119,8 @@ export class SharedCaches {
     const cache = new IndexedCache<T>({
       type,
       logger,
-      ...(indexes && { indexes }),
-      ...(parsedLimit !== undefined && { parsedLimit }),
+      indexes,
+      parsedLimit,
     });
     const stop = new AbortController();
     const name = this.#nameOf(type);

@@ -54,11 +54,11 @@ export interface ErrorParts {
   /** What failed, as a phrase: "cannot watch /etc". */
   readonly what: string;
   /** Why: the reason the kernel or the checker gave. */
-  readonly why?: string;
+  readonly why?: string | undefined;
   /** What the reader can do now. */
-  readonly next?: string;
+  readonly next?: string | undefined;
   /** Longer material that belongs to the error, e.g. the verifier's last lines. */
-  readonly detail?: string;
+  readonly detail?: string | undefined;
   readonly cause?: unknown;
 }
 

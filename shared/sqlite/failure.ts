@@ -73,7 +73,7 @@ export function storageError(what: string, failure: SqliteFailure, cause?: unkno
   return new RampartError(code, {
     what,
     why: failure.message,
-    ...(next === undefined ? {} : { next }),
+    next,
     cause,
   });
 }

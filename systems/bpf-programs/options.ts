@@ -11,7 +11,7 @@ export interface BpfProgramsOptions {
   readonly bpffs: string;
   /** On tmpfs, as what is in it is of this boot. */
   readonly bpfState: string;
-  readonly bpfRegistries?: string;
+  readonly bpfRegistries?: string | undefined;
   readonly bpfInsecureRegistry: readonly string[];
 }
 

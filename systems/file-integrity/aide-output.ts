@@ -187,6 +187,6 @@ function undecodable(why: string, cause?: unknown): RampartError {
     what: 'the report of AIDE cannot be read',
     why,
     next: 'Look at what AIDE wrote to its standard error; it may have been stopped, or its disk be full.',
-    ...(cause !== undefined && { cause }),
+    cause,
   });
 }

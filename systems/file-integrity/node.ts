@@ -159,8 +159,8 @@ function providersOf(
       return new NativeProvider({
         version,
         niceness: scanNiceness,
-        ...(workers !== undefined && { workers }),
-        ...(readBytesPerSecond !== undefined && { readBytesPerSecond }),
+        workers,
+        readBytesPerSecond,
       });
     },
     aide: async () => {

@@ -62,7 +62,7 @@ export interface InitOptions extends RunOptions {
    * The id of the request that asks for it. What was done for it before, and only not told because of a kill, is not done
    * again: the call returns at once.
    */
-  readonly request?: string;
+  readonly request?: string | undefined;
 }
 
 export interface InitResult {

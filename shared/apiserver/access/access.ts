@@ -30,7 +30,7 @@ export interface AccessOptions {
   readonly dir: string;
   readonly listen: ListenAddress;
   /** Names and addresses that clients call the server by, besides those of loopback and of `listen`. */
-  readonly hosts?: readonly string[];
+  readonly hosts?: readonly string[] | undefined;
   /** No TLS. On loopback only, where who can read along is root already. */
   readonly plainHttp?: boolean;
   /** Default: now. */

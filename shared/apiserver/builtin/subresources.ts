@@ -57,7 +57,7 @@ export function statusAloneOf({ group, kind, validate }: Omit<StatusParts, 'kept
     model: undefined,
     openApi: undefined,
     resetFields: (object) => otherFields(object, ['status']),
-    ...(validate === undefined ? {} : { validate }),
+    validate,
   };
 }
 

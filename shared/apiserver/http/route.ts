@@ -28,7 +28,7 @@ export class MethodNotAllowedError extends ApiError {
       code: 405,
       reason: status.reason,
       message: status.message,
-      ...(status.details === undefined ? {} : { details: status.details }),
+      details: status.details,
     });
     this.allow = allow.join(', ');
   }

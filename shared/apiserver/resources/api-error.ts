@@ -45,7 +45,7 @@ export interface ApiErrorParts {
   readonly code: number;
   readonly reason: string;
   readonly message: string;
-  readonly details?: StatusFailure['details'];
+  readonly details?: StatusFailure['details'] | undefined;
   /** For `metadata.continue` of a list whose token has expired. */
   readonly continue?: string | undefined;
 }

@@ -173,7 +173,7 @@ export interface Subresource {
   readonly openApi: OpenApiModel | undefined;
   /** Top fields of the object that this does not write. */
   readonly resetFields: (object: JsonObject) => readonly string[];
-  readonly validate?: (object: JsonObject, old: JsonObject) => readonly Cause[];
+  readonly validate?: ((object: JsonObject, old: JsonObject) => readonly Cause[]) | undefined;
   /** Where GET gives a text that may go on for as long as it likes, and no object: what may be asked of it. */
   readonly text?: readonly TextParameter[];
 }

@@ -28,7 +28,7 @@ export interface VerbsOptions {
   readonly store: Store;
   readonly registry: Registry;
   /** Besides that objects live in namespaces, which is always seen to. */
-  readonly admission?: readonly Admission[];
+  readonly admission?: readonly Admission[] | undefined;
   readonly clock?: Clock;
   /** A watch that says nothing of its time gets this to twice as much (default 30 minutes). */
   readonly minWatchMs?: number;

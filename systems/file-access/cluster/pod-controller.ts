@@ -82,7 +82,7 @@ export async function runPodController(options: PodControllerOptions): Promise<v
     signal,
     workers: WORKERS,
     logger,
-    ...(metrics && { metrics }),
+    metrics,
   });
 }
 

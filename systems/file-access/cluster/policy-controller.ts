@@ -65,7 +65,7 @@ export async function runPolicyController(options: PolicyControllerOptions): Pro
     signal,
     workers: WORKERS,
     logger,
-    ...(metrics && { metrics }),
+    metrics,
   });
 }
 

@@ -125,6 +125,6 @@ function unusable(secret: string, why: string, next?: string): RampartError {
   return new RampartError(errorCodes.INPUT, {
     what: `the Secret ${secret} cannot be used`,
     why,
-    ...(next !== undefined && { next }),
+    next,
   });
 }

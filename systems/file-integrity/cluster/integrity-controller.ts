@@ -75,7 +75,7 @@ export async function runIntegrityController(context: ClusterContext): Promise<v
     signal,
     workers: WORKERS,
     logger,
-    ...(metrics && { metrics }),
+    metrics,
   });
 }
 

@@ -41,7 +41,7 @@ export async function runNamespaceController(context: ClusterContext): Promise<v
     reconcile: (namespace, stop) => reconcile(context, namespace, stop),
     signal,
     logger,
-    ...(metrics && { metrics }),
+    metrics,
   });
 }
 

@@ -53,7 +53,7 @@ export async function runResultController(context: ClusterContext): Promise<void
     signal,
     workers: WORKERS,
     logger,
-    ...(metrics && { metrics }),
+    metrics,
   });
 }
 

@@ -113,7 +113,7 @@ function damaged(path: string, why: string, cause?: unknown): RampartError {
     what: `the AIDE database ${path} cannot be used`,
     why,
     next: 'Put a backup in its place, or make it again with aide --init once the node is known to be as it should be.',
-    ...(cause !== undefined && { cause }),
+    cause,
   });
 }
 

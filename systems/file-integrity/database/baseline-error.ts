@@ -58,7 +58,7 @@ export class BaselineError extends RampartError {
       what: `the baseline ${path} cannot be used`,
       why,
       next,
-      ...(cause !== undefined && { cause }),
+      cause,
     });
     this.name = 'BaselineError';
     this.fault = fault;

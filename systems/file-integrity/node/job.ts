@@ -270,7 +270,7 @@ export class Job implements AsyncDisposable {
       provider.init(job, {
         signal,
         onProgress: counts.progress(),
-        ...(request !== undefined && { request }),
+        request,
       });
     let made = await make();
     while (job.signingKey !== this.#signingKey) {

@@ -35,9 +35,9 @@ export interface NativeProviderOptions {
   /** Of Rampart; in baselines and reports. */
   readonly version: string;
   /** Threads that read files. Default: the scanner's. */
-  readonly workers?: number;
+  readonly workers?: number | undefined;
   /** Of all threads together. Default: as fast as it goes. */
-  readonly readBytesPerSecond?: number;
+  readonly readBytesPerSecond?: number | undefined;
   /** Of these threads, as in nice(1). Default: 0. */
   readonly niceness?: number;
 }
@@ -268,5 +268,5 @@ function scanOptions({ signal, onProgress }: RunOptions, baselines: readonly Bas
     files: most(({ counts }) => counts.entries),
     bytes: most(({ counts }) => counts.contentBytes),
   };
-  return { signal, ...(onProgress && { onProgress }), ...(expected.files > 0 && { expected }) };
+  return { signal, onProgress, ...(expected.files > 0 && { expected }) };
 }

@@ -19,9 +19,9 @@ export type ScannerOptions = ThreadPoolOptions;
 export interface ScanOptions {
   readonly signal: AbortSignal;
   /** Called some times a second, and at the end. */
-  readonly onProgress?: (progress: ScanProgress) => void;
+  readonly onProgress?: ((progress: ScanProgress) => void) | undefined;
   /** As far as it is known, for the progress. */
-  readonly expected?: { readonly files: number; readonly bytes: number };
+  readonly expected?: { readonly files: number; readonly bytes: number } | undefined;
   /** Nothing more is going to be asked of this scanner: its threads end beside what the reader still has to do. */
   readonly isLast?: boolean;
 }

@@ -20,9 +20,9 @@ const stopMs = 2000;
 export interface ThreadPoolOptions {
   readonly root: ScanRoot;
   /** Threads; by default 2, or the CPUs that there are. */
-  readonly workers?: number;
+  readonly workers?: number | undefined;
   /** Of all scans together; by default without a limit. */
-  readonly readBytesPerSecond?: number;
+  readonly readBytesPerSecond?: number | undefined;
   /** Of the threads, as in nice(1): 19 is what others need last. By default 0. */
   readonly niceness?: number;
   /**
