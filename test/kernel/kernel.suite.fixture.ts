@@ -8,7 +8,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, globSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, suite, test } from 'node:test';
+import { after, before, suite, test, type TestContext } from 'node:test';
 
 import { depthEnvironment, sampled, seed } from '../../shared/observe/depth.fixture.ts';
 import { type SensorModeName, sensorModeNames } from '../../shared/sensor/modes.ts';
@@ -63,10 +63,29 @@ function capabilityCommands(): readonly string[] {
   return [look, `setpriv --bounding-set=-all,${names.join()} --inh-caps=-all --no-new-privs ${look}`];
 }
 
-/** Output and exit code of each command. */
-function partsOf(output: string): readonly { readonly text: string; readonly exitCode: number }[] {
-  const pattern = new RegExp(`^${MARK} begins\n([^]*?)^${MARK} ends with (\\d+)\n`, 'gm');
-  return [...output.matchAll(pattern)].map(([, text = '', code]) => ({ text, exitCode: Number(code) }));
+interface Part {
+  readonly text: string;
+  readonly exitCode: number;
+  readonly seconds: number;
+}
+
+/** What has become of each command. */
+function partsOf(output: string): readonly Part[] {
+  const pattern = new RegExp(`^${MARK} begins\n([^]*?)^${MARK} ends with (\\d+) after (\\d+)\n`, 'gm');
+  return [...output.matchAll(pattern)].map(([, text = '', code, seconds]) => {
+    return { text, exitCode: Number(code), seconds: Number(seconds) };
+  });
+}
+
+/** Fails with all that the guest told of it; what was skipped there, and how long it took, is told here. */
+function passes(t: TestContext, part: Part | undefined): string {
+  assert.ok(part, 'it did not run: the kernel ended before');
+  const { text, exitCode, seconds } = part;
+  assert.equal(exitCode, 0, remarkable(text) || text.slice(-4000));
+  t.diagnostic(`${seconds} s in the guest`);
+  for (const line of text.split('\n').filter((one) => one.includes('﹣')))
+    t.diagnostic(`skipped in the guest: ${line.trim()}`);
+  return text;
 }
 
 /** A process of its own for each file, without one more that waits for it. */
@@ -100,7 +119,7 @@ export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
   suite(title, { skip: kernelRunObstacle() ?? false }, () => {
     let run: KernelRun | undefined;
     const lines: string[] = [];
-    let parts: ReturnType<typeof partsOf> = [];
+    let parts: readonly Part[] = [];
     before(
       async () => {
         compileFor([...rooms, ...chosen.map(({ file }) => file)], cache);
@@ -153,33 +172,21 @@ export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
 
     for (const [at, file] of rooms.entries()) {
       test(file, (t) => {
-        const { text, exitCode } = parts[look.length + capabilities.length + suites.length + at] ?? {
-          text: 'it did not run',
-          exitCode: -1,
-        };
-        assert.equal(exitCode, 0, remarkable(text) || text.slice(-4000));
+        const text = passes(t, parts[look.length + capabilities.length + suites.length + at]);
         if (file === network || file === recorded) assert.match(text, /^ℹ skipped 0$/m);
         for (const kind of file === probes ? programKinds : [])
           assert.match(text, new RegExp(`ℹ ${kind}: runs`));
-        for (const line of text.split('\n').filter((one) => one.includes('﹣')))
-          t.diagnostic(`skipped in the guest: ${line.trim()}`);
       });
     }
 
     for (const [at, { mode, file }] of chosen.entries()) {
       test(`${mode}: ${file}`, (t) => {
-        const part = parts[look.length + capabilities.length + at];
-        assert.ok(part);
-        const { text, exitCode } = part;
-        assert.equal(exitCode, 0, remarkable(text) || text.slice(-4000));
+        const text = passes(t, parts[look.length + capabilities.length + at]);
         const passed = Number(/^ℹ pass (\d+)$/m.exec(text)?.[1] ?? 0);
         assert.ok(
           passed >= (file === operations ? 38 : 2),
           `only ${passed} tests ran:\n${text.slice(-4000)}`,
         );
-        for (const line of text.split('\n').filter((one) => one.includes('﹣'))) {
-          t.diagnostic(`skipped in the guest: ${line.trim()}`);
-        }
       });
     }
   });
