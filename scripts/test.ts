@@ -7,7 +7,8 @@
  *     node scripts/test.ts --record            all, and how long each took goes to test-durations.json
  *
  * It is node's own runner and its spec reporter; added is a list of what was skipped and why, just
- * before the totals, where nobody overlooks it, and at the end the files that took longest.
+ * before the totals, where nobody overlooks it, and at the end the files that took longest and, last,
+ * those that failed, with the command that runs them again.
  *
  * @module
  */
@@ -89,18 +90,31 @@ const tests = run({
   signal: stop.signal,
 });
 const seconds = new Map<string, number>();
+const failed = new Set<string>();
 tests.on('test:summary', ({ file, success, counts, duration_ms }) => {
   // One summary for each file, and one without a file for all.
-  if (file !== undefined) seconds.set(relative(top, file), Math.round(duration_ms / 1000));
-  else if (!success || counts.tests === 0) process.exitCode = 1;
+  if (file !== undefined) {
+    seconds.set(relative(top, file), Math.round(duration_ms / 1000));
+    if (!success) failed.add(relative(top, file));
+  } else if (!success || counts.tests === 0) process.exitCode = 1;
+});
+// A process that dies or takes too long has no summary.
+tests.on('test:fail', ({ file, nesting }) => {
+  if (nesting === 0 && file?.endsWith('.test.ts')) failed.add(relative(top, file));
 });
 const report = Readable.from(withSkipped(tests)).pipe(spec());
 report.once('end', () => {
-  process.stdout.write(`again: ${settings.join(' ')} npm test\nslowest:\n`);
+  process.stdout.write('slowest:\n');
   const slowest = [...seconds].toSorted(([, a], [, b]) => b - a);
   for (const [file, duration] of slowest.slice(0, SLOWEST_SHOWN)) {
     process.stdout.write(`${String(duration).padStart(4)} s  ${file}\n`);
   }
+  const again = `${settings.join(' ')} npm test`;
+  if (failed.size === 0) process.stdout.write(`again: ${again}\n`);
+  else
+    process.stdout.write(
+      `failed, with details above:\n${[...failed].map((file) => `  ${again} -- ${file}\n`).join('')}`,
+    );
   if (!isRecording) return;
   const all = Object.entries({ ...recorded, ...Object.fromEntries(seconds) }).filter(
     ([file, duration]) =>

@@ -53,20 +53,24 @@ export class RampartProcess implements AsyncDisposable {
     program: readonly [string, ...string[]] = [rampart],
   ) {
     const [command, ...before] = program;
+    // What it leaves there when it is killed goes with it.
+    const temporary = new TemporaryDirectory();
     const child = spawn(command, [...before, ...args], {
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, ...environment },
+      env: { ...process.env, TMPDIR: temporary.path, ...environment },
     });
     this.#child = child;
     const { stdout, stderr } = child;
     stdout.setEncoding('utf8').on('data', (text: string) => (this.#stdout += text));
     stderr.setEncoding('utf8').on('data', (text: string) => (this.#stderr += text));
-    this.ended = once(child, 'close').then(([code, signal]) => ({
-      code: code as number | null,
-      signal: signal as NodeJS.Signals | null,
-      stdout: this.#stdout,
-      stderr: this.#stderr,
-    }));
+    this.ended = once(child, 'close')
+      .finally(() => temporary[Symbol.dispose]())
+      .then(([code, signal]) => ({
+        code: code as number | null,
+        signal: signal as NodeJS.Signals | null,
+        stdout: this.#stdout,
+        stderr: this.#stderr,
+      }));
     const lines = createInterface({ input: stdout });
     this.ready = Promise.race([
       once(lines, 'line', { signal: AbortSignal.timeout(PATIENCE_MS) }).then(([line]) => line as string),

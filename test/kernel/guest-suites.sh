@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs commands inside a guest, one after the other, on what the sensor's suites need of it. Each argument is a command for sh;
-# what it writes stands between two lines with the mark $1, and the second one tells its exit code.
+# what it writes stands between two lines with the mark $1, and the second one tells its exit code and the seconds it took.
 #
 # The files that the suites make are on ext4, because the guest's /tmp is a tmpfs, which gives no sign of a truncation by path before
 # kernel 6.13.
@@ -26,7 +26,9 @@ echo secret > /tmp/over/merged/file
 export TMPDIR=/tmp/disk
 for command; do
   echo "$mark begins"
+  read -r begin _ < /proc/uptime
   sh -c "$command" && code=0 || code=$?
-  echo "$mark ends with $code"
+  read -r end _ < /proc/uptime
+  echo "$mark ends with $code after $((${end%.*} - ${begin%.*}))"
 done
 exit 3

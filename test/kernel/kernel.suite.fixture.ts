@@ -8,9 +8,9 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, globSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, suite, test } from 'node:test';
+import { after, before, suite, test, type TestContext } from 'node:test';
 
-import { depthEnvironment, sampled, seed } from '../../shared/observe/depth.fixture.ts';
+import { depth, depthEnvironment, sampled, seed } from '../../shared/observe/depth.fixture.ts';
 import { type SensorModeName, sensorModeNames } from '../../shared/sensor/modes.ts';
 import { fileAccess } from '../../systems/file-access/guard.ts';
 import { fileIntegrity } from '../../systems/file-integrity/guard.ts';
@@ -36,15 +36,18 @@ const operations = 'shared/sensor/operations.test.ts';
 const facts = globSync('shared/sensor/sensor-*.test.ts', { cwd: checkout }).toSorted();
 /** Changes and who made them: the machine itself proves raw_tracepoint, and may have no kprobes. */
 const changes = ['change-watch', 'readers'].map((name) => `shared/sensor/changes/${name}.test.ts`);
-/** Programs in the kernel: what the machine itself may refuse (kprobe, fentry), and some of the rest, which it proves too. */
-const probes = 'systems/bpf-programs/kernel/probes.test.ts';
-const programs = ['chains', 'reading', 'restarts'].map(
-  (name) => `systems/bpf-programs/kernel/${name}.test.ts`,
-);
 /** What the guide says of this kernel. */
 const recorded = 'systems/bpf-programs/kernel/kernels.test.ts';
 /** Both backends of network policies. */
 const network = 'systems/network-policy/node/smoke.test.ts';
+/** Programs that the machine itself may refuse (kprobe, fentry). */
+const probes = 'systems/bpf-programs/kernel/probes.test.ts';
+/** The longest: below depth 1 each runs in one of the kernels, and in another with the next seed. */
+const inTurn = [network, probes];
+/** The rest of the programs, which the machine proves too. */
+const programs = ['chains', 'reading', 'restarts'].map(
+  (name) => `systems/bpf-programs/kernel/${name}.test.ts`,
+);
 /** Kinds of programs that Debian's kernels all run. */
 const programKinds = ['kprobe', 'kretprobe', 'fentry', 'fexit'] as const;
 
@@ -63,10 +66,29 @@ function capabilityCommands(): readonly string[] {
   return [look, `setpriv --bounding-set=-all,${names.join()} --inh-caps=-all --no-new-privs ${look}`];
 }
 
-/** Output and exit code of each command. */
-function partsOf(output: string): readonly { readonly text: string; readonly exitCode: number }[] {
-  const pattern = new RegExp(`^${MARK} begins\n([^]*?)^${MARK} ends with (\\d+)\n`, 'gm');
-  return [...output.matchAll(pattern)].map(([, text = '', code]) => ({ text, exitCode: Number(code) }));
+interface Part {
+  readonly text: string;
+  readonly exitCode: number;
+  readonly seconds: number;
+}
+
+/** What has become of each command. */
+function partsOf(output: string): readonly Part[] {
+  const pattern = new RegExp(`^${MARK} begins\n([^]*?)^${MARK} ends with (\\d+) after (\\d+)\n`, 'gm');
+  return [...output.matchAll(pattern)].map(([, text = '', code, seconds]) => {
+    return { text, exitCode: Number(code), seconds: Number(seconds) };
+  });
+}
+
+/** Fails with all that the guest told of it; what was skipped there, and how long it took, is told here. */
+function passes(t: TestContext, part: Part | undefined): string {
+  assert.ok(part, 'it did not run: the kernel ended before');
+  const { text, exitCode, seconds } = part;
+  assert.equal(exitCode, 0, remarkable(text) || text.slice(-4000));
+  t.diagnostic(`${seconds} s in the guest`);
+  for (const line of text.split('\n').filter((one) => one.includes('﹣')))
+    t.diagnostic(`skipped in the guest: ${line.trim()}`);
+  return text;
 }
 
 /** A process of its own for each file, without one more that waits for it. */
@@ -90,17 +112,19 @@ function compileFor(files: readonly string[], cache: string): void {
 
 /** All that is run in this kernel. */
 export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
-  const chosen = sampled(cells, LEAST_CELLS, seed + kernelVersions.indexOf(kernel));
+  const own = seed + kernelVersions.indexOf(kernel);
+  const chosen = sampled(cells, LEAST_CELLS, own);
   const [look, capabilities] = [['node test/kernel/guest-look.fixture.ts'], capabilityCommands()];
   const suites = chosen.map(({ mode, file }) => `RAMPART_SENSOR_MODE=${mode} ${testCommand(file)}`);
-  const rooms = [network, recorded, probes, ...sampled(programs, 1, seed + kernelVersions.indexOf(kernel))];
+  const turn = inTurn.filter((_, at) => depth >= 1 || (own + at) % kernelVersions.length === 0);
+  const rooms = [...turn, recorded, ...sampled(programs, 1, own)];
   const others = rooms.map(testCommand);
   const cache = process.env['NODE_COMPILE_CACHE'] ?? join(checkout, 'node_modules/.cache/compiled');
   const title = `Debian's kernel ${kernel} (RAMPART_TEST_SEED=${seed})`;
   suite(title, { skip: kernelRunObstacle() ?? false }, () => {
     let run: KernelRun | undefined;
     const lines: string[] = [];
-    let parts: ReturnType<typeof partsOf> = [];
+    let parts: readonly Part[] = [];
     before(
       async () => {
         compileFor([...rooms, ...chosen.map(({ file }) => file)], cache);
@@ -153,33 +177,21 @@ export function kernelSuite(kernel: KernelVersion, release: RegExp): void {
 
     for (const [at, file] of rooms.entries()) {
       test(file, (t) => {
-        const { text, exitCode } = parts[look.length + capabilities.length + suites.length + at] ?? {
-          text: 'it did not run',
-          exitCode: -1,
-        };
-        assert.equal(exitCode, 0, remarkable(text) || text.slice(-4000));
+        const text = passes(t, parts[look.length + capabilities.length + suites.length + at]);
         if (file === network || file === recorded) assert.match(text, /^ℹ skipped 0$/m);
         for (const kind of file === probes ? programKinds : [])
           assert.match(text, new RegExp(`ℹ ${kind}: runs`));
-        for (const line of text.split('\n').filter((one) => one.includes('﹣')))
-          t.diagnostic(`skipped in the guest: ${line.trim()}`);
       });
     }
 
     for (const [at, { mode, file }] of chosen.entries()) {
       test(`${mode}: ${file}`, (t) => {
-        const part = parts[look.length + capabilities.length + at];
-        assert.ok(part);
-        const { text, exitCode } = part;
-        assert.equal(exitCode, 0, remarkable(text) || text.slice(-4000));
+        const text = passes(t, parts[look.length + capabilities.length + at]);
         const passed = Number(/^ℹ pass (\d+)$/m.exec(text)?.[1] ?? 0);
         assert.ok(
           passed >= (file === operations ? 38 : 2),
           `only ${passed} tests ran:\n${text.slice(-4000)}`,
         );
-        for (const line of text.split('\n').filter((one) => one.includes('﹣'))) {
-          t.diagnostic(`skipped in the guest: ${line.trim()}`);
-        }
       });
     }
   });

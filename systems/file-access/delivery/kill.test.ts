@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { suite, test } from 'node:test';
+import { after, before, suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 
 import { scaled } from '../../../shared/observe/depth.fixture.ts';
@@ -91,13 +91,15 @@ function check(receiver: Receiver, taken: readonly string[]): void {
 }
 
 suite('killed', { timeout: 300_000 }, () => {
+  const cache = new TemporaryDirectory();
+  before(() => void (process.env['NODE_COMPILE_CACHE'] = cache.path));
+  after(() => cache[Symbol.dispose]());
+
   test(`${KILLS} times kill -9 while queueing and delivering`, async (t) => {
-    using cache = new TemporaryDirectory();
-    process.env['NODE_COMPILE_CACHE'] = cache.path;
     let twice = 0;
     let count = 0;
     let leftover = 0;
-    let before = 0;
+    let delivered = 0;
     const lane = async (): Promise<void> => {
       using directory = new TemporaryDirectory();
       await using good = await Receiver.start();
@@ -124,7 +126,7 @@ suite('killed', { timeout: 300_000 }, () => {
         for (const [number, ids] of ended.taken.entries()) taken[number]?.push(...ids);
       }
       assert.ok(good.taken.length > 0 && moody.taken.length > 0, 'the killed ones have delivered, too');
-      before += good.taken.length + moody.taken.length;
+      delivered += good.taken.length + moody.taken.length;
       await using delivery = openQuick(directory.path);
       leftover += delivery.stats.recovered;
       await using back = await Receiver.start({ port: downPort });
@@ -140,7 +142,7 @@ suite('killed', { timeout: 300_000 }, () => {
     await Promise.all(Array.from({ length: LANES }, lane));
     assert.ok(count > 5 * KILLS, `only ${count} alerts`);
     t.diagnostic(
-      `${count} alerts taken, none lost, ${before} delivered by the killed ones, ` +
+      `${count} alerts taken, none lost, ${delivered} delivered by the killed ones, ` +
         `${leftover} left by the last kill, ${twice} delivered twice`,
     );
   });

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { suite, test } from 'node:test';
+import { after, before, suite, test } from 'node:test';
 
 import { namespaceObstacle } from '../../../test/network-policy/namespaces.fixture.ts';
 import { Network } from '../../../test/network-policy/network.fixture.ts';
@@ -21,6 +21,11 @@ const backends: readonly (readonly [name: string, obstacle: string | undefined, 
 ];
 
 suite('in this kernel', { skip: namespaceObstacle() ?? false }, () => {
+  // One for all: each backend leaves it as it was, or the next one fails.
+  let network: Network;
+  before(async () => void (network = await Network.create()));
+  after(async () => await network[Symbol.asyncDispose]());
+
   test('the machine says that a backend works', async () => {
     const { backend, facts } = await examineMachine();
     assert.equal(backend, 'nftables', JSON.stringify(facts));
@@ -28,7 +33,6 @@ suite('in this kernel', { skip: namespaceObstacle() ?? false }, () => {
 
   for (const [name, obstacle, open] of backends) {
     test(`${name}: peers, blocks, ports and both families`, { skip: obstacle ?? false }, async () => {
-      await using network = await Network.create();
       using dataplane = network.node.namespace.run(open);
       const allows = (peer: string) =>
         nodeRules(network.pods, [
@@ -45,7 +49,7 @@ suite('in this kernel', { skip: namespaceObstacle() ?? false }, () => {
       assert.deepEqual(await dataplane.verify(), []);
       const expect = async (peer: string): Promise<void> => {
         for (const family of [4, 6] as const) {
-          const found = await reachable(network.pods, { family });
+          const found = await reachable([network.host('x/a')], { family }, network.pods);
           const closed = network.pods
             .filter((pod) => !found.has(`${pod.name} -> x/a`))
             .map((pod) => pod.name);
