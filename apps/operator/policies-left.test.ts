@@ -5,11 +5,7 @@ import { test } from 'node:test';
 import { isNotFound } from '../../shared/kube/client-errors.ts';
 import type { KubeObject } from '../../shared/kube/object.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
-import {
-  clusterAdmissionPolicyType,
-  type PolicyServer,
-  policyServerType,
-} from '../../systems/policy-audit/api.ts';
+import { clusterAdmissionPolicyType, policyServerType } from '../../systems/policy-audit/api.ts';
 import { deploymentType } from '../../systems/policy-audit/cluster/server-objects.ts';
 import { validatingType } from '../../systems/policy-audit/cluster/webhooks.ts';
 import { clusterPolicy, ScanCluster } from '../../systems/policy-audit/scanner/scan.fixture.ts';
@@ -56,7 +52,7 @@ test('a webhook of Kubewarden is kept until the policy server has the policy, an
   await cluster.createNamespace('kivebpf-system');
   const id = 'clusterwide-carts';
   const service = { name: 'policy-server-default', namespace: 'kubewarden', path: `/validate/${id}` };
-  await client.create(validatingType, {
+  const webhook: Webhooks = {
     metadata: { name: id, labels: { kubewarden: 'true', 'app.kubernetes.io/part-of': 'kubewarden' } },
     webhooks: [
       {
@@ -66,12 +62,13 @@ test('a webhook of Kubewarden is kept until the policy server has the policy, an
         clientConfig: { caBundle: 'Zm9v', service: { ...service, port: 443 } },
       },
     ],
-  });
+  };
+  await client.create(validatingType, webhook);
   const server = {
     metadata: { name: 'default' },
     spec: { image: 'example.com/policy-server:v1', replicas: 1 },
   };
-  await client.create(policyServerType, server as PolicyServer);
+  await client.create(policyServerType, server);
   await cluster.setPolicy('carts', {});
   await using _operator = new RampartProcess([
     ...['operator', '--guards', 'policy-audit', '--kubeconfig', cluster.kubeconfig],
@@ -99,6 +96,14 @@ test('a webhook of Kubewarden is kept until the policy server has the policy, an
 
 interface Webhooks extends KubeObject {
   readonly webhooks?: readonly {
-    readonly clientConfig: { readonly service: { readonly namespace: string } };
+    readonly [field: string]: unknown;
+    readonly clientConfig: { readonly service: Service; readonly caBundle: string };
   }[];
+}
+
+interface Service {
+  readonly namespace: string;
+  readonly name: string;
+  readonly path: string;
+  readonly port: number;
 }
