@@ -29,6 +29,8 @@ export function programOf(guards: readonly Guard[]): Command {
   const program = new Command('rampart')
     .description(manifest.description)
     .version(manifest.version)
+    // Else a command takes the options of its subcommands for its own.
+    .enablePositionalOptions()
     .addHelpText(
       'after',
       '\nExamples:\n' +

@@ -212,6 +212,41 @@ suite('rampart audit', () => {
     assert.match(error.stdout, /shop ConfigMap\/cart +clusterwide-carts +error +.*no such key: nothing/);
   });
 
+  test('explain: what each policy says of an object, or why it is not about it', async () => {
+    const away = { more: { namespaceSelector: { matchLabels: { tier: 'back' } } } };
+    await only({ teams, carts: noCarts, broken: away });
+    const failing = await run('explain', 'configmap/cart', '-n', 'shop', '-o', 'json');
+    assert.equal(failing.code, 1, failing.stderr);
+    const told = JSON.parse(failing.stdout) as { kind: string; policies: { evaluatedMs?: number }[] };
+    assert.deepEqual(
+      told.policies.map(({ evaluatedMs: _when, ...rest }) => rest),
+      [
+        {
+          policy: 'clusterwide-broken',
+          isRelevant: false,
+          why: 'its namespaceSelector does not select the namespace',
+        },
+        {
+          policy: 'clusterwide-carts',
+          isRelevant: true,
+          result: 'fail',
+          from: 'evaluation',
+          message: 'no carts',
+        },
+        { policy: 'clusterwide-teams', isRelevant: false, why: 'its rules are not about this kind' },
+      ],
+    );
+    await run('-n', 'shop');
+    const table = await run('explain', 'cm/cart', '-n', 'shop');
+    assert.equal(table.code, 1);
+    assert.match(table.stdout, /^ConfigMap shop\/cart\n.*\n/);
+    assert.match(table.stdout, /\nclusterwide-carts +fail +report, evaluated .* +no carts\n/);
+    assert.equal((await run('explain', 'configmap/fine', '-n', 'shop')).code, 0);
+    const nowhere = await run('explain', 'configmap/none', '-n', 'shop');
+    assert.deepEqual([nowhere.code, nowhere.stderr], [2, 'rampart: there is no ConfigMap shop/none\n']);
+    assert.match((await run('explain', 'thing/cart')).stderr, /the API does not serve the kind "thing"/);
+  });
+
   test('how far it is, on a terminal and nowhere else', async () => {
     const slow = {
       more: {

@@ -1,10 +1,13 @@
-/** What Kubewarden's controller leaves on policies, once the operator has taken over (docs/moving.md). */
+/** What Kubewarden's controller leaves behind, once the operator has taken over (docs/moving.md). */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { isNotFound } from '../../shared/kube/client-errors.ts';
+import type { KubeObject } from '../../shared/kube/object.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
-import { clusterAdmissionPolicyType } from '../../systems/policy-audit/api.ts';
+import { clusterAdmissionPolicyType, policyServerType } from '../../systems/policy-audit/api.ts';
+import { deploymentType } from '../../systems/policy-audit/cluster/server-objects.ts';
+import { validatingType } from '../../systems/policy-audit/cluster/webhooks.ts';
 import { clusterPolicy, ScanCluster } from '../../systems/policy-audit/scanner/scan.fixture.ts';
 import { RampartProcess } from '../apiserver/rampart-process.fixture.ts';
 
@@ -42,3 +45,65 @@ test('policies that Kubewarden gave finalizers can be deleted; finalizers of oth
   await until('that of others stays', async () => (await finalizersOf('kept')).join() === others);
   assert.deepEqual(await finalizersOf('stays'), ['kubewarden.io/finalizer']);
 });
+
+test('a webhook of Kubewarden is kept until the policy server has the policy, and then asks that', async () => {
+  await using cluster = await ScanCluster.start();
+  const { client } = cluster;
+  await cluster.createNamespace('kivebpf-system');
+  const id = 'clusterwide-carts';
+  const service = { name: 'policy-server-default', namespace: 'kubewarden', path: `/validate/${id}` };
+  const webhook: Webhooks = {
+    metadata: { name: id, labels: { kubewarden: 'true', 'app.kubernetes.io/part-of': 'kubewarden' } },
+    webhooks: [
+      {
+        name: `${id}.kubewarden.admission`,
+        admissionReviewVersions: ['v1'],
+        sideEffects: 'None',
+        clientConfig: { caBundle: 'Zm9v', service: { ...service, port: 443 } },
+      },
+    ],
+  };
+  await client.create(validatingType, webhook);
+  const server = {
+    metadata: { name: 'default' },
+    spec: { image: 'example.com/policy-server:v1', replicas: 1 },
+  };
+  await client.create(policyServerType, server);
+  await cluster.setPolicy('carts', {});
+  await using _operator = new RampartProcess([
+    ...['operator', '--guards', 'policy-audit', '--kubeconfig', cluster.kubeconfig],
+    ...['--policy-server-image', 'rampart:test'],
+  ]);
+  const target = { namespace: 'kivebpf-system', name: 'policy-server-default' };
+  await until('its Deployment', () => client.get(deploymentType, target));
+  const asked = async (): Promise<string[]> => {
+    const { webhooks = [] } = (await client.get(validatingType, { name: id })) as Webhooks;
+    return webhooks.map(({ clientConfig }) => clientConfig.service.namespace);
+  };
+  assert.deepEqual(await asked(), ['kubewarden']);
+  const counts = { replicas: 1, updatedReplicas: 1, readyReplicas: 1, availableReplicas: 1 };
+  await until('its own server is asked', async () => {
+    // As a cluster does, of the Deployment as it is now.
+    const { generation } = (await client.get(deploymentType, target)).metadata;
+    await client.patch(
+      deploymentType,
+      { ...target, subresource: 'status' },
+      { type: 'merge', body: { status: { observedGeneration: generation, ...counts } } },
+    );
+    return (await asked()).join() === 'kivebpf-system';
+  });
+});
+
+interface Webhooks extends KubeObject {
+  readonly webhooks?: readonly {
+    readonly [field: string]: unknown;
+    readonly clientConfig: { readonly service: Service; readonly caBundle: string };
+  }[];
+}
+
+interface Service {
+  readonly namespace: string;
+  readonly name: string;
+  readonly path: string;
+  readonly port: number;
+}
