@@ -44,7 +44,7 @@ export async function findConf(given: string | undefined, signal: AbortSignal): 
     throw new RampartError(errorCodes.SYSTEM, {
       what: `cannot read the configuration ${name}`,
       why: (error as Error).message,
-      next: 'Give another one with --config.',
+      next: 'Name another file with --config',
       cause: error,
     });
   }
@@ -59,7 +59,7 @@ export function readConf({ name, text }: ConfSource, allowExecution: boolean): A
       throw error;
     throw new RampartError(error.code, {
       what: error.message.split('\n')[0]?.replace(/\.$/, '') ?? '',
-      next: 'With --allow-execution they are run.',
+      next: 'To run them, use --allow-execution',
       ...(error.detail !== undefined && { detail: error.detail }),
       cause: error,
     });

@@ -35,7 +35,7 @@ const errors: Readonly<Record<number, string>> = {
   23: 'it could not start or use a thread',
   // Of 0.19.
   24: 'its database cannot be used',
-  25: 'it was ended by a signal',
+  25: 'it was killed by a signal',
 };
 
 /**
@@ -186,7 +186,7 @@ function undecodable(why: string, cause?: unknown): RampartError {
   return new RampartError(errorCodes.DECODE, {
     what: 'the report of AIDE cannot be read',
     why,
-    next: 'Look at what AIDE wrote to its standard error; it may have been stopped, or its disk be full.',
+    next: 'Check the standard error of AIDE: it may have been stopped, or its disk may be full',
     ...(cause !== undefined && { cause }),
   });
 }

@@ -133,7 +133,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     const measured = JSON.parse(stats.stdout) as { programs: unknown[]; chains: unknown[] };
     assert.deepEqual([measured.programs.length, measured.chains.length], [2, 1]);
     const status = machine.rampart('status', '--data', machine.process.at('data'));
-    assert.match(status.stdout, /All 2 eBPF programs run where they are asked for\./);
+    assert.match(status.stdout, /All 2 eBPF programs run everywhere as specified\./);
 
     // Programs of people read these.
     const shapes = {

@@ -93,7 +93,7 @@ function readFault(path: string, error: unknown): unknown {
     return new RampartError(errorCodes.NOT_FOUND, {
       what: `the AIDE database ${path} cannot be read`,
       why: 'it does not exist',
-      next: 'Run aide --init, or give the path of database_out.',
+      next: 'Run aide --init, or give the path of database_out',
       cause: error,
     });
   }
@@ -103,7 +103,7 @@ function readFault(path: string, error: unknown): unknown {
   return new RampartError(errorCodes.SYSTEM, {
     what: `the AIDE database ${path} cannot be read`,
     why: error.message,
-    next: 'Nothing can be said of what was changed until it can be read.',
+    next: 'Changes are unknown until it can be read',
     cause: error,
   });
 }
@@ -112,7 +112,7 @@ function damaged(path: string, why: string, cause?: unknown): RampartError {
   return new RampartError(errorCodes.CORRUPT, {
     what: `the AIDE database ${path} cannot be used`,
     why,
-    next: 'Put a backup in its place, or make it again with aide --init once the node is known to be as it should be.',
+    next: 'Restore a backup, or recreate it with aide --init once you trust the state of the node',
     ...(cause !== undefined && { cause }),
   });
 }

@@ -13,7 +13,7 @@ export const policyServerRights: readonly Right[] = [
     apiGroups: [policyGroup],
     resources: ['policyservers'],
     verbs: ['get', 'list', 'watch', 'patch'],
-    why: 'With a finalizer, so that webhooks go before the server that they ask.',
+    why: 'With a finalizer, so that webhooks are removed before their server.',
   },
   {
     apiGroups: [policyGroup],

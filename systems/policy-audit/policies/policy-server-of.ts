@@ -39,7 +39,7 @@ export async function termsOfServer(
     throw new RampartError(errorCodes.NOT_FOUND, {
       what: `the PolicyServer ${name} has no credentials for registries`,
       why: `its imagePullSecret ${imagePullSecret} is not in the namespace ${systemNamespace}`,
-      next: `Make it: kubectl create secret docker-registry ${imagePullSecret} -n ${systemNamespace} ...`,
+      next: `Create it: kubectl create secret docker-registry ${imagePullSecret} -n ${systemNamespace} ...`,
     });
   }
   const pullSecret = credentialsOfSecrets([{ name: `${systemNamespace}/${imagePullSecret}`, secret }]);

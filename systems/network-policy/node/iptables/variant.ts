@@ -80,7 +80,7 @@ export async function iptablesInUse(
     throw new RampartError(errorCodes.UNSUPPORTED, {
       what: 'cannot program iptables',
       why: `there is no iptables-${only === undefined ? '' : `${only}-`}restore`,
-      next: 'Install it (Debian and Ubuntu: apt-get install iptables ipset), or use --network-policy-backend nftables.',
+      next: 'Install it (Debian and Ubuntu: apt-get install iptables ipset), or use --network-policy-backend nftables',
     });
   }
   if (others.length === 0) return first;

@@ -202,8 +202,8 @@ function isWithin({ value }: IpAddress, text: string, rule: string): boolean {
 
 function unknown(rule: string): RampartError {
   return new RampartError(errorCodes.UNSUPPORTED, {
-    what: 'cannot tell what the rules in the kernel do',
-    why: `it has a rule that is not ours: ${rule}`,
-    next: 'An agent that runs puts it right within a minute',
+    what: 'cannot evaluate the rules in the kernel',
+    why: `they contain a foreign rule: ${rule}`,
+    next: 'A running agent repairs this within a minute',
   });
 }
