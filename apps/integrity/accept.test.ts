@@ -165,7 +165,7 @@ suite('rampart integrity accept', () => {
     ]);
     await Promise.all([
       refused(accept('four', '--data', '/x'), /--kubeconfig and --data together/),
-      refused(accept('four', '--timeout', 'long'), /A time is needed/),
+      refused(accept('four', '--timeout', 'long'), /must be a time/),
       refused(
         start(rampart, ['integrity', 'accept', 'four', '--kubeconfig', '/none']),
         /cannot read kubeconfig \/none: ENOENT/,
