@@ -65,7 +65,7 @@ export function outputFailure(error: Error): RampartError {
   return new RampartError(errorCodes.SYSTEM, {
     what: 'cannot write the output',
     why: error.message,
-    next: 'Let it go elsewhere, or make room for it.',
+    next: 'Write it elsewhere, or free some space',
     cause: error,
   });
 }

@@ -24,7 +24,7 @@ const agentDirectory = '/var/lib/rampart';
 export function addGuardOptions(command: Command, name: GuardCommand, guards: readonly Guard[]): Command {
   const names = guards.map((guard) => guard.name).join(', ');
   command.addOption(
-    new Option('--guards <names>', `the guards to run, of ${names}; repeatable`)
+    new Option('--guards <names>', `the guards to run, out of ${names}; repeatable`)
       .env('RAMPART_GUARDS')
       .argParser((text: string, before: readonly string[]) => [...before, ...listOf(text)])
       .default([], 'all'),
@@ -49,7 +49,7 @@ export function directoryIn(values: OptionValues): (guard: Guard) => string {
     const flags = directory?.flags ?? '';
     const path = values[new Option(flags).attributeName()] as string;
     if (path !== '') return resolve(path);
-    throw new RampartError(errorCodes.INPUT, { what: `${flags} is empty`, next: 'Give a path.' });
+    throw new RampartError(errorCodes.INPUT, { what: `${flags} is empty`, next: 'Give a path' });
   };
 }
 

@@ -40,8 +40,8 @@ export function checkedHostRoot(hostRoot: string): string {
     return resolve(hostRoot);
   }
   throw new RampartError(errorCodes.INPUT, {
-    what: `--host-root ${JSON.stringify(hostRoot)} is no directory`,
-    next: 'Give the directory where the root of the node is mounted, or leave it out on the node itself.',
+    what: `--host-root ${JSON.stringify(hostRoot)} is not a directory`,
+    next: "Give the directory where the node's root file system is mounted, or omit the option on the node itself",
   });
 }
 

@@ -12,7 +12,10 @@ export function append(text: string, before: readonly string[]): string[] {
 
 /** `--cri-socket`. */
 export function criSocketOption(): Option {
-  return new Option('--cri-socket <path>', 'the socket of the container runtime; default: the usual places');
+  return new Option(
+    '--cri-socket <path>',
+    'the socket of the container runtime; default: the first of the usual ones',
+  );
 }
 
 /** `--metrics`; `served` says what is at that address. */

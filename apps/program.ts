@@ -34,15 +34,15 @@ export function programOf(guards: readonly Guard[]): Command {
     .addHelpText(
       'after',
       '\nExamples:\n' +
-        '  rampart watch /etc/shadow    tell who touches this file, until Ctrl-C\n' +
-        '  rampart doctor               say what this kernel allows\n' +
-        '  rampart status               say what is guarded, and why something is not\n' +
-        '  rampart alerts -f            the alerts of the agents, as they come\n' +
-        '  rampart integrity check      say which files have changed since their baseline\n' +
-        '  rampart audit                say which objects break the rules of a policy\n' +
-        '  rampart bpf list             the eBPF programs that run here for objects\n' +
-        '  rampart network explain ...  say who may talk to whom, and which policy decides\n' +
-        '  rampart watch --help         more examples, and all options of one command\n',
+        '  rampart watch /etc/shadow    report who accesses this file, until Ctrl-C\n' +
+        '  rampart doctor               show what this kernel supports\n' +
+        '  rampart status               show what is guarded, and why something is not\n' +
+        '  rampart alerts -f            follow the alerts of the agents\n' +
+        '  rampart integrity check      show which files changed since their baseline\n' +
+        '  rampart audit                show which objects violate a policy\n' +
+        '  rampart bpf list             list the eBPF programs that run for objects\n' +
+        '  rampart network explain ...  explain whether a connection is allowed, and by which policy\n' +
+        '  rampart watch --help         show all options and examples of a command\n',
     )
     .addCommand(watchCommand())
     .addCommand(doctorCommand())

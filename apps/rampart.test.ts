@@ -168,7 +168,7 @@ suite('how a failure is told', () => {
   test('what, why and next on the first line, detail indented below', () => {
     const parts = { what: 'cannot load x', why: 'refused', next: 'Do y.', detail: 'line 1\nline 2' };
     const { text } = describeFailure(new RampartError(errorCodes.EBPF, parts));
-    assert.equal(text, 'rampart: cannot load x: refused. Do y.\n  line 1\n  line 2\n');
+    assert.equal(text, 'rampart: cannot load x: refused. Do y\n  line 1\n  line 2\n');
   });
 
   test('anything else is a fault, told with its stack', () => {

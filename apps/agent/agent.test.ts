@@ -21,13 +21,13 @@ const deploy = new URL('../../deploy', import.meta.url).pathname;
 suite('rampart agent and rampart operator', () => {
   for (const [what, args, pattern] of [
     ['an agent without a node', ['agent'], /name of this node is not known\. Set NODE_NAME/],
-    ['an agent without a cluster', ['agent', '--node-name', 'n'], /no Kubernetes API server is named/],
+    ['an agent without a cluster', ['agent', '--node-name', 'n'], /no Kubernetes API server is configured/],
     [
       'a Secret for callbacks that is none',
       ['agent', '--node-name', 'n', '--callback-secret', 'http://a=b/c'],
       /does not begin with an origin of https/,
     ],
-    ['an operator without a cluster', ['operator'], /no Kubernetes API server is named/],
+    ['an operator without a cluster', ['operator'], /no Kubernetes API server is configured/],
     [
       'a kubeconfig that is not there',
       ['operator', '--kubeconfig', '/no/such/file'],

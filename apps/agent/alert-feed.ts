@@ -34,7 +34,7 @@ export async function openAlertFeed(path: string, required: boolean): Promise<Al
     };
   } catch (error) {
     if (required) throw error;
-    say(`\`rampart alerts\` has no socket here: ${error instanceof Error ? error.message : String(error)}`);
+    say(`cannot serve \`rampart alerts\`: ${error instanceof Error ? error.message : String(error)}`);
     return { push: () => undefined, [Symbol.asyncDispose]: async () => undefined };
   }
 }

@@ -37,6 +37,6 @@ export class AlertOutput implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#out[Symbol.asyncDispose]();
-    if (this.#out.dropped > 0) say(`${this.#out.dropped} lines were not taken by the reader of stdout`);
+    if (this.#out.dropped > 0) say(`${this.#out.dropped} lines dropped: the reader of stdout is too slow`);
   }
 }

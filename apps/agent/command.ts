@@ -20,11 +20,11 @@ export interface AgentOptions extends GuardChoice, OptionValues {
 
 export function agentCommand(guards: readonly Guard[]): Command {
   const command = new Command('agent')
-    .summary('guard this node of a cluster')
+    .summary('run the guards on this node of a cluster')
     .description(
-      'Guards this node as the resources in the cluster say, until it is stopped. Alerts and findings go to stdout, one JSON ' +
-        'object a line; alerts go to the callbacks that the resources name as well.\n' +
-        'Finds the cluster as kubectl does: --kubeconfig, KUBECONFIG, ~/.kube/config, or the pod that it runs in.',
+      'Runs the guards on this node, as configured by resources in the cluster, until stopped. Writes alerts and findings to stdout, one JSON ' +
+        'object per line, and sends alerts to the callbacks that the resources name.\n' +
+        'Finds the cluster as kubectl does: --kubeconfig, KUBECONFIG, ~/.kube/config, or the service account of its pod.',
     )
     .addOption(new Option('--node-name <name>', 'the name of this node in the cluster').env('NODE_NAME'))
     .option('--kubeconfig <file>', 'the kubeconfig of the cluster');
@@ -33,12 +33,12 @@ export function agentCommand(guards: readonly Guard[]): Command {
     .addOption(hostRootOption())
     .option(
       '--alerts-socket <path>',
-      'where `rampart alerts` on this machine finds the last alerts; default: /run/rampart/alerts.sock',
+      'the socket that serves `rampart alerts` on this machine; default: /run/rampart/alerts.sock',
     )
     .addOption(metricsOption(metricsAndHealth))
     .addHelpText(
       'after',
-      '\nExit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 nothing was done: bad input, missing rights or kernel features.\n',
+      '\nExit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 not started: bad input, missing privileges or kernel features.\n',
     )
     .action(async (options: AgentOptions) => {
       const { runAgent } = await import('./run.ts');

@@ -110,7 +110,7 @@ export class NodeRuntime implements ContainerSource {
       try {
         cri = openCri({ socketPath, signal });
         this.#runtime = await cri.version({ signal });
-        logger.info({ ...this.#runtime, socket: cri.socketPath }, 'the container runtime answers');
+        logger.info({ ...this.#runtime, socket: cri.socketPath }, 'the container runtime responds');
         return cri;
       } catch (error) {
         cri?.[Symbol.dispose]();
@@ -140,11 +140,11 @@ export class NodeRuntime implements ContainerSource {
       await sleep(systemClock, CHECK_MS, signal);
       if (watch.stats().ageMs < STALE_MS) {
         if (this.#unavailable === undefined) continue;
-        this.#options.logger.info('the container runtime answers again');
+        this.#options.logger.info('the container runtime responds again');
         this.#setUnavailable(undefined);
       } else if (this.#unavailable === undefined) {
-        this.#options.logger.warn({ err: this.#lastError }, 'the container runtime does not answer');
-        this.#setUnavailable('the container runtime does not answer');
+        this.#options.logger.warn({ err: this.#lastError }, 'the container runtime does not respond');
+        this.#setUnavailable('the container runtime does not respond');
       }
     }
   }
@@ -153,7 +153,7 @@ export class NodeRuntime implements ContainerSource {
 
   #failed(error: unknown): void {
     this.#lastError = error;
-    this.#options.logger.debug({ err: error }, 'the container runtime could not be asked');
+    this.#options.logger.debug({ err: error }, 'a call to the container runtime failed');
   }
 
   #setUnavailable(why: string | undefined): void {

@@ -38,8 +38,8 @@ export async function runAgent(all: readonly Guard[], options: AgentOptions): Pr
   const { nodeName = '' } = options;
   if (nodeName === '') {
     throw new RampartError(errorCodes.INPUT, {
-      what: 'the name of this node is not known',
-      next: 'Set NODE_NAME (in a pod from spec.nodeName), or use --node-name.',
+      what: 'the name of this node is unknown',
+      next: 'Set NODE_NAME (in a pod from spec.nodeName), or use --node-name',
     });
   }
   const guards = chosenGuards(all, options);

@@ -150,9 +150,9 @@ suite('rampart alerts, from a socket', () => {
       /no such socket\. Is `rampart agent` or `rampart standalone` running/,
     ],
     ['nobody there to follow', ['-f', '--data', '/no/such'], 1, /no such socket/],
-    ['a bad time', ['--since', 'now'], 2, /"now" is no time/],
-    ['a bad glob', ['--path', '[x'], 2, /--path "\[x" cannot work/],
-    ['a bad number', ['--tail', '-1'], 2, /whole number/],
+    ['a bad time', ['--since', 'now'], 2, /"now" is not a time/],
+    ['a bad glob', ['--path', '[x'], 2, /--path "\[x" is invalid/],
+    ['a bad number', ['--tail', '-1'], 2, /must be an integer/],
     ['a kubeconfig that is not there', ['--kubeconfig', '/no/such'], 2, /no\/such|no Kubernetes API/],
   ] as const) {
     test(`refused: ${what}`, async () => {
@@ -224,7 +224,7 @@ suite('rampart alerts of rampart standalone with real pods', { skip: sensorSkip 
 
     const before = new Set(all.lines);
     await one.stop('SIGKILL');
-    for (const alerts of [all, passwd]) await alerts.untilSaid(/the agent has ended; waiting/);
+    for (const alerts of [all, passwd]) await alerts.untilSaid(/the agent stopped; waiting/);
     await start();
     for (const alerts of [all, passwd]) await alerts.untilSaid(/an agent is there again after [\d.]+ s/);
     await watched();

@@ -155,7 +155,7 @@ suite('rampart alerts of a cluster', () => {
       alerts.lines,
       expected.map(({ text }) => text.slice(text.indexOf(' ') + 1, -1)),
     );
-    assert.match(alerts.stderr, /the log of a on on-a has ended \(.*broke off.*\); asking again/);
+    assert.match(alerts.stderr, /the log of a on on-a ended \(.*broke off.*\); retrying/);
     assert.match(alerts.stderr, /the log of a on on-a continues/);
     assert.equal(await alerts.end('SIGINT'), 0);
   });
@@ -225,14 +225,14 @@ suite('rampart alerts of the logs of real pods', { skip: sensorSkip || labObstac
     await added(c.container, line('c', 8));
 
     const restarted = await lab.restartContainer(b.pod, 'agent');
-    await alerts.untilSaid(/the log of b on \S+ has ended/);
+    await alerts.untilSaid(/the log of b on \S+ ended/);
     await added(restarted, line('b', 9));
     await lab.removePod(a.pod);
     await added(c.container, line('c', 10));
 
     await one.stop('SIGKILL');
     await write(lab, c.container, line('c', 11));
-    await alerts.untilSaid(/the log of c on \S+ has ended/);
+    await alerts.untilSaid(/the log of c on \S+ ended/);
     // On another port it would be another cluster.
     const port = new URL(/in (https:\S+),/.exec(alerts.stderr)?.[1] ?? '').port;
     await one.start('--cri-socket', lab.socketPath, '--listen', `127.0.0.1:${port}`);

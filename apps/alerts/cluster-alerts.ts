@@ -129,7 +129,7 @@ class AgentLog {
       }
       if (!isTold) {
         handler.say(
-          `the log of ${this.#shown} has ended (${why}); asking again. While no agent runs there nothing is alerted`,
+          `the log of ${this.#shown} ended (${why}); retrying. Without an agent there are no alerts`,
         );
         isTold = true;
       }
@@ -210,6 +210,6 @@ function noAgents({ server }: ClusterAccess): RampartError {
   return new RampartError(errorCodes.NOT_FOUND, {
     what: `no agent in ${server.href}`,
     why: `namespace ${systemNamespace} has no pod with the label ${agentSelector}`,
-    next: 'For rampart standalone use --data with its directory.',
+    next: 'For rampart standalone use --data with its directory',
   });
 }

@@ -67,7 +67,7 @@ export function parseSince(text: string, nowMs: number): number {
   const timeMs = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d/.test(text) ? Date.parse(text) : NaN;
   if (!Number.isNaN(timeMs)) return timeMs;
   throw new RampartError(errorCodes.INPUT, {
-    what: `--since ${JSON.stringify(text)} is no time`,
-    next: 'Write how long ago, such as 90s, 10m, 2h, 1d, or a time such as 2026-11-21T10:00:00Z.',
+    what: `--since ${JSON.stringify(text)} is not a time`,
+    next: 'Write an age such as 90s, 10m, 2h or 1d, or a time such as 2026-11-21T10:00:00Z',
   });
 }

@@ -50,7 +50,7 @@ export async function socketAlerts(path: string, request: AlertRequest): Promise
     }
     if (goneSinceMs === undefined) {
       goneSinceMs = Date.now();
-      handler.say('the agent has ended; waiting until one is there again. Nothing is guarded meanwhile');
+      handler.say('the agent stopped; waiting for a new one. Nothing is guarded meanwhile');
     }
     await sleep(systemClock, backoff.nextMs(), signal).catch(() => undefined);
     if (signal.aborted) return;

@@ -56,12 +56,12 @@ export async function findOrigin(
   );
   const [first, second] = given;
   if (first?.[1] === '')
-    throw new RampartError(errorCodes.INPUT, { what: `${first[0]} is empty`, next: 'Give a path.' });
+    throw new RampartError(errorCodes.INPUT, { what: `${first[0]} is empty`, next: 'Give a path' });
   if (second !== undefined) {
     throw new RampartError(errorCodes.INPUT, {
       what: `${given.map(([name]) => name).join(' and ')} together`,
-      why: 'each says where the alerts come from',
-      next: 'Give one of them.',
+      why: 'each names a source of alerts',
+      next: 'Use only one of them',
     });
   }
   if (socket !== undefined) return { kind: 'socket', path: resolve(socket) };
@@ -79,15 +79,15 @@ export async function findOrigin(
     if (refused !== undefined) {
       throw new RampartError(errorCodes.PRIVILEGE, {
         what: `cannot open ${refused}`,
-        why: 'the alerts of this machine are for root',
-        next: 'Use sudo, or --kubeconfig for the agents of a cluster.',
+        why: 'only root may read the alerts of this machine',
+        next: 'Use sudo, or --kubeconfig for the agents of a cluster',
         cause,
       });
     }
     throw new RampartError(errorCodes.INPUT, {
       what: 'there are no alerts here',
-      why: `nobody serves ${sockets.join(' or ')}, and ${cause instanceof Error ? cause.message : String(cause)}`,
-      next: 'Use --data with the directory of rampart standalone, --socket, or --kubeconfig.',
+      why: `no agent listens on ${sockets.join(' or ')}, and ${cause instanceof Error ? cause.message : String(cause)}`,
+      next: 'Use --data with the directory of rampart standalone, --socket, or --kubeconfig',
       cause,
     });
   }

@@ -12,6 +12,6 @@ export function listenAddress(text: string): Address {
   if (address !== undefined) return address;
   throw new RampartError(errorCodes.INPUT, {
     what: `"${text}" is not an address to serve the API on`,
-    next: 'Use host:port such as 127.0.0.1:7443 or [::1]:7443.',
+    next: 'Use host:port such as 127.0.0.1:7443 or [::1]:7443',
   });
 }

@@ -29,12 +29,12 @@ export async function runApiServer(options: ApiServerCommandOptions): Promise<vo
   // As from `--data "$UNSET"`: the working directory is not meant.
   for (const name of ['data', 'socket'] as const) {
     if (options[name] !== '') continue;
-    throw new RampartError(errorCodes.INPUT, { what: `--${name} is empty`, next: 'Give a path.' });
+    throw new RampartError(errorCodes.INPUT, { what: `--${name} is empty`, next: 'Give a path' });
   }
   if (options.data === undefined && options.memory === undefined) {
     throw new RampartError(errorCodes.INPUT, {
       what: 'cannot tell where to keep the objects',
-      next: 'Give a directory with --data DIR, or --memory to keep nothing.',
+      next: 'Give a directory with --data DIR, or --memory to keep nothing',
     });
   }
   const listen: ListenAddress =

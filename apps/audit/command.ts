@@ -46,7 +46,7 @@ const levels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal'];
 function count(text: string): number {
   const value = Number(text);
   if (!/^\d{1,5}$/.test(text) || value < 1)
-    throw new InvalidArgumentError('A number of at least 1 is needed.');
+    throw new InvalidArgumentError('It must be a number of at least 1.');
   return value;
 }
 
@@ -54,18 +54,18 @@ function clusterOptions(command: Command): Command {
   return command
     .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
     .option('--data <dir>', 'the directory of `rampart standalone`')
-    .option('--policy-modules <dir>', 'where modules of policies are kept; default: a temporary directory');
+    .option('--policy-modules <dir>', 'where policy modules are stored; default: a temporary directory');
 }
 
 function explainCommand(): Command {
   return clusterOptions(new Command('explain'))
-    .summary('say what each policy thinks of one object, or why it is not about it')
+    .summary('show how each policy evaluates an object, or why it does not apply')
     .argument('<kind/name>', 'the object: pod/web, deployments.apps/web')
-    .option('-n, --namespace <name>', 'its namespace; default: that of the kubeconfig')
+    .option('-n, --namespace <name>', 'the namespace; default: that of the kubeconfig')
     .addOption(new Option('-o, --output <format>', 'output').choices(['table', 'json']).default('table'))
     .addHelpText(
       'after',
-      '\nExit codes: 0 nothing objects to it, 1 something does, 2 cannot tell: no such object, or the API does not answer.\n',
+      '\nExit codes: 0 all policies accept it, 1 a policy rejects it, 2 unknown: no such object, or the API does not respond.\n',
     )
     .action(async (object: string, options: ExplainOptions, self: Command) => {
       const { runExplain } = await import('./explain.ts');
@@ -75,45 +75,45 @@ function explainCommand(): Command {
 
 export function auditCommand(): Command {
   return clusterOptions(new Command('audit'))
-    .summary('evaluate all objects by all policies, once')
+    .summary('evaluate all policies on all objects, once')
     .description(
-      'Audits what is in the cluster by its policies, and writes reports; the operator does so all the time. Finds the cluster as ' +
-        'kubectl does: --kubeconfig, KUBECONFIG, ~/.kube/config, or the pod that it runs in. Policies run in this process, or on ' +
-        'policy servers with --policy-server-url.',
+      'Audits the objects of the cluster against its policies and writes reports, once; the operator does so continuously. Finds the cluster as ' +
+        'kubectl does: --kubeconfig, KUBECONFIG, ~/.kube/config, or the service account of its pod. Policies run in this process, or on ' +
+        'policy servers (--policy-server-url).',
     )
     .enablePositionalOptions()
-    .option('-n, --namespace <name>', 'what is in this namespace alone')
-    .option('-c, --cluster', 'what is in no namespace alone')
-    .option('-k, --kubewarden-namespace <name>', 'where policy servers run: it is left out')
-    .option('-i, --ignore-namespaces <names>', 'left out, too; comma-separated, repeatable', split, [])
+    .option('-n, --namespace <name>', 'audit this namespace only')
+    .option('-c, --cluster', 'audit cluster-scoped objects only')
+    .option('-k, --kubewarden-namespace <name>', 'the namespace of the policy servers, which is skipped')
+    .option('-i, --ignore-namespaces <names>', 'namespaces to skip; comma-separated, repeatable', split, [])
     .option(
       '-u, --policy-server-url <url>',
-      'evaluate there: https://policy-server-default.kubewarden.svc:8443',
+      'evaluate on this policy server: https://policy-server-default.kubewarden.svc:8443',
     )
-    .option('-f, --extra-ca <file>', 'certificate authorities of that server, in PEM')
-    .option('--client-cert <file>', 'certificate for that server, in PEM')
+    .option('-f, --extra-ca <file>', 'certificate authorities of the policy server, in PEM')
+    .option('--client-cert <file>', 'client certificate for the policy server, in PEM')
     .option('--client-key <file>', 'its key, in PEM')
-    .option('--insecure-ssl', 'do not check the certificate of that server')
+    .option('--insecure-ssl', 'do not verify the certificate of the policy server')
     .addOption(
       // Kubewarden's scanner has -o without a value.
       new Option('-o, --output [format]', 'output; without a format: json; default: table')
         .choices(['table', 'json', 'yaml'])
         .preset('json'),
     )
-    .addOption(new Option('--output-scan', 'as --output json').hideHelp())
+    .addOption(new Option('--output-scan', 'same as --output json').hideHelp())
     .option('--disable-store', 'write no reports')
     .addOption(new Option('-l, --loglevel <level>', 'log level').choices(levels).default('warn'))
-    .option('--parallel-namespaces <number>', 'namespaces at the same time', count, 1)
-    .option('--parallel-resources <number>', 'objects of a namespace at the same time', count, 100)
-    .option('--parallel-policies <number>', 'policies of an object at the same time', count, 5)
-    .option('--page-size <number>', 'objects that are asked for at a time', count, 100)
+    .option('--parallel-namespaces <number>', 'namespaces to audit in parallel', count, 1)
+    .option('--parallel-resources <number>', 'objects of a namespace to audit in parallel', count, 100)
+    .option('--parallel-policies <number>', 'policies to evaluate in parallel for an object', count, 5)
+    .option('--page-size <number>', 'objects per list request', count, 100)
     .addOption(
       new Option('--report-kind <kind>', 'PolicyReport or Report of openreports.io')
         .choices(['policyreport', 'openreports'])
         .default('policyreport'),
     )
     .addOption(
-      new Option('--reports-by <what>', 'one report for each, as the operator does')
+      new Option('--reports-by <what>', 'one report per object or per namespace')
         .choices(['object', 'namespace'])
         .default('object'),
     )
@@ -126,7 +126,7 @@ export function auditCommand(): Command {
         '  rampart audit --disable-store\n' +
         '  rampart audit -n shop -o json | jq ".reports[].results[] | select(.result == \\"fail\\")"\n' +
         '  rampart audit explain pod/web -n shop\n' +
-        '\nExit codes: 0 nothing objects to anything, 1 something does, 2 it could not be done, or not for all.\n',
+        '\nExit codes: 0 all objects pass, 1 some do not, 2 the audit failed or is incomplete.\n',
     )
     .action(async (options: AuditOptions) => {
       const { runAudit } = await import('./run.ts');

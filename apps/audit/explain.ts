@@ -21,8 +21,8 @@ export async function runExplain(object: string, options: ExplainOptions): Promi
     const [kind = '', name = '', more] = object.split('/');
     if (kind === '' || name === '' || more !== undefined) {
       throw new RampartError(errorCodes.INPUT, {
-        what: `${JSON.stringify(object)} names no object`,
-        next: 'Write KIND/NAME: pod/web.',
+        what: `${JSON.stringify(object)} does not name an object`,
+        next: 'Write KIND/NAME, such as pod/web',
       });
     }
     const stop = stopSignal();

@@ -43,8 +43,8 @@ export async function policyProcess(
   if (kubeconfig !== undefined && data !== undefined) {
     throw new RampartError(errorCodes.INPUT, {
       what: '--kubeconfig and --data together',
-      why: 'each says which API to ask',
-      next: 'Give one of them.',
+      why: 'each names an API server',
+      next: 'Use only one of them',
     });
   }
   const logger = createLogger({ level: level as 'warn' });

@@ -113,8 +113,8 @@ async function remote(
 ): Promise<Runtimes> {
   if (!URL.canParse(policyServerUrl) || !/^https?:/.test(policyServerUrl)) {
     throw new RampartError(errorCodes.INPUT, {
-      what: `--policy-server-url ${JSON.stringify(policyServerUrl)} is no URL`,
-      next: 'Give one such as https://policy-server-default.kubewarden.svc:8443.',
+      what: `--policy-server-url ${JSON.stringify(policyServerUrl)} is not a URL`,
+      next: 'Give a URL such as https://policy-server-default.kubewarden.svc:8443',
     });
   }
   const server = {

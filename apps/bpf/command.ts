@@ -30,7 +30,7 @@ export interface VerifyOptions {
 function seconds(text: string): number {
   const value = Number(text);
   if (!(value > 0) || value > 3600)
-    throw new InvalidArgumentError('A number of seconds is needed: 1, 0.5, up to 3600.');
+    throw new InvalidArgumentError('It must be a number of seconds up to 3600, such as 1 or 0.5.');
   return value * 1000;
 }
 
@@ -46,27 +46,27 @@ function inspecting(command: Command): Command {
 
 export function bpfCommand(): Command {
   const list = inspecting(new Command('list'))
-    .summary('the eBPF programs in the kernel that somebody asked for')
+    .summary('list the eBPF programs that run for objects')
     .description(
-      'Shows the eBPF programs that this machine runs for objects such as XdpProgram: where, from which bytecode, and for whom.',
+      'Lists the eBPF programs that this machine runs for objects such as XdpProgram: where, from which bytecode, and for which object.',
     )
     .action(async (options: BpfOptions) => {
       const { runList } = await import('./run.ts');
       runList(options);
     });
   const chain = inspecting(new Command('chain').argument('[interface]', 'default: all'))
-    .summary('what runs on an interface, in its order')
+    .summary('show the programs of an interface in their order')
     .description(
-      'Shows the XDP and TC programs of an interface in the order that they run in, and after which return codes the next one runs.',
+      'Shows the XDP and TC programs of an interface in the order they run, and the return codes after which the next one runs.',
     )
     .action(async (name: string | undefined, options: BpfOptions) => {
       const { runChain } = await import('./run.ts');
       process.exitCode = runChain(name, options);
     });
   const stats = inspecting(new Command('stats'))
-    .summary('how often programs run, and how long')
+    .summary('show how often programs run, and for how long')
     .description(
-      'Counts for a while. The kernel counts runs only while somebody asks it to; members of chains count by themselves.',
+      'Measures for a while. The kernel counts runs only on request; members of chains always count theirs.',
     )
     .addOption(new Option('-t, --time <seconds>', 'how long').argParser(seconds).default(1000, '1'))
     .action(async (options: StatsOptions) => {
@@ -75,14 +75,11 @@ export function bpfCommand(): Command {
     });
   const dump = inspecting(
     new Command('dump')
-      .argument(
-        '<program>',
-        'its id in the kernel, its owner (XdpProgram/count), or the name of its BpfProgram',
-      )
-      .argument('<map>', 'the name that it has in the program'),
+      .argument('<program>', 'its kernel ID, its owner (XdpProgram/count), or the name of its BpfProgram')
+      .argument('<map>', 'its name in the program'),
   )
-    .summary('the entries of a map of a program')
-    .description('Shows the entries of a map, by the types that the program has for its keys and values.')
+    .summary('show the entries of a map of a program')
+    .description("Shows the entries of a map, decoded with the program's types of keys and values.")
     .action(async (program: string, map: string, options: BpfOptions) => {
       const { runDump } = await import('./run.ts');
       runDump(program, map, options);
@@ -90,17 +87,17 @@ export function bpfCommand(): Command {
   const verify = new Command('verify')
     .argument(
       '<image-or-file>',
-      'an image with bytecode, or an object file: a path with a / in front or ending in .o',
+      'an image with bytecode, or an object file: a path that begins with / or ends in .o',
     )
-    .summary('whether this kernel takes the programs of an image or file')
+    .summary('check whether this kernel accepts the programs of an image or file')
     .description(
-      'Loads each program alone and lets go of it: nothing is attached. Shows what the verifier says. Exit codes: 0 all are taken, 1 one is not, 2 it cannot be tried.',
+      'Loads each program and unloads it again; attaches nothing. Shows what the verifier says. Exit codes: 0 the kernel accepts all, 1 it refuses one, 2 the check failed.',
     )
     .option('--function <name>', 'only this program')
-    .option('--insecure', 'the registry may have any certificate, or none')
+    .option('--insecure', 'accept any certificate of the registry, or plain HTTP')
     .option(
       '--registries <file>',
-      'a registries.conf: mirrors, insecure and blocked registries, as --bpf-registries of the agent',
+      "a registries.conf with mirrors, insecure and blocked registries, like the agent's --bpf-registries",
     )
     .addOption(output())
     .action(async (what: string, options: VerifyOptions) => {
@@ -110,23 +107,23 @@ export function bpfCommand(): Command {
       process.exitCode = await runVerify(what, options);
     });
   const cleanup = inspecting(new Command('cleanup'))
-    .summary('take away all eBPF programs of Rampart')
+    .summary('remove all eBPF programs of Rampart')
     .description(
-      'Takes away all that Rampart has loaded and attached on this machine for objects. Refused while an agent runs, which would load them again.',
+      'Detaches and unloads everything that Rampart loaded on this machine for objects. Refused while an agent runs, which would load it again.',
     )
     .action(async (options: BpfOptions) => {
       const { runCleanup } = await import('./run.ts');
       await runCleanup(options);
     });
   return new Command('bpf')
-    .summary('look at the eBPF programs of this machine')
+    .summary('inspect the eBPF programs of this machine')
     .description(
-      'Looks at the eBPF programs that this machine runs for objects such as XdpProgram and TcNsProgram. Needs root.',
+      'Inspects the eBPF programs that this machine runs for objects such as XdpProgram and TcNsProgram. Requires root.',
     )
     .addCommand(list)
     .addCommand(chain)
     .addCommand(stats)
-    .addCommand(new Command('map').summary('maps of programs').addCommand(dump))
+    .addCommand(new Command('map').summary('inspect maps of programs').addCommand(dump))
     .addCommand(verify)
     .addCommand(cleanup);
 }

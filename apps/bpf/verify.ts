@@ -31,7 +31,7 @@ export async function runVerify(what: string, options: VerifyOptions): Promise<n
   if (process.geteuid?.() !== 0) {
     throw new RampartError(errorCodes.PRIVILEGE, {
       what: `cannot verify ${what}`,
-      why: 'the kernel takes eBPF programs of root only',
+      why: 'only root may load eBPF programs',
       next: 'Run it as root, e.g. with sudo',
     });
   }

@@ -11,14 +11,14 @@ export interface DoctorOptions {
 
 export function doctorCommand(): Command {
   return new Command('doctor')
-    .summary('say what this kernel allows, and which sensor mode would be used')
+    .summary('show what this kernel supports, and which sensor mode applies')
     .description(
-      'Asks the kernel, by loading and attaching minimal eBPF programs, what Rampart can use here, and ' +
-        'says which sensor mode `rampart watch` takes and what that mode cannot see; and, in a network namespace of its ' +
-        'own, what network policies can be programmed with. Changes nothing.\n' +
+      'Probes the kernel with minimal eBPF programs for what Rampart can use here. ' +
+        'Shows which sensor mode `rampart watch` uses and what that mode cannot see, and, from a network namespace of its ' +
+        'own, which backends can program network policies. Changes nothing.\n' +
         'Exit code: 0 when a sensor mode can run, 1 when none can.',
     )
-    .option('--json', 'print one JSON object instead of tables')
+    .option('--json', 'print a JSON object instead of tables')
     .addHelpText(
       'after',
       '\nExamples:\n' +

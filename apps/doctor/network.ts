@@ -19,6 +19,6 @@ export function renderNetwork({ backend, facts }: NetworkPolicyMachine, options:
   const verdict =
     backend === null
       ? paint('red', 'Network policies cannot be programmed here.', options.colour)
-      : `Network policies are programmed by ${paint('green', backend, options.colour)}.`;
+      : `Network policies use ${paint('green', backend, options.colour)}.`;
   return `${renderTable(rows, { ...options, head: ['NETWORK POLICY', 'HERE'] })}\n\n${verdict}\n`;
 }

@@ -117,7 +117,7 @@ describe('the text', () => {
     const shown = text(kernel({ capabilities: ['CAP_BPF'] }));
     assert.match(shown, /^Capabilities +missing CAP_PERFMON, CAP_NET_ADMIN, CAP_SYS_ADMIN$/m);
     assert.match(shown, /^Lockdown +unknown to this process$/m);
-    assert.match(text(kernel()), /^Capabilities +all that are needed$/m);
+    assert.match(text(kernel()), /^Capabilities +all required$/m);
   });
 
   test('tells lacking BTF and libbpf apart from having them', () => {

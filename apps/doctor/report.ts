@@ -120,7 +120,7 @@ function headRows(report: DoctorReport, widthColumns: number): readonly Row[] {
     ['Lockdown', kernel.lockdown ?? unknown],
     ['Security modules', kernel.lsms?.join(', ') ?? unknown],
     ['Control groups', kernel.cgroupVersions.map((version) => `v${version}`).join(' and ') || 'not mounted'],
-    ['Capabilities', missing.length === 0 ? 'all that are needed' : `missing ${missing.join(', ')}`],
+    ['Capabilities', missing.length === 0 ? 'all required' : `missing ${missing.join(', ')}`],
   ];
   const nameColumns = Math.max(...facts.map(([name]) => name.length)) + 2;
   return facts.flatMap(([name, value, note]) =>

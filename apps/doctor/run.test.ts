@@ -94,5 +94,5 @@ test('what network policies need is told, and nothing of this network is changed
   assert.match(doctor([]).stdout, /^NETWORK POLICY +HERE\nnftables +(?:yes|no)\n[^]*^Network policies /m);
   const without = JSON.parse(doctor(['--json'], unprivileged).stdout) as DoctorReport;
   assert.equal(without.network?.backend, null);
-  assert.match(without.network.facts[0]?.detail ?? '', /needs CAP_SYS_ADMIN/);
+  assert.match(without.network.facts[0]?.detail ?? '', /CAP_SYS_ADMIN is required/);
 });

@@ -58,12 +58,12 @@ export async function findIntegrity(
     throw new RampartError(errorCodes.INPUT, {
       what: `there are several FileIntegrities ${name}`,
       why: `in the namespaces ${[...elsewhere.keys()].toSorted().join(', ')}`,
-      next: 'Give the namespace with -n.',
+      next: 'Give the namespace with -n',
     });
   }
   throw new RampartError(errorCodes.NOT_FOUND, {
     what: `there is no FileIntegrity ${name}${namespace === undefined ? '' : ` in namespace ${namespace}`}`,
-    next: 'kubectl get fileintegrities -A lists them.',
+    next: 'kubectl get fileintegrities -A lists them',
   });
 }
 
@@ -141,8 +141,8 @@ export function planAccept(
   const unknown = nodes.filter((node) => !known.has(node));
   if (unknown.length > 0) {
     throw new RampartError(errorCodes.NOT_FOUND, {
-      what: `nothing is known ${of} on ${unknown.join(', ')}`,
-      next: known.size === 0 ? 'No node has told anything yet.' : `Known are ${some([...known])}.`,
+      what: `no findings are known ${of} on ${unknown.join(', ')}`,
+      next: known.size === 0 ? 'No node has reported yet' : `Known nodes: ${some([...known])}`,
     });
   }
   const asked = statuses.filter(({ status }) => nodes.length === 0 || nodes.includes(status.nodeName));
@@ -156,7 +156,7 @@ export function planAccept(
         asked.length === 0
           ? 'no node has told anything yet'
           : some(asked.map(({ status }) => conditionOf(status))),
-      next: 'There is nothing to be accepted.',
+      next: 'There is nothing to accept',
     });
   }
   const plans = withFindings.map(({ types, status }): NodePlan => {
@@ -171,9 +171,9 @@ export function planAccept(
     withFindings.flatMap(({ status }) => (status.findings ?? []).map(({ path }) => path)),
   );
   throw new RampartError(errorCodes.NOT_FOUND, {
-    what: `--path ${JSON.stringify(glob ?? '')} fits no finding ${of}`,
+    what: `--path ${JSON.stringify(glob ?? '')} matches no finding ${of}`,
     why: `there are ${some([...paths])}`,
-    next: '* is no /, and ** is anything; a path without / is the name of the file.',
+    next: '* does not match /, ** does; a pattern without / matches file names',
   });
 }
 

@@ -50,7 +50,7 @@ export async function runAccept(name: string, options: AcceptOptions): Promise<0
     return isDone && missed === 0 ? 0 : 1;
   } catch (error) {
     if (signal.aborted && asked.length > 0) {
-      say('stopped to wait; what was asked stands, and is done when the agents see it');
+      say('stopped waiting; the request stands, and the agents will carry it out');
       return 1;
     }
     process.stderr.write(describeFailure(error).text);
@@ -76,13 +76,13 @@ function checkOptions(name: string, { node, ...texts }: AcceptOptions): void {
     ['the name', name] as const,
   ]) {
     if (value === '')
-      throw new RampartError(errorCodes.INPUT, { what: `${option} is empty`, next: 'Give a value.' });
+      throw new RampartError(errorCodes.INPUT, { what: `${option} is empty`, next: 'Give a value' });
   }
   if (texts.kubeconfig !== undefined && texts.data !== undefined) {
     throw new RampartError(errorCodes.INPUT, {
       what: '--kubeconfig and --data together',
-      why: 'each says which API to ask',
-      next: 'Give one of them.',
+      why: 'each names an API server',
+      next: 'Use only one of them',
     });
   }
 }

@@ -88,10 +88,10 @@ export async function checkFiles(job: CheckJob, mode: 'check' | 'update'): Promi
   const { signal } = job;
   await using baseline = await openBaseline(job.db, job.key);
   if (baseline.header.configDigest !== job.configDigest && baseline.header.about['madeBy'] !== 'import')
-    say(`warning: the baseline was made with another configuration than ${job.configName} is now`);
+    say(`warning: the baseline was created with another configuration than the current ${job.configName}`);
   const { root: madeOf = job.root } = baseline.header.about;
   if (madeOf !== job.root)
-    say(`warning: the baseline was made of the files below ${madeOf}, not of those below ${job.root}`);
+    say(`warning: the baseline was created from the files below ${madeOf}, not below ${job.root}`);
   using bar = new ProgressBar(process.stderr);
   const expected = bar.isShown ? expectedOf(baseline) : undefined;
   await using scanner = new Scanner(job.threads);
@@ -140,7 +140,7 @@ export async function importDatabase(job: CheckJob, path: string): Promise<void>
   ]);
   const entries = sortEntries(readAideDatabase(path, { signal: job.signal, onColumns }), job.signal);
   const total = await write(job, counted(entries), { madeBy: 'import' });
-  say(`${total} entries of ${path} are the baseline ${job.db} now`);
+  say(`${total} entries of ${path} imported as the baseline ${job.db}`);
   if (refused.length === 0) return;
   say(
     `warning: its checksums ${refused.join(', ')} are not used, as FIPS 140-3 does not approve them` +
@@ -208,7 +208,7 @@ async function keepOld(path: string): Promise<void> {
     throw new RampartError(errorCodes.SYSTEM, {
       what: `cannot write ${old}`,
       why: (error as Error).message,
-      next: 'The baseline is as it was.',
+      next: 'The baseline is unchanged',
       cause: error,
     });
   }

@@ -43,7 +43,7 @@ export async function runCheck(options: CheckOptions, threads: ThreadPool): Prom
       process.exitCode = exitCodeOf(error, stage.now);
       return;
     }
-    say('stopped; the baseline is as it was');
+    say('stopped; the baseline is unchanged');
   } finally {
     for (const signal of signals) process.off(signal, onSignal);
   }
@@ -103,7 +103,7 @@ async function run(
   // Before it is printed: a reader that goes away ends the process.
   process.exitCode = done.exitCode;
   if (done.exitCode === aideExit.io)
-    say(`${done.report.counts.problems} paths could not be read: nothing is known of them`);
+    say(`${done.report.counts.problems} paths could not be read and were not compared`);
   await printReport(done.report, report, done.facts, options.json === true);
 }
 
@@ -114,12 +114,12 @@ function modeOf({ init, check, update, importAide }: CheckOptions): Mode {
   if (given.length > 1) {
     throw new RampartError(errorCodes.INPUT, {
       what: `${given.map(([name]) => `--${name}`).join(' and ')} together`,
-      why: 'each says what to do',
-      next: 'Give one of them.',
+      why: 'each selects a mode',
+      next: 'Use only one of them',
     });
   }
   if (importAide === '')
-    throw new RampartError(errorCodes.INPUT, { what: '--import-aide is empty', next: 'Give a file.' });
+    throw new RampartError(errorCodes.INPUT, { what: '--import-aide is empty', next: 'Give a file' });
   return importAide !== undefined ? 'import' : init === true ? 'init' : update === true ? 'update' : 'check';
 }
 
@@ -138,7 +138,7 @@ function rootOf(given: string): string {
   throw new RampartError(errorCodes.NOT_FOUND, {
     what: `cannot check the files of ${root}`,
     why: 'there is no such directory',
-    next: 'Give another one with --root.',
+    next: 'Name another directory with --root',
   });
 }
 
@@ -166,8 +166,8 @@ function writableDatabase(path: string): string {
   }
   throw new RampartError(errorCodes.INPUT, {
     what: `cannot write the baseline ${path}`,
-    why: 'it is no regular file',
-    next: 'Give a file with --db.',
+    why: 'it is not a regular file',
+    next: 'Give a file with --db',
   });
 }
 
@@ -183,7 +183,7 @@ function notWritable(path: string, error: unknown): RampartError {
   return new RampartError(errorCodes.SYSTEM, {
     what: `cannot write ${path}`,
     why: (error as Error).message,
-    next: 'Give another place for the baseline with --db.',
+    next: 'Give another place for the baseline with --db',
     cause: error,
   });
 }
@@ -195,7 +195,7 @@ function asConfiguration(name: string, action: () => unknown): void {
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot use the configuration ${name}`,
       why: error instanceof Error ? error.message : String(error),
-      next: 'Write fewer or simpler rules.',
+      next: 'Write fewer or simpler rules',
       cause: error,
     });
   }

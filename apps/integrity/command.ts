@@ -44,68 +44,69 @@ function bytes(text: string): number {
   const [, digits = '', unit = ''] = /^(\d{1,12})([kmg]?)(?:i?b)?$/i.exec(text) ?? [];
   const value = Number(digits) * (units[unit.toLowerCase()] ?? Number.NaN);
   if (digits === '' || !(value > 0))
-    throw new InvalidArgumentError('A number of bytes is needed: 500k, 20M, 1G.');
+    throw new InvalidArgumentError('It must be a number of bytes, such as 500k, 20M or 1G.');
   return value;
 }
 
 function workers(text: string): number {
   const value = Number(text);
   if (!/^\d{1,2}$/.test(text) || value < 1 || value > 64)
-    throw new InvalidArgumentError('1 to 64 is needed.');
+    throw new InvalidArgumentError('It must be a number from 1 to 64.');
   return value;
 }
 
 function duration(text: string): number {
   const [, digits = '', unit = 's'] = /^(\d{1,6})([smh]?)$/.exec(text) ?? [];
-  if (digits === '') throw new InvalidArgumentError('A time is needed: 90s, 10m, 1h; 0 does not wait.');
+  if (digits === '')
+    throw new InvalidArgumentError('It must be a time such as 90s, 10m or 1h; 0 does not wait.');
   return Number(digits) * { '': 1000, s: 1000, m: 60_000, h: 3_600_000 }[unit as '' | 's' | 'm' | 'h'];
 }
 
 function checkCommand(): Command {
   const check = new Command('check')
-    .summary('compare the files of this machine with their baseline')
+    .summary('compare the files of this machine with a baseline')
     .description(
-      'Makes a baseline of the files that an aide.conf selects, and tells what differs from it. Needs no cluster and no AIDE, ' +
-        'and reads its configuration and databases; reports and exit codes are those of AIDE.',
+      'Creates a baseline of the files that an aide.conf selects, and reports differences from it. Requires neither a cluster nor AIDE, ' +
+        "but reads AIDE's configuration and databases and uses its report format and exit codes.",
     )
     .option(
       '-c, --config <file>',
-      'the configuration; - for stdin; default: /etc/aide/aide.conf, else one of its own',
+      'the configuration; - for stdin; default: /etc/aide/aide.conf, else a built-in one',
     )
-    .option('--root <directory>', 'where the files are: its paths begin after that', '/')
+    .option('--root <directory>', 'the directory that paths in the configuration are relative to', '/')
     .option('--db <file>', 'the baseline; default: in /var/lib/rampart/integrity')
-    .option('--init', 'make a baseline in place of the one before')
-    .option('--check', 'tell what differs from the baseline (default)')
-    .option('--update', 'tell what differs, and make a baseline of what is now')
-    .option('--import-aide <file>', 'take a database of AIDE, plain or gzip, as the baseline')
+    .option('--init', 'create a baseline, replacing the current one')
+    .option('--check', 'report differences from the baseline (default)')
+    .option('--update', 'report differences, and create a new baseline')
+    .option('--import-aide <file>', 'import an AIDE database, plain or gzip, as the baseline')
     .option(
       '--key <file>',
-      'what the baseline is signed with: at least 32 secret bytes, plain or hexadecimal, or an Ed25519 key as PEM, of which ' +
-        'a check takes the public one too; default: the file of the baseline with .key, made by --init',
+      'the key that signs the baseline: at least 32 secret bytes, plain or hexadecimal, or an Ed25519 key in PEM; ' +
+        'for a check, the public key is enough; default: the file of the baseline with .key, created by --init',
     )
     .option('--workers <number>', 'threads that read files; default: 2', workers)
-    .option('--read-rate <bytes>', 'read at most so much a second: 500k, 20M; default: no limit', bytes)
-    .option('--json', 'the report as JSON, as AIDE writes it')
+    .option('--read-rate <bytes>', 'bytes to read per second at most: 500k, 20M; default: no limit', bytes)
+    .option('--json', "print the report as JSON, in AIDE's format")
     .addOption(
       new Option(
         '--report-level <level>',
-        'report level; default: report_level of the configuration',
+        'the report level; default: report_level of the configuration',
       ).choices([
         ...['minimal', 'summary', 'database_attributes', 'list_entries', 'changed_attributes'],
         ...['added_removed_attributes', 'added_removed_entries'],
       ]),
     )
-    .option('--allow-execution', 'let @@x_include run programs, as this user')
+    .option('--allow-execution', 'allow @@x_include to run programs, as this user')
     .addHelpText(
       'after',
       '\nExamples:\n' +
-        '  rampart integrity check --init                      make a baseline\n' +
+        '  rampart integrity check --init                      create a baseline\n' +
         '  rampart integrity check                             what has changed since?\n' +
         '  rampart integrity check -c aide.conf --root /mnt --db usb/baseline --key usb/key\n' +
         '  rampart integrity check --json | jq .changed\n' +
-        '\nExit codes, as of AIDE: 0 no difference; the sum of 1 (added), 2 (removed) and 4 (changed); errors: 14 the baseline\n' +
+        '\nExit codes, as AIDE: 0 no difference; the sum of 1 (added), 2 (removed) and 4 (changed); errors: 14 the baseline\n' +
         'cannot be written, 15 bad argument, 17 bad configuration, 18 something cannot be read, or the baseline cannot be\n' +
-        'trusted, 19 the baseline is of a later version, 22 a limit. Ctrl-C leaves the baseline as it was.\n',
+        'trusted, 19 the baseline is from a later version, 22 a limit. Ctrl-C leaves the baseline unchanged.\n',
     )
     .action(async (options: CheckOptions) => {
       failWith(IO_ERROR);
@@ -120,23 +121,23 @@ function checkCommand(): Command {
 
 function acceptCommand(): Command {
   return new Command('accept')
-    .summary('take findings of nodes into their baselines')
+    .summary('accept findings of nodes into their baselines')
     .description(
-      'Asks the agents of the nodes to take findings of a FileIntegrity into their baselines, since the changes were meant, ' +
-        'and waits until they have. Who asked, and why, is kept with the baseline and told in an event.',
+      'Asks the agents to accept intended changes, findings of a FileIntegrity, into the baselines of their nodes, ' +
+        'and waits until they have. The baseline and an event record who accepted them, and why.',
     )
-    .argument('<file-integrity>', 'its name')
+    .argument('<file-integrity>', 'the name of the FileIntegrity')
     .option(
       '-n, --namespace <name>',
-      'its namespace; default: that of the kubeconfig, or where its name is found',
+      'its namespace; default: that of the kubeconfig, or the one where the name is unique',
     )
     .option('--node <name>', 'only findings of this node; repeatable', append, [])
-    .option('--path <glob>', 'only findings of these paths, as in rampart alerts; default: all')
-    .option('--reason <text>', 'why; kept with the baseline')
+    .option('--path <glob>', 'only findings for these paths, as in rampart alerts; default: all')
+    .option('--reason <text>', 'the reason, recorded with the baseline')
     .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
     .option('--data <dir>', 'the directory of `rampart standalone`')
     .addOption(
-      new Option('--timeout <time>', 'how long to wait for the agents; 0 does not wait')
+      new Option('--timeout <time>', 'how long to wait for the agents; 0: do not wait')
         .argParser(duration)
         .default(120_000, '2m'),
     )
@@ -145,7 +146,7 @@ function acceptCommand(): Command {
       '\nExamples:\n' +
         "  rampart integrity accept nodes -n guard --reason 'kernel update'\n" +
         "  rampart integrity accept nodes --node worker-1 --path '/usr/lib/**' --reason TICKET-7\n" +
-        '\nExit codes: 0 all was taken, 1 not all, or not yet, 2 nothing was asked: bad input or missing rights.\n',
+        '\nExit codes: 0 all accepted, 1 some not, or not yet, 2 nothing was requested: bad input or missing privileges.\n',
     )
     .action(async (name: string, options: AcceptOptions) => {
       const { runAccept } = await import('./accept.ts');
@@ -155,8 +156,8 @@ function acceptCommand(): Command {
 
 export function integrityCommand(): Command {
   return new Command('integrity')
-    .summary('tell which files have changed since their baseline')
-    .description('The guard of file integrity, from the command line.')
+    .summary('show which files changed since their baseline')
+    .description('File integrity from the command line.')
     .addCommand(checkCommand())
     .addCommand(acceptCommand());
 }

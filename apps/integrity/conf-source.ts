@@ -44,7 +44,7 @@ export async function findConf(given: string | undefined, signal: AbortSignal): 
     throw new RampartError(errorCodes.SYSTEM, {
       what: `cannot read the configuration ${name}`,
       why: (error as Error).message,
-      next: 'Give another one with --config.',
+      next: 'Name another file with --config',
       cause: error,
     });
   }

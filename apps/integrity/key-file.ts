@@ -27,9 +27,9 @@ export function readVerifyingKey(path: string): VerifyingKey {
     verifyDigest(Buffer.alloc(32), Buffer.alloc(64), key);
   } catch (error) {
     throw new RampartError(errorCodes.INPUT, {
-      what: `${path} is no key for baselines`,
+      what: `${path} is not a baseline key`,
       why: (error as Error).message,
-      next: 'Give 32 random bytes, as of `openssl rand -hex 32`, or an Ed25519 key as PEM.',
+      next: 'Give 32 random bytes, such as from `openssl rand -hex 32`, or an Ed25519 key in PEM',
       cause: error,
     });
   }
@@ -43,7 +43,7 @@ export function readSigningKey(path: string): SigningKey {
   throw new RampartError(errorCodes.INPUT, {
     what: `${path} cannot sign a baseline`,
     why: 'it is a public key',
-    next: 'Give the private one; a check takes the public one.',
+    next: 'Give the private key; the public key is enough for a check',
   });
 }
 
@@ -63,7 +63,7 @@ export function makeKeyFile(path: string): boolean {
     throw new RampartError(errorCodes.SYSTEM, {
       what: `cannot write ${path}`,
       why: (error as Error).message,
-      next: 'Nothing was changed.',
+      next: 'Nothing was changed',
       cause: error,
     });
   }
@@ -115,7 +115,7 @@ function fromPem(path: string, text: string): VerifyingKey {
     return both;
   } catch (error) {
     throw new RampartError(errorCodes.INPUT, {
-      what: `${path} is no key for baselines`,
+      what: `${path} is not a baseline key`,
       why: (error as Error).message,
       next: 'Give an Ed25519 key without a password: openssl genpkey -algorithm ed25519',
       cause: error,

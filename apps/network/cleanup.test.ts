@@ -56,7 +56,7 @@ suite('rampart network cleanup', { skip: namespaceObstacle() ?? false }, () => {
     assert.equal(status, 2);
     assert.match(
       stderr,
-      /^rampart: cannot clean up this node: rules in the node's network are changed by root\. Use sudo\.$/m,
+      /^rampart: cannot clean up this node: only root may change rules in the node's network\. Use sudo$/m,
     );
   });
 });

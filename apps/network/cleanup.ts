@@ -13,8 +13,8 @@ export async function runCleanup(): Promise<0 | 1> {
   if (process.geteuid?.() !== 0) {
     throw new RampartError(errorCodes.PRIVILEGE, {
       what: 'cannot clean up this node',
-      why: "rules in the node's network are changed by root",
-      next: 'Use sudo.',
+      why: "only root may change rules in the node's network",
+      next: 'Use sudo',
     });
   }
   let failed = false;

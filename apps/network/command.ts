@@ -32,19 +32,25 @@ export interface DropsOptions {
 
 function explainCommand(): Command {
   return new Command('explain')
-    .summary('say whether one may talk to another, and which policy decides')
+    .summary('explain whether a connection is allowed, and by which policy')
     .description(
-      'Reads policies, pods and namespaces from the API and says of both ends which policy, rule, peer and port decide about a ' +
-        'new connection, or what came nearest to allowing it. Changes nothing.',
+      'Reads policies, pods and namespaces from the API and shows, for both ends, which policy, rule, peer and port decide about a ' +
+        'new connection, or which rule came closest to allowing it. Changes nothing.',
     )
-    .requiredOption('--from <end>', 'who begins: a pod as NAMESPACE/NAME, or an address')
-    .requiredOption('--to <end>', 'whom it is for: a pod, or an address; of a Service name one of its pods')
+    .requiredOption('--from <end>', 'the source: a pod as NAMESPACE/NAME, or an address')
+    .requiredOption(
+      '--to <end>',
+      'the destination: a pod, or an address; for a Service, name one of its pods',
+    )
     .requiredOption(
       '--port <port>',
-      "the destination's: 80, 53/UDP, the name of a port of the pod, or ICMP for a protocol without",
+      'the destination port: 80, 53/UDP, the name of a port of the pod, or ICMP for a protocol without ports',
     )
     .addOption(new Option('-o, --output <format>', 'output').choices(['text', 'json']).default('text'))
-    .option('--kernel', 'also follow the packet through the rules in the kernel of this machine; needs root')
+    .option(
+      '--kernel',
+      'also follow the packet through the rules in the kernel of this machine; requires root',
+    )
     .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
     .option('--data <dir>', 'the directory of `rampart standalone`')
     .addHelpText(
@@ -66,24 +72,32 @@ function explainCommand(): Command {
 
 function dropsCommand(guards: readonly Guard[]): Command {
   return new Command('drops')
-    .summary('show who was refused last, and with --follow who is')
+    .summary('show refused connections, and follow new ones')
     .description(
-      'Shows refused packets as the agents tell them: of each pod and direction ten a minute, so that a flood is no flood here; all are ' +
-        'counted in rampart_network_policy_refused_packets_total. `rampart alerts` shows them among all others.',
+      'Shows refused packets as reported by the agents: at most ten a minute per pod and direction; all are ' +
+        'counted in rampart_network_policy_refused_packets_total. `rampart alerts` shows them with all other alerts.',
     )
-    .option('-f, --follow', 'go on with those that come')
-    .option('--policy <[ns/]name>', 'only those near this policy; repeatable', append, [])
-    .option('--pod <[ns/]name>', 'only those that the policies of this pod refused; repeatable', append, [])
-    .option('--since <time>', 'only those since then: 90s, 10m, 2h, 1d ago, or 2026-11-21T10:00:00Z')
+    .option('-f, --follow', 'keep printing new ones')
+    .option(
+      '--policy <[ns/]name>',
+      'only packets that this policy came closest to allowing; repeatable',
+      append,
+      [],
+    )
+    .option('--pod <[ns/]name>', 'only packets refused by the policies of this pod; repeatable', append, [])
+    .option(
+      '--since <time>',
+      'only those since then: an age (90s, 10m, 2h, 1d) or a time (2026-11-21T10:00:00Z)',
+    )
     .addOption(
-      new Option('-o, --output <format>', 'output; default: pretty on a terminal, json elsewhere').choices([
-        'pretty',
-        'json',
-      ]),
+      new Option(
+        '-o, --output <format>',
+        'output format; default: pretty on a terminal, otherwise json',
+      ).choices(['pretty', 'json']),
     )
     .option('--socket <path>', 'the socket of an agent, its --alerts-socket')
     .option('--data <dir>', 'the directory of `rampart standalone`')
-    .option('--kubeconfig <file>', 'the cluster, by the logs of its agents')
+    .option('--kubeconfig <file>', 'the kubeconfig of the cluster, to read the logs of its agents')
     .action(async (options: DropsOptions) => {
       const { runAlerts } = await import('../alerts/run.ts');
       const { output, ...rest } = options;
@@ -94,14 +108,14 @@ function dropsCommand(guards: readonly Guard[]): Command {
 
 function cleanupCommand(): Command {
   return new Command('cleanup')
-    .summary('take all rules of network-policy off this node')
+    .summary('remove all rules of network-policy from this node')
     .description(
-      'Takes away what Rampart has put into the network of this machine for NetworkPolicies, and nothing else, and says what that was. ' +
-        'From then on nothing is refused: an agent that still runs puts it back within a minute. Needs root.',
+      'Removes what Rampart added to the network of this machine for NetworkPolicies, and nothing else, and lists it. ' +
+        'Afterwards nothing is refused; a running agent restores the rules within a minute. Requires root.',
     )
     .addHelpText(
       'after',
-      '\nExit codes: 0 nothing of it is left, 1 something could not be removed, 2 nothing was done: missing rights.\n',
+      '\nExit codes: 0 all removed, 1 something could not be removed, 2 not started: missing privileges.\n',
     )
     .action(async () => {
       const { runCleanup } = await import('./cleanup.ts');
@@ -111,9 +125,9 @@ function cleanupCommand(): Command {
 
 export function networkCommand(guards: readonly Guard[]): Command {
   return new Command('network')
-    .summary('say who may talk to whom and why, who is refused; clean up')
+    .summary('explain allowed and refused connections; clean up')
     .description(
-      'Network policies, for people: why something is refused, who is refused now, and how to be rid of all of it.',
+      'Network policies from the command line: why a connection is refused, which are refused now, and how to remove all rules.',
     )
     .addCommand(explainCommand())
     .addCommand(dropsCommand(guards))

@@ -61,13 +61,13 @@ async function ask(options: ExplainOptions, signal: AbortSignal): Promise<Explan
   };
   for (const [name, value] of Object.entries({ '--kubeconfig': kubeconfig, '--data': data })) {
     if (value === '')
-      throw new RampartError(errorCodes.INPUT, { what: `${name} is empty`, next: 'Give a value.' });
+      throw new RampartError(errorCodes.INPUT, { what: `${name} is empty`, next: 'Give a value' });
   }
   if (kubeconfig !== undefined && data !== undefined) {
     throw new RampartError(errorCodes.INPUT, {
       what: '--kubeconfig and --data together',
-      why: 'each says which API to ask',
-      next: 'Give one of them.',
+      why: 'each names an API server',
+      next: 'Use only one of them',
     });
   }
   using client = new KubeClient(

@@ -16,18 +16,18 @@ export interface OperatorOptions extends GuardChoice, OptionValues {
 
 export function operatorCommand(guards: readonly Guard[]): Command {
   const command = new Command('operator')
-    .summary('run what a cluster needs once')
+    .summary('run the cluster-wide parts of the guards')
     .description(
-      'Looks after the resources of the guards for the whole cluster, until it is stopped. Of several processes one ' +
-        'works, and another takes over within 15 seconds when that one dies.\n' +
-        'Finds the cluster as kubectl does: --kubeconfig, KUBECONFIG, ~/.kube/config, or the pod that it runs in.',
+      'Runs the controllers of the guards for the whole cluster, until stopped. Of several processes, one ' +
+        'leads, and another takes over within 15 seconds when it dies.\n' +
+        'Finds the cluster as kubectl does: --kubeconfig, KUBECONFIG, ~/.kube/config, or the service account of its pod.',
     )
     .option('--kubeconfig <file>', 'the kubeconfig of the cluster');
   return addGuardOptions(command, 'operator', guards)
     .addOption(metricsOption(metricsAndHealth))
     .addHelpText(
       'after',
-      '\nExit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 nothing was done: bad input.\n',
+      '\nExit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 not started: bad input.\n',
     )
     .action(async (options: OperatorOptions) => {
       const { runOperator } = await import('./run.ts');

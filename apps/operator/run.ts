@@ -45,7 +45,7 @@ export async function runOperator(all: readonly Guard[], options: OperatorOption
     fail: (error) => stop.abort(error),
   });
   await using _caches = process.caches;
-  say(`looking after ${access.server.href}`);
+  say(`managing ${access.server.href}`);
   await runParts(stop, logger, {
     guards: runClusterParts(
       { guards, process, values: options, signal, states },

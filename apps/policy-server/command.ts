@@ -39,40 +39,40 @@ export function policyServerCommand(): Command {
     new Option(flags, description).env(`KUBEWARDEN_${variable}`);
   return (
     new Command('policy-server')
-      .summary('answer admission webhooks by policies of a file')
+      .summary('answer admission webhooks with policies from a file')
       .description(
-        'Serves the policies of a file over HTTPS, as Kubewarden names them: /validate/ID, /audit/ID, /validate_raw/ID and ' +
-          '/readiness, until it is stopped. The file and the certificate may change meanwhile: they are taken without a restart.',
+        "Serves the policies of a file over HTTPS under Kubewarden's paths: /validate/ID, /audit/ID, /validate_raw/ID and " +
+          '/readiness, until stopped. Reloads the file and the certificate when they change.',
       )
       .addOption(
         option('--policies <file>', 'the policies, with their settings', 'POLICIES').default('policies.yml'),
       )
       .addOption(
-        option('--policies-download-dir <dir>', 'where modules are kept', 'POLICIES_DOWNLOAD_DIR').default(
+        option('--policies-download-dir <dir>', 'where modules are stored', 'POLICIES_DOWNLOAD_DIR').default(
           '.',
         ),
       )
       .addOption(
-        option('--policy-timeout <seconds>', 'how long a policy may take', 'POLICY_TIMEOUT').default('2'),
+        option('--policy-timeout <seconds>', 'time limit of an evaluation', 'POLICY_TIMEOUT').default('2'),
       )
       .addOption(
         option(
           '--disable-timeout-protection',
-          'let policies take as long as they take',
+          'do not limit the time of evaluations',
           'DISABLE_TIMEOUT_PROTECTION',
         ),
       )
       .addOption(
         option(
           '--continue-on-errors',
-          'serve a policy that cannot run too, as one that refuses everything with the reason',
+          'also serve a policy that cannot run: it rejects every request with the reason',
           'CONTINUE_ON_ERRORS',
         ),
       )
       .addOption(option('--workers <number>', 'threads for WebAssembly', 'WORKERS'))
       .addOption(option('--addr <address>', 'the address to listen on', 'BIND_ADDRESS').default('0.0.0.0'))
       .addOption(
-        option('--port <port>', 'the port to listen on; 0 takes any free one', 'PORT').default('3000'),
+        option('--port <port>', 'the port to listen on; 0 selects a free one', 'PORT').default('3000'),
       )
       .addOption(
         option(
@@ -81,59 +81,63 @@ export function policyServerCommand(): Command {
           'READINESS_PROBE_PORT',
         ).default('8081'),
       )
-      .addOption(option('--cert-file <file>', 'the certificate for HTTPS; without it HTTP', 'CERT_FILE'))
+      .addOption(
+        option('--cert-file <file>', 'the certificate for HTTPS; without it, HTTP is served', 'CERT_FILE'),
+      )
       .addOption(option('--key-file <file>', 'its key', 'KEY_FILE'))
       .addOption(
         option(
           '--client-ca-file <file>',
-          'clients have to have a certificate of this authority; repeatable',
+          'require client certificates of this authority; repeatable',
           'CLIENT_CA_FILE',
         )
           .argParser(append)
           .default([]),
       )
-      .addOption(option('--sources-path <file>', 'insecure hosts, and authorities of hosts', 'SOURCES_PATH'))
       .addOption(
         option(
-          '--verification-path <file>',
-          'signatures that modules have to have',
-          'VERIFICATION_CONFIG_PATH',
+          '--sources-path <file>',
+          'insecure hosts, and certificate authorities of hosts',
+          'SOURCES_PATH',
         ),
+      )
+      .addOption(
+        option('--verification-path <file>', 'signatures that modules must have', 'VERIFICATION_CONFIG_PATH'),
       )
       .addOption(
         option(
           '--docker-config-json-path <file>',
-          "credentials, as Docker's config.json",
+          "registry credentials, in the format of Docker's config.json",
           'DOCKER_CONFIG_JSON_PATH',
         ),
       )
       .addOption(
         option(
           '--ignore-kubernetes-connection-failure',
-          'start also without Kubernetes: policies that ask it for something then fail',
+          'start without Kubernetes too; policies that query it then fail',
           'IGNORE_KUBERNETES_CONNECTION_FAILURE',
         ),
       )
       .addOption(
         option(
           '--always-accept-admission-reviews-on-namespace <namespace>',
-          'allow everything in this namespace: that of the server',
+          'allow everything in this namespace, that of the server',
           'ALWAYS_ACCEPT_ADMISSION_REVIEWS_ON_NAMESPACE',
         ),
       )
       .option(
         '--kubeconfig <file>',
-        'of the cluster that policies ask; default: that of the pod, or of kubectl',
+        'the kubeconfig of the cluster that policies query; default: that of the pod or of kubectl',
       )
       .addOption(option('--enable-metrics', 'serve metrics for Prometheus', 'ENABLE_METRICS'))
-      .option('--metrics <address>', 'where they are served, on this port or host:port', '0.0.0.0:8080')
+      .option('--metrics <address>', 'the port or host:port to serve metrics on', '0.0.0.0:8080')
       .addOption(
-        option('--log-level <level>', 'the lowest level that is logged', 'LOG_LEVEL')
+        option('--log-level <level>', 'the minimum level to log', 'LOG_LEVEL')
           .choices(['trace', 'debug', 'info', 'warn', 'error'])
           .default('info'),
       )
       .addOption(
-        option('--log-fmt <format>', 'lines for people, or JSON', 'LOG_FMT')
+        option('--log-fmt <format>', 'text or JSON', 'LOG_FMT')
           .choices(['text', 'json', 'otlp'])
           .default('text'),
       )
@@ -150,7 +154,7 @@ export function policyServerCommand(): Command {
         '\nExamples:\n' +
           '  rampart policy-server --policies policies.yml --addr 127.0.0.1 --ignore-kubernetes-connection-failure\n' +
           '  rampart policy-server --cert-file tls.crt --key-file tls.key --port 8443 --sources-path sources.yml\n' +
-          '\nExit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 bad input: the policies cannot be served as they are.\n',
+          '\nExit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 bad input, or policies that cannot be served.\n',
       )
       .action(async (options: PolicyServerCommandOptions) => {
         const { runPolicyServerCommand } = await import('./run.ts');

@@ -77,11 +77,11 @@ async function clientOf({
       client?.[Symbol.dispose]();
       throw new RampartError(error.code === errorCodes.INPUT ? error.code : errorCodes.API_UNREACHABLE, {
         what: error.message,
-        next: 'To serve policies that need no cluster, give --ignore-kubernetes-connection-failure.',
+        next: 'To serve policies that need no cluster, give --ignore-kubernetes-connection-failure',
         cause: error,
       });
     }
-    logger.warn({ err: error }, 'there is no Kubernetes: policies that ask it for something fail');
+    logger.warn({ err: error }, 'no Kubernetes API: policies that query it will fail');
     // It may come: then it is asked.
     return client;
   }

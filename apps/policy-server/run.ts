@@ -78,7 +78,7 @@ export async function runPolicyServerCommand(options: PolicyServerCommandOptions
     listening: ({ address: where, readinessAddress: probe }) =>
       logger.info(
         { address: where, readiness: probe, tls: certificates !== undefined },
-        'the policy server listens',
+        'the policy server is listening',
       ),
     ready: (ids) => logger.info(`the policy server is ready, with ${ids.length} policies`),
   });
@@ -97,8 +97,8 @@ function addressOf(host: string, text: string, option: string): Address {
   const port = Number(text);
   if (/^\d{1,5}$/.test(text) && port <= 65_535) return { host: host.replace(/^\[(.*)\]$/, '$1'), port };
   throw new RampartError(errorCodes.INPUT, {
-    what: `--${option} ${text} is no port`,
-    next: 'Give a number up to 65535.',
+    what: `--${option} ${text} is not a port`,
+    next: 'Give a number up to 65535',
   });
 }
 
@@ -109,8 +109,8 @@ function certificatePaths(options: PolicyServerCommandOptions): CertificatePaths
   if (certFile !== '' && keyFile !== '') return { certFile, keyFile, clientCaFiles };
   if (certFile === '' && keyFile === '' && clientCaFiles.length === 0) return undefined;
   throw new RampartError(errorCodes.INPUT, {
-    what: 'a certificate needs its key, and certificates of clients need both',
-    next: 'Give --cert-file and --key-file.',
+    what: 'a certificate needs a key, and client certificates need both',
+    next: 'Give --cert-file and --key-file',
   });
 }
 
@@ -119,8 +119,8 @@ function deadlineOf({ policyTimeout, disableTimeoutProtection }: PolicyServerCom
   const seconds = Number(policyTimeout);
   if (seconds > 0 && seconds <= 300) return seconds * 1000;
   throw new RampartError(errorCodes.INPUT, {
-    what: `--policy-timeout ${policyTimeout} is no time`,
-    next: 'Give seconds, up to 300.',
+    what: `--policy-timeout ${policyTimeout} is not a time`,
+    next: 'Give a number of seconds up to 300',
   });
 }
 
@@ -130,6 +130,6 @@ function workersOf(text: string | undefined, logger: Logger): number | undefined
   if (!Number.isInteger(workers) || workers < 1) {
     throw new RampartError(errorCodes.INPUT, { what: `--workers ${text} is no number of threads` });
   }
-  if (workers > MOST_WORKERS) logger.warn(`--workers ${text}: there are at most ${MOST_WORKERS} threads`);
+  if (workers > MOST_WORKERS) logger.warn(`--workers ${text}: the maximum is ${MOST_WORKERS} threads`);
   return Math.min(workers, MOST_WORKERS);
 }

@@ -45,9 +45,9 @@ export interface TestOptions extends ModuleOptions {
 
 export function policyCommand(): Command {
   const command = new Command('policy')
-    .summary('try, test and look at policies, without a cluster')
+    .summary('run, test and inspect policies, without a cluster')
     .description(
-      'Runs policies on manifests, tests them, and looks at their modules: on a desk and in CI, without a cluster.',
+      'Runs policies on manifests, tests them and inspects their modules, without a cluster: on a workstation or in CI.',
     )
     .addCommand(runCommand())
     .addCommand(testCommand())
@@ -60,12 +60,12 @@ export function policyCommand(): Command {
 
 function withModules(command: Command): Command {
   return command
-    .option('--sources-path <file>', 'insecure hosts, and authorities of hosts (sources.yml)')
-    .option('--verification-path <file>', 'signatures that modules have to have (verification.yml)')
-    .option('--docker-config-json-path <file>', "credentials, as Docker's config.json")
+    .option('--sources-path <file>', 'insecure hosts, and certificate authorities of hosts (sources.yml)')
+    .option('--verification-path <file>', 'signatures that modules must have (verification.yml)')
+    .option('--docker-config-json-path <file>', "registry credentials, in the format of Docker's config.json")
     .option(
       '--cache <dir>',
-      'where modules are kept; default: rampart/modules in the cache directory of the user',
+      "where modules are stored; default: rampart/modules in the user's cache directory",
     );
 }
 
@@ -73,20 +73,20 @@ function resourceOption(): Option {
   // Without a default: that would count as given.
   return new Option(
     '-r, --resource <path>',
-    'an object, or a directory with objects; - is stdin; repeatable',
+    'a manifest, or a directory of manifests; - for stdin; repeatable',
   ).argParser((text: string, before: readonly string[] | undefined) => append(text, before ?? []));
 }
 
 function settingsOption(): Option {
-  return new Option('-s, --settings <file>', 'settings of a module: a YAML file, or JSON');
+  return new Option('-s, --settings <file>', 'the settings of a module: a YAML or JSON file');
 }
 
 function runCommand(): Command {
   return withModules(new Command('run'))
-    .summary('say which objects pass a policy')
+    .summary('show which objects pass a policy')
     .description(
-      'Asks policies about the objects of manifests, as if each were created. POLICY is a module (registry://, https://, file://, ' +
-        'or a path), or a manifest with policies as a cluster has them, ValidatingAdmissionPolicies too.',
+      'Evaluates policies on the objects of manifests, as if each were created. POLICY is a module (registry://, https://, file://, ' +
+        'or a path), or a manifest with policies, including ValidatingAdmissionPolicies.',
     )
     .argument('<policy>', 'a module, or a manifest of policies')
     .addOption(resourceOption().makeOptionMandatory())
@@ -96,9 +96,9 @@ function runCommand(): Command {
         .choices(['table', 'json', 'junit', 'sarif'])
         .default('table'),
     )
-    .option('--all', 'in the table, also what passes and what no policy is about')
-    .option('--policy-timeout <seconds>', 'how long a policy may take for one object', '2')
-    .option('--kubeconfig <file>', 'a cluster that policies may ask')
+    .option('--all', 'in the table, include objects that pass and objects that no policy applies to')
+    .option('--policy-timeout <seconds>', 'time limit of an evaluation, in seconds', '2')
+    .option('--kubeconfig <file>', 'the kubeconfig of a cluster that policies may query')
     .addHelpText(
       'after',
       '\nExamples:\n' +
@@ -106,7 +106,7 @@ function runCommand(): Command {
         '  rampart policy run ./labels.wasm -r pod.yaml --settings settings.yaml\n' +
         '  helm template . | rampart policy run registry://registry.example/policies/no-latest:v1 -r -\n' +
         '  rampart policy run policies.yaml -r . -o sarif > policies.sarif\n' +
-        '\nExit codes: 0 all pass, 1 something fails, 2 something could not be said.\n',
+        '\nExit codes: 0 all pass, 1 something fails, 2 an evaluation failed.\n',
     )
     .action(async (policy: string, options: RunOptions) => {
       const { runPolicyRun } = await import('./run.ts');
@@ -118,10 +118,10 @@ function testCommand(): Command {
   return withModules(new Command('test'))
     .summary('run the tests of policies')
     .description(
-      'Runs the cases in the YAML files of a directory: an object, settings, and what is expected.',
+      'Runs the test cases in the YAML files of a directory: an object, settings, and the expected result.',
     )
     .argument('<path>', 'a directory or a file')
-    .option('--policy <policy>', 'of cases that name none')
+    .option('--policy <policy>', 'the policy of cases that name none')
     .addHelpText(
       'after',
       '\nA file of cases:\n' +
@@ -132,7 +132,7 @@ function testCommand(): Command {
         '      object: {apiVersion: v1, kind: Pod, metadata: {name: web}}\n' +
         '      expected: {allowed: false, message: label team is missing}\n' +
         '\nExpected may be: allowed, message, messageContains, code, mutated, warnings, error, settingsValid.\n' +
-        'Exit codes: 0 all as expected, 1 something else, 2 no tests, or tests that cannot be read.\n',
+        'Exit codes: 0 all pass, 1 some fail, 2 no tests, or unreadable tests.\n',
     )
     .action(async (path: string, options: TestOptions) => {
       const { runPolicyTest } = await import('./test-run.ts');
@@ -142,7 +142,7 @@ function testCommand(): Command {
 
 function inspectCommand(): Command {
   return withModules(new Command('inspect'))
-    .summary('say what a module is: metadata, runtime, what it imports')
+    .summary('show the metadata, runtime and imports of a module')
     .argument('<module>', 'a URL, or a path')
     .addOption(
       new Option('-o, --output <format>', 'output format').choices(['table', 'json']).default('table'),
@@ -155,9 +155,9 @@ function inspectCommand(): Command {
 
 function pullCommand(): Command {
   return withModules(new Command('pull'))
-    .summary('fetch a module, and verify it')
+    .summary('fetch and verify a module')
     .argument('<module>', 'a URL')
-    .option('-o, --output-path <file>', 'where to write it; default: it is kept in the cache only')
+    .option('-o, --output-path <file>', 'the file to write; default: the module is only cached')
     .action(async (module: string, options: PullOptions) => {
       const { runPolicyPull } = await import('./module-run.ts');
       await runPolicyPull(module, options);
@@ -166,7 +166,7 @@ function pullCommand(): Command {
 
 function benchCommand(): Command {
   return withModules(new Command('bench'))
-    .summary('measure how fast a policy answers')
+    .summary('measure the speed of a policy')
     .argument('<policy>', 'a module, or a manifest of policies')
     .addOption(resourceOption().makeOptionMandatory())
     .addOption(settingsOption())

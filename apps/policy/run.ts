@@ -20,7 +20,7 @@ export async function runPolicyRun(name: string, options: RunOptions): Promise<n
   const deadlineMs = Number(options.policyTimeout) * 1000;
   if (!(deadlineMs > 0 && deadlineMs <= 300_000)) {
     throw new RampartError(errorCodes.INPUT, {
-      what: `--policy-timeout ${options.policyTimeout} is no time up to 300 s`,
+      what: `--policy-timeout ${options.policyTimeout} is not a time of up to 300 s`,
     });
   }
   const policies = readPolicies(name, settingsOf(options.settings));
@@ -28,7 +28,7 @@ export async function runPolicyRun(name: string, options: RunOptions): Promise<n
   if (subjects.subjects.length === 0 && subjects.problems.length === 0) {
     throw new RampartError(errorCodes.INPUT, {
       what: `there are no objects in ${options.resource.join(', ')}`,
-      next: 'Name manifests of Kubernetes, or a directory with them.',
+      next: 'Name Kubernetes manifests, or a directory that contains some',
     });
   }
   await using means = await openMeans(options, options.kubeconfig);

@@ -23,30 +23,27 @@ export interface StandaloneOptions extends GuardChoice, OptionValues {
 
 export function standaloneCommand(guards: readonly Guard[]): Command {
   const command = new Command('standalone')
-    .summary('guard this machine, without a cluster')
+    .summary('run all guards on this machine, without a cluster')
     .description(
-      'Runs the Kubernetes API, the operator and the agent in one process, until it is stopped. The pods of the container ' +
-        'runtime are in the API as Pod objects, read-only; what guards them is written with kubectl, or in files.\n' +
-        'Alerts go to stdout, one JSON object a line; all else that is said, the path of the kubeconfig first, to stderr.',
+      'Runs a Kubernetes API, the operator and the agent in one process, until stopped. The API has the pods of the container ' +
+        'runtime as read-only Pod objects; create the resources of the guards with kubectl, or in files.\n' +
+        'Writes alerts to stdout, one JSON object per line, and messages to stderr, first the path of the kubeconfig.',
     )
-    .option(
-      '--data <dir>',
-      'keep everything there, made when it is missing; without it all is gone at the end',
-    )
+    .option('--data <dir>', 'the data directory, created if missing; without it, nothing is kept')
     .option(
       '-f, --file <path>',
-      'apply this manifest, or those in this directory, and follow them while they are edited; repeatable',
+      'apply this manifest, or the manifests in this directory, and again when they change; repeatable',
       append,
       [],
     )
     .option(
       '--listen <address>',
-      'host:port to serve the API on, by TLS; port 0 takes any free one',
+      'host:port to serve the API on, with TLS; port 0 selects a free one',
       '127.0.0.1:7443',
     )
     .option(
       '--node-label <key=value>',
-      'a label of the Node that stands for this machine, as node-role.kubernetes.io/worker=; repeatable',
+      'a label of the Node object of this machine, such as node-role.kubernetes.io/worker=; repeatable',
       (text: string, before: readonly (readonly [string, string])[]) => [...before, nodeLabel(text)],
       [],
     )
@@ -65,7 +62,7 @@ export function standaloneCommand(guards: readonly Guard[]): Command {
         '  rampart standalone --data /var/lib/rampart -f policies/\n' +
         '  kubectl --kubeconfig /var/lib/rampart/kubeconfig get pods -A\n' +
         '  rampart standalone -f policy.yaml | jq -r .process.binary\n' +
-        '\nExit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 nothing was done: bad input, missing rights or kernel features.\n',
+        '\nExit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 not started: bad input, missing privileges or kernel features.\n',
     )
     .action(async (options: StandaloneOptions) => {
       const { runStandalone } = await import('./run.ts');

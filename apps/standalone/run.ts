@@ -108,7 +108,7 @@ async function run(
   const feed = stack.use(await openAlertFeed(join(directory, standaloneAlertsSocket), true));
   const kubeconfig = kubeconfigOf(server);
   say(`kubeconfig ${kubeconfig}`);
-  if (options.data === undefined) say('nothing is kept: without --data all is gone at the end');
+  if (options.data === undefined) say('no data directory (--data): nothing is kept after exit');
   // Its own API: there is nobody to be spared. A report for each of 100,000 objects is to be written in minutes.
   const client = stack.use(new KubeClient(clusterAccess(kubeconfig), { perSecond: 2000, burst: 4000 }));
   // What a storm of changes leaves is given back: docs/decisions/0010-memory-of-standalone.md.
@@ -187,7 +187,7 @@ function checkOptions(options: StandaloneOptions): void {
   // As from `--data "$UNSET"`: the working directory is not meant.
   const empty = options.data === '' ? '--data' : options.file.includes('') ? '--file' : undefined;
   if (empty !== undefined) {
-    throw new RampartError(errorCodes.INPUT, { what: `${empty} is empty`, next: 'Give a path.' });
+    throw new RampartError(errorCodes.INPUT, { what: `${empty} is empty`, next: 'Give a path' });
   }
   if (process.geteuid?.() !== 0) {
     throw new RampartError(errorCodes.PRIVILEGE, {

@@ -54,8 +54,8 @@ function requireOne(read: readonly ReadGuard[], server: string): void {
   // One of each guard: bpf-programs has 18.
   const kinds = own.flatMap(({ guard }) => (guard.guarded ?? guard.resources)[0]?.kind ?? []);
   throw new RampartError(errorCodes.NOT_FOUND, {
-    what: `${server} knows no ${kinds.join(', no ')}`,
+    what: `${server} does not serve ${kinds.join(' or ')}`,
     why: 'Rampart is not installed there',
-    next: 'kubectl apply -k deploy/ does it, and rampart standalone for itself.',
+    next: 'Install it with kubectl apply -k deploy/; rampart standalone installs itself',
   });
 }

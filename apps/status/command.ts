@@ -16,12 +16,12 @@ export interface StatusOptions {
 
 export function statusCommand(guards: readonly Guard[]): Command {
   return new Command('status')
-    .summary('say what is guarded, and why something is not')
+    .summary('show what is guarded, and why something is not')
     .description(
-      'Asks the Kubernetes API what each policy guards on which node, what it does not and why, which files of the nodes ' +
-        'have changed, and whether agents and operator are there and which guards work on which node. Changes nothing, and needs to read only: what may not be ' +
-        'read is said.\n' +
-        'Finds the cluster as kubectl does: --kubeconfig, KUBECONFIG, ~/.kube/config, or the pod that it runs in.',
+      'Shows what each policy guards on which node, what it does not and why, which files of the nodes ' +
+        'have changed, whether the agents and the operator run, and which guards work on which node. Changes nothing, requires read access only, and lists what it may not ' +
+        'read.\n' +
+        'Finds the cluster as kubectl does: --kubeconfig, KUBECONFIG, ~/.kube/config, or the service account of its pod.',
     )
     .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
     .option('--data <dir>', 'the directory of `rampart standalone`')
@@ -33,7 +33,7 @@ export function statusCommand(guards: readonly Guard[]): Command {
         '  rampart status\n' +
         '  rampart status --data /var/lib/rampart\n' +
         "  rampart status --format json | jq '.policies[] | select(.guarded | not) | .problems'\n" +
-        '\nExit codes: 0 all that is asked for is guarded (files may have changed), 1 something is not, 2 cannot tell: bad input, or the API does not answer.\n',
+        '\nExit codes: 0 everything requested is guarded (files may have changed), 1 something is not, 2 unknown: bad input, or the API does not respond.\n',
     )
     .action(async (options: StatusOptions) => {
       const { runStatus } = await import('./run.ts');

@@ -117,7 +117,7 @@ test('a guard whose kinds are not served is not installed; without any there is 
   }
   await assert.rejects(without(/kivebpf\.san7o|integrity\.openshift/), {
     code: 'RAMPART_NOT_FOUND',
-    message: /^stub knows no KivePolicy, no FileIntegrity: Rampart is not installed there\./,
+    message: /^stub does not serve KivePolicy or FileIntegrity: Rampart is not installed there\. Install it/,
   });
 });
 

@@ -61,7 +61,7 @@ suite('the report for people', () => {
     assert.equal(
       textOf(),
       `\
-The policy guards all that it asks for.  https://10.0.0.1:6443
+The policy guards everything it requests.  https://10.0.0.1:6443
 
 POLICY                  TRAPS  CONTAINERS  FILES  LAST ALERT  GUARDED
 kivebpf-system/secrets  1      2           2      12 s ago    yes
@@ -83,7 +83,7 @@ KiveData: 2
     assert.equal(
       text,
       `\
-2 of 2 policies do not guard all that is asked for.  https://10.0.0.1:6443
+2 of 2 policies do not guard everything requested.  https://10.0.0.1:6443
 
 POLICY                  TRAPS  CONTAINERS  FILES  LAST ALERT  GUARDED
 kivebpf-system/secrets  1      2           2      12 s ago    no
@@ -91,24 +91,23 @@ kivebpf-system/secrets  1      2           2      12 s ago    no
     node n2: 1 file in 1 container
     node n1: Apparently no agent alerts on its kernel: the one of n1 has not
     renewed the lease for 47 s.
-    node n2: No agent alerts on its kernel: nobody holds the lease.
+    node n2: No agent alerts on its kernel: the lease has no holder.
 kivebpf-system/tokens   2      1           1      -           no
-    spec.traps[1].matchAny[0].ip: the address "300.1.1.1" cannot work: it is not
+    spec.traps[1].matchAny[0].ip: the address "300.1.1.1" is invalid: it is not
     an IP address. Write one address, as in the status of the pod; networks are
     not matched.
     node n1: /run/token in shop/a/web: /run does not exist\\x1b[2J
-    node n2: 1 container matches there, and no agent has said a word of it.
+    node n2: 1 container matches there, but no agent has reported on it.
     node n1: Apparently no agent alerts on its kernel: the one of n1 has not
     renewed the lease for 47 s.
-    node n2: No agent alerts on its kernel: nobody holds the lease.
+    node n2: No agent alerts on its kernel: the lease has no holder.
 
 NODE  AGENT      ALERTED BY                KERNEL    CONTAINERS  FILES
 n1    not ready  nobody? itself, 47 s ago  6e310000  1           1
 n2    not seen   nobody                    6e320000  1           1
 
 Operator: apparently none: operator-1 has not renewed its lease for 3 min.
-    What is guarded stays so; conditions and the clean-up after pods stand
-    still.
+    Guards on nodes keep working; conditions and clean-up are not updated.
 KiveData: 2
 Not read: nodes. cannot list nodes: nodes is forbidden (403 Forbidden)
 `,
@@ -145,10 +144,10 @@ Not read: nodes. cannot list nodes: nodes is forbidden (403 Forbidden)
   });
 
   test('no policy, in all and in one namespace', () => {
-    assert.match(textOf({ access: { policies: [] } }), /^There is no policy: nothing is asked for\. /);
+    assert.match(textOf({ access: { policies: [] } }), /^There are no policies: nothing is guarded\. /);
     assert.match(
       textOf({ access: { policies: [], namespace: 'shop' } }),
-      /^There is no policy in namespace shop: /,
+      /^There are no policies in namespace shop: /,
     );
   });
 
@@ -187,7 +186,7 @@ Not read: nodes. cannot list nodes: nodes is forbidden (403 Forbidden)
     assert.doesNotMatch(text, /KiveData/);
     assert.match(
       textOf({ access: { leases: [leaseOf('kive', 'operator-1')] } }),
-      /\nOperator of file-access: operator-1, 1 s ago\nOperator of file-integrity: none\. What is guarded/,
+      /\nOperator of file-access: operator-1, 1 s ago\nOperator of file-integrity: none\. Guards on nodes keep working/,
     );
   });
 

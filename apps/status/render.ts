@@ -48,7 +48,7 @@ function headline(
   const lines = guards.map(({ section }) => section?.headline(options) ?? '').filter((line) => line !== '');
   if (lines.length === 0) {
     const where = namespace === null ? '' : ` in namespace ${namespace}`;
-    lines.push(paint('yellow', `There is no policy${where}: nothing is asked for.`, colour));
+    lines.push(paint('yellow', `There are no policies${where}: nothing is guarded.`, colour));
   }
   for (const { name, guarded, nodes } of reports) {
     if (guarded || nodes.length === 0) continue;
@@ -171,7 +171,7 @@ function operatorLines(reports: readonly GuardReport[], operator: HolderReport):
 function operatorText(report: HolderReport): string {
   const { state, renewedSecondsAgo } = report;
   const renewed = renewedSecondsAgo === null ? '' : `, ${agoText(renewedSecondsAgo * 1000)}`;
-  const still = 'What is guarded stays so; conditions and the clean-up after pods stand still.';
+  const still = 'Guards on nodes keep working; conditions and clean-up are not updated.';
   switch (state) {
     case 'held':
       return `${printable(holderName(report))}${renewed}`;

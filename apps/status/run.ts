@@ -51,13 +51,13 @@ async function ask(guards: readonly Guard[], { kubeconfig, data, namespace }: St
     '--namespace': namespace,
   })) {
     if (value === '')
-      throw new RampartError(errorCodes.INPUT, { what: `${name} is empty`, next: 'Give a value.' });
+      throw new RampartError(errorCodes.INPUT, { what: `${name} is empty`, next: 'Give a value' });
   }
   if (kubeconfig !== undefined && data !== undefined) {
     throw new RampartError(errorCodes.INPUT, {
       what: '--kubeconfig and --data together',
-      why: 'each says which API to ask',
-      next: 'Give one of them.',
+      why: 'each names an API server',
+      next: 'Use only one of them',
     });
   }
   const access = clusterAccess(data === undefined ? kubeconfig : join(resolve(data), 'kubeconfig'));
@@ -83,7 +83,7 @@ async function expectNamespace(
     if (!isNotFound(error)) throw error;
     throw new RampartError(errorCodes.INPUT, {
       what: `there is no namespace ${name}`,
-      next: 'Give one that exists with -n.',
+      next: 'Name an existing namespace with -n',
     });
   }
 }

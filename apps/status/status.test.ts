@@ -69,7 +69,7 @@ suite('rampart status', () => {
       /cannot read kubeconfig \/no\/such\/kubeconfig: ENOENT/,
     ],
     ['two places to ask', ['--data', '/d', '--kubeconfig', '/k'], /together/],
-    ['nothing to ask', [], /no Kubernetes API server is named/],
+    ['nothing to ask', [], /no Kubernetes API server is configured/],
     ['an empty namespace', ['-n', ''], /--namespace is empty/],
     ['a format that is none', ['--format', 'yaml'], /Allowed choices are table, json/],
   ] as const) {
@@ -87,7 +87,7 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
     await using one = new Standalone();
     const data = ['--data', one.at('data')];
     await one.start('--cri-socket', lab.socketPath);
-    assert.match(status(...data).stdout, /^There is no policy: nothing is asked for\./);
+    assert.match(status(...data).stdout, /^There are no policies: nothing is guarded\./);
     const typo = status(...data, '-n', 'typo');
     assert.deepEqual([typo.code, typo.stdout], [2, ''], typo.stderr);
     assert.match(typo.stderr, /there is no namespace typo/);
@@ -120,7 +120,7 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
     );
     const { code, stdout, stderr } = status(...data);
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
-    assert.match(stdout, /^The policy guards all that it asks for\./);
+    assert.match(stdout, /^The policy guards everything it requests\./);
     assert.match(stdout, /^kivebpf-system\/secrets {2}1 {6}1 {11}1 {6}- {11}yes$/m);
     assert.match(stdout, /^\S+ +running +itself, \d s ago +[0-9a-f]{8} +1 +1$/m);
 
@@ -143,7 +143,7 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
     );
     const text = status(...data);
     assert.equal(text.code, 1);
-    assert.match(text.stdout, /^3 of 4 policies do not guard all that is asked for\./);
+    assert.match(text.stdout, /^3 of 4 policies do not guard everything requested\./);
     assert.match(text.stdout, /^ {4}node \S+: \/no\/such in shop\/nginx-pod\/nginx: \/no does not exist/m);
     assert.equal(status(...data, '-n', 'shop').code, 0);
 
@@ -172,7 +172,7 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
     assert.equal(notThere.code, 2);
     assert.match(
       notThere.stderr,
-      /knows no KivePolicy, no FileIntegrity, .*: Rampart is not installed there/,
+      /does not serve KivePolicy or FileIntegrity or .*: Rampart is not installed there/,
     );
 
     kubectl(['apply', '-f', '-'], kustomizedText(new URL('../../deploy', import.meta.url).pathname));
@@ -196,7 +196,7 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
     assert.deepEqual(silent.operator, { state: 'free', holder: null, renewedSecondsAgo: null });
     assert.match(
       status(...cluster).stdout,
-      /node n1: 1 container matches there, and no agent has said a word of it\./,
+      /node n1: 1 container matches there, but no agent has reported on it\./,
     );
 
     const agent = spawn(

@@ -25,48 +25,48 @@ export interface WatchOptions {
 }
 
 function octalMode(text: string): number {
-  if (!/^0?[0-7]{1,4}$/.test(text)) throw new InvalidArgumentError('Octal digits as for chmod, e.g. 0400.');
+  if (!/^0?[0-7]{1,4}$/.test(text))
+    throw new InvalidArgumentError('It must be octal digits as for chmod, such as 0400.');
   return Number.parseInt(text, 8);
 }
 
 function wholeNumber(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('A whole number is needed.');
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('It must be an integer.');
   return Number(text);
 }
 
 export function watchCommand(): Command {
   return new Command('watch')
-    .summary('tell who touches a file')
+    .summary('report who accesses a file')
     .description(
-      'Reports every access to the files, as the kernel sees it, until it is stopped with Ctrl-C. A path ' +
-        'that does not exist yet is waited for; a file that is replaced is followed.\n' +
-        'On a terminal each access is a readable line; otherwise each is one JSON object with the fields of a KiveAlert.',
+      'Reports every access to the files, as the kernel sees it, until Ctrl-C. Waits for a path ' +
+        'that does not exist yet, and follows a file that is replaced.\n' +
+        'Prints a readable line per access on a terminal, otherwise a JSON object with the fields of a KiveAlert.',
     )
     .argument('<path...>', 'files to watch')
     .option('--access <words>', `accesses to report, any of ${accessWords.join(',')}`, splitWords, [
       ...accessWords,
     ])
     .addOption(optionOf(sensorModeOption))
-    .option('--create', 'create a file that does not exist; never changes one that does')
+    .option('--create', 'create missing files; existing files are never changed')
     .addOption(
       new Option('--file-mode <octal>', 'permissions of a created file')
         .argParser(octalMode)
         .default(0o400, '0400'),
     )
-    .option('--root <dir>', 'directory that the paths are inside of, e.g. /proc/PID/root', '/')
+    .option('--root <dir>', 'directory that the paths are relative to, such as /proc/PID/root', '/')
     .addOption(
-      new Option('--format <format>', 'output; default: pretty on a terminal, json elsewhere').choices([
-        'json',
-        'pretty',
-      ]),
+      new Option('--format <format>', 'output format; default: pretty on a terminal, otherwise json').choices(
+        ['json', 'pretty'],
+      ),
     )
     .option(
       '--rate <number>',
-      'accesses per second reported for one process, file and kind; the rest is counted. 0: no limit',
+      'accesses reported per second, process, file and kind; the rest is only counted. 0: no limit',
       wholeNumber,
       1000,
     )
-    .option('--capacity <number>', 'most files that can be watched', wholeNumber, 65_536)
+    .option('--capacity <number>', 'maximum number of watched files', wholeNumber, 65_536)
     .addOption(metricsOption())
     .addHelpText(
       'after',
@@ -76,7 +76,7 @@ export function watchCommand(): Command {
         "  rampart watch --format json /etc/shadow | jq -r '.process.binary'\n" +
         '  rampart watch --create --file-mode 0444 /root/passwords.txt\n' +
         '  rampart watch --root /proc/4711/root /etc/nginx/nginx.conf\n' +
-        '\nExit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 nothing was done: bad input, missing rights or kernel features.\n',
+        '\nExit codes: 0 stopped by Ctrl-C or SIGTERM, 1 failed, 2 not started: bad input, missing privileges or kernel features.\n',
     )
     .action(async (paths: string[], options: WatchOptions) => {
       const { runWatch } = await import('./run.ts');

@@ -127,7 +127,7 @@ function tellPath(path: PlannedPath, state: PathState): void {
   const shown = printable(path.shown);
   if (state.kind === 'absent')
     say(`${shown} is not there (${printable(state.missing)} is missing); waiting for it`);
-  if (state.kind === 'unusable') say(`${shown} can't be watched now: ${state.error.message}`);
+  if (state.kind === 'unusable') say(`${shown} cannot be watched now: ${state.error.message}`);
   if (state.kind === 'file') {
     if (path.told) say(`${shown} is now inode ${state.identity.inode}`);
   }

@@ -128,7 +128,7 @@ function runtimeError(error: unknown, name: MethodName, socketPath: string): unk
   if (error.status === grpcStatus.UNIMPLEMENTED) {
     return new RampartError(errorCodes.UNSUPPORTED, {
       ...parts,
-      next: `${methods[name].service} with this method is needed: containerd 1.6 or later, or CRI-O 1.23 or later`,
+      next: `${methods[name].service} with this method is required: containerd 1.6 or later, or CRI-O 1.23 or later`,
     });
   }
   if (error.status === grpcStatus.NOT_FOUND) return new RampartError(errorCodes.NOT_FOUND, parts);
@@ -138,7 +138,7 @@ function runtimeError(error: unknown, name: MethodName, socketPath: string): unk
   return error.status === grpcStatus.DEADLINE_EXCEEDED
     ? new RampartError(errorCodes.RUNTIME_UNREACHABLE, {
         ...parts,
-        next: 'Look at the log of the runtime and at how busy the machine is',
+        next: 'Check the log of the runtime and the load of the machine',
       })
     : new RampartError(errorCodes.RUNTIME, { ...parts, next: 'Look at the log of the runtime' });
 }
@@ -158,7 +158,7 @@ function unreachableError(error: GrpcError, what: string, socketPath: string): R
   return new RampartError(errorCodes.RUNTIME_UNREACHABLE, {
     what,
     why,
-    next: 'See that the runtime runs and that this is its socket',
+    next: 'Check that the runtime is running and that this is its socket',
     cause: error,
   });
 }

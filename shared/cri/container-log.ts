@@ -26,7 +26,7 @@ export async function openContainerLog(
   if (path === '') {
     throw new RampartError(errorCodes.UNSUPPORTED, {
       what: `container ${id} has no log`,
-      why: 'it was made without a file for it',
+      why: 'it was created without a log file',
     });
   }
   const hasEnded = async (): Promise<boolean> => {

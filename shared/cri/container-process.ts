@@ -31,8 +31,8 @@ export async function findProcess(
   if (isOurs === true) return process;
   if (isOurs === undefined) return (await cri.containerPid(id, options)) === pid ? process : undefined;
   throw new RampartError(errorCodes.CONFLICT, {
-    what: `container runtime at ${cri.socketPath}: process ${pid} is not of container ${id}`,
-    why: 'its cgroup is that of another container',
-    next: "It is asked again; when this stays, the runtime counts its processes in another pid namespace: use the host's (hostPID)",
+    what: `container runtime at ${cri.socketPath}: process ${pid} does not belong to container ${id}`,
+    why: 'it is in the cgroup of another container',
+    next: "Retrying; if this persists, the runtime is in another pid namespace: use the host's (hostPID)",
   });
 }

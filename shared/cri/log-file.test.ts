@@ -29,7 +29,7 @@ suite('what is no log file is not read', () => {
   const cases: readonly (readonly [what: string, make: () => void, code: ErrorCode, words: RegExp])[] = [
     ['none', () => undefined, errorCodes.NOT_FOUND, /failed to open log file ".*0\.log"/],
     ['a symbolic link', () => symlinkSync('/etc/passwd', path), errorCodes.SYSTEM, /symbolic link/],
-    ['a directory', () => mkdirSync(path), errorCodes.SYSTEM, /no regular file/],
+    ['a directory', () => mkdirSync(path), errorCodes.SYSTEM, /not a regular file/],
     [
       'a hard link to something else',
       () => {

@@ -52,7 +52,7 @@ async function opened(path: string): Promise<FileHandle> {
 
 async function whyNot(file: FileHandle, path: string): Promise<string | undefined> {
   const stats = await file.stat();
-  if (!stats.isFile()) return 'it is no regular file';
+  if (!stats.isFile()) return 'it is not a regular file';
   const real = await readlink(`/proc/self/fd/${file.fd}`);
   // The directory of all logs may be a link to another disk; those below it have been made by the runtime.
   const own = (of: string): string => of.split('/').slice(-3).join('/');

@@ -120,7 +120,7 @@ export class BpfMap {
     if (code === E2BIG) {
       throw new RampartError(errorCodes.LIMIT, {
         what: `eBPF map ${this.name} is full`,
-        why: `it holds ${this.maxEntries} entries`,
+        why: `it has ${this.maxEntries} entries`,
         next: 'Watch fewer files, or raise the capacity',
       });
     }

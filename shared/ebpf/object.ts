@@ -45,7 +45,7 @@ function failure(what: string, code: number, log: string): RampartError {
     what,
     why: errnoName(code),
     ...(permission && {
-      next: 'The kernel refuses it: root with CAP_BPF, CAP_PERFMON or CAP_SYS_ADMIN is needed, and some kernels forbid this kind of program outright; `rampart doctor` tells which',
+      next: 'The kernel refuses it: root with CAP_BPF, CAP_PERFMON or CAP_SYS_ADMIN is required, and some kernels forbid this kind of program; see `rampart doctor`',
     }),
     ...(lines.length > 0 && { detail: lines.slice(-SHOWN_LOG_LINES).join('\n') }),
   });
@@ -340,7 +340,7 @@ export class BpfObject implements Disposable {
   #missing(kind: string, name: string): RampartError {
     return new RampartError(errorCodes.EBPF, {
       what: `eBPF object ${this.name} has no ${kind} ${name}`,
-      why: `its ${this.#bytes.byteLength} bytes do not belong to this version`,
+      why: `its ${this.#bytes.byteLength} bytes are from another version`,
       next: 'Reinstall, or rebuild it with scripts/build-bpf',
     });
   }

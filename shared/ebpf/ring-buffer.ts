@@ -173,7 +173,7 @@ class MappedRingBuffer implements RingBuffer {
       throw new RampartError(errorCodes.INPUT, {
         what: 'cannot drain the ring buffer',
         why: 'drain was called from onBatch or onError',
-        next: 'Return from the callback first.',
+        next: 'Return from the callback first',
       });
     }
     const endMs = performance.now() + budgetMs;

@@ -150,7 +150,7 @@ export class RingReader {
       throw new RampartError(errorCodes.INPUT, {
         what: 'cannot read the ring buffer',
         why: 'the callback of a batch asked for the next batch',
-        next: 'Return from the callback first.',
+        next: 'Return from the callback first',
       });
     }
     const start = this.#position;
@@ -240,7 +240,7 @@ export class RingReader {
     throw new RampartError(errorCodes.DECODE, {
       what: `the ring buffer is corrupt at position ${position}`,
       why,
-      next: 'Close it and open a new one; what is in it is lost.',
+      next: 'Close it and open a new one; its contents are lost',
     });
   }
 }
@@ -255,7 +255,7 @@ export function checkRingSize(sizeBytes: number): void {
   if (!powerOfTwo || sizeBytes < HEADER_SIZE_BYTES || sizeBytes > maxRingSizeBytes) {
     throw new RampartError(errorCodes.INPUT, {
       what: `a ring buffer of ${sizeBytes} bytes`,
-      why: `its size is a power of two from ${HEADER_SIZE_BYTES} to ${maxRingSizeBytes}`,
+      why: `its size must be a power of two from ${HEADER_SIZE_BYTES} to ${maxRingSizeBytes}`,
     });
   }
 }

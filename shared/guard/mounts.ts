@@ -20,7 +20,7 @@ export const btfMount: PodMount = {
   mountPath: '/sys/kernel/btf',
   type: 'Directory',
   readOnly: true,
-  why: "The kernel's types, which eBPF programs are fitted to.",
+  why: "The kernel's types, for CO-RE relocation of eBPF programs.",
 };
 
 export const hostMount: PodMount = {
@@ -30,5 +30,5 @@ export const hostMount: PodMount = {
   type: 'Directory',
   readOnly: true,
   propagation: 'HostToContainer',
-  why: 'The files of the node. What is mounted on it later is seen here as well.',
+  why: 'The files of the node, including later mounts.',
 };

@@ -169,7 +169,7 @@ export function selectGuards(guards: readonly Guard[], names: readonly string[])
   if (unknown !== undefined) {
     throw new RampartError(errorCodes.INPUT, {
       what: `there is no guard ${JSON.stringify(unknown)}`,
-      next: `There are: ${guards.map(({ name }) => name).join(', ')}.`,
+      next: `Known guards: ${guards.map(({ name }) => name).join(', ')}`,
     });
   }
   return guards.filter(({ name }) => names.includes(name));

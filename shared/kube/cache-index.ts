@@ -45,8 +45,8 @@ export class CacheIndexes<T> {
       if (known === undefined) return true;
       if (known.of === of) return false;
       throw new RampartError(errorCodes.INPUT, {
-        what: `index "${name}" is there with another function`,
-        next: 'Give it another name, or share the function.',
+        what: `index "${name}" exists with another function`,
+        next: 'Give it another name, or share the function',
       });
     });
     for (const [name, of] of fresh) this.#indexes.push({ name, of, index: new CacheIndex() });
@@ -58,8 +58,8 @@ export class CacheIndexes<T> {
     const found = this.#indexes.find((index) => index.name === name);
     if (found !== undefined) return found.index;
     throw new RampartError(errorCodes.INPUT, {
-      what: `no index "${name}"`,
-      next: `There are: ${this.#indexes.map((index) => index.name).join(', ')}.`,
+      what: `there is no index "${name}"`,
+      next: `Known indexes: ${this.#indexes.map((index) => index.name).join(', ')}`,
     });
   }
 

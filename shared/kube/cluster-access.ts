@@ -64,9 +64,9 @@ export function findClusterAccess(options: ClusterAccessOptions = {}): ClusterAc
   const { env = process.env } = options;
   if (env['KUBERNETES_SERVICE_HOST'] && env['KUBERNETES_SERVICE_PORT']) return inClusterAccess(options);
   throw new RampartError(errorCodes.INPUT, {
-    what: 'no Kubernetes API server is named',
+    what: 'no Kubernetes API server is configured',
     why: `there is no ${kubeconfigFiles(options).join(' or ')}, and this is not a pod`,
-    next: 'Set KUBECONFIG to a file that exists, or write ~/.kube/config.',
+    next: 'Set KUBECONFIG to a file that exists, or write ~/.kube/config',
   });
 }
 
@@ -125,8 +125,8 @@ export function kubeconfigAccess(
   if (insecure && ca !== undefined) {
     throw new RampartError(errorCodes.INPUT, {
       what: cluster.where,
-      why: 'it has a certificate authority and insecure-skip-tls-verify',
-      next: 'Keep one of them.',
+      why: 'it has both a certificate authority and insecure-skip-tls-verify',
+      next: 'Keep one of them',
     });
   }
   return {
@@ -193,7 +193,7 @@ function execCredentials(
   if (!execApiVersions.includes(apiVersion)) {
     throw new RampartError(errorCodes.UNSUPPORTED, {
       what: `${exec.where}: apiVersion ${apiVersion}`,
-      next: `Use one of: ${execApiVersions.join(', ')}.`,
+      next: `Use one of: ${execApiVersions.join(', ')}`,
     });
   }
   if (exec.text('interactiveMode') === 'Always') {
@@ -273,7 +273,7 @@ function readFile(path: string, what: string): string {
 function missing(what: string, files: string, known: ReadonlyMap<string, unknown>): RampartError {
   const names = [...known.keys()];
   return new RampartError(errorCodes.INPUT, {
-    what: `kubeconfig ${files} has not ${what}`,
+    what: `kubeconfig ${files} has no ${what}`,
     next:
       names.length > 0 ? `It has: ${names.join(', ')}.` : 'It has none at all: see that it is a kubeconfig.',
   });

@@ -190,8 +190,8 @@ export class Connection implements Disposable {
     if (sizeBytes > this.#maxAnswerBytes) {
       throw new RampartError(errorCodes.LIMIT, {
         what: `cannot ${request.what}`,
-        why: `the answer is over ${this.#maxAnswerBytes} bytes`,
-        next: 'Ask for it in pages.',
+        why: `the response exceeds ${this.#maxAnswerBytes} bytes`,
+        next: 'Request it in pages',
       });
     }
     return Buffer.concat(chunks, sizeBytes).toString('utf8');
@@ -221,7 +221,7 @@ export class Connection implements Disposable {
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot use ${server.protocol}//${server.host} with a token or a password`,
       why: 'they would be sent unencrypted',
-      next: 'Use an https address.',
+      next: 'Use an https address',
     });
   }
 }

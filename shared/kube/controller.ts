@@ -115,7 +115,7 @@ export async function runController<K>(options: ControllerOptions<K>): Promise<C
   if (!Number.isInteger(workers) || workers < 1 || !(graceMs >= 0) || !(timeoutMs > 0)) {
     throw new RampartError(errorCodes.INPUT, {
       what: `controller ${options.name} with ${workers} workers, timeoutMs ${timeoutMs}, graceMs ${graceMs}`,
-      why: 'needed are a whole number of at least 1, a time above 0, a time of at least 0',
+      why: 'required: an integer of at least 1, a time above 0, and a time of at least 0',
     });
   }
   const run = new Run({ ...options, graceMs, timeoutMs, clock });
@@ -140,7 +140,7 @@ export async function runController<K>(options: ControllerOptions<K>): Promise<C
   if (stillRunning.length > 0) {
     options.logger?.error(
       { controller: options.name, keys: stillRunning.map(String) },
-      'reconciles do not end',
+      'reconciles do not finish',
     );
   }
   return { stillRunning };
@@ -227,7 +227,7 @@ class Run<K> {
       cancel = clock.schedule(graceMs, () => {
         logger?.error(
           { controller: name, key: String(key) },
-          'a reconcile does not end; its worker continues',
+          'a reconcile does not finish; its worker continues',
         );
         given.resolve();
       });
@@ -269,7 +269,7 @@ class Run<K> {
     if (error instanceof TerminalError) {
       this.outcomes.terminal++;
       queue.forget(key);
-      logger?.error(about, 'reconcile failed for good; the next change may mend it');
+      logger?.error(about, 'reconcile failed permanently; waiting for the next change');
       return;
     }
     if (signal.aborted) {

@@ -131,7 +131,7 @@ function checkToken(token: string, source: Source): string {
   if (/^[\x21-\x7e]+$/.test(token)) return token;
   throw new RampartError(errorCodes.INPUT, {
     what: 'file' in source ? `token in ${source.file}` : 'token for the Kubernetes API',
-    why: 'it is empty or has characters in it that no token has',
+    why: 'it is empty or contains characters that are invalid in a token',
   });
 }
 

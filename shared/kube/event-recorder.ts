@@ -236,7 +236,7 @@ export class EventRecorder implements AsyncDisposable {
         if (this.#abort.signal.aborted) return;
         const hopeless = !mayPass(error);
         if (hopeless || backoff.attempts + 1 >= MAX_TRIES) {
-          logger?.warn({ err: error, event: pending.place.name }, 'an event is lost');
+          logger?.warn({ err: error, event: pending.place.name }, 'an event was lost');
           this.#giveUp(pending, hopeless ? 'refused' : 'failed');
           return;
         }

@@ -87,11 +87,11 @@ clusters: [{name: two, cluster: {server: 'https://two'}}]`,
     const parse = (text: string): unknown => kubeconfigAccess(parseKubeconfig(text, 'f'));
     const text = config(`server: 'https://a'`, '');
     const parsed = parseKubeconfig(text, 'f');
-    assert.throws(() => kubeconfigAccess(parsed, { context: 'x' }), /f has not context "x"\. It has: main\./);
+    assert.throws(() => kubeconfigAccess(parsed, { context: 'x' }), /f has no context "x"\. It has: main/);
     assert.throws(() => parse('current-context: x'), /has not context "x"/);
     assert.throws(() => parse('{}'), /has not a current-context/);
-    assert.throws(() => parse(text.replace('cluster: c', 'cluster: d')), /has not cluster "d"\. It has: c\./);
-    assert.throws(() => parse(text.replace('user: u', 'user: v')), /has not user "v"\. It has: u\./);
+    assert.throws(() => parse(text.replace('cluster: c', 'cluster: d')), /has no cluster "d"\. It has: c/);
+    assert.throws(() => parse(text.replace('user: u', 'user: v')), /has no user "v"\. It has: u/);
   });
 
   test('what is wrong is told by its place, and no value is shown', () => {

@@ -201,7 +201,10 @@ class Election {
       const ageMs = this.#clock.monotonicMs() - held.sentMs;
       timers.set('deadline', renewDeadlineMs - ageMs, () => lose(`not renewed within ${renewDeadlineMs} ms`));
       timers.set('overrun', leaseDurationSeconds * 1000 - ageMs, () => {
-        logger?.error({ lock: lock.description }, 'another may lead now, and the work here has not ended');
+        logger?.error(
+          { lock: lock.description },
+          'another process may lead now, but the work here has not stopped',
+        );
         onOverrun?.();
       });
     };

@@ -77,9 +77,9 @@ export class LeaseClaim {
     const { lock, logger, renewDeadlineMs, identity } = this.#options;
     try {
       await this.#within(renewDeadlineMs, undefined, (signal) => this.#release(signal, RELEASE_TRIES));
-      logger?.info({ lock: lock.description, identity }, 'gave the lease back');
+      logger?.info({ lock: lock.description, identity }, 'released the lease');
     } catch (error) {
-      logger?.warn({ lock: lock.description, err: error }, 'cannot give the lease back; it will expire');
+      logger?.warn({ lock: lock.description, err: error }, 'cannot release the lease; it will expire');
     }
   }
 

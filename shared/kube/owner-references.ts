@@ -34,7 +34,7 @@ export function withController<T extends KubeObject>(
   if (other !== undefined && other.uid !== owner.metadata.uid) {
     throw new RampartError(errorCodes.CONFLICT, {
       what: `cannot make ${describe(ownerType, owner)} the controller of ${nameOf(child)}`,
-      why: `${other.kind} "${other.name}" is already`,
+      why: `${other.kind} "${other.name}" is its controller already`,
     });
   }
   return withReference(child, {

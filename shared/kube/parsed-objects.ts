@@ -19,7 +19,7 @@ export class ParsedObjects<T extends object> {
     if (!Number.isSafeInteger(limit) || limit < 0) {
       throw new RampartError(errorCodes.INPUT, {
         what: `a limit of ${limit} objects`,
-        why: 'it is no whole number of at least 0',
+        why: 'it is not an integer of at least 0',
       });
     }
     this.#limit = limit;

@@ -13,8 +13,8 @@ const MAX_ASKED_MS = 60_000;
 export class StaleListError extends RampartError {
   constructor(version: string, known: string) {
     super(errorCodes.EXPIRED, {
-      what: 'a list from the Kubernetes API is not taken',
-      why: `it has version ${version}, but ${known} or newer is known`,
+      what: 'a list from the Kubernetes API is out of date',
+      why: `it has version ${version}, but ${known} or later is known`,
     });
     this.name = 'StaleListError';
   }

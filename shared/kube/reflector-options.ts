@@ -71,6 +71,6 @@ export function checkReflectorOptions<T extends KubeObject>(options: ReflectorOp
     what:
       `a reflector with pageSize ${pageSize}, idleTimeoutMs ${idleTimeoutMs}, ` +
       `answerTimeoutMs ${answerTimeoutMs}, healthyMs ${healthyMs}`,
-    why: 'needed are a whole number of at least 0, two times above 0, a time of at least 0',
+    why: 'required: an integer of at least 0, two times above 0, and a time of at least 0',
   });
 }

@@ -159,7 +159,7 @@ class Reflector<T extends KubeObject> {
     if (version === undefined || version === '') {
       throw new RampartError(errorCodes.API_UNREACHABLE, {
         what: `cannot list ${this.#cache.type.plural}`,
-        why: 'the list has no version to watch from',
+        why: 'the list has no resourceVersion to watch from',
       });
     }
     if (isOlder(version, this.#seen) && !force) throw new StaleListError(version, this.#seen);

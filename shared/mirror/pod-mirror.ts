@@ -159,10 +159,7 @@ export class PodMirror {
     let old = found;
     if (old !== undefined && (!isMirrored(old) || !isSamePod(old, pod) || isOutgrown(pod, old))) {
       if (!isMirrored(old)) {
-        logger.warn(
-          { pod: keyOf(old) },
-          'a pod that was written by hand gives way to the one that runs here',
-        );
+        logger.warn({ pod: keyOf(old) }, 'replacing a manually created pod with the one that runs here');
       }
       await this.#delete(old, signal);
       old = undefined;
@@ -265,11 +262,10 @@ export class PodMirror {
   /** Each once, until it is another one or gone. */
   #tellFailures(failures: ReadonlyMap<string, string>): void {
     for (const [what, why] of failures) {
-      if (this.#told.get(what) !== why)
-        this.#options.logger.warn({ why }, `cannot mirror ${what}; trying again`);
+      if (this.#told.get(what) !== why) this.#options.logger.warn({ why }, `cannot mirror ${what}; retrying`);
     }
     for (const what of this.#told.keys()) {
-      if (!failures.has(what)) this.#options.logger.info(`mirrored ${what} after all, or it is gone`);
+      if (!failures.has(what)) this.#options.logger.info(`mirrored ${what}, or it is gone`);
     }
     this.#told = new Map(failures);
   }

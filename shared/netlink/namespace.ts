@@ -33,9 +33,9 @@ export class KeptNamespace implements Disposable {
     try {
       if (libc.unshare(CLONE_NEWNET) !== 0) {
         throw new RampartError(errorCodes.PRIVILEGE, {
-          what: 'cannot make a network namespace',
+          what: 'cannot create a network namespace',
           why: getSystemErrorName(-errno()),
-          next: 'It needs CAP_SYS_ADMIN',
+          next: 'CAP_SYS_ADMIN is required',
         });
       }
       const made = new KeptNamespace();
@@ -72,7 +72,7 @@ export class KeptNamespace implements Disposable {
 function enter(fd: number): void {
   if (libc.setns(fd, CLONE_NEWNET) === 0) return;
   throw new RampartError(errorCodes.SYSTEM, {
-    what: 'cannot go to a network namespace',
+    what: 'cannot enter a network namespace',
     why: getSystemErrorName(-errno()),
   });
 }

@@ -127,8 +127,8 @@ class NflogReader implements Nflog {
     if (holder !== undefined) {
       throw new RampartError(errorCodes.LIMIT, {
         what,
-        why: `another program reads it (netlink port ${holder}, mostly its pid)`,
-        next: 'Stop it, or have it read another group',
+        why: `another program reads it (netlink port ${holder}, usually its pid)`,
+        next: 'Stop it, or configure another group for it',
       });
     }
     this.#socket.request(

@@ -279,8 +279,8 @@ export class NftablesBatch {
     }
     if (!answers.some(({ sequence }) => sequence === this.#count)) {
       throw new RampartError(errorCodes.SYSTEM, {
-        what: 'nftables did not say whether it took a change',
-        next: 'Retrying compares with what the kernel has',
+        what: 'nftables did not acknowledge a change',
+        next: 'The next attempt compares with the state of the kernel',
       });
     }
   }

@@ -117,7 +117,7 @@ function openGroup(): number {
   const fd = libc.socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_NETFILTER);
   const failure = (): RampartError =>
     new RampartError(errorCodes.SYSTEM, {
-      what: 'the kernel does not tell of changes of nftables',
+      what: 'the kernel does not report changes of nftables',
       why: getSystemErrorName(-errno()),
     });
   if (fd < 0) throw failure();

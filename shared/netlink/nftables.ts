@@ -47,7 +47,7 @@ export class Nftables implements Disposable {
     if (this.#context === null) {
       throw new RampartError(errorCodes.SYSTEM, {
         what: 'cannot open nftables',
-        why: 'libnftables gave no context',
+        why: 'libnftables returned no context',
         next: 'A context needs a netlink socket: is there memory, and does the kernel have nf_tables?',
       });
     }
@@ -121,7 +121,7 @@ function nftablesError(message: string): RampartError {
   }
   return new RampartError(errorCodes.SYSTEM, {
     what: line ? `nftables refused \`${shorten(line.trim())}\`` : 'nftables refused a change',
-    why: why ?? shorten(message.trim() || 'it did not say why'),
+    why: why ?? shorten(message.trim() || 'no reason given'),
   });
 }
 

@@ -63,16 +63,16 @@ export interface ErrorParts {
 }
 
 /**
- * The one error class of the product: a stable `code` and a message in whole sentences.
+ * The one error class of the product: a stable `code` and a message that ends without a full stop.
  *
  * @example
  * throw new RampartError(errorCodes.NOT_FOUND, {
  *   what: `cannot watch ${path}`,
  *   why: 'there is no such directory',
- *   next: 'Make it first, or watch the directory above.',
+ *   next: 'Make it first, or watch the directory above',
  *   cause: error,
  * });
- * // cannot watch /srv/data: there is no such directory. Make it first, or watch the directory above.
+ * // cannot watch /srv/data: there is no such directory. Create it first, or watch the directory above
  */
 export class RampartError extends Error {
   readonly code: ErrorCode;
@@ -81,8 +81,9 @@ export class RampartError extends Error {
 
   constructor(code: ErrorCode, parts: ErrorParts) {
     const sentence = parts.why === undefined ? parts.what : `${parts.what}: ${parts.why}`;
-    // Reasons come from many places, some with their own full stop.
-    const lines = parts.next === undefined ? sentence : `${sentence.replace(/\.$/, '')}. ${parts.next}`;
+    // Messages end without a full stop; reasons come from many places, some with one.
+    const told = sentence.replace(/(?<!\.)\.$/, '');
+    const lines = parts.next === undefined ? told : `${told}. ${parts.next.replace(/(?<!\.)\.$/, '')}`;
     super(
       parts.detail ? `${lines}\n${parts.detail}` : lines,
       parts.cause === undefined ? undefined : { cause: parts.cause },

@@ -33,7 +33,7 @@ export class Registry {
     if (this.#metrics.has(metric.name)) {
       throw new RampartError(errorCodes.INPUT, {
         what: `metric ${metric.name}`,
-        why: 'there is one of that name',
+        why: 'a metric of that name exists',
       });
     }
     this.#metrics.set(metric.name, metric);

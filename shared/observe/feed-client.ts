@@ -115,8 +115,8 @@ function refusal(path: string, error: NodeJS.ErrnoException): RampartError {
   if (error.code === 'EACCES' || error.code === 'EPERM') {
     return new RampartError(errorCodes.PRIVILEGE, {
       what,
-      why: 'only the user who serves it may, mostly root',
-      next: 'Use sudo.',
+      why: 'only the user of the serving process may read it, usually root',
+      next: 'Use sudo',
       cause: error,
     });
   }
@@ -153,8 +153,8 @@ function parseHello(text: string, path: string): FeedHello {
   if (full !== undefined) {
     throw new RampartError(errorCodes.LIMIT, {
       what: `cannot read ${path}`,
-      why: `${full} others read it already`,
-      next: 'End one of them.',
+      why: `${full} processes read it already`,
+      next: 'Stop one of them',
     });
   }
   if (feed === 1 && typeof id === 'string' && typeof first === 'number' && typeof last === 'number') {
@@ -162,6 +162,6 @@ function parseHello(text: string, path: string): FeedHello {
   }
   throw new RampartError(errorCodes.DECODE, {
     what: `cannot read ${path}`,
-    why: 'what it sends is no feed of this release of Rampart',
+    why: 'it is served by another release of Rampart',
   });
 }

@@ -163,7 +163,7 @@ async function removeDeadSocket(path: string, address: string): Promise<void> {
     new RampartError(errorCodes.IN_USE, {
       what: `cannot serve on the socket ${path}`,
       why,
-      next: 'Choose another path.',
+      next: 'Choose another path',
     });
   if (!stats.isSocket()) throw taken('something else is there');
   if (await answers(address)) throw taken('another process serves there');

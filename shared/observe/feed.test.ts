@@ -164,7 +164,7 @@ suite('a feed on a unix socket', () => {
     await using server = await serveFeed(new LineFeed(), path, { maxReaders: 1 });
     const first = readFeed(path, { signal: AbortSignal.timeout(30_000) });
     await first.next();
-    await assert.rejects(read(path), { code: 'RAMPART_LIMIT', message: /1 others? read it already/ });
+    await assert.rejects(read(path), { code: 'RAMPART_LIMIT', message: /1 process(es)? reads? it already/ });
     await first.return();
     await until(() => server.readers === 0);
     assert.deepEqual((await read(path)).lines, []);

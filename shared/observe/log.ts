@@ -68,7 +68,7 @@ function levelFromEnvironment(): LogLevel {
   if (level === undefined) {
     throw new RampartError(errorCodes.INPUT, {
       what: `RAMPART_LOG="${printable(value)}" is not a log level`,
-      next: `Use one of: ${logLevels.join(', ')}.`,
+      next: `Use one of: ${logLevels.join(', ')}`,
     });
   }
   return level;

@@ -180,7 +180,7 @@ function metricsAddress(address: string | number): Address {
   if (found !== undefined) return found;
   throw new RampartError(errorCodes.INPUT, {
     what: `"${address}" is not an address to serve metrics on`,
-    next: 'Use a port (on 127.0.0.1), or host:port such as 127.0.0.1:9090 or 0.0.0.0:9090.',
+    next: 'Use a port (on 127.0.0.1), or host:port such as 127.0.0.1:9090 or 0.0.0.0:9090',
   });
 }
 
@@ -194,7 +194,7 @@ async function listen(server: Server, host: string, port: number): Promise<void>
     throw new RampartError(errorCodes.SYSTEM, {
       what: `cannot serve metrics on ${host}:${port}`,
       why: error instanceof Error ? error.message : String(error),
-      next: 'Choose another address, or end what uses this one.',
+      next: 'Choose another address, or stop the process that uses this one',
       cause: error,
     });
   } finally {

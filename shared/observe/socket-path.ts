@@ -30,8 +30,8 @@ export class SocketPath implements Disposable {
     closeSync(directory);
     throw new RampartError(errorCodes.INPUT, {
       what: `the socket ${path}`,
-      why: `the name of a unix socket may have some 80 bytes`,
-      next: 'Choose a shorter one.',
+      why: `the path of a unix socket is limited to some 80 bytes`,
+      next: 'Choose a shorter path',
     });
   }
 

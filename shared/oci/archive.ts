@@ -63,7 +63,7 @@ async function decompressed(bytes: Uint8Array, what: string, maxOutputLength: nu
     if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE')
       throw totalTooLarge(what, maxOutputLength);
     throw new RampartError(errorCodes.CORRUPT, {
-      what: `${what} cannot be uncompressed`,
+      what: `${what} cannot be decompressed`,
       why: (error as Error).message,
     });
   }
@@ -103,7 +103,7 @@ class TarReader {
       }
       if (header.type !== '0') {
         throw this.#refused(
-          `${path} is ${kinds[header.type] ?? `of type ${JSON.stringify(header.type)}`}, and no regular file`,
+          `${path} is ${kinds[header.type] ?? `of type ${JSON.stringify(header.type)}`}, not a regular file`,
         );
       }
       if (path === '') throw this.#refused('a file has no name');
@@ -218,7 +218,7 @@ class TarReader {
 
   #corrupt(why: string): RampartError {
     return new RampartError(errorCodes.CORRUPT, {
-      what: `${this.#what} is no archive that can be read`,
+      what: `${this.#what} is not a readable archive`,
       why,
     });
   }
@@ -244,7 +244,7 @@ const kinds: Readonly<Record<string, string>> = {
 function totalTooLarge(what: string, limit: number): RampartError {
   return new RampartError(errorCodes.LIMIT, {
     what: `${what} is too large`,
-    why: `uncompressed it has more than ${limit} bytes`,
+    why: `decompressed, it exceeds ${limit} bytes`,
   });
 }
 

@@ -161,7 +161,7 @@ export class Authenticator {
 /** That the registry lets these credentials, or nobody, not in. */
 export function refused({ registry, repository, credentials }: Subject, why: string): RampartError {
   return new RampartError(errorCodes.PRIVILEGE, {
-    what: `${registry} does not give ${repository}${credentials === undefined ? '' : ` to ${credentials.username}`}`,
+    what: `${registry} denies access to ${repository}${credentials === undefined ? '' : ` to ${credentials.username}`}`,
     why,
     next:
       credentials === undefined

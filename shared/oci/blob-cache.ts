@@ -68,15 +68,12 @@ export class BlobCache {
       bytes = await readFile(path);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') {
-        this.#logger.warn(
-          { err: error, digest },
-          'an artifact in the cache cannot be read; it is fetched again',
-        );
+        this.#logger.warn({ err: error, digest }, 'cannot read a cached artifact; fetching it again');
       }
       return undefined;
     }
     if (!agrees(bytes, digest)) {
-      this.#logger.warn({ digest, path }, 'an artifact in the cache was damaged; it is fetched again');
+      this.#logger.warn({ digest, path }, 'a cached artifact is damaged; fetching it again');
       await rm(path, { force: true });
       return undefined;
     }
@@ -89,10 +86,7 @@ export class BlobCache {
   /** Keeps content that has been checked. That it cannot be kept is told, and no failure. */
   async keepBlob(digest: string, bytes: Uint8Array): Promise<void> {
     if (bytes.length > this.#maxBytes) {
-      this.#logger.warn(
-        { digest, bytes: bytes.length },
-        'an artifact is larger than the whole cache; it is not kept',
-      );
+      this.#logger.warn({ digest, bytes: bytes.length }, 'an artifact exceeds the cache size; not cached');
       return;
     }
     await this.#write(this.#pathOf(digest), bytes);
@@ -149,7 +143,7 @@ export class BlobCache {
       await rename(temporary, path);
     } catch (error) {
       await rm(temporary, { force: true }).catch(() => undefined);
-      this.#logger.warn({ err: error, path }, 'an artifact cannot be kept; it will be fetched again');
+      this.#logger.warn({ err: error, path }, 'cannot cache an artifact; it will be fetched again');
     }
   }
 

@@ -26,8 +26,8 @@ export function agrees(bytes: Uint8Array, digest: string): boolean {
 export function checkDigest(bytes: Uint8Array, digest: string, what: string): void {
   if (agrees(bytes, digest)) return;
   throw new RampartError(errorCodes.CORRUPT, {
-    what: `${what} is not what it is said to be`,
-    why: `its digest is ${digestOf(bytes, digest.slice(0, digest.indexOf(':')))}, and not ${digest}`,
-    next: 'Somebody or something changed it on the way or in the registry: push it again, and find out who.',
+    what: `${what} does not match its digest`,
+    why: `its digest is ${digestOf(bytes, digest.slice(0, digest.indexOf(':')))}, not ${digest}`,
+    next: 'It was changed in transit or in the registry: find out by whom, and push it again',
   });
 }

@@ -166,7 +166,7 @@ function unreachable({ endpoint, what }: Request, why: string, cause?: ExchangeE
     what: `cannot fetch ${what} from ${endpoint.registry}`,
     why,
     ...(cause?.tls === true && {
-      next: `Give the authority of its certificate, or allow ${endpoint.registry} to be insecure.`,
+      next: `Configure the authority of its certificate, or allow ${endpoint.registry} to be insecure`,
     }),
     cause,
   });

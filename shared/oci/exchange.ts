@@ -190,7 +190,7 @@ async function readBody(
     new RampartError(errorCodes.LIMIT, {
       what: `${what} is too large`,
       why: `it has more than ${maxBytes} bytes`,
-      next: 'Make it smaller, or raise the limit.',
+      next: 'Make it smaller, or raise the limit',
     });
   if (isAnswer && method !== 'HEAD' && Number(incoming.headers['content-length'] ?? 0) > maxBytes) {
     incoming.destroy();

@@ -88,8 +88,8 @@ export function choosePlatform(
     platform ? [`${platform.os}/${platform.architecture}`] : [],
   );
   throw new RampartError(errorCodes.NOT_FOUND, {
-    what: `${what} has nothing for ${wanted.os}/${wanted.architecture}`,
-    why: `it has ${[...new Set(there)].slice(0, 20).join(', ') || 'nothing at all'}`,
+    what: `${what} has no image for ${wanted.os}/${wanted.architecture}`,
+    why: `it has ${[...new Set(there)].slice(0, 20).join(', ') || 'nothing'}`,
   });
 }
 

@@ -119,7 +119,7 @@ class CachingRegistry implements Registry {
       if (manifest.kind === 'index') {
         throw new RampartError(errorCodes.CORRUPT, {
           what: `${text} is an index of indexes`,
-          why: 'nobody reads that',
+          why: 'nested indexes are not supported',
         });
       }
     }
@@ -142,7 +142,7 @@ class CachingRegistry implements Registry {
       throw new RampartError(errorCodes.LIMIT, {
         what: `the layer ${layer.digest} of ${artifact.reference} is too large`,
         why: `it has ${layer.sizeBytes} bytes, and the limit is ${this.#maxLayerBytes}`,
-        next: 'Make it smaller, or raise the limit.',
+        next: 'Make it smaller, or raise the limit',
       });
     }
     return this.#blob(pull, layer, `the layer ${layer.digest} of ${artifact.reference}`);
@@ -185,7 +185,7 @@ class CachingRegistry implements Registry {
       throw new RampartError(errorCodes.NOT_FOUND, {
         what: `${text} is not in the cache`,
         why: 'it was never fetched with these credentials, and its pull policy is Never',
-        next: 'Allow it to be fetched, with IfNotPresent or Always.',
+        next: 'Allow it to be fetched, with IfNotPresent or Always',
       });
     }
     try {
@@ -201,7 +201,7 @@ class CachingRegistry implements Registry {
       if (error.code !== errorCodes.API_UNREACHABLE || known === undefined) throw error;
       this.#logger.warn(
         { err: error, reference: text, digest: known },
-        'a registry is away; its last answer is used',
+        'a registry is unavailable; using its last response',
       );
       return { digest: known, stale: error.message };
     }
@@ -318,7 +318,7 @@ class CachingRegistry implements Registry {
   }
 
   #logOf(endpoint: Endpoint, error: RampartError): void {
-    this.#logger.debug({ err: error, registry: endpoint.registry }, 'a registry does not give an artifact');
+    this.#logger.debug({ err: error, registry: endpoint.registry }, 'a registry did not return an artifact');
   }
 }
 

@@ -41,9 +41,9 @@ export function credentialsOfSecrets(
     const text = config ?? old;
     if (text === undefined) {
       throw new RampartError(errorCodes.INPUT, {
-        what: `Secret ${name} is no pull secret`,
-        why: `it has type ${secret.type ?? 'Opaque'} and neither .dockerconfigjson nor .dockercfg`,
-        next: 'Make one with: kubectl create secret docker-registry',
+        what: `Secret ${name} is not a pull secret`,
+        why: `it has type ${secret.type ?? 'Opaque'} and has neither .dockerconfigjson nor .dockercfg`,
+        next: 'Create one: kubectl create secret docker-registry',
       });
     }
     return credentialsOfDockerConfig(Buffer.from(text, 'base64').toString(), `Secret ${name}`);
@@ -134,9 +134,9 @@ function covers({ labels, port, path }: Entry, registry: string, repository: str
 
 function unusable(what: string, why: string): RampartError {
   return new RampartError(errorCodes.INPUT, {
-    what: `${what} cannot be read for credentials`,
+    what: `${what} does not contain usable credentials`,
     why,
-    next: 'Give what `docker login` writes: {"auths": {"registry.example": {"auth": "..."}}}.',
+    next: 'Give what `docker login` writes: {"auths": {"registry.example": {"auth": "..."}}}',
   });
 }
 

@@ -28,9 +28,9 @@ const tagName = /^\w[\w.-]{0,127}$/;
 export function parseReference(text: string): Reference {
   const refuse = (why: string): RampartError =>
     new RampartError(errorCodes.INPUT, {
-      what: `${JSON.stringify(text.slice(0, 200))} is no reference to an artifact`,
+      what: `${JSON.stringify(text.slice(0, 200))} is not a reference to an artifact`,
       why,
-      next: 'Write host/repository:tag or host/repository@sha256:..., as in registry.example/team/policy:v1.',
+      next: 'Write host/repository:tag or host/repository@sha256:..., as in registry.example/team/policy:v1',
     });
   if (text.length > LONGEST_REFERENCE) throw refuse(`it has more than ${LONGEST_REFERENCE} characters`);
   const [named = '', ...digests] = text.split('@');

@@ -41,11 +41,11 @@ suite('globs', () => {
 
   test('what cannot be a glob is refused, as it was written', () => {
     for (const [glob, pattern] of [
-      ['', /--path "" cannot work: it is empty/],
-      ['[a', /--path "\[a" cannot work: there is a \[ without its \]/],
+      ['', /--path "" is invalid: it is empty/],
+      ['[a', /--path "\[a" is invalid: there is a \[ without its \]/],
       ['{a', /without its }/],
       ['a\\', /a \\ at its end/],
-      ['/[b-a]', /cannot work/],
+      ['/[b-a]', /is invalid/],
     ] as const) {
       assert.throws(() => pathGlob(glob, '--path'), { code: 'RAMPART_INPUT', message: pattern });
     }

@@ -85,8 +85,8 @@ function quoted(character: string): string {
 
 function unusable(option: string, glob: string, why: string): RampartError {
   return new RampartError(errorCodes.INPUT, {
-    what: `${option} ${JSON.stringify(glob)} cannot work`,
+    what: `${option} ${JSON.stringify(glob)} is invalid`,
     why,
-    next: 'In quotes the shell leaves it alone.',
+    next: 'Quote it to protect it from the shell',
   });
 }

@@ -140,11 +140,11 @@ export class ReportWriter {
     if (type === undefined && !this.#isToldMissing) {
       this.#isToldMissing = true;
       this.#logger.warn(
-        `${this.missing} Install one of them, e.g. with kubectl apply -k deploy/policy-reports/; it is found within a minute.`,
+        `${this.missing} Install one of them, e.g. with kubectl apply -k deploy/policy-reports/; Rampart notices within a minute.`,
       );
     } else if (type !== undefined && this.#isToldMissing) {
       this.#isToldMissing = false;
-      this.#logger.info({ kind: type.kind, group: type.group }, 'reports are written');
+      this.#logger.info({ kind: type.kind, group: type.group }, 'writing reports');
     }
   }
 }

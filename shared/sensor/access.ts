@@ -48,8 +48,8 @@ export function accessFilter(words: readonly string[]): number {
     const bit = filterBits[word as AccessWord];
     if (bit === undefined || !Object.hasOwn(filterBits, word)) {
       throw new RampartError(errorCodes.INPUT, {
-        what: `unknown access "${word}"`,
-        next: `Use any of: ${accessWords.join(', ')}.`,
+        what: `"${word}" is not an access`,
+        next: `Use any of: ${accessWords.join(', ')}`,
       });
     }
     filter |= bit;
@@ -57,7 +57,7 @@ export function accessFilter(words: readonly string[]): number {
   if (filter === 0) {
     throw new RampartError(errorCodes.INPUT, {
       what: 'no access named',
-      next: `Use any of: ${accessWords.join(', ')}.`,
+      next: `Use any of: ${accessWords.join(', ')}`,
     });
   }
   return filter;

@@ -162,7 +162,7 @@ export function sensorMode(name: string): SensorMode {
   if (mode === undefined) {
     throw new RampartError(errorCodes.INPUT, {
       what: `unknown sensor mode "${name}"`,
-      next: `Use one of: ${sensorModeNames.join(', ')}.`,
+      next: `Use one of: ${sensorModeNames.join(', ')}`,
     });
   }
   return mode;

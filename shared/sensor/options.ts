@@ -90,13 +90,13 @@ export function checkOptions<W extends Watcher>(options: SensorOptions<W>): void
   if (!Number.isInteger(capacity) || capacity < 1 || capacity > MOST_CAPACITY) {
     throw new RampartError(errorCodes.INPUT, {
       what: `capacity ${capacity}`,
-      why: `a whole number from 1 to ${MOST_CAPACITY} is needed`,
+      why: `it must be an integer from 1 to ${MOST_CAPACITY}`,
     });
   }
   if (!Number.isInteger(ratePerSecond) || ratePerSecond < 0 || ratePerSecond > MOST_RATE) {
     throw new RampartError(errorCodes.INPUT, {
       what: `rate ${ratePerSecond}`,
-      why: `a whole number from 0 (no limit) to ${MOST_RATE} is needed`,
+      why: `it must be an integer from 0 (no limit) to ${MOST_RATE}`,
     });
   }
   // Without BTF nothing can be relocated, and libbpf's own words for it help nobody.

@@ -145,7 +145,7 @@ export class Sensor<W extends Watcher> implements Disposable {
           ? 'this kernel accepts none of the sensor modes'
           : `this kernel refuses the sensor mode ${wanted}`,
       why: refused.map(({ mode, reason }) => (wanted === 'auto' ? `${mode}: ${reason}` : reason)).join('; '),
-      next: 'See `rampart doctor` for what it allows',
+      next: 'See `rampart doctor`',
     });
   }
 

@@ -214,7 +214,7 @@ suite('programs in containers', () => {
     await until(() => kernel.programs.size === 1);
     await cluster.untilObjects(
       ([one]) =>
-        /container runtime of this node has not answered/.test(one?.status?.conditions?.[0]?.message ?? ''),
+        /container runtime of this node has not responded/.test(one?.status?.conditions?.[0]?.message ?? ''),
       'Namespaced',
     );
     await startPod(cluster, {

@@ -14,12 +14,12 @@ const statusOf = (plural: string): string => `${plural}/status`;
 
 export const rights: GuardRights = {
   agent: [
-    { apiGroups, resources: parents, verbs: ['list', 'watch'], why: 'What is asked for.' },
+    { apiGroups, resources: parents, verbs: ['list', 'watch'], why: 'The resources of users.' },
     {
       apiGroups,
       resources: ofNodes,
       verbs: ['get', 'list', 'watch', 'create', 'patch', 'delete'],
-      why: 'Those of its node: it asks with their label, which RBAC cannot demand. get: a finalizer that others change too.',
+      why: 'Those of its node, by label; RBAC cannot restrict that. get: for a finalizer that others change too.',
     },
     { apiGroups, resources: ofNodes.map(statusOf), verbs: ['patch'] },
     {
@@ -32,7 +32,7 @@ export const rights: GuardRights = {
       apiGroups: [''],
       resources: ['pods', 'nodes'],
       verbs: ['list', 'watch'],
-      why: 'Those of its node: it asks with spec.nodeName and metadata.name, which RBAC cannot demand.',
+      why: 'Those of its node, by spec.nodeName and metadata.name; RBAC cannot restrict that.',
     },
     {
       apiGroups: [''],
@@ -54,7 +54,7 @@ export const rights: GuardRights = {
       apiGroups,
       resources: ofNodes,
       verbs: ['get', 'list', 'watch', 'patch', 'delete'],
-      why: 'patch, delete: those of nodes that are gone.',
+      why: 'patch, delete: those of removed nodes.',
     },
     { apiGroups: [''], resources: ['nodes'], verbs: ['get', 'list', 'watch'] },
   ],
@@ -62,7 +62,7 @@ export const rights: GuardRights = {
   roles: [
     {
       name: 'rampart-bpf-pull-secrets',
-      why: "Pull secrets of another namespace. Bound nowhere: who owns the namespace binds it there to the agents' service account, if programs name Secrets of it.",
+      why: "Pull secrets of another namespace. Not bound by default: the owner of a namespace binds it there to the agents' service account if programs name Secrets of it.",
       rules: [{ apiGroups: [''], resources: ['secrets'], verbs: ['get'] }],
     },
   ],
@@ -72,19 +72,19 @@ export const pod: PodNeeds = {
   capabilities: [
     {
       name: 'SYS_ADMIN',
-      why: 'setns(2) into the network of a pod. It has what BPF and PERFMON have: programs, maps, perf_event_open(2).',
+      why: 'setns(2) into the network of a pod. Includes BPF and PERFMON: programs, maps, perf_event_open(2).',
     },
-    { name: 'NET_ADMIN', why: 'Qdiscs and filters, which TC programs are attached by.' },
-    { name: 'SYS_PTRACE', why: "/proc/PID/root and /proc/PID/ns/net of others' processes." },
+    { name: 'NET_ADMIN', why: 'Qdiscs and filters, to attach TC programs.' },
+    { name: 'SYS_PTRACE', why: '/proc/PID/root and /proc/PID/ns/net of other processes.' },
     {
       name: 'DAC_READ_SEARCH',
-      why: 'Libraries and executables below directories of containers that are closed to root without it.',
+      why: 'Libraries and executables in container directories that root may not read otherwise.',
     },
   ],
-  hostPID: 'The processes of containers are looked into by /proc/PID.',
+  hostPID: "Access to containers' processes through /proc/PID.",
   hostNetwork: "Programs are attached to the node's interfaces.",
   appArmorUnconfined:
-    "The runtime's profile forbids looking into processes of other profiles, whatever the capabilities.",
+    "The runtime's profile forbids access to processes of other profiles, whatever the capabilities.",
   mounts: [
     runtimeMount,
     btfMount,
@@ -103,7 +103,7 @@ export const pod: PodNeeds = {
       mountPath: '/sys/kernel/tracing',
       type: 'Directory',
       propagation: 'HostToContainer',
-      why: 'The ids of tracepoints.',
+      why: 'The IDs of tracepoints.',
     },
   ],
   args: ['--host-root=/hostroot'],

@@ -82,14 +82,14 @@ suite('bytecode in images', () => {
         [file(elf)],
         { ...programs, 'io.ebpf.programs': '{"xdp_other":"xdp"}' },
         'BytecodeSelectorError',
-        /^spec\.bpffunctionname: the image says that it has no program xdp_count; it has xdp_other\.$/,
+        /^spec\.bpffunctionname: according to its labels, the image has no program xdp_count; it has xdp_other\.$/,
       ],
       [
         'broken',
         [file(elf)],
         { ...programs, 'io.ebpf.maps': '["packets"]' },
         'BytecodeSelectorError',
-        /label io\.ebpf\.maps of .* is .*a JSON object is needed/,
+        /label io\.ebpf\.maps of .* is .*must be a JSON object/,
       ],
       [
         'foreign',
@@ -307,7 +307,7 @@ suite('bytecode in images', () => {
     await registry.pause();
     stack.use(cluster.agent('n1', kernel));
     const [object] = await cluster.untilObjects(
-      ([one]) => one?.status?.conditions?.[0]?.message.includes('newest') === true,
+      ([one]) => one?.status?.conditions?.[0]?.message.includes('may not be the latest') === true,
     );
     assert.equal(object?.status?.conditions?.[0]?.type, 'Loaded');
     assert.equal(kernel.loads.length, 2);

@@ -86,7 +86,7 @@ suite('programs on nodes', () => {
 
     await cluster.client.delete(parentKind('XdpProgram').type, { name: 'goes' });
     const waiting = await cluster.untilCondition('XdpProgram', 'goes', 'DeleteError');
-    assert.equal(waiting, 'The agents have not yet taken it away from n1.');
+    assert.equal(waiting, 'The agents have not removed it from n1 yet.');
     assert.equal(kernel.programs.size, 2);
 
     using _second = cluster.agent('n1', kernel);

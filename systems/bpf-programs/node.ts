@@ -65,7 +65,7 @@ function followAttachments(logger: Logger, onChange: () => void): Disposable {
       }),
     );
   } catch (error) {
-    logger.warn({ err: error }, `the kernel does not tell of interfaces; looking every ${LOOK_MS} ms`);
+    logger.warn({ err: error }, `no notifications of network interfaces; polling every ${LOOK_MS} ms`);
   }
   stack.defer(() => clearTimeout(timer));
   return stack;
@@ -80,7 +80,7 @@ export async function runBpfProgramsNode(
   const counts = new NodeCounts();
   if (metrics !== undefined) registerNodeMetrics(metrics.metrics, counts);
   await using stack = new AsyncDisposableStack();
-  let problem: string | undefined = 'the kernel was not looked at yet';
+  let problem: string | undefined = 'the kernel has not been read yet';
   stack.use(health.ready('programs', () => problem));
 
   const parents = parentKinds.map((kind) => ({ kind, cache: context.cache(parentQuery(kind)) }));
@@ -165,7 +165,7 @@ export async function runBpfProgramsNode(
           verifiedAtMs = systemClock.monotonicMs();
           const drift = await host.verify(signal);
           counts.driftRepaired += drift.length;
-          if (drift.length > 0) logger.warn({ drift }, 'the kernel is not as it was left; repairing');
+          if (drift.length > 0) logger.warn({ drift }, 'the kernel state was changed; repairing');
         }
         const result = await reconciler.pass(
           {
@@ -186,7 +186,7 @@ export async function runBpfProgramsNode(
         if (result !== undefined) {
           [counts.loaded, counts.failed] = [result.loaded, result.failed];
           problem = result.told.length > 0 ? result.kept : undefined;
-        } else problem = 'the container runtime has not answered yet';
+        } else problem = 'the container runtime has not responded yet';
         if (result?.retry === false && isWritten) backoff.reset();
         else wait = backoff.nextMs();
       } catch (error) {

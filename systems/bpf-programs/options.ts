@@ -24,7 +24,7 @@ export const bpffsOption: GuardOption = {
 
 export const bpfStateOption: GuardOption = {
   flags: '--bpf-state <dir>',
-  description: 'where it is kept what the kernel does not keep of eBPF programs: on tmpfs',
+  description: 'where to keep the state of eBPF programs that the kernel does not keep; use a tmpfs',
   on: ['agent', 'standalone'],
   default: '/run/rampart/bpf-programs',
 };
@@ -34,13 +34,13 @@ export const bpfProgramsOptions: readonly GuardOption[] = [
   bpfStateOption,
   {
     flags: '--bpf-registries <file>',
-    description: 'a registries.conf for images with bytecode: mirrors, insecure and blocked registries',
+    description: 'a registries.conf for bytecode images: mirrors, insecure and blocked registries',
     on: ['agent', 'standalone'],
   },
   {
     flags: '--bpf-insecure-registry <host>',
     description:
-      'a registry that images with bytecode may come from without a valid certificate: registry.example:5000; repeatable',
+      'a registry for bytecode images that needs no valid certificate, such as registry.example:5000; repeatable',
     on: ['agent', 'standalone'],
     repeatable: true,
   },

@@ -16,13 +16,13 @@ export const rights: GuardRights = {
       apiGroups: group,
       resources: ['kivepolicies/status'],
       verbs: ['patch'],
-      why: 'What this node has to say of a policy, by server-side apply.',
+      why: "This node's part of the status, by server-side apply.",
     },
     {
       apiGroups: [''],
       resources: ['pods'],
       verbs: ['list', 'watch'],
-      why: 'Those of its node: it asks with spec.nodeName, which RBAC cannot demand.',
+      why: 'Those of its node, by spec.nodeName; RBAC cannot restrict that.',
     },
     {
       apiGroups: group,
@@ -35,14 +35,14 @@ export const rights: GuardRights = {
       resources: ['leases'],
       inSystem: true,
       verbs: ['get', 'create', 'update'],
-      why: 'One named after each kernel.',
+      why: 'One per kernel.',
     },
     {
       apiGroups: [''],
       resources: ['secrets'],
       verbs: ['get'],
       inSystem: true,
-      why: 'For the callbacks of policies in this namespace, and of --callback-secret: by name, when there is an alert to send.',
+      why: 'For callbacks of policies in this namespace and of --callback-secret: by name, when there is an alert to send.',
     },
   ],
   operator: [
@@ -67,14 +67,14 @@ export const rights: GuardRights = {
       apiGroups: [''],
       resources: ['pods'],
       verbs: ['list'],
-      why: 'Which nodes have pods that a policy is for.',
+      why: 'Which nodes have pods that a policy matches.',
     },
     { apiGroups: group, resources: ['kivedata'], verbs: ['get', 'list', 'watch'], inSystem: true },
   ],
   roles: [
     {
       name: 'rampart-callback-secrets',
-      why: 'Secrets of another namespace for callbacks. Bound nowhere: who owns the namespace binds it there, if its policies name Secrets.',
+      why: 'Secrets of another namespace for callbacks. Not bound by default: the owner of a namespace binds it there if its policies name Secrets.',
       rules: [{ apiGroups: [''], resources: ['secrets'], verbs: ['get'] }],
     },
   ],
@@ -84,15 +84,15 @@ export const pod: PodNeeds = {
   capabilities: [
     { name: 'BPF', why: 'Maps and programs.' },
     { name: 'PERFMON', why: 'Tracing programs, and kprobes by perf_event_open(2).' },
-    { name: 'SYS_PTRACE', why: "/proc/PID/root, /proc/PID/ns/mnt, /proc/PID/cwd of others' processes." },
+    { name: 'SYS_PTRACE', why: '/proc/PID/root, /proc/PID/ns/mnt and /proc/PID/cwd of other processes.' },
     {
       name: 'DAC_READ_SEARCH',
-      why: 'Files below directories of containers that are closed to root without it.',
+      why: 'Files in container directories that root may not read otherwise.',
     },
   ],
-  hostPID: 'The processes of the containers are looked into by /proc/PID/root.',
+  hostPID: 'Access to the files of containers through /proc/PID/root.',
   appArmorUnconfined:
-    "The runtime's profile forbids looking into processes of other profiles, whatever the capabilities.",
+    "The runtime's profile forbids access to processes of other profiles, whatever the capabilities.",
   mounts: [runtimeMount, btfMount],
   args: ['--spool=/var/lib/rampart/spool'],
 };

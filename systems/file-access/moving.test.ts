@@ -145,7 +145,7 @@ suite('a cluster with Kive', { skip }, () => {
       const policy = await cluster.getPolicy('kive-sample-policy4');
       return policy?.status?.conditions?.find(({ reason }) => reason === 'TrapsRefused');
     });
-    assert.match(refused.message, /spec\.traps\[0\]\.matchAny: a trap without a match cannot work/);
+    assert.match(refused.message, /spec\.traps\[0\]\.matchAny: a trap without a match is invalid/);
 
     // Whoever still writes v2alpha1.
     await cluster.kubectl(['apply', '-f', '-'], ...left);

@@ -18,15 +18,15 @@ export const fileAccessOptions: readonly GuardOption[] = [
   {
     flags: '--allow-callback <address>',
     description:
-      'an address, network or name that callbacks may go to although it is refused by default, such as 127.0.0.1; repeatable',
+      'an address, network or name that callbacks may use although it is refused by default, such as 127.0.0.1; repeatable',
     on: ['agent', 'standalone'],
     repeatable: true,
   },
   {
     flags: '--callback-secret <secret>',
     description:
-      'as [ORIGIN=]NAMESPACE/NAME: the Secret for callbacks to this origin (https://host[:port]) whose trap names none; its keys token, ' +
-      'tls.crt with tls.key, and ca.crt are used. Without an origin for all https callbacks, and only ca.crt; repeatable',
+      'the Secret for callbacks to an origin (https://host[:port]) whose trap names none, as [ORIGIN=]NAMESPACE/NAME; its keys are token, ' +
+      'tls.crt with tls.key, and ca.crt. Without an origin, it applies to all https callbacks, with ca.crt only; repeatable',
     on: ['agent', 'standalone'],
     repeatable: true,
   },

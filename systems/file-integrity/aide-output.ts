@@ -35,7 +35,7 @@ const errors: Readonly<Record<number, string>> = {
   23: 'it could not start or use a thread',
   // Of 0.19.
   24: 'its database cannot be used',
-  25: 'it was ended by a signal',
+  25: 'it was killed by a signal',
 };
 
 /**

@@ -225,8 +225,8 @@ function isProblem(item: Entry | ScanProblem): item is ScanProblem {
 
 function unsorted(which: string, before: string, after: string): RampartError {
   return new RampartError(errorCodes.INPUT, {
-    what: 'cannot compare the baseline with what is seen now',
+    what: 'cannot compare the baseline with the current files',
     why: `${which} is not sorted: ${JSON.stringify(after)} comes after ${JSON.stringify(before)}`,
-    next: 'This is a fault of Rampart: please report it.',
+    next: 'This is a bug in Rampart: please report it',
   });
 }

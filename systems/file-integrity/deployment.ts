@@ -27,13 +27,13 @@ export const rights: GuardRights = {
       apiGroups: [integrities.group],
       resources: [integrities.plural, statuses.plural],
       verbs: ['list', 'watch'],
-      why: 'What is asked for, and of this node; results are written as ConfigMaps, see rampart-agent-file-integrity.',
+      why: 'The resources of users and the state of this node; for results, written as ConfigMaps, see rampart-agent-file-integrity.',
     })),
     {
       apiGroups: [''],
       resources: ['nodes'],
       verbs: ['list', 'watch'],
-      why: 'Labels and taints of its node: it asks with metadata.name, and RBAC cannot demand another name of each.',
+      why: 'Labels and taints of its node, by metadata.name; RBAC cannot restrict that per node.',
     },
   ],
   operator: [
@@ -42,7 +42,7 @@ export const rights: GuardRights = {
         apiGroups: [group],
         resources: [plural],
         verbs: ['get', 'list', 'watch', 'patch'],
-        why: 'patch: annotations that are done.',
+        why: 'patch: removes processed annotations.',
       },
       { apiGroups: [group], resources: [`${plural}/status`], verbs: ['patch'] },
       {
@@ -56,20 +56,20 @@ export const rights: GuardRights = {
       apiGroups: ['scheduling.k8s.io'],
       resources: ['priorityclasses'],
       verbs: ['get'],
-      why: 'Whether the priorityClassName of a FileIntegrity is there.',
+      why: 'Whether the priorityClassName of a FileIntegrity exists.',
     },
     {
       apiGroups: [''],
       resources: ['configmaps'],
       verbs: ['get', 'list', 'watch', 'create', 'update', 'delete'],
-      why: 'Configurations, which users may have in any namespace, results of agents, logs that are kept.',
+      why: 'Configurations, which may be in any namespace, results of agents, and kept logs.',
     },
     {
       apiGroups: [''],
       resources: ['secrets'],
       resourceNames: [keySecretName],
       verbs: ['list', 'watch'],
-      why: 'The key that baselines are signed with: seen by its name, and made. Its content is not asked for again.',
+      why: 'The baseline signing key: found by name, and created. Its content is never read back.',
     },
     { apiGroups: [''], resources: ['secrets'], verbs: ['create'] },
     {
@@ -77,7 +77,7 @@ export const rights: GuardRights = {
       resources: ['rolebindings'],
       resourceNames: [agentRole],
       verbs: ['list', 'watch', 'delete'],
-      why: "The agents' rights in namespaces with a FileIntegrity: this role, and no other.",
+      why: "The agents' rights in namespaces with a FileIntegrity: only this role.",
     },
     { apiGroups: rbac, resources: ['rolebindings'], verbs: ['create'] },
     { apiGroups: rbac, resources: ['clusterroles'], resourceNames: [agentRole], verbs: ['bind'] },
@@ -103,20 +103,20 @@ export const rights: GuardRights = {
   roles: [
     {
       name: agentRole,
-      why: 'The operator binds it in each namespace with a FileIntegrity, and takes the binding away after the last: in other namespaces agents have no right to ConfigMaps.',
+      why: 'The operator binds it in each namespace with a FileIntegrity and removes the binding after the last one; in other namespaces agents have no access to ConfigMaps.',
       rules: [
         {
           apiGroups: [''],
           resources: ['configmaps'],
           verbs: ['list', 'watch', 'create', 'patch'],
-          why: 'list, watch: the configuration. create, patch: a result, by server-side apply; the operator takes it.',
+          why: 'list, watch: the configuration. create, patch: results for the operator, by server-side apply.',
         },
         {
           apiGroups: [''],
           resources: ['secrets'],
           resourceNames: [keySecretName],
           verbs: ['get'],
-          why: 'What baselines are signed with.',
+          why: 'The baseline signing key.',
         },
       ],
     },
@@ -125,17 +125,17 @@ export const rights: GuardRights = {
 
 export const pod: PodNeeds = {
   capabilities: [
-    { name: 'BPF', why: 'Maps and programs, which say who made a change.' },
+    { name: 'BPF', why: 'Maps and programs, which identify the author of a change.' },
     { name: 'PERFMON', why: 'Tracing programs, and kprobes by perf_event_open(2).' },
-    { name: 'SYS_PTRACE', why: "/proc/PID/ns/mnt of others' processes: which container made a change." },
+    { name: 'SYS_PTRACE', why: '/proc/PID/ns/mnt of other processes: which container made a change.' },
     {
       name: 'DAC_READ_SEARCH',
-      why: 'Files of the node that are closed to root without it, such as /etc/shadow of mode 0000.',
+      why: 'Files of the node that root may not read otherwise, such as /etc/shadow with mode 0000.',
     },
   ],
-  hostPID: 'The processes that made a change are looked up in /proc.',
+  hostPID: 'Looks up the author of a change in /proc.',
   appArmorUnconfined:
-    "The runtime's profile forbids looking into processes of other profiles, whatever the capabilities.",
+    "The runtime's profile forbids access to processes of other profiles, whatever the capabilities.",
   mounts: [runtimeMount, btfMount, hostMount],
   args: ['--host-root=/hostroot', '--integrity-directory=/var/lib/rampart/integrity'],
 };

@@ -142,7 +142,7 @@ export async function runFileIntegrityNode(
     const missing = caches
       .filter(({ isSynced }) => !isSynced)
       .map(({ type }) => `${type.plural}.${type.group}`);
-    logger.warn({ missing }, 'no file can be compared before these are known');
+    logger.warn({ missing }, 'waiting for these before files can be compared');
   }, slowStartMs);
   cleanup.defer(() => clearTimeout(slow));
   await whenSynced(caches, signal, work);

@@ -18,13 +18,13 @@ export interface FileIntegrityOptions {
 export const fileIntegrityOptions: readonly GuardOption[] = [
   {
     flags: '--integrity-read-rate <bytes>',
-    description: 'what scans of FileIntegrity read at most in a second: 500k, 20M; default: no limit',
+    description: 'bytes that scans of FileIntegrity read per second at most: 500k, 20M; default: no limit',
     on: ['agent', 'standalone'],
     parse: byteCount,
   },
   {
     flags: '--integrity-workers <number>',
-    description: 'threads that read files for FileIntegrity while a scan runs; default: 2',
+    description: 'threads that read files during a scan of FileIntegrity; default: 2',
     on: ['agent', 'standalone'],
     parse: threadCount,
   },
@@ -37,13 +37,15 @@ const units: Readonly<Record<string, number>> = { '': 1, k: 1024, m: 1024 ** 2, 
 function byteCount(text: string): number {
   const [, digits = '', unit = ''] = /^(\d{1,12})([kmg]?)(?:i?b)?$/i.exec(text) ?? [];
   const value = Number(digits) * (units[unit.toLowerCase()] ?? Number.NaN);
-  if (digits === '' || !(value > 0)) throw new RangeError('A number of bytes is needed: 500k, 20M, 1G.');
+  if (digits === '' || !(value > 0))
+    throw new RangeError('It must be a number of bytes, such as 500k, 20M or 1G.');
   return value;
 }
 
 /** 1 to 64. @throws {RangeError} */
 function threadCount(text: string): number {
   const value = Number(text);
-  if (!/^\d{1,2}$/.test(text) || value < 1 || value > 64) throw new RangeError('1 to 64 is needed.');
+  if (!/^\d{1,2}$/.test(text) || value < 1 || value > 64)
+    throw new RangeError('It must be a number from 1 to 64.');
   return value;
 }

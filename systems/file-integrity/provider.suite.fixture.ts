@@ -198,7 +198,7 @@ export function providerSuite(make: () => IntegrityProvider, options: SuiteOptio
       const empty = { ...bench.job, conf: { ...bench.job.conf, text: '/hostroot/nowhere p\n' } };
       await assert.rejects(
         provider.init(empty, quiet),
-        /no baseline was made: the configuration selects no file/,
+        /no baseline was created: the configuration selects no file/,
       );
       assert.equal(await provider.state(bench.job), 'ready');
     });

@@ -145,7 +145,7 @@ export function readResultConfigMap(configMap: ConfigMap): NodeResult {
     new RampartError(errorCodes.DECODE, {
       what: `the result in ConfigMap ${namespace}/${name}`,
       why,
-      next: 'The agent of the node writes another one after its next scan',
+      next: 'The agent writes another result after its next scan',
     });
   const facts = annotations[resultAnnotation];
   const fields =

@@ -11,13 +11,13 @@ export const rights: GuardRights = {
       apiGroups: ['networking.k8s.io'],
       resources: ['networkpolicies'],
       verbs: ['list', 'watch'],
-      why: 'What is asked for.',
+      why: 'The resources of users.',
     },
     {
       apiGroups: [''],
       resources: ['pods', 'namespaces', 'nodes'],
       verbs: ['list', 'watch'],
-      why: 'Whom selectors select, on any node; the addresses of the pods of this one.',
+      why: 'Pods that selectors select, on any node; the pod addresses of this node.',
     },
   ],
   viewer: [
@@ -26,12 +26,12 @@ export const rights: GuardRights = {
       apiGroups: [''],
       resources: ['pods', 'namespaces'],
       verbs: ['list'],
-      why: 'For rampart network explain, namespaces too.',
+      why: 'For rampart network explain, including namespaces.',
     },
   ],
 };
 
 export const pod: PodNeeds = {
   capabilities: [{ name: 'NET_ADMIN', why: "Rules in the node's kernel." }],
-  hostNetwork: "The rules are those of the node's network namespace.",
+  hostNetwork: "Rules belong to the node's network namespace.",
 };

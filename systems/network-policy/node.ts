@@ -137,7 +137,7 @@ export async function runNetworkPolicyNode(
         counts.failedSyncs++;
         problem = error instanceof Error ? error.message : String(error);
         tellFacts();
-        logger.error({ err: error }, 'the kernel did not take the rules; those before stay, retrying');
+        logger.error({ err: error }, 'the kernel refused the rules; the previous rules stay, retrying');
         // Nobody knows what was taken: all of it again.
         fullAtMs = -Infinity;
         await sleep(clock, backoff.nextMs(), signal).catch(() => undefined);
@@ -216,7 +216,7 @@ export async function runNetworkPolicyNode(
       counts.driftRepaired += drift.length;
       logger.warn(
         { drift: drift.slice(0, 10), count: drift.length },
-        'rules were changed by somebody else; repairing',
+        'another program changed our rules; repairing',
       );
       await programAll();
     } else await programChange();

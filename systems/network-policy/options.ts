@@ -18,28 +18,27 @@ export const networkPolicyOptions: readonly GuardOption[] = [
   {
     flags: '--network-policy-default <verdict>',
     description:
-      'what happens to traffic of addresses of this node that are of no known pod, as of one that has just started',
+      'the verdict for pod addresses of this node that belong to no known pod, such as one that has just started',
     on: ['agent', 'standalone'],
     choices: ['allow', 'deny'],
     default: 'allow',
   },
   {
     flags: '--network-policy-established <what>',
-    description:
-      'what happens to connections that a change of the policies no longer allows: they go on, or are ended',
+    description: 'whether to keep or cut connections that a policy change no longer allows',
     on: ['agent', 'standalone'],
     choices: ['keep', 'cut'],
     default: 'keep',
   },
   {
     flags: '--pod-cidr <cidr>',
-    description: 'the addresses of the pods of this node; repeatable; default: those of the Node object',
+    description: 'the pod addresses of this node; repeatable; default: those of the Node object',
     on: ['agent', 'standalone'],
     repeatable: true,
   },
   {
     flags: '--network-policy-backend <backend>',
-    description: 'what programs the kernel; auto: nftables, and iptables where that does not work',
+    description: 'how to program the kernel; auto: nftables, or iptables where nftables does not work',
     on: ['agent', 'standalone'],
     choices: ['auto', 'nftables', 'iptables'] satisfies BackendChoice[],
     default: 'auto',

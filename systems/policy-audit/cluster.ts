@@ -88,7 +88,7 @@ async function work(
     onEvaluated: (policy, result) => metrics.evaluated(policy, result),
     onPass: (summary) => {
       keepLastPass(client, summary, signal).catch((err: unknown) => {
-        if (!signal.aborted) logger.warn({ err }, 'what the last pass came to could not be kept');
+        if (!signal.aborted) logger.warn({ err }, 'cannot save the summary of the last pass');
       });
     },
   });

@@ -43,7 +43,7 @@ export const rights: GuardRights = {
       apiGroups: ['admissionregistration.k8s.io'],
       resources: ['validatingadmissionpolicies', 'validatingadmissionpolicybindings'],
       verbs: ['list', 'watch'],
-      why: 'They are audited, too.',
+      why: 'They are audited too.',
     },
     {
       apiGroups: ['admissionregistration.k8s.io'],
@@ -73,7 +73,7 @@ export const rights: GuardRights = {
       apiGroups: ['apiextensions.k8s.io'],
       resources: ['customresourcedefinitions'],
       verbs: ['list', 'watch'],
-      why: 'When they change, other kinds are served.',
+      why: 'They determine which kinds are served.',
     },
     { apiGroups: ['apps'], resources: ['deployments'], verbs: apply, inSystem: true, why: 'Policy servers.' },
     {

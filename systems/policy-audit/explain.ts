@@ -197,6 +197,6 @@ function findKind(kinds: ReadonlyMap<string, ServedKind>, wanted: string): Serve
   if (found !== undefined) return found;
   throw new RampartError(errorCodes.INPUT, {
     what: `the API does not serve the kind ${JSON.stringify(wanted)}`,
-    next: 'Name it as kubectl does: pod, deployments.apps.',
+    next: 'Name it as in kubectl: pod, deployments.apps',
   });
 }

@@ -30,7 +30,7 @@ export const defaultOptions: PolicyAuditOptions = {
 export const policyAuditOptions: readonly GuardOption[] = [
   {
     flags: '--audit-interval <time>',
-    description: 'how often all objects are looked at, besides those that change: 10m, 1h',
+    description: 'how often to audit all objects, in addition to those that change: 10m, 1h',
     on: ['operator', 'standalone'],
     parse: duration,
     default: defaultOptions.auditInterval,
@@ -38,21 +38,21 @@ export const policyAuditOptions: readonly GuardOption[] = [
   },
   {
     flags: '--reports <which>',
-    description: 'which results are written: all, or fail, warn and error alone',
+    description: 'which results to write: all, or only fail, warn and error',
     on: ['operator', 'standalone'],
     choices: ['all', 'failures'],
     default: defaultOptions.reports,
   },
   {
     flags: '--report-kind <kind>',
-    description: 'PolicyReport of wgpolicyk8s.io, or Report of openreports.io',
+    description: 'write PolicyReports of wgpolicyk8s.io, or Reports of openreports.io',
     on: ['operator', 'standalone'],
     choices: ['policyreport', 'openreports'],
     default: defaultOptions.reportKind,
   },
   {
     flags: '--reports-by <what>',
-    description: 'one report for each object, or one for each namespace and one for what is in none',
+    description: 'one report per object, or one per namespace and one for cluster-scoped objects',
     on: ['operator', 'standalone'],
     choices: ['object', 'namespace'],
     default: defaultOptions.reportsBy,
@@ -60,23 +60,23 @@ export const policyAuditOptions: readonly GuardOption[] = [
   {
     flags: '--policy-modules <dir>',
     description:
-      'where modules of policies are kept; default: with the data of standalone, else a temporary directory',
+      'where policy modules are stored; default: in the data directory of standalone, else a temporary directory',
     on: ['operator', 'standalone'],
   },
   {
     flags: '--policy-sources <file>',
-    description: "insecure hosts of modules, and authorities of hosts: Kubewarden's sources.yml",
+    description: "insecure hosts of modules, and certificate authorities of hosts: Kubewarden's sources.yml",
     on: ['operator', 'standalone'],
   },
   {
     flags: '--policy-verification <file>',
-    description: "the signatures that modules need: Kubewarden's verification.yml",
+    description: "the signatures that modules must have: Kubewarden's verification.yml",
     on: ['operator', 'standalone'],
   },
   {
     flags: '--policy-server-image <image>',
     description:
-      "what PolicyServers run where they name Kubewarden's own image; default: the image of the operator",
+      "the image of PolicyServers that name Kubewarden's own image; default: the image of the operator",
     on: ['operator'],
   },
 ];
@@ -85,6 +85,7 @@ export const policyAuditOptions: readonly GuardOption[] = [
 export function duration(text: string): number {
   const [, digits = '', unit = 's'] = /^(\d{1,6})([smh])$/.exec(text) ?? [];
   const ms = Number(digits) * { s: 1000, m: 60_000, h: 3_600_000 }[unit as 'h' | 'm' | 's'];
-  if (digits === '' || ms < 10_000) throw new RangeError('A time of at least 10s is needed: 10m, 1h.');
+  if (digits === '' || ms < 10_000)
+    throw new RangeError('It must be a time of at least 10s, such as 10m or 1h.');
   return ms;
 }

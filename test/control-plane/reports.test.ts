@@ -118,7 +118,7 @@ suite('reports in an API', () => {
     api.clock.advanceSync(60_000);
     assert.equal(await api.write(), true);
     assert.equal(api.writer.missing, undefined);
-    assert.equal(api.log.at(-1), 'reports are written');
+    assert.equal(api.log.at(-1), 'writing reports');
     assert.equal((await api.read())?.summary.fail, 1);
   });
 

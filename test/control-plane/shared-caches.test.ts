@@ -107,7 +107,7 @@ suite('shared caches', () => {
     assert.deepEqual(cache.keysByIndex('team', 'a'), ['second']);
     assert.throws(
       () => caches.use({ type: namespaces, indexes: { team: () => [] } }, signal),
-      /index "team" is there with another function/,
+      /index "team" exists with another function/,
     );
   });
 });

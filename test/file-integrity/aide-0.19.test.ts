@@ -84,7 +84,7 @@ suite('AIDE 0.19 of Debian 13', { skip: aide019Obstacle() ?? false }, () => {
     const about = { author: 'a', reason: 'r' };
     await now.accept(bench.job, ['/hostroot/etc/hosts'], about, quiet);
     assert.deepEqual(told(await now.check(bench.job, quiet)), ['changed /hostroot/etc/passwd']);
-    await assert.rejects(old18.check(bench.job, quiet), /made by AIDE 0\.19.*Install AIDE 0\.19/);
+    await assert.rejects(old18.check(bench.job, quiet), /created by AIDE 0\.19.*Install AIDE 0\.19/);
     await old18.init(bench.job, quiet);
     assert.deepEqual(told(await old18.check(bench.job, quiet)), []);
   });

@@ -120,7 +120,7 @@ test('files that others can read, and a broken authority, are refused with what 
   chmodSync(dir, 0o700);
   rmSync(join(dir, 'token'));
   mkdirSync(join(dir, 'token'), { mode: 0o700 });
-  assert.throws(start, refusal('RAMPART_INPUT', /no regular file/));
+  assert.throws(start, refusal('RAMPART_INPUT', /not a regular file/));
 });
 
 test('no TLS but on loopback and unix sockets', async () => {

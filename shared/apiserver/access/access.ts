@@ -73,7 +73,7 @@ export function prepareAccess(options: AccessOptions): Access {
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot serve the API on ${listen.host} without TLS`,
       why: 'the token would go over the network in the clear',
-      next: 'Leave out the option for plain HTTP, or use 127.0.0.1.',
+      next: 'Leave out the option for plain HTTP, or use 127.0.0.1',
     });
   }
   ensurePrivateDirectory(dir);

@@ -38,7 +38,7 @@ export function ensurePrivateDirectory(path: string): void {
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot ${doing} the directory ${path}`,
       why: (error as Error).message,
-      next: 'Give another one.',
+      next: 'Give another one',
       cause: error,
     });
   }
@@ -68,7 +68,7 @@ export function readPrivateFile(path: string): string | undefined {
     const stats = fstatSync(descriptor);
     const refuse = (why: string, next: string): RampartError =>
       new RampartError(errorCodes.INPUT, { what: `cannot use ${path}`, why, next });
-    if (!stats.isFile()) throw refuse('it is no regular file', 'Remove it; it is made anew');
+    if (!stats.isFile()) throw refuse('it is not a regular file', 'Remove it; it is made anew');
     const owner = process.geteuid?.();
     if (owner !== undefined && stats.uid !== owner && stats.uid !== 0) {
       throw refuse(

@@ -104,7 +104,7 @@ suite('Pod', () => {
 
   const broken: readonly (readonly [string, string, readonly string[]])[] = [
     ['no container', '{ containers: [] }', ['spec.containers: Required value']],
-    ['nothing at all', '{}', ['spec.containers: Required value']],
+    ['nothing', '{}', ['spec.containers: Required value']],
     [
       'two containers of one name',
       '{ containers: [{ name: a, image: a }, { name: a, image: b }] }',

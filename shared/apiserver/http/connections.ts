@@ -143,7 +143,7 @@ function listenError(address: ListenAddress, error: unknown): RampartError {
     return new RampartError(errorCodes.IN_USE, { ...parts, next });
   }
   if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EINVAL') {
-    return new RampartError(errorCodes.INPUT, { ...parts, next: 'Choose an address of this machine.' });
+    return new RampartError(errorCodes.INPUT, { ...parts, next: 'Choose an address of this machine' });
   }
   return new RampartError(errorCodes.SYSTEM, parts);
 }

@@ -97,7 +97,7 @@ export function completeLimits(limits: Partial<Limits> = {}): Limits {
     if (Number.isSafeInteger(value) && value > 0 && value < 2 ** 31) continue;
     throw new RampartError(errorCodes.INPUT, {
       what: `the limit ${name} cannot be ${value}`,
-      next: 'Use a whole number above 0.',
+      next: 'Use a whole number above 0',
     });
   }
   return complete;

@@ -33,7 +33,7 @@ export async function serveHttp<Format extends AnswerFormat>(
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot serve the API on ${wanted.host} without TLS`,
       why: 'the token would go over the network in the clear',
-      next: 'Give TLS keys, or use 127.0.0.1 or a unix socket.',
+      next: 'Give TLS keys, or use 127.0.0.1 or a unix socket',
     });
   }
   const limits = completeLimits(options.limits);

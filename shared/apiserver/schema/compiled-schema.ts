@@ -204,7 +204,7 @@ function guarded<Result>(what: string, work: () => Result): Result {
     throw new RampartError(errorCodes.LIMIT, {
       what: `cannot ${what} the object`,
       why: 'it is nested too deeply',
-      next: 'No schema can describe such an object; send a flatter one.',
+      next: 'No schema can describe such an object; send a flatter one',
       cause: error,
     });
   }

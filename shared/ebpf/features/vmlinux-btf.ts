@@ -32,7 +32,7 @@ export class VmlinuxBtf implements Disposable {
       throw new RampartError(errorCodes.UNSUPPORTED, {
         what: `cannot read ${path}`,
         why: missing ? 'there is no such file' : `errno ${errno()}`,
-        next: 'The kernel must be built with CONFIG_DEBUG_INFO_BTF, and /sys must be mounted.',
+        next: 'The kernel must be built with CONFIG_DEBUG_INFO_BTF, and /sys must be mounted',
       });
     }
     this.#btf = btf;

@@ -138,9 +138,9 @@ export class ChangeSensor implements Disposable {
       }
     }
     throw new RampartError(errorCodes.UNSUPPORTED, {
-      what: 'this kernel does not tell who changes files',
+      what: 'this kernel does not report who changes files',
       why: reasons.join('; '),
-      next: 'See `rampart doctor` for what it allows',
+      next: 'See `rampart doctor`',
     });
   }
 
@@ -258,7 +258,7 @@ function attach(object: BpfObject, mode: ChangeSensorMode): readonly BpfLink[] {
     if (links.length > 0) return links;
     throw new RampartError(errorCodes.EBPF, {
       what: 'cannot see changes of inodes',
-      why: 'this kernel has none of the tracepoints that tell them',
+      why: 'this kernel has none of the tracepoints that report them',
     });
   } catch (error) {
     for (const link of links) link[Symbol.dispose]();

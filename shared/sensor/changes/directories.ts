@@ -211,7 +211,7 @@ export class Directories implements Disposable {
     this.#tellOnce(
       new RampartError(errorCodes.LIMIT, {
         what: `cannot watch ${fromByteString(path)}, nor any directory after it`,
-        why: `${this.#byWd.size} directories are watched, and what is left of fs.inotify.max_user_watches is for others`,
+        why: `${this.#byWd.size} directories are watched, and the rest of fs.inotify.max_user_watches is reserved for other programs`,
         next: 'Raise fs.inotify.max_user_watches, or watch fewer directories',
       }),
     );

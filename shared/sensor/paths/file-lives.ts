@@ -83,8 +83,8 @@ export class FileLives<H extends object> implements Disposable {
       this.#tellOnce(
         new RampartError(errorCodes.LIMIT, {
           what: `the end of file ${key} cannot be followed`,
-          why: `${this.#budget} files are followed already, and what is left of fs.inotify.max_user_watches is for paths`,
-          next: 'Raise fs.inotify.max_user_watches: a file that is not followed is no longer watched after a rename',
+          why: `${this.#budget} files are followed already, and the rest of fs.inotify.max_user_watches is reserved for paths`,
+          next: 'Raise fs.inotify.max_user_watches: without it, a file is no longer watched after a rename',
         }),
       );
       return;

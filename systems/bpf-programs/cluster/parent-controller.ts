@@ -124,7 +124,7 @@ class ParentController {
         continue;
       }
       const { name = '', namespace } = object.metadata;
-      logger.info({ object: name, node: nodeOf(object) }, 'of a node that is gone: deleted');
+      logger.info({ object: name, node: nodeOf(object) }, 'deleted an object of a removed node');
       await removeFinalizer(client, kind.nodeType, object, nodeFinalizer(kind.kind), { signal });
       await client.delete(kind.nodeType, { name, namespace }, { signal }).catch((error: unknown) => {
         if (!isNotFound(error)) throw error;

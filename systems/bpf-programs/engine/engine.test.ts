@@ -385,8 +385,8 @@ suite('conditions', () => {
       },
     }) as unknown as NodeObject;
   const rows: readonly [string, readonly NodeObject[], string, RegExp][] = [
-    ['no node has answered', [], 'NotYetLoaded', /No agent with this guard has answered on n1, n2 yet/],
-    ['one node has not', [object('n1', 'Loaded')], 'NotYetLoaded', /answered on n2 yet/],
+    ['no node has answered', [], 'NotYetLoaded', /No agent with this guard has reported from n1, n2 yet/],
+    ['one node has not', [object('n1', 'Loaded')], 'NotYetLoaded', /reported from n2 yet/],
     [
       'both run it',
       [object('n1', 'Loaded'), object('n2', 'Loaded')],

@@ -41,5 +41,5 @@ function bytesOf(value: unknown): Uint8Array | string {
 
 function checked(bytes: Uint8Array): Uint8Array | string {
   if (bytes.length === 0) return 'is empty; leave it out to keep the value of the object file';
-  return bytes.length > MAX_BYTES ? `has ${bytes.length} bytes; at most ${MAX_BYTES} are taken` : bytes;
+  return bytes.length > MAX_BYTES ? `has ${bytes.length} bytes; the maximum is ${MAX_BYTES}` : bytes;
 }

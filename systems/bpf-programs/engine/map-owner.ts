@@ -31,7 +31,7 @@ export function mapOwnerOf(one: Wanted, all: readonly Wanted[], isTried: (id: st
   if (owners.length > 1) {
     const names = owners.map(({ name }) => name).toSorted();
     return notFound(
-      `${field} selects ${owners.length} objects and has to select one: ${names.slice(0, 5).join(', ')}. An owner with one place, or further labels, is needed.`,
+      `${field} selects ${owners.length} objects but must select exactly one: ${names.slice(0, 5).join(', ')}. Use an owner with one attach point, or add labels.`,
     );
   }
   if (isCircle(one, owner, all)) {
@@ -39,7 +39,7 @@ export function mapOwnerOf(one: Wanted, all: readonly Wanted[], isTried: (id: st
       `${field}: ${owner.name} shares the maps of this program itself, so neither can be first.`,
     );
   }
-  if (!isTried(owner.id)) return notLoaded(`${owner.name}, whose maps it shares, is not loaded itself.`);
+  if (!isTried(owner.id)) return notLoaded(`${owner.name}, whose maps it shares, is not loaded.`);
   return { owner: owner.id };
 }
 

@@ -38,7 +38,7 @@ export function parentCondition(
   if (deleting) {
     const held = objects.filter((object) => hasFinalizer(object, nodeFinalizer(kind)));
     const where = named([...new Set(held.map(nodeOf))]);
-    return make('DeleteError', `The agents have not yet taken it away from ${where}.`);
+    return make('DeleteError', `The agents have not removed it from ${where} yet.`);
   }
   const states = objects.map((object) => ({ object, ...stateOf(object, generation) }));
   const failed = states.filter(({ type }) => failures.has(type));
@@ -52,7 +52,7 @@ export function parentCondition(
   const seen = new Set(objects.map(nodeOf));
   const missing = nodeLabels.filter((name) => !seen.has(name));
   if (missing.length > 0) {
-    return make('NotYetLoaded', `No agent with this guard has answered on ${named(missing)} yet.`);
+    return make('NotYetLoaded', `No agent with this guard has reported from ${named(missing)} yet.`);
   }
   const waiting = states.filter(({ type }) => type === 'None');
   if (waiting.length > 0) {

@@ -45,7 +45,7 @@ export async function openProgramHost(options: ProgramHostOptions): Promise<Prog
   if (!/^[\w-]+$/.test(name))
     throw new RampartError(errorCodes.INPUT, {
       what: `${JSON.stringify(name)} cannot name a directory of bpffs`,
-      why: 'it may only have letters, digits, - and _',
+      why: 'only letters, digits, - and _ are allowed',
     });
   if (!isBpffs(bpffs)) {
     throw new RampartError(errorCodes.UNSUPPORTED, {
@@ -57,7 +57,7 @@ export async function openProgramHost(options: ProgramHostOptions): Promise<Prog
   if (!isOfHost(bpffs)) {
     throw new RampartError(errorCodes.UNSUPPORTED, {
       what: `cannot keep eBPF programs in ${bpffs}`,
-      why: 'it is a bpffs of this container alone: what is pinned in it is gone with the container',
+      why: 'it is private to this container: pinned programs disappear with the container',
       next: `Give the agent's pod the host's ${bpffs} as a hostPath with mountPropagation: HostToContainer`,
     });
   }

@@ -67,7 +67,7 @@ export class NetworkPlace implements Disposable {
     if (libc.setns(this.#namespace.number, CLONE_NEWNET) < 0)
       throw new ProgramFailure(
         'target',
-        new SystemCallError('cannot enter the network of the container', errno(), 'It needs CAP_SYS_ADMIN')
+        new SystemCallError('cannot enter the network of the container', errno(), 'CAP_SYS_ADMIN is required')
           .message,
         true,
       );

@@ -163,7 +163,7 @@ suite(`restarts (RAMPART_TEST_SEED=${seed})`, { skip: obstacle() ?? false }, () 
     else {
       assert.match(inside(), /^opened$/m);
       const own = `mount --make-rprivate / && umount ${lab.bpffs} && mount -t bpf bpf ${lab.bpffs} && exec "$@"`;
-      assert.match(inside('unshare', '-m', 'sh', '-c', own, 'sh'), /a bpffs of this container alone/);
+      assert.match(inside('unshare', '-m', 'sh', '-c', own, 'sh'), /private to this container/);
     }
   });
 

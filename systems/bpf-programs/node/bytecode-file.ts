@@ -58,7 +58,7 @@ function checked(file: Fd, path: string): BigIntStats {
     new RampartError(errorCodes.INPUT, { what: `cannot read the object file ${path}`, why });
   if (!stat.isFile()) throw refuse('it is not a regular file');
   if (stat.size > MAX_OBJECT_BYTES)
-    throw refuse(`it has ${stat.size} bytes, and at most ${MAX_OBJECT_BYTES} are read`);
+    throw refuse(`it has ${stat.size} bytes; the limit is ${MAX_OBJECT_BYTES}`);
   return stat;
 }
 

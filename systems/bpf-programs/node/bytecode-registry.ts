@@ -39,7 +39,7 @@ function readConf(path: string): ReturnType<typeof parseRegistriesConf> {
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot read ${path}`,
       why: cause instanceof Error ? cause.message : String(cause),
-      next: 'Name a registries.conf that is there',
+      next: 'Name an existing registries.conf',
       cause,
     });
   }

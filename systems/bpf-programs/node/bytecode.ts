@@ -95,11 +95,11 @@ export class BytecodeSource implements Disposable {
     const { path, image } = parent.object.spec.bytecode;
     if (image !== undefined && path === undefined) return this.#image(parent, image);
     if (path === undefined || image !== undefined) {
-      return failed('spec.bytecode: exactly one of image and path is needed.');
+      return failed('spec.bytecode: set exactly one of image and path.');
     }
     if (parent.kind.scope === 'Namespaced') {
       return failed(
-        `spec.bytecode.path: a file of the node must not be read for ${parent.kind.kind}. Use image, or the cluster-scoped kind.`,
+        `spec.bytecode.path: a ${parent.kind.kind} may not read files of the node. Use image, or the cluster-scoped kind.`,
       );
     }
     return this.#file(path);

@@ -72,13 +72,13 @@ async function credentialsFor(
     if (isNotFound(error)) {
       throw new RampartError(errorCodes.NOT_FOUND, {
         what: `imagepullsecret: there is no Secret ${namespace}/${name}`,
-        next: `Make it: kubectl -n ${namespace} create secret docker-registry ${name} ...`,
+        next: `Create it: kubectl -n ${namespace} create secret docker-registry ${name} ...`,
       });
     }
     if (!isForbidden(error)) throw error;
     throw new RampartError(errorCodes.PRIVILEGE, {
       what: `imagepullsecret: the agent may not read Secret ${namespace}/${name}`,
-      next: `Let it: kubectl -n ${namespace} create rolebinding rampart-bpf-pull-secrets --clusterrole=rampart-bpf-pull-secrets --serviceaccount=kivebpf-system:rampart-agent`,
+      next: `Allow it: kubectl -n ${namespace} create rolebinding rampart-bpf-pull-secrets --clusterrole=rampart-bpf-pull-secrets --serviceaccount=kivebpf-system:rampart-agent`,
       cause: error,
     });
   }
@@ -106,8 +106,8 @@ export function programTypesOf({
     if (types === undefined) {
       throw new RampartError(errorCodes.CORRUPT, {
         what: `label ${label} of ${reference} is ${JSON.stringify(text).slice(0, 100)}`,
-        why: 'a JSON object is needed, with the type of each by its name: {"xdp_pass":"xdp"}',
-        next: 'Build the image again',
+        why: 'it must be a JSON object from program names to types: {"xdp_pass":"xdp"}',
+        next: 'Rebuild the image',
       });
     }
     if (label === imageLabels.programs) programs = types;

@@ -12,8 +12,8 @@ import { type HostPlace, pinDirectory, programsDirectory } from './locked-host.t
 export function readingPlace({ bpffs, stateDirectory }: HostPlace): ReadOptions {
   if (process.geteuid?.() !== 0) {
     throw new RampartError(errorCodes.PRIVILEGE, {
-      what: 'cannot look at eBPF programs',
-      why: 'only root may open what is pinned',
+      what: 'cannot read the eBPF programs',
+      why: 'only root may open pinned programs',
       next: 'Run it as root, e.g. with sudo',
     });
   }
@@ -21,7 +21,7 @@ export function readingPlace({ bpffs, stateDirectory }: HostPlace): ReadOptions 
     throw new RampartError(errorCodes.UNSUPPORTED, {
       what: `no eBPF programs are kept in ${bpffs}`,
       why: 'it is not a bpffs',
-      next: 'Say with --bpffs where the agent has it',
+      next: 'Name the mount point of the agent with --bpffs',
     });
   }
   return { bpffs, name: pinDirectory, stateDirectory: programsDirectory(stateDirectory) };

@@ -79,7 +79,7 @@ export class Reconciler {
       const of = wantedOf(parent, input.node);
       wanted.push(...of);
       const refusal = isWaiting
-        ? nodeCondition('None', 'The container runtime of this node has not answered yet.')
+        ? nodeCondition('None', 'The container runtime of this node has not responded yet.')
         : selection(parent, input.nodeLabels);
       for (const one of of) {
         const early = refusal ?? refusalOf(one);
@@ -111,7 +111,7 @@ export class Reconciler {
       verdicts.set(
         id,
         outcome === undefined
-          ? { condition: nodeCondition('NotLoaded', kept ?? 'The kernel was not asked for it. Retrying.') }
+          ? { condition: nodeCondition('NotLoaded', kept ?? 'It was not passed to the kernel. Retrying.') }
           : { outcome, digest, notes },
       );
     }
@@ -192,13 +192,13 @@ function tryIt(
     const { digest, bytes, functions, stale } = state;
     if (functions !== undefined && !functions.includes(functionName)) {
       const has = functions.length === 0 ? 'none' : functions.toSorted().join(', ');
-      const message = `${member.field}.bpffunctionname: the image says that it has no program ${functionName}; it has ${has}.`;
+      const message = `${member.field}.bpffunctionname: according to its labels, the image has no program ${functionName}; it has ${has}.`;
       return { condition: nodeCondition('BytecodeSelectorError', message) };
     }
-    const notes = stale === undefined ? [] : [`it is not known whether this is the newest: ${stale}`];
+    const notes = stale === undefined ? [] : [`this may not be the latest: ${stale}`];
     return { desired: desired(digest, bytes), digest, notes };
   }
-  const message = state?.message ?? 'The bytecode was not looked for yet.';
+  const message = state?.message ?? 'The bytecode has not been fetched yet.';
   if (running === undefined) {
     const type = state?.is === 'failed' ? 'BytecodeSelectorError' : 'None';
     return { condition: nodeCondition(type, message) };
@@ -250,7 +250,7 @@ function result(
     const of = verdicts.get(shared ?? one.id);
     const waiting = nodeCondition('None', '');
     if (of === undefined) return { wanted: one, condition: waiting, programId: undefined };
-    const once = 'attached once for the pod, whose containers have one network';
+    const once = 'attached once for the pod, whose containers share a network';
     const verdict: Verdict =
       shared === undefined || 'condition' in of ? of : { ...of, notes: [...(of.notes ?? []), once] };
     const condition = conditionOf(one, verdict);

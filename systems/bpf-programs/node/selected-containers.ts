@@ -59,7 +59,7 @@ function seen(
     return { ...common, place, network, hostNetwork };
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    const problem = `The network namespace of container ${name} of pod ${podNamespace}/${podName} cannot be seen: ${why}. Retrying.`;
+    const problem = `The network namespace of container ${name} of pod ${podNamespace}/${podName} cannot be opened: ${why}. Retrying.`;
     return { ...common, place, network: undefined, hostNetwork: false, problem };
   }
 }

@@ -95,9 +95,9 @@ function section(all: readonly ProgramReport[] | undefined): SectionReport {
     headline({ colour }) {
       if (programs.length === 0) return '';
       if (failing === 0) {
-        const one = 'The eBPF program runs where it is asked for.';
+        const one = 'The eBPF program runs everywhere as specified.';
         const text =
-          programs.length === 1 ? one : `All ${programs.length} eBPF programs run where they are asked for.`;
+          programs.length === 1 ? one : `All ${programs.length} eBPF programs run everywhere as specified.`;
         return paint('green', text, colour);
       }
       return paint('red', `${failing} of ${programs.length} eBPF programs do not run everywhere.`, colour);

@@ -142,7 +142,7 @@ class PodController {
       if (isConflict(error)) return requeueAfter(AGAIN_MS);
       throw error;
     }
-    logger.info({ data: key, policy: policyKeyOf(data), reason }, 'deleted KiveData that nobody is left for');
+    logger.info({ data: key, policy: policyKeyOf(data), reason }, 'deleted an orphaned KiveData');
     onDeleted?.(reason);
     if (reason === 'NodeGone' || reason === 'KernelGone') {
       await removeFinalizer(client, kiveDataType, data, dataHolds, { signal });
@@ -160,7 +160,7 @@ class PodController {
     if (leftMs > 0) return requeueAfter(leftMs);
     this.#options.logger.info(
       { data: key, node: nodeOf(data) },
-      'no loader has answered: the finalizer is taken off',
+      'no loader responded: removed the finalizer',
     );
     await removeFinalizer(this.#options.client, kiveDataType, data, dataHolds, { signal });
     return done;

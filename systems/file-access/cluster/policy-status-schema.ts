@@ -8,7 +8,10 @@ import { integer, list, object, optional, type ReadOf, string } from '../../../s
 
 const count = (description: string) => integer({ description, minimum: 0 });
 const lastAlertTime = optional(
-  string({ description: 'When a file was last accessed; told some seconds late.', format: 'date-time' }),
+  string({
+    description: 'When a file was last accessed, with a delay of some seconds.',
+    format: 'date-time',
+  }),
 );
 
 const problem = object(
@@ -18,44 +21,44 @@ const problem = object(
     container: string({ description: 'namespace/pod/container.' }),
     message: string({ description: 'Why the file is not watched.' }),
   },
-  { description: 'A file that is asked for and not watched.' },
+  { description: 'A requested file that is not watched.' },
 );
 
 const callbackProblem = object(
   {
     callback: string({
-      description: 'The origin of the URL, and a part of a hash to tell those of one origin apart.',
+      description: 'The origin of the URL, and part of a hash to distinguish URLs of one origin.',
     }),
     message: string({ description: 'Why.' }),
   },
-  { description: 'A callback of the policy that takes no alerts of this node.' },
+  { description: 'A callback of the policy that does not accept alerts from this node.' },
 );
 
 const node = object(
   {
     name: string({ description: 'The node.' }),
     observedGeneration: optional(
-      integer({ description: 'The metadata.generation that this is about.', format: 'int64', minimum: 0 }),
+      integer({ description: 'The observed metadata.generation.', format: 'int64', minimum: 0 }),
     ),
-    matchedContainers: count('Running containers that a trap is for.'),
+    matchedContainers: count('Running containers that a trap matches.'),
     watchedFiles: count('Files that are watched in them.'),
-    problemCount: count('Files that are asked for in them and not watched.'),
+    problemCount: count('Requested files in them that are not watched.'),
     problems: optional(list(problem, { description: 'The first of these.', maxItems: 10 })),
     callbackProblems: optional(
-      list(callbackProblem, { description: 'The first callbacks that take no alerts.', maxItems: 10 }),
+      list(callbackProblem, { description: 'The first callbacks that do not accept alerts.', maxItems: 10 }),
     ),
     lastAlertTime,
   },
-  { description: 'What the agent of one node says.' },
+  { description: 'The report of the agent on one node.' },
 );
 
 export const policyStatus = object({
   conditions: optional(conditionList()),
-  matchedContainers: optional(count('Running containers that a trap is for, on all nodes.')),
+  matchedContainers: optional(count('Running containers that a trap matches, on all nodes.')),
   watchedFiles: optional(count('Files that are watched in them.')),
   lastAlertTime,
   nodes: optional(
-    list(node, { description: 'Nodes with containers that a trap is for.', mapKeys: ['name'] }),
+    list(node, { description: 'Nodes with containers that a trap matches.', mapKeys: ['name'] }),
   ),
 });
 

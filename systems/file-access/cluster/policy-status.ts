@@ -127,7 +127,7 @@ function withDelivering(
     type,
     observedGeneration: metadata.generation,
     ...(all.length === 0
-      ? { status: 'True', reason: 'Delivering', message: 'No callback is known to take no alerts.' }
+      ? { status: 'True', reason: 'Delivering', message: 'No callback is known to reject alerts.' }
       : {
           status: 'False',
           reason: 'CallbackFailing',

@@ -169,8 +169,8 @@ function checkHostName(entry: string): string {
 
 function badNetwork(entry: string): RampartError {
   return new RampartError(errorCodes.INPUT, {
-    what: `${JSON.stringify(entry)} is neither an address, nor a network, nor a host name`,
-    next: 'Write 127.0.0.1, 10.0.0.0/8, fd00::/8 or receiver.example.com.',
+    what: `${JSON.stringify(entry)} is not an address, a network or a host name`,
+    next: 'Write 127.0.0.1, 10.0.0.0/8, fd00::/8 or receiver.example.com',
   });
 }
 

@@ -114,9 +114,9 @@ suite('credentials from Secrets', () => {
       [() => void api.stored.delete('shop/hook'), /^the Secret shop\/hook is not there$/],
       [
         () => void (api.failure = answer(403)),
-        /may not be read by the agent\. Bind the ClusterRole rampart-callback-secrets/,
+        /may not be read by the agent\. Create a RoleBinding to the ClusterRole rampart-callback-secrets/,
       ],
-      [() => void api.stored.set('shop/hook', { token: 'hush\nhush' }), /key token has a line break/],
+      [() => void api.stored.set('shop/hook', { token: 'hush\nhush' }), /key token contains a line break/],
     ] as const) {
       api.stored.set('shop/hook', { token: 'good' });
       assert.equal(await api.token('shop/hook'), 'good');
@@ -155,8 +155,7 @@ suite('credentials from Secrets', () => {
       assert.equal(await api.get('shop/hook'), first);
       await assert.rejects(async () => await api.get('shop/new'), {
         code: 'RAMPART_API_UNREACHABLE',
-        message:
-          'the Secret shop/new cannot be read now: the Kubernetes API gives no answer that can be used',
+        message: 'the Secret shop/new cannot be read now: the Kubernetes API gives no usable response',
       });
       api.clock.advanceSync(15_000);
     }

@@ -193,7 +193,7 @@ export class CallbackSecrets implements Disposable {
     if (known === undefined || known.told === why) return;
     const { logger } = this.#options;
     known.told = why;
-    if (problem === undefined) logger.info({ secret }, 'credentials of callbacks can be used again');
+    if (problem === undefined) logger.info({ secret }, 'credentials of callbacks are usable again');
     else logger.warn({ secret, why }, 'callbacks wait for their credentials');
   }
 
@@ -217,7 +217,7 @@ function credentialsOf(
   if (found !== undefined) return found;
   throw new RampartError(errorCodes.INPUT, {
     what: `the Secret ${secret} cannot be used`,
-    why: 'it has no key ca.crt, and for callbacks of any origin nothing else of it is used',
+    why: 'it has no key ca.crt, the only one used for callbacks to any origin',
     next: 'Configure it with an origin: --callback-secret https://HOST=NAMESPACE/NAME',
   });
 }
@@ -233,14 +233,14 @@ function missing(secret: string): RampartError {
 function forbidden(secret: string): RampartError {
   return new RampartError(errorCodes.PRIVILEGE, {
     what: `the Secret ${secret} may not be read by the agent`,
-    next: 'Bind the ClusterRole rampart-callback-secrets to it by a RoleBinding in that namespace',
+    next: 'Create a RoleBinding to the ClusterRole rampart-callback-secrets in that namespace',
   });
 }
 
 function unreachable(secret: string): RampartError {
   return new RampartError(errorCodes.API_UNREACHABLE, {
     what: `the Secret ${secret} cannot be read now`,
-    why: 'the Kubernetes API gives no answer that can be used',
+    why: 'the Kubernetes API gives no usable response',
   });
 }
 

@@ -17,7 +17,7 @@ export function parseCallback(callback: string, rules: AddressRules): URL | stri
   const url = URL.parse(callback);
   if (url === null) return 'it is not a URL';
   if (url.protocol !== 'http:' && url.protocol !== 'https:') return 'it is neither http nor https';
-  if (url.username !== '' || url.password !== '') return 'it has a user name or password in it';
+  if (url.username !== '' || url.password !== '') return 'it contains a user name or password';
   const refusal = rules.refusalOfHost(url.hostname);
   if (refusal === undefined) return url;
   return `${refusal}, refused by default; to call it, start the agent with --allow-callback ${withoutBrackets(url.hostname)}`;

@@ -116,7 +116,7 @@ class DiskDelivery implements Delivery {
     this.#slots = new Slots(options.concurrency);
     const failed = (error: NodeJS.ErrnoException): void => {
       this.#counts.syncErrors++;
-      options.log?.warn({ err: error }, 'alerts for callbacks could not be brought to the disk');
+      options.log?.warn({ err: error }, 'alerts for callbacks could not be synced to disk');
     };
     this.#sync = new GroupSync({ directory, intervalMs: syncIntervalMs, clock, failed });
     try {
@@ -231,7 +231,10 @@ class DiskDelivery implements Delivery {
     const { recovered, damagedFiles } = this.#counts;
     if (damagedFiles > 0) this.#options.log?.warn({ damagedFiles }, 'queue files of callbacks are damaged');
     if (recovered > 0)
-      this.#options.log?.info({ alerts: recovered }, 'alerts wait for callbacks since before');
+      this.#options.log?.info(
+        { alerts: recovered },
+        'alerts from before the restart are queued for callbacks',
+      );
     for (const lane of this.#lanes) if (lane.log.depth > 0) lane.wake();
   }
 
@@ -288,7 +291,7 @@ class DiskDelivery implements Delivery {
       const { name: callback, lastError } = lane;
       this.#options.log?.warn(
         { callback, why: lastError?.why },
-        'a callback takes no alerts; they are queued and tried again',
+        'a callback does not accept alerts; they are queued and retried',
       );
       if (lastError?.aboutCredentials !== true) return;
       for (const listener of this.#troubleListeners) listener(lane.stats);
@@ -297,9 +300,9 @@ class DiskDelivery implements Delivery {
       for (const listener of this.#lastingListeners) listener(state);
     },
     recovered: (callback, failures, waiting) =>
-      this.#options.log?.info({ callback, failures, waiting }, 'a callback takes alerts again'),
+      this.#options.log?.info({ callback, failures, waiting }, 'a callback accepts alerts again'),
     unwanted: (callback, id, why) =>
-      this.#options.log?.warn({ callback, id, why }, 'a callback does not want an alert; it is dropped'),
+      this.#options.log?.warn({ callback, id, why }, 'a callback rejected an alert; it is dropped'),
   };
 
   #logRefusal(refusal: Refusal, callback: string, secret: string): void {
@@ -312,7 +315,7 @@ class DiskDelivery implements Delivery {
     const name = displayName(callback, secret);
     const url = refusal === 'callback' ? parseCallback(callback, this.#rules) : undefined;
     const why = typeof url === 'string' ? { why: url } : {};
-    log.warn({ callback: name, reason: refusal, ...why, soFar }, 'an alert is not queued for its callback');
+    log.warn({ callback: name, reason: refusal, ...why, soFar }, 'an alert was not queued for its callback');
   }
 
   async #close(): Promise<void> {

@@ -204,8 +204,8 @@ export function checkOptions(options: DeliveryOptions): CheckedOptions {
 
 function unusable(name: string, value: number | string, needed: string): RampartError {
   return new RampartError(errorCodes.INPUT, {
-    what: `${name} ${value} for the delivery of alerts`,
-    why: `needed is ${needed}`,
+    what: `${name} ${value} is invalid for the delivery of alerts`,
+    why: `it must be ${needed}`,
   });
 }
 

@@ -41,7 +41,7 @@ export function prepareDirectory(path: string): void {
       throw new RampartError(errorCodes.INPUT, {
         what: `cannot queue alerts in ${path}`,
         why: `it belongs to user ${uid}, and this process runs as ${own}`,
-        next: 'Use a directory of its own.',
+        next: 'Use a separate directory',
       });
     }
     // Alerts say what is watched and who did what: for their owner only.
@@ -121,7 +121,7 @@ function asDirectoryError(path: string, error: unknown): RampartError {
   return new RampartError(code === 'ENOSPC' ? errorCodes.FULL : errorCodes.SYSTEM, {
     what: `cannot queue alerts in ${path}`,
     why: message,
-    next: 'Give the delivery of alerts a directory that can be written.',
+    next: 'Name a writable directory',
     cause: error,
   });
 }

@@ -40,7 +40,7 @@ const SERVICE_ACCOUNT_TOKEN = 'kubernetes.io/service-account-token';
  */
 export function secretCredentials({ type, data = {} }: Secret, secret: string): Credentials {
   if (type === SERVICE_ACCOUNT_TOKEN) {
-    throw unusable(secret, 'it is a token of a service account, which is for the Kubernetes API only');
+    throw unusable(secret, 'it is a service account token, which is for the Kubernetes API only');
   }
   const texts = new Map<Key, string>();
   let sizeBytes = 0;
@@ -82,13 +82,13 @@ export function sameCredentials(one: Credentials, other: Credentials): boolean {
 function checkedToken(secret: string, text: string): string {
   // As of `echo TOKEN > file`, and as Kubernetes itself reads files with tokens: one line break at the end is none of it.
   const token = text.replace(/\r?\n$/, '');
-  if (/[\r\n]/.test(token)) throw unusable(secret, 'its key token has a line break in it');
+  if (/[\r\n]/.test(token)) throw unusable(secret, 'its key token contains a line break');
   if (token.length > MAX_TOKEN_BYTES)
     throw unusable(secret, `its key token is longer than ${MAX_TOKEN_BYTES} bytes`);
   if (!tokenForm.test(token)) {
     throw unusable(
       secret,
-      'its key token has characters that bearer tokens have not',
+      'its key token contains characters that are invalid in a bearer token',
       'Write it without "Bearer "',
     );
   }
@@ -96,16 +96,16 @@ function checkedToken(secret: string, text: string): string {
 }
 
 function checkPair(secret: string, cert: string | undefined, key: string | undefined): void {
-  if (cert === undefined) throw unusable(secret, 'it has the key tls.key and not tls.crt');
-  if (key === undefined) throw unusable(secret, 'it has the key tls.crt and not tls.key');
+  if (cert === undefined) throw unusable(secret, 'it has the key tls.key but not tls.crt');
+  if (key === undefined) throw unusable(secret, 'it has the key tls.crt but not tls.key');
   const [leaf] = checkCertificates(secret, 'tls.crt', cert);
   let matches: boolean;
   try {
     matches = leaf?.checkPrivateKey(createPrivateKey(key)) === true;
   } catch {
-    throw unusable(secret, 'its key tls.key is no private key in PEM, or one with a passphrase');
+    throw unusable(secret, 'its key tls.key is not an unencrypted private key in PEM');
   }
-  if (!matches) throw unusable(secret, 'its key tls.key is not that of the certificate in tls.crt');
+  if (!matches) throw unusable(secret, 'its key tls.key does not match the certificate in tls.crt');
 }
 
 function checkCertificates(secret: string, key: Key, text: string): X509Certificate[] {
@@ -118,7 +118,7 @@ function checkCertificates(secret: string, key: Key, text: string): X509Certific
       // As below.
     }
   }
-  throw unusable(secret, `its key ${key} is not certificates in PEM`);
+  throw unusable(secret, `its key ${key} does not contain certificates in PEM`);
 }
 
 function unusable(secret: string, why: string, next?: string): RampartError {

@@ -92,7 +92,7 @@ function unseen(path: string, error: unknown): RampartError {
   if (code !== 'EACCES' && code !== 'EPERM') return gone(path, message);
   // What another user's process has below /proc/PID is closed as its memory is: proc_pid(5), ptrace(2).
   return new RampartError(errorCodes.SYSTEM, {
-    what: `cannot look into the container that has its root at ${path}`,
+    what: `cannot read the container with its root at ${path}`,
     why: message,
     next: 'Give the agent the capability CAP_SYS_PTRACE (deploy/README.md)',
   });

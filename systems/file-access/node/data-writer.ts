@@ -89,7 +89,7 @@ function explain(error: unknown): never {
   if (!isNotFound(error)) throw error;
   throw new RampartError(errorCodes.NOT_FOUND, {
     what: 'cannot write KiveData',
-    why: `the namespace ${kiveDataNamespace} or the resource is not there`,
+    why: `the namespace ${kiveDataNamespace} or the resource does not exist`,
     next: `The operator creates the namespace; without it: kubectl create namespace ${kiveDataNamespace}`,
     cause: error,
   });

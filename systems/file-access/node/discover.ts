@@ -94,7 +94,7 @@ export class Discovery implements Disposable {
           this.#tellFound();
           this.#letWrite();
         },
-        onProblem: (err, id) => logger.error({ err, container: id }, 'cannot look at a container'),
+        onProblem: (err, id) => logger.error({ err, container: id }, 'cannot inspect a container'),
       }),
     );
     this.#stack.use(containers.subscribe((id) => this.touch(id)));

@@ -91,7 +91,7 @@ export class FileAccessNode implements Disposable {
       new TrapFiles({
         identify: (fd) => this.#sensor.identify(fd),
         onChange: (id) => this.#discovery?.touch(id),
-        onProblem: (err) => logger.warn({ err }, 'not all files in containers can be followed by events'),
+        onProblem: (err) => logger.warn({ err }, 'some files in containers cannot be followed by events'),
       }),
     );
     this.#applier = stack.use(new PlanApplier(this.#sensor, logger));
@@ -144,7 +144,7 @@ export class FileAccessNode implements Disposable {
           logger.error({ lost, stats }, 'accesses to watched files were lost');
           this.#told.lost(lost, this.#alertedPolicies());
         },
-        onProblem: (err) => logger.error({ err }, 'a problem of the sensor'),
+        onProblem: (err) => logger.error({ err }, 'the sensor reported a problem'),
       }),
     );
   }
@@ -251,7 +251,7 @@ export class FileAccessNode implements Disposable {
     if (callbackSecret !== undefined) return;
     this.#context.logger.error(
       { data: name },
-      'a KiveData names a Secret of another namespace than that of its policy; its alerts are not sent to its callback',
+      'a KiveData names a Secret outside the namespace of its policy; its alerts are not sent to its callback',
     );
   }
 

@@ -55,7 +55,7 @@ export class FileCreation implements Disposable {
     try {
       using root = this.#root.open();
       if (!createInRoot(root, this.#path, modeBits)) {
-        return 'it is not created, because a symbolic link that leads nowhere has its name';
+        return 'it is not created, because a dangling symbolic link has its name';
       }
       this.#pause();
       return undefined;

@@ -13,7 +13,7 @@ export function readKernelId(path = '/proc/sys/kernel/random/boot_id'): string {
     return readFileSync(path, 'utf8').trim();
   } catch (cause) {
     throw new RampartError(errorCodes.SYSTEM, {
-      what: 'cannot tell which kernel this is',
+      what: 'cannot identify this kernel',
       why: String(cause),
       cause,
     });

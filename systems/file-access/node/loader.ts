@@ -252,7 +252,7 @@ export async function runLoaderElection(options: LoaderElectionOptions): Promise
         if (term.reason instanceof LeadershipLostError && holder === identity && !signal.aborted) {
           logger.warn(
             { kernel: kernelId, err: term.reason },
-            'the lease cannot be renewed; alerts go on until another loader is seen',
+            'cannot renew the lease; alerts continue until another loader is seen',
           );
           return;
         }

@@ -19,7 +19,7 @@ export function warnOfSlowStart(caches: readonly Awaited[], logger: Logger): Dis
     const missing = caches.filter(({ isSynced }) => !isSynced).map(({ type }) => type.plural);
     logger.warn(
       { missing: missing.length > 0 ? missing : ['containers'] },
-      'no file can be watched before these are known',
+      'waiting for these before files can be watched',
     );
   }, SLOW_START_MS);
   return { [Symbol.dispose]: () => clearTimeout(timer) };

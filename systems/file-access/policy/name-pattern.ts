@@ -40,7 +40,7 @@ export function compileNamePattern(text: string): NamePattern | { readonly why: 
     const steps = programOf(parseRegex(expression)).length;
     if (steps > MAX_INSTRUCTIONS) {
       return {
-        why: `it grows to ${steps} steps when its counts are written out, the limit is ${MAX_INSTRUCTIONS}`,
+        why: `with its counts expanded it has ${steps} steps; the limit is ${MAX_INSTRUCTIONS}`,
       };
     }
     // Read alone above: put between these, `a)|(b` would be one.

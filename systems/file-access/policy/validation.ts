@@ -28,7 +28,7 @@ export interface PolicyProblem {
 
 /** A problem as one sentence for a condition, an event or a log line. */
 export function describeProblem({ field, what, why, next }: PolicyProblem): string {
-  return `${field}: ${what} cannot work: ${why}. ${next}${next.endsWith('.') ? '' : '.'}`;
+  return `${field}: ${what} is invalid: ${why}. ${next}${next.endsWith('.') ? '' : '.'}`;
 }
 
 /** Faults of a trap, without the field's beginning (`path`, `matchAny[1].ip`). */
@@ -83,12 +83,12 @@ function validateTrap(trap: KiveTrap): Fault[] {
 function pathFaults(path: string): Fault[] {
   const what = `the path ${JSON.stringify(path)}`;
   const names = path.split('/');
-  if (path.includes('\0')) return [['path', what, 'there is a NUL in it', 'Write it without']];
+  if (path.includes('\0')) return [['path', what, 'it contains a NUL', 'Remove it']];
   if (!path.startsWith('/')) {
     return [['path', what, 'it does not begin with /', 'Write it as seen from the root of the container']];
   }
   if (names.includes('..') || names.includes('.')) {
-    return [['path', what, 'there is a "." or ".." in it', 'Write the path that it leads to']];
+    return [['path', what, 'it contains "." or ".."', 'Write the resolved path']];
   }
   if (names.at(-1) === '') {
     return [['path', what, 'it is the path of a directory', 'Name a file; directories are not watched']];
@@ -104,13 +104,10 @@ function callbackFaults(callback: string): Fault[] {
   const url = URL.parse(callback);
   if (url === null) return fault('it is not a URL', 'Write a URL such as https://host:8080/path');
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-    return fault(`${url.protocol}// is not spoken`, 'Use http:// or https://');
+    return fault(`${url.protocol}// is not supported`, 'Use http:// or https://');
   }
   if (url.username !== '' || url.password !== '') {
-    return fault(
-      'a user name or password in it would be told in each alert',
-      'Give credentials by a Secret instead',
-    );
+    return fault('its user name or password would appear in each alert', 'Use a Secret for credentials');
   }
   return [];
 }
@@ -123,20 +120,19 @@ function secretFaults({ callback = '', callbackSecret }: KiveTrap): Fault[] {
   if (!isSecretName(`namespace/${callbackSecret}`) || callbackSecret.length > MAX_SECRET_NAME) {
     return fault(
       'it is not the name of a Secret',
-      'Write the name only: it is looked for in the namespace of the policy',
+      'Write only the name of a Secret in the namespace of the policy',
     );
   }
-  if (callback === '')
-    return fault('there is no callback that it is for', 'Write a callback too, or none of both');
+  if (callback === '') return fault('the trap has no callback', 'Add a callback, or remove the Secret');
   if (URL.parse(callback)?.protocol !== 'https:') {
-    return fault('what is in it is not sent over plain http', 'Use a callback with https://');
+    return fault('credentials are not sent over plain http', 'Use a callback with https://');
   }
   return [];
 }
 
 const nextItem =
   'At least one match block with one match item must be present; containerName: ".*" matches every container';
-const noMatch: Fault = ['matchAny', 'a trap without a match', 'it is for no container', nextItem];
+const noMatch: Fault = ['matchAny', 'a trap without a match', 'it matches no container', nextItem];
 
 function noItem(field: string): Fault {
   return [field, 'a match without a match item', 'it would match every container of the cluster', nextItem];
@@ -157,7 +153,7 @@ function matchFaults(match: KiveMatch, field: string): Fault[] {
       `${field}.container-name`,
       `the name ${JSON.stringify(older)}`,
       `containerName, which is the same field, says ${JSON.stringify(containerName)}`,
-      'Write one of the two',
+      'Keep one of the two',
     ]);
   }
   const name = containerNameOf(match);
@@ -167,7 +163,7 @@ function matchFaults(match: KiveMatch, field: string): Fault[] {
       `${field}.${containerName ? 'containerName' : 'container-name'}`,
       `the pattern ${JSON.stringify(name)}`,
       pattern.why,
-      'Write a regular expression of RE2, or a glob behind "glob:"',
+      'Write an RE2 regular expression, or a glob with the prefix "glob:"',
     ]);
   }
   if (ip !== '' && canonicalIp(ip) === undefined) {

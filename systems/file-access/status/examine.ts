@@ -156,7 +156,7 @@ function problemsOf(
     problems.push({
       kind: 'node-silent',
       node,
-      message: `${what} there, and no agent has said a word of it.`,
+      message: `${what} there, but no agent has reported on it.`,
     });
   }
   const nodes = new Set([
@@ -206,7 +206,7 @@ function partProblems(part: PolicyNodeStatus, generation: number): PolicyProblem
     problems.push({
       kind: 'node-behind',
       node,
-      message: 'What its agent says is of an older version of the policy.',
+      message: 'Its agent has reported on an older version of the policy only.',
     });
   }
   return problems;
@@ -218,7 +218,7 @@ function isCurrent(part: PolicyNodeStatus, generation: number): boolean {
 
 function noLoader(loader: HolderReport): string | undefined {
   const { state, renewedSecondsAgo } = loader;
-  if (state === 'free') return 'No agent alerts on its kernel: nobody holds the lease.';
+  if (state === 'free') return 'No agent alerts on its kernel: the lease has no holder.';
   if (state !== 'stale') return undefined;
   return (
     `Apparently no agent alerts on its kernel: the one of ${holderName(loader)} has not renewed the lease` +

@@ -24,10 +24,10 @@ export function policyHeadline(
   if (all === 0) return '';
   const failing = policies.filter((policy) => !policy.guarded).length;
   const where = namespace === undefined ? '' : ` in namespace ${namespace}`;
-  let text = `All ${all} policies${where} guard what they ask for.`;
+  let text = `All ${all} policies${where} guard everything they request.`;
   if (failing > 0) {
-    text = `${failing} of ${all} ${all === 1 ? 'policy' : 'policies'}${where} ${failing === 1 ? 'does' : 'do'} not guard all that is asked for.`;
-  } else if (all === 1) text = `The policy${where} guards all that it asks for.`;
+    text = `${failing} of ${all} ${all === 1 ? 'policy' : 'policies'}${where} ${failing === 1 ? 'does' : 'do'} not guard everything requested.`;
+  } else if (all === 1) text = `The policy${where} guards everything it requests.`;
   return paint(failing === 0 ? 'green' : 'red', text, colour);
 }
 

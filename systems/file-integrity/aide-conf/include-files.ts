@@ -9,7 +9,7 @@ import { closeSync, constants, fstatSync, openSync, readFileSync, statSync } fro
 export function readRegularFile(path: string): Buffer {
   const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
-    if (!fstatSync(fd).isFile()) throw new Error('it is no regular file');
+    if (!fstatSync(fd).isFile()) throw new Error('it is not a regular file');
     return readFileSync(fd);
   } finally {
     closeSync(fd);

@@ -44,7 +44,7 @@ export function aideFailure(
   return new RampartError(isFull ? errorCodes.FULL : known, {
     what: `AIDE could not ${run}`,
     why: code === undefined ? why : `${why} (exit code ${code})`,
-    next: isFull ? 'Make space on the file system of its databases. The baseline is unchanged.' : next,
+    next: isFull ? 'Free space on the file system of its databases. The baseline is unchanged.' : next,
     ...(told.length > 0 && { detail: told.join('\n') }),
   });
 }

@@ -68,9 +68,9 @@ async function* readRows(path: string, signal: AbortSignal): AsyncGenerator<Rows
 
 function notWhole(path: string, why: string, cause?: unknown): RampartError {
   return new RampartError(errorCodes.CORRUPT, {
-    what: `the database ${path} is not whole`,
+    what: `the database ${path} is incomplete`,
     why,
-    next: 'Look whether its disk is full.',
+    next: 'Check whether its disk is full',
     ...(cause !== undefined && { cause }),
   });
 }
@@ -150,8 +150,8 @@ export async function mergeRows({ old, now, into, paths, signal }: Merge): Promi
 
 function otherColumns(before: string, now: string | undefined): RampartError {
   return new RampartError(errorCodes.UNSUPPORTED, {
-    what: 'the findings cannot be taken into the baseline',
-    why: `AIDE keeps other attributes now (${now ?? 'none'}) than when the baseline was made (${before})`,
-    next: 'Initialize again.',
+    what: 'the findings cannot be accepted into the baseline',
+    why: `AIDE records other attributes (${now ?? 'none'}) than when the baseline was created (${before})`,
+    next: 'Initialize again',
   });
 }

@@ -219,8 +219,8 @@ export class AideProvider implements IntegrityProvider {
       throw cause instanceof RampartError && cause.code === errorCodes.CORRUPT
         ? new RampartError(errorCodes.FULL, {
             what: `AIDE could not write the baseline in ${job.directory}`,
-            why: 'what it wrote is not whole',
-            next: 'Make space on its file system. The baseline before is unchanged.',
+            why: 'its output is incomplete',
+            next: 'Free space on its file system. The previous baseline is unchanged',
             cause,
           })
         : cause;
@@ -343,8 +343,8 @@ function refuseNewer({ facts }: SignedDatabase, { version, dialect }: AideProgra
   if (dialect !== '0.18' || dialectOf(facts.aideVersion) === '0.18') return;
   throw new RampartError(errorCodes.UNSUPPORTED, {
     what: 'AIDE cannot use the baseline',
-    why: `it was made by AIDE ${facts.aideVersion}, and this one is ${version}, which does not read its times`,
-    next: `Install AIDE ${facts.aideVersion}, or initialize again.`,
+    why: `it was created by AIDE ${facts.aideVersion}, and AIDE ${version} cannot read its timestamps`,
+    next: `Install AIDE ${facts.aideVersion}, or initialize again`,
   });
 }
 
@@ -364,9 +364,9 @@ function readReport(
   const bits = (expected.added ? 1 : 0) + (expected.removed ? 2 : 0) + (expected.changed ? 4 : 0);
   if (exitBits(report.counts) !== bits) {
     throw new RampartError(errorCodes.DECODE, {
-      what: 'the report of AIDE cannot be used',
-      why: `its exit code says ${bits}, and its counts say ${exitBits(report.counts)}`,
-      next: 'This is a fault of AIDE or of Rampart: please report it.',
+      what: 'the report of AIDE is inconsistent',
+      why: `its exit code is ${bits}, but its counts give ${exitBits(report.counts)}`,
+      next: 'This is a bug in AIDE or Rampart: please report it',
     });
   }
   const led: Report = {

@@ -84,16 +84,16 @@ export async function runAide(call: AideCall): Promise<AideRun> {
     signal.throwIfAborted();
     if (late) {
       throw new RampartError(errorCodes.SYSTEM, {
-        what: 'AIDE was ended',
+        what: 'AIDE was stopped',
         why: `it took longer than ${Math.round((timeLimitMs ?? 0) / 1000)} s`,
-        next: 'Select fewer files, or allow more time.',
+        next: 'Select fewer files, or allow more time',
       });
     }
     if (isStuck) {
       throw new RampartError(errorCodes.SYSTEM, {
-        what: 'AIDE was ended',
-        why: `it has done nothing for ${Math.round(call.stuckMs / 1000)} s: it seems to wait for a file system that does not answer, as of a file server that is gone`,
-        next: 'Unmount that file system, or leave it out of the configuration.',
+        what: 'AIDE was stopped',
+        why: `it has done nothing for ${Math.round(call.stuckMs / 1000)} s: it seems to wait for a file system that does not respond, such as an NFS mount whose server is gone`,
+        next: 'Unmount that file system, or exclude it in the configuration',
       });
     }
     return {
@@ -148,7 +148,7 @@ async function gentle({ memoryLimitBytes }: AideCall): Promise<string[]> {
       throw new RampartError(errorCodes.UNSUPPORTED, {
         what: 'the memory of AIDE cannot be limited',
         why: 'there is no program prlimit in PATH',
-        next: 'Install util-linux, or leave the limit out.',
+        next: 'Install util-linux, or remove the limit',
       });
     }
     before.push(prlimit, `--as=${memoryLimitBytes}`);

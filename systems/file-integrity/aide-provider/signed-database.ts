@@ -184,7 +184,7 @@ export async function openDatabase(
   }
   const database = new SignedDatabase(facts, path, file);
   try {
-    if (!(await file.stat()).isFile()) throw new BaselineError('foreign', path, 'it is no regular file');
+    if (!(await file.stat()).isFile()) throw new BaselineError('foreign', path, 'it is not a regular file');
     await database.verify(signal);
     return database;
   } catch (error) {
@@ -279,7 +279,7 @@ async function keepBackup(directory: string, maxBackups: number): Promise<void> 
     throw new RampartError(errorCodes.SYSTEM, {
       what: `cannot keep the baseline in ${directory} as a backup`,
       why: error instanceof Error ? error.message : String(error),
-      next: 'It is unchanged.',
+      next: 'The baseline is unchanged',
       cause: error,
     });
   }
@@ -300,7 +300,7 @@ async function readSigned(path: string): Promise<string> {
   try {
     await using file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
     const stat = await file.stat();
-    if (!stat.isFile()) throw new BaselineError('foreign', path, 'it is no regular file');
+    if (!stat.isFile()) throw new BaselineError('foreign', path, 'it is not a regular file');
     if (stat.size > longestBytes) throw new BaselineError('foreign', path, 'it is too long for one of ours');
     return await file.readFile('utf8');
   } catch (error) {

@@ -57,7 +57,7 @@ export class ActiveConfigs {
     const conf = await this.#read(key, found, source, signal);
     const { namespace, name } = placeOf(found);
     const before = this.#context.caches.active.get(`${namespace}/${name}`);
-    const rest = before === undefined ? '' : ' Until then the configuration from before stays in use.';
+    const rest = before === undefined ? '' : ' Until then the previous configuration stays in use.';
     if (conf.kind === 'error' && conf.reason === 'ConfigMapMissing') {
       return await this.#substitute(key, found, conf.message, before, signal);
     }
@@ -69,7 +69,7 @@ export class ActiveConfigs {
       if (taken !== undefined) return taken;
     } catch (error) {
       if (!isRefusal(error)) throw error;
-      const message = `${error.message}. The converted configuration is kept there for the agents: make that possible.${rest}`;
+      const message = `${error.message}. The agents read the converted configuration from there.${rest}`;
       return { isUsable: false, reason: 'ConfigMapUnwritable', message };
     }
     await this.#inTheWay.read(key, undefined, signal);
@@ -105,7 +105,7 @@ export class ActiveConfigs {
     }
     const meanwhile = isDefault
       ? 'the default configuration is used'
-      : 'the configuration from before stays in use';
+      : 'the previous configuration stays in use';
     const message = `${why} Until then ${meanwhile}.`;
     return { isUsable: true, isSubstitute: true, reason: 'ConfigMapMissing', message };
   }
@@ -122,7 +122,7 @@ export class ActiveConfigs {
       if (source !== undefined) text = userText(integrity, source, configMap);
     } catch (error) {
       if (!isForbidden(error)) throw error;
-      const next = 'Give the operator the right to get, list and watch it.';
+      const next = 'Allow the operator to get, list and watch it.';
       return { kind: 'error', reason: 'ConfigMapUnreadable', message: `${error.message}. ${next}` };
     }
     if (typeof text !== 'string') return text;
@@ -160,7 +160,7 @@ export class ActiveConfigs {
     if (before !== undefined) return await this.#update(before, wanted, signal);
     try {
       await client.create(configMaps, wanted, { fieldManager, signal });
-      logger.info({ fileIntegrity: place }, 'the active configuration was made');
+      logger.info({ fileIntegrity: place }, 'created the active configuration');
       return undefined;
     } catch (error) {
       if (!isAlreadyExists(error)) throw error;
@@ -170,7 +170,7 @@ export class ActiveConfigs {
       // Ours, and somebody has taken the label away.
       if ((live.metadata.ownerReferences ?? []).some(({ uid }) => uid === owner.uid))
         return await this.#update(live, wanted, signal);
-      const message = `ConfigMap ${place.namespace}/${place.name} exists and is not of this guard, which needs the name for the converted configuration. Rename it, or the FileIntegrity.`;
+      const message = `ConfigMap ${place.namespace}/${place.name} exists but does not belong to this guard, which needs the name for the converted configuration. Rename it or the FileIntegrity.`;
       return { isUsable: false, reason: 'NameTaken', message };
     }
   }
@@ -194,7 +194,7 @@ export class ActiveConfigs {
     await client.update(configMaps, { ...wanted, metadata }, { fieldManager, signal });
     // The agents see it by the digest, and make new baselines.
     if (!isSame) counts.reinit('config', '');
-    logger.info({ fileIntegrity: { namespace, name }, isSame }, 'the active configuration was written');
+    logger.info({ fileIntegrity: { namespace, name }, isSame }, 'updated the active configuration');
   }
 }
 

@@ -63,7 +63,7 @@ suite('the configuration of a user', () => {
       await message(),
       /^cannot use the configuration ConfigMap elsewhere\/mine, conf: .*:3:.*Chekc/,
     );
-    assert.match(await message(), /the configuration from before stays in use\.$/);
+    assert.match(await message(), /the previous configuration stays in use\.$/);
     assert.equal((await cluster.configMap('example'))?.data?.['aide.conf'], converted);
     await until('an event', async () =>
       (await cluster.notes('FileIntegrityStatus')).some(
@@ -84,7 +84,7 @@ suite('the configuration of a user', () => {
     // Gone, and the default again.
     await cluster.client.delete(configMaps, { namespace: 'elsewhere', name: 'mine' });
     await until('it is missing', async () =>
-      /does not exist.*the configuration from before stays in use\.$/.test(await message()),
+      /does not exist.*the previous configuration stays in use\.$/.test(await message()),
     );
     assert.equal((await cluster.integrity('example')).status?.phase, 'Active');
   });
@@ -127,7 +127,7 @@ suite('the configuration of a user', () => {
 
     await cluster.createIntegrity('mine', { config: { name: 'mine' } });
     const own = await cluster.phase('mine', 'Error');
-    assert.match(own.status?.conditions?.[0]?.message ?? '', /is where the converted configuration is kept/);
+    assert.match(own.status?.conditions?.[0]?.message ?? '', /holds the converted configuration/);
     await cluster.createConfigMap('foreign', { mine: 'x' });
     await cluster.createIntegrity('foreign');
     const taken = await cluster.phase('foreign', 'Error');

@@ -62,8 +62,8 @@ export function userText(
     message: `${what}. ${next}.`,
   });
   if (namespace === metadata.namespace && name === activeConfigName(metadata.name ?? '')) {
-    const what = `${where} is where the converted configuration is kept`;
-    return missing('ConfigurationInvalid', what, 'Give yours another name, and name that in spec.config');
+    const what = `${where} holds the converted configuration`;
+    return missing('ConfigurationInvalid', what, 'Use another ConfigMap in spec.config');
   }
   if (configMap === undefined) {
     const next = 'Create it, or correct spec.config.name and spec.config.namespace';
@@ -71,7 +71,7 @@ export function userText(
   }
   const text = configMap.data?.[key];
   if (text === undefined && configMap.binaryData?.[key] !== undefined) {
-    const next = 'Remove what is no UTF-8 from it';
+    const next = 'Convert it to UTF-8';
     return missing('KeyMissing', `the key ${key} of ${where} is binary data`, next);
   }
   if (text === undefined || text.trim() === '') {

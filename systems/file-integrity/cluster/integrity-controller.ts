@@ -176,10 +176,7 @@ class IntegrityController {
       { fieldManager, signal },
     );
     for (const { by, node } of reinit.counted) counts.reinit(by, node);
-    logger.info(
-      { fileIntegrity: `${namespace}/${name}`, nodes: requests.length },
-      'new baselines are asked for',
-    );
+    logger.info({ fileIntegrity: `${namespace}/${name}`, nodes: requests.length }, 'requested new baselines');
     for (const { nodeName } of reinit.requests.filter(isOfOther)) {
       const note = `node ${nodeName} cannot be asked: FileIntegrityNodeStatus ${nodeStatusName(name, nodeName)} is of another node and FileIntegrity. Rename one of the two.`;
       tell(

@@ -57,11 +57,11 @@ export class ClusterMetrics {
   register(metrics: SharedMetrics['metrics']): void {
     const counter = (name: string, help: string, labelNames: readonly string[], from: Counter): void =>
       metrics.counter({ name: `${prefix}${name}`, help, labelNames }, () => from.read());
-    counter('phase_total', 'Changes of a FileIntegrity to this phase.', ['phase'], this.#phases);
+    counter('phase_total', 'Transitions of a FileIntegrity to this phase.', ['phase'], this.#phases);
     counter('error_total', 'Errors of a FileIntegrity.', ['error'], this.#errors);
-    counter('reinit_total', 'New baselines that were asked for.', ['by', 'node'], this.#reinits);
+    counter('reinit_total', 'Requests for new baselines.', ['by', 'node'], this.#reinits);
     const both = ['condition', 'node'];
-    counter('node_status_total', 'Changes of a node to this condition.', both, this.#transitions);
+    counter('node_status_total', 'Transitions of a node to this condition.', both, this.#transitions);
     counter('node_status_error_total', 'Errors of nodes.', ['error', 'node'], this.#nodeErrors);
     counter('pause_total', 'Annotations holdoff that were set.', ['node'], this.#pauses);
     counter('unpause_total', 'Annotations holdoff that were removed.', ['node'], this.#unpauses);

@@ -79,7 +79,7 @@ async function ensureSecret(
   };
   try {
     await client.create(secrets, secret, { fieldManager, signal });
-    logger.info({ namespace, secret: baselineKeySecret }, 'made the key that baselines are signed with');
+    logger.info({ namespace, secret: baselineKeySecret }, 'created the baseline signing key');
   } catch (error) {
     if (!isAlreadyExists(error)) throw error;
   }

@@ -47,7 +47,7 @@ export class PriorityClassNames {
         return;
       }
       // The right may be missing after an upgrade. Nothing depends on the class.
-      logger.warn({ err: error, className }, 'it is not known whether a PriorityClass is there');
+      logger.warn({ err: error, className }, 'cannot check whether a PriorityClass exists');
     }
     this.#checked.set(uid, className);
   }

@@ -92,7 +92,7 @@ class ResultController {
     };
     if (read === undefined) logger.warn(about, 'skipping a result for an unknown node');
     else if (!(await this.#isWanted(read.found, read.result.nodeName, signal)))
-      logger.info(about, 'a result for which there is no FileIntegrity any more, or no node, is left out');
+      logger.info(about, 'skipping a result whose FileIntegrity or node is gone');
     else await this.#take(configMap, read.found as Found, read.result, read.isMalformed, signal);
     await this.#delete(configMap, signal);
     return done;

@@ -118,7 +118,10 @@ export class WatchedNodes implements Disposable {
         { ...(uid && { preconditions: { uid } }), signal },
       )
       .catch(ignoreGone);
-    logger.info({ nodeStatus: `${namespace}/${name}` }, 'of a node that is not watched any more: deleted');
+    logger.info(
+      { nodeStatus: `${namespace}/${name}` },
+      'deleted the status of a node that is no longer watched',
+    );
   }
 
   async #deleteLogs(found: Found, nodeNames: ReadonlySet<string>, signal: AbortSignal): Promise<void> {

@@ -93,7 +93,7 @@ function readFault(path: string, error: unknown): unknown {
     return new RampartError(errorCodes.NOT_FOUND, {
       what: `the AIDE database ${path} cannot be read`,
       why: 'it does not exist',
-      next: 'Run aide --init, or give the path of database_out.',
+      next: 'Run aide --init, or give the path of database_out',
       cause: error,
     });
   }
@@ -103,7 +103,7 @@ function readFault(path: string, error: unknown): unknown {
   return new RampartError(errorCodes.SYSTEM, {
     what: `the AIDE database ${path} cannot be read`,
     why: error.message,
-    next: 'Nothing can be said of what was changed until it can be read.',
+    next: 'Changes are unknown until it can be read',
     cause: error,
   });
 }

@@ -10,39 +10,39 @@ const kinds = {
   /** There is no such file. */
   missing: {
     code: errorCodes.NOT_FOUND,
-    next: 'Make a baseline first: initialize the node again once it is known to be as it should be.',
+    next: 'Create a baseline: initialize the node again once you trust its state',
   },
   /** It is something else. */
-  foreign: { code: errorCodes.CORRUPT, next: 'Give the path of a baseline, or import an AIDE database.' },
+  foreign: { code: errorCodes.CORRUPT, next: 'Give the path of a baseline, or import an AIDE database' },
   /** It ends too early. */
   truncated: {
     code: errorCodes.CORRUPT,
-    next: 'Put a backup in its place, or initialize again once the node is known to be as it should be.',
+    next: 'Restore a backup, or initialize again once you trust the state of the node',
   },
   /** Its bytes are not those that were written. */
   damaged: {
     code: errorCodes.CORRUPT,
-    next: 'Check the disk, and put a backup in its place, or initialize again once the node is known to be as it should be.',
+    next: 'Check the disk; then restore a backup, or initialize again once you trust the state of the node',
   },
   /** It has no signature. */
   unsigned: {
     code: errorCodes.CORRUPT,
-    next: 'Only a signed baseline is used. Find out who replaced it; then put a backup in its place, or initialize again.',
+    next: 'Rampart uses signed baselines only. Find out who replaced it; then restore a backup, or initialize again',
   },
   /** It is whole, and not signed with the key that was given. */
   'wrong signature': {
     code: errorCodes.CORRUPT,
-    next: 'If the key was not changed, somebody has changed the baseline: look into that before you initialize again.',
+    next: 'If the key has not changed, somebody changed the baseline: investigate before you initialize again',
   },
   /** It is signed, and not the one that was made last. */
   outdated: {
     code: errorCodes.CORRUPT,
-    next: 'Somebody has put another baseline in its place: find out who. Then put the last one back, or initialize again.',
+    next: 'Somebody replaced the baseline: find out who. Then restore the last one, or initialize again',
   },
   /** A later Rampart wrote it. */
   newer: {
     code: errorCodes.UNSUPPORTED,
-    next: 'Use that version of Rampart, or initialize again with this one.',
+    next: 'Use that version of Rampart, or initialize again with this one',
   },
 } as const satisfies Readonly<Record<string, { readonly code: ErrorCode; readonly next: string }>>;
 

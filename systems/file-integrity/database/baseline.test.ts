@@ -225,10 +225,10 @@ test('what is missing, foreign or newer says so', async () => {
     assert.equal(error.code, errorCodes.UNSUPPORTED);
     return hasFault('newer', /format 2/)(error);
   });
-  await assert.rejects(openBaseline(directory.path, secretKey), hasFault('foreign', /no regular file/));
+  await assert.rejects(openBaseline(directory.path, secretKey), hasFault('foreign', /not a regular file/));
   const fifo = join(directory.path, 'fifo');
   execFileSync('mkfifo', [fifo]);
-  await assert.rejects(openBaseline(fifo, secretKey), hasFault('foreign', /no regular file/));
+  await assert.rejects(openBaseline(fifo, secretKey), hasFault('foreign', /not a regular file/));
 });
 
 test('short keys, unsorted entries and an aborted write leave what was there', async () => {

@@ -8,11 +8,11 @@ import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 /** @param unread - Files that are selected and could not be read. */
 export function emptyBaseline(unread: number): RampartError {
   return new RampartError(errorCodes.INPUT, {
-    what: 'no baseline was made',
+    what: 'no baseline was created',
     why:
       unread === 0
         ? 'the configuration selects no file that exists'
         : `none of the files that the configuration selects could be read (${unread} failed)`,
-    next: 'Check its rules, and where the root of the machine is mounted.',
+    next: "Check its rules, and the mount point of the machine's root file system",
   });
 }

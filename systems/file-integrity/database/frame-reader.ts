@@ -92,7 +92,7 @@ export function unreadable(path: string, error: unknown): RampartError {
   return new RampartError(errorCodes.SYSTEM, {
     what: `the baseline ${path} cannot be read`,
     why: error instanceof Error ? error.message : String(error),
-    next: 'Nothing can be said of what was changed until it can be read.',
+    next: 'Changes are unknown until it can be read',
     cause: error,
   });
 }

@@ -152,7 +152,7 @@ export async function openBaseline(path: string, key: VerifyingKey): Promise<Bas
   const file = await openFile(path);
   try {
     const stat = await file.stat();
-    if (!stat.isFile()) throw new BaselineError('foreign', path, 'it is no regular file');
+    if (!stat.isFile()) throw new BaselineError('foreign', path, 'it is not a regular file');
     const { size } = stat;
     const contents = await verify(path, file, size, key, expectedKeyId);
     return new Baseline(path, file, size, contents);

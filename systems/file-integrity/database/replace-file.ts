@@ -82,7 +82,7 @@ async function attempt<T>(path: string, action: () => Promise<T>): Promise<T> {
     const full = code === 'ENOSPC' || code === 'EDQUOT' || code === 'EFBIG';
     throw new RampartError(full ? errorCodes.FULL : errorCodes.SYSTEM, {
       what: `cannot write ${path}`,
-      why: full ? `there is no space left for it (${code})` : error.message,
+      why: full ? `no space is left (${code})` : error.message,
       next: full
         ? `Make space on the file system of ${dirname(path)}. What was there before is unchanged.`
         : 'What was there before is unchanged.',

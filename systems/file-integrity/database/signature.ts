@@ -58,15 +58,15 @@ function checkKey(key: VerifyingKey): void {
   if (key.scheme === 'hmac-sha256') {
     if (key.secret.length >= shortestSecretBytes) return;
     throw new RampartError(errorCodes.INPUT, {
-      what: 'the key for baselines cannot be used',
+      what: 'the baseline key cannot be used',
       why: `it has ${key.secret.length} bytes, and HMAC-SHA-256 needs at least ${shortestSecretBytes}`,
-      next: 'Give 32 random bytes.',
+      next: 'Give 32 random bytes',
     });
   }
   if (key.publicKey.asymmetricKeyType === 'ed25519' && key.publicKey.type === 'public') return;
   throw new RampartError(errorCodes.INPUT, {
-    what: 'the key for baselines cannot be used',
-    why: `it is no Ed25519 public key but ${key.publicKey.asymmetricKeyType ?? 'a secret'} (${key.publicKey.type})`,
-    next: 'Give an Ed25519 key.',
+    what: 'the baseline key cannot be used',
+    why: `it is not an Ed25519 public key but ${key.publicKey.asymmetricKeyType ?? 'a secret'} (${key.publicKey.type})`,
+    next: 'Give an Ed25519 key',
   });
 }

@@ -113,8 +113,8 @@ function before(a: RunReader, b: RunReader): boolean {
 
 function twice(path: string): RampartError {
   return new RampartError(errorCodes.CORRUPT, {
-    what: 'a database cannot be read',
-    why: `it has ${JSON.stringify(path)} twice`,
-    next: 'Make it again.',
+    what: 'cannot read a database',
+    why: `it contains ${JSON.stringify(path)} twice`,
+    next: 'Recreate it',
   });
 }

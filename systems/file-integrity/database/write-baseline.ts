@@ -152,7 +152,7 @@ function unsorted(path: string, before: string, after: string): RampartError {
   return new RampartError(errorCodes.INPUT, {
     what: `cannot write the baseline ${path}`,
     why: `its entries are not sorted: ${JSON.stringify(after)} comes after ${JSON.stringify(before)}`,
-    next: 'This is a fault of Rampart: please report it.',
+    next: 'This is a bug in Rampart: please report it',
   });
 }
 
@@ -160,7 +160,7 @@ function unsorted(path: string, before: string, after: string): RampartError {
 function tooLong(path: string, entry: string, bytes: number): RampartError {
   return new RampartError(errorCodes.LIMIT, {
     what: `cannot write the baseline ${path}`,
-    why: `the entry of ${JSON.stringify(entry)} has ${bytes} bytes, and ${longestPayloadBytes} is the limit`,
-    next: 'Leave out its extended attributes (xattrs) in the configuration.',
+    why: `the entry of ${JSON.stringify(entry)} has ${bytes} bytes, and the limit is ${longestPayloadBytes}`,
+    next: 'Exclude extended attributes (xattrs) for it in the configuration',
   });
 }

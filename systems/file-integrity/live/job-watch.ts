@@ -114,8 +114,8 @@ export class JobWatch implements AsyncDisposable {
       await look();
     } catch (err) {
       if (this.#stop.signal.aborted) return;
-      this.job.logger.warn({ err }, 'what has changed could not be looked at');
-      this.#lose('what has changed could not be looked at');
+      this.job.logger.warn({ err }, 'changed files could not be compared');
+      this.#lose('changed files could not be compared');
     }
   }
 

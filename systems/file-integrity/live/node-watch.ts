@@ -143,7 +143,7 @@ export class NodeWatch implements Disposable {
       });
     } catch (err) {
       if (tree.stop.signal.aborted) return;
-      logger.error({ err }, 'some directories are looked at by scans only');
+      logger.error({ err }, 'some directories are covered by scans only');
     }
     tree.isWatched = true;
     const { directories, unwatchedDirectories } = this.#watch.stats();
@@ -235,7 +235,7 @@ export class NodeWatch implements Disposable {
   }
 
   #problem(err: unknown): void {
-    for (const { job } of this.#jobs) return job.logger.warn({ err }, 'a problem of the watch of files');
+    for (const { job } of this.#jobs) return job.logger.warn({ err }, 'the file watch reported a problem');
   }
 
   #detection(): Detection {

@@ -47,7 +47,7 @@ async function follow(
     } catch (err) {
       if (signal.aborted) return undefined;
       const reason = err instanceof Error ? err.message : String(err);
-      job.logger.error({ err }, 'changes are known by scans only; it is tried again in a minute');
+      job.logger.error({ err }, 'changes are found by scans only; retrying in a minute');
       job.tell({ ...noDetection, reason });
     }
     await sleep(systemClock, retryMs, signal).catch(() => undefined);

@@ -167,9 +167,9 @@ export class BaselineStore {
       if (error instanceof RampartError || !(error instanceof Error) || !('code' in error)) throw error;
       const isFull = error.code === 'ENOSPC' || error.code === 'EDQUOT';
       throw new RampartError(isFull ? errorCodes.FULL : errorCodes.SYSTEM, {
-        what: `cannot put a new baseline in the place of ${this.path}`,
+        what: `cannot replace the baseline ${this.path}`,
         why: error.message,
-        next: 'What was there before is unchanged.',
+        next: 'It is unchanged',
         cause: error,
       });
     }

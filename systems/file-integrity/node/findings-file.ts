@@ -46,7 +46,7 @@ export class FindingsFile {
       const note = (await readNote(this.#path, kind, key)) as FindingsNote | undefined;
       if (note?.version === version) this.#findings.restore(note.held);
     } catch (err) {
-      this.#logger.warn({ err }, 'who made earlier changes is not known any more');
+      this.#logger.warn({ err }, 'the authors of earlier changes are lost');
     }
   }
 
@@ -61,7 +61,7 @@ export class FindingsFile {
       .catch((err: unknown) => {
         // The next one tries again.
         this.#writtenVersion = -1;
-        this.#logger.warn({ err }, 'who made changes is not on the disk; a restart would lose it');
+        this.#logger.warn({ err }, 'the authors of changes could not be saved; a restart would lose them');
       });
     return this.#writing;
   }

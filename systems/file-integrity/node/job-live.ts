@@ -57,7 +57,7 @@ export class JobLive implements AsyncDisposable {
         }),
       );
     } catch (err) {
-      this.#facts.logger.error({ err }, 'changes are not known before the next scan');
+      this.#facts.logger.error({ err }, 'changes are unknown until the next scan');
       this.#stack = undefined;
       await stack.disposeAsync();
     }
@@ -70,7 +70,7 @@ export class JobLive implements AsyncDisposable {
     try {
       await stack?.disposeAsync();
     } catch (err) {
-      this.#facts.logger.error({ err }, 'what watched files did not end as it should');
+      this.#facts.logger.error({ err }, 'the file watch did not stop cleanly');
     }
   }
 

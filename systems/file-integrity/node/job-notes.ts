@@ -28,8 +28,8 @@ export const maxDoneRequests = 100;
 
 const kind: NoteKind = {
   purpose: 'notes of a job',
-  unreadable: "the agent's notes of it cannot be read",
-  unsigned: "the agent's notes of it are not signed with the key that is expected",
+  unreadable: "the agent's record of it cannot be read",
+  unsigned: "the agent's record of it is not signed with the expected key",
 };
 
 /** @throws RampartError FULL, SYSTEM */

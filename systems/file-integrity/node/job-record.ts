@@ -78,7 +78,7 @@ export class JobRecord {
     try {
       await writeJobNotes(this.#path, this.#notes, key);
     } catch (err) {
-      this.#logger.warn({ err }, 'notes for after a restart cannot be written');
+      this.#logger.warn({ err }, 'cannot save state for a restart');
     }
   }
 }

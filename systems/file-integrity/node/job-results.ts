@@ -130,7 +130,7 @@ export class JobResults {
     this.#cancelSoon = clock.schedule(delayMs, () => {
       this.#cancelSoon = undefined;
       const before = process.threadCpuUsage();
-      this.report(more()).catch((err: unknown) => logger.error({ err }, 'a result cannot be made'));
+      this.report(more()).catch((err: unknown) => logger.error({ err }, 'cannot create a result'));
       // Of the CPU, not of the clock: on a busy machine a wait for it is no work of ours.
       const { user, system } = process.threadCpuUsage(before);
       const workMs = (user + system) / 1000;
@@ -203,7 +203,7 @@ export class JobResults {
     try {
       await replaceFile(join(this.#options.directory, 'aide.log'), async (file) => file.writeFile(text));
     } catch (err) {
-      this.#options.logger.warn({ err }, 'the log of the scan is not on the node');
+      this.#options.logger.warn({ err }, 'the log of the scan could not be saved on the node');
     }
   }
 }

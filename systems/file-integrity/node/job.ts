@@ -109,7 +109,7 @@ export class Job implements AsyncDisposable {
         ...{ key: this.key, nodeName: context.nodeName, containers: context.containers },
         ...{ findings: this.#findings, logger: this.#logger, isHeld: () => this.#isHeld },
         requestScan: (why) => {
-          this.#logger.info({ why }, 'a scan is wanted');
+          this.#logger.info({ why }, 'scan requested');
           this.#times.checkSoon();
           context.wake();
         },
@@ -228,7 +228,7 @@ export class Job implements AsyncDisposable {
     const [provider, job] = [await this.#provider(), await this.#job()];
     if (await this.#record.read(job.signingKey)) {
       const waiting = await this.#results.resume(job.signingKey, this.#record.notes.sequence);
-      if (waiting) this.#logger.info('a result of before the restart is sent');
+      if (waiting) this.#logger.info('sending a result from before the restart');
     }
     const state = await provider.state(job);
     const { madeBy } = this.#record.notes;
@@ -236,7 +236,7 @@ export class Job implements AsyncDisposable {
       state === 'none' &&
       (madeBy === provider.name || (madeBy === undefined && this.#record.wasSeenByOperator))
     ) {
-      throw new BaselineError('missing', job.directory, 'there was one, and nothing of it is left');
+      throw new BaselineError('missing', job.directory, 'it is gone');
     }
     this.#baseline = state;
     this.#times.works();
@@ -244,7 +244,7 @@ export class Job implements AsyncDisposable {
     const { continuedFromMs } = this.#record;
     if (continuedFromMs !== undefined) {
       const made = new Date(continuedFromMs).toISOString();
-      this.#logger.info({ made }, 'goes on from the baseline of an earlier FileIntegrity of this name');
+      this.#logger.info({ made }, 'continuing from the baseline of an earlier FileIntegrity of this name');
     }
     this.#times.resumed(this.#record.notes.checkedMs);
     await this.#startLive(job, provider);
@@ -281,7 +281,7 @@ export class Job implements AsyncDisposable {
     const { entries, unread } = made;
     counts.scans.init++;
     counts.addScan((clock.monotonicMs() - startedMs) / 1000);
-    this.#logger.info({ reason, entries, unread }, 'a baseline was made');
+    this.#logger.info({ reason, entries, unread }, 'created a baseline');
     this.#baseline = 'ready';
     this.#wantsScan = false;
     this.#failure = undefined;
@@ -317,10 +317,7 @@ export class Job implements AsyncDisposable {
     this.#context.counts.scans.accept++;
     const left = new Set(unread);
     this.#findings.accept(paths.filter((path) => !left.has(path)));
-    this.#logger.info(
-      { author, reason, accepted: paths.length - left.size, unread },
-      'findings were accepted',
-    );
+    this.#logger.info({ author, reason, accepted: paths.length - left.size, unread }, 'accepted findings');
     // Those that are only counted are not known by name.
     if (this.#findings.omitted > 0) this.#wantsScan = true;
     this.#record.done({}, [id]);
@@ -381,7 +378,7 @@ export class Job implements AsyncDisposable {
       this.#baseline = 'broken';
       this.#times.checkDueMs = dueMs;
     } else this.#times.retryDueMs = dueMs;
-    this.#logger.error({ err: error }, 'nothing can be said of the files');
+    this.#logger.error({ err: error }, 'the state of the files is unknown');
     await this.#results.reportError(error, this.#facts());
   }
 

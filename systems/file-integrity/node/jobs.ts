@@ -131,10 +131,8 @@ export class NodeJobs {
       const inUse = [...this.#followed.values()].map(({ job }) => job.directoryName);
       removeOldJobs(directory, new Set(inUse), clock.wallMs()).then(
         (removed) =>
-          removed.length > 0 &&
-          logger.info({ removed }, 'baselines of FileIntegrities that are gone were removed'),
-        (err: unknown) =>
-          logger.warn({ err }, 'baselines of FileIntegrities that are gone cannot be removed'),
+          removed.length > 0 && logger.info({ removed }, 'removed baselines of deleted FileIntegrities'),
+        (err: unknown) => logger.warn({ err }, 'cannot remove baselines of deleted FileIntegrities'),
       );
       this.#removeOldSoon(removalMs);
     });
@@ -284,7 +282,7 @@ export class NodeJobs {
         names.aideConfLabel,
       ),
     ]);
-    logger.info({ fileIntegrity: job.key }, 'a FileIntegrity is for this node');
+    logger.info({ fileIntegrity: job.key }, 'a FileIntegrity selects this node');
     return { job, stop, ended };
   }
 
@@ -292,7 +290,7 @@ export class NodeJobs {
     const followed = this.#followed.get(key);
     if (followed === undefined) return;
     this.#followed.delete(key);
-    this.#options.logger.info({ fileIntegrity: key }, 'a FileIntegrity is not for this node any more');
+    this.#options.logger.info({ fileIntegrity: key }, 'a FileIntegrity no longer selects this node');
     followed.stop.abort();
     this.#wake();
     const ending = (async () => {

@@ -78,7 +78,7 @@ export class KeyFollower {
       this.#known = id;
       if (isOther && !signal.aborted) onKey(key);
     } catch (err) {
-      logger.debug({ err }, 'the key to sign baselines with cannot be read now');
+      logger.debug({ err }, 'cannot read the baseline signing key now');
     }
     return undefined;
   }

@@ -242,7 +242,7 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
     assert.ok(first.outcome.kind === 'errored');
     assert.match(
       first.outcome.message,
-      /no baseline was made: the configuration selects no file that exists/,
+      /no baseline was created: the configuration selects no file that exists/,
     );
     await cluster.setConf('fi', conf);
     await cluster.resultWhen('fi', isSuccess, first.sequence);
@@ -306,7 +306,7 @@ suite('the agent of a node', { concurrency: 2, timeout: 300_000 }, () => {
     await cluster.startAgent();
     const second = await cluster.resultWhen('fi', kindIs('errored'), first.sequence);
     assert.ok(second.outcome.kind === 'errored');
-    assert.match(second.outcome.message, /nothing of it is left/);
+    assert.match(second.outcome.message, /it is gone/);
     await cluster.request('fi', { kind: 're-init', id: 'c1', by: 'annotation' });
     await cluster.resultWhen('fi', isSuccess, second.sequence);
   });

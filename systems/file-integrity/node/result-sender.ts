@@ -60,10 +60,7 @@ export class ResultSender {
     if (text === undefined) return undefined;
     const body = unseal(purpose, text, key);
     if (body === undefined) {
-      this.#options.logger.warn(
-        { path: this.#options.path },
-        'a result that waited is not one of ours; it is not sent',
-      );
+      this.#options.logger.warn({ path: this.#options.path }, 'discarding a queued result that is not ours');
       return undefined;
     }
     const result = JSON.parse(body) as NodeResult;
@@ -83,10 +80,7 @@ export class ResultSender {
       // The API was quicker.
       if (this.#waiting === undefined) await this.#forget();
     } catch (err) {
-      this.#options.logger.warn(
-        { err },
-        'a result is not on the disk while it waits for the API; a restart would lose it',
-      );
+      this.#options.logger.warn({ err }, 'a queued result could not be saved; a restart would lose it');
     }
   }
 

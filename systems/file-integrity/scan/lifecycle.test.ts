@@ -116,7 +116,7 @@ test('a thread that dies is an error that names what it looked at, and the next 
     });
     await assert.rejects(all(stream), (error: Error & { code?: string }) => {
       assert.equal(error.code, 'RAMPART_SYSTEM');
-      assert.match(error.message, /while it looked at \/d3: it ended with exit code/);
+      assert.match(error.message, /a scan thread died at \/d3: it ended with exit code/);
       return true;
     });
   } finally {

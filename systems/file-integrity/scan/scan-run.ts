@@ -282,6 +282,6 @@ export function noRoot(directory: string, code: string): RampartError {
   return new RampartError(isMissing ? errorCodes.NOT_FOUND : errorCodes.SYSTEM, {
     what: `cannot scan ${directory}`,
     why: isMissing ? 'there is no such directory' : `it cannot be opened (${code})`,
-    next: 'Give the directory that has the files of the node.',
+    next: "Give the directory where the node's root file system is mounted",
   });
 }

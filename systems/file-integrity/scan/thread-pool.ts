@@ -207,8 +207,8 @@ export class ThreadPool implements AsyncDisposable {
       reject(
         new RampartError(errorCodes.SYSTEM, {
           what: `the scan of ${this.root.directory} has ended`,
-          why: `a thread of it died while it looked at ${said === '' ? '/' : said}: ${error instanceof Error ? error.message : String(error)}`,
-          next: 'Nothing is known of the files that it had not looked at; scan again.',
+          why: `a scan thread died at ${said === '' ? '/' : said}: ${error instanceof Error ? error.message : String(error)}`,
+          next: 'The remaining files were not scanned; scan again',
           cause: error,
         }),
       );
@@ -272,6 +272,6 @@ function post({ worker }: Thread, message: ToThread): void {
 function wrong(what: string, value: number, allowed: string): RampartError {
   return new RampartError(errorCodes.INPUT, {
     what: `cannot scan with ${value} ${what}`,
-    next: `Give ${allowed}.`,
+    next: `Give ${allowed}`,
   });
 }

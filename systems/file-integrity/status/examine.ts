@@ -85,8 +85,8 @@ function nowhere(spec: IntegrityView['integrity']['spec'], known: readonly NodeV
   const names = known.map(({ name }) => name).toSorted(compare);
   const nodes = `${names.slice(0, NAMED_NODES).join(', ')}${names.length > NAMED_NODES ? ` and ${names.length - NAMED_NODES} more` : ''}`;
   return selector.length === 0
-    ? `No node is chosen: spec.tolerations tolerate the taints of none (${nodes}).`
-    : `No node is chosen by spec.nodeSelector ${selector.join(', ')} and spec.tolerations (there are ${nodes}).`;
+    ? `No node is selected: spec.tolerations do not tolerate the taints of any (${nodes}).`
+    : `No node is selected by spec.nodeSelector ${selector.join(', ')} and spec.tolerations (there are ${nodes}).`;
 }
 
 function isChosen(spec: IntegrityView['integrity']['spec'], { labels = {}, taints = [] }: NodeView): boolean {
@@ -113,7 +113,7 @@ function silentNodes(
   const names = `${silent.slice(0, NAMED_NODES).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
   return [
     {
-      message: `No agent has told anything of ${silent.length === 1 ? 'node' : 'nodes'} ${names}.`,
+      message: `No agent has reported on ${silent.length === 1 ? 'node' : 'nodes'} ${names}.`,
     },
   ];
 }

@@ -28,13 +28,13 @@ export function integrityHeadline(reports: readonly IntegrityReport[], colour: b
   if (changed > 0) sentences.push(`Files have changed on ${changed} of ${count(nodes.size, 'node')}.`);
   if (failing > 0) {
     const are = failing === 1 ? 'is' : 'are';
-    sentences.push(`${failing} of ${many(reports.length)} ${are} not looked after as asked for.`);
+    sentences.push(`${failing} of ${many(reports.length)} ${are} not guarded as requested.`);
   }
   if (sentences.length > 0) return paint('red', sentences.join(' '), colour);
   const known = reports.every(({ intact }) => intact === true);
   return known
     ? paint('green', `No file has changed on ${count(nodes.size, 'node')}.`, colour)
-    : paint('yellow', 'Not all nodes have told yet whether files have changed.', colour);
+    : paint('yellow', 'Some nodes have not reported yet.', colour);
 }
 
 function many(number: number): string {
@@ -61,7 +61,7 @@ export function integrityTable(
     const lines = [
       ...problemTexts(report),
       ...detectionTexts(report),
-      ...(hidden > 0 && shown.length > 0 ? [`${hidden} more nodes: nothing has changed there`] : []),
+      ...(hidden > 0 && shown.length > 0 ? [`${hidden} more nodes without changes`] : []),
     ];
     texts.at(-1)?.push(...lines);
     shown.forEach((node, at) => {
@@ -162,14 +162,14 @@ function detectionTexts({ nodes }: IntegrityReport): string[] {
     if (events === 'none') told.push(`Changes are known by scans only: ${reason}`);
     if (events !== 'none' && unwatchedDirectories > 0) {
       told.push(
-        `Of ${count(unwatchedDirectories, 'directory', 'directories')} changes are known by scans only${events === 'sensor' && reason !== '' ? `: ${reason}` : '.'}`,
+        `Of ${count(unwatchedDirectories, 'directory', 'directories')} changes are found by scans only${events === 'sensor' && reason !== '' ? `: ${reason}` : '.'}`,
       );
     }
     if (lostEvents > 0) told.push('Events were lost; a full scan followed.');
     if (lostAuthors > 0) told.push('Records of who made changes were lost; these changes have no author.');
     if (events === 'sensor' && directoriesWithoutAuthors > 0) {
       const directories = count(directoriesWithoutAuthors, 'directory', 'directories');
-      told.push(`Changes in ${directories} more than the sensor has room for have no author.`);
+      told.push(`Changes in ${directories} beyond the capacity of the sensor have no author.`);
     }
     for (const text of told) byReason.set(text, [...(byReason.get(text) ?? []), name]);
   }

@@ -120,7 +120,7 @@ suite('file integrity in the status', () => {
     assert.deepEqual(report?.problems, [
       {
         message:
-          'No node is chosen by spec.nodeSelector watched=yes and spec.tolerations (there are n1, n2).',
+          'No node is selected by spec.nodeSelector watched=yes and spec.tolerations (there are n1, n2).',
       },
     ]);
   });
@@ -195,7 +195,7 @@ suite('file integrity in the status', () => {
       reportsOf(
         sectionOf([view('a', [node('n1', 'Succeeded'), node('n2', undefined)], { phase })], nodes),
       ).flatMap(({ problems }) => problems.map(({ message }) => message));
-    assert.deepEqual(messages('Active'), ['No agent has told anything of nodes n2, n6, n7 and 1 more.']);
+    assert.deepEqual(messages('Active'), ['No agent has reported on nodes n2, n6, n7 and 1 more.']);
     assert.deepEqual(messages('Initializing'), []);
   });
 
@@ -215,7 +215,7 @@ suite('file integrity in the status', () => {
     const section = sectionOf([view('example', [changed, node('n1', 'Succeeded')]), error]);
     assert.equal(
       section.headline(plain),
-      'Files have changed on 1 of 2 nodes. 1 of 2 FileIntegrities is not looked after as asked for.',
+      'Files have changed on 1 of 2 nodes. 1 of 2 FileIntegrities is not guarded as requested.',
     );
     assert.equal(
       section.table(plain),
@@ -243,7 +243,7 @@ openshift-file-integrity/example  Active  n2    Failed     5 min ago  4 changed,
       [
         'node n1: Events were lost; a full scan followed.',
         'node n1: Records of who made changes were lost; these changes have no author.',
-        'node n1: Changes in 1 directory more than the sensor has room for have no author.',
+        'node n1: Changes in 1 directory beyond the capacity of the sensor have no author.',
       ],
     );
   });
@@ -257,7 +257,7 @@ openshift-file-integrity/example  Active  n2    Failed     5 min ago  4 changed,
     assert.equal(section.headline(plain), 'Files have changed on 1 of 30 nodes.');
     assert.equal(text.split('\n').filter((line) => line.startsWith('openshift-')).length, 1);
     assert.match(text, /nodes n0, n10, n12 and 12 more: Who changes files is not known/);
-    assert.match(text, /29 more nodes: nothing has changed there/);
+    assert.match(text, /29 more nodes without changes/);
     const all = sectionOf([
       view(
         'example',

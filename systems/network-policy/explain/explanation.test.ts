@@ -130,7 +130,7 @@ suite('an explanation', () => {
   test('says of an address that it is no pod', () => {
     assert.equal(
       ask('shop/web', '198.51.100.1', '443').ingress.words,
-      '198.51.100.1 is of no pod, so no policy is for it.',
+      '198.51.100.1 does not belong to a pod, so no policy selects it.',
     );
   });
 

@@ -127,7 +127,10 @@ function sideOf(direction: Direction, decision: Decision, own: Party, words: str
       return {
         direction,
         verdict,
-        words: own.pod === undefined ? `${own.address.text} is of no pod, so no policy is for it.` : words,
+        words:
+          own.pod === undefined
+            ? `${own.address.text} does not belong to a pod, so no policy selects it.`
+            : words,
       };
     case 'own node':
       return { direction, verdict, words };
@@ -168,8 +171,11 @@ function portNumber({ port, protocol }: Question, { pod }: Party): number | unde
   if (found !== undefined) return found.containerPort;
   throw new RampartError(errorCodes.INPUT, {
     what: `no port ${JSON.stringify(port)}`,
-    why: pod === undefined ? 'the destination is no pod' : `${objectKey(pod)} names none so for ${protocol}`,
-    next: 'Give its number.',
+    why:
+      pod === undefined
+        ? 'the destination is not a pod'
+        : `${objectKey(pod)} has no port of that name for ${protocol}`,
+    next: 'Give the number of the port',
   });
 }
 

@@ -80,7 +80,7 @@ function sideOf(
   const does = verdict === 'allowed' ? 'allows' : 'refuses';
   const words = agrees
     ? `The kernel ${does} ${direction} of ${name}, as the policies say.`
-    : `The kernel ${does} ${direction} of ${name}; the policies say otherwise. Is the agent of this node behind? rampart status tells.`;
+    : `The kernel ${does} ${direction} of ${name}; the policies say otherwise. The agent of this node may be behind; see rampart status.`;
   return { direction, verdict, agrees, chains, words };
 }
 

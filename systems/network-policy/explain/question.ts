@@ -21,8 +21,8 @@ export function parsePort(text: string): Pick<Question, 'protocol' | 'port'> {
   if (protocol !== undefined && rest.length === 0 && (isNumber || isName))
     return { protocol, port: isNumber ? number : port };
   throw new RampartError(errorCodes.INPUT, {
-    what: `--port ${JSON.stringify(text)} is no port`,
-    next: 'Write a number or the name of a port of the pod, with a protocol where it is not TCP: 80, 53/UDP, http; or ICMP.',
+    what: `--port ${JSON.stringify(text)} is not a port`,
+    next: 'Write a number or a port name, with the protocol unless it is TCP: 80, 53/UDP, http; or ICMP',
   });
 }
 
@@ -30,7 +30,7 @@ export function parsePort(text: string): Pick<Question, 'protocol' | 'port'> {
 export function checkEnd(option: string, text: string): string {
   if (/^[^\s/]+\/[^\s/]+$/.test(text) || /^[\da-f.:]+$/i.test(text)) return text;
   throw new RampartError(errorCodes.INPUT, {
-    what: `${option} ${JSON.stringify(text)} is no pod and no address`,
-    next: 'Write a pod as NAMESPACE/NAME, or an address of IPv4 or IPv6.',
+    what: `${option} ${JSON.stringify(text)} is neither a pod nor an address`,
+    next: 'Write a pod as NAMESPACE/NAME, or an IPv4 or IPv6 address',
   });
 }

@@ -29,8 +29,8 @@ export function partiesOf(
   }
   throw new RampartError(errorCodes.INPUT, {
     what: `cannot judge a packet from ${packet.from} to ${packet.to}`,
-    why: `they have no address of ${packet.family === undefined ? 'one family' : `IPv${packet.family}`} in common`,
-    next: 'name pods that run (namespace/name) or addresses',
+    why: `they have no common ${packet.family === undefined ? 'address family' : `IPv${packet.family} address`}`,
+    next: 'Name running pods (namespace/name) or addresses',
   });
 }
 
@@ -42,8 +42,8 @@ function candidatesOf(pods: readonly PodObject[], text: string): Party[] {
   if (pod === undefined || isFinished(pod)) {
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot judge a packet of ${text}`,
-      why: pod === undefined ? 'it is no address, and no pod has that name' : 'the pod is finished',
-      next: 'name a pod that runs (namespace/name) or an address',
+      why: pod === undefined ? 'it is not an address, and no pod has that name' : 'the pod is finished',
+      next: 'Name a running pod (namespace/name) or an address',
     });
   }
   const onNode = pod.spec?.hostNetwork === true;

@@ -74,7 +74,7 @@ async function open(
       throw new RampartError(code, {
         what: 'neither nftables nor iptables can be programmed here',
         why: `${notNftables.message}; ${notIptables.message}`,
-        next: 'rampart doctor lists what this machine has of them',
+        next: 'See `rampart doctor`',
       });
     }
   }
@@ -166,14 +166,14 @@ class Replacing implements Dataplane {
         if (!(error instanceof RampartError) || error.code === errorCodes.UNSUPPORTED) continue;
         isAlone = false;
         if (this.#told !== error.message) {
-          this.#logger.warn(`what another backend may have left cannot be removed: ${error.message}`);
+          this.#logger.warn(`cannot remove rules that another backend may have left: ${error.message}`);
         }
         this.#told = error.message;
       }
     }
     this.#isAlone = isAlone;
     if (removed.length > 0) {
-      this.#logger.info({ removed: removed.length }, 'removed what another backend had left');
+      this.#logger.info({ removed: removed.length }, 'removed rules of another backend');
     }
     return removed;
   }

@@ -91,7 +91,7 @@ async function iptablesFacts(
 function moduleFact(name: string, what: string, sign: string, module = name): MachineFact {
   if (existsSync(sign)) return { name, available: true, detail: what };
   if (canBeLoaded(module))
-    return { name, available: true, detail: `${what}: the kernel loads the module when it is asked` };
+    return { name, available: true, detail: `${what}: the kernel loads the module on demand` };
   return {
     name,
     available: false,
@@ -113,7 +113,7 @@ function bridgeFact(): MachineFact {
     const isThere = canBeLoaded('br_netfilter');
     const detail = isThere
       ? 'the module br_netfilter is not loaded: where pods share a bridge, run modprobe br_netfilter'
-      : 'there is no module br_netfilter: pods on one bridge get around all policies';
+      : 'there is no module br_netfilter: pods on the same bridge bypass all policies';
     return { name, available: isThere, detail };
   }
   const settings = ['bridge-nf-call-iptables', 'bridge-nf-call-ip6tables'].map((setting) => {

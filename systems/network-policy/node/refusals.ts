@@ -74,7 +74,7 @@ export class Refusals implements Disposable {
           group,
           onPacket: (packet) => this.#packet(packet),
           onLost: (packets) => this.#lost(packets),
-          onError: (error) => context.logger.error({ err: error }, 'a refused packet could not be told'),
+          onError: (error) => context.logger.error({ err: error }, 'cannot report a refused packet'),
         }),
       );
       if (this.#problem !== undefined) context.logger.info('refused packets are reported again');
@@ -82,7 +82,7 @@ export class Refusals implements Disposable {
     } catch (error) {
       const problem = error instanceof Error ? error.message : String(error);
       if (problem !== this.#problem)
-        context.logger.warn(`refused packets are counted, but not told: ${problem}; retrying`);
+        context.logger.warn(`refused packets are counted but not reported: ${problem}; retrying`);
       this.#problem = problem;
     }
   }
@@ -198,7 +198,7 @@ export class Refusals implements Disposable {
     if (nowMs - this.#lostToldMs < LOST_MS) return;
     this.#options.context.logger.warn(
       { packets: this.#lostUntold },
-      'refused packets came faster than they were read, and are not told one by one; they are counted',
+      'refused packets arrived too fast to report each; they are counted',
     );
     this.#lostToldMs = nowMs;
     this.#lostUntold = 0;

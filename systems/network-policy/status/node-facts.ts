@@ -96,10 +96,10 @@ export function readNodeFacts(facts: GuardFacts | undefined): NodeReport | undef
     failedSyncs: number('failedSyncs'),
     enforced: [notTaken, leftOut, bridges].every((one) => one === undefined),
     problems: [
-      ...(notTaken === undefined ? [] : [`the kernel does not take the rules: ${notTaken}`]),
+      ...(notTaken === undefined ? [] : [`the kernel refuses the rules: ${notTaken}`]),
       ...(leftOut === undefined ? [] : [`a rule is left out: ${leftOut}`]),
       ...(bridges === undefined ? [] : [bridges]),
-      ...(untold === undefined ? [] : [`refused packets are counted, but not told: ${untold}`]),
+      ...(untold === undefined ? [] : [`refused packets are counted but not reported: ${untold}`]),
     ],
   };
 }

@@ -120,7 +120,7 @@ suite('the section of network-policy', () => {
     ]);
     assert.match(
       of(silent).foot[0] ?? '',
-      /refused packets are counted, but not told: cannot read group 100/,
+      /refused packets are counted but not reported: cannot read group 100/,
     );
     assert.ok([refused, around, silent].every((node) => of(node).nodes?.of('n1').isDoubtful));
     // Nobody asks for anything: nothing can be missing.

@@ -133,7 +133,7 @@ export function section(
       if (failing > 0) {
         return paint(
           'red',
-          `${failing} of ${policies.length} NetworkPolicies cannot be expressed as a whole.`,
+          `${failing} of ${policies.length} NetworkPolicies cannot be fully expressed.`,
           colour,
         );
       }
@@ -142,7 +142,7 @@ export function section(
         return paint('red', `NetworkPolicies are not enforced as they are ${where}.`, colour);
       }
       const many = policies.length === 1 ? '1 NetworkPolicy' : `${policies.length} NetworkPolicies`;
-      return paint('green', `${many} can be expressed as a whole.`, colour);
+      return paint('green', `${many} can be fully expressed.`, colour);
     },
     table(options) {
       if (policies.length === 0) return '';

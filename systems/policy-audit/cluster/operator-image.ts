@@ -32,8 +32,8 @@ export async function imageOfOperator(client: KubeClient, signal: AbortSignal): 
   const image = found?.spec?.template?.spec?.containers?.find((one) => one.name === container)?.image;
   if (image !== undefined) return image;
   throw new RampartError(errorCodes.INPUT, {
-    what: 'it is not known which image policy servers are to run',
-    why: `there is no Deployment ${name} with a container ${container} in ${namespace} that can be read`,
-    next: 'Give one with --policy-server-image.',
+    what: 'the image for policy servers is unknown',
+    why: `there is no Deployment ${name} with a container ${container} readable in ${namespace}`,
+    next: 'Name an image with --policy-server-image',
   });
 }

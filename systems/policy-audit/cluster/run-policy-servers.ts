@@ -411,7 +411,7 @@ function withoutServer(object: AnyKubewardenPolicy, server: string): Status {
 }
 
 function pending(object: AnyKubewardenPolicy): Status {
-  return waiting(object, 'pending', 'PolicyServerRollingOut', 'its PolicyServer is getting it');
+  return waiting(object, 'pending', 'PolicyServerRollingOut', 'its PolicyServer is rolling out');
 }
 
 function waiting(

@@ -34,9 +34,9 @@ export class LazyModules implements Modules {
       this.#opened = undefined;
       if (error instanceof RampartError) throw error;
       throw new RampartError(errorCodes.SYSTEM, {
-        what: 'there is no place to keep modules of policies',
+        what: 'policy modules cannot be stored',
         why: error instanceof Error ? error.message : String(error),
-        next: 'Name a directory that can be written with --policy-modules.',
+        next: 'Name a writable directory with --policy-modules',
         cause: error,
       });
     }

@@ -14,9 +14,9 @@ export type ModuleUrl =
 export function parseModuleUrl(text: string): ModuleUrl {
   const refuse = (why: string): RampartError =>
     new RampartError(errorCodes.INPUT, {
-      what: `${JSON.stringify(text.slice(0, 200))} is no module of a policy`,
+      what: `${JSON.stringify(text.slice(0, 200))} is not a policy module`,
       why,
-      next: 'Write registry://host/repository:tag, https://host/policy.wasm or file:///path/policy.wasm.',
+      next: 'Write registry://host/repository:tag, https://host/policy.wasm or file:///path/policy.wasm',
     });
   const scheme = /^([a-zA-Z][a-zA-Z0-9+.-]*):\/\//.exec(text)?.[1]?.toLowerCase() ?? 'registry';
   const rest = text.replace(/^[a-zA-Z][a-zA-Z0-9+.-]*:\/\//, '');

@@ -98,8 +98,8 @@ class SourcedModules implements Modules {
     if (url.scheme !== 'registry' && this.#options.verification !== undefined) {
       throw new RampartError(errorCodes.PRIVILEGE, {
         what: `${text} is not run`,
-        why: 'signatures are asked for, and only what comes from a registry has any',
-        next: 'Push it to a registry, and sign it there.',
+        why: 'signatures are required, and only modules from a registry have any',
+        next: 'Push it to a registry and sign it',
       });
     }
     if (url.scheme === 'registry') return this.#fromRegistry(url.reference, options);
@@ -137,14 +137,15 @@ class SourcedModules implements Modules {
     if (this.#options.allowFiles === false) {
       throw new RampartError(errorCodes.INPUT, {
         what: `${text} is not read`,
-        why: 'files of this machine are no modules here',
-        next: 'Push it to a registry.',
+        why: 'modules from local files are not allowed here',
+        next: 'Push it to a registry',
       });
     }
     try {
       await using file = await open(path, 'r');
       const stats = await file.stat();
-      if (!stats.isFile()) throw new RampartError(errorCodes.INPUT, { what: `${text} is no regular file` });
+      if (!stats.isFile())
+        throw new RampartError(errorCodes.INPUT, { what: `${text} is not a regular file` });
       if (stats.size > this.#maxBytes) throw tooLarge(text, stats.size, this.#maxBytes);
       return checked(await file.readFile(), text);
     } catch (error) {
@@ -173,7 +174,7 @@ class SourcedModules implements Modules {
       if (digest === undefined || bytes === undefined) throw error;
       this.#options.logger.warn(
         { err: error, module: name },
-        'the server of a module is away; its last answer is used',
+        'the server of a module is unavailable; using its last response',
       );
       return { digest, bytes, stale: error.message };
     }
@@ -186,8 +187,8 @@ class SourcedModules implements Modules {
     if (url.protocol === 'http:' && !mayBeInsecure) {
       throw new RampartError(errorCodes.INPUT, {
         what: `${url.href} is not fetched`,
-        why: 'it would come without TLS, and anybody on the way could change it',
-        next: `Use https://, or name ${url.host} among insecure_sources of sources.yml.`,
+        why: 'the connection would not use TLS',
+        next: `Use https://, or add ${url.host} to insecure_sources in sources.yml`,
       });
     }
     const ways =
@@ -206,8 +207,8 @@ class SourcedModules implements Modules {
     }
     throw new RampartError(errorCodes.API_UNREACHABLE, {
       what: `cannot fetch ${url.href}`,
-      why: failure?.message ?? 'there is no way to ask',
-      ...(failure?.tls === true && { next: `Give the authority of its certificate in sources.yml.` }),
+      why: failure?.message ?? 'no endpoint is usable',
+      ...(failure?.tls === true && { next: `Add the authority of its certificate to sources.yml` }),
       cause: failure,
     });
   }
@@ -236,12 +237,12 @@ function moduleLayer(layers: readonly Layer[], reference: string): Layer {
   const [layer, second] = layers.filter(({ mediaType }) => layerTypes.has(mediaType));
   if (layer !== undefined && second === undefined) return layer;
   throw new RampartError(errorCodes.INPUT, {
-    what: `${reference} is no policy`,
+    what: `${reference} is not a policy`,
     why:
       layer === undefined
         ? `it has no layer of WebAssembly, but ${layers.map(({ mediaType }) => mediaType || 'none').join(', ') || 'no layers'}`
         : 'it has more than one layer of WebAssembly',
-    next: 'Push the module as one layer of application/vnd.wasm.content.layer.v1+wasm, as `kwctl push` does.',
+    next: 'Push the module as one layer of application/vnd.wasm.content.layer.v1+wasm, as `kwctl push` does',
   });
 }
 
@@ -249,8 +250,8 @@ function checked(bytes: Uint8Array, what: string): FetchedModule {
   // "\0asm": https://webassembly.github.io/spec/core/binary/modules.html
   if (!Buffer.from('\0asm').equals(bytes.subarray(0, 4))) {
     throw new RampartError(errorCodes.INPUT, {
-      what: `${what} is no WebAssembly module`,
-      why: 'it does not begin like one',
+      what: `${what} is not a WebAssembly module`,
+      why: 'its header is missing',
     });
   }
   return { digest: digestOf(bytes), bytes };

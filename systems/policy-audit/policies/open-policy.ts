@@ -67,7 +67,7 @@ export class OpenPolicy implements AsyncDisposable {
       await evaluator[Symbol.asyncDispose]();
       if (!(error instanceof EvaluationError)) throw error;
       throw new RampartError(errorCodes.INPUT, {
-        what: 'the policy could not say whether its settings are valid',
+        what: 'the policy could not validate its settings',
         why: error.message,
         cause: error,
       });

@@ -289,7 +289,7 @@ export class PolicySet {
 
   #close(policy: OpenPolicy): void {
     policy[Symbol.asyncDispose]().catch((err: unknown) =>
-      this.#options.context.logger.warn({ err, policy: policy.policy.id }, 'a policy was not closed'),
+      this.#options.context.logger.warn({ err, policy: policy.policy.id }, 'cannot close a policy'),
     );
   }
 

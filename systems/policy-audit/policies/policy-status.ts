@@ -19,7 +19,7 @@ export function activeStatus(object: AnyKubewardenPolicy): Status {
   let conditions: readonly Condition[] | undefined = object.status?.conditions;
   for (const [type, message] of [
     [policyActive, 'It is asked'],
-    [policyReachable, 'It is asked in one place'],
+    [policyReachable, 'It is evaluated in one place'],
   ] as const) {
     conditions = setCondition(conditions, {
       type,
@@ -42,7 +42,7 @@ export function refusedStatus(object: AnyKubewardenPolicy, why: string, isAsked:
     type: policyActive,
     status: 'False',
     reason: isAsked ? 'FormerPolicyActive' : 'PolicyCannotRun',
-    message: isAsked ? `${why}. It is asked as it was before` : why,
+    message: isAsked ? `${why}. The previous version stays in use` : why,
     observedGeneration: object.metadata.generation,
   });
   return kept(object, {

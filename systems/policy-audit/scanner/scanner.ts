@@ -207,7 +207,7 @@ export class Scanner {
         signal.throwIfAborted();
         this.#options.context.logger.warn(
           { err: error },
-          'reports of what is gone could not be removed; trying again',
+          'cannot remove reports of deleted objects; retrying',
         );
         await sleep(this.#clock, backoff.nextMs(), signal);
       }
@@ -221,7 +221,7 @@ export class Scanner {
     try {
       for (;;) {
         const { seconds, evaluations, writes, missed } = await this.pass(signal);
-        context.logger.info({ seconds, evaluations, writes, missed }, 'an audit of all objects has ended');
+        context.logger.info({ seconds, evaluations, writes, missed }, 'audit of all objects finished');
         await sleep(this.#clock, intervalMs, signal);
       }
     } catch (error) {
@@ -347,7 +347,7 @@ export class Scanner {
           this.#discovered.resolve();
         } catch (error) {
           signal.throwIfAborted();
-          context.logger.warn({ err: error }, 'the kinds that the API serves are not known; trying again');
+          context.logger.warn({ err: error }, 'cannot discover the kinds that the API serves; retrying');
           await sleep(this.#clock, DISCOVERY_RETRY_MS, signal);
           continue;
         }

@@ -43,7 +43,7 @@ export async function readCertificates(paths: CertificatePaths): Promise<Certifi
     createSecureContext(texts);
   } catch (error) {
     throw new RampartError(errorCodes.INPUT, {
-      what: `${certFile} and ${keyFile} are no certificate with its key`,
+      what: `${certFile} and ${keyFile} are not a matching certificate and key`,
       why: (error as Error).message,
       cause: error,
     });
@@ -78,11 +78,11 @@ export async function followCertificates(
       if (JSON.stringify(texts) === current) continue;
       current = JSON.stringify(texts);
       changed(texts);
-      logger.info({ certFile: paths.certFile }, 'the certificate of the policy server was replaced');
+      logger.info({ certFile: paths.certFile }, 'the certificate of the policy server was reloaded');
     } catch (error) {
       const { message } = error as Error;
       if (message !== toldOf)
-        logger.warn({ err: error }, 'the certificate on disk cannot be used; the one before stays');
+        logger.warn({ err: error }, 'the certificate on disk is unusable; keeping the previous one');
       toldOf = message;
     }
   }

@@ -156,7 +156,7 @@ class Requests {
     } catch (error) {
       // Whoever asked is gone: nobody is left to answer.
       if (request.destroyed && !request.complete) return;
-      this.#options.logger.error({ err: error, url: request.url }, 'a review could not be answered');
+      this.#options.logger.error({ err: error, url: request.url }, 'cannot answer a review');
       send(response, 500, { error: 'Something went wrong' });
     }
   }
@@ -260,7 +260,7 @@ async function listen(server: Server | TlsServer, { host, port }: Address, what:
     throw new RampartError(errorCodes.SYSTEM, {
       what: `cannot serve ${what} on ${host}:${port}`,
       why: (error as Error).message,
-      next: 'Choose another address, or end what uses this one.',
+      next: 'Choose another address, or stop the process that uses this one',
       cause: error,
     });
   } finally {

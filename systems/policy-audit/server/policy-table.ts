@@ -101,7 +101,7 @@ export class PolicyTable implements AsyncDisposable {
     for (const { evaluator, policy } of before.values()) {
       if (evaluator === undefined || kept.has(evaluator)) continue;
       evaluator.close().catch((error: unknown) => {
-        this.#options.logger.warn({ err: error, policy: policy.id }, 'a policy could not be closed');
+        this.#options.logger.warn({ err: error, policy: policy.id }, 'cannot close a policy');
       });
     }
   }

@@ -174,7 +174,7 @@ class PolicySource {
         if (message !== toldOf) {
           this.#logger.error(
             { err: error, file: this.#path },
-            'the policies are not taken; those before stay',
+            'the policies file is unusable; keeping the previous policies',
           );
         }
         toldOf = message;
@@ -197,7 +197,7 @@ class PolicySource {
 
   async #take(text: string, signal: AbortSignal): Promise<void> {
     const { policies, unknown } = parsePoliciesFile(text, this.#path);
-    if (unknown.length > 0) this.#logger.warn({ unknown }, 'the policies have keys that are not known here');
+    if (unknown.length > 0) this.#logger.warn({ unknown }, 'the policies file has unknown keys');
     try {
       await this.#table.replace(policies, signal);
     } catch (error) {
@@ -206,11 +206,11 @@ class PolicySource {
       throw new RampartError(errorCodes.INPUT, {
         what: `${this.#path} cannot be served`,
         why: (error as Error).message,
-        next: 'Mend the policy, or go on without it: --continue-on-errors.',
+        next: 'Fix the policy, or serve the others with --continue-on-errors',
         cause: error,
       });
     }
     this.#text = text;
-    this.#logger.info({ policies: this.#table.ids }, 'policies are served');
+    this.#logger.info({ policies: this.#table.ids }, 'serving policies');
   }
 }

@@ -66,8 +66,7 @@ function reportOf(kind: string, { spec, status, metadata }: AnyKubewardenPolicy)
     why:
       condition?.status === 'True'
         ? ''
-        : (condition?.message ??
-          'nobody has said yet whether it is asked: the operator, or standalone, may not run'),
+        : (condition?.message ?? 'its state is unknown: the operator or standalone may not be running'),
   };
 }
 
@@ -101,7 +100,7 @@ function section(
         failing > 0
           ? paint(
               'red',
-              `${failing} of ${many} ${failing === 1 ? 'is' : 'are'} not asked as written.`,
+              `${failing} of ${many} ${failing === 1 ? 'is' : 'are'} not evaluated as written.`,
               colour,
             )
           : paint('green', `${many} ${policies.length === 1 ? 'is' : 'are'} asked.`, colour);

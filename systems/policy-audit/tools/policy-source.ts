@@ -54,8 +54,8 @@ export function readPolicies(
   if (!isManifest(name)) return [modulePolicy(name, settings ?? {})];
   if (settings !== undefined) {
     throw new RampartError(errorCodes.INPUT, {
-      what: `settings are given, and ${name} has policies with their own`,
-      next: 'Leave --settings out, or name a module.',
+      what: `--settings cannot be combined with ${name}, whose policies have their own`,
+      next: 'Omit --settings, or name a module',
     });
   }
   const { objects, problems } = parseManifest(readFileSync(name, 'utf8'), name);
@@ -101,7 +101,10 @@ function isManifest(name: string): boolean {
     throw new RampartError(errorCodes.INPUT, { what: `cannot read ${name}`, why: 'it does not exist' });
   }
   if (!statSync(name).isFile()) {
-    throw new RampartError(errorCodes.INPUT, { what: `${name} is no policy`, why: 'it is no regular file' });
+    throw new RampartError(errorCodes.INPUT, {
+      what: `${name} is not a policy`,
+      why: 'it is not a regular file',
+    });
   }
   return !readFileSync(name).subarray(0, 4).equals(Buffer.from('\0asm'));
 }

@@ -31,7 +31,7 @@ export interface Run {
   readonly problems: readonly string[];
 }
 
-/** 0 all pass, 1 something fails, 2 something could not be said. */
+/** 0 all pass, 1 something fails, 2 an evaluation failed. */
 export function exitCodeOf({ results, problems }: Run): number {
   if (problems.length > 0 || results.some(({ result }) => result === 'error')) return 2;
   return results.some(({ result }) => result === 'fail') ? 1 : 0;

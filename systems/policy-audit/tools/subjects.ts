@@ -194,7 +194,7 @@ function walk(directory: string, files: string[]): void {
     else if (entry.isFile() && isManifestName(name)) files.push(join(directory, name));
     if (files.length > MAX_FILES) {
       throw new RampartError(errorCodes.LIMIT, {
-        what: `${directory} has too much in it`,
+        what: `${directory} contains too many files`,
         why: `the limit is ${MAX_FILES} files`,
       });
     }

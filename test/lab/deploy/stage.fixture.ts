@@ -213,8 +213,8 @@ const fileIntegrity: Play = {
     assert.deepEqual(inPod?.pod, { namespace: 'default', name: 'nginx-pod' });
   },
   fails: {
-    BPF: (agent) => said(agent, /does not tell who changes files: .*needs CAP_BPF/),
-    PERFMON: (agent) => said(agent, /does not tell who changes files: .*needs CAP_PERFMON/),
+    BPF: (agent) => said(agent, /does not report who changes files: .*needs CAP_BPF/),
+    PERFMON: (agent) => said(agent, /does not report who changes files: .*needs CAP_PERFMON/),
     // Not of which pod it was.
     SYS_PTRACE: async (agent, stage) => {
       await changeInPod(stage);

@@ -48,7 +48,7 @@ export class Cutter implements Disposable {
       this.#nft = this.#inNetwork(() => new Nftables());
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
-      options.logger.warn(`a connection that is cut may be taken up again by its server: ${why}`);
+      options.logger.warn(`a server may resume a connection that was cut: ${why}`);
     }
   }
 
@@ -78,10 +78,7 @@ export class Cutter implements Disposable {
       }
       if (this.#nft !== undefined) removeIdleCutTable(this.#nft);
     } catch (error) {
-      this.#options.logger.warn(
-        { err: error },
-        'what was made to cut connections could not be removed; retrying',
-      );
+      this.#options.logger.warn({ err: error }, 'cannot remove the rules that cut connections; retrying');
     }
   }
 
@@ -98,7 +95,7 @@ export class Cutter implements Disposable {
       } catch (error) {
         logger.error(
           { err: error },
-          'connections that are no longer allowed could not be ended; the next change tries again',
+          'cannot cut connections that are no longer allowed; retrying with the next change',
         );
       }
     }
@@ -131,7 +128,7 @@ export class Cutter implements Disposable {
     this.#telling = telling;
     if (cut === 0) return;
     onCut(cut);
-    logger.info({ flows: cut }, 'ended connections that are no longer allowed');
+    logger.info({ flows: cut }, 'cut connections that are no longer allowed');
   }
 
   /** @returns the names of those whose ends are told; the others can only be forgotten */
@@ -143,7 +140,7 @@ export class Cutter implements Disposable {
     } catch (error) {
       this.#options.logger.warn(
         { err: error },
-        'the ends of connections that are no longer allowed are not told; these are forgotten, and a server may go on with one',
+        'cannot reset connections that are no longer allowed; they are removed from conntrack, and a server may resume one',
       );
       return new Set();
     }

@@ -38,6 +38,6 @@ test(
     assert.equal(missing.length, 1);
     assert.match(missing[0] ?? '', /^CAP_NET_RAW: /);
     assert.equal(code, errorCodes.UNSUPPORTED);
-    assert.match(message ?? '', /deploy\/network-policy-iptables gives the agent CAP_NET_RAW/);
+    assert.match(message ?? '', /deploy\/network-policy-iptables grants CAP_NET_RAW/);
   },
 );

@@ -18,7 +18,7 @@ export interface ProgramCall {
 }
 
 export interface ProgramEnd {
-  /** Undefined: it was ended by a signal. */
+  /** Undefined: it was killed by a signal. */
   readonly code: number | undefined;
   readonly out: string;
   readonly complaint: string;
@@ -60,14 +60,14 @@ export async function runProgram(call: ProgramCall): Promise<ProgramEnd> {
     signal?.throwIfAborted();
     if (late.aborted) {
       throw new RampartError(errorCodes.SYSTEM, {
-        what: `${program} was ended`,
+        what: `${program} was stopped`,
         why: `it took longer than ${patienceMs / 1000} s`,
-        next: 'Does somebody hold /run/xtables.lock?',
+        next: 'Check whether a process holds /run/xtables.lock',
       });
     }
     if (out.isCut) {
       throw new RampartError(errorCodes.LIMIT, {
-        what: `cannot read what ${program} says`,
+        what: `cannot read the output of ${program}`,
         why: `it is more than ${longestOut / 2 ** 20} MiB`,
       });
     }
@@ -96,7 +96,7 @@ export function failure(program: string, { code, complaint }: ProgramEnd): Rampa
   }
   return new RampartError(errorCodes.SYSTEM, {
     what: `${program} failed`,
-    why: said || (code === undefined ? 'it was ended by a signal' : `exit code ${code}`),
+    why: said || (code === undefined ? 'it was killed by a signal' : `exit code ${code}`),
   });
 }
 

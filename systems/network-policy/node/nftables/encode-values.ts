@@ -83,7 +83,7 @@ export function numberOf(text: string, most: number): number {
 
 export function unreadable(text: string): RampartError {
   return new RampartError(errorCodes.UNSUPPORTED, {
-    what: 'nftables has no words for a rule',
+    what: 'nftables cannot express a rule',
     why: `it would be \`${text}\``,
   });
 }

@@ -146,7 +146,7 @@ class Reporter {
     try {
       event = payloadObject(payloadOf(bytes));
     } catch (error) {
-      this.#logger.warn({ policy: this.#policy, err: error }, 'the policy logs what cannot be understood');
+      this.#logger.warn({ policy: this.#policy, err: error }, 'the policy sent a malformed log message');
       return encoder.encode('');
     }
     const { level, message, ...data } = event;

@@ -60,7 +60,7 @@ suite('metadata of a policy', () => {
     const empty = moduleOf([]);
     assert.throws(() => inspectPolicy(empty), {
       code: 'RAMPART_INPUT',
-      message: /cannot tell what runs the policy/,
+      message: /cannot determine the runtime of the policy/,
     });
   });
 
@@ -92,7 +92,7 @@ suite('metadata of a policy', () => {
     for (let size = 9; size < 200; size++) {
       assert.throws(
         () => inspectPolicy(whole.subarray(0, size)),
-        { code: 'RAMPART_INPUT', message: /breaks off|cannot tell what runs/ },
+        { code: 'RAMPART_INPUT', message: /breaks off|cannot determine the runtime/ },
         String(size),
       );
     }

@@ -72,7 +72,7 @@ function inspected<T>(look: () => T): T {
     throw new RampartError(errorCodes.INPUT, {
       what: 'cannot read the policy',
       why: error.message,
-      next: 'A policy is a WebAssembly module; see whether the file is complete.',
+      next: 'A policy is a WebAssembly module; check that the file is complete',
       cause: error,
     });
   }
@@ -136,7 +136,7 @@ function malformed(why: string, cause?: unknown): RampartError {
   return new RampartError(errorCodes.INPUT, {
     what: `cannot read the section ${sectionName} of the policy`,
     why,
-    next: 'Build and annotate the policy again.',
+    next: 'Rebuild and annotate the policy',
     cause,
   });
 }
@@ -205,8 +205,8 @@ function runtimeByNames(imports: readonly string[], exports: readonly string[]):
   if (exports.includes('opa_eval_ctx_new') || imports.includes('env.opa_abort')) return 'opa';
   if (exports.includes('_start')) return 'wasi';
   throw new RampartError(errorCodes.INPUT, {
-    what: 'cannot tell what runs the policy',
+    what: 'cannot determine the runtime of the policy',
     why: `it has no section ${sectionName}, and exports neither __guest_call (waPC), opa_eval_ctx_new (Rego) nor _start (WASI)`,
-    next: 'See whether this module is a policy.',
+    next: 'Check that this module is a policy',
   });
 }

@@ -104,7 +104,7 @@ async function compiled(
     throw new RampartError(errorCodes.INPUT, {
       what: 'cannot compile the policy',
       why: error.message,
-      next: 'See whether the file is complete, and whether this is a policy.',
+      next: 'Check that the file is complete, and that it is a policy',
       cause: error,
     });
   }
