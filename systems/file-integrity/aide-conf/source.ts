@@ -116,7 +116,7 @@ export class ProblemList {
     throw new RampartError(errorCodes.INPUT, {
       what,
       why: `${placeOf(first.at)}: ${first.what} (line '${lineOf(first.at)}')`,
-      next: `${first.next}`,
+      next: first.next,
       ...(rest.length === 0 ? {} : { detail: rest.join('\n') }),
     });
   }

@@ -224,7 +224,7 @@ suite('policy servers in a cluster', () => {
 
     // What it made is what a server can be run with, and what the webhook trusts.
     const secret = (await cluster.find(secrets, 'policy-server-default')) as Secret;
-    const { body } = await asked(configuration, secret, webhook);
+    const { body } = await askServer(configuration, secret, webhook);
     assert.equal(body.response.status.message, 'no roots');
   });
 
@@ -398,7 +398,7 @@ interface Answer {
 }
 
 /** Runs a server with what was made for it, and asks it as the API server would. */
-async function asked({ data }: ConfigMap, secret: Secret, { clientConfig }: Webhook): Promise<Answer> {
+async function askServer({ data }: ConfigMap, secret: Secret, { clientConfig }: Webhook): Promise<Answer> {
   const directory = mkdtempSync(join(tmpdir(), 'rampart-policy-servers-'));
   const stop = new AbortController();
   try {

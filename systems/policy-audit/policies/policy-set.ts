@@ -222,7 +222,9 @@ export class PolicySet {
       for (const listener of this.#triers) listener(object);
       if (!isDeleting(object)) await this.#tell(source.type, object, problem?.why, signal);
       else if (this.#options.releases === true)
-        await removeFinalizer(this.#options.context.client, source.type, object, formerFinalizers, { signal });
+        await removeFinalizer(this.#options.context.client, source.type, object, formerFinalizers, {
+          signal,
+        });
     } else if (wanted.length === 0) {
       this.#ids.delete(key);
       this.#problems.delete(key);

@@ -212,7 +212,7 @@ suite('a scanner', () => {
       await first.stop();
       const labels = { 'app.kubernetes.io/managed-by': 'kubewarden' };
       const foreign = { metadata: { namespace: 'shop', name: 'foreign', labels }, results: [] };
-      await cluster.client.create(policyReportType, foreign as never);
+      await cluster.client.create(policyReportType, foreign);
       const there = await cluster.lines();
       const client = cluster.newClient();
       const remove = client.delete.bind(client);
