@@ -20,7 +20,7 @@ const deploy = new URL('../../deploy', import.meta.url).pathname;
 
 suite('rampart agent and rampart operator', () => {
   for (const [what, args, pattern] of [
-    ['an agent without a node', ['agent'], /name of this node is not known\. Set NODE_NAME/],
+    ['an agent without a node', ['agent'], /name of this node is unknown\. Set NODE_NAME/],
     ['an agent without a cluster', ['agent', '--node-name', 'n'], /no Kubernetes API server is configured/],
     [
       'a Secret for callbacks that is none',

@@ -299,7 +299,7 @@ suite('an audit that could not be done ends with 2 and says why', () => {
       /^rampart: cannot list \S+: no answer from 127\.0\.0\.1:1: nothing listens there .*\n$/,
     );
     const nowhere = await audit('/nowhere/kubeconfig');
-    assert.deepEqual([nowhere.code, /no Kubernetes API server is named/.test(nowhere.stderr)], [2, true]);
+    assert.deepEqual([nowhere.code, /no Kubernetes API server is configured/.test(nowhere.stderr)], [2, true]);
   });
 
   test('what it serves: policies, reports, the namespace', async () => {
@@ -307,14 +307,14 @@ suite('an audit that could not be done ends with 2 and says why', () => {
     assert.equal(policies.code, 2);
     assert.match(
       policies.stderr,
-      /^rampart: cannot audit: the API serves no \w+\.policies\.kubewarden\.io\. Apply the definitions of policies: deploy\/\.\n$/,
+      /^rampart: cannot audit: the API serves no \w+\.policies\.kubewarden\.io\. Apply the definitions of policies: deploy\/\n$/,
     );
     await api.createDefinitions(join(import.meta.dirname, '../../systems/policy-audit/crd'));
     const reports = await audit(api.kubeconfig);
     assert.equal(reports.code, 2);
     assert.match(
       reports.stderr,
-      /^rampart: cannot audit: the API serves no \w+\.wgpolicyk8s\.io\. Apply deploy\/policy-reports\/, .*--disable-store\.\n$/,
+      /^rampart: cannot audit: the API serves no \w+\.wgpolicyk8s\.io\. Apply deploy\/policy-reports\/, .*--disable-store\n$/,
     );
     assert.equal((await audit(api.kubeconfig, '--disable-store')).code, 0);
     const namespace = await audit(api.kubeconfig, '--disable-store', '-n', 'nowhere');
@@ -326,13 +326,13 @@ suite('an audit that could not be done ends with 2 and says why', () => {
     const cases: readonly (readonly [args: readonly string[], why: RegExp])[] = [
       [['--bogus'], /unknown option '--bogus'. Try: rampart audit --help/],
       [['-o', 'xml'], /Allowed choices are table, json, yaml/],
-      [['--parallel-namespaces', '0'], /A number of at least 1 is needed/],
+      [['--parallel-namespaces', '0'], /It must be a number of at least 1/],
       [['shop'], /too many arguments/],
       [['-n', 'shop', '-i', 'other,shop'], /the namespace shop is both asked for and left out/],
       [[...url, '--client-cert', 'tls.crt'], /--client-cert alone: .*Give both/],
       [[...url, '-f', '/nowhere/ca.pem'], /cannot read \/nowhere\/ca\.pem, which --extra-ca names: ENOENT/],
       [[...url, '-f', api.kubeconfig], /the policy server at https:\/\/127\.0\.0\.1:1\/ could not be asked/],
-      [['-u', 'somewhere'], /--policy-server-url "somewhere" is no URL/],
+      [['-u', 'somewhere'], /--policy-server-url "somewhere" is not a URL/],
       [['--kubeconfig', 'a', '--data', 'b'], /--kubeconfig and --data together/],
     ];
     for (const [args, why] of cases) {

@@ -132,7 +132,7 @@ suite('rampart policy inspect, pull, test and bench', () => {
       stderr: 'rampart: cannot read ./none.wasm: it does not exist\n',
     });
     const other = policy(['inspect', 'manifests/bad.yaml']);
-    assert.deepEqual([other.code, /is no WebAssembly module/.test(other.stderr)], [2, true], other.stderr);
+    assert.deepEqual([other.code, /is not a WebAssembly module/.test(other.stderr)], [2, true], other.stderr);
   });
 
   test('pull: the module as it is; 1 where it cannot be had', () => {

@@ -133,7 +133,7 @@ suite('file integrity on one machine', () => {
   });
 
   for (const [what, args, pattern] of [
-    ['a root that is none', ['--host-root', '/no/such'], /--host-root "\/no\/such" is no directory/],
+    ['a root that is none', ['--host-root', '/no/such'], /--host-root "\/no\/such" is not a directory/],
     ['a rate that is none', ['--integrity-read-rate', 'fast'], /must be a number of bytes/],
     ['no threads', ['--integrity-workers', '0'], /must be a number from 1 to 64/],
   ] as const) {

@@ -59,7 +59,7 @@ export class OperatorProcess implements AsyncDisposable {
       if (line === undefined || line.done === true)
         throw new Error(`rampart operator ended:\n${this.#said.join('\n')}`);
       this.#said.push(line.value);
-      if (line.value.includes('an audit of all objects has ended')) return JSON.parse(line.value) as Pass;
+      if (line.value.includes('audit of all objects finished')) return JSON.parse(line.value) as Pass;
     }
   }
 

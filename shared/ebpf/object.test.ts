@@ -180,7 +180,7 @@ suite('an object in the kernel', { skip: skipCompile }, () => {
     map.set(key(2), value(22n));
     assert.throws(
       () => map.set(key(3), value(33n)),
-      withCode('RAMPART_LIMIT', /map table is full/, /holds 2 entries/),
+      withCode('RAMPART_LIMIT', /map table is full/, /has 2 entries/),
     );
     map.set(key(2), value(23n));
     assert.deepEqual(new Set([...map.keys()].map((bytes) => bytes[0])), new Set([1, 2]));

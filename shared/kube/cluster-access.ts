@@ -107,7 +107,7 @@ export function kubeconfigAccess(
 ): ClusterAccess {
   const files = config.files.join(', ');
   const name = options.context ?? config.currentContext;
-  if (name === undefined) throw missing('a current-context', files, config.contexts);
+  if (name === undefined) throw missing('current-context', files, config.contexts);
   const context = config.contexts.get(name)?.fields;
   if (context === undefined) throw missing(`context "${name}"`, files, config.contexts);
   const clusterName = context.required('cluster');

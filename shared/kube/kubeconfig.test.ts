@@ -88,8 +88,8 @@ clusters: [{name: two, cluster: {server: 'https://two'}}]`,
     const text = config(`server: 'https://a'`, '');
     const parsed = parseKubeconfig(text, 'f');
     assert.throws(() => kubeconfigAccess(parsed, { context: 'x' }), /f has no context "x"\. It has: main/);
-    assert.throws(() => parse('current-context: x'), /has not context "x"/);
-    assert.throws(() => parse('{}'), /has not a current-context/);
+    assert.throws(() => parse('current-context: x'), /has no context "x"/);
+    assert.throws(() => parse('{}'), /has no current-context/);
     assert.throws(() => parse(text.replace('cluster: c', 'cluster: d')), /has no cluster "d"\. It has: c/);
     assert.throws(() => parse(text.replace('user: u', 'user: v')), /has no user "v"\. It has: u/);
   });

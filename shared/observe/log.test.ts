@@ -40,7 +40,7 @@ suite('createLogger', { timeout: 300_000 }, () => {
     assert.match(String(lines[0]?.['time']), /^\d{4}-\d\d-\d\dT.*Z$/);
     const err = lines.at(-1)?.['err'] as Record<string, unknown>;
     assert.equal(err['code'], 'RAMPART_LIMIT');
-    assert.equal(err['message'], 'too many targets. Raise it.');
+    assert.equal(err['message'], 'too many targets. Raise it');
     assert.equal(err['stack'], undefined);
   });
 
@@ -65,7 +65,7 @@ suite('createLogger', { timeout: 300_000 }, () => {
     });
     assert.equal(
       refused.stdout,
-      'RAMPART_INPUT RAMPART_LOG="loud" is not a log level. Use one of: trace, debug, info, warn, error, fatal, silent.\n',
+      'RAMPART_INPUT RAMPART_LOG="loud" is not a log level. Use one of: trace, debug, info, warn, error, fatal, silent\n',
     );
   });
 

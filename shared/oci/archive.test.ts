@@ -134,7 +134,7 @@ suite('archives of layers', () => {
       errorCodes.CORRUPT,
       /pax/,
     ],
-    ['broken gzip', () => tarGzip([pass]).subarray(0, 30), errorCodes.CORRUPT, /uncompressed/],
+    ['broken gzip', () => tarGzip([pass]).subarray(0, 30), errorCodes.CORRUPT, /decompressed/],
     ['no archive at all', () => Buffer.from('not a tar'), errorCodes.CORRUPT, /ends before/],
     ['nothing', () => Buffer.alloc(0), errorCodes.CORRUPT, /ends before/],
   ];
@@ -149,11 +149,11 @@ suite('archives of layers', () => {
     await assert.rejects(read(tar(three), { fileBytes: 99 }), refusedWith(errorCodes.LIMIT, /limit is 99/));
     await assert.rejects(
       read(tar(three), { totalBytes: 2000 }),
-      refusedWith(errorCodes.LIMIT, /more than 2000/),
+      refusedWith(errorCodes.LIMIT, /exceeds 2000/),
     );
     const bomb = gzipSync(Buffer.alloc(80 << 20));
     assert.ok(bomb.length < 100_000);
-    await assert.rejects(read(bomb), refusedWith(errorCodes.LIMIT, /uncompressed it has more/));
+    await assert.rejects(read(bomb), refusedWith(errorCodes.LIMIT, /decompressed, it exceeds/));
     const directories = Array.from({ length: 2000 }, (_, index) => ({ name: `d${index}/`, type: '5' }));
     await assert.rejects(read(tar(directories)), refusedWith(errorCodes.LIMIT, /more than 1100 entries/));
   });

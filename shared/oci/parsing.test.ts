@@ -48,7 +48,7 @@ suite('references', () => {
   ];
   for (const text of bad) {
     test(`${JSON.stringify(text.slice(0, 30))} is none`, () =>
-      assert.throws(() => parseReference(text), /no reference/));
+      assert.throws(() => parseReference(text), /not a reference/));
   }
 });
 

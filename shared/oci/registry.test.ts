@@ -131,7 +131,7 @@ suite('registries without TLS', () => {
     );
     await assert.rejects(
       client.registry.pull(index.reference, { platform: { ...big, architecture: 'riscv64' } }),
-      failsWith(errorCodes.NOT_FOUND, /nothing for linux\/riscv64: it has linux\/amd64, linux\/s390x/),
+      failsWith(errorCodes.NOT_FOUND, /no image for linux\/riscv64: it has linux\/amd64, linux\/s390x/),
     );
   });
 
@@ -304,7 +304,7 @@ suite('registries with TLS and with a password', () => {
       stranger.registry.pull(pushed.reference, credentials()),
       failsWith(
         errorCodes.API_UNREACHABLE,
-        /certificate is self-signed, and not trusted here\. Give the authority/,
+        /certificate is self-signed, and not trusted here\. Configure the authority/,
       ),
     );
     await using client = await Client.open(authorities());
@@ -322,7 +322,7 @@ suite('registries with TLS and with a password', () => {
     );
     const wrong = { credentials: credentialsOfSecrets([secretOf('alice:rabbit-hole')]) };
     await assert.rejects(client.registry.pull(pushed.reference, wrong), (error: unknown) => {
-      failsWith(errorCodes.PRIVILEGE, /does not give team\/policy to alice/)(error);
+      failsWith(errorCodes.PRIVILEGE, /denies access to team\/policy to alice/)(error);
       assert.doesNotMatch((error as Error).message, /rabbit/);
       return true;
     });

@@ -227,7 +227,7 @@ suite('bytecode in images', () => {
     for (const message of messages.values())
       assert.match(
         message,
-        /^BytecodeSelectorError: .*bomb.* is too large: uncompressed it has more than \d+ bytes/,
+        /^BytecodeSelectorError: .*bomb.* is too large: decompressed, it exceeds \d+ bytes/,
       );
     // As much as the agent's pod may have in all is 512 MiB.
     assert.ok(peakMib() - before < 200, `${peakMib() - before} MiB more than before`);

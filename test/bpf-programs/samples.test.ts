@@ -90,7 +90,7 @@ function expectations(): ReadonlyMap<string, Expected> {
       'XdpProgram/xdp-containers': runs(2),
       'XdpProgram/xdp-pass-private-all-nodes': {
         type: 'ReconcileError',
-        says: /imagepullsecret: there is no Secret bpfman\/regcred\. Make it:/,
+        says: /imagepullsecret: there is no Secret bpfman\/regcred\. Create it:/,
       },
       'XdpNsProgram/xdp-ns-pass-all-nodes': runs(1),
     }),

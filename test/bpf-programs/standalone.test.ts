@@ -137,7 +137,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     assert.deepEqual([measured.programs.length, measured.chains.length], [2, 1]);
     const ofData = ['--data', machine.process.at('data')];
     const status = machine.rampart('status', ...ofData);
-    assert.match(status.stdout, /All 2 eBPF programs run where they are asked for\./);
+    assert.match(status.stdout, /All 2 eBPF programs run everywhere as specified\./);
     machine.apply(xdp('absent', 'absent0'));
     await machine.untilCondition('ReconcileError', 'xdpprogram', 'absent');
 

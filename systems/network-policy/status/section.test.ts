@@ -113,7 +113,7 @@ suite('the section of network-policy', () => {
     );
     assert.equal(of(refused).headline(plain), 'NetworkPolicies are not enforced as they are on n1.');
     assert.deepEqual(of(refused).foot, [
-      'network-policy on n1: the kernel does not take the rules: nftables refused a change: No space left on device',
+      'network-policy on n1: the kernel refuses the rules: nftables refused a change: No space left on device',
     ]);
     assert.deepEqual(of(leftOut).foot, [
       'network-policy on n1: a rule is left out: shop/db and 1 more: spec.ingress[0]: full',

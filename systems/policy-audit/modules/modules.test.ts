@@ -97,9 +97,9 @@ suite('modules of registries', () => {
       [
         server.pushWasm('bad/bytes', 'v1', Buffer.from('#!/bin/sh')),
         errorCodes.INPUT,
-        /no WebAssembly module/,
+        /not a WebAssembly module/,
       ],
-      [server.pushWasm('bad/short', 'v1', Buffer.from('\0a')), errorCodes.INPUT, /no WebAssembly module/],
+      [server.pushWasm('bad/short', 'v1', Buffer.from('\0a')), errorCodes.INPUT, /not a WebAssembly module/],
       [server.pushWasm('bad/large', 'v1', Buffer.alloc(2000)), errorCodes.LIMIT, /2000 bytes/],
     ];
     for (const [push, code, message] of pushes) {
@@ -223,7 +223,7 @@ suite('modules of registries', () => {
       for (const url of ['file:///etc/hostname', 'https://policies.example/policy.wasm']) {
         await assert.rejects(
           opened.modules.fetch(url),
-          failsWith(errorCodes.PRIVILEGE, /only what comes from a registry/),
+          failsWith(errorCodes.PRIVILEGE, /only modules from a registry/),
         );
       }
     });
@@ -257,7 +257,7 @@ suite('modules of files and of servers', () => {
       failsWith(errorCodes.INPUT, /regular file/),
     );
     await using closed = await Opened.open({ allowFiles: false });
-    await assert.rejects(closed.modules.fetch(url), failsWith(errorCodes.INPUT, /files of this machine/));
+    await assert.rejects(closed.modules.fetch(url), failsWith(errorCodes.INPUT, /modules from local files/));
   });
 
   test('a server without TLS where that is allowed; its last answer when it is away', async () => {
@@ -268,7 +268,7 @@ suite('modules of files and of servers', () => {
     const url = `http://127.0.0.1:${port}/policy.wasm`;
     try {
       await using strict = await Opened.open();
-      await assert.rejects(strict.modules.fetch(url), failsWith(errorCodes.INPUT, /without TLS/));
+      await assert.rejects(strict.modules.fetch(url), failsWith(errorCodes.INPUT, /would not use TLS/));
       await using opened = await Opened.open({ sources: { insecure: ['127.0.0.1'], authorities: {} } });
       assert.equal((await opened.modules.fetch(url)).digest, digestOf(wasm('served')));
       assert.equal(

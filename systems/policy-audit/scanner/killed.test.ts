@@ -39,7 +39,7 @@ class Operator implements AsyncDisposable {
 
   get hasPassed(): boolean {
     assert.equal(this.#child.exitCode, null, this.#said.join('\n'));
-    return this.#said.some((line) => line.includes('an audit of all objects has ended'));
+    return this.#said.some((line) => line.includes('audit of all objects finished'));
   }
 
   /** By SIGKILL. */

@@ -159,7 +159,7 @@ suite('rampart policy run', () => {
         /unknown\.yaml:\d+: ClusterAdmissionPolicy x: unknown field "spec\.modules"/,
       ],
       [() => readPolicies(at('ok/a.yaml'), undefined), /has no policies/],
-      [() => readPolicies(at('policy.yaml'), {}), /has policies with their own/],
+      [() => readPolicies(at('policy.yaml'), {}), /whose policies have their own/],
       [() => readSubjects([at('nowhere')]), /cannot read .*nowhere/],
     ];
     for (const [read, message] of wrong) assert.throws(read, { code: errorCodes.INPUT, message });

@@ -118,6 +118,6 @@ export function requireIptables({ iptables, missing }: IptablesNeeds): Iptables 
   throw new RampartError(errorCodes.UNSUPPORTED, {
     what: 'cannot program iptables',
     why: missing.join('; '),
-    next: 'Install or load what is missing. In a cluster the component deploy/network-policy-iptables gives the agent CAP_NET_RAW',
+    next: 'Install or load what is missing. In a cluster, the component deploy/network-policy-iptables grants CAP_NET_RAW',
   });
 }

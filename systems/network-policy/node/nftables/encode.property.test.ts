@@ -215,7 +215,7 @@ suite('commands that the kernel refuses', { skip: namespaceObstacle() ?? false }
           { do: 'add', object: second },
           { do: 'add rule', chain: 'second', rule },
         ]).join(),
-        /has no words/,
+        /cannot express a rule/,
       );
     }
   });

@@ -148,6 +148,7 @@ test('a thousand calls of the host are answered, or as many as the limit says, a
     assert.deepEqual(await policy.evaluate(good, { deadlineMs: 60_000 }), {
       allowed: false,
       message: `"${times}" | error: ${refused}`,
+      asked: [{ apiVersion: 'kubewarden', kind: 'net/v1/dns_lookup_host' }],
     });
     assert.equal(count, times);
   }
