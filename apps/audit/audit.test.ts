@@ -299,7 +299,10 @@ suite('an audit that could not be done ends with 2 and says why', () => {
       /^rampart: cannot list \S+: no answer from 127\.0\.0\.1:1: nothing listens there .*\n$/,
     );
     const nowhere = await audit('/nowhere/kubeconfig');
-    assert.deepEqual([nowhere.code, /no Kubernetes API server is configured/.test(nowhere.stderr)], [2, true]);
+    assert.deepEqual(
+      [nowhere.code, /no Kubernetes API server is configured/.test(nowhere.stderr)],
+      [2, true],
+    );
   });
 
   test('what it serves: policies, reports, the namespace', async () => {

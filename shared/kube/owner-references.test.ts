@@ -36,7 +36,8 @@ suite('owner references', () => {
     const owned = withController(child, deployments, web);
     assert.throws(() => withController(owned, deployments, other), {
       code: 'RAMPART_CONFLICT',
-      message: /deployments shop\/other the controller of Pod shop\/p: Deployment "web" is its controller already/,
+      message:
+        /deployments shop\/other the controller of Pod shop\/p: Deployment "web" is its controller already/,
     });
   });
 

@@ -168,7 +168,10 @@ test('entries in the order of AIDE are sorted by their bytes', async () => {
     sorted.map(({ path }) => path),
     ['/a', '/a!', '/a!/x', '/a/b', '/a/b/c'],
   );
-  await assert.rejects(collect(sortEntries([[one('/b'), one('/a'), one('/b')]])), corrupt(/contains "\/b" twice/));
+  await assert.rejects(
+    collect(sortEntries([[one('/b'), one('/a'), one('/b')]])),
+    corrupt(/contains "\/b" twice/),
+  );
 
   // More than one run, each of several blocks.
   const numbers = Array.from({ length: 100_000 }, (_, i) => (i * 7919) % 100_000);
