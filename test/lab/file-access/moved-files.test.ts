@@ -133,7 +133,12 @@ suite('files that leave the path of their trap', { skip: sensorSkip || labObstac
     await tells(inodeOf('/root/f'), 4);
     assert.equal(await guarded.metric('file_access_targets'), 6);
     assert.equal(await guarded.metric('file_access_moved'), 4);
-    assert.ok((await guarded.metric('file_access_moved_dropped_total')) > 0);
+    // A busy agent may have seen no more of them than it keeps; then one more that it does see is one too many.
+    for (let more = 0; (await guarded.metric('file_access_moved_dropped_total')) === 0; more++) {
+      assert.ok(more < 5, 'none is dropped');
+      await sh(`echo > /root/n; ln /root/f /root/kept-${more}; mv /root/n /root/f`);
+      await tells(inodeOf('/root/f'), 4);
+    }
     // Of the others some were there for too short a time to be seen.
     assert.deepEqual(await told('/bin/cat /root/first'), ['/root/f*']);
     await sh('rm /root/kept* /root/first');
