@@ -93,14 +93,14 @@ function checkOptions(options: AuditOptions): void {
   if (namespace !== undefined && [...ignoreNamespaces, kubewardenNamespace].includes(namespace)) {
     throw new RampartError(errorCodes.INPUT, {
       what: `the namespace ${namespace} is both asked for and left out`,
-      next: 'Leave it out of --ignore-namespaces and --kubewarden-namespace.',
+      next: 'Leave it out of --ignore-namespaces and --kubewarden-namespace',
     });
   }
   if ((clientCert === undefined) !== (clientKey === undefined)) {
     throw new RampartError(errorCodes.INPUT, {
       what: `--client-${clientKey === undefined ? 'cert' : 'key'} alone`,
       why: 'a certificate is shown with its key',
-      next: 'Give both --client-cert and --client-key.',
+      next: 'Give both --client-cert and --client-key',
     });
   }
 }

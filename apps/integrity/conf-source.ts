@@ -59,7 +59,7 @@ export function readConf({ name, text }: ConfSource, allowExecution: boolean): A
       throw error;
     throw new RampartError(error.code, {
       what: error.message.split('\n')[0]?.replace(/\.$/, '') ?? '',
-      next: 'With --allow-execution they are run.',
+      next: 'With --allow-execution they are run',
       detail: error.detail,
       cause: error,
     });

@@ -186,7 +186,7 @@ function undecodable(why: string, cause?: unknown): RampartError {
   return new RampartError(errorCodes.DECODE, {
     what: 'the report of AIDE cannot be read',
     why,
-    next: 'Look at what AIDE wrote to its standard error; it may have been stopped, or its disk be full.',
+    next: 'Check the standard error of AIDE: it may have been stopped, or its disk may be full',
     cause,
   });
 }

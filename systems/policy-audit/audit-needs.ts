@@ -8,20 +8,7 @@ import type { GuardContext } from '../../shared/guard/context.ts';
 import { isNotFound } from '../../shared/kube/client-errors.ts';
 import { namespaces, type ResourceType } from '../../shared/kube/object.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
-import {
-  admissionPolicyGroupType,
-  admissionPolicyType,
-  clusterAdmissionPolicyGroupType,
-  clusterAdmissionPolicyType,
-  policyGroup,
-} from './api.ts';
-
-export const policyTypes: readonly ResourceType[] = [
-  clusterAdmissionPolicyType,
-  admissionPolicyType,
-  clusterAdmissionPolicyGroupType,
-  admissionPolicyGroupType,
-];
+import { policyGroup } from './api.ts';
 
 type Asked = Pick<GuardContext, 'client' | 'signal'>;
 
@@ -37,8 +24,8 @@ export async function checkServed({ client, signal }: Asked, types: readonly Res
         why: `the API serves no ${type.plural}.${type.group}`,
         next:
           type.group === policyGroup
-            ? 'Apply the definitions of policies: deploy/.'
-            : 'Apply deploy/policy-reports/, or write no reports: --disable-store.',
+            ? 'Apply the definitions of policies: deploy/'
+            : 'Apply deploy/policy-reports/, or write no reports: --disable-store',
         cause: error,
       });
     }

@@ -5,7 +5,8 @@
  */
 import type { GuardContext } from '../../shared/guard/context.ts';
 import { namespaces } from '../../shared/kube/object.ts';
-import { checkNamespace, checkServed, policyTypes } from './audit-needs.ts';
+import { kubewardenTypes } from './api.ts';
+import { checkNamespace, checkServed } from './audit-needs.ts';
 import type { Runtimes } from './policies/open-policy.ts';
 import { PolicySet } from './policies/policy-set.ts';
 import { MemoryReports } from './reports/memory-store.ts';
@@ -43,7 +44,7 @@ const NEVER_MS = 2 ** 40;
 export async function auditOnce(options: AuditOnceOptions): Promise<AuditOnce> {
   const { context, runtimes, stores, onProgress, reportKind, reportsBy, ...more } = options;
   const { namespaced, cluster } = reportTypes[reportKind];
-  await checkServed(context, [...policyTypes, ...(stores ? [namespaced, cluster] : []), namespaces]);
+  await checkServed(context, [...kubewardenTypes, ...(stores ? [namespaced, cluster] : []), namespaces]);
   for (const name of options.onlyNamespaces ?? []) await checkNamespace(context, name);
   const stop = new AbortController();
   const signal = AbortSignal.any([context.signal, stop.signal]);

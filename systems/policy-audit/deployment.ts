@@ -19,20 +19,20 @@ export const rights: GuardRights = {
       apiGroups: ['*'],
       resources: ['*'],
       verbs: read,
-      why: 'Policies are about any kind of object. Kinds that may not be read are left out, and rampart status names them.',
+      why: 'Policies can apply to any kind. Unreadable kinds are skipped, and rampart status names them.',
     },
     { apiGroups: [policyGroup], resources: kinds, verbs: read, why: 'These are needed in any case.' },
     {
       apiGroups: [policyGroup],
       resources: ['policyservers'],
       verbs: ['patch'],
-      why: 'With a finalizer, so that webhooks go before the server that they ask.',
+      why: 'With a finalizer, so that webhooks are removed before their server.',
     },
     {
       apiGroups: [policyGroup],
       resources: policies,
       verbs: ['patch'],
-      why: "Finalizers of Kubewarden's controller are taken off policies that are deleted.",
+      why: "Removes finalizers of Kubewarden's controller from deleted policies.",
     },
     {
       apiGroups: [policyGroup],

@@ -7,7 +7,8 @@ import type { GuardContext } from '../../shared/guard/context.ts';
 import { isNotFound } from '../../shared/kube/client-errors.ts';
 import { type KubeObject, type Namespace, namespaces } from '../../shared/kube/object.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
-import { checkServed, policyTypes } from './audit-needs.ts';
+import { kubewardenTypes } from './api.ts';
+import { checkServed } from './audit-needs.ts';
 import type { JsonObject } from './engine/evaluator.ts';
 import { type Irrelevance, matchPolicy, type MatchTarget } from './policies/match.ts';
 import type { OpenPolicy, Runtimes } from './policies/open-policy.ts';
@@ -70,7 +71,7 @@ export async function explain(
   { kind: wanted, name, namespace: within }: ExplainRequest,
 ): Promise<Explained> {
   const { client, signal } = context;
-  await checkServed(context, policyTypes);
+  await checkServed(context, kubewardenTypes);
   const { kinds } = await servedKinds(client, signal);
   const kind = findKind(kinds, wanted);
   const namespace = kind.type.namespaced ? within : '';

@@ -112,7 +112,7 @@ function damaged(path: string, why: string, cause?: unknown): RampartError {
   return new RampartError(errorCodes.CORRUPT, {
     what: `the AIDE database ${path} cannot be used`,
     why,
-    next: 'Put a backup in its place, or make it again with aide --init once the node is known to be as it should be.',
+    next: 'Restore a backup, or recreate it with aide --init once you trust the state of the node',
     cause,
   });
 }

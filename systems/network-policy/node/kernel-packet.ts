@@ -35,8 +35,8 @@ export interface KernelRuleset {
   decide(direction: Direction, packet: KernelPacket): KernelDecision;
 }
 
-/** More than any packet goes through; a loop is refused by the kernel itself. */
-export const MOST_CHAINS = 4096;
+/** More than any packet goes through, and few enough for the stack; a loop is refused by the kernel itself. */
+export const MOST_CHAINS = 1024;
 
 export function unknownRule(rule: string): RampartError {
   return new RampartError(errorCodes.UNSUPPORTED, {

@@ -62,9 +62,9 @@ export async function termsOfServer(
     const object = await found(client.get<T>(type, target, { signal }));
     if (object !== undefined) return object;
     throw new RampartError(errorCodes.NOT_FOUND, {
-      what: `the PolicyServer ${name} is not as it is to be`,
+      what: `the PolicyServer ${name} cannot be used`,
       why: `its ${field} ${what} is not in the namespace ${systemNamespace}`,
-      next: `Make this ${type.kind} there, or name another.`,
+      next: `Create this ${type.kind} there, or name another one`,
     });
   };
   return {

@@ -68,7 +68,7 @@ suite('policies of a PolicyServer', () => {
     });
     await assert.rejects(
       answer('ClusterAdmissionPolicy', 'default'),
-      /PolicyServer default is not as it is to be: its imagePullSecret pull is not in the namespace kivebpf-system/,
+      /PolicyServer default cannot be used: its imagePullSecret pull is not in the namespace kivebpf-system/,
     );
     const auth = Buffer.from(`${registryUser.username}:${registryUser.password}`).toString('base64');
     const config = JSON.stringify({ auths: { [registry.host]: { auth } } });

@@ -66,6 +66,6 @@ function refuseFiles(program: PolicyProgram): void {
   throw new RampartError(errorCodes.PRIVILEGE, {
     what: `cannot take ${file.module}`,
     why: 'policies of a namespace may not read files of the process that runs them',
-    next: 'Give a module of a registry, or make it a ClusterAdmissionPolicy.',
+    next: 'Give a module of a registry, or make it a ClusterAdmissionPolicy',
   });
 }
