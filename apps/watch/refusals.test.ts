@@ -65,7 +65,7 @@ suite('rampart watch refuses, and changes nothing:', { skip: sensorSkip }, () =>
     ['a capacity of nothing', ['--capacity', '0', 'DIR/file'], /capacity 0: .*from 1 to/],
     [
       'more paths than the capacity',
-      ['--capacity', '2', 'DIR/file', '/a', '/b'],
+      ['--capacity', '2', 'DIR/file', 'DIR/a', 'DIR/b'],
       /5 paths: the limit is 2 files/,
     ],
     ['a root that is not there', ['--root', 'DIR/nowhere', '/file'], /\/nowhere as the root: .*ENOENT/],
