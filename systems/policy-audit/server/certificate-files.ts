@@ -40,6 +40,8 @@ export async function readCertificates(paths: CertificatePaths): Promise<Certifi
     });
   }
   try {
+    // OpenSSL is given no certificate, and Node raises no error, for a file that a writer has emptied and not filled yet.
+    if (texts.cert === '' || texts.key === '') throw new Error('one of them is empty');
     createSecureContext(texts);
   } catch (error) {
     throw new RampartError(errorCodes.INPUT, {

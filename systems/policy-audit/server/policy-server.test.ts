@@ -8,6 +8,7 @@ import { scaled } from '../../../shared/observe/depth.fixture.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
 import { podNamed } from '../engine/requests.fixture.ts';
+import { readCertificates } from './certificate-files.ts';
 import { modulePath, review, ServerFixture } from './policy-server.fixture.ts';
 
 const refusing = (name: string, more: object = {}): object => ({
@@ -346,8 +347,18 @@ suite('changes while a policy server runs', () => {
       const serial = await server.serial();
       return serial !== old && serial;
     });
-    writeFileSync(join(server.directory, 'tls.crt'), '-----BEGIN CERTIFICATE-----\n');
-    for (let index = 0; index < 5; index++) assert.equal(await server.serial(), next);
+    const [certFile, keyFile] = [join(server.directory, 'tls.crt'), join(server.directory, 'tls.key')];
+    for (const [file, half] of [
+      [certFile, '-----BEGIN CERTIFICATE-----\n'],
+      [certFile, ''],
+      [keyFile, ''],
+    ] as const) {
+      writeFileSync(file, half);
+      await assert.rejects(readCertificates({ certFile, keyFile, clientCaFiles: [] }), {
+        code: errorCodes.INPUT,
+      });
+      for (let index = 0; index < 5; index++) assert.equal(await server.serial(), next);
+    }
     server.writeCertificate('127.0.0.1');
     await until(async () => (await server.serial()) !== next);
   });
