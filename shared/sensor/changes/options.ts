@@ -45,8 +45,6 @@ export interface ChangeWatchStats {
   readonly overflows: number;
   /** Changes told. */
   readonly told: number;
-  /** Of these, with an author. */
-  readonly withAuthor: number;
   /** Of these, by this process itself. */
   readonly own: number;
   /** What is kept in memory of changes: paths, and who changed them. None some seconds after the last. */
