@@ -57,7 +57,7 @@ async function work(
     return openModules({
       cacheDirectory: join(moduleDirectory(options, temporary), part),
       sources: joined(own, sources),
-      ...(needed !== undefined && { verification: needed }),
+      verification: needed,
       logger,
     });
   });

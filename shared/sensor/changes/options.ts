@@ -29,7 +29,7 @@ export interface ChangeWatchOptions {
   /** At least between two tellings of the same path; default {@link defaultPaceMs}. */
   readonly paceMs?: number;
   /** Most directories; default half of fs.inotify.max_user_watches. */
-  readonly mostDirectories?: number;
+  readonly mostDirectories?: number | undefined;
 }
 
 /** Counts since the watch was opened, and what there is now. */

@@ -44,9 +44,9 @@ export interface PodControllerOptions {
    * For how long a trap, a node or a kernel has to be gone: the agent that changes an object in place when its policy
    * is edited, or that comes up again with its node, is to be first. Default: 10 s.
    */
-  readonly graceMs?: number;
+  readonly graceMs?: number | undefined;
   /** After this time a finalizer that no loader takes off is taken off here. Default: 30 s. */
-  readonly releaseMs?: number;
+  readonly releaseMs?: number | undefined;
   readonly clock?: Clock;
 }
 

@@ -71,7 +71,7 @@ export async function runPolicyServers(context: GuardContext, options: PolicySer
     reconcile: (name, stop) => servers.reconcile(name, stop),
     signal,
     logger,
-    ...(metrics && { metrics: metrics.controllers }),
+    metrics: metrics?.controllers,
   });
 }
 
