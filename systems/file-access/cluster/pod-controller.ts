@@ -8,6 +8,7 @@
  */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isConflict, isNotFound } from '../../../shared/kube/client-errors.ts';
+import { aborted } from '../../../shared/time/abort.ts';
 import { type Clock, systemClock } from '../../../shared/time/clock.ts';
 import {
   done,
@@ -67,7 +68,7 @@ export async function runPodController(options: PodControllerOptions): Promise<v
   // In order of what they say something about: the last list must not find the others empty.
   await Promise.race([
     Promise.all([data.synced, pods.synced, nodes.synced, policies.synced]),
-    new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true })),
+    aborted(signal),
   ]);
   if (signal.aborted) return;
   stack.use(data.subscribe(({ key }) => queue.add(key)));
