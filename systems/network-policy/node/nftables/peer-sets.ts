@@ -84,14 +84,15 @@ export class PeerNames {
   }
 
   #nameOf(peers: Peers): string | undefined {
-    const [first, ...others] = this.#users.get(peers) ?? [];
-    if (first === undefined) {
+    let first: string | undefined;
+    const users = this.#users.get(peers);
+    for (const key of users?.keys() ?? []) if (first === undefined || key < first) first = key;
+    const policy = first === undefined ? undefined : this.#policies.get(first);
+    if (policy === undefined) {
       this.#users.delete(peers);
       return undefined;
     }
-    const [key, place] = others.reduce((least, other) => (other[0] < least[0] ? other : least), first);
-    const policy = this.#policies.get(key);
-    return policy === undefined ? undefined : `${chainOf(policy)}-${place}`;
+    return `${chainOf(policy)}-${users?.get(first ?? '') ?? ''}`;
   }
 }
 
