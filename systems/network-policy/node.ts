@@ -3,6 +3,8 @@
  *
  * @module
  */
+import { setImmediate as turn } from 'node:timers/promises';
+
 import type { NodeContext } from '../../shared/guard/context.ts';
 import type { NodePart } from '../../shared/guard/guard.ts';
 import { referenceTo } from '../../shared/kube/event-object.ts';
@@ -157,7 +159,8 @@ export async function runNetworkPolicyNode(
       if (await disturbed) verifiedAtMs = -Infinity;
       const settleMs = Math.max(0, programmedAtMs + SETTLE_MS - clock.monotonicMs());
       // At least what is in the same piece of a watch's answer.
-      await sleep(clock, settleMs, signal).catch(() => undefined);
+      if (settleMs === 0) await turn();
+      else await sleep(clock, settleMs, signal).catch(() => undefined);
     }
   });
 
