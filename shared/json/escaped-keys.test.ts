@@ -46,14 +46,12 @@ test('what is no JSON is looked at to its end and no further', () => {
 
 test('a key is not the beginning of another one, as it stands in the text, that came before', () => {
   const before = JSON.parse('{"h":[],"\\\\":0}') as object;
-  const text = '{"h":1,"\\"":2}';
-  // Of the engine: once this fails, nothing of this file is needed.
-  assert.deepEqual(Object.keys(JSON.parse(text) as object), ['h', '\\']);
-  assert.deepEqual(parseJsonKeys(text), { h: 1, '"': 2 });
+  const after = '{"h":1,"\\"":2}';
+  assert.deepEqual(parseJsonKeys(after), { h: 1, '"': 2 });
   assert.deepEqual(
-    parseJsonKeys(text, (_name, value) => value),
+    parseJsonKeys(after, (_name, value) => value),
     { h: 1, '"': 2 },
   );
-  assert.deepEqual(parseJsonKeys('[{"h":1,"\\"":2}]'), [{ h: 1, '"': 2 }]);
+  assert.deepEqual(parseJsonKeys(`[${after}]`), [{ h: 1, '"': 2 }]);
   assert.deepEqual(before, { h: [], '\\': 0 });
 });

@@ -98,7 +98,9 @@ export function rowOf(
 
 function shownObject(object: JsonObject, format: Format, text: string): string {
   if (format.includeObject === 'None') return 'null';
-  return format.includeObject === 'Object' ? text : partialMetadata(jsonText(object['metadata'] ?? {}), format);
+  return format.includeObject === 'Object'
+    ? text
+    : partialMetadata(jsonText(object['metadata'] ?? {}), format);
 }
 
 function cellOf(column: Column, object: JsonObject, now: Date): string {
