@@ -60,7 +60,7 @@ suite('a policy server of deploy/ in a lab', { skip: labObstacle(), timeout }, (
     await client.create(policyServerType, {
       metadata: { name: 'default' },
       spec: { image: 'ghcr.io/kubewarden/policy-server:v1.30.0', replicas: 1 },
-    } as never);
+    });
     await client.create(clusterAdmissionPolicyType, {
       metadata: { name: 'labelled' },
       spec: {
