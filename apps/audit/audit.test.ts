@@ -463,7 +463,10 @@ suite('an audit that could not be done ends with 2 and says why', () => {
       [['-n', 'shop', '-i', 'other,shop'], /the namespace shop is both asked for and left out/],
       [[...url, '--client-cert', 'tls.crt'], /--client-cert alone: .*Give both/],
       [[...url, '-f', '/nowhere/ca.pem'], /cannot read \/nowhere\/ca\.pem, which --extra-ca names: ENOENT/],
-      [[...url, '-f', api.kubeconfig], /the policy server at https:\/\/127\.0\.0\.1:1\/ could not be asked/],
+      [
+        [...url, '-f', api.kubeconfig],
+        /the policy server at https:\/\/127\.0\.0\.1:1\/ could not be queried/,
+      ],
       [['-u', 'somewhere'], /--policy-server-url "somewhere" is not a URL/],
       [['--kubeconfig', 'a', '--data', 'b'], /--kubeconfig and --data together/],
     ];

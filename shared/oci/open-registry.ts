@@ -331,7 +331,7 @@ function mayBeElsewhere({ code }: RampartError): boolean {
 /** The last place is the one that the name says, so its answer counts; those of mirrors are told beside it. */
 function worstOf(failures: readonly RampartError[]): RampartError {
   const last = failures.at(-1);
-  if (last === undefined) throw new TypeError('a reference without a place');
+  if (last === undefined) throw new TypeError('a reference without an endpoint');
   const [before] = failures;
   if (failures.length === 1 || before === undefined) return last;
   return new RampartError(last.code, {

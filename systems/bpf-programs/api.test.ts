@@ -87,7 +87,7 @@ suite('the kinds of bpfman.io/v1alpha1', () => {
       'neither image nor path',
       'XdpProgram',
       { ...xdp, bytecode: {} },
-      /spec\.bytecode: .*exactly one of image and path is needed/,
+      /spec\.bytecode: .*exactly one of image and path is required/,
     ],
     [
       'image and path',
@@ -95,7 +95,7 @@ suite('the kinds of bpfman.io/v1alpha1', () => {
       { ...xdp, bytecode: { ...image, path: '/x.o' } },
       /exactly one of image and path/,
     ],
-    ['a relative path', 'XdpProgram', { ...xdp, bytecode: { path: 'x.o' } }, /path has to be absolute/],
+    ['a relative path', 'XdpProgram', { ...xdp, bytecode: { path: 'x.o' } }, /path must be absolute/],
     ['no nodeselector', 'XdpProgram', without(xdp, 'nodeselector'), /spec\.nodeselector: Required/],
     ['no function', 'XdpProgram', without(xdp, 'bpffunctionname'), /spec\.bpffunctionname: Required/],
     ['no priority', 'XdpProgram', without(xdp, 'priority'), /spec\.priority: Required/],
@@ -160,7 +160,7 @@ suite('the kinds of bpfman.io/v1alpha1', () => {
       'a uprobe without a place',
       'UprobeProgram',
       without(uprobe, 'func_name'),
-      /func_name or an offset is needed/,
+      /func_name or an offset is required/,
     ],
     ['no target', 'UprobeProgram', without(uprobe, 'target'), /spec\.target: Required/],
     [

@@ -236,7 +236,7 @@ function defineNodeKind(kind: string, scope: Scope): Resource {
     scope,
     versions: {
       [version]: {
-        description: 'One eBPF program at one place of one node. Written by the agents, not by people.',
+        description: 'One eBPF program at one hook of one node. Written by the agents.',
         fields: {
           spec: object({ type: optional(string({ description: 'The type of the program.' })) }),
           status,

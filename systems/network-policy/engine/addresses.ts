@@ -126,7 +126,7 @@ export function parseBlock(text: string): Block | string {
   const [address = '', prefix = '', ...rest] = text.split('/');
   const family = isIPv4(address) ? 4 : isIPv6(address) && !address.includes('%') ? 6 : undefined;
   if (family === undefined || rest.length > 0 || !/^(?:0|[1-9]\d{0,2})$/.test(prefix)) {
-    return 'is no block of addresses such as 10.9.8.0/24 or 2001:db8::/64';
+    return 'is not an address block such as 10.9.8.0/24 or 2001:db8::/64';
   }
   const [bits, length] = [bitsOf[family], Number(prefix)];
   if (length > bits) return `has a prefix longer than ${bits} bits`;

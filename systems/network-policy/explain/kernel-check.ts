@@ -77,13 +77,13 @@ function sideOf(
   const agrees = verdict === expected;
   const does = verdict === 'allowed' ? 'allows' : 'refuses';
   const words = agrees
-    ? `The kernel ${does} ${direction} of ${name}, as the policies say.`
-    : `The kernel ${does} ${direction} of ${name}; the policies say otherwise. The agent of this node may be behind; see rampart status.`;
+    ? `The kernel ${does} ${direction} of ${name}, in agreement with the policies.`
+    : `The kernel ${does} ${direction} of ${name}; the policies differ. The agent of this node may be behind; see rampart status.`;
   return { direction, verdict, agrees, chains, words };
 }
 
 function elsewhere(direction: Direction, { pod, address, node }: ExplainedEnd, why: string): KernelSide {
-  const where = node === undefined ? 'the node that it runs on' : `node ${node}`;
-  const words = `This kernel says nothing of ${direction} of ${pod ?? address}: ${why}. Ask on ${where}.`;
+  const where = node === undefined ? 'the node it runs on' : `node ${node}`;
+  const words = `This kernel has no information about ${direction} of ${pod ?? address}: ${why}. Ask on ${where}.`;
   return { direction, verdict: 'elsewhere', chains: [], words };
 }

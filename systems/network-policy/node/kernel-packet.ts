@@ -68,7 +68,7 @@ export function followChain(
 export function unknownRule(rule: string): RampartError {
   return new RampartError(errorCodes.UNSUPPORTED, {
     what: 'cannot tell what the rules in the kernel do',
-    why: `it has a rule that is not ours: ${rule}`,
-    next: 'An agent that runs puts it right within a minute',
+    why: `it has a rule that Rampart did not make: ${rule}`,
+    next: 'A running agent repairs this within a minute',
   });
 }

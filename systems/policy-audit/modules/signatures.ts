@@ -44,7 +44,7 @@ export async function verifySignatures(
   if (keyless !== undefined) {
     throw refused(
       artifact,
-      `verification without keys (${describeRequirement(keyless)}) needs a trust root, and none is given`,
+      `verification without keys (${describeRequirement(keyless)}) needs a trust root, which is not configured`,
       'Sign it with a key, and ask for the signature of that key: pubKey',
     );
   }

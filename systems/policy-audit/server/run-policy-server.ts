@@ -133,7 +133,7 @@ export async function runPolicyServer(options: PolicyServerOptions): Promise<voi
 }
 
 /** Of what is no module, and asks nothing. */
-const noHostCalls: HostCalls = { call: () => Promise.reject(new Error('there is nobody to ask')) };
+const noHostCalls: HostCalls = { call: () => Promise.reject(new Error('no policy server is available')) };
 
 /** The file of the policies, and what is in the table of it. */
 class PolicySource {

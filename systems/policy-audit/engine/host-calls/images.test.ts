@@ -100,7 +100,7 @@ suite('what a policy asks a registry', () => {
     const [told = ''] = await ask({ image, sources, credentials: () => registryUser });
     assert.deepEqual(JSON.parse(told), { digest });
     for (const answer of await ask({ image, sources })) {
-      assert.match(answer, /^error: Callback evaluation failure: .*it wants a username and a password/);
+      assert.match(answer, /^error: Callback evaluation failure: .*it requires a username and a password/);
     }
     for (const answer of await ask({ image, sources: {}, credentials: () => registryUser })) {
       assert.match(answer, /^error: Callback evaluation failure: cannot fetch .*certificate/);
