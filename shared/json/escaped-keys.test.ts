@@ -43,3 +43,15 @@ test('what is no JSON is looked at to its end and no further', () => {
     }),
   );
 });
+
+test('a key is not the beginning of another one, as it stands in the text, that came before', () => {
+  const before = JSON.parse('{"h":[],"\\\\":0}') as object;
+  const after = '{"h":1,"\\"":2}';
+  assert.deepEqual(parseJsonKeys(after), { h: 1, '"': 2 });
+  assert.deepEqual(
+    parseJsonKeys(after, (_name, value) => value),
+    { h: 1, '"': 2 },
+  );
+  assert.deepEqual(parseJsonKeys(`[${after}]`), [{ h: 1, '"': 2 }]);
+  assert.deepEqual(before, { h: [], '\\': 0 });
+});

@@ -1,6 +1,7 @@
 /**
  * `JSON.parse` of V8 may take a key with an escape for another one that an object before had: after `{"\\\\":1}`, the
- * key of `{"\\n":1}` is a backslash (nodejs/node#63785). Texts with such a key are read by the careful parser.
+ * key of `{"\\n":1}` is a backslash (nodejs/node#63785). The key that it takes is the beginning of what stands in the text, the
+ * backslash of the escape with it. So a value of which no key has a backslash is right; others are read by the careful parser.
  *
  * @module
  */
@@ -8,9 +9,24 @@ import { parseJsonCarefully } from './careful-json.ts';
 
 const [quote, backslash, colon] = [0x22, 0x5c, 0x3a];
 
+type Reviver = (name: string, value: unknown, context?: { readonly source?: string }) => unknown;
+
 /** As `JSON.parse`, but that keys are what they are. @throws {SyntaxError} */
-export function parseJsonKeys(text: string): unknown {
-  return hasEscapedKey(text) ? parseJsonCarefully(text).value : JSON.parse(text);
+export function parseJsonKeys(text: string, reviver?: Reviver): unknown {
+  const value: unknown = JSON.parse(text, reviver);
+  return hasEscapedKey(text) && hasBackslashKey(value) ? parseJsonCarefully(text).value : value;
+}
+
+/** Calls itself once a level. */
+function hasBackslashKey(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  if (Array.isArray(value)) return value.some(hasBackslashKey);
+  for (const key in value) {
+    if (key.includes('\\')) return true;
+    const field = (value as Readonly<Record<string, unknown>>)[key];
+    if (typeof field === 'object' && hasBackslashKey(field)) return true;
+  }
+  return false;
 }
 
 /** Whether a key has an escape in it. Costs next to nothing where there is no backslash. True or false for what is no JSON. */

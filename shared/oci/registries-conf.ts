@@ -160,5 +160,5 @@ function flag(table: TomlTable, key: string, what: string): boolean {
 }
 
 function unusable(what: string, why: string, next?: string): RampartError {
-  return new RampartError(errorCodes.INPUT, { what, why, ...(next !== undefined && { next }) });
+  return new RampartError(errorCodes.INPUT, { what, why, next });
 }

@@ -6,7 +6,8 @@ import { after, before, suite, test } from 'node:test';
 import { parseAllDocuments } from 'yaml';
 
 import { namespaces } from '../../shared/kube/object.ts';
-import { parentKind, parentKinds } from './api.ts';
+import { parentKinds } from './api.ts';
+import { parentKind } from './parent-kind.fixture.ts';
 import { BpfCluster } from './node.fixture.ts';
 import { type Sample, samples } from './samples.fixture.ts';
 

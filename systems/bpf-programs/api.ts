@@ -317,10 +317,3 @@ export const bpfResources: readonly Resource[] = [
   ...parentKinds.map(({ resource }) => resource),
   ...Object.values(nodeKinds),
 ];
-
-/** @throws {TypeError} for a kind that is not in the table. */
-export function parentKind(name: string): ParentKind {
-  const found = parentKinds.find(({ kind }) => kind === name);
-  if (found === undefined) throw new TypeError(`${name} is no kind of ${group}`);
-  return found;
-}

@@ -80,7 +80,7 @@ function lineOf(
 
 function objectJson(item: Item, resource: Resource, format: Format, now: Date, withColumns: boolean): string {
   if (format.shape === 'object') return item.text;
-  if (format.shape === 'metadata') return partialMetadata(item.object, format);
+  if (format.shape === 'metadata') return partialMetadata(item.metadataText, format);
   const row = tableRow(resource, item, format, now);
   return tableOf(row, resourceVersionOf(item.object), resource, format, withColumns);
 }
@@ -115,7 +115,7 @@ function bookmarkLine(
   };
   const text = JSON.stringify(object);
   let shown = text;
-  if (format.shape === 'metadata') shown = partialMetadata(object, format);
+  if (format.shape === 'metadata') shown = partialMetadata(JSON.stringify(object['metadata']), format);
   if (format.shape === 'table') {
     const row = rowOf(resource, object, format, now, text);
     shown = tableOf(row, version, resource, format, withColumns);

@@ -3,14 +3,16 @@
  *
  * @module
  */
-import { jsonText } from '../resources/json-text.ts';
 import type { JsonObject } from '../schema/json.ts';
 import type { ItemList } from '../verbs/request.ts';
 import type { Format } from './format.ts';
 
-/** JSON of the PartialObjectMetadata of an object. */
-export function partialMetadata(object: JsonObject, { metaVersion }: Pick<Format, 'metaVersion'>): string {
-  const metadata = jsonText(object['metadata'] ?? {});
+/**
+ * JSON of the PartialObjectMetadata of an object.
+ *
+ * @param metadata JSON of its metadata.
+ */
+export function partialMetadata(metadata: string, { metaVersion }: Pick<Format, 'metaVersion'>): string {
   return `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/${metaVersion}","metadata":${metadata}}`;
 }
 

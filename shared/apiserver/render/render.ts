@@ -43,7 +43,7 @@ export function* renderList(list: ItemList, format: Format, now: Date): Generato
 }
 
 function itemJson(item: Item, format: Format, now: Date): string {
-  if (format.shape === 'metadata') return partialMetadata(item.object, format);
+  if (format.shape === 'metadata') return partialMetadata(item.metadataText, format);
   if (format.shape === 'object') return item.text;
   const { resource } = item;
   const metadata = JSON.stringify({ resourceVersion: resourceVersionOf(item.object) });
@@ -97,7 +97,7 @@ function framed(kind: string, apiVersion: string, metadata: string): readonly [s
 function elementJson(list: ItemList, item: Item, format: Format, now: Date): string {
   if (format.shape === 'object') return itemText(list.resource, item);
   return format.shape === 'metadata'
-    ? partialMetadata(item.object, format)
+    ? partialMetadata(item.metadataText, format)
     : tableRow(list.resource, item, format, now);
 }
 

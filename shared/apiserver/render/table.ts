@@ -4,6 +4,7 @@
  * @module
  */
 import type { Item } from '../resources/item.ts';
+import { jsonText } from '../resources/json-text.ts';
 import type { Column, Resource } from '../resources/resource.ts';
 import { isObject, type JsonObject } from '../schema/json.ts';
 import type { Format } from './format.ts';
@@ -97,7 +98,9 @@ export function rowOf(
 
 function shownObject(object: JsonObject, format: Format, text: string): string {
   if (format.includeObject === 'None') return 'null';
-  return format.includeObject === 'Object' ? text : partialMetadata(object, format);
+  return format.includeObject === 'Object'
+    ? text
+    : partialMetadata(jsonText(object['metadata'] ?? {}), format);
 }
 
 function cellOf(column: Column, object: JsonObject, now: Date): string {

@@ -6,6 +6,7 @@
 import { isObject, type JsonObject } from '../schema/json.ts';
 import type { Change, ChangeType, StoredObject, VersionedText } from '../store/object.ts';
 import { jsonText, parseJson } from './json-text.ts';
+import { metadataText } from './metadata-text.ts';
 import type { Codec, Resource } from './resource.ts';
 
 /** An object to be shown. Its text is made from the object, or the object from the text, when it is asked for. */
@@ -54,6 +55,12 @@ export class Item {
   get text(): string {
     this.#text ??= jsonText(this.object);
     return this.#text;
+  }
+
+  /** JSON of its metadata. */
+  get metadataText(): string {
+    const isShown = this.#stored !== undefined && this.#codec === undefined;
+    return (isShown ? metadataText(this.#stored) : undefined) ?? jsonText(this.object['metadata'] ?? {});
   }
 
   #decode(): JsonObject {

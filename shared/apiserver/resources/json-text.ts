@@ -4,8 +4,7 @@
  *
  * @module
  */
-import { parseJsonCarefully } from '../../json/careful-json.ts';
-import { hasEscapedKey } from '../../json/escaped-keys.ts';
+import { parseJsonKeys } from '../../json/escaped-keys.ts';
 
 /** Sixteen digits are the fewest of an integer that a `number` does not hold. */
 const manyDigits = /[0-9]{16}/;
@@ -16,8 +15,7 @@ interface Source {
 
 /** @throws {SyntaxError} */
 export function parseJson(text: string): unknown {
-  if (hasEscapedKey(text)) return parseJsonCarefully(text).value;
-  return manyDigits.test(text) ? JSON.parse(text, exact) : JSON.parse(text);
+  return parseJsonKeys(text, manyDigits.test(text) ? exact : undefined);
 }
 
 function exact(_name: string, value: unknown, { source }: Source = {}): unknown {

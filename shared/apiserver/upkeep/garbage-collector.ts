@@ -110,7 +110,7 @@ export class GarbageCollector implements ObjectListener {
     }
     if (resource === undefined) return done;
     const item = Item.ofStored(resource, latest);
-    const ownership = ownershipIn(metadataOf(item.object));
+    const ownership = ownershipOf(latest);
     if (ownership.deleting) {
       if (ownership.finalizers.includes(orphanFinalizer)) await this.#orphanDependents(node, item, signal);
       else if (ownership.finalizers.includes(foregroundFinalizer))

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { metadataText } from '../resources/metadata-text.ts';
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 import type { StoredObject } from '../store/object.ts';
 
@@ -43,10 +44,11 @@ export interface Node {
 const none: Ownership = { owners: [], deleting: false, finalizers: [] };
 
 /** Reads what counts; most texts have nothing of it and are not parsed. */
-export function ownershipOf({ text }: StoredObject): Ownership {
+export function ownershipOf(stored: StoredObject): Ownership {
+  const { text } = stored;
   if (!text.includes('"ownerReferences"') && !text.includes('"deletionTimestamp"')) return none;
-  const object: unknown = JSON.parse(text);
-  const metadata = isObject(object) ? fieldOf(object, 'metadata') : undefined;
+  const own = metadataText(stored);
+  const metadata: unknown = own === undefined ? fieldOf(JSON.parse(text), 'metadata') : JSON.parse(own);
   return isObject(metadata) ? ownershipIn(metadata) : none;
 }
 

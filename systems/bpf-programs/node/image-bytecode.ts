@@ -38,7 +38,7 @@ export function imagePuller({ registry, client }: ImageOptions): PullBytecode {
     const options: PullOptions = {
       policy: image.imagepullpolicy,
       signal,
-      ...(credentials && { credentials }),
+      credentials,
     };
     const artifact = await registry.pull(image.url, options);
     const programs = programTypesOf(artifact);

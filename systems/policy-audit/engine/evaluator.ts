@@ -72,9 +72,9 @@ export interface SettingsVerdict {
 export type RuntimeName = 'cel' | 'gatekeeper' | 'group' | 'opa' | 'wapc' | 'wasi';
 
 export interface EvaluateOptions {
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** Of this evaluation. Default: 2,000 ms, or the policy's `timeoutEvalSeconds`. */
-  readonly deadlineMs?: number;
+  readonly deadlineMs?: number | undefined;
 }
 
 /**
@@ -101,7 +101,11 @@ export class EvaluationError extends Error {
   asked: readonly AskedOfCluster[] = [];
 
   constructor(why: EvaluationError['why'], message: string, options?: ErrorOptions) {
+    const depth = Error.stackTraceLimit;
+    // A stack takes longer to make than most expressions to run, and says nothing about them.
+    if (why === 'expression') Error.stackTraceLimit = 0;
     super(message, options);
+    Error.stackTraceLimit = depth;
     this.name = 'EvaluationError';
     this.why = why;
   }

@@ -135,6 +135,6 @@ function refused(
   return new RampartError(errorCodes.PRIVILEGE, {
     what: `${artifact.reference} (${artifact.referenceDigest}) is not trusted`,
     why,
-    ...(next !== undefined && { next }),
+    next,
   });
 }

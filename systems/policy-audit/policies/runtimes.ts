@@ -51,7 +51,7 @@ export function runtimesOf({ modules, client, logger, asked, namespace }: Runtim
         modules: own,
         cluster,
         signal,
-        ...(pullSecret && { pullSecret }),
+        pullSecret,
         hostCalls: (resources) =>
           policyHostCalls({
             ...{ policy: id, capabilities: granted, resources, logger, cluster: asked },

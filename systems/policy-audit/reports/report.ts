@@ -117,17 +117,36 @@ function isFailure(judgement: Extract<Judgement, { readonly type: 'verdict' }>):
   return !judgement.verdict.allowed && judgement.verdict.code === 500;
 }
 
-/** @param isContextAware whether it may read the cluster, or has asked anything else. */
-function propertiesOf(policy: Policy, isContextAware: boolean): Readonly<Record<string, string>> {
-  const { origin, isMutating, binding } = policy;
+type Properties = Readonly<Record<string, string>>;
+
+const propertiesOfPolicies = {
+  aware: new WeakMap<Policy, Properties>(),
+  other: new WeakMap<Policy, Properties>(),
+};
+
+/**
+ * Those of a policy's results are the same ones.
+ *
+ * @param isContextAware whether it may read the cluster, or has asked anything else.
+ */
+function propertiesOf(policy: Policy, isContextAware: boolean): Properties {
+  const known = propertiesOfPolicies[isContextAware ? 'aware' : 'other'];
+  let properties = known.get(policy);
+  if (properties === undefined) known.set(policy, (properties = madeProperties(policy, isContextAware)));
+  return properties;
+}
+
+/** By name. */
+function madeProperties({ origin, isMutating, binding }: Policy, isContextAware: boolean): Properties {
   return {
-    [isMutating ? property.mutating : property.validating]: 'true',
+    ...(binding !== undefined && { binding }),
     ...(isContextAware && { [property.contextAware]: 'true' }),
-    [property.resourceVersion]: origin.resourceVersion,
-    [property.uid]: origin.uid,
+    ...(isMutating && { [property.mutating]: 'true' }),
     [property.name]: origin.name,
     ...(origin.namespace !== undefined && { [property.namespace]: origin.namespace }),
-    ...(binding !== undefined && { binding }),
+    [property.resourceVersion]: origin.resourceVersion,
+    [property.uid]: origin.uid,
+    ...(!isMutating && { [property.validating]: 'true' }),
   };
 }
 
@@ -176,21 +195,23 @@ export function digestOf({
   results,
 }: Pick<AuditReport, 'results' | 'scope' | 'summary'>): string {
   const { resourceVersion: _changes, ...subject } = scope ?? { resourceVersion: '' };
-  const said = results.map((one) => {
-    const { source, policy, category, severity, result, message, properties } = one;
-    return [
-      source,
-      policy,
-      category,
-      severity,
-      result,
-      message,
-      ...Object.keys(properties)
-        .toSorted()
-        .map((name) => [name, properties[name]]),
-    ];
-  });
+  // One flat list: it is made twice for each report.
+  const said: (number | string | undefined)[] = [];
+  for (const { source, policy, category, severity, result, message, properties } of results) {
+    const names = sortedNames(properties);
+    said.push(source, policy, category, severity, result, message, names.length);
+    for (const name of names) said.push(name, properties[name]);
+  }
   return hash('sha1', JSON.stringify([subject, summary, said]), 'base64').slice(0, 16);
+}
+
+/** Mostly they are in order: so they are written. */
+function sortedNames(properties: Readonly<Record<string, string>>): string[] {
+  const names = Object.keys(properties);
+  for (let at = 1; at < names.length; at++) {
+    if ((names[at - 1] ?? '') > (names[at] ?? '')) return names.toSorted();
+  }
+  return names;
 }
 
 function cut(text: string): string {

@@ -66,6 +66,7 @@ export interface ObjectState {
 export class ObjectStates {
   readonly #states = new Map<string, ObjectState>();
   readonly #signatures = new Map<string, Signature>();
+  #latest: Signature = { policies: [], index: new Map() };
   readonly #outcomes = new Map<string, Outcome>();
   /** By `apiVersion/kind`: the uids of objects about which a policy asked for some of that kind. */
   readonly #askers = new Map<string, Set<string>>();
@@ -164,6 +165,8 @@ export class ObjectStates {
   }
 
   signature(policies: readonly PolicyVersion[]): Signature {
+    // Mostly that of the object before.
+    if (isOf(this.#latest, policies)) return this.#latest;
     const text = JSON.stringify(policies.map(({ id, version }) => [id, version]));
     let known = this.#signatures.get(text);
     if (known === undefined) {
@@ -173,6 +176,7 @@ export class ObjectStates {
       known = { policies: own, index: new Map(own.map(({ id }, at) => [id, at])) };
       this.#signatures.set(text, known);
     }
+    this.#latest = known;
     return known;
   }
 
@@ -192,8 +196,10 @@ function kindOf({ apiVersion, kind }: Pick<AskedOfCluster, 'apiVersion' | 'kind'
 /** Whether two signatures are of the same policies at the same versions. */
 export function sameSignature(a: Signature, b: Signature): boolean {
   if (a === b) return true;
-  if (a.policies.length !== b.policies.length) return false;
-  return a.policies.every(
-    ({ id, version }, at) => b.policies[at]?.id === id && b.policies[at].version === version,
-  );
+  return isOf(a, b.policies);
+}
+
+function isOf({ policies }: Signature, others: readonly PolicyVersion[]): boolean {
+  if (policies.length !== others.length) return false;
+  return policies.every(({ id, version }, at) => others[at]?.id === id && others[at].version === version);
 }

@@ -11,8 +11,8 @@ import { createServer as createTlsServer, type Server as TlsServer } from 'node:
 import type { AddressInfo } from 'node:net';
 
 import type { Address } from '../../../shared/observe/address.ts';
-import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
+import { listen } from '../../../shared/observe/listen.ts';
 import { createServer } from '../../../shared/observe/node-http.ts';
 import type { CertificateTexts } from './certificate-files.ts';
 import { ShapeError } from './review.ts';
@@ -248,24 +248,6 @@ function send(response: ServerResponse, status: number, body: object): void {
 
 function tlsOptions({ cert, key, ca }: CertificateTexts): object {
   return { cert, key, ...(ca && { ca, requestCert: true, rejectUnauthorized: true }) };
-}
-
-async function listen(server: Server | TlsServer, { host, port }: Address, what: string): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  server.once('error', reject);
-  server.listen({ host, port }, resolve);
-  try {
-    await promise;
-  } catch (error) {
-    throw new RampartError(errorCodes.SYSTEM, {
-      what: `cannot serve ${what} on ${host}:${port}`,
-      why: (error as Error).message,
-      next: 'Choose another address, or stop the process that uses this one',
-      cause: error,
-    });
-  } finally {
-    server.off('error', reject);
-  }
 }
 
 function addressOf(server: Server | TlsServer): Address {

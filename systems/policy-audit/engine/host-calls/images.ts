@@ -63,7 +63,7 @@ export function imagesOf(
   const asked = (signal: AbortSignal | undefined): PullOptions => ({
     policy: 'Always',
     ...options,
-    ...(signal !== undefined && { signal }),
+    signal,
   });
   return {
     digest: async (image, signal) => (await open()).digestOf(image, asked(signal)),
