@@ -4,8 +4,9 @@
  * @module
  */
 import { Agent, request as send } from 'node:https';
-import { type IncomingMessage, request as sendPlain } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 
+import { request as sendPlain } from '../../../shared/observe/node-http.ts';
 import type { World } from '../engine/cel/cluster.ts';
 import { describeConnectionFailure } from '../../../shared/observe/connection-failure.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
