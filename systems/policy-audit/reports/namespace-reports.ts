@@ -158,7 +158,7 @@ export class NamespaceReports implements Reports {
 
   *all(): Generator<{ readonly namespace: string; readonly uid: string; readonly scope: Scope }> {
     for (const [namespace, parts] of this.#parts) {
-      for (const part of parts) {
+      for (const part of [...parts]) {
         for (const { scope } of this.#cached(part)?.facts.entries ?? [])
           if (part.has(scope.uid)) yield { namespace, uid: scope.uid, scope };
       }

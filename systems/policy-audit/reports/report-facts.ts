@@ -57,11 +57,10 @@ export function objectReportFacts(report: KubeObject): CachedReport<ReportFacts 
   return cached(report, isOurs ? factsOf(scope, results) : undefined);
 }
 
-export function cached<T>({ apiVersion, kind, metadata }: KubeObject, facts: T): CachedReport<T> {
+export function cached<T>({ metadata }: KubeObject, facts: T): CachedReport<T> {
   const { namespace, name, uid, resourceVersion } = metadata;
+  // Caches put apiVersion and kind back where they read one.
   return {
-    ...(apiVersion !== undefined && { apiVersion }),
-    ...(kind !== undefined && { kind }),
     metadata: {
       ...(namespace !== undefined && { namespace }),
       ...(name !== undefined && { name }),

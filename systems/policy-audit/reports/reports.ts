@@ -60,7 +60,7 @@ export interface Reports {
   sweep(isAudited: (namespace: string) => boolean, signal: AbortSignal): Promise<void>;
   /** Removes reports of the other kind (`--report-kind`), once those of this one are written. @throws {KubeError} */
   removeOtherKind(isAudited: (namespace: string) => boolean, signal: AbortSignal): Promise<void>;
-  /** All objects that there is something of. */
+  /** All objects that there is something of; what changes meanwhile is seen or not. */
   all(): Iterable<{ readonly namespace: string; readonly uid: string; readonly scope: Scope }>;
   /** Tells of changes that others make, and of some of one's own. */
   subscribe(listener: (change: ReportChange) => void): Disposable;

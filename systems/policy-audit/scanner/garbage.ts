@@ -20,19 +20,18 @@ export interface ScanView {
 
 /** Removes reports of objects that are gone, or that no policy is about any more, and those of the other form. */
 export async function collectGarbage(scan: ScanView, signal: AbortSignal): Promise<void> {
-  for (const { namespace, uid, scope } of [...scan.store.all()]) {
+  const kinds = [...scan.kinds];
+  for (const { namespace, uid, scope } of scan.store.all()) {
+    if (loopSlice.over) await loopSlice.next();
     if (!scan.isAudited(namespace)) continue;
     const group = scope.apiVersion.includes('/') ? (scope.apiVersion.split('/')[0] ?? '') : '';
-    const followed = [...scan.kinds].find(
-      ({ kind }) => kind.type.group === group && kind.type.kind === scope.kind,
-    );
+    const followed = kinds.find(({ kind }) => kind.type.group === group && kind.type.kind === scope.kind);
     if (followed?.cache.isSynced === false) continue;
     const key = namespace === '' ? scope.name : `${namespace}/${scope.name}`;
     const isThere = followed?.cache.get(key)?.metadata.uid === uid;
     if (isThere && scan.states.get(uid) !== undefined) continue;
     if (isThere && followed !== undefined && followed.policies.length > 0) continue;
     await scan.audit.forget(namespace, uid, signal);
-    if (loopSlice.over) await loopSlice.next();
   }
   await scan.store.sweep(scan.isAudited, signal);
 }
