@@ -117,7 +117,7 @@ export function healthTable({ name: guard, health = [] }: Guard): string {
   ]);
   return rows.length === 0
     ? ''
-    : `The parts of ${guard} in /readyz and /healthz:\n\n${table(['part', 'of', 'in', 'when it is well'], rows)}`;
+    : `Parts of ${guard} in /readyz and /healthz:\n\n${table(['part', 'of', 'in', 'healthy when'], rows)}`;
 }
 
 /** What the processes may do in the API for each guard. */

@@ -17,11 +17,14 @@ export function registerProcessMetrics(
   metrics: Pick<Metrics, 'counter' | 'gauge'> | undefined,
   { isReady, linesDropped }: ProcessReadings,
 ): void {
-  metrics?.gauge({ name: 'rampart_agent_ready', help: '1 when what is on the node is known.' }, () =>
+  metrics?.gauge({ name: 'rampart_agent_ready', help: '1 once the state of the node is known.' }, () =>
     isReady() ? 1 : 0,
   );
   metrics?.counter(
-    { name: 'rampart_alert_lines_dropped_total', help: 'Lines that stdout did not take.' },
+    {
+      name: 'rampart_alert_lines_dropped_total',
+      help: 'Alert lines dropped because stdout was too slow or closed.',
+    },
     linesDropped,
   );
 }

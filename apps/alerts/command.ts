@@ -15,7 +15,7 @@ export interface AlertsOptions {
   readonly path: readonly string[];
   readonly since?: string;
   readonly tail?: number;
-  readonly format?: 'pretty' | 'json';
+  readonly format?: 'pretty' | 'json' | undefined;
   readonly socket?: string;
   readonly data?: string;
   readonly kubeconfig?: string;

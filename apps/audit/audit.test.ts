@@ -4,6 +4,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
+import { createServer as createHttpServer, type Server } from 'node:http';
+import { request as httpsRequest } from 'node:https';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -13,7 +15,8 @@ import { parse } from 'yaml';
 
 import { startTestApi, TestApi } from '../../shared/apiserver/test-api.fixture.ts';
 import { namespaces } from '../../shared/kube/object.ts';
-import type { AuditReport } from '../../systems/policy-audit/reports/report.ts';
+import { type AuditReport, reportTypes } from '../../systems/policy-audit/reports/report.ts';
+import { until } from '../../shared/observe/until.fixture.ts';
 import { type PolicyWish, ScanCluster } from '../../systems/policy-audit/scanner/scan.fixture.ts';
 import { type Ended, rampart, RampartProcess } from '../apiserver/rampart-process.fixture.ts';
 
@@ -22,6 +25,7 @@ const modules = join(import.meta.dirname, '../../test/policies');
 interface Told {
   readonly summary: { readonly objects: number; readonly failing: number; readonly evaluations: number };
   readonly problems: Readonly<Record<string, string>>;
+  readonly unfinished: Readonly<Record<string, string>>;
   readonly reports: readonly AuditReport[];
 }
 
@@ -49,9 +53,9 @@ function saidOf({ stdout }: Ended, read: (text: string) => unknown = JSON.parse)
 const aboutShops: PolicyWish = {
   more: { namespaceSelector: { matchExpressions: [{ key: 'tier', operator: 'Exists' }] } },
 };
-const rule = (resource: string): object => ({
+const rule = (...resources: string[]): object => ({
   ...aboutShops.more,
-  rules: [{ apiGroups: [''], apiVersions: ['v1'], resources: [resource], operations: ['CREATE'] }],
+  rules: [{ apiGroups: [''], apiVersions: ['v1'], resources, operations: ['CREATE'] }],
 });
 const noCarts: PolicyWish = {
   expression: "object.metadata.name != 'cart'",
@@ -66,6 +70,67 @@ const teams: PolicyWish = {
     settings: { required: ['team'] },
   },
 };
+
+/** Whoever comes this way may not write some paths, as RBAC says it, and waits for the answers of some; a real API is behind it. */
+class OtherUser implements AsyncDisposable {
+  readonly kubeconfig: string;
+  readonly #server: Server;
+
+  private constructor(server: Server, kubeconfig: string) {
+    this.#server = server;
+    this.kubeconfig = kubeconfig;
+  }
+
+  static async start(
+    api: TestApi,
+    { mayNotWrite, late }: { readonly mayNotWrite?: RegExp; readonly late?: RegExp },
+  ): Promise<OtherUser> {
+    const text = readFileSync(api.kubeconfig, 'utf8');
+    const config = parse(text) as {
+      clusters: [{ cluster: { server: string; 'certificate-authority-data': string } }];
+    };
+    const [{ cluster }] = config.clusters;
+    const ca = Buffer.from(cluster['certificate-authority-data'], 'base64');
+    const server = createHttpServer((asked, answer) => {
+      const { method = 'GET', url = '', headers } = asked;
+      if (method !== 'GET' && mayNotWrite?.test(url) === true) {
+        const message = 'this user may not do that';
+        const status = {
+          kind: 'Status',
+          apiVersion: 'v1',
+          status: 'Failure',
+          reason: 'Forbidden',
+          code: 403,
+        };
+        asked.resume();
+        answer.writeHead(403, { 'content-type': 'application/json' });
+        return void answer.end(JSON.stringify({ ...status, message }));
+      }
+      const pass = (): void => {
+        const passed = httpsRequest(new URL(url, cluster.server), { method, headers, ca }, (from) => {
+          answer.writeHead(from.statusCode ?? 500, from.headers);
+          from.pipe(answer);
+        });
+        passed.on('error', () => answer.destroy());
+        answer.on('close', () => passed.destroy());
+        asked.pipe(passed);
+      };
+      setTimeout(pass, late?.test(url) === true ? 1000 : 0);
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const kubeconfig = join(api.directory, `other-user-${port}`);
+    writeFileSync(kubeconfig, text.replace(cluster.server, `http://127.0.0.1:${port}`));
+    return new OtherUser(server, kubeconfig);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#server.closeAllConnections();
+    this.#server.close();
+    await once(this.#server, 'close');
+  }
+}
 
 suite('rampart audit', () => {
   let cluster: ScanCluster;
@@ -247,6 +312,70 @@ suite('rampart audit', () => {
     assert.match((await run('explain', 'thing/cart')).stderr, /the API does not serve the kind "thing"/);
   });
 
+  test('what cannot be evaluated is evaluated once, also where other kinds are listed later', async () => {
+    const module = `file://${join(modules, 'unruly.wapc.wasm')}`;
+    await only({ broken: { more: { ...rule('configmaps', 'secrets'), module, settings: { do: 'trap' } } } });
+    await using user = await OtherUser.start(cluster, { late: /^\/api\/v1\/secrets\?/ });
+    const { summary } = JSON.parse((await audit(user.kubeconfig, '--disable-store', '-o')).stdout) as Told;
+    assert.deepEqual([summary.objects, summary.evaluations], [4, 4]);
+  });
+
+  test('2 where reports may not be written, of one namespace or of all, and it says so', async () => {
+    await only({ carts: noCarts });
+    for (const [mayNotWrite, said] of [
+      [/^\/apis\/wgpolicyk8s\.io\/v1alpha2\/namespaces\/other\//, ['other']],
+      [/^\/apis\/wgpolicyk8s\.io\//, ['other', 'shop']],
+    ] as const) {
+      for (const { metadata } of await cluster.reports()) {
+        const { name = '', namespace } = metadata;
+        const { namespaced, cluster: clusterType } = reportTypes.policyreport;
+        if (namespace === undefined) await cluster.client.delete(clusterType, { name });
+        else await cluster.client.delete(namespaced, { name, namespace });
+      }
+      await using user = await OtherUser.start(cluster, { mayNotWrite });
+      const { code, stderr, stdout } = await audit(user.kubeconfig, '-o');
+      assert.equal(code, 2, stdout);
+      const { unfinished, reports } = JSON.parse(stdout) as Told;
+      assert.deepEqual(Object.keys(unfinished).toSorted(), said);
+      assert.equal(reports.length, 4 - 2 * said.length);
+      for (const namespace of said)
+        assert.match(
+          stderr,
+          new RegExp(
+            `^rampart: namespace ${namespace} not finished: cannot create policyreports .*may not`,
+            'm',
+          ),
+        );
+      // What it finds out is told all the same.
+      assert.equal((await audit(user.kubeconfig, '--disable-store')).code, 1);
+    }
+  });
+
+  test('2 where the API goes away in the middle and stays away', async () => {
+    const slow = {
+      more: {
+        ...rule('configmaps'),
+        module: `file://${join(modules, 'unruly.wapc.wasm')}`,
+        settings: { do: 'spin' },
+      },
+    };
+    await using own = await ScanCluster.start();
+    for (const name of ['a', 'b', 'c', 'd']) {
+      await own.setNamespace(name, { tier: 'front' });
+      await own.setObject('configmaps', name, 'cart', {});
+    }
+    await own.setPolicy('slow', slow);
+    await using running = new RampartProcess(['audit'], { KUBECONFIG: own.kubeconfig });
+    await until('the first report', async () => (await own.reports()).length > 0);
+    await own.stopApi();
+    const { code, stdout, stderr } = await running.ended;
+    assert.deepEqual([code, stdout], [2, '']);
+    assert.match(
+      stderr,
+      /^rampart: the API has not answered for \d+ s, and not all was audited: .*nothing listens there.* Audit again/m,
+    );
+  });
+
   test('how far it is, on a terminal and nowhere else', async () => {
     const slow = {
       more: {
@@ -334,7 +463,10 @@ suite('an audit that could not be done ends with 2 and says why', () => {
       [['-n', 'shop', '-i', 'other,shop'], /the namespace shop is both asked for and left out/],
       [[...url, '--client-cert', 'tls.crt'], /--client-cert alone: .*Give both/],
       [[...url, '-f', '/nowhere/ca.pem'], /cannot read \/nowhere\/ca\.pem, which --extra-ca names: ENOENT/],
-      [[...url, '-f', api.kubeconfig], /the policy server at https:\/\/127\.0\.0\.1:1\/ could not be asked/],
+      [
+        [...url, '-f', api.kubeconfig],
+        /the policy server at https:\/\/127\.0\.0\.1:1\/ could not be queried/,
+      ],
       [['-u', 'somewhere'], /--policy-server-url "somewhere" is not a URL/],
       [['--kubeconfig', 'a', '--data', 'b'], /--kubeconfig and --data together/],
     ];

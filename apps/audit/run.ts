@@ -32,17 +32,28 @@ export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
     stderr.write(isStopped ? 'rampart: stopped before all was audited\n' : describeFailure(error).text);
     return 2;
   }
-  const { summary, reports, problems } = done;
+  const { summary, reports, problems, unfinished } = done;
   const format = options.outputScan === true ? 'json' : (options.output ?? 'table');
   if (format === 'table') stdout.write(table(done, wantsColour(stdout)));
   else {
-    const told = { summary, problems: Object.fromEntries(problems), reports };
+    const told = {
+      summary,
+      problems: Object.fromEntries(problems),
+      unfinished: Object.fromEntries(unfinished),
+      reports,
+    };
     stdout.write(format === 'json' ? `${JSON.stringify(told)}\n` : stringify(told));
   }
   for (const [policy, why] of problems) stderr.write(`rampart: ${printable(`${policy}: ${why}`)}\n`);
   for (const kind of summary.unread) {
     stderr.write(`rampart: ${printable(kind)} could not be listed, and were not audited\n`);
   }
+  for (const [namespace, why] of unfinished) {
+    const where = namespace === '' ? 'cluster-scoped objects' : `namespace ${namespace}`;
+    stderr.write(`rampart: ${printable(`${where} not finished: ${why}`)}\n`);
+  }
+  // What its reports say may be of before.
+  if (unfinished.size > 0) return 2;
   const results = reports.flatMap((report) => report.results);
   if (results.some(({ result }) => result === 'fail' || result === 'warn')) return 1;
   const isWhole = problems.size === 0 && summary.unread.length === 0;

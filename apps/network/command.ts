@@ -102,7 +102,7 @@ function dropsCommand(guards: readonly Guard[]): Command {
       const { runAlerts } = await import('../alerts/run.ts');
       const { output, ...rest } = options;
       const own = guards.filter(({ name }) => name === 'network-policy');
-      await runAlerts(own, { ...rest, path: [], ...(output !== undefined && { format: output }) });
+      await runAlerts(own, { ...rest, path: [], format: output });
     });
 }
 

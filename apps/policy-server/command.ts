@@ -34,97 +34,75 @@ export interface PolicyServerCommandOptions {
   readonly daemon?: true;
 }
 
+/** Flags, what they say in the help, their variable behind `KUBEWARDEN_`, and their default: a list for a flag that may be repeated. */
+type Row = readonly [
+  flags: string,
+  description: string,
+  variable: string,
+  preset?: string | readonly string[],
+];
+
+const rows: readonly Row[] = [
+  ['--policies <file>', 'the policies, with their settings', 'POLICIES', 'policies.yml'],
+  ['--policies-download-dir <dir>', 'where modules are stored', 'POLICIES_DOWNLOAD_DIR', '.'],
+  ['--policy-timeout <seconds>', 'time limit of an evaluation', 'POLICY_TIMEOUT', '2'],
+  ['--disable-timeout-protection', 'do not limit the time of evaluations', 'DISABLE_TIMEOUT_PROTECTION'],
+  [
+    '--continue-on-errors',
+    'also serve a policy that cannot run: it rejects every request with the reason',
+    'CONTINUE_ON_ERRORS',
+  ],
+  ['--workers <number>', 'threads for WebAssembly', 'WORKERS'],
+  ['--addr <address>', 'the address to listen on', 'BIND_ADDRESS', '0.0.0.0'],
+  ['--port <port>', 'the port to listen on; 0 selects a free one', 'PORT', '3000'],
+  [
+    '--readiness-probe-port <port>',
+    'the port of the readiness probe, without TLS',
+    'READINESS_PROBE_PORT',
+    '8081',
+  ],
+  ['--cert-file <file>', 'the certificate for HTTPS; without it, HTTP is served', 'CERT_FILE'],
+  ['--key-file <file>', 'its key', 'KEY_FILE'],
+  [
+    '--client-ca-file <file>',
+    'require client certificates of this authority; repeatable',
+    'CLIENT_CA_FILE',
+    [],
+  ],
+  ['--sources-path <file>', 'insecure hosts, and certificate authorities of hosts', 'SOURCES_PATH'],
+  ['--verification-path <file>', 'signatures that modules must have', 'VERIFICATION_CONFIG_PATH'],
+  [
+    '--docker-config-json-path <file>',
+    "registry credentials, in the format of Docker's config.json",
+    'DOCKER_CONFIG_JSON_PATH',
+  ],
+  [
+    '--ignore-kubernetes-connection-failure',
+    'start without Kubernetes too; policies that query it then fail',
+    'IGNORE_KUBERNETES_CONNECTION_FAILURE',
+  ],
+  [
+    '--always-accept-admission-reviews-on-namespace <namespace>',
+    'allow everything in this namespace, that of the server',
+    'ALWAYS_ACCEPT_ADMISSION_REVIEWS_ON_NAMESPACE',
+  ],
+];
+
+function option(...[flags, description, variable, preset]: Row): Option {
+  const made = new Option(flags, description).env(`KUBEWARDEN_${variable}`).default(preset);
+  return Array.isArray(preset) ? made.argParser(append) : made;
+}
+
 export function policyServerCommand(): Command {
-  const option = (flags: string, description: string, variable: string): Option =>
-    new Option(flags, description).env(`KUBEWARDEN_${variable}`);
+  const command = new Command('policy-server')
+    .summary('answer admission webhooks with policies from a file')
+    .description(
+      "Serves the policies of a file over HTTPS under Kubewarden's paths: /validate/ID, /audit/ID, /validate_raw/ID and " +
+        '/readiness, until stopped. Reloads the file and the certificate when they change.',
+    );
+  for (const row of rows) command.addOption(option(...row));
   return (
-    new Command('policy-server')
-      .summary('answer admission webhooks with policies from a file')
-      .description(
-        "Serves the policies of a file over HTTPS under Kubewarden's paths: /validate/ID, /audit/ID, /validate_raw/ID and " +
-          '/readiness, until stopped. Reloads the file and the certificate when they change.',
-      )
-      .addOption(
-        option('--policies <file>', 'the policies, with their settings', 'POLICIES').default('policies.yml'),
-      )
-      .addOption(
-        option('--policies-download-dir <dir>', 'where modules are stored', 'POLICIES_DOWNLOAD_DIR').default(
-          '.',
-        ),
-      )
-      .addOption(
-        option('--policy-timeout <seconds>', 'time limit of an evaluation', 'POLICY_TIMEOUT').default('2'),
-      )
-      .addOption(
-        option(
-          '--disable-timeout-protection',
-          'do not limit the time of evaluations',
-          'DISABLE_TIMEOUT_PROTECTION',
-        ),
-      )
-      .addOption(
-        option(
-          '--continue-on-errors',
-          'also serve a policy that cannot run: it rejects every request with the reason',
-          'CONTINUE_ON_ERRORS',
-        ),
-      )
-      .addOption(option('--workers <number>', 'threads for WebAssembly', 'WORKERS'))
-      .addOption(option('--addr <address>', 'the address to listen on', 'BIND_ADDRESS').default('0.0.0.0'))
-      .addOption(
-        option('--port <port>', 'the port to listen on; 0 selects a free one', 'PORT').default('3000'),
-      )
-      .addOption(
-        option(
-          '--readiness-probe-port <port>',
-          'the port of the readiness probe, without TLS',
-          'READINESS_PROBE_PORT',
-        ).default('8081'),
-      )
-      .addOption(
-        option('--cert-file <file>', 'the certificate for HTTPS; without it, HTTP is served', 'CERT_FILE'),
-      )
-      .addOption(option('--key-file <file>', 'its key', 'KEY_FILE'))
-      .addOption(
-        option(
-          '--client-ca-file <file>',
-          'require client certificates of this authority; repeatable',
-          'CLIENT_CA_FILE',
-        )
-          .argParser(append)
-          .default([]),
-      )
-      .addOption(
-        option(
-          '--sources-path <file>',
-          'insecure hosts, and certificate authorities of hosts',
-          'SOURCES_PATH',
-        ),
-      )
-      .addOption(
-        option('--verification-path <file>', 'signatures that modules must have', 'VERIFICATION_CONFIG_PATH'),
-      )
-      .addOption(
-        option(
-          '--docker-config-json-path <file>',
-          "registry credentials, in the format of Docker's config.json",
-          'DOCKER_CONFIG_JSON_PATH',
-        ),
-      )
-      .addOption(
-        option(
-          '--ignore-kubernetes-connection-failure',
-          'start without Kubernetes too; policies that query it then fail',
-          'IGNORE_KUBERNETES_CONNECTION_FAILURE',
-        ),
-      )
-      .addOption(
-        option(
-          '--always-accept-admission-reviews-on-namespace <namespace>',
-          'allow everything in this namespace, that of the server',
-          'ALWAYS_ACCEPT_ADMISSION_REVIEWS_ON_NAMESPACE',
-        ),
-      )
+    command
       .option(
         '--kubeconfig <file>',
         'the kubeconfig of the cluster that policies query; default: that of the pod or of kubectl',

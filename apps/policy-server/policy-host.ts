@@ -16,6 +16,7 @@ import { policyHostCalls } from '../../systems/policy-audit/engine/host-calls/ho
 import { imagesOf } from '../../systems/policy-audit/engine/host-calls/images.ts';
 import { KubeClusterReader } from '../../systems/policy-audit/engine/host-calls/kube-reader.ts';
 import type { ModuleProgram } from '../../systems/policy-audit/engine/program.ts';
+import { verifierOf } from '../../systems/policy-audit/modules/image-signatures.ts';
 import type { Modules } from '../../systems/policy-audit/modules/modules.ts';
 import { clusterAccess } from '../cluster.ts';
 
@@ -41,7 +42,8 @@ export async function openPolicyHost(options: PolicyHostOptions): Promise<Policy
   const { logger, modules, pullSecret } = options;
   const client = options.isAsked ? await clientOf(options) : undefined;
   const cluster = client && new KubeClusterReader(client);
-  const images = imagesOf(() => modules.registry(), pullSecret && { credentials: pullSecret });
+  const registries = [() => modules.registry(), pullSecret && { credentials: pullSecret }] as const;
+  const [images, verifier] = [imagesOf(...registries), verifierOf(...registries)];
   return {
     hostCalls: (policy, { contextAware, hostCapabilities }) =>
       policyHostCalls({
@@ -52,6 +54,7 @@ export async function openPolicyHost(options: PolicyHostOptions): Promise<Policy
         logger,
         cluster,
         images,
+        verifier,
       }),
     async [Symbol.asyncDispose]() {
       client?.[Symbol.dispose]();

@@ -59,7 +59,7 @@ export async function openMeans(options: ModuleOptions, kubeconfig?: string): Pr
       program === undefined
         ? { call: () => Promise.reject(new Error('there is no cluster to ask: name one with --kubeconfig')) }
         : host.hostCalls(program.module, program),
-    ...(pullSecret && { pullSecret }),
+    pullSecret,
     signal,
   };
   const all = opened.move();

@@ -90,7 +90,7 @@ async function fetched(name: string, options: ModuleOptions): Promise<FetchedMod
   const { pullSecret } = means.engine;
   // Awaited here: what is fetched with is closed behind it.
   return await means.modules.fetch(isPath ? `file://${encodeURI(resolve(name))}` : name, {
-    ...(pullSecret && { pullSecret }),
+    pullSecret,
     signal: means.signal,
   });
 }

@@ -41,6 +41,7 @@ import { clusterAccess } from '../cluster.ts';
 import { checkedHostRoot, chosenGuards, guardProcess } from '../guard-process.ts';
 import { observe, runParts, say, stopSignal } from '../process.ts';
 import { installedResourceNames, installResources } from '../resources.ts';
+import { aborted } from '../../shared/time/abort.ts';
 import type { StandaloneOptions } from './command.ts';
 import { containerLogs } from './container-logs.ts';
 import { MachinePods } from './machine-pods.ts';
@@ -207,10 +208,4 @@ function temporaryDirectory(stack: AsyncDisposableStack): string {
 function kubeconfigOf({ kubeconfig }: ApiServer): string {
   if (kubeconfig === undefined) throw new TypeError('no kubeconfig of a server on a port');
   return kubeconfig;
-}
-
-async function aborted(signal: AbortSignal): Promise<void> {
-  const { promise, resolve: done } = Promise.withResolvers<void>();
-  signal.addEventListener('abort', () => done(), { once: true });
-  if (!signal.aborted) await promise;
 }

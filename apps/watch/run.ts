@@ -16,6 +16,7 @@ import type { SensorStats } from '../../shared/sensor/options.ts';
 import { AlertEncoder, formatPretty } from '../../systems/file-access/alert/alert.ts';
 import { FileWatch } from '../../systems/file-access/node/file-watch.ts';
 import { serveSensorMetrics } from '../../systems/file-access/metrics.ts';
+import { aborted } from '../../shared/time/abort.ts';
 import type { WatchOptions } from './command.ts';
 import { createMissing, plan, type PlannedPath } from './plan.ts';
 
@@ -158,9 +159,4 @@ function tellTotals(stats: SensorStats, dropped: number, readerGone: boolean): v
 
 function count(number: number, one: string, many: string): string {
   return `${number} ${number === 1 ? one : many}`;
-}
-
-async function aborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
 }

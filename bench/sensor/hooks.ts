@@ -184,9 +184,9 @@ class HookBench {
     if (await this.#loop.open32(this.#options.signal)) this.#seen32.set(label, produced() > before);
   }
 
-  /** Waits until nobody else traces. */
+  /** Waits until nobody else traces; less for a run that is too short to mean anything. */
   async #quiet(): Promise<void> {
-    const giveUpMs = performance.now() + FOREIGN_WAIT_MS;
+    const giveUpMs = performance.now() + FOREIGN_WAIT_MS / this.#options.shrink;
     while (attachedTracingPrograms() > 0) {
       if (performance.now() > giveUpMs) {
         this.#foreign++;

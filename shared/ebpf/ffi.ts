@@ -35,145 +35,95 @@ function loadLibrary(names: readonly string[], aptPackage: string): LibraryHandl
 
 const clib = loadLibrary(['libc.so.6'], 'libc6');
 
-/** A function of libc by its name; koffi checks the arguments against `args` at every call. */
-function c<F>(name: string, result: string, args: readonly string[]): F {
-  return clib.func(name, result, [...args]) as F;
+/** A function of libc by its prototype in C; koffi checks the arguments against it at every call. */
+function c<F>(prototype: string): F {
+  return clib.func(prototype) as F;
 }
 
 /** libc, as declared in its headers. Failing calls return -1 and leave the reason in {@link errno}. */
 export const libc = {
-  close: c<(fd: number) => number>('close', 'int', ['int']),
-  read: c<(fd: number, buffer: Uint8Array, sizeBytes: number) => number>('read', 'long', [
-    'int',
-    '_Out_ void *',
-    'size_t',
-  ]),
-  write: c<(fd: number, buffer: Uint8Array, sizeBytes: number) => number>('write', 'long', [
-    'int',
-    'const void *',
-    'size_t',
-  ]),
+  close: c<(fd: number) => number>('int close(int)'),
+  read: c<(fd: number, buffer: Uint8Array, sizeBytes: number) => number>(
+    'long read(int, _Out_ void *, size_t)',
+  ),
+  write: c<(fd: number, buffer: Uint8Array, sizeBytes: number) => number>(
+    'long write(int, const void *, size_t)',
+  ),
   mmap: c<
     (address: null, sizeBytes: number, prot: number, flags: number, fd: number, offset: number) => Pointer
-  >('mmap', 'uintptr_t', ['void *', 'size_t', 'int', 'int', 'int', 'int64_t']),
-  munmap: c<(address: Pointer, sizeBytes: number) => number>('munmap', 'int', ['uintptr_t', 'size_t']),
+  >('uintptr_t mmap(void *, size_t, int, int, int, int64_t)'),
+  munmap: c<(address: Pointer, sizeBytes: number) => number>('int munmap(uintptr_t, size_t)'),
   /** pidfd_open(2): glibc 2.36 has it, older ones do not. */
-  pidfdOpen: c<(number: number, pid: number, flags: number) => number>('syscall', 'long', [
-    'long',
-    'int',
-    'unsigned int',
-  ]),
+  pidfdOpen: c<(number: number, pid: number, flags: number) => number>(
+    'long syscall(long, int, unsigned int)',
+  ),
   /** bpf(2): for the probes, which want the kernel's own errno. */
   bpf: c<(number: number, command: number, attr: Uint8Array, sizeBytes: number) => number>(
-    'syscall',
-    'long',
-    ['long', 'int', '_Inout_ void *', 'unsigned int'],
+    'long syscall(long, int, _Inout_ void *, unsigned int)',
   ),
   /** perf_event_open(2): for the probes. */
   perfEventOpen: c<
     (number: number, attr: Uint8Array, pid: number, cpu: number, groupFd: number, flags: number) => number
-  >('syscall', 'long', ['long', 'const void *', 'int', 'int', 'int', 'unsigned long']),
-  faccessat: c<(dirFd: number, path: string, mode: number, flags: number) => number>('faccessat', 'int', [
-    'int',
-    'const char *',
-    'int',
-    'int',
-  ]),
-  readlinkat: c<(dirFd: number, path: string, buffer: Uint8Array, sizeBytes: number) => number>(
-    'readlinkat',
-    'long',
-    ['int', 'const char *', '_Out_ void *', 'size_t'],
+  >('long syscall(long, const void *, int, int, int, unsigned long)'),
+  faccessat: c<(dirFd: number, path: string, mode: number, flags: number) => number>(
+    'int faccessat(int, const char *, int, int)',
   ),
-  inotifyInit1: c<(flags: number) => number>('inotify_init1', 'int', ['int']),
-  inotifyRmWatch: c<(fd: number, watch: number) => number>('inotify_rm_watch', 'int', ['int', 'int']),
-  epollCreate1: c<(flags: number) => number>('epoll_create1', 'int', ['int']),
-  epollCtl: c<(epollFd: number, op: number, fd: number, event: Uint8Array) => number>('epoll_ctl', 'int', [
-    'int',
-    'int',
-    'int',
-    'void *',
-  ]),
+  readlinkat: c<(dirFd: number, path: string, buffer: Uint8Array, sizeBytes: number) => number>(
+    'long readlinkat(int, const char *, _Out_ void *, size_t)',
+  ),
+  inotifyInit1: c<(flags: number) => number>('int inotify_init1(int)'),
+  inotifyRmWatch: c<(fd: number, watch: number) => number>('int inotify_rm_watch(int, int)'),
+  epollCreate1: c<(flags: number) => number>('int epoll_create1(int)'),
+  epollCtl: c<(epollFd: number, op: number, fd: number, event: Uint8Array) => number>(
+    'int epoll_ctl(int, int, int, void *)',
+  ),
   epollWait: c<(epollFd: number, events: Uint8Array, maxEvents: number, timeoutMs: number) => number>(
-    'epoll_wait',
-    'int',
-    ['int', '_Out_ void *', 'int', 'int'],
+    'int epoll_wait(int, _Out_ void *, int, int)',
   ),
   /** Fills `timespec`, two i64: seconds and nanoseconds. */
-  clockGettime: c<(clock: number, timespec: Uint8Array) => number>('clock_gettime', 'int', [
-    'int',
-    '_Out_ void *',
-  ]),
-  sysconf: c<(name: number) => number>('sysconf', 'long', ['int']),
+  clockGettime: c<(clock: number, timespec: Uint8Array) => number>('int clock_gettime(int, _Out_ void *)'),
+  sysconf: c<(name: number) => number>('long sysconf(int)'),
   /** ioctl(2) with a plain number as its argument. */
-  ioctl: c<(fd: number, request: number, argument: number) => number>('ioctl', 'int', [
-    'int',
-    'unsigned long',
-    'long',
-  ]),
-  socket: c<(family: number, type: number, protocol: number) => number>('socket', 'int', [
-    'int',
-    'int',
-    'int',
-  ]),
-  bind: c<(fd: number, address: Uint8Array, sizeBytes: number) => number>('bind', 'int', [
-    'int',
-    'const void *',
-    'unsigned int',
-  ]),
+  ioctl: c<(fd: number, request: number, argument: number) => number>('int ioctl(int, unsigned long, long)'),
+  socket: c<(family: number, type: number, protocol: number) => number>('int socket(int, int, int)'),
+  bind: c<(fd: number, address: Uint8Array, sizeBytes: number) => number>(
+    'int bind(int, const void *, unsigned int)',
+  ),
   /** fsopen(2), since 5.2: glibc 2.36 has it, older ones do not. */
-  fsopen: c<(number: number, type: string, flags: number) => number>('syscall', 'long', [
-    'long',
-    'const char *',
-    'unsigned int',
-  ]),
+  fsopen: c<(number: number, type: string, flags: number) => number>(
+    'long syscall(long, const char *, unsigned int)',
+  ),
   fsconfig: c<
     (number: number, fd: number, command: number, key: null, value: null, auxiliary: number) => number
-  >('syscall', 'long', ['long', 'int', 'unsigned int', 'const char *', 'void *', 'int']),
-  fsmount: c<(number: number, fd: number, flags: number, attributes: number) => number>('syscall', 'long', [
-    'long',
-    'int',
-    'unsigned int',
-    'unsigned int',
-  ]),
-  connect: c<(fd: number, address: Uint8Array, sizeBytes: number) => number>('connect', 'int', [
-    'int',
-    'const void *',
-    'uint32_t',
-  ]),
-  setsockopt: c<(fd: number, level: number, option: number, value: Uint8Array, sizeBytes: number) => number>(
-    'setsockopt',
-    'int',
-    ['int', 'int', 'int', 'const void *', 'uint32_t'],
+  >('long syscall(long, int, unsigned int, const char *, void *, int)'),
+  fsmount: c<(number: number, fd: number, flags: number, attributes: number) => number>(
+    'long syscall(long, int, unsigned int, unsigned int)',
   ),
-  send: c<(fd: number, buffer: Uint8Array, sizeBytes: number, flags: number) => number>('send', 'long', [
-    'int',
-    'const void *',
-    'size_t',
-    'int',
-  ]),
+  connect: c<(fd: number, address: Uint8Array, sizeBytes: number) => number>(
+    'int connect(int, const void *, uint32_t)',
+  ),
+  setsockopt: c<(fd: number, level: number, option: number, value: Uint8Array, sizeBytes: number) => number>(
+    'int setsockopt(int, int, int, const void *, uint32_t)',
+  ),
+  send: c<(fd: number, buffer: Uint8Array, sizeBytes: number, flags: number) => number>(
+    'long send(int, const void *, size_t, int)',
+  ),
   /** `rlimit` is two u64: the soft and the hard limit. */
-  setrlimit: c<(resource: number, rlimit: Uint8Array) => number>('setrlimit', 'int', ['int', 'const void *']),
+  setrlimit: c<(resource: number, rlimit: Uint8Array) => number>('int setrlimit(int, const void *)'),
   /** lsm_list_modules(2), since 6.8; fills `ids` with u64, `size` is in and out. */
   lsmListModules: c<(number: number, ids: Uint8Array, size: [number], flags: number) => number>(
-    'syscall',
-    'long',
-    ['long', '_Out_ void *', '_Inout_ uint32_t *', 'uint32_t'],
+    'long syscall(long, _Out_ void *, _Inout_ uint32_t *, uint32_t)',
   ),
   /** Formats with a va_list that C handed to a callback. */
   vsnprintf: c<(buffer: Uint8Array, sizeBytes: number, format: Pointer, args: Pointer) => number>(
-    'vsnprintf',
-    'int',
-    ['_Out_ void *', 'size_t', 'void *', 'void *'],
+    'int vsnprintf(_Out_ void *, size_t, void *, void *)',
   ),
   /** Of the calling thread alone: sockets and processes that it makes from then on are of that namespace. */
-  setns: c<(fd: number, namespaceType: number) => number>('setns', 'int', ['int', 'int']),
-  memfdCreate: c<(name: string, flags: number) => number>('memfd_create', 'int', [
-    'const char *',
-    'unsigned int',
-  ]),
-  unshare: c<(flags: number) => number>('unshare', 'int', ['int']),
+  setns: c<(fd: number, namespaceType: number) => number>('int setns(int, int)'),
+  memfdCreate: c<(name: string, flags: number) => number>('int memfd_create(const char *, unsigned int)'),
+  unshare: c<(flags: number) => number>('int unshare(int)'),
   /** Gives freed memory back to the kernel: libbpf parses megabytes of BTF while it loads. */
-  mallocTrim: c<(padBytes: number) => number>('malloc_trim', 'int', ['size_t']),
+  mallocTrim: c<(padBytes: number) => number>('int malloc_trim(size_t)'),
 } as const;
 
 /**
@@ -181,92 +131,55 @@ export const libc = {
  * 2 ** 53), so that a call makes no object: keep the memory in a buffer that does not move, see {@link addressOf}.
  */
 export const fileCalls = {
-  openat: c<(dirFd: number, path: number, flags: number, mode: number) => number>('openat', 'int', [
-    'int',
-    'uintptr_t',
-    'int',
-    'unsigned int',
-  ]),
-  read: c<(fd: number, buffer: number, sizeBytes: number) => number>('read', 'long', [
-    'int',
-    'uintptr_t',
-    'size_t',
-  ]),
-  pread: c<(fd: number, buffer: number, sizeBytes: number, offset: number) => number>('pread64', 'long', [
-    'int',
-    'uintptr_t',
-    'size_t',
-    'int64_t',
-  ]),
-  recv: c<(fd: number, buffer: number, sizeBytes: number, flags: number) => number>('recv', 'long', [
-    'int',
-    'uintptr_t',
-    'size_t',
-    'int',
-  ]),
+  openat: c<(dirFd: number, path: number, flags: number, mode: number) => number>(
+    'int openat(int, uintptr_t, int, unsigned int)',
+  ),
+  read: c<(fd: number, buffer: number, sizeBytes: number) => number>('long read(int, uintptr_t, size_t)'),
+  pread: c<(fd: number, buffer: number, sizeBytes: number, offset: number) => number>(
+    'long pread64(int, uintptr_t, size_t, int64_t)',
+  ),
+  recv: c<(fd: number, buffer: number, sizeBytes: number, flags: number) => number>(
+    'long recv(int, uintptr_t, size_t, int)',
+  ),
   /** openat2(2) has no wrapper in glibc 2.36. `how` is `struct open_how`: flags, mode, resolve as u64. */
   openat2: c<(number: number, dirFd: number, path: number, how: number, sizeBytes: number) => number>(
-    'syscall',
-    'int',
-    ['long', 'int', 'uintptr_t', 'uintptr_t', 'size_t'],
+    'int syscall(long, int, uintptr_t, uintptr_t, size_t)',
   ),
-  inotifyAddWatch: c<(fd: number, path: number, mask: number) => number>('inotify_add_watch', 'int', [
-    'int',
-    'uintptr_t',
-    'uint32_t',
-  ]),
+  inotifyAddWatch: c<(fd: number, path: number, mask: number) => number>(
+    'int inotify_add_watch(int, uintptr_t, uint32_t)',
+  ),
   /** bpf(2); `attr` is a `union bpf_attr`. */
-  bpf: c<(number: number, command: number, attr: number, sizeBytes: number) => number>('syscall', 'int', [
-    'long',
-    'int',
-    'uintptr_t',
-    'unsigned int',
-  ]),
+  bpf: c<(number: number, command: number, attr: number, sizeBytes: number) => number>(
+    'int syscall(long, int, uintptr_t, unsigned int)',
+  ),
   /** glibc 2.28. Fills a `struct statx` of 256 bytes. */
   statx: c<(dirFd: number, path: number, flags: number, mask: number, statx: number) => number>(
-    'statx',
-    'int',
-    ['int', 'uintptr_t', 'int', 'unsigned int', 'uintptr_t'],
+    'int statx(int, uintptr_t, int, unsigned int, uintptr_t)',
   ),
   /** glibc 2.30. Fills the buffer with `struct linux_dirent64`. */
-  getdents64: c<(fd: number, buffer: number, sizeBytes: number) => number>('getdents64', 'long', [
-    'int',
-    'uintptr_t',
-    'size_t',
-  ]),
-  readlinkat: c<(dirFd: number, path: number, buffer: number, sizeBytes: number) => number>(
-    'readlinkat',
-    'long',
-    ['int', 'uintptr_t', 'uintptr_t', 'size_t'],
+  getdents64: c<(fd: number, buffer: number, sizeBytes: number) => number>(
+    'long getdents64(int, uintptr_t, size_t)',
   ),
-  flistxattr: c<(fd: number, buffer: number, sizeBytes: number) => number>('flistxattr', 'long', [
-    'int',
-    'uintptr_t',
-    'size_t',
-  ]),
-  fgetxattr: c<(fd: number, name: number, value: number, sizeBytes: number) => number>('fgetxattr', 'long', [
-    'int',
-    'uintptr_t',
-    'uintptr_t',
-    'size_t',
-  ]),
-  llistxattr: c<(path: number, buffer: number, sizeBytes: number) => number>('llistxattr', 'long', [
-    'uintptr_t',
-    'uintptr_t',
-    'size_t',
-  ]),
+  readlinkat: c<(dirFd: number, path: number, buffer: number, sizeBytes: number) => number>(
+    'long readlinkat(int, uintptr_t, uintptr_t, size_t)',
+  ),
+  flistxattr: c<(fd: number, buffer: number, sizeBytes: number) => number>(
+    'long flistxattr(int, uintptr_t, size_t)',
+  ),
+  fgetxattr: c<(fd: number, name: number, value: number, sizeBytes: number) => number>(
+    'long fgetxattr(int, uintptr_t, uintptr_t, size_t)',
+  ),
+  llistxattr: c<(path: number, buffer: number, sizeBytes: number) => number>(
+    'long llistxattr(uintptr_t, uintptr_t, size_t)',
+  ),
   lgetxattr: c<(path: number, name: number, value: number, sizeBytes: number) => number>(
-    'lgetxattr',
-    'long',
-    ['uintptr_t', 'uintptr_t', 'uintptr_t', 'size_t'],
+    'long lgetxattr(uintptr_t, uintptr_t, uintptr_t, size_t)',
   ),
   lsetxattr: c<(path: number, name: number, value: number, sizeBytes: number, flags: number) => number>(
-    'lsetxattr',
-    'int',
-    ['uintptr_t', 'uintptr_t', 'uintptr_t', 'size_t', 'int'],
+    'int lsetxattr(uintptr_t, uintptr_t, uintptr_t, size_t, int)',
   ),
   /** Fills a `struct statfs` of 120 bytes; its first i64 is the type. */
-  fstatfs: c<(fd: number, statfs: number) => number>('fstatfs', 'int', ['int', 'uintptr_t']),
+  fstatfs: c<(fd: number, statfs: number) => number>('int fstatfs(int, uintptr_t)'),
 } as const;
 
 /** errno of the last failed libc or libbpf call on this thread. */
@@ -291,167 +204,113 @@ const printPrototype = koffi.proto('int libbpf_print_fn(int level, const void *f
 function declareLibbpf() {
   const override = process.env['RAMPART_LIBBPF'];
   const lib = loadLibrary(override ? [override] : ['libbpf.so.1'], 'libbpf1');
-  const f = <F>(name: string, result: string, args: readonly string[]): F =>
-    lib.func(name, result, [...args]) as F;
+  const f = <F>(prototype: string): F => lib.func(prototype) as F;
   return {
-    versionString: f<() => string>('libbpf_version_string', 'const char *', []),
-    btfParseRaw: f<(path: string) => Pointer | null>('btf__parse_raw', 'void *', ['const char *']),
+    versionString: f<() => string>('const char *libbpf_version_string()'),
+    btfParseRaw: f<(path: string) => Pointer | null>('void *btf__parse_raw(const char *)'),
     btfFindByNameKind: f<(btf: Pointer, name: string, kind: number) => number>(
-      'btf__find_by_name_kind',
-      'int',
-      ['void *', 'const char *', 'uint32_t'],
+      'int btf__find_by_name_kind(void *, const char *, uint32_t)',
     ),
-    btfTypeById: f<(btf: Pointer, id: number) => Pointer | null>('btf__type_by_id', 'void *', [
-      'void *',
-      'uint32_t',
-    ]),
+    btfTypeById: f<(btf: Pointer, id: number) => Pointer | null>('void *btf__type_by_id(void *, uint32_t)'),
     btfNameByOffset: f<(btf: Pointer, offset: number) => string | null>(
-      'btf__name_by_offset',
-      'const char *',
-      ['void *', 'uint32_t'],
+      'const char *btf__name_by_offset(void *, uint32_t)',
     ),
-    btfFree: f<(btf: Pointer) => void>('btf__free', 'void', ['void *']),
-    setPrint: f<(print: Pointer) => Pointer | null>('libbpf_set_print', 'void *', ['libbpf_print_fn *']),
+    btfFree: f<(btf: Pointer) => void>('void btf__free(void *)'),
+    setPrint: f<(print: Pointer) => Pointer | null>('void *libbpf_set_print(libbpf_print_fn *)'),
 
     objectOpenMem: f<(bytes: Uint8Array, sizeBytes: number, options: Uint8Array | null) => Pointer | null>(
-      'bpf_object__open_mem',
-      'void *',
-      ['const void *', 'size_t', 'const void *'],
+      'void *bpf_object__open_mem(const void *, size_t, const void *)',
     ),
-    objectLoad: f<(object: Pointer) => number>('bpf_object__load', 'int', ['void *']),
-    objectClose: f<(object: Pointer) => void>('bpf_object__close', 'void', ['void *']),
+    objectLoad: f<(object: Pointer) => number>('int bpf_object__load(void *)'),
+    objectClose: f<(object: Pointer) => void>('void bpf_object__close(void *)'),
     objectFindProgram: f<(object: Pointer, name: string) => Pointer | null>(
-      'bpf_object__find_program_by_name',
-      'void *',
-      ['void *', 'const char *'],
+      'void *bpf_object__find_program_by_name(void *, const char *)',
     ),
     objectFindMap: f<(object: Pointer, name: string) => Pointer | null>(
-      'bpf_object__find_map_by_name',
-      'void *',
-      ['void *', 'const char *'],
+      'void *bpf_object__find_map_by_name(void *, const char *)',
     ),
     objectNextProgram: f<(object: Pointer, previous: Pointer | null) => Pointer | null>(
-      'bpf_object__next_program',
-      'void *',
-      ['void *', 'void *'],
+      'void *bpf_object__next_program(void *, void *)',
     ),
 
-    programName: f<(program: Pointer) => string>('bpf_program__name', 'const char *', ['void *']),
-    programFd: f<(program: Pointer) => number>('bpf_program__fd', 'int', ['void *']),
+    programName: f<(program: Pointer) => string>('const char *bpf_program__name(void *)'),
+    programFd: f<(program: Pointer) => number>('int bpf_program__fd(void *)'),
     programSetAutoload: f<(program: Pointer, autoload: boolean) => number>(
-      'bpf_program__set_autoload',
-      'int',
-      ['void *', 'bool'],
+      'int bpf_program__set_autoload(void *, bool)',
     ),
     programSetAttachTarget: f<(program: Pointer, programFd: number, name: string) => number>(
-      'bpf_program__set_attach_target',
-      'int',
-      ['void *', 'int', 'const char *'],
+      'int bpf_program__set_attach_target(void *, int, const char *)',
     ),
-    programAttach: f<(program: Pointer) => Pointer | null>('bpf_program__attach', 'void *', ['void *']),
+    programAttach: f<(program: Pointer) => Pointer | null>('void *bpf_program__attach(void *)'),
     programAttachRawTracepoint: f<(program: Pointer, name: string) => Pointer | null>(
-      'bpf_program__attach_raw_tracepoint',
-      'void *',
-      ['void *', 'const char *'],
+      'void *bpf_program__attach_raw_tracepoint(void *, const char *)',
     ),
     programAttachKprobe: f<(program: Pointer, retprobe: boolean, name: string) => Pointer | null>(
-      'bpf_program__attach_kprobe',
-      'void *',
-      ['void *', 'bool', 'const char *'],
+      'void *bpf_program__attach_kprobe(void *, bool, const char *)',
     ),
 
-    programSetType: f<(program: Pointer, type: number) => number>('bpf_program__set_type', 'int', [
-      'void *',
-      'int',
-    ]),
+    programSetType: f<(program: Pointer, type: number) => number>('int bpf_program__set_type(void *, int)'),
     programSetExpectedAttachType: f<(program: Pointer, type: number) => number>(
-      'bpf_program__set_expected_attach_type',
-      'int',
-      ['void *', 'int'],
+      'int bpf_program__set_expected_attach_type(void *, int)',
     ),
-    programSectionName: f<(program: Pointer) => string>('bpf_program__section_name', 'const char *', [
-      'void *',
-    ]),
+    programSectionName: f<(program: Pointer) => string>('const char *bpf_program__section_name(void *)'),
     /** After loading: relocated, with subprograms behind it and descriptors of maps in place. */
-    programInsns: f<(program: Pointer) => Pointer | null>('bpf_program__insns', 'void *', ['void *']),
-    programInsnCount: f<(program: Pointer) => number | bigint>('bpf_program__insn_cnt', 'size_t', ['void *']),
-    programSetLogLevel: f<(program: Pointer, level: number) => number>('bpf_program__set_log_level', 'int', [
-      'void *',
-      'uint32_t',
-    ]),
+    programInsns: f<(program: Pointer) => Pointer | null>('void *bpf_program__insns(void *)'),
+    programInsnCount: f<(program: Pointer) => number | bigint>('size_t bpf_program__insn_cnt(void *)'),
+    programSetLogLevel: f<(program: Pointer, level: number) => number>(
+      'int bpf_program__set_log_level(void *, uint32_t)',
+    ),
     /** The buffer has to stay where it is until the object is loaded. */
     programSetLogBuffer: f<(program: Pointer, buffer: Uint8Array, sizeBytes: number) => number>(
-      'bpf_program__set_log_buf',
-      'int',
-      ['void *', 'void *', 'size_t'],
+      'int bpf_program__set_log_buf(void *, void *, size_t)',
     ),
-    objectBtf: f<(object: Pointer) => Pointer | null>('bpf_object__btf', 'void *', ['void *']),
-    btfRawData: f<(btf: Pointer, sizeBytes: [number]) => Pointer | null>('btf__raw_data', 'void *', [
-      'void *',
-      '_Out_ uint32_t *',
-    ]),
+    objectBtf: f<(object: Pointer) => Pointer | null>('void *bpf_object__btf(void *)'),
+    btfRawData: f<(btf: Pointer, sizeBytes: [number]) => Pointer | null>(
+      'void *btf__raw_data(void *, _Out_ uint32_t *)',
+    ),
     objectNextMap: f<(object: Pointer, previous: Pointer | null) => Pointer | null>(
-      'bpf_object__next_map',
-      'void *',
-      ['void *', 'void *'],
+      'void *bpf_object__next_map(void *, void *)',
     ),
-    mapName: f<(map: Pointer) => string>('bpf_map__name', 'const char *', ['void *']),
-    mapIsInternal: f<(map: Pointer) => boolean>('bpf_map__is_internal', 'bool', ['void *']),
-    mapReuseFd: f<(map: Pointer, fd: number) => number>('bpf_map__reuse_fd', 'int', ['void *', 'int']),
-    mapSetPinPath: f<(map: Pointer, path: string | null) => number>('bpf_map__set_pin_path', 'int', [
-      'void *',
-      'const char *',
-    ]),
-    mapType: f<(map: Pointer) => number>('bpf_map__type', 'int', ['void *']),
-    mapFlags: f<(map: Pointer) => number>('bpf_map__map_flags', 'uint32_t', ['void *']),
+    mapName: f<(map: Pointer) => string>('const char *bpf_map__name(void *)'),
+    mapIsInternal: f<(map: Pointer) => boolean>('bool bpf_map__is_internal(void *)'),
+    mapReuseFd: f<(map: Pointer, fd: number) => number>('int bpf_map__reuse_fd(void *, int)'),
+    mapSetPinPath: f<(map: Pointer, path: string | null) => number>(
+      'int bpf_map__set_pin_path(void *, const char *)',
+    ),
+    mapType: f<(map: Pointer) => number>('int bpf_map__type(void *)'),
+    mapFlags: f<(map: Pointer) => number>('uint32_t bpf_map__map_flags(void *)'),
 
-    linkDestroy: f<(link: Pointer) => number>('bpf_link__destroy', 'int', ['void *']),
-    linkFd: f<(link: Pointer) => number>('bpf_link__fd', 'int', ['void *']),
+    linkDestroy: f<(link: Pointer) => number>('int bpf_link__destroy(void *)'),
+    linkFd: f<(link: Pointer) => number>('int bpf_link__fd(void *)'),
 
-    mapFd: f<(map: Pointer) => number>('bpf_map__fd', 'int', ['void *']),
-    mapSetMaxEntries: f<(map: Pointer, entries: number) => number>('bpf_map__set_max_entries', 'int', [
-      'void *',
-      'uint32_t',
-    ]),
-    mapMaxEntries: f<(map: Pointer) => number>('bpf_map__max_entries', 'uint32_t', ['void *']),
-    mapKeySize: f<(map: Pointer) => number>('bpf_map__key_size', 'uint32_t', ['void *']),
-    mapValueSize: f<(map: Pointer) => number>('bpf_map__value_size', 'uint32_t', ['void *']),
+    mapFd: f<(map: Pointer) => number>('int bpf_map__fd(void *)'),
+    mapSetMaxEntries: f<(map: Pointer, entries: number) => number>(
+      'int bpf_map__set_max_entries(void *, uint32_t)',
+    ),
+    mapMaxEntries: f<(map: Pointer) => number>('uint32_t bpf_map__max_entries(void *)'),
+    mapKeySize: f<(map: Pointer) => number>('uint32_t bpf_map__key_size(void *)'),
+    mapValueSize: f<(map: Pointer) => number>('uint32_t bpf_map__value_size(void *)'),
     /** The map's initial bytes (.rodata, .bss); writable until the object is loaded. */
     mapInitialValue: f<(map: Pointer, sizeBytes: [bigint | number]) => Pointer | null>(
-      'bpf_map__initial_value',
-      'void *',
-      ['void *', '_Out_ size_t *'],
+      'void *bpf_map__initial_value(void *, _Out_ size_t *)',
     ),
-    mapLookup: f<(fd: number, key: Uint8Array, value: Uint8Array) => number>('bpf_map_lookup_elem', 'int', [
-      'int',
-      'const void *',
-      '_Out_ void *',
-    ]),
+    mapLookup: f<(fd: number, key: Uint8Array, value: Uint8Array) => number>(
+      'int bpf_map_lookup_elem(int, const void *, _Out_ void *)',
+    ),
     mapLookupAndDelete: f<(fd: number, key: Uint8Array, value: Uint8Array) => number>(
-      'bpf_map_lookup_and_delete_elem',
-      'int',
-      ['int', 'const void *', '_Out_ void *'],
+      'int bpf_map_lookup_and_delete_elem(int, const void *, _Out_ void *)',
     ),
     mapUpdate: f<(fd: number, key: Uint8Array, value: Uint8Array, flags: number) => number>(
-      'bpf_map_update_elem',
-      'int',
-      ['int', 'const void *', 'const void *', 'uint64_t'],
+      'int bpf_map_update_elem(int, const void *, const void *, uint64_t)',
     ),
-    mapDelete: f<(fd: number, key: Uint8Array) => number>('bpf_map_delete_elem', 'int', [
-      'int',
-      'const void *',
-    ]),
+    mapDelete: f<(fd: number, key: Uint8Array) => number>('int bpf_map_delete_elem(int, const void *)'),
     mapNextKey: f<(fd: number, key: Uint8Array | null, next: Uint8Array) => number>(
-      'bpf_map_get_next_key',
-      'int',
-      ['int', 'const void *', '_Out_ void *'],
+      'int bpf_map_get_next_key(int, const void *, _Out_ void *)',
     ),
     /** Fills `info` (struct bpf_prog_info, bpf_map_info or bpf_link_info); `size` is in and out. */
-    infoByFd: f<(fd: number, info: Uint8Array, size: [number]) => number>('bpf_obj_get_info_by_fd', 'int', [
-      'int',
-      '_Inout_ void *',
-      '_Inout_ uint32_t *',
-    ]),
+    infoByFd: f<(fd: number, info: Uint8Array, size: [number]) => number>(
+      'int bpf_obj_get_info_by_fd(int, _Inout_ void *, _Inout_ uint32_t *)',
+    ),
   } as const;
 }
 
@@ -476,29 +335,23 @@ export function libbpf(): Libbpf {
 
 function declareLibnftables() {
   const lib = loadLibrary(['libnftables.so.1'], 'libnftables1');
-  const f = <F>(name: string, result: string, args: readonly string[]): F =>
-    lib.func(name, result, [...args]) as F;
+  const f = <F>(prototype: string): F => lib.func(prototype) as F;
   return {
-    ctxNew: f<(flags: number) => Pointer | null>('nft_ctx_new', 'void *', ['uint32_t']),
-    ctxFree: f<(context: Pointer) => void>('nft_ctx_free', 'void', ['void *']),
-    ctxBufferOutput: f<(context: Pointer) => number>('nft_ctx_buffer_output', 'int', ['void *']),
-    ctxBufferError: f<(context: Pointer) => number>('nft_ctx_buffer_error', 'int', ['void *']),
-    ctxOutput: f<(context: Pointer) => string | null>('nft_ctx_get_output_buffer', 'const char *', [
-      'void *',
-    ]),
-    ctxError: f<(context: Pointer) => string | null>('nft_ctx_get_error_buffer', 'const char *', ['void *']),
-    ctxOutputSetFlags: f<(context: Pointer, flags: number) => void>('nft_ctx_output_set_flags', 'void', [
-      'void *',
-      'unsigned int',
-    ]),
-    runCmdFromFilename: f<(context: Pointer, path: string) => number>('nft_run_cmd_from_filename', 'int', [
-      'void *',
-      'const char *',
-    ]),
-    runCmdFromBuffer: f<(context: Pointer, commands: string) => number>('nft_run_cmd_from_buffer', 'int', [
-      'void *',
-      'const char *',
-    ]),
+    ctxNew: f<(flags: number) => Pointer | null>('void *nft_ctx_new(uint32_t)'),
+    ctxFree: f<(context: Pointer) => void>('void nft_ctx_free(void *)'),
+    ctxBufferOutput: f<(context: Pointer) => number>('int nft_ctx_buffer_output(void *)'),
+    ctxBufferError: f<(context: Pointer) => number>('int nft_ctx_buffer_error(void *)'),
+    ctxOutput: f<(context: Pointer) => string | null>('const char *nft_ctx_get_output_buffer(void *)'),
+    ctxError: f<(context: Pointer) => string | null>('const char *nft_ctx_get_error_buffer(void *)'),
+    ctxOutputSetFlags: f<(context: Pointer, flags: number) => void>(
+      'void nft_ctx_output_set_flags(void *, unsigned int)',
+    ),
+    runCmdFromFilename: f<(context: Pointer, path: string) => number>(
+      'int nft_run_cmd_from_filename(void *, const char *)',
+    ),
+    runCmdFromBuffer: f<(context: Pointer, commands: string) => number>(
+      'int nft_run_cmd_from_buffer(void *, const char *)',
+    ),
   } as const;
 }
 

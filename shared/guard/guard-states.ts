@@ -72,7 +72,7 @@ export function registerGuardMetrics(
   metrics?.gauge(
     {
       name: 'rampart_guard_running',
-      help: '1 where the part of a guard runs, 0 where it waits or cannot run here; the log and rampart status say why.',
+      help: '1 if the part of a guard runs, 0 if it waits or cannot run here; the log and rampart status say why.',
       labelNames: ['guard', 'part'],
     },
     () =>

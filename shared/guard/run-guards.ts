@@ -4,6 +4,7 @@
  * @module
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
+import { aborted } from '../time/abort.ts';
 import type { ClusterContext, GuardContext, NodeContext } from './context.ts';
 import { followServed } from './served-condition.ts';
 import type { Guard, HealthPart, OptionValues } from './guard.ts';
@@ -150,12 +151,6 @@ async function runParts(
   await Promise.all(parts.map(runOne));
   if (parts.length === 0) await aborted(signal);
   if (failures.length > 0) throw failures[0];
-}
-
-async function aborted(signal: AbortSignal): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  signal.addEventListener('abort', () => resolve(), { once: true });
-  if (!signal.aborted) await promise;
 }
 
 /**

@@ -82,7 +82,7 @@ export async function followServed(
         try {
           await context.client.patch(
             type,
-            { ...(namespace !== undefined && { namespace }), name, subresource: 'status' },
+            { namespace, name, subresource: 'status' },
             // With the version: the list is replaced as a whole, and others write into it.
             { type: 'merge', body: { metadata: { resourceVersion }, status: { conditions } } },
             { signal: ofKey },
@@ -95,7 +95,7 @@ export async function followServed(
       await runController({
         name: `${guard}-served-${type.plural}`,
         ...{ queue, reconcile, signal, logger: context.logger },
-        ...(context.metrics && { metrics: context.metrics.controllers }),
+        metrics: context.metrics?.controllers,
       });
     }),
   );

@@ -31,7 +31,7 @@ export interface ListOptions extends CallOptions, Selection {
 
 export interface WriteOptions extends CallOptions {
   /** Who owns the fields that are written. */
-  readonly fieldManager?: string;
+  readonly fieldManager?: string | undefined;
   /** Check and answer, but change nothing. */
   readonly dryRun?: boolean;
   readonly fieldValidation?: 'Ignore' | 'Warn' | 'Strict';

@@ -4,9 +4,10 @@
  *
  * @module
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
+import { createServer } from '../observe/node-http.ts';
 import { json, status } from './api-server.fixture.ts';
 import { type KubeObject, objectKey } from './object.ts';
 

@@ -41,7 +41,7 @@ export function createControllerMetrics(metrics: Pick<Metrics, 'counter' | 'gaug
   metrics.counter(
     {
       name: 'rampart_reconciles_total',
-      help: 'Reconciles that ended, by how.',
+      help: 'Completed reconciles, by result.',
       labelNames: ['controller', 'outcome'],
     },
     () =>
@@ -52,7 +52,7 @@ export function createControllerMetrics(metrics: Pick<Metrics, 'counter' | 'gaug
   metrics.gauge(
     {
       name: 'rampart_workqueue_depth',
-      help: 'Keys that wait for a worker, by level of urgency (0 is the most urgent).',
+      help: 'Keys waiting for a worker, by priority (0 is the highest).',
       labelNames: ['controller', 'level'],
     },
     () =>

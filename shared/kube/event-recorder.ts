@@ -8,6 +8,7 @@
  * @module
  */
 import type { Logger } from '../observe/log.ts';
+import { orAborted } from '../time/abort.ts';
 import { Backoff } from '../time/backoff.ts';
 import { type Clock, sleep, systemClock } from '../time/clock.ts';
 import type { KubeClient } from './client.ts';
@@ -124,13 +125,9 @@ export class EventRecorder implements AsyncDisposable {
     signal.throwIfAborted();
     this.#hurry = true;
     this.#wake?.();
-    const { promise, reject } = Promise.withResolvers<never>();
-    const onAbort = (): void => reject(signal.reason as Error);
-    signal.addEventListener('abort', onAbort, { once: true });
     try {
-      await Promise.race([this.#running, promise]);
+      await orAborted(this.#running ?? Promise.resolve(), signal);
     } finally {
-      signal.removeEventListener('abort', onAbort);
       this.#hurry = this.#stopped;
     }
   }

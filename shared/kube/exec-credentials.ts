@@ -6,6 +6,7 @@
 import { spawn } from 'node:child_process';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';
+import { orAborted } from '../time/abort.ts';
 import { type Clock, systemClock } from '../time/clock.ts';
 import type { Credential, Credentials } from './credentials.ts';
 
@@ -59,14 +60,7 @@ export class ExecCredentials implements Credentials {
     if (this.#cached && this.#clock.wallMs() < this.#cached.expiresMs) return this.#cached.credential;
     this.#running ??= this.#run().finally(() => (this.#running = undefined));
     // The run goes on for the others, and for the next request.
-    const { promise: aborted, reject } = Promise.withResolvers<never>();
-    const onAbort = (): void => reject(signal.reason as Error);
-    signal.addEventListener('abort', onAbort, { once: true });
-    try {
-      return await Promise.race([this.#running, aborted]);
-    } finally {
-      signal.removeEventListener('abort', onAbort);
-    }
+    return orAborted(this.#running, signal);
   }
 
   invalidate(used: Credential): void {

@@ -4,16 +4,11 @@
  *
  * @module
  */
-import {
-  createServer,
-  type IncomingMessage,
-  request as send,
-  type Server,
-  type ServerResponse,
-} from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
+import { createServer, request as send } from '../observe/node-http.ts';
 import { json, status } from './api-server.fixture.ts';
 
 /** What happens to one answer. */

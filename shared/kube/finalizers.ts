@@ -110,7 +110,7 @@ async function changeFinalizers<T extends KubeObject>(
         type,
         target,
         { type: 'merge', body: { metadata } },
-        { signal, ...(fieldManager !== undefined && { fieldManager }) },
+        { signal, fieldManager },
       );
     } catch (error) {
       if (!isConflict(error) || tries === TRIES) throw error;

@@ -4,6 +4,7 @@
  * @module
  */
 import type { Logger } from '../observe/log.ts';
+import { orAborted } from '../time/abort.ts';
 import type { Clock } from '../time/clock.ts';
 import { apiMicroTime } from './api-time.ts';
 import { CallScope } from './call-scope.ts';
@@ -200,9 +201,6 @@ export class LeaseClaim {
     const what = `reach the lease ${this.#options.lock.description}`;
     scope.limit(timeoutMs, () => unreachable(what, `no answer within ${timeoutMs} ms`));
     scope.signal.throwIfAborted();
-    const { promise, reject } = Promise.withResolvers<never>();
-    const onAbort = (): void => reject(scope.signal.reason as Error);
-    scope.signal.addEventListener('abort', onAbort, { once: true });
-    return await Promise.race([call(scope.signal), promise]);
+    return await orAborted(call(scope.signal), scope.signal);
   }
 }

@@ -69,7 +69,7 @@ export function createReflectorMetrics(metrics: Pick<Metrics, 'counter' | 'gauge
   metrics.counter(
     {
       name: 'rampart_reflector_errors_total',
-      help: 'Lists and watches that failed, by reason.',
+      help: 'Failed lists and watches, by reason.',
       labelNames: ['reflector', 'reason'],
     },
     () =>

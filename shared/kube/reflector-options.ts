@@ -31,7 +31,7 @@ export interface ReflectorOptions<T extends KubeObject> {
    * What is kept of an object; it may change the one that it gets. It must keep `namespace`, `name` and
    * `resourceVersion` of the metadata. Default: {@link withoutManagedFields}.
    */
-  readonly transform?: (object: T) => T;
+  readonly transform?: ((object: T) => T) | undefined;
   /** Objects asked for at a time. Default: 500. 0 asks for all at once. */
   readonly pageSize?: number;
   /**
@@ -47,7 +47,7 @@ export interface ReflectorOptions<T extends KubeObject> {
   /** A watch that has lasted so long was a healthy one: the backoff begins anew. Default: 30 s. */
   readonly healthyMs?: number;
   readonly logger?: Logger;
-  readonly metrics?: ReflectorMetrics;
+  readonly metrics?: ReflectorMetrics | undefined;
   readonly clock?: Clock;
   /** From 0 up to but not 1. Default: Math.random. */
   readonly random?: () => number;

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { aborted } from '../time/abort.ts';
 
 /** Runs `then` when the caches are synced, unless the signal aborts before. */
 export async function whenSynced(
@@ -10,10 +11,7 @@ export async function whenSynced(
   signal: AbortSignal,
   then: () => Promise<void>,
 ): Promise<void> {
-  const { promise: stopped, resolve } = Promise.withResolvers<void>();
-  signal.addEventListener('abort', () => resolve(), { once: true });
-  if (signal.aborted) return;
-  await Promise.race([stopped, Promise.all(caches.map(({ synced }) => synced))]);
+  await Promise.race([aborted(signal), Promise.all(caches.map(({ synced }) => synced))]);
   if (!signal.aborted) await then();
 }
 

@@ -128,8 +128,8 @@ export class SharedCaches {
     const ended = runReflector({
       ...{ client, cache, signal: stop.signal, logger, name },
       ...{ namespace, labelSelector, fieldSelector },
-      ...(projection && { transform: projection }),
-      ...(metrics && { metrics }),
+      transform: projection,
+      metrics,
     })
       .catch(onFailure)
       .finally(() => this.#names.delete(name));

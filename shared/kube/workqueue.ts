@@ -31,7 +31,7 @@ export interface WorkQueueOptions {
   /** For `addRateLimited`, over all keys. Default: 10 per second, 100 at once. */
   readonly retryLimit?: Omit<RateLimitOptions, 'clock'>;
   readonly observer?: QueueObserver;
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 export interface AddOptions {

@@ -10,7 +10,6 @@ import { attributes, readAttributes, type RouteSocket, text, textOf } from './ro
 
 const RTM_GETLINK = 18;
 const IFLA_IFNAME = 3;
-const IFLA_MTU = 4;
 /** struct ifinfomsg. */
 const IFINFO_BYTES = 16;
 /** IFNAMSIZ with the NUL. */
@@ -19,7 +18,6 @@ const NAME_BYTES = 16;
 export interface NetworkInterface {
   readonly index: number;
   readonly name: string;
-  readonly mtuBytes: number;
 }
 
 /**
@@ -37,7 +35,6 @@ export function findInterface(socket: RouteSocket, name: string): NetworkInterfa
     return {
       index: message.body.readInt32LE(4),
       name: textOf(found.get(IFLA_IFNAME)),
-      mtuBytes: found.get(IFLA_MTU)?.readUInt32LE(0) ?? 0,
     };
   } catch (error) {
     if (error instanceof KernelRefusal && error.errno === constants.errno.ENODEV) return undefined;

@@ -6,13 +6,14 @@
  *
  * @module
  */
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 import { type Address, parseAddress } from './address.ts';
 import { errorCodes, RampartError } from './errors.ts';
 import { type Metric, Registry, type Sample } from './exposition.ts';
 import { Health } from './health.ts';
+import { listen } from './listen.ts';
 
 export interface MetricDefinition {
   /** In Prometheus style with our prefix, or that of an operator whose place a guard takes; a counter ends in `_total`: `rampart_sensor_records_total`. */
@@ -151,7 +152,7 @@ export async function serveMetrics(options: MetricsServerOptions): Promise<Metri
   server.maxConnections = 64;
   server.headersTimeout = 10_000;
   server.requestTimeout = 10_000;
-  await listen(server, host, port);
+  await listen(server, { host, port }, 'metrics');
 
   const bound = server.address() as AddressInfo;
   const { promise: closed, resolve } = Promise.withResolvers<void>();
@@ -182,24 +183,6 @@ function metricsAddress(address: string | number): Address {
     what: `"${address}" is not an address to serve metrics on`,
     next: 'Use a port (on 127.0.0.1), or host:port such as 127.0.0.1:9090 or 0.0.0.0:9090',
   });
-}
-
-async function listen(server: Server, host: string, port: number): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  server.once('error', reject);
-  server.listen({ host, port }, resolve);
-  try {
-    await promise;
-  } catch (error) {
-    throw new RampartError(errorCodes.SYSTEM, {
-      what: `cannot serve metrics on ${host}:${port}`,
-      why: error instanceof Error ? error.message : String(error),
-      next: 'Choose another address, or stop the process that uses this one',
-      cause: error,
-    });
-  } finally {
-    server.removeListener('error', reject);
-  }
 }
 
 async function answer(

@@ -111,7 +111,7 @@ class TarReader {
         throw this.#over(`${path} has ${header.size} bytes, and the limit is ${this.#limits.fileBytes}`);
       }
       if (files.size >= this.#limits.files) throw this.#over(`it has more than ${this.#limits.files} files`);
-      if (files.has(path)) throw this.#refused(`${path} is in it twice`);
+      if (files.has(path)) throw this.#refused(`${path} appears twice`);
       files.set(path, this.#content(header.size));
     }
     for (const path of files.keys()) {
@@ -150,10 +150,10 @@ class TarReader {
 
   #header(): Header | undefined {
     const block = this.#tar.subarray(this.#at, this.#at + BLOCK);
-    if (block.length < BLOCK) throw this.#corrupt('it ends before its end is marked');
+    if (block.length < BLOCK) throw this.#corrupt('it ends without an end marker');
     if (isZero(block)) {
       // Two of them end it. What is behind would be read by some and not by others.
-      if (!isZero(this.#tar.subarray(this.#at))) throw this.#corrupt('there is more behind its end');
+      if (!isZero(this.#tar.subarray(this.#at))) throw this.#corrupt('there is data after its end marker');
       return undefined;
     }
     this.#at += BLOCK;
@@ -212,7 +212,7 @@ class TarReader {
     if (name.includes('\0') || name.includes('\uFFFD')) throw this.#refused('a name is no text');
     const parts = name.split('/');
     if (name.startsWith('/') || parts.includes('..'))
-      throw this.#refused(`the name ${JSON.stringify(name)} leads out of it`);
+      throw this.#refused(`the name ${JSON.stringify(name)} points outside the archive`);
     return parts.filter((part) => part !== '' && part !== '.').join('/');
   }
 

@@ -92,9 +92,9 @@ export class Authenticator {
     const bearer = challenges.find(({ scheme }) => scheme === 'bearer');
     if (bearer !== undefined) return this.#keep(subject, await this.#token(bearer, subject));
     if (!challenges.some(({ scheme }) => scheme === 'basic')) {
-      throw refused(subject, 'it asks for no kind of authentication that is known here (Basic, Bearer)');
+      throw refused(subject, 'it requires an unsupported kind of authentication (Basic, Bearer)');
     }
-    if (subject.credentials === undefined) throw refused(subject, 'it wants a username and a password');
+    if (subject.credentials === undefined) throw refused(subject, 'it requires a username and a password');
     return this.#keep(subject, { header: basic(subject.credentials), endsMs: Infinity });
   }
 
@@ -107,8 +107,7 @@ export class Authenticator {
   async #token({ parameters }: Challenge, subject: Subject): Promise<Kept> {
     const { repository, credentials, signal } = subject;
     const realm = parameters['realm'];
-    if (realm === undefined || !URL.canParse(realm))
-      throw refused(subject, 'it names nobody who gives tokens');
+    if (realm === undefined || !URL.canParse(realm)) throw refused(subject, 'it names no token service');
     const url = new URL(realm);
     // Otherwise who sits between could send passwords wherever he likes, in the clear.
     if (url.protocol !== 'https:' && (url.protocol !== 'http:' || subject.security !== 'plain')) {
@@ -150,7 +149,7 @@ export class Authenticator {
     }
     const token = body?.token ?? body?.access_token;
     if (typeof token !== 'string' || !/^[\w.~+/=-]+$/.test(token)) {
-      throw refused(subject, `${url.host} answers without a token`);
+      throw refused(subject, `${url.host} returned no token`);
     }
     const seconds = typeof body?.expires_in === 'number' ? body.expires_in : DEFAULT_TOKEN_S;
     const endsMs = this.#clock.monotonicMs() + Math.max(0, seconds - TOKEN_MARGIN_S) * 1000;
@@ -165,7 +164,7 @@ export function refused({ registry, repository, credentials }: Subject, why: str
     why,
     next:
       credentials === undefined
-        ? 'Give credentials by a pull secret for this registry; some registries say this of what does not exist, too.'
+        ? 'Give credentials by a pull secret for this registry; some registries also respond like this if something does not exist.'
         : 'Check the username and the password, and what that user may read.',
   });
 }

@@ -124,7 +124,7 @@ export class EndpointClient {
         request.signal?.throwIfAborted();
       }
     }
-    throw new TypeError('no way to ask a registry');
+    throw new TypeError('no way to query a registry');
   }
 
   #mayBeInsecure({ registry, insecure }: Endpoint): boolean {

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { orAborted } from '../time/abort.ts';
 
 export class KeyedLock {
   readonly #tails = new Map<string, Promise<void>>();
@@ -19,7 +20,7 @@ export class KeyedLock {
     });
     if (before !== undefined) {
       try {
-        await abortable(before, signal);
+        await orAborted(before, signal);
       } catch (error) {
         // Those behind still wait for those before.
         resolve();
@@ -27,17 +28,5 @@ export class KeyedLock {
       }
     }
     return { [Symbol.dispose]: resolve };
-  }
-}
-
-async function abortable(promise: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
-  if (signal === undefined) return promise;
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const onAbort = (): void => reject(signal.reason as Error);
-  signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    await Promise.race([promise, aborted]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
   }
 }

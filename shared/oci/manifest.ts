@@ -41,11 +41,11 @@ export function parseManifest(bytes: Uint8Array, what: string): Manifest | Index
   try {
     document = JSON.parse(Buffer.from(bytes).toString());
   } catch (error) {
-    throw malformed(what, `it is no JSON (${(error as Error).message})`);
+    throw malformed(what, `it is not JSON (${(error as Error).message})`);
   }
   if (!isRecord(document)) throw malformed(what, 'it is no JSON object');
   if (document['schemaVersion'] !== 2) {
-    throw malformed(what, `schemaVersion is ${JSON.stringify(document['schemaVersion'])}, and 2 is needed`);
+    throw malformed(what, `schemaVersion is ${JSON.stringify(document['schemaVersion'])}, but must be 2`);
   }
   const { mediaType } = document;
   const isIndex = mediaType === mediaTypes.ociIndex || mediaType === mediaTypes.dockerList;
@@ -57,7 +57,7 @@ export function parseManifest(bytes: Uint8Array, what: string): Manifest | Index
   const hasManifests = 'manifests' in document;
   const hasLayers = 'layers' in document || 'config' in document;
   if (hasManifests === hasLayers || (isIndex && !hasManifests) || (isManifest && !hasLayers)) {
-    throw malformed(what, 'it has to have either "manifests" or "config" and "layers"');
+    throw malformed(what, 'it must have either "manifests" or "config" and "layers"');
   }
   if (hasManifests) {
     return { kind: 'index', manifests: descriptors(document['manifests'], `${what}: manifests`) };
@@ -105,7 +105,7 @@ function descriptors(value: unknown, what: string): Descriptor[] {
 }
 
 function descriptor(value: unknown, what: string): Descriptor {
-  if (!isRecord(value)) throw malformed(what, 'it is no object');
+  if (!isRecord(value)) throw malformed(what, 'it is not an object');
   const { mediaType, digest, size, platform } = value;
   if (typeof digest !== 'string' || !isDigest(digest)) throw malformed(what, 'its digest is malformed');
   if (typeof size !== 'number' || !Number.isSafeInteger(size) || size < 0)
@@ -122,7 +122,7 @@ function descriptor(value: unknown, what: string): Descriptor {
 
 function annotationsOf(value: unknown, what: string): Readonly<Record<string, string>> {
   if (value === undefined || value === null) return {};
-  if (!isRecord(value)) throw malformed(what, 'its annotations are no object');
+  if (!isRecord(value)) throw malformed(what, 'its annotations are not an object');
   return Object.fromEntries(
     Object.entries(value).map(([key, text]) => {
       if (typeof text !== 'string') throw malformed(what, `annotation ${JSON.stringify(key)} is no string`);

@@ -34,13 +34,13 @@ export interface RegistryOptions {
   /** Of this process and others that use the same cache; made where it is missing, for its owner only. */
   readonly cacheDirectory: string;
   readonly limits?: RegistryLimits;
-  readonly registriesConf?: RegistriesConf;
+  readonly registriesConf?: RegistriesConf | undefined;
   /** Hosts (`registry.example`, `127.0.0.1:5000`) that may be asked with any certificate, and then without TLS. */
   readonly insecureSources?: readonly string[];
   /** By host: certificate authorities as PEM, beside those that the machine trusts. */
   readonly authorities?: Readonly<Record<string, readonly string[]>>;
   /** Without a byte for so long, a request has failed. Default: 15 s. */
-  readonly idleTimeoutMs?: number;
+  readonly idleTimeoutMs?: number | undefined;
   readonly logger: Logger;
   readonly clock?: Clock;
 }
@@ -331,7 +331,7 @@ function mayBeElsewhere({ code }: RampartError): boolean {
 /** The last place is the one that the name says, so its answer counts; those of mirrors are told beside it. */
 function worstOf(failures: readonly RampartError[]): RampartError {
   const last = failures.at(-1);
-  if (last === undefined) throw new TypeError('a reference without a place');
+  if (last === undefined) throw new TypeError('a reference without an endpoint');
   const [before] = failures;
   if (failures.length === 1 || before === undefined) return last;
   return new RampartError(last.code, {

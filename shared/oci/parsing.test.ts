@@ -82,14 +82,14 @@ suite('registries.conf', () => {
   const broken: readonly (readonly [string, RegExp])[] = [
     ['a = 1\na = 2', /t, line 2: a must appear exactly once/],
     ['[a]\n[a]', /line 2: \[a\] must appear exactly once/],
-    ['a = """x"""', /several lines/],
+    ['a = """x"""', /multi-line strings/],
     ['a = "x', /does not end on its line/],
     ['a = 1.5', /not one of: a string/],
-    ['a = true b = 1', /more on this line/],
+    ['a = true b = 1', /unexpected text at its end/],
     ['a = [1', /"," or "\]" is missing|a value is missing/],
     ['a = "\\x"', /is no escape/],
     [`a = ${'['.repeat(100)}`, /more than 32 levels/],
-    ['__proto__ = 1\n[__proto__.x]', /is a value already/],
+    ['__proto__ = 1\n[__proto__.x]', /is a value, not a table/],
   ];
   for (const [text, message] of broken) {
     test(`${JSON.stringify(text.slice(0, 20))} is refused with its line`, () =>

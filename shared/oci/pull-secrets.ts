@@ -74,7 +74,7 @@ export function credentialsOfDockerConfig(text: string, what: string): Credentia
   if (!isRecord(config)) throw unusable(what, 'it is no JSON object');
   const auths = 'auths' in config ? config['auths'] : config;
   if (auths === undefined || auths === null) return () => undefined;
-  if (!isRecord(auths)) throw unusable(what, '"auths" is no object');
+  if (!isRecord(auths)) throw unusable(what, '"auths" is not an object');
   const entries = Object.entries(auths)
     .flatMap(([key, value]) => entryOf(key, value, what) ?? [])
     .toSorted((a, b) => b.key.length - a.key.length);
@@ -82,7 +82,7 @@ export function credentialsOfDockerConfig(text: string, what: string): Credentia
 }
 
 function entryOf(key: string, value: unknown, what: string): Entry | undefined {
-  if (!isRecord(value)) throw unusable(what, `the entry of ${JSON.stringify(key)} is no object`);
+  if (!isRecord(value)) throw unusable(what, `the entry of ${JSON.stringify(key)} is not an object`);
   const credentials = credentialsOf(value, key, what);
   // Tools leave empty entries for what a credential helper keeps.
   if (credentials === undefined) return undefined;

@@ -36,7 +36,7 @@ export function parseReference(text: string): Reference {
   const [named = '', ...digests] = text.split('@');
   const digest = digests[0];
   if (digests.length > 1 || (digest !== undefined && !isDigest(digest))) {
-    throw refuse('what follows "@" has to be one digest: sha256: and 64 hexadecimal digits');
+    throw refuse('what follows "@" must be a digest: sha256: and 64 hexadecimal digits');
   }
   const slash = named.indexOf('/');
   const first = named.slice(0, Math.max(slash, 0));
@@ -48,7 +48,7 @@ export function parseReference(text: string): Reference {
   if (hasHost && !host.test(first)) throw refuse(`${JSON.stringify(first)} is no host`);
   if (!repositoryPath.test(path)) {
     throw refuse(
-      path === '' ? 'it has no repository' : `${JSON.stringify(path)} is no repository (lower case only)`,
+      path === '' ? 'it has no repository' : `${JSON.stringify(path)} is not a repository (lower case only)`,
     );
   }
   if (tag !== undefined && !tagName.test(tag)) throw refuse(`${JSON.stringify(tag)} is no tag`);

@@ -59,11 +59,7 @@ const ignored: ReadonlySet<string> = new Set([
 export function parseRegistriesConf(text: string, what: string): RegistriesConf {
   const root = parseToml(text, what);
   if ('registries' in root) {
-    throw unusable(
-      what,
-      'it is of version 1 ([registries.search] and the like)',
-      'Write [[registry]] tables.',
-    );
+    throw unusable(what, 'it has version 1 ([registries.search] and the like)', 'Write [[registry]] tables.');
   }
   for (const key of Object.keys(root)) if (!ignored.has(key)) throw unusable(what, `"${key}" is not known`);
   const entries = tables(root['registry'], `${what}: registry`).map((table) => entryOf(table, what));
@@ -144,21 +140,21 @@ function tables(value: TomlValue | undefined, what: string): TomlTable[] {
   if (Array.isArray(value) && value.every((each) => typeof each === 'object' && !Array.isArray(each))) {
     return value as TomlTable[];
   }
-  throw unusable(what, 'it has to be an array of tables');
+  throw unusable(what, 'it must be an array of tables');
 }
 
 function stringOf(table: TomlTable, key: string, what: string): string {
   const value = table[key] ?? '';
   if (typeof value === 'string') return value.replace(/\/+$/, '');
-  throw unusable(what, `"${key}" has to be a string`);
+  throw unusable(what, `"${key}" must be a string`);
 }
 
 function flag(table: TomlTable, key: string, what: string): boolean {
   const value = table[key] ?? false;
   if (typeof value === 'boolean') return value;
-  throw unusable(what, `"${key}" has to be true or false`);
+  throw unusable(what, `"${key}" must be true or false`);
 }
 
 function unusable(what: string, why: string, next?: string): RampartError {
-  return new RampartError(errorCodes.INPUT, { what, why, ...(next !== undefined && { next }) });
+  return new RampartError(errorCodes.INPUT, { what, why, next });
 }

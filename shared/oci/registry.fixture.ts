@@ -7,13 +7,14 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { type IncomingMessage, request as httpRequest } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { buffer } from 'node:stream/consumers';
 
+import { request as httpRequest } from '../observe/node-http.ts';
 import { debianPackage } from '../../scripts/debian-packages.ts';
 import { digestOf } from './digest.ts';
 import { mediaTypes } from './manifest.ts';

@@ -318,7 +318,7 @@ suite('registries with TLS and with a password', () => {
     await using client = await Client.open(authorities());
     await assert.rejects(
       client.registry.pull(pushed.reference),
-      failsWith(errorCodes.PRIVILEGE, /wants a username and a password/),
+      failsWith(errorCodes.PRIVILEGE, /requires a username and a password/),
     );
     const wrong = { credentials: credentialsOfSecrets([secretOf('alice:rabbit-hole')]) };
     await assert.rejects(client.registry.pull(pushed.reference, wrong), (error: unknown) => {

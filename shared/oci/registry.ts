@@ -21,10 +21,10 @@ export interface PullOptions {
   /** Default: `IfNotPresent`. */
   readonly policy?: PullPolicy;
   /** What was fetched with credentials is given from the cache to those only who have the same. */
-  readonly credentials?: CredentialsSource;
+  readonly credentials?: CredentialsSource | undefined;
   /** Of an index, the entry that is taken. Default: linux and this machine's architecture. */
   readonly platform?: { readonly os: string; readonly architecture: string };
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** What a reference points at now. */

@@ -69,7 +69,7 @@ class Parser {
     const last = keys.at(-1) ?? '';
     const parent = this.#descend(root, keys.slice(0, -1), 'header');
     const list = (parent[last] ??= []);
-    if (!Array.isArray(list)) throw this.#fault(`${keys.join('.')} is no array of tables`);
+    if (!Array.isArray(list)) throw this.#fault(`${keys.join('.')} is not an array of tables`);
     const table = newTable();
     list.push(table);
     return table;
@@ -82,7 +82,7 @@ class Parser {
       let next = (table[key] ??= newTable());
       if (Array.isArray(next)) next = next.at(-1) ?? '';
       if (typeof next !== 'object' || Array.isArray(next)) {
-        throw this.#fault(`${key} in this ${where} is a value already, and no table`);
+        throw this.#fault(`${key} in this ${where} is a value, not a table`);
       }
       table = next;
     }
@@ -154,7 +154,7 @@ class Parser {
 
   #string(): string {
     const quote = this.#text[this.#at] ?? '';
-    if (this.#peek(quote.repeat(3))) throw this.#fault('strings over several lines are not read here');
+    if (this.#peek(quote.repeat(3))) throw this.#fault('multi-line strings are not supported');
     this.#at += 1;
     let out = '';
     for (;;) {
@@ -219,7 +219,7 @@ class Parser {
   #endOfLine(): void {
     this.#skipBlanks();
     if (this.#at < this.#text.length && !this.#peek('\n') && !this.#peek('#')) {
-      throw this.#fault('there is more on this line than belongs there');
+      throw this.#fault('the line has unexpected text at its end');
     }
   }
 

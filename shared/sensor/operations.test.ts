@@ -37,6 +37,7 @@ import {
   writeCompatOpener,
 } from './operations.fixture.ts';
 import { Sensor } from './sensor.ts';
+import { snapshotOf } from './snapshot.fixture.ts';
 
 const mode = (process.env['RAMPART_SENSOR_MODE'] ?? 'auto') as SensorModeName | 'auto';
 const skip = process.geteuid?.() === 0 ? false : 'needs root';
@@ -57,7 +58,7 @@ describe('what the sensor sees', { skip }, () => {
     sensor = Sensor.open({
       mode,
       ratePerSecond: 0,
-      onAccess: (access) => collected.push(access.snapshot()),
+      onAccess: (access) => collected.push(snapshotOf(access)),
       onProblem: (problem) => assert.fail(String(problem)),
     });
   });

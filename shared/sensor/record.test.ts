@@ -8,6 +8,7 @@ import { may, type Access } from './access.ts';
 import { WallClock } from './clock.ts';
 import { commSizeBytes, record as at, recordFlags, verdicts } from './layout.ts';
 import { AccessRecord } from './record.ts';
+import { snapshotOf } from './snapshot.fixture.ts';
 
 /** A record as the kernel would make it, field by field. */
 interface Parts {
@@ -103,7 +104,7 @@ function windowOn(...records: readonly Buffer[]): AccessRecord {
   return window;
 }
 
-const decode = (parts: Partial<Parts>): Access => windowOn(encode({ ...example, ...parts })).snapshot();
+const decode = (parts: Partial<Parts>): Access => snapshotOf(windowOn(encode({ ...example, ...parts })));
 const names = (...texts: readonly string[]): Buffer[] => texts.map((text) => Buffer.from(text));
 
 const u64 = fc.bigInt({ min: 0n, max: 2n ** 64n - 1n });
@@ -189,7 +190,7 @@ suite('a record of the kernel', () => {
     fc.assert(
       fc.property(wellFormed, (parts) => {
         const window = windowOn(encode(parts));
-        assert.deepEqual(window.snapshot(), expected(parts));
+        assert.deepEqual(snapshotOf(window), expected(parts));
         assert.equal(window.targetId, parts.targetId);
         assert.equal(window.foldedTotal, parts.foldedTotal);
         assert.equal(window.bucketBornNs, parts.bucketBornNs);
@@ -212,7 +213,7 @@ suite('a record of the kernel', () => {
             const index = Number(order.next().value) % all.length;
             const offset = encoded.slice(0, index).reduce((sum, bytes) => sum + bytes.length, 0);
             window.moveTo(offset, encoded[index]?.length ?? 0);
-            assert.deepEqual(window.snapshot(), expected(all[index] ?? example));
+            assert.deepEqual(snapshotOf(window), expected(all[index] ?? example));
           }
         },
       ),
@@ -222,7 +223,7 @@ suite('a record of the kernel', () => {
   test('a snapshot stays as it was when the memory is used again', () => {
     const bytes = encode(example);
     const window = windowOn(bytes);
-    const before = window.snapshot();
+    const before = snapshotOf(window);
     window.setMemory(Buffer.concat([encode({ ...example, inode: 99n, comm: Buffer.from('other') })]));
     window.moveTo(0, encode({ ...example, comm: Buffer.from('other') }).length);
     assert.deepEqual(before, expected(example));
@@ -234,7 +235,7 @@ suite('a record of the kernel', () => {
     const bytes = encode(example);
     const window = windowOn(bytes, bytes);
     window.folded = 5;
-    assert.equal(window.snapshot().folded, 5);
+    assert.equal(snapshotOf(window).folded, 5);
     window.moveTo(bytes.length, bytes.length);
     assert.equal(window.folded, 0);
   });
@@ -302,7 +303,7 @@ suite('texts of a record', () => {
       let offset = 0;
       for (const [index, bytes] of encoded.entries()) {
         window.moveTo(offset, bytes.length);
-        assert.deepEqual(window.snapshot(), expected(all[index] ?? example), `variant ${index}`);
+        assert.deepEqual(snapshotOf(window), expected(all[index] ?? example), `variant ${index}`);
         offset += bytes.length;
       }
     }
@@ -327,7 +328,7 @@ suite('bytes that are no record', () => {
 
   /** Reads everything there is to read; what it throws is a fault. */
   function readAll(window: AccessRecord): void {
-    const access = window.snapshot();
+    const access = snapshotOf(window);
     for (const text of [access.comm, access.executable, access.cwd, access.arguments]) {
       assert.equal(typeof text, 'string');
     }

@@ -212,30 +212,6 @@ export class AccessRecord implements Access {
       arguments: joinArguments(text(bytes, argv, end), (flags & recordFlags.argumentsCut) !== 0),
     };
   }
-
-  /** A copy that outlives the batch. */
-  snapshot(): Access {
-    return {
-      timeNs: this.timeNs,
-      inode: this.inode,
-      device: this.device,
-      mask: this.mask,
-      verdict: this.verdict,
-      folded: this.folded,
-      tid: this.tid,
-      pid: this.pid,
-      ppid: this.ppid,
-      uid: this.uid,
-      gid: this.gid,
-      ...this.#allTexts(),
-      executableTruncated: this.executableTruncated,
-      cwdTruncated: this.cwdTruncated,
-      argumentsTruncated: this.argumentsTruncated,
-      cgroupId: this.cgroupId,
-      pidNamespace: this.pidNamespace,
-      mountNamespace: this.mountNamespace,
-    };
-  }
 }
 
 function malformed(why: string): RampartError {

@@ -15,6 +15,7 @@ import { sensorModeNames, type SensorModeName } from './modes.ts';
 import type { SensorOptions, SensorStats } from './options.ts';
 import { Sensor } from './sensor.ts';
 import type { Watcher } from './targets.ts';
+import { snapshotOf } from './snapshot.fixture.ts';
 
 /** For `skip` of node:test: why the sensor can't run here, or false. */
 export const sensorSkip: string | false =
@@ -72,7 +73,7 @@ export class TestSensor implements Disposable {
       onFolded: (folded) => this.folded.push(folded),
       onLoss: (lost, stats) => this.losses.push({ lost, stats }),
       ...options,
-      onAccess: (record, watcher) => this.seen.push({ access: record.snapshot(), watcher }),
+      onAccess: (record, watcher) => this.seen.push({ access: snapshotOf(record), watcher }),
       onProblem: (problem) => this.problems.push(problem),
       onBatchEnd: () => {
         options.onBatchEnd?.();

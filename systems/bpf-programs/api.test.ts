@@ -6,7 +6,8 @@ import { after, before, suite, test } from 'node:test';
 import { parseAllDocuments } from 'yaml';
 
 import { namespaces } from '../../shared/kube/object.ts';
-import { parentKind, parentKinds } from './api.ts';
+import { parentKinds } from './api.ts';
+import { parentKind } from './parent-kind.fixture.ts';
 import { BpfCluster } from './node.fixture.ts';
 import { type Sample, samples } from './samples.fixture.ts';
 
@@ -86,7 +87,7 @@ suite('the kinds of bpfman.io/v1alpha1', () => {
       'neither image nor path',
       'XdpProgram',
       { ...xdp, bytecode: {} },
-      /spec\.bytecode: .*exactly one of image and path is needed/,
+      /spec\.bytecode: .*exactly one of image and path is required/,
     ],
     [
       'image and path',
@@ -94,7 +95,7 @@ suite('the kinds of bpfman.io/v1alpha1', () => {
       { ...xdp, bytecode: { ...image, path: '/x.o' } },
       /exactly one of image and path/,
     ],
-    ['a relative path', 'XdpProgram', { ...xdp, bytecode: { path: 'x.o' } }, /path has to be absolute/],
+    ['a relative path', 'XdpProgram', { ...xdp, bytecode: { path: 'x.o' } }, /path must be absolute/],
     ['no nodeselector', 'XdpProgram', without(xdp, 'nodeselector'), /spec\.nodeselector: Required/],
     ['no function', 'XdpProgram', without(xdp, 'bpffunctionname'), /spec\.bpffunctionname: Required/],
     ['no priority', 'XdpProgram', without(xdp, 'priority'), /spec\.priority: Required/],
@@ -159,7 +160,7 @@ suite('the kinds of bpfman.io/v1alpha1', () => {
       'a uprobe without a place',
       'UprobeProgram',
       without(uprobe, 'func_name'),
-      /func_name or an offset is needed/,
+      /func_name or an offset is required/,
     ],
     ['no target', 'UprobeProgram', without(uprobe, 'target'), /spec\.target: Required/],
     [

@@ -236,7 +236,7 @@ function defineNodeKind(kind: string, scope: Scope): Resource {
     scope,
     versions: {
       [version]: {
-        description: 'One eBPF program at one place of one node. Written by the agents, not by people.',
+        description: 'One eBPF program at one hook of one node. Written by the agents.',
         fields: {
           spec: object({ type: optional(string({ description: 'The type of the program.' })) }),
           status,
@@ -317,10 +317,3 @@ export const bpfResources: readonly Resource[] = [
   ...parentKinds.map(({ resource }) => resource),
   ...Object.values(nodeKinds),
 ];
-
-/** @throws {TypeError} for a kind that is not in the table. */
-export function parentKind(name: string): ParentKind {
-  const found = parentKinds.find(({ kind }) => kind === name);
-  if (found === undefined) throw new TypeError(`${name} is no kind of ${group}`);
-  return found;
-}

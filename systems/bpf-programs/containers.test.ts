@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 
 import { type Pod, pods } from '../../shared/kube/object.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
-import { parentKind } from './api.ts';
+import { parentKind } from './parent-kind.fixture.ts';
 import { BpfCluster } from './node.fixture.ts';
 import { FixtureKernel } from './program-host.fixture.ts';
 

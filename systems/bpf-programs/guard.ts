@@ -11,7 +11,7 @@ import { bpfProgramsOptions } from './options.ts';
 
 export const bpfPrograms: Guard = {
   name: 'bpf-programs',
-  summary: 'loads the eBPF programs that an XdpProgram, a TcNsProgram or their like asks for',
+  summary: 'loads the eBPF programs that XdpProgram, TcNsProgram and similar objects request',
   resources: bpfResources,
   containers: 'used',
   directory: {

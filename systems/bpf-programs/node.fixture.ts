@@ -20,7 +20,8 @@ import { namespaces, nodes, type ResourceType } from '../../shared/kube/object.t
 import { createLogger } from '../../shared/observe/log.ts';
 import { systemNamespace } from '../../shared/guard/guard.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
-import { bpfResources, type NodeObject, nodeTypes, parentKind, type ParentObject } from './api.ts';
+import { bpfResources, type NodeObject, nodeTypes, type ParentObject } from './api.ts';
+import { parentKind } from './parent-kind.fixture.ts';
 import { runBpfProgramsCluster } from './cluster.ts';
 import { bpfPrograms } from './guard.ts';
 import { runBpfProgramsNode } from './node.ts';

@@ -4,7 +4,8 @@ import { suite, test } from 'node:test';
 
 import { isNotFound } from '../../shared/kube/client-errors.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
-import { nodeTypes, parentKind } from './api.ts';
+import { nodeTypes } from './api.ts';
+import { parentKind } from './parent-kind.fixture.ts';
 import { BpfCluster } from './node.fixture.ts';
 import { FixtureKernel } from './program-host.fixture.ts';
 

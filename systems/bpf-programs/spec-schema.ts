@@ -40,7 +40,7 @@ const labelSelector = (description: string) =>
             operator: string({ description: 'In, NotIn, Exists or DoesNotExist.' }),
             values: optional(list(string(), { description: 'Of In and NotIn.' })),
           }),
-          { description: 'All of these have to hold.' },
+          { description: 'All of these must match.' },
         ),
       ),
     },
@@ -54,22 +54,23 @@ const pullSecret = object(
       minLength: 1,
     }),
     namespace: string({
-      description: 'Its namespace. A namespaced program may name its own only.',
+      description: 'Its namespace. A namespaced program can use only its own.',
       minLength: 1,
     }),
   },
-  { description: 'What the registry is asked with.' },
+  { description: 'The credentials for the registry.' },
 );
 
 const image = object(
   {
     url: string({
-      description: 'The image with the bytecode, as `podman pull` takes it: registry.example/team/count:v1.',
+      description:
+        'The image with the bytecode, in the form of `podman pull`: registry.example/team/count:v1.',
       minLength: 1,
       maxLength: 2048,
     }),
     imagepullpolicy: oneOf(['Always', 'Never', 'IfNotPresent'], {
-      description: 'When the registry is asked.',
+      description: 'When to ask the registry.',
       default: 'IfNotPresent',
     }),
     imagepullsecret: optional(pullSecret),
@@ -89,18 +90,18 @@ const bytecodeFields = {
 };
 
 /** Exactly one is counted by rules and not by minProperties, whose message names no field. */
-const oneBytecode = rule('has(self.image) != has(self.path)', 'exactly one of image and path is needed');
+const oneBytecode = rule('has(self.image) != has(self.path)', 'exactly one of image and path is required');
 
 const bytecode = {
   Cluster: object(bytecodeFields, {
-    description: 'Where the object file is.',
+    description: 'The location of the object file.',
     rules: [
       oneBytecode,
-      rule("!has(self.path) || self.path.startsWith('/')", 'path has to be absolute', { fieldPath: '.path' }),
+      rule("!has(self.path) || self.path.startsWith('/')", 'path must be absolute', { fieldPath: '.path' }),
     ],
   }),
   Namespaced: object(bytecodeFields, {
-    description: 'Where the object file is.',
+    description: 'The location of the object file.',
     rules: [
       oneBytecode,
       rule(
@@ -115,13 +116,13 @@ const bytecode = {
 /** What a whole object has, whichever kind it is. */
 export function commonFields(scope: Scope) {
   return {
-    nodeselector: labelSelector('The nodes that it runs on; {} for all.'),
+    nodeselector: labelSelector('The nodes to run on; {} selects all.'),
     bytecode: bytecode[scope],
     globaldata: optional(
       // No type: the API server takes lists of integers for `format: byte` too, and people write both.
       mapOf(anyValue(), {
         description:
-          'Values of global variables, by name: the bytes as a list of integers, or in base64. The size has to be that of the variable.',
+          'Values of global variables, by name: the bytes as a list of integers, or in base64. The size must be that of the variable.',
       }),
     ),
   };
@@ -136,7 +137,7 @@ const programFields = {
   }),
   mapownerselector: optional(
     labelSelector(
-      'Labels of the one BpfProgram (BpfNsProgram) of the node whose maps it shares. Maps of one name are shared where their shape is the same.',
+      'Labels of exactly one BpfProgram (BpfNsProgram) on the node, whose maps to share. Maps with the same name and shape are shared.',
     ),
   ),
 };
@@ -152,10 +153,10 @@ const containers = {
       namespace: string({ description: 'The namespace of the pods; empty for all.', default: '' }),
       ...podFields,
     },
-    { description: 'The containers that it is attached in. Without it, it is attached on the node itself.' },
+    { description: 'The containers to attach to. Without it, the program is attached on the node itself.' },
   ),
   Namespaced: object(podFields, {
-    description: 'The containers of this namespace that it is attached in.',
+    description: 'The containers of this namespace to attach to.',
   }),
 } as const;
 
@@ -177,30 +178,33 @@ const interfaceSelector = object(
     ),
     primarynodeinterface: optional(
       boolean({
-        description: 'The interface of the default route. Only true makes sense.',
+        description: 'Selects the interface of the default route. The only valid value is true.',
         rules: [rule('self', 'only true is accepted; to name interfaces, use interfaces')],
       }),
     ),
   },
   {
-    description: 'The interfaces that it is attached to.',
+    description: 'The interfaces to attach to.',
     rules: [
       rule(
         'has(self.interfaces) != has(self.primarynodeinterface)',
-        'exactly one of interfaces and primarynodeinterface is needed',
+        'exactly one of interfaces and primarynodeinterface is required',
       ),
     ],
   },
 );
 
 const priority = integer({
-  description: 'Where it stands among the programs of its hook: 0 comes first. Of equals, the name decides.',
+  description:
+    'The position among the programs of its hook: 0 runs first. Equal priorities are ordered by name.',
   format: 'int32',
   minimum: 0,
   maximum: 1000,
 });
 
-const direction = oneOf(['ingress', 'egress'], { description: 'Of packets, seen from the interface.' });
+const direction = oneOf(['ingress', 'egress'], {
+  description: 'The direction of packets, as seen from the interface.',
+});
 
 export const xdpActions = ['aborted', 'drop', 'pass', 'tx', 'redirect', 'dispatcher_return'] as const;
 /** By their number, from -1 on. */
@@ -209,7 +213,7 @@ export const tcActions = [
   ...(['redirect', 'trap', 'dispatcher_return'] as const),
 ] as const;
 
-const proceedOnText = 'The next program runs after these return codes; after others it does not.';
+const proceedOnText = 'The return codes after which the next program runs.';
 const tcProceedOn = {
   description: proceedOnText,
   maxItems: tcActions.length,
@@ -218,7 +222,7 @@ const tcProceedOn = {
 
 const symbol = (description: string) => string({ description, minLength: 1, maxLength: MAX_SYMBOL });
 const offset = (description: string) => integer({ description, format: 'int64', minimum: 0, default: 0 });
-const retprobe = boolean({ description: 'It runs when the function returns.', default: false });
+const retprobe = boolean({ description: 'Run when the function returns.', default: false });
 
 export function xdpFields(scope: Scope) {
   return {
@@ -261,7 +265,7 @@ export function applicationTcxFields(scope: Scope) {
     ...tcxFields(scope),
     proceedon: optional(
       list(oneOf(tcActions), {
-        description: 'Accepted and not used: of TCX, the kernel has TCX_NEXT.',
+        description: 'Accepted but not used: with TCX, programs return TCX_NEXT.',
         maxItems: tcActions.length,
       }),
     ),
@@ -271,8 +275,8 @@ export function applicationTcxFields(scope: Scope) {
 export function uprobeFields(scope: Scope) {
   return {
     ...programFields,
-    func_name: optional(symbol('The function; without it, offset is that in the file.')),
-    offset: offset('Bytes behind the beginning of the function.'),
+    func_name: optional(symbol('The function. Without it, offset is relative to the file.')),
+    offset: offset('Offset in bytes from the start of the function.'),
     target: string({
       description: 'The executable or library: an absolute path, or the name of a library, such as libc.',
       minLength: 1,
@@ -285,15 +289,15 @@ export function uprobeFields(scope: Scope) {
 }
 
 export const uprobeRules = [
-  rule('has(self.func_name) || self.offset > 0', 'func_name or an offset is needed', {
+  rule('has(self.func_name) || self.offset > 0', 'func_name or an offset is required', {
     fieldPath: '.func_name',
   }),
 ] as const;
 
 export const kprobeFields = {
   ...programFields,
-  func_name: symbol('The function of the kernel.'),
-  offset: offset('Bytes behind the beginning of the function.'),
+  func_name: symbol('The kernel function.'),
+  offset: offset('Offset in bytes from the start of the function.'),
   retprobe,
 };
 
@@ -305,7 +309,7 @@ export const kretprobeRules = [
   rule('self.offset == 0', 'offset cannot be set for kretprobes', { fieldPath: '.offset' }),
 ] as const;
 
-export const traceFields = { ...programFields, func_name: symbol('The function of the kernel.') };
+export const traceFields = { ...programFields, func_name: symbol('The kernel function.') };
 
 export const tracepointFields = {
   ...programFields,

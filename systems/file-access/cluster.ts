@@ -43,8 +43,8 @@ async function work(context: GuardContext, { graceMs, releaseMs }: FileAccessClu
     runPodController({
       ...common,
       pods,
-      ...(graceMs !== undefined && { graceMs }),
-      ...(releaseMs !== undefined && { releaseMs }),
+      graceMs,
+      releaseMs,
     }),
     whenSynced([policies, data, nodes], signal, () => runPolicyController({ ...common, recorder })),
   ]);

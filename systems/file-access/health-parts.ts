@@ -9,14 +9,14 @@ export const nodeHealth: readonly HealthPart[] = [
   { on: 'node', name: 'kivepolicies', what: 'KivePolicies are listed' },
   { on: 'node', name: 'pods', what: 'the pods of the node are listed' },
   { on: 'node', name: 'kivedata', what: 'KiveData are listed' },
-  { on: 'node', name: 'containers', what: 'the container runtime has told of the containers' },
+  { on: 'node', name: 'containers', what: 'the containers have been listed by the container runtime' },
   { on: 'node', name: 'files', what: 'all existing files have been examined' },
   { on: 'node', name: 'loader', what: 'an agent is known to watch the files of this kernel' },
-  { on: 'node', name: 'sensor', what: 'what the kernel tells is read', alive: true },
+  { on: 'node', name: 'sensor', what: 'kernel events are read', alive: true },
 ];
 
 export const clusterHealth: readonly HealthPart[] = [
-  { on: 'cluster', name: 'lease', what: 'it is known who holds the lease' },
+  { on: 'cluster', name: 'lease', what: 'the holder of the lease is known' },
   ...[
     ['kivepolicies', 'KivePolicies'],
     ['kivedata', 'KiveData'],

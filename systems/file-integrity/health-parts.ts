@@ -13,12 +13,12 @@ export const nodeHealth: readonly HealthPart[] = [
     what: `FileIntegrities of ${group} are listed`,
   })),
   { on: 'node', name: 'nodes', what: 'the Node is known, if there is one' },
-  { on: 'node', name: 'jobs', what: 'it is known which FileIntegrities are for this node' },
+  { on: 'node', name: 'jobs', what: 'the FileIntegrities for this node are known' },
   { on: 'node', name: 'scan', what: 'a scan in progress makes progress', alive: true },
 ];
 
 export const clusterHealth: readonly HealthPart[] = [
-  { on: 'cluster', name: 'lease', what: 'it is known who holds the lease' },
+  { on: 'cluster', name: 'lease', what: 'the holder of the lease is known' },
   ...[
     ...bothGroups.flatMap(({ group, integrities, nodeStatuses }) => [
       `${integrities.plural}.${group}`,

@@ -7,6 +7,7 @@ import type { GuardContext } from '../../shared/guard/context.ts';
 import { namespaces } from '../../shared/kube/object.ts';
 import { kubewardenTypes } from './api.ts';
 import { checkNamespace, checkServed } from './audit-needs.ts';
+import { giveUpIn, untilApiIsLost } from './one-audit.ts';
 import type { Runtimes } from './policies/open-policy.ts';
 import { PolicySet } from './policies/policy-set.ts';
 import { MemoryReports } from './reports/memory-store.ts';
@@ -17,7 +18,7 @@ import type { ScannerOptions } from './scanner/scanner-options.ts';
 
 export interface AuditOnceOptions extends Omit<
   ScannerOptions,
-  'context' | 'intervalMs' | 'onPass' | 'policies' | 'store'
+  'context' | 'givesUp' | 'intervalMs' | 'onPass' | 'policies' | 'store'
 > {
   readonly context: GuardContext;
   readonly runtimes: Runtimes;
@@ -32,14 +33,16 @@ export interface AuditOnce {
   readonly reports: readonly AuditReport[];
   /** Why policies could not be asked. */
   readonly problems: ReadonlyMap<string, string>;
+  /** Why namespaces ('' for what is in none) could not be audited, or their reports not be written. */
+  readonly unfinished: ReadonlyMap<string, string>;
 }
 
 const PROGRESS_MS = 250;
 const NEVER_MS = 2 ** 40;
 
 /**
- * @throws {RampartError} `API_UNREACHABLE`; `UNSUPPORTED` where policies or reports are not served; `INPUT` for a namespace that is not
- * there. {KubeError} where what is needed may not be read; the reason of the signal of the context.
+ * @throws {RampartError} `UNSUPPORTED` where policies or reports are not served; `INPUT` for a namespace that is not
+ * there; `API_UNREACHABLE` also where the API goes away and does not come back. {KubeError} where what is needed may not be read; the reason of the signal of the context.
  */
 export async function auditOnce(options: AuditOnceOptions): Promise<AuditOnce> {
   const { context, runtimes, stores, onProgress, reportKind, reportsBy, ...more } = options;
@@ -52,6 +55,7 @@ export async function auditOnce(options: AuditOnceOptions): Promise<AuditOnce> {
   const memory = stores ? undefined : new MemoryReports();
   const policies = new PolicySet({ context: own, runtimes, writesStatus: false });
   const passed = Promise.withResolvers<PassSummary>();
+  const unfinished = new Map<string, string>();
   const scanner = new Scanner({
     ...more,
     context: own,
@@ -60,9 +64,10 @@ export async function auditOnce(options: AuditOnceOptions): Promise<AuditOnce> {
     reportsBy,
     intervalMs: NEVER_MS,
     onPass: passed.resolve,
+    givesUp: giveUpIn(unfinished),
     ...(memory && { store: memory }),
   });
-  const running = Promise.all([policies.run(), scanner.run()]);
+  const running = Promise.all([policies.run(), scanner.run(), untilApiIsLost(own)]);
   running.catch(passed.reject);
   const onAbort = (): void => passed.reject(context.signal.reason);
   context.signal.addEventListener('abort', onAbort, { once: true });
@@ -77,7 +82,7 @@ export async function auditOnce(options: AuditOnceOptions): Promise<AuditOnce> {
         ? options.cluster !== false
         : options.ignoredNamespaces?.has(namespace) !== true &&
           (options.onlyNamespaces?.has(namespace) ?? true);
-    return { summary, problems, reports: reports.filter(isAsked).toSorted(byScope) };
+    return { summary, problems, unfinished, reports: reports.filter(isAsked).toSorted(byScope) };
   } finally {
     clearInterval(timer);
     context.signal.removeEventListener('abort', onAbort);

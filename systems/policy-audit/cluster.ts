@@ -11,6 +11,7 @@ import type { ClusterContext, GuardContext } from '../../shared/guard/context.ts
 import { type OptionValues, systemNamespace } from '../../shared/guard/guard.ts';
 import { type Namespace, namespaces } from '../../shared/kube/object.ts';
 import { RampartError } from '../../shared/observe/errors.ts';
+import { aborted } from '../../shared/time/abort.ts';
 import { PolicyAdmission } from './admission/policy-admission.ts';
 import { KubeClusterReader } from './engine/host-calls/kube-reader.ts';
 import { imageOfOperator } from './cluster/operator-image.ts';
@@ -57,7 +58,7 @@ async function work(
     return openModules({
       cacheDirectory: join(moduleDirectory(options, temporary), part),
       sources: joined(own, sources),
-      ...(needed !== undefined && { verification: needed }),
+      verification: needed,
       logger,
     });
   });
@@ -131,10 +132,4 @@ function moduleDirectory({ policyModules, data }: PolicyAuditOptions, stack: Dis
   const directory = mkdtempSync(join(tmpdir(), 'rampart-policies-'));
   stack.defer(() => rmSync(directory, { recursive: true, force: true }));
   return directory;
-}
-
-async function aborted(signal: AbortSignal): Promise<void> {
-  const { promise, resolve: done } = Promise.withResolvers<void>();
-  signal.addEventListener('abort', () => done(), { once: true });
-  if (!signal.aborted) await promise;
 }

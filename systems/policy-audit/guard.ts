@@ -30,7 +30,7 @@ export const policyAudit: Guard = {
   options: policyAuditOptions,
   rights,
   health: [
-    { on: 'cluster', name: 'lease', what: 'it is known who holds the lease' },
+    { on: 'cluster', name: 'lease', what: 'the holder of the lease is known' },
     ...kubewardenTypes.map(
       ({ plural, kind }) => ({ on: 'cluster', name: plural, what: `${kind} objects are listed` }) as const,
     ),

@@ -42,7 +42,7 @@ export class PolicyMetrics {
     metrics.counter(
       {
         name: 'rampart_policy_audit_evaluations_total',
-        help: 'Evaluations of policies by audits.',
+        help: 'Policy evaluations by audits.',
         labelNames: ['policy', 'result'],
       },
       () => [...this.#evaluations.values()],
@@ -50,7 +50,7 @@ export class PolicyMetrics {
     metrics.counter(
       {
         name: 'rampart_policy_admission_answers_total',
-        help: 'Answers of policies to writes.',
+        help: 'Responses of policies to writes.',
         labelNames: ['policy', 'mode', 'operation', 'answer'],
       },
       () => [...this.#admissions.values()],
@@ -66,17 +66,17 @@ export class PolicyMetrics {
     metrics.counter(
       {
         name: 'rampart_policy_audit_missed_total',
-        help: 'Objects that a full pass found changed and not audited, though the watch had told of them.',
+        help: 'Changed objects that the watch reported but only a full pass audited.',
       },
       () => this.scan().missed,
     );
-    metrics.gauge({ name: 'rampart_policy_policies', help: 'Policies that can be asked.' }, () =>
+    metrics.gauge({ name: 'rampart_policy_policies', help: 'Policies that can be evaluated.' }, () =>
       this.policies(),
     );
     metrics.gauge(
       {
         name: 'rampart_policy_objects',
-        help: 'Objects that policies are about, by what came out for them.',
+        help: 'Objects that policies apply to, by result.',
         labelNames: ['result'],
       },
       () => {
@@ -89,7 +89,7 @@ export class PolicyMetrics {
       },
     );
     metrics.gauge(
-      { name: 'rampart_policy_audit_pass_seconds', help: 'How long the last full pass took.' },
+      { name: 'rampart_policy_audit_pass_seconds', help: 'Duration of the last full pass.' },
       () => this.pass()?.seconds ?? 0,
     );
   }

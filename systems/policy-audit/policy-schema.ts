@@ -257,7 +257,7 @@ export type PolicyStatusName = (typeof policyStatuses)[number];
 export const policyStatus = object({
   policyStatus: oneOf(policyStatuses, {
     description:
-      'unscheduled: no PolicyServer. scheduled: its PolicyServer is not there. pending: it is not asked yet; the conditions say why. active: it is.',
+      'unscheduled: it has no PolicyServer. scheduled: its PolicyServer does not exist. pending: it is not evaluated yet; the conditions say why. active: it is evaluated.',
   }),
   mode: optional(oneOf(['protect', 'monitor', 'unknown'], { description: 'The mode that it is asked in.' })),
   conditions: optional(conditionList()),

@@ -10,7 +10,8 @@ import { isAlreadyExists, isNotFound } from '../../shared/kube/client-errors.ts'
 import { findClusterAccess } from '../../shared/kube/cluster-access.ts';
 import { Random, scaled, seed } from '../../shared/observe/depth.fixture.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
-import { nodeTypes, parentKind, type ParentObject } from '../../systems/bpf-programs/api.ts';
+import { nodeTypes, type ParentObject } from '../../systems/bpf-programs/api.ts';
+import { parentKind } from '../../systems/bpf-programs/parent-kind.fixture.ts';
 import { countObject } from '../../systems/bpf-programs/image.fixture.ts';
 import { cable, obstacle, ownNetwork, send } from '../../systems/bpf-programs/kernel/lab.fixture.ts';
 import { pinDirectory } from '../../systems/bpf-programs/node/locked-host.ts';

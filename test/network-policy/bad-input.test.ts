@@ -141,7 +141,7 @@ suite('what cannot be expressed', { timeout: 300_000 }, () => {
       const answers = ['x/a 81 IPv4', 'x/a 81 IPv6', 'x/b 80 IPv4', 'x/b 81 IPv4'];
       assert.deepEqual(await reached(node, 'x/a', 'x/b'), answers);
       const note = await until('the event', () => notes(node, 'large'));
-      assert.match(note, /^spec\.ingress\[0\]: the kernel does not take this rule, which allows nothing: /);
+      assert.match(note, /^spec\.ingress\[0\]: the kernel rejects this rule, so it allows nothing: /);
       assert.match(note, fullWords[backend]!);
       // And as more comes to it.
       await node.apply('x/more', { ...isolates('b'), ingress: [{ from: blocks.slice(0, 18) }] });

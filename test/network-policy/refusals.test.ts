@@ -49,7 +49,7 @@ suite('refused packets', { skip: namespaceObstacle() ?? false }, () => {
       ],
     );
     const near = { policy: 'x/a-from-y', field: 'spec.ingress[0]' };
-    const isolated = 'Policy x/a-from-y isolates x/a for ingress, and no rule of it allows this.';
+    const isolated = 'Policy x/a-from-y isolates x/a for ingress, and none of its rules allow this.';
     assert.deepEqual(shown, [
       ...[
         [
@@ -69,7 +69,7 @@ suite('refused packets', { skip: namespaceObstacle() ?? false }, () => {
           ...['egress', 'TCP', 'z/c', 'y/c', 80],
           ['z/silent'],
           undefined,
-          'Policy z/silent isolates z/c for egress, and no rule of it allows this.',
+          'Policy z/silent isolates z/c for egress, and none of its rules allow this.',
         ],
       ],
     ]);
@@ -125,6 +125,6 @@ suite('refused packets', { skip: namespaceObstacle() ?? false }, () => {
       [direction, source.pod, source.address, destination.pod, policies],
       ['egress', undefined, '10.1.0.10', 'a', []],
     );
-    assert.match(reason, /^10\.1\.0\.10 is of no known pod/);
+    assert.match(reason, /^10\.1\.0\.10 belongs to no known pod/);
   });
 });

@@ -53,7 +53,7 @@ export const doorWatch: Guard = {
   pod: { capabilities: [{ name: 'SYS_NICE', why: 'Greetings are to be quick.' }] },
   health: [
     { on: 'node', name: 'doors', what: 'doors are listed' },
-    { on: 'cluster', name: 'lease', what: 'it is known who holds the lease' },
+    { on: 'cluster', name: 'lease', what: 'the holder of the lease is known' },
     { on: 'cluster', name: 'doors', what: 'doors are listed' },
   ],
   metrics: async () => ({

@@ -79,7 +79,7 @@ export class CustomResources {
     this.#queue = new WorkQueue({
       backoff: { baseMs: 5, maxMs: 30_000 },
       retryLimit: { perSecond: 100, burst: 500 },
-      ...(options.clock === undefined ? {} : { clock: options.clock }),
+      clock: options.clock,
     });
   }
 
@@ -125,7 +125,7 @@ export class CustomResources {
     // Names are given one after the other: of two that want the same, one gets it.
     const controller = runController({
       ...common,
-      ...(metrics === undefined ? {} : { metrics }),
+      metrics,
       name: 'custom-resources',
       queue: this.#queue,
       reconcile: (name, reconcileSignal) => this.#reconcile(name, reconcileSignal),

@@ -5,11 +5,11 @@
  */
 import { execFile, execFileSync } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+import { createServer } from '../../observe/node-http.ts';
 import type { PlainRequest, PlainRoute } from '../http/plain.ts';
 import { ApiError, apiErrors } from '../resources/api-error.ts';
 

@@ -3,8 +3,9 @@
  *
  * @module
  */
-import { type Agent, type IncomingHttpHeaders, request as send } from 'node:http';
+import type { Agent, IncomingHttpHeaders } from 'node:http';
 
+import { request as send } from '../../observe/node-http.ts';
 import type { HttpServer } from './server.ts';
 import { token } from './server.fixture.ts';
 

@@ -4,11 +4,12 @@
  * @module
  */
 import { chmodSync, lstatSync, unlinkSync } from 'node:fs';
-import { createServer, type RequestListener, type Server, type ServerOptions } from 'node:http';
+import type { RequestListener, Server, ServerOptions } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, connect, isIP } from 'node:net';
 import type { Duplex } from 'node:stream';
 
+import { createServer } from '../../observe/node-http.ts';
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import { ApiError } from '../resources/api-error.ts';
 import type { Limits, ListenAddress, TlsKeys } from './server-options.ts';

@@ -89,12 +89,15 @@ export function registerTraffic(metrics: Pick<Metrics, 'counter' | 'gauge'>, tra
   metrics.counter(
     {
       name: 'rampart_apiserver_requests_total',
-      help: 'Requests that were answered.',
+      help: 'Completed requests.',
       labelNames: ['verb', 'code', 'resource'],
     },
     () => traffic.requests(),
   );
-  const latency = { help: 'Time to the end of the answer, but for watches and logs.', labelNames: ['verb'] };
+  const latency = {
+    help: 'Time to the end of the response, except for watches and logs.',
+    labelNames: ['verb'],
+  };
   metrics.gauge(
     { ...latency, name: 'rampart_apiserver_request_duration_seconds_bucket', labelNames: ['verb', 'le'] },
     () => traffic.latencyBuckets(),
@@ -108,15 +111,12 @@ export function registerTraffic(metrics: Pick<Metrics, 'counter' | 'gauge'>, tra
   metrics.gauge(
     {
       name: 'rampart_apiserver_requests_in_flight',
-      help: 'Requests being answered, but for watches and logs.',
+      help: 'Requests in progress, except watches and logs.',
       labelNames: ['kind'],
     },
     () => Object.entries(traffic.inFlight).map(([kind, value]) => ({ labels: { kind }, value })),
   );
-  metrics.gauge(
-    { name: 'rampart_apiserver_watchers', help: 'Watches being served.' },
-    () => traffic.watchers,
-  );
+  metrics.gauge({ name: 'rampart_apiserver_watchers', help: 'Open watches.' }, () => traffic.watchers);
   counter('watch_events_total', 'Events sent to watches.', () => traffic.watchEvents);
   counter('watch_stalls_total', 'Times a watch waited for its client.', () => traffic.watchStalls);
   counter('rejected_requests_total', 'Requests answered 429.', () => traffic.rejected);

@@ -80,24 +80,6 @@ export function storedMetadata(object: JsonObject): Metadata {
   return isObject(metadata) ? metadata : {};
 }
 
-const fields: ReadonlySet<string> = new Set([
-  'name',
-  'generateName',
-  'namespace',
-  'uid',
-  'resourceVersion',
-  'generation',
-  'creationTimestamp',
-  'deletionTimestamp',
-  'deletionGracePeriodSeconds',
-  'labels',
-  'annotations',
-  'ownerReferences',
-  'finalizers',
-  'managedFields',
-  'selfLink',
-]);
-
 class FieldReader {
   readonly unknown: string[] = [];
   readonly #found: Metadata = {};
@@ -198,6 +180,7 @@ const order = [
   'finalizers',
   'managedFields',
 ] as const;
+const fields: ReadonlySet<string> = new Set([...order, 'selfLink']);
 
 /** The fields in the order in which they are stored. */
 export function orderedMetadata(found: Metadata): Metadata {

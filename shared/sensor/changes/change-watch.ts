@@ -85,7 +85,6 @@ export class ChangeWatch implements Disposable {
   #droppedMs = -Infinity;
   #rotatedMs = performance.now();
   #told = 0;
-  #withAuthor = 0;
   #own = 0;
 
   constructor(options: ChangeWatchOptions) {
@@ -177,7 +176,6 @@ export class ChangeWatch implements Disposable {
       events: this.#directories.events,
       overflows: this.#directories.overflows,
       told: this.#told,
-      withAuthor: this.#withAuthor,
       own: this.#own,
       kept: this.#pending.kept + this.#authors.size,
       sensor: this.#sensor?.stats(),
@@ -339,7 +337,6 @@ export class ChangeWatch implements Disposable {
   /** Returns whether its author is known. */
   #tell({ path, bits, below }: PendingChange, { author, atMs, others }: Found): boolean {
     this.#told += 1;
-    if (author !== undefined) this.#withAuthor += 1;
     if (author?.own === true) this.#own += 1;
     const redundant = bits & SAYS_HOW && !this.#directories.has(path);
     this.#guarded(() =>

@@ -29,7 +29,7 @@ export interface ChangeWatchOptions {
   /** At least between two tellings of the same path; default {@link defaultPaceMs}. */
   readonly paceMs?: number;
   /** Most directories; default half of fs.inotify.max_user_watches. */
-  readonly mostDirectories?: number;
+  readonly mostDirectories?: number | undefined;
 }
 
 /** Counts since the watch was opened, and what there is now. */
@@ -45,8 +45,6 @@ export interface ChangeWatchStats {
   readonly overflows: number;
   /** Changes told. */
   readonly told: number;
-  /** Of these, with an author. */
-  readonly withAuthor: number;
   /** Of these, by this process itself. */
   readonly own: number;
   /** What is kept in memory of changes: paths, and who changed them. None some seconds after the last. */

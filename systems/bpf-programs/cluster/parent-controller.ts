@@ -69,7 +69,7 @@ export async function runParentController(options: ParentControllerOptions): Pro
     signal,
     workers: WORKERS,
     logger,
-    ...(metrics && { metrics }),
+    metrics,
   });
 }
 

@@ -3,7 +3,8 @@ import { suite, test } from 'node:test';
 
 import { labelValueProblems } from '../../../shared/kube/label-names.ts';
 import * as fc from '../../../shared/observe/fast-check.fixture.ts';
-import { type NodeObject, parentKind, type ParentObject } from '../api.ts';
+import { type NodeObject, type ParentObject } from '../api.ts';
+import { parentKind } from '../parent-kind.fixture.ts';
 import { samples } from '../samples.fixture.ts';
 import { readGlobalData } from './global-data.ts';
 import { labels, labelValue, nodeObjectName, sanitized } from './names.ts';

@@ -25,7 +25,7 @@ export function mapOwnerOf(one: Wanted, all: readonly Wanted[], isTried: (id: st
   const [owner] = owners;
   if (owner === undefined) {
     return notFound(
-      `${field} selects no ${where} of this node. It goes by the labels of these objects, such as bpfman.io/ownedByProgram.`,
+      `${field} selects no ${where} of this node. It matches the labels of these objects, such as bpfman.io/ownedByProgram.`,
     );
   }
   if (owners.length > 1) {

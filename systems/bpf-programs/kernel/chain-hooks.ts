@@ -74,7 +74,7 @@ function leave(known: ChainRecord, { place, members }: WantedHook, verdicts: Ver
     if (known.members.some(({ programId }) => programId === record.programId))
       verdicts.loaded(program, record.programId, known.notes);
     else {
-      const why = `The chain on ${place.hook.shown} is left as it is until the places of all its members can be looked up.`;
+      const why = `The chain on ${place.hook.shown} is left unchanged until the hooks of all its members are known.`;
       verdicts.failed(program, new ProgramFailure('attach', why, true));
     }
   }

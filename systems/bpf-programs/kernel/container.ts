@@ -27,7 +27,7 @@ export function openContainer({ pid, containerId }: ContainerPlace): Fd {
     // Behind the runtime's name and "://".
     const id = containerId.slice(containerId.lastIndexOf('/') + 1);
     if (id !== '' && !readProcess(directory, 'cgroup').includes(id))
-      throw gone(containerId, `process ${pid} is of another container by now`);
+      throw gone(containerId, `process ${pid} now belongs to another container`);
     return directory;
   } catch (error) {
     directory[Symbol.dispose]();

@@ -242,7 +242,7 @@ suite('programs that are attached by themselves', { skip: obstacle() ?? false },
       probe('other', uprobe({ container: place(pid, { containerId: 'containerd://abc' }) }), 'on_uprobe'),
       probe('gone', uprobe({ container: place(2 ** 22 + 1) }), 'on_uprobe'),
     ]);
-    assert.match(failed(outcomes, 'other', 'target'), /of another container by now/);
+    assert.match(failed(outcomes, 'other', 'target'), /now belongs to another container/);
     assert.match(failed(outcomes, 'gone', 'target'), /is gone/);
   });
 });

@@ -170,7 +170,7 @@ export class Programs {
       const where = program.namespace === undefined ? 'cluster-scoped' : `in namespace ${program.namespace}`;
       throw new ProgramFailure(
         'map-owner-not-found',
-        `There is no program ${program.mapOwner} whose maps it could share; it has to be on this node, and ${where}.`,
+        `There is no program ${program.mapOwner} to share maps with; it must be on this node, and ${where}.`,
         true,
       );
     }

@@ -51,8 +51,8 @@ test('a link leads to a file of the container, also an absolute one and one that
   assert.equal(found(fd, '/lib/libclimbs.so.1'), '/lib/libclimbs.so.1: inside');
   assert.equal(found(fd, '/../../opt/real'), '/../../opt/real: inside');
   assert.throws(() => found(fd, '/lib/libloop.so.1'), /ELOOP/);
-  assert.throws(() => found(fd, '/etc/passwd'), /There is no \/etc\/passwd to be probed: ENOENT/);
-  assert.throws(() => found(fd, ''), /names no file/);
+  assert.throws(() => found(fd, '/etc/passwd'), /There is no \/etc\/passwd to probe: ENOENT/);
+  assert.throws(() => found(fd, ''), /does not name a file/);
 });
 
 test('a bare name is looked for in the maps of the process and the usual directories', (t) => {

@@ -36,7 +36,7 @@ export interface Target {
  */
 export function openTarget(root: Fd, target: string, maps: string): Target {
   if (target.includes('\0') || target === '')
-    throw new ProgramFailure('target', `The target ${JSON.stringify(target)} names no file.`);
+    throw new ProgramFailure('target', `The target ${JSON.stringify(target)} does not name a file.`);
   const isPath = target.includes('/');
   const paths = isPath ? [target] : libraryPaths(root, target, maps);
   let answer = 'ENOENT';
@@ -53,7 +53,7 @@ export function openTarget(root: Fd, target: string, maps: string): Target {
     answer = 'it is not a regular file';
   }
   const looked = isPath ? answer : `no library of that name is in ld.so.cache or the usual directories`;
-  throw new ProgramFailure('target', `There is no ${target} to be probed: ${looked}.`, true);
+  throw new ProgramFailure('target', `There is no ${target} to probe: ${looked}.`, true);
 }
 
 /**

@@ -38,7 +38,7 @@ export function imagePuller({ registry, client }: ImageOptions): PullBytecode {
     const options: PullOptions = {
       policy: image.imagepullpolicy,
       signal,
-      ...(credentials && { credentials }),
+      credentials,
     };
     const artifact = await registry.pull(image.url, options);
     const programs = programTypesOf(artifact);
@@ -141,7 +141,7 @@ export async function objectOf(
   const { reference, layers } = artifact;
   const [layer, ...more] = layers;
   if (layer === undefined || more.length > 0) {
-    throw refused(reference, `it has ${layers.length} layers, and bytecode is in exactly one`);
+    throw refused(reference, `it has ${layers.length} layers, and exactly one is required`);
   }
   const what = `the layer of ${reference}`;
   const files = await readArchive(await registry.layer(artifact, layer, options), what, {
@@ -154,7 +154,7 @@ export async function objectOf(
     const names = [object, ...others].map(({ path }) => path);
     throw refused(
       reference,
-      `there are several files in its layer, and one object file is needed: ${names.slice(0, 5).join(', ')}`,
+      `there are several files in its layer, but exactly one object file is required: ${names.slice(0, 5).join(', ')}`,
     );
   }
   checkElf(object.bytes, `${object.path} of ${reference}`);

@@ -23,21 +23,21 @@ export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts
     () => counts.loaded,
   );
   metrics.gauge(
-    { name: name('not_loaded'), help: 'Programs that are asked for and do not run.' },
+    { name: name('not_loaded'), help: 'Requested programs that do not run.' },
     () => counts.failed,
   );
   metrics.counter(
-    { name: name('passes_total'), help: 'Looks at all that is asked of this node.' },
+    { name: name('passes_total'), help: 'Reconciliations of all programs requested for this node.' },
     () => counts.passes,
   );
   metrics.counter(
-    { name: name('pass_failures_total'), help: 'Looks that failed as a whole and were tried again.' },
+    { name: name('pass_failures_total'), help: 'Reconciliations that failed as a whole and were retried.' },
     () => counts.failedPasses,
   );
   metrics.counter(
     {
       name: name('drift_repaired_total'),
-      help: 'Things of ours in the kernel that somebody else had changed.',
+      help: 'Kernel objects repaired after other programs changed them.',
     },
     () => counts.driftRepaired,
   );

@@ -8,6 +8,7 @@
  */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isConflict, isNotFound } from '../../../shared/kube/client-errors.ts';
+import { aborted } from '../../../shared/time/abort.ts';
 import { type Clock, systemClock } from '../../../shared/time/clock.ts';
 import {
   done,
@@ -44,9 +45,9 @@ export interface PodControllerOptions {
    * For how long a trap, a node or a kernel has to be gone: the agent that changes an object in place when its policy
    * is edited, or that comes up again with its node, is to be first. Default: 10 s.
    */
-  readonly graceMs?: number;
+  readonly graceMs?: number | undefined;
   /** After this time a finalizer that no loader takes off is taken off here. Default: 30 s. */
-  readonly releaseMs?: number;
+  readonly releaseMs?: number | undefined;
   readonly clock?: Clock;
 }
 
@@ -67,7 +68,7 @@ export async function runPodController(options: PodControllerOptions): Promise<v
   // In order of what they say something about: the last list must not find the others empty.
   await Promise.race([
     Promise.all([data.synced, pods.synced, nodes.synced, policies.synced]),
-    new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true })),
+    aborted(signal),
   ]);
   if (signal.aborted) return;
   stack.use(data.subscribe(({ key }) => queue.add(key)));

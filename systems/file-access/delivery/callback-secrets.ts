@@ -9,6 +9,7 @@
  */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isForbidden, isNotFound } from '../../../shared/kube/client-errors.ts';
+import { orAborted } from '../../../shared/time/abort.ts';
 import { type Clock, systemClock } from '../../../shared/time/clock.ts';
 import { TokenBucket } from '../../../shared/time/rate-limit.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
@@ -242,16 +243,4 @@ function unreachable(secret: string): RampartError {
     what: `the Secret ${secret} cannot be read now`,
     why: 'the Kubernetes API gives no usable response',
   });
-}
-
-async function orAborted(promise: Promise<void>, signal: AbortSignal): Promise<void> {
-  signal.throwIfAborted();
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const onAbort = (): void => reject(signal.reason as Error);
-  signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    await Promise.race([promise, aborted]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-  }
 }

@@ -4,13 +4,14 @@
  * @module
  */
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { createServer as createSecureServer, type ServerOptions } from 'node:https';
 import { mkdtempSync, rmSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+import { createServer } from '../../../shared/observe/node-http.ts';
 import { type Delivery, openDelivery } from './delivery.ts';
 import type { DeliveryOptions } from './options.ts';
 

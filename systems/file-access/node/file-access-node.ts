@@ -269,7 +269,7 @@ export class FileAccessNode implements Disposable {
       signal: this.#signal,
       workers: WORKERS,
       logger,
-      ...(metrics && { metrics: metrics.controllers }),
+      metrics: metrics?.controllers,
     });
   }
 }

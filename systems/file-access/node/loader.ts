@@ -15,6 +15,7 @@ import { type AlertedFile, alertedOfData } from '../alert/alerted-file.ts';
 import { type KiveData, kiveDataType } from '../api.ts';
 import { dataHolds, type FoundOn, kiveDataNamespace, nodeOf } from '../kive-data.ts';
 import { kernelOf } from '../policy/spellings.ts';
+import { aborted } from '../../../shared/time/abort.ts';
 import {
   dataNameOf,
   isBeside,
@@ -262,11 +263,4 @@ export async function runLoaderElection(options: LoaderElectionOptions): Promise
   } finally {
     loader.setActive(false);
   }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve();
-  const { promise, resolve } = Promise.withResolvers<void>();
-  signal.addEventListener('abort', () => resolve(), { once: true });
-  return promise;
 }

@@ -1,30 +1,19 @@
 /**
- * The columns of AIDE's databases (0.16 to 0.19): what a field says of an entry, and how an entry says it in a field.
+ * The columns of AIDE's databases (0.16 to 0.19): what a field says of an entry.
  *
  * @module
  */
 import { attributes, setOf } from '../attributes.ts';
-import type { AttributeName, AttributeSet } from '../attributes.ts';
-import { aideMaskOf, aideNameBit, setOfAideMask } from '../aide-mask.ts';
+import type { AttributeSet } from '../attributes.ts';
+import { setOfAideMask } from '../aide-mask.ts';
 import { fileTypes } from '../entry.ts';
-import type { Draft, Entry, FileType } from '../entry.ts';
-import {
-  decodeName,
-  decodeOptionalName,
-  decodeTime,
-  encodeName,
-  encodeOptionalName,
-  encodeTime,
-} from './aide-text.ts';
+import type { Draft, FileType } from '../entry.ts';
+import { decodeName, decodeOptionalName, decodeTime } from './aide-text.ts';
 
 export interface AideColumn {
   readonly name: string;
   /** Sets what the field says. Returns false where it says nothing that can be understood. */
   read(field: string, draft: Draft): boolean;
-  /** The field of an entry whose attributes ask for it. */
-  write(entry: Entry): string;
-  /** What an entry has to have for it to be written; AIDE has a 0 there for the others. */
-  readonly neededFor: AttributeSet;
 }
 
 /** The types of `st_mode` (inode(7)), in the order of {@link fileTypes}. */
@@ -38,11 +27,7 @@ export function modeOf(type: FileType, permissions: number): number {
 
 type NumberField = { [F in keyof Draft]: Draft[F] extends number ? F : never }[keyof Draft];
 
-function always(names: readonly AttributeName[]): AttributeSet {
-  return setOf(...names);
-}
-
-function number(name: string, field: NumberField, ...names: AttributeName[]): AideColumn {
+function number(name: string, field: NumberField): AideColumn {
   return {
     name,
     read(text, draft) {
@@ -50,12 +35,10 @@ function number(name: string, field: NumberField, ...names: AttributeName[]): Ai
       draft[field] = Number(text);
       return true;
     },
-    write: (entry) => String(entry[field as keyof Entry]),
-    neededFor: always(names),
   };
 }
 
-function time(name: string, field: NumberField, attribute: AttributeName): AideColumn {
+function time(name: string, field: NumberField): AideColumn {
   return {
     name,
     read(text, draft) {
@@ -64,8 +47,6 @@ function time(name: string, field: NumberField, attribute: AttributeName): AideC
       draft[field] = value;
       return true;
     },
-    write: (entry) => encodeTime(entry[field as keyof Entry] as number),
-    neededFor: always([attribute]),
   };
 }
 
@@ -79,34 +60,27 @@ function checksum(name: 'sha256' | 'sha512', sizeBytes: number): AideColumn {
       draft[name] = value;
       return true;
     },
-    write: (entry) => (entry[name].length === 0 ? '0' : base64(entry[name])),
-    neededFor: always([name]),
   };
 }
 
 /** A text in base64, `0` for none. AIDE ends it at its first NUL. */
-function textColumn(name: string, field: 'selinux' | 'capabilities', attribute: AttributeName): AideColumn {
+function textColumn(name: 'selinux' | 'capabilities'): AideColumn {
   return {
     name,
     read(encoded, draft) {
-      draft[field] = encoded === '0' ? '' : textOf(encoded);
+      draft[name] = encoded === '0' ? '' : textOf(encoded);
       return true;
     },
-    write: (entry) => (entry[field] === '' ? '0' : base64(Buffer.from(entry[field], 'utf8'))),
-    neededFor: always([attribute]),
   };
 }
 
-/** In the order in which AIDE writes them. */
-export const aideColumns: readonly AideColumn[] = [
+const aideColumns: readonly AideColumn[] = [
   {
     name: 'name',
     read(field, draft) {
       draft.path = decodeName(field);
       return draft.path.startsWith('/');
     },
-    write: (entry) => encodeName(entry.path),
-    neededFor: -1,
   },
   {
     name: 'lname',
@@ -114,8 +88,6 @@ export const aideColumns: readonly AideColumn[] = [
       draft.linkTarget = decodeOptionalName(field) ?? '';
       return true;
     },
-    write: (entry) => encodeOptionalName(entry.linkTarget),
-    neededFor: setOf('l'),
   },
   {
     name: 'perm',
@@ -128,16 +100,13 @@ export const aideColumns: readonly AideColumn[] = [
       draft.permissions = mode % typeShift;
       return true;
     },
-    // AIDE has the whole mode there, whatever was asked for: its type is the file's.
-    write: (entry) => modeOf(entry.type, entry.permissions).toString(8),
-    neededFor: -1,
   },
-  number('uid', 'uid', 'u'),
-  number('gid', 'gid', 'g'),
-  number('size', 'sizeBytes', 's', 'S', 'growing'),
-  time('atime', 'accessTimeS', 'a'),
-  time('ctime', 'changeTimeS', 'c'),
-  time('mtime', 'modifyTimeS', 'm'),
+  number('uid', 'uid'),
+  number('gid', 'gid'),
+  number('size', 'sizeBytes'),
+  time('atime', 'accessTimeS'),
+  time('ctime', 'changeTimeS'),
+  time('mtime', 'modifyTimeS'),
   {
     name: 'inode',
     read(field, draft) {
@@ -146,11 +115,9 @@ export const aideColumns: readonly AideColumn[] = [
       draft.inode = BigInt.asUintN(64, BigInt(field));
       return true;
     },
-    write: (entry) => BigInt.asIntN(64, entry.inode).toString(),
-    neededFor: -1,
   },
-  number('bcount', 'blockCount', 'b'),
-  number('lcount', 'linkCount', 'n'),
+  number('bcount', 'blockCount'),
+  number('lcount', 'linkCount'),
   {
     name: 'attr',
     read(field, draft) {
@@ -159,8 +126,6 @@ export const aideColumns: readonly AideColumn[] = [
       draft.attributes = setOfAideMask(mask).set;
       return true;
     },
-    write: (entry) => String(aideMaskOf(entry.attributes) + aideNameBit),
-    neededFor: -1,
   },
   {
     name: 'acl',
@@ -172,16 +137,10 @@ export const aideColumns: readonly AideColumn[] = [
       draft.defaultAcl = preset === '0' ? '' : textOf(preset);
       return true;
     },
-    write({ acl, defaultAcl }) {
-      if (acl === '' && defaultAcl === '') return '0';
-      const part = (value: string): string => (value === '' ? '0' : base64(Buffer.from(value, 'utf8')));
-      return `POSIX,${part(acl)},${part(defaultAcl)}`;
-    },
-    neededFor: setOf('acl'),
   },
   checksum('sha256', 32),
   checksum('sha512', 64),
-  textColumn('selinux', 'selinux', 'selinux'),
+  textColumn('selinux'),
   {
     name: 'xattrs',
     read(field, draft) {
@@ -198,18 +157,9 @@ export const aideColumns: readonly AideColumn[] = [
       draft.xattrs = xattrs.toSorted(([a], [b]) => (a < b ? -1 : 1));
       return true;
     },
-    write({ xattrs }) {
-      if (xattrs.length === 0) return '0';
-      const parts = xattrs.map(
-        ([name, value]) =>
-          `${encodeOptionalName(name).replaceAll(',', '%2C')},${value.length === 0 ? '0' : base64(value)}`,
-      );
-      return [String(xattrs.length), ...parts].join(',');
-    },
-    neededFor: setOf('xattrs'),
   },
-  number('e2fsattrs', 'e2fsAttributes', 'e2fsattrs'),
-  textColumn('capabilities', 'capabilities', 'caps'),
+  number('e2fsattrs', 'e2fsAttributes'),
+  textColumn('capabilities'),
 ];
 
 const byName = new Map(aideColumns.map((column) => [column.name, column]));
@@ -224,10 +174,6 @@ export function attributesOfColumns(names: readonly string[]): AttributeSet {
   let set: AttributeSet = setOf('ftype');
   for (const { column, bit } of attributes) if (column !== '' && names.includes(column)) set |= bit;
   return set;
-}
-
-function base64(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64');
 }
 
 function textOf(encoded: string): string {

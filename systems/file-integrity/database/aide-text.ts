@@ -9,32 +9,17 @@
  */
 import type { ByteString } from '../entry.ts';
 
-const unsafe = /[^!$&()*+,\-./0-9;=?A-Z_a-z]/g;
 const escape = /%([0-9A-Fa-f]{2})/g;
-
-export function encodeName(name: ByteString): string {
-  return name.replace(unsafe, (byte) => `%${byte.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`);
-}
 
 export function decodeName(text: string): ByteString {
   if (!text.includes('%')) return text;
   return text.replace(escape, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)));
 }
 
-export function encodeOptionalName(name: ByteString | undefined): string {
-  if (name === undefined) return '0';
-  if (name === '') return '0-';
-  return name.startsWith('0') ? `0${encodeName(name)}` : encodeName(name);
-}
-
 export function decodeOptionalName(text: string): ByteString | undefined {
   if (text === '0') return undefined;
   if (text.startsWith('0-')) return '';
   return decodeName(text.startsWith('00') ? text.slice(1) : text);
-}
-
-export function encodeTime(timeS: number): string {
-  return timeS === 0 ? '0' : Buffer.from(String(timeS)).toString('base64');
 }
 
 /** Undefined where it is none. */

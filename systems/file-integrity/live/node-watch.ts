@@ -78,7 +78,7 @@ export class NodeWatch implements Disposable {
     try {
       return openChangeWatch({
         ...{ root: this.#root, mode },
-        ...(mostDirectories !== undefined && { mostDirectories }),
+        mostDirectories,
         wants: (path) => this.#wants(path),
         onChange: (change) => this.#awaited.add(change),
         onBatchEnd: () => this.#tellSoon(),

@@ -41,7 +41,7 @@ export async function followOne<T extends KubeObject>(
     namespace,
     fieldSelector: `metadata.name=${name}`,
     name: `file-integrity-node-${type.plural}-${namespace}/${name}`,
-    ...(metrics && { metrics: metrics.reflectors }),
+    metrics: metrics?.reflectors,
   });
 }
 

@@ -42,13 +42,16 @@ export class CompiledPolicy {
   problems(): PolicyProblem[] {
     return directions.flatMap((direction) =>
       (this.#views[direction] ?? []).flatMap((views) =>
-        views.rule.names
-          .filter((named) => !this.#isKnown(views, named))
-          .map(({ index, name, protocol }) => ({
-            policy: this.policy.key,
-            field: `spec.${direction}[${views.rule.index}].ports[${index}].port`,
-            message: `no pod here that the ${direction === 'ingress' ? 'policy is for' : 'rule allows'} has a port named ${JSON.stringify(name)} (${protocol}): the port allows nothing.`,
-          })),
+        // Called after each change; most rules have no names.
+        views.rule.names.length === 0
+          ? []
+          : views.rule.names
+              .filter((named) => !this.#isKnown(views, named))
+              .map(({ index, name, protocol }) => ({
+                policy: this.policy.key,
+                field: `spec.${direction}[${views.rule.index}].ports[${index}].port`,
+                message: `no pod here that the ${direction === 'ingress' ? 'policy is for' : 'rule allows'} has a port named ${JSON.stringify(name)} (${protocol}): the port allows nothing.`,
+              })),
       ),
     );
   }

@@ -34,6 +34,8 @@ const nothing: NodeRules = { pods: new Map(), policies: new Map(), podCidrs: { 4
 export class PolicyEngine {
   readonly #namespaces = new Map<string, Labels>();
   readonly #policies = new Map<PolicyKey, ParsedPolicy>();
+  /** Those of which something cannot be expressed. */
+  readonly #flawed = new Set<ParsedPolicy>();
   readonly #pods: PodTable;
   readonly #dirty: Dirty = { pods: new Set(), policies: new Set() };
   readonly #targets = new Targets(this.#dirty);
@@ -56,8 +58,9 @@ export class PolicyEngine {
     const policy = parsePolicy(object);
     const before = this.#policies.get(policy.key);
     if (equal(before, policy)) return;
-    if (before !== undefined) this.#targets.removePolicy(before);
+    if (before !== undefined) this.#forget(before);
     this.#policies.set(policy.key, policy);
+    if (policy.problems.length > 0) this.#flawed.add(policy);
     this.#targets.addPolicy(policy);
   }
 
@@ -66,6 +69,11 @@ export class PolicyEngine {
     const policy = this.#policies.get(key);
     if (policy === undefined) return;
     this.#policies.delete(key);
+    this.#forget(policy);
+  }
+
+  #forget(policy: ParsedPolicy): void {
+    this.#flawed.delete(policy);
     this.#targets.removePolicy(policy);
   }
 
@@ -131,7 +139,7 @@ export class PolicyEngine {
     // Those that pods of this node need are up to date with the rules.
     void this.rules;
     return [
-      ...[...this.#policies.values()].flatMap(({ problems }) => problems),
+      ...[...this.#flawed].flatMap(({ problems }) => problems),
       ...[...this.#compiled.values()].flatMap((compiled) => compiled.problems()),
     ];
   }

@@ -40,7 +40,7 @@ export function parsePeers(
     const { podSelector, namespaceSelector, ipBlock } = peer;
     const bySelector = (podSelector ?? namespaceSelector ?? undefined) !== undefined;
     if (ipBlock !== undefined && ipBlock !== null) {
-      if (bySelector) refuse(at, `ipBlock cannot stand beside a selector: ${consequence}.`);
+      if (bySelector) refuse(at, `ipBlock cannot be combined with a selector: ${consequence}.`);
       else addBlock(ipBlock, `${at}.ipBlock`, blocks, refuse);
     } else if (bySelector) {
       const scope = parseScope(peer, namespace, at, refuse);

@@ -58,8 +58,7 @@ function directionsOf(spec: PolicySpec, refuse: Refuse): ReadonlySet<Direction> 
   for (const [index, type] of (spec.policyTypes ?? []).entries()) {
     if (type === 'Ingress') named.add('ingress');
     else if (type === 'Egress') named.add('egress');
-    else
-      refuse(`spec.policyTypes[${index}]`, `${JSON.stringify(type)} is no policy type: it is passed over.`);
+    else refuse(`spec.policyTypes[${index}]`, `${JSON.stringify(type)} is not a policy type and is ignored.`);
   }
   if (named.size > 0) return named;
   return new Set((spec.egress ?? []).length > 0 ? ['ingress', 'egress'] : ['ingress']);

@@ -52,17 +52,17 @@ function parsePort(
     return wrong('protocol', `${JSON.stringify(written)} is not one of TCP, UDP and SCTP`);
   }
   if (port === undefined || port === null) {
-    if (typeof endPort === 'number') return wrong('endPort', 'endPort needs a port where the range begins');
+    if (typeof endPort === 'number') return wrong('endPort', 'endPort requires port, the start of the range');
     return { protocol, first: 0, last: lastPort };
   }
   if (typeof port === 'string') {
     if (!isPortName(port)) return wrong('port', `${JSON.stringify(port)} cannot be the name of a port`);
-    if (typeof endPort === 'number') return wrong('endPort', 'endPort needs a port that is a number');
+    if (typeof endPort === 'number') return wrong('endPort', 'endPort requires a numeric port');
     return { index, protocol, name: port };
   }
-  if (!isPort(port)) return wrong('port', `${port} is no port from ${firstPort} to ${lastPort}`);
+  if (!isPort(port)) return wrong('port', `${port} is not a port from ${firstPort} to ${lastPort}`);
   const last = endPort ?? port;
-  if (!isPort(last)) return wrong('endPort', `${last} is no port from ${firstPort} to ${lastPort}`);
+  if (!isPort(last)) return wrong('endPort', `${last} is not a port from ${firstPort} to ${lastPort}`);
   if (last < port) return wrong('endPort', `endPort ${last} is below port ${port}`);
   return { protocol, first: port, last };
 }

@@ -42,11 +42,12 @@ export class PeerAddresses {
   }
 
   value(): ByFamily<AddressSet> {
+    if (this.#value !== undefined && this.#pending.size === 0) return this.#value;
     const few = this.#pending.size < MANY;
     const { gone, come } = this.#pending.take();
     if (this.#value === undefined || !few) {
       this.#value = this.#sorted();
-    } else if (gone.length > 0 || come.length > 0) {
+    } else {
       const value = { ...this.#value };
       for (const address of gone) value[address.family] = withoutAddress(value[address.family], address);
       for (const address of come) value[address.family] = withAddress(value[address.family], address);

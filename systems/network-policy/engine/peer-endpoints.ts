@@ -46,11 +46,12 @@ export class PeerEndpoints {
 
   /** Sorted. */
   value(): ByFamily<readonly Endpoint[]> {
+    if (this.#value !== undefined && this.#pending.size === 0) return this.#value;
     const few = this.#pending.size < MANY;
     const { gone, come } = this.#pending.take();
     if (this.#value === undefined || !few) {
       this.#value = byFamily([...this.#members.values()].flat());
-    } else if (gone.length > 0 || come.length > 0) {
+    } else {
       const value = { ...this.#value };
       for (const { family, endpoint } of gone) {
         value[family] = value[family].toSpliced(placeOf(value[family], endpoint), 1);

@@ -84,7 +84,7 @@ suite('an explanation', () => {
     assert.equal(allowed, false);
     assert.equal(
       ingress.words,
-      'Policy shop/db isolates shop/db for ingress, and no rule of it allows this. ' +
+      'Policy shop/db isolates shop/db for ingress, and none of its rules allow this. ' +
         'Nearest: shop/db, spec.ingress[1], fits from shop/web, but not 80/UDP, only 5432-5400/TCP or sql/TCP.',
     );
     const block = ask('203.0.113.9', 'shop/db', '9095').ingress;
@@ -102,7 +102,7 @@ suite('an explanation', () => {
     assert.match(ingress.words, /from all pods in namespaces with team Exists \(from\[1\]\)/);
     assert.equal(
       egress.words,
-      'Policy other/none isolates other/web for egress, and no rule of it allows this.',
+      'Policy other/none isolates other/web for egress, and none of its rules allow this.',
     );
   });
 

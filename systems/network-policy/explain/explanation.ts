@@ -92,7 +92,7 @@ export function explain({ policies, pods, namespaces }: ClusterObjects, question
   const isItself = source.pod !== undefined && source.pod === destination.pod;
   const [egress, ingress] = (['egress', 'ingress'] as const).map((direction): ExplainedSide => {
     if (isItself) {
-      const words = 'A pod always reaches itself, whatever the policies say.';
+      const words = 'A pod can always reach itself, whatever the policies.';
       return { direction, verdict: 'itself', words };
     }
     const [own, peer] = ends[direction];

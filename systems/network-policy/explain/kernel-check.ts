@@ -6,7 +6,7 @@
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { parseAddress } from '../engine/addresses.ts';
 import type { Direction } from '../engine/rules.ts';
-import type { KernelPacket, KernelRuleset } from '../node/kernel-packet.ts';
+import { type KernelPacket, type KernelRuleset, protocolNumbers } from '../node/kernel-packet.ts';
 import type { ExplainedEnd, ExplainedSide, Explanation } from './explanation.ts';
 
 export interface KernelSide {
@@ -29,13 +29,11 @@ export interface KernelCheck {
   readonly ingress: KernelSide;
 }
 
-const protocolNumbers: Readonly<Record<string, number>> = { ICMP: 1, TCP: 6, UDP: 17, ICMPv6: 58, SCTP: 132 };
-
 /** @param rulesets - None: the kernel has been read, and has no rules of Rampart. */
 export function compareWithKernel(explanation: Explanation, rulesets: readonly KernelRuleset[]): KernelCheck {
   const { from, to, protocol, port, fromOwnNode } = explanation;
   const [source, destination] = [parseAddress(from.address), parseAddress(to.address)];
-  const number = protocolNumbers[protocol];
+  const number = (protocolNumbers as Readonly<Record<string, number>>)[protocol];
   if (source === undefined || destination === undefined || number === undefined) {
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot follow a packet of ${protocol} through the kernel`,
@@ -79,13 +77,13 @@ function sideOf(
   const agrees = verdict === expected;
   const does = verdict === 'allowed' ? 'allows' : 'refuses';
   const words = agrees
-    ? `The kernel ${does} ${direction} of ${name}, as the policies say.`
-    : `The kernel ${does} ${direction} of ${name}; the policies say otherwise. The agent of this node may be behind; see rampart status.`;
+    ? `The kernel ${does} ${direction} of ${name}, in agreement with the policies.`
+    : `The kernel ${does} ${direction} of ${name}; the policies differ. The agent of this node may be behind; see rampart status.`;
   return { direction, verdict, agrees, chains, words };
 }
 
 function elsewhere(direction: Direction, { pod, address, node }: ExplainedEnd, why: string): KernelSide {
-  const where = node === undefined ? 'the node that it runs on' : `node ${node}`;
-  const words = `This kernel says nothing of ${direction} of ${pod ?? address}: ${why}. Ask on ${where}.`;
+  const where = node === undefined ? 'the node it runs on' : `node ${node}`;
+  const words = `This kernel has no information about ${direction} of ${pod ?? address}: ${why}. Ask on ${where}.`;
   return { direction, verdict: 'elsewhere', chains: [], words };
 }

@@ -36,7 +36,7 @@ export function decisionWords(
     case 'not isolated':
       return `No policy isolates ${names.own} for ${direction}, so all is allowed.`;
     case 'own node':
-      return 'A node always reaches its own pods, whatever the policies say.';
+      return 'A node can always reach its own pods, whatever the policies.';
     case 'allowed': {
       const rule = ruleOf(direction, decision, policies);
       const [peers, ports] = [peersField[direction], 'ports'].map((field, at) => {
@@ -53,7 +53,7 @@ export function decisionWords(
         isolating.length === 1
           ? `Policy ${isolating[0]} isolates`
           : `Policies ${isolating.join(', ')} isolate`;
-      const none = isolating.length === 1 ? 'no rule of it allows this' : 'no rule of theirs allows this';
+      const none = isolating.length === 1 ? 'none of its rules allow this' : 'none of their rules allow this';
       const near = nearest === undefined ? '' : ` ${nearestWords(direction, nearest, names, policies)}`;
       return `${who} ${names.own} for ${direction}, and ${none}.${near}`;
     }

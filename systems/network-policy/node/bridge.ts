@@ -26,7 +26,7 @@ export function filterBridges({
 }: BridgeOptions = {}): string | undefined {
   const bridges = readdirSync(links).filter((link) => existsSync(join(links, link, 'bridge')));
   if (bridges.length === 0) return undefined;
-  const around = `traffic between pods on one bridge (${bridges.join(', ')}) gets around all policies`;
+  const around = `traffic between pods on one bridge (${bridges.join(', ')}) bypasses all policies`;
   if (!existsSync(sysctls))
     return `${around}: the module br_netfilter is not loaded. Load it: modprobe br_netfilter`;
   for (const name of settings) {

@@ -111,6 +111,6 @@ suite('what the rules in the kernel do', () => {
       return iptablesRuleset({ ...noRules, families: { ...noRules.families, 4: four } });
     };
     for (const rule of rules) isUnknown(kernel(['-j KUBE-ROUTER-FORWARD'], [rule]), rule);
-    isUnknown(kernel(['behind a rule of somebody else', '-j KUBE-ROUTER-FORWARD'], []), 'before ours');
+    isUnknown(kernel(['after a rule of another program', '-j KUBE-ROUTER-FORWARD'], []), 'before ours');
   });
 });

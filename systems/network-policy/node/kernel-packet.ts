@@ -7,11 +7,14 @@ import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { IpAddress } from '../engine/addresses.ts';
 import type { Direction } from '../engine/rules.ts';
 
+/** IANA's. */
+export const protocolNumbers = { ICMP: 1, TCP: 6, UDP: 17, ICMPv6: 58, SCTP: 132 } as const;
+
 /** The first one of a connection. */
 export interface KernelPacket {
   readonly source: IpAddress;
   readonly destination: IpAddress;
-  /** IANA's number. */
+  /** One of `protocolNumbers`. */
   readonly protocol: number;
   /** Of the destination. */
   readonly port: number | undefined;
@@ -36,12 +39,36 @@ export interface KernelRuleset {
 }
 
 /** More than any packet goes through, and few enough for the stack; a loop is refused by the kernel itself. */
-export const MOST_CHAINS = 1024;
+const MOST_CHAINS = 1024;
+
+/** What a rule does: `continue` with the next one, or `return` to the chain that led here. */
+export type RuleVerdict = 'accept' | 'refuse' | 'continue' | 'return';
+
+/**
+ * What the rules of a chain do, one after the other.
+ *
+ * @param rules - None: there is no such chain.
+ * @param chains - Those that the packet came through: this one is added.
+ */
+export function followChain(
+  name: string,
+  rules: readonly string[] | undefined,
+  chains: string[],
+  verdictOf: (rule: string) => RuleVerdict,
+): Exclude<RuleVerdict, 'return'> {
+  if (rules === undefined || chains.length >= MOST_CHAINS) throw unknownRule(`chain ${name} is missing`);
+  chains.push(name);
+  for (const rule of rules) {
+    const verdict = verdictOf(rule);
+    if (verdict !== 'continue') return verdict === 'return' ? 'continue' : verdict;
+  }
+  return 'continue';
+}
 
 export function unknownRule(rule: string): RampartError {
   return new RampartError(errorCodes.UNSUPPORTED, {
     what: 'cannot tell what the rules in the kernel do',
-    why: `it has a rule that is not ours: ${rule}`,
-    next: 'An agent that runs puts it right within a minute',
+    why: `it has a rule that Rampart did not make: ${rule}`,
+    next: 'A running agent repairs this within a minute',
   });
 }

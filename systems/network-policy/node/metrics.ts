@@ -33,7 +33,7 @@ export class NodeCounts {
 export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts = new NodeCounts()): void {
   const name = (of: string): string => `rampart_network_policy_${of}`;
   metrics.counter(
-    { name: name('syncs_total'), help: 'Changes of the rules in the kernel.', labelNames: ['kind'] },
+    { name: name('syncs_total'), help: 'Changes to the rules in the kernel.', labelNames: ['kind'] },
     () => [
       { labels: { kind: 'full' }, value: counts.fullSyncs },
       { labels: { kind: 'partial' }, value: counts.partialSyncs },
@@ -43,35 +43,35 @@ export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts
     metrics.counter({ name: name(of), help }, read);
   const gauge = (of: string, help: string, read: () => number): void =>
     metrics.gauge({ name: name(of), help }, read);
-  counter('sync_failures_total', 'Changes that the kernel did not take.', () => counts.failedSyncs);
+  counter('sync_failures_total', 'Changes that the kernel rejected.', () => counts.failedSyncs);
   counter(
     'drift_repaired_total',
-    'Things of ours in the kernel that somebody else had changed.',
+    'Kernel objects repaired after other programs changed them.',
     () => counts.driftRepaired,
   );
   counter(
     'flows_cut_total',
-    'Established connections that were ended, as a change of the policies no longer allows them.',
+    'Established connections cut because the policies no longer allow them.',
     () => counts.flowsCut,
   );
   counter(
     'refusals_told_total',
-    'Refused packets that were told as a line: the kernel gives ten a minute of each pod and direction.',
+    'Refused packets reported as a line; the kernel logs at most ten per minute for each pod and direction.',
     () => counts.refusalsTold,
   );
   counter(
     'refusals_lost_total',
-    'Refused packets that were not told, as they came faster than they were read.',
+    'Refused packets not reported because they arrived faster than they were read.',
     () => counts.refusalsLost,
   );
-  gauge('full_sync_seconds', 'How long the last full sync took.', () => counts.lastSyncSeconds);
+  gauge('full_sync_seconds', 'Duration of the last full sync.', () => counts.lastSyncSeconds);
   gauge('pods', 'Pods of this node that have rules.', () => counts.localPods);
-  gauge('policies', 'Directions of policies that pods of this node need.', () => counts.policies);
+  gauge('policies', 'Policy directions that apply to pods of this node.', () => counts.policies);
   gauge('problems', 'Fields of policies that cannot be expressed.', () => counts.problems);
   metrics.counter(
     {
       name: name('refused_packets_total'),
-      help: 'Packets that were refused, by pod; an empty pod is an address of no known pod.',
+      help: 'Refused packets, by pod; an empty pod stands for addresses of unknown pods.',
       labelNames: ['namespace', 'pod', 'direction'],
     },
     () =>

@@ -142,7 +142,7 @@ export class Refusals implements Disposable {
       }),
       reason:
         pod === undefined
-          ? `${own} is of no known pod, and such addresses are refused (--network-policy-default deny).`
+          ? `${own} belongs to no known pod, and such addresses are refused (--network-policy-default deny).`
           : decision?.verdict === 'refused'
             ? decisionWords(direction, decision, { own: names[own]!, peer: names[peer]!, port }, policies)
             : 'The policies that refused it have changed since.',

@@ -100,7 +100,7 @@ suite('the section of network-policy', () => {
   test('what is the matter on a node: then not all is guarded', () => {
     const db = reports([policy('db', { podSelector: {} })], pods);
     const refused = told({}, { problem: 'nftables refused a change: No space left on device' });
-    const around = told({}, { bridges: 'traffic between pods on one bridge (br0) gets around all policies' });
+    const around = told({}, { bridges: 'traffic between pods on one bridge (br0) bypasses all policies' });
     const silent = told({}, { untold: 'cannot read group 100 of NFLOG: another program reads it' });
     const leftOut = told(
       {},
@@ -111,7 +111,7 @@ suite('the section of network-policy', () => {
       [refused, leftOut, around, silent].map((node) => of(node).guarded),
       [false, false, false, true],
     );
-    assert.equal(of(refused).headline(plain), 'NetworkPolicies are not enforced as they are on n1.');
+    assert.equal(of(refused).headline(plain), 'NetworkPolicies are not enforced as written on n1.');
     assert.deepEqual(of(refused).foot, [
       'network-policy on n1: the kernel refuses the rules: nftables refused a change: No space left on device',
     ]);

@@ -139,7 +139,7 @@ export function section(
       }
       if (loose.length > 0) {
         const where = loose.length === 1 ? `on ${loose[0]}` : `on ${loose.length} nodes`;
-        return paint('red', `NetworkPolicies are not enforced as they are ${where}.`, colour);
+        return paint('red', `NetworkPolicies are not enforced as written ${where}.`, colour);
       }
       const many = policies.length === 1 ? '1 NetworkPolicy' : `${policies.length} NetworkPolicies`;
       return paint('green', `${many} can be fully expressed.`, colour);

@@ -201,7 +201,7 @@ export class PolicyAdmission implements Admission {
       if (!time.aborted) throw error;
       this.#options.onAnswer(policy, 'error', request.operation);
       if (policy.ignoresFailures || policy.mode === 'monitor') return undefined;
-      throw webhookFailure(policy, `it has not answered within ${policy.timeoutMs / 1000} s`);
+      throw webhookFailure(policy, `it did not respond within ${policy.timeoutMs / 1000} s`);
     }
   }
 }

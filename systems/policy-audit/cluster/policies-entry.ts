@@ -35,7 +35,7 @@ function entryOf(policy: Policy, capabilities: readonly string[] | undefined): o
       policies: Object.fromEntries(members) as object,
     };
   }
-  if (program.type !== 'module') throw new TypeError(`${policy.id} is no policy of a policy server`);
+  if (program.type !== 'module') throw new TypeError(`${policy.id} is not a policy of a policy server`);
   return {
     ...moduleEntry(program, hostCapabilities),
     policyMode: mode,

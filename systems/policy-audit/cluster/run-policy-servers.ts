@@ -20,6 +20,7 @@ import { problemText } from '../engine/cel/settings.ts';
 import { policyFaults } from '../policies/faults.ts';
 import { policyActive, activeStatus, refusedStatus } from '../policies/policy-status.ts';
 import { policyId, readKubewardenPolicy } from '../policies/read-policy.ts';
+import { aborted } from '../../../shared/time/abort.ts';
 import { policiesFileOf } from './policies-entry.ts';
 import { type Authority, currentAuthority, currentCertificate, trusted } from './server-certificates.ts';
 import {
@@ -71,7 +72,7 @@ export async function runPolicyServers(context: GuardContext, options: PolicySer
     reconcile: (name, stop) => servers.reconcile(name, stop),
     signal,
     logger,
-    ...(metrics && { metrics: metrics.controllers }),
+    metrics: metrics?.controllers,
   });
 }
 
@@ -98,11 +99,8 @@ class PolicyServers {
 
   /** @returns false where it is to end before */
   async synced(signal: AbortSignal): Promise<boolean> {
-    const { promise: aborted, resolve } = Promise.withResolvers<void>();
-    signal.addEventListener('abort', () => resolve(), { once: true });
-    if (signal.aborted) return false;
     const caches = [this.#servers, this.#deployments, ...this.#policies.map(([, cache]) => cache)];
-    await Promise.race([aborted, Promise.all(caches.map(({ synced }) => synced))]);
+    await Promise.race([aborted(signal), Promise.all(caches.map(({ synced }) => synced))]);
     return !signal.aborted;
   }
 

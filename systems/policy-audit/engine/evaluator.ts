@@ -72,9 +72,9 @@ export interface SettingsVerdict {
 export type RuntimeName = 'cel' | 'gatekeeper' | 'group' | 'opa' | 'wapc' | 'wasi';
 
 export interface EvaluateOptions {
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** Of this evaluation. Default: 2,000 ms, or the policy's `timeoutEvalSeconds`. */
-  readonly deadlineMs?: number;
+  readonly deadlineMs?: number | undefined;
 }
 
 /**

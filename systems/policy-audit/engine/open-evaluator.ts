@@ -28,7 +28,7 @@ export interface OpenEvaluatorOptions {
   readonly hostCalls: (allowed: readonly ContextAwareResource[], program?: ModuleProgram) => HostCalls;
   /** For expressions of ValidatingAdmissionPolicies, which read what they name. Default: as `hostCalls`, with nothing allowed. */
   readonly cluster?: ClusterReader;
-  readonly pullSecret?: CredentialsSource;
+  readonly pullSecret?: CredentialsSource | undefined;
   readonly limits?: WasmLimits;
   /** Where the threads of WebAssembly come from. Default: one pool for all of the process. */
   readonly pool?: PolicyPool;
@@ -98,15 +98,15 @@ async function openModule(
     };
   }
   const { bytes, digest } = await options.modules.fetch(program.module, {
-    ...(options.pullSecret && { pullSecret: options.pullSecret }),
-    ...(options.signal && { signal: options.signal }),
+    pullSecret: options.pullSecret,
+    signal: options.signal,
   });
   const evaluator = await openWasmEvaluator({
     module: bytes,
     settings: program.settings,
     hostCalls,
-    ...(options.limits && { limits: options.limits }),
-    ...(options.pool && { pool: options.pool }),
+    limits: options.limits,
+    pool: options.pool,
   });
   return { evaluator, digest, mutates: readPolicyMetadata(bytes)?.mutating === true };
 }

@@ -23,7 +23,7 @@ export function parseModuleUrl(text: string): ModuleUrl {
   if (rest === '') throw refuse('it names nothing');
   if (scheme === 'registry') return { scheme, reference: rest };
   if (scheme === 'file') {
-    if (!rest.startsWith('/')) throw refuse('the path of a file:// URL has to begin with "/"');
+    if (!rest.startsWith('/')) throw refuse('the path of a file:// URL must begin with "/"');
     try {
       return { scheme, path: decodeURIComponent(rest) };
     } catch {
@@ -33,7 +33,7 @@ export function parseModuleUrl(text: string): ModuleUrl {
   if (scheme === 'https' || scheme === 'http') {
     if (!URL.canParse(text)) throw refuse('it is no URL');
     const url = new URL(text);
-    if (url.username !== '' || url.password !== '') throw refuse('credentials do not belong into a URL');
+    if (url.username !== '' || url.password !== '') throw refuse('a URL must not contain credentials');
     return { scheme, url };
   }
   throw refuse(`${scheme}:// is not known`);

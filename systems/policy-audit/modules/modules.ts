@@ -17,8 +17,8 @@ export interface ModuleTerms {
 
 export interface FetchOptions {
   /** For registries: of `imagePullSecret` (shared/oci/pull-secrets.ts). */
-  readonly pullSecret?: CredentialsSource;
-  readonly signal?: AbortSignal;
+  readonly pullSecret?: CredentialsSource | undefined;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** A WebAssembly module. */

@@ -26,7 +26,7 @@ export interface ModulesOptions {
   readonly cacheDirectory: string;
   readonly sources?: Sources;
   /** Where given, modules that have not these signatures are refused, and all that cannot have any. */
-  readonly verification?: Verification;
+  readonly verification?: Verification | undefined;
   readonly registriesConf?: RegistriesConf;
   /** Whether `file://` is read: not where those who write policies may not read the files of this process. Default: true. */
   readonly allowFiles?: boolean;
@@ -60,10 +60,10 @@ export async function openModules(options: ModulesOptions): Promise<Modules> {
   const registry = await openRegistry({
     cacheDirectory: join(cacheDirectory, 'registries'),
     limits: { layerBytes: options.maxModuleBytes ?? defaults.maxModuleBytes, cacheBytes },
-    ...(options.registriesConf && { registriesConf: options.registriesConf }),
+    registriesConf: options.registriesConf,
     insecureSources: sources.insecure,
     authorities: sources.authorities,
-    ...(options.idleTimeoutMs !== undefined && { idleTimeoutMs: options.idleTimeoutMs }),
+    idleTimeoutMs: options.idleTimeoutMs,
     logger,
   });
   const cache = await BlobCache.open({
@@ -119,8 +119,8 @@ class SourcedModules implements Modules {
   async #fromRegistry(reference: string, { pullSecret, signal }: FetchOptions): Promise<FetchedModule> {
     const pull: PullOptions = {
       policy: 'Always',
-      ...(pullSecret && { credentials: pullSecret }),
-      ...(signal && { signal }),
+      credentials: pullSecret,
+      signal,
     };
     const artifact = await this.#registry.pull(reference, pull);
     const { verification } = this.#options;

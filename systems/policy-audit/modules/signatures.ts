@@ -35,7 +35,7 @@ interface Signature {
  * @throws {RampartError} `PRIVILEGE` where it has not, or where it cannot be told here; as `Registry.pull`
  */
 export async function verifySignatures(
-  registry: Registry,
+  registry: Pick<Registry, 'layer' | 'pull'>,
   artifact: Pick<Artifact, 'reference' | 'referenceDigest'>,
   verification: Verification,
   options: PullOptions,
@@ -44,8 +44,8 @@ export async function verifySignatures(
   if (keyless !== undefined) {
     throw refused(
       artifact,
-      `verification without keys (${describeRequirement(keyless)}) needs a trust root, and none is given`,
-      'Sign it with a key, and ask for that with kind: pubKey.',
+      `verification without keys (${describeRequirement(keyless)}) needs a trust root, which is not configured`,
+      'Sign it with a key, and ask for the signature of that key: pubKey',
     );
   }
   const signatures = await signaturesOf(registry, artifact, options);
@@ -68,7 +68,7 @@ export async function verifySignatures(
 }
 
 async function signaturesOf(
-  registry: Registry,
+  registry: Pick<Registry, 'layer' | 'pull'>,
   artifact: Pick<Artifact, 'reference' | 'referenceDigest'>,
   options: PullOptions,
 ): Promise<Signature[]> {
@@ -133,8 +133,8 @@ function refused(
   next?: string,
 ): RampartError {
   return new RampartError(errorCodes.PRIVILEGE, {
-    what: `${artifact.reference} (${artifact.referenceDigest}) is not run`,
+    what: `${artifact.reference} (${artifact.referenceDigest}) is not trusted`,
     why,
-    ...(next !== undefined && { next }),
+    next,
   });
 }

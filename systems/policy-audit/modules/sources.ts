@@ -65,13 +65,13 @@ export function parseSources(document: unknown, what: string): Sources {
   }
   const insecure = document['insecure_sources'] ?? [];
   if (!Array.isArray(insecure) || !insecure.every((host) => typeof host === 'string')) {
-    throw unusable(what, 'insecure_sources is no list of hosts');
+    throw unusable(what, 'insecure_sources is not a list of hosts');
   }
   const given = document['source_authorities'] ?? {};
-  if (!isRecord(given)) throw unusable(what, 'source_authorities is no mapping of hosts');
+  if (!isRecord(given)) throw unusable(what, 'source_authorities is not a mapping of hosts');
   const authorities = Object.fromEntries(
     Object.entries(given).map(([host, list]) => {
-      if (!Array.isArray(list)) throw unusable(what, `source_authorities of ${host} is no list`);
+      if (!Array.isArray(list)) throw unusable(what, `source_authorities of ${host} is not a list`);
       return [host, list.map((one: unknown) => authorityOf(one, host, what))];
     }),
   );
@@ -91,7 +91,7 @@ function authorityOf(entry: unknown, host: string, what: string): string {
   try {
     new X509Certificate(pem);
   } catch (error) {
-    throw unusable(what, `an authority of ${host} is no certificate in PEM (${(error as Error).message})`);
+    throw unusable(what, `an authority of ${host} is not a PEM certificate (${(error as Error).message})`);
   }
   return pem;
 }

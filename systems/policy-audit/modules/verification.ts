@@ -53,10 +53,10 @@ export function parseVerification(document: unknown, what: string): Verification
   const anyOf = requirements(any?.['signatures'] ?? [], `${what}: anyOf.signatures`);
   const minimumMatches = any?.['minimumMatches'] ?? 1;
   if (typeof minimumMatches !== 'number' || !Number.isInteger(minimumMatches) || minimumMatches < 1) {
-    throw unusable(what, 'anyOf.minimumMatches has to be an integer of at least 1');
+    throw unusable(what, 'anyOf.minimumMatches must be an integer of at least 1');
   }
   // What asks for nothing would let everything through.
-  if (allOf.length === 0 && anyOf.length === 0) throw unusable(what, 'it asks for no signature at all');
+  if (allOf.length === 0 && anyOf.length === 0) throw unusable(what, 'it requires no signature');
   if (anyOf.length > 0 && minimumMatches > anyOf.length) {
     throw unusable(what, `anyOf.minimumMatches is ${minimumMatches}, of ${anyOf.length} signatures`);
   }
@@ -99,7 +99,7 @@ function requirementOf(value: unknown, what: string): Requirement {
       if (typeof urlPrefix === 'string' && URL.canParse(urlPrefix)) {
         return { kind: 'genericIssuer', issuer, subject: { urlPrefix: withSlash(urlPrefix) }, annotations };
       }
-      throw unusable(what, 'subject has to have "equal", or "urlPrefix" with a URL');
+      throw unusable(what, 'subject must have "equal", or "urlPrefix" with a URL');
     }
     case 'githubAction': {
       refuseUnknown(value, ['kind', 'owner', 'repo', 'annotations'], what);
@@ -126,7 +126,7 @@ function keyOf(pem: string, what: string): KeyObject {
   try {
     return createPublicKey(pem);
   } catch (error) {
-    throw unusable(what, `key is no public key in PEM (${(error as Error).message})`);
+    throw unusable(what, `key is not a PEM public key (${(error as Error).message})`);
   }
 }
 
@@ -135,7 +135,7 @@ function annotationsOf(value: unknown, what: string): Readonly<Record<string, st
   if (isRecord(value) && Object.values(value).every((text) => typeof text === 'string')) {
     return value as Record<string, string>;
   }
-  throw unusable(what, 'annotations are no mapping of strings');
+  throw unusable(what, 'annotations are not a mapping of strings');
 }
 
 function needed(record: Record<string, unknown>, key: string, what: string): string {

@@ -88,8 +88,8 @@ export class OpenPolicy implements AsyncDisposable {
       }
       const deadlineMs = program.type === 'module' ? program.deadlineMs : undefined;
       const verdict = await this.#evaluator.evaluate(request, {
-        ...(signal && { signal }),
-        ...(deadlineMs !== undefined && { deadlineMs }),
+        signal,
+        deadlineMs,
       });
       return { type: 'verdict', verdict, asked: [...asked, ...(verdict.asked ?? [])] };
     } catch (error) {

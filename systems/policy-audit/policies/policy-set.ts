@@ -190,7 +190,7 @@ export class PolicySet {
         },
         signal,
         logger,
-        ...(metrics && { metrics: metrics.controllers }),
+        metrics: metrics?.controllers,
       });
     } finally {
       await this.#closeAll();

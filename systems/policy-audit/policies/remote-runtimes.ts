@@ -4,8 +4,9 @@
  * @module
  */
 import { Agent, request as send } from 'node:https';
-import { type IncomingMessage, request as sendPlain } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 
+import { request as sendPlain } from '../../../shared/observe/node-http.ts';
 import type { World } from '../engine/cel/cluster.ts';
 import { describeConnectionFailure } from '../../../shared/observe/connection-failure.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
@@ -60,7 +61,7 @@ export async function checkPolicyServer(
   } catch (error) {
     signal.throwIfAborted();
     throw new RampartError(errorCodes.INPUT, {
-      what: `the policy server at ${server.url.href} could not be asked`,
+      what: `the policy server at ${server.url.href} could not be queried`,
       why: describeConnectionFailure(error),
       cause: error,
     });
@@ -93,7 +94,7 @@ async function sendReview(
   } catch (error) {
     signal?.throwIfAborted();
     const why = describeConnectionFailure(error);
-    throw new EvaluationError('answer', `${target.href} could not be asked: ${why}`, { cause: error });
+    throw new EvaluationError('answer', `${target.href} could not be queried: ${why}`, { cause: error });
   }
 }
 
@@ -138,12 +139,15 @@ async function ask(
 function verdictOf({ status, body }: Answer, id: string): Verdict {
   if (status !== 200) {
     const why = status === 404 ? `it does not know the policy ${id}` : body.trim().slice(0, 500);
-    throw new EvaluationError('answer', `the policy server answers ${status}${why === '' ? '' : `: ${why}`}`);
+    throw new EvaluationError(
+      'answer',
+      `the policy server returned ${status}${why === '' ? '' : `: ${why}`}`,
+    );
   }
   const review = parsed(body);
   const response = isObject(review) ? review['response'] : undefined;
   if (!isObject(response) || typeof response['allowed'] !== 'boolean') {
-    throw new EvaluationError('answer', 'the policy server answers no AdmissionReview');
+    throw new EvaluationError('answer', 'the policy server did not return an AdmissionReview');
   }
   const found = response['status'];
   const { message, code, reason } = isObject(found) ? found : {};

@@ -58,7 +58,10 @@ suite('policies of a PolicyServer', () => {
       return (judgement.type === 'verdict' && judgement.verdict.message) || JSON.stringify(judgement);
     };
 
-    await assert.rejects(answer('ClusterAdmissionPolicy', 'default'), /it wants a username and a password/);
+    await assert.rejects(
+      answer('ClusterAdmissionPolicy', 'default'),
+      /it requires a username and a password/,
+    );
     await client.create(policyServerType, {
       metadata: { name: 'default' },
       spec: {
@@ -81,7 +84,7 @@ suite('policies of a PolicyServer', () => {
     assert.match(await answer('AdmissionPolicy', 'default'), /^error: /);
     assert.doesNotMatch(await answer('AdmissionPolicy', 'default'), /sha256/);
     // Of another server, which says nothing.
-    await assert.rejects(answer('ClusterAdmissionPolicy', 'other'), /it wants a username and a password/);
+    await assert.rejects(answer('ClusterAdmissionPolicy', 'other'), /it requires a username and a password/);
   });
 
   test('its sources and what it asks of signatures are for their modules, and for those of no other', async () => {

@@ -13,6 +13,7 @@ import { policyHostCalls } from '../engine/host-calls/host-calls.ts';
 import { imagesOf } from '../engine/host-calls/images.ts';
 import { openEvaluator } from '../engine/open-evaluator.ts';
 import type { PolicyProgram } from '../engine/program.ts';
+import { verifierOf } from '../modules/image-signatures.ts';
 import type { Modules, ModuleTerms } from '../modules/modules.ts';
 import { type ServerTerms, termsOfServer } from './policy-server-of.ts';
 import { clusterReader } from './cluster-reader.ts';
@@ -44,14 +45,18 @@ export function runtimesOf({ modules, client, logger, asked, namespace }: Runtim
         origin.namespace === undefined || capabilities === undefined
           ? everyCapability
           : new HostCapabilities(capabilities);
-      const images = imagesOf(() => own.registry(), pullSecret && { credentials: pullSecret });
+      const registries = [() => own.registry(), pullSecret && { credentials: pullSecret }] as const;
+      const [images, verifier] = [imagesOf(...registries), verifierOf(...registries)];
       return openEvaluator(program, {
         modules: own,
         cluster,
         signal,
-        ...(pullSecret && { pullSecret }),
+        pullSecret,
         hostCalls: (resources) =>
-          policyHostCalls({ policy: id, capabilities: granted, resources, logger, cluster: asked, images }),
+          policyHostCalls({
+            ...{ policy: id, capabilities: granted, resources, logger, cluster: asked },
+            ...{ images, verifier },
+          }),
       });
     },
   };

@@ -26,7 +26,7 @@ export class MemoryReports implements Reports {
   }
 
   write({ scope, ...report }: AuditReport): Promise<string> {
-    if (scope === undefined) throw new TypeError('the report of no object');
+    if (scope === undefined) throw new TypeError('a report without an object');
     this.#reports.set(scope.uid, { ...report, scope });
     return Promise.resolve('');
   }

@@ -107,7 +107,7 @@ export class NamespaceReports implements Reports {
   async write(report: AuditReport, _known: string | undefined, signal: AbortSignal): Promise<string> {
     const { namespace = '', name: uid = '' } = report.metadata;
     const { scope, results } = report;
-    if (scope === undefined) throw new TypeError('the report of no object');
+    if (scope === undefined) throw new TypeError('a report without an object');
     const entry = { scope, results };
     const { partBytes = PART_BYTES } = this.#options;
     const sizeBytes = sizeOf(entry);

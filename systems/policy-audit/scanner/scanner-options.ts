@@ -38,5 +38,10 @@ export interface ScannerOptions {
   readonly cluster?: boolean;
   readonly onEvaluated?: (policy: Policy, result: ReportResult | undefined) => void;
   readonly onPass?: (summary: PassSummary) => void;
+  /**
+   * Asked at each failure of a namespace ('' for what is in none) whether a pass is to end without it. Default: never; it is tried
+   * again.
+   */
+  readonly givesUp?: (namespace: string, error: unknown) => boolean;
   readonly clock?: Clock;
 }

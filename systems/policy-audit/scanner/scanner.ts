@@ -135,7 +135,13 @@ export class Scanner {
         workers: parallelNamespaces,
         timeoutMs: 3_600_000,
         reconcile: async (key, stop) => {
-          await this.#auditNamespace(key.slice(1), stop);
+          const namespace = key.slice(1);
+          try {
+            await this.#auditNamespace(namespace, stop);
+          } catch (error) {
+            if (stop.aborted || this.#options.givesUp?.(namespace, error) !== true) throw error;
+            this.#pass?.end(namespace);
+          }
           return done;
         },
         signal,
@@ -205,6 +211,7 @@ export class Scanner {
         return;
       } catch (error) {
         signal.throwIfAborted();
+        if (this.#options.givesUp?.('', error) === true) return;
         this.#options.context.logger.warn(
           { err: error },
           'cannot remove reports of deleted objects; retrying',

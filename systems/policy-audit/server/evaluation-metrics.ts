@@ -71,7 +71,7 @@ export class EvaluationMetrics {
   register(registry: Registry): void {
     registry.register({
       name: 'kubewarden_policy_evaluations_total',
-      help: 'Requests that policies were asked about.',
+      help: 'Requests that policies evaluated.',
       type: 'counter',
       labelNames: [...labelNames, 'initialization_error'],
       read: () => [
@@ -84,7 +84,7 @@ export class EvaluationMetrics {
     });
     registry.register({
       name: 'kubewarden_policy_evaluation_latency_milliseconds',
-      help: 'How long policies took to answer.',
+      help: 'Duration of policy evaluations.',
       type: 'histogram',
       labelNames: [...labelNames, 'le'],
       read: () => this.#all().flatMap(samplesOf),

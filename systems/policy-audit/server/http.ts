@@ -11,8 +11,8 @@ import { createServer as createTlsServer, type Server as TlsServer } from 'node:
 import type { AddressInfo } from 'node:net';
 
 import type { Address } from '../../../shared/observe/address.ts';
-import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
+import { listen } from '../../../shared/observe/listen.ts';
 import { createServer } from '../../../shared/observe/node-http.ts';
 import type { CertificateTexts } from './certificate-files.ts';
 import { ShapeError } from './review.ts';
@@ -88,7 +88,7 @@ export async function serveReadiness(
   const server = createServer((request, response) => {
     request.resume();
     if (request.url === '/readiness' && request.method === 'GET') sendReadiness(response, notReady());
-    else send(response, 404, { error: 'there is nothing here but GET /readiness' });
+    else send(response, 404, { error: 'only GET /readiness is served here' });
   });
   server.maxConnections = 64;
   server.requestTimeout = 10_000;
@@ -151,7 +151,7 @@ class Requests {
       else if (request.method !== 'POST') refuse(request, response, 405, 'use POST');
       else if (this.#options.notReady() !== undefined) refuse(request, response, 503, 'not ready yet');
       else if (this.#count > MAX_AT_ONCE)
-        refuse(request, response, 503, `${MAX_AT_ONCE} reviews are under way already`);
+        refuse(request, response, 503, `${MAX_AT_ONCE} reviews are already in progress`);
       else await this.#review(kind as ReviewKind, id, request, response);
     } catch (error) {
       // Whoever asked is gone: nobody is left to answer.
@@ -174,7 +174,7 @@ class Requests {
     try {
       body = JSON.parse(text);
     } catch {
-      return send(response, 400, { error: 'the body is no JSON' });
+      return send(response, 400, { error: 'the body is not JSON' });
     }
     // A webhook that is not waited for any more is not evaluated to its end.
     const gone = new AbortController();
@@ -248,24 +248,6 @@ function send(response: ServerResponse, status: number, body: object): void {
 
 function tlsOptions({ cert, key, ca }: CertificateTexts): object {
   return { cert, key, ...(ca && { ca, requestCert: true, rejectUnauthorized: true }) };
-}
-
-async function listen(server: Server | TlsServer, { host, port }: Address, what: string): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  server.once('error', reject);
-  server.listen({ host, port }, resolve);
-  try {
-    await promise;
-  } catch (error) {
-    throw new RampartError(errorCodes.SYSTEM, {
-      what: `cannot serve ${what} on ${host}:${port}`,
-      why: (error as Error).message,
-      next: 'Choose another address, or stop the process that uses this one',
-      cause: error,
-    });
-  } finally {
-    server.off('error', reject);
-  }
 }
 
 function addressOf(server: Server | TlsServer): Address {

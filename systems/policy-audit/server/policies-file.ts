@@ -42,7 +42,7 @@ const knownOfMember = [
 export function parsePoliciesFile(text: string, what: string): PoliciesFile {
   const document = parseYaml(text, what);
   if (document === null || document === undefined) return { policies: [], unknown: [] };
-  if (!isRecord(document)) throw unusable(what, 'it is no mapping of policies');
+  if (!isRecord(document)) throw unusable(what, 'it is not a mapping of policies');
   const unknown: string[] = [];
   const policies = Object.entries(document).map(([id, value]) => policyOf(id, value, what, unknown));
   return { policies, unknown };
@@ -72,7 +72,7 @@ function groupOf(
 ): ServedPolicy {
   note(value, knownOfGroup, what, unknown);
   const { policies } = value;
-  if (!isRecord(policies)) throw unusable(what, 'policies is no mapping');
+  if (!isRecord(policies)) throw unusable(what, 'policies is not a mapping');
   const members = new Map<string, ModuleProgram>();
   for (const [name, member] of Object.entries(policies)) {
     if (name.includes('/')) throw unusable(what, `the name ${JSON.stringify(name)} of a member has a "/"`);
@@ -97,7 +97,7 @@ function programOf(value: Record<string, unknown>, what: string, otherwiseMs?: n
   const module = textOf(value, 'module', what) ?? textOf(value, 'url', what);
   if (module === undefined) throw unusable(what, 'module is missing');
   const settings = value['settings'] ?? {};
-  if (!isRecord(settings)) throw unusable(what, 'settings is no mapping');
+  if (!isRecord(settings)) throw unusable(what, 'settings is not a mapping');
   return {
     type: 'module',
     module,
@@ -109,7 +109,7 @@ function programOf(value: Record<string, unknown>, what: string, otherwiseMs?: n
 }
 
 function contextAwareOf(value: unknown, what: string): ContextAwareResource[] {
-  if (!Array.isArray(value)) throw unusable(what, 'contextAwareResources is no list');
+  if (!Array.isArray(value)) throw unusable(what, 'contextAwareResources is not a list');
   return value.map((each: unknown) => {
     const { apiVersion, kind } = isRecord(each) ? each : {};
     if (typeof apiVersion === 'string' && typeof kind === 'string') return { apiVersion, kind };
@@ -121,7 +121,7 @@ function contextAwareOf(value: unknown, what: string): ContextAwareResource[] {
 function capabilitiesOf(value: unknown, what: string): readonly string[] | undefined {
   if (value === undefined || value === null) return undefined;
   if (!Array.isArray(value) || !value.every((each) => typeof each === 'string')) {
-    throw unusable(what, 'hostCapabilities is no list of capabilities');
+    throw unusable(what, 'hostCapabilities is not a list of capabilities');
   }
   // Says what is wrong with one.
   new HostCapabilities(value);
@@ -132,7 +132,7 @@ function timeoutOf(value: Record<string, unknown>, what: string): number | undef
   const seconds = value['timeoutEvalSeconds'] ?? undefined;
   if (seconds === undefined) return undefined;
   if (typeof seconds === 'number' && seconds > 0 && seconds <= 300) return seconds * 1000;
-  throw unusable(what, 'timeoutEvalSeconds is no number of seconds up to 300');
+  throw unusable(what, 'timeoutEvalSeconds is not a number of seconds up to 300');
 }
 
 function textOf(value: Record<string, unknown>, key: string, what: string): string | undefined {

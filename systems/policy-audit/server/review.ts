@@ -37,7 +37,7 @@ const operations: ReadonlySet<unknown> = new Set(['CREATE', 'UPDATE', 'DELETE', 
 
 /** @throws {ShapeError} */
 export function requestOfReview(body: unknown): PolicyRequest {
-  if (!isRecord(body)) throw new ShapeError('the body is no JSON object');
+  if (!isRecord(body)) throw new ShapeError('the body is not a JSON object');
   const { request } = body;
   if (!isRecord(request)) throw new ShapeError('request: missing, or no object');
   if (typeof request['uid'] !== 'string') throw new ShapeError('request.uid: missing, or no string');
@@ -63,7 +63,7 @@ export function requestOfReview(body: unknown): PolicyRequest {
  * @throws {ShapeError}
  */
 export function requestOfRawReview(body: unknown): PolicyRequest {
-  if (!isRecord(body)) throw new ShapeError('the body is no JSON object');
+  if (!isRecord(body)) throw new ShapeError('the body is not a JSON object');
   const { request } = body;
   if (!isRecord(request)) throw new ShapeError('request: missing, or no object');
   const uid = request['uid'] ?? '';

@@ -26,7 +26,7 @@ export interface ReviewerOptions {
   /** Of policies that give themselves none. Infinity: without end. */
   readonly deadlineMs: number;
   /** Whatever is asked about objects of this namespace is allowed: that of the server itself. */
-  readonly acceptedNamespace?: string;
+  readonly acceptedNamespace?: string | undefined;
   readonly logger: Logger;
 }
 

@@ -35,20 +35,20 @@ export interface PolicyServerOptions {
   /** Of the probe by itself. */
   readonly readinessAddress?: Address;
   /** Undefined: without TLS. */
-  readonly certificates?: CertificatePaths;
+  readonly certificates?: CertificatePaths | undefined;
   readonly modules: Pick<Modules, 'fetch'>;
-  readonly pullSecret?: CredentialsSource;
+  readonly pullSecret?: CredentialsSource | undefined;
   /** What a module of a policy may ask of the world. */
   readonly hostCalls: (policyId: string, program: ModuleProgram) => HostCalls;
   /** Infinity: without end. */
   readonly deadlineMs: number;
   /** Threads for WebAssembly. Default: that of the pool. */
-  readonly workers?: number;
-  readonly acceptedNamespace?: string;
+  readonly workers?: number | undefined;
+  readonly acceptedNamespace?: string | undefined;
   readonly continueOnErrors: boolean;
   /** How often the files are read again. Default: 2 s. */
   readonly pollMs?: number;
-  readonly registry?: Registry;
+  readonly registry?: Registry | undefined;
   readonly clock?: Clock;
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -86,7 +86,7 @@ export async function runPolicyServer(options: PolicyServerOptions): Promise<voi
           modules: options.modules,
           hostCalls: (_, program) =>
             program === undefined ? noHostCalls : options.hostCalls(policy.id, program),
-          ...(options.pullSecret && { pullSecret: options.pullSecret }),
+          pullSecret: options.pullSecret,
           pool,
           signal: opening,
         }),
@@ -102,7 +102,7 @@ export async function runPolicyServer(options: PolicyServerOptions): Promise<voi
     table,
     metrics,
     deadlineMs: options.deadlineMs,
-    ...(options.acceptedNamespace !== undefined && { acceptedNamespace: options.acceptedNamespace }),
+    acceptedNamespace: options.acceptedNamespace,
     logger,
   });
   const { address, readinessAddress } = options;
@@ -133,7 +133,7 @@ export async function runPolicyServer(options: PolicyServerOptions): Promise<voi
 }
 
 /** Of what is no module, and asks nothing. */
-const noHostCalls: HostCalls = { call: () => Promise.reject(new Error('there is nobody to ask')) };
+const noHostCalls: HostCalls = { call: () => Promise.reject(new Error('no policy server is available')) };
 
 /** The file of the policies, and what is in the table of it. */
 class PolicySource {

@@ -81,7 +81,7 @@ function section(
   const policies = all ?? [];
   const failing = policies.filter(({ why }) => why !== '').length;
   const said = (): string => {
-    if (pass === undefined) return 'No full pass over the objects has ended yet.';
+    if (pass === undefined) return 'No full pass over the objects has finished yet.';
     const { objects, failing: bad, errored, seconds, endedMs, missed } = pass;
     const doubt = missed > 0 ? `; ${missed} had been missed before` : '';
     return (

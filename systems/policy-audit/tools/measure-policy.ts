@@ -46,7 +46,7 @@ export async function measurePolicy(
   while (nowMs - startMs < forMs) {
     engine.signal?.throwIfAborted();
     const request = requests[count % requests.length];
-    if (request === undefined) throw new RangeError('there is nothing to ask about');
+    if (request === undefined) throw new RangeError('there is nothing to evaluate');
     try {
       await evaluator.evaluate(request, engine.signal && { signal: engine.signal });
     } catch (error) {

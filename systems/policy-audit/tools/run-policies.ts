@@ -97,8 +97,8 @@ async function judge(named: NamedPolicy, subject: Subject, judging: Judging): Pr
     const irrelevant = await irrelevance(named, subject, judging);
     if (irrelevant !== undefined) return { ...base, result: 'skip', message: irrelevant };
     const verdict = await evaluator.evaluate(request, {
-      ...(signal && { signal }),
-      ...(deadlineMs !== undefined && { deadlineMs }),
+      signal,
+      deadlineMs,
     });
     const { allowed, message, code, causes = [], warnings = [], mutated } = verdict;
     return {

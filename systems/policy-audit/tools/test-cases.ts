@@ -176,11 +176,11 @@ function caseOf(
       throw refuse(`expects ${JSON.stringify(key)}, which is not known (${knownOfExpected.join(', ')})`);
   }
   if (Object.keys(expected).length === 0) throw refuse('expects nothing');
-  if (settings !== undefined && !isRecord(settings)) throw refuse('has settings that are no mapping');
+  if (settings !== undefined && !isRecord(settings)) throw refuse('has settings that are not a mapping');
   const named = typeof value['policy'] === 'string' ? pathFrom(value['policy'], file) : policy;
   if (named === undefined) throw refuse('names no policy');
   const [found, second] = readPolicies(named, settings);
-  if (found === undefined || second !== undefined) throw refuse(`is of one policy, and ${named} has several`);
+  if (found === undefined || second !== undefined) throw refuse(`tests one policy, and ${named} has several`);
   const { name } = value;
   return {
     file,
@@ -199,7 +199,7 @@ function requestOf(
 ): PolicyRequest | undefined {
   const { request, objectFile, oldObject, operation = 'CREATE', userInfo = {}, namespace } = value;
   if (request !== undefined) {
-    if (!isRecord(request)) throw refuse('has a request that is no mapping');
+    if (!isRecord(request)) throw refuse('has a request that is not a mapping');
     return request as unknown as PolicyRequest;
   }
   const object =
@@ -208,7 +208,7 @@ function requestOf(
       : value['object'];
   const either = object ?? oldObject;
   if (either === undefined) return undefined;
-  if (!isRecord(either)) throw refuse('has an object that is no mapping');
+  if (!isRecord(either)) throw refuse('has an object that is not a mapping');
   const { apiVersion = 'v1', kind = '', metadata } = either;
   const kindName = kindNameOf(
     String(apiVersion),

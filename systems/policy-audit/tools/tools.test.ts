@@ -301,7 +301,7 @@ expected: {allowed: true}
       '--verification-path',
       'verification.yml',
     );
-    assert.deepEqual([refused.code, /is not run/.test(refused.stderr)], [2, true], refused.stderr);
+    assert.deepEqual([refused.code, /is not trusted/.test(refused.stderr)], [2, true], refused.stderr);
   });
 
   test('how fast it is', async () => {

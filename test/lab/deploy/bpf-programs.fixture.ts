@@ -6,7 +6,8 @@
 import assert from 'node:assert/strict';
 
 import { isAlreadyExists } from '../../../shared/kube/client-errors.ts';
-import { parentKind, type ParentObject } from '../../../systems/bpf-programs/api.ts';
+import { type ParentObject } from '../../../systems/bpf-programs/api.ts';
+import { parentKind } from '../../../systems/bpf-programs/parent-kind.fixture.ts';
 import { countObject } from '../../../systems/bpf-programs/image.fixture.ts';
 import { entryOffset } from '../../bpf-programs/entry-offset.fixture.ts';
 import type { DeployedPod } from './deployed.fixture.ts';

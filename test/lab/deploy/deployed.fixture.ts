@@ -5,7 +5,7 @@
  * @module
  */
 import { once } from 'node:events';
-import { mkdirSync, readFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
@@ -16,12 +16,20 @@ import { Cluster, systemNamespace } from '../../../apps/agent/deploy.fixture.ts'
 import { kustomize, type Manifest } from '../../../apps/agent/kustomize.fixture.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { until } from '../../../shared/observe/until.fixture.ts';
-import { pods as podType } from '../../../shared/kube/object.ts';
-import { nodes } from '../../../shared/kube/object.ts';
+import {
+  type ConfigMap,
+  configMaps,
+  type KubeObject,
+  nodes,
+  pods as podType,
+  type Secret,
+  secrets,
+} from '../../../shared/kube/object.ts';
+import { deploymentType } from '../../../systems/policy-audit/cluster/server-objects.ts';
 import { images } from '../image.ts';
 import { type ExecResult, type Lab, type LabContainer, type LabPod, startLab } from '../lab.ts';
 import type { PodSpec } from '../pod-config.ts';
-import { kubeletPod } from './kubelet.fixture.ts';
+import { type KubeletPod, kubeletPod, type NodeFacts } from './kubelet.fixture.ts';
 import { ServiceAccounts } from './service-accounts.fixture.ts';
 
 /** An archive of the image, as `deploy/README.md` says how to make it; without one the checkout stands in for it. */
@@ -155,7 +163,38 @@ export class Deployed implements AsyncDisposable {
    * @param without - A capability that it is not given.
    */
   async runWorkload(name: Workload, without?: string): Promise<DeployedPod> {
-    const { spec, directories, probes } = this.#kubeletPod(name);
+    return this.#run(name, this.#kubeletPod(name, this.#podSpec(name)), without);
+  }
+
+  /** The only container of a Deployment of Rampart's namespace as the API has it, with its ConfigMaps and Secrets as they are now. */
+  async runDeployment(name: string): Promise<DeployedPod> {
+    const at = { name, namespace: systemNamespace };
+    const { spec } = (await this.client.get(deploymentType, at)) as KubeObject & {
+      readonly spec: { readonly template: { readonly spec: V1PodSpec } };
+    };
+    const podSpec = spec.template.spec;
+    const directories = new Map<string, string>();
+    for (const { configMap, secret } of podSpec.volumes ?? []) {
+      const [kind, of] = configMap ? ['ConfigMap', configMap.name] : ['Secret', secret?.secretName];
+      if (of === undefined) continue;
+      const from = { name: of, namespace: systemNamespace };
+      const { data = {} } = await this.client.get<ConfigMap | Secret>(configMap ? configMaps : secrets, from);
+      const directory = join(this.cluster.directory, `${kind}-${of}`);
+      mkdirSync(directory, { recursive: true });
+      for (const [file, value] of Object.entries(data)) {
+        writeFileSync(join(directory, file), Buffer.from(value, configMap ? 'utf8' : 'base64'));
+      }
+      directories.set(`${kind}/${of}`, directory);
+    }
+    const dataDirectory = (kind: string, of: string): string => directories.get(`${kind}/${of}`) ?? '';
+    return this.#run(name, this.#kubeletPod(name, podSpec, dataDirectory));
+  }
+
+  async #run(
+    name: string,
+    { spec, directories, probes }: KubeletPod,
+    without?: string,
+  ): Promise<DeployedPod> {
     for (const directory of directories) await this.onNode('mkdir -p "$1"', directory);
     const containers = (spec.containers ?? []).map((container) => {
       const { capabilities: given } = container.security ?? {};
@@ -202,17 +241,22 @@ export class Deployed implements AsyncDisposable {
     return structuredClone(found.spec.template.spec);
   }
 
-  #kubeletPod(name: Workload): ReturnType<typeof kubeletPod> {
-    const spec = this.#podSpec(name);
+  #kubeletPod(name: string, spec: V1PodSpec, dataDirectory?: NodeFacts['dataDirectory']): KubeletPod {
     return kubeletPod(name, systemNamespace, spec, {
       nodeName,
       api: this.#accounts.api,
-      serviceAccountDirectory: this.#accounts.directoryOf(spec.serviceAccountName ?? '', systemNamespace),
+      serviceAccountDirectory: this.#accounts.directoryOf(
+        spec.serviceAccountName ?? 'default',
+        systemNamespace,
+      ),
       emptyDirectory: (volume) => {
         const directory = join(this.cluster.directory, `${name}-${volume}`);
         mkdirSync(directory, { recursive: true });
+        // As kubelet makes them: for whatever user the container has.
+        chmodSync(directory, 0o777);
         return directory;
       },
+      ...(dataDirectory && { dataDirectory }),
     });
   }
 

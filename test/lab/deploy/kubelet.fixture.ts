@@ -6,7 +6,13 @@
  *
  * @module
  */
-import type { V1Container, V1PodSpec, V1SecurityContext, V1Volume } from '@kubernetes/client-node';
+import type {
+  V1Container,
+  V1PodSpec,
+  V1ResourceRequirements,
+  V1SecurityContext,
+  V1Volume,
+} from '@kubernetes/client-node';
 
 import type { MessageInit } from '../../../shared/cri/schema.ts';
 import type { ContainerSpec, PodSpec } from '../pod-config.ts';
@@ -20,6 +26,8 @@ export interface NodeFacts {
   readonly serviceAccountDirectory: string;
   /** An empty directory for the volume of this name. */
   readonly emptyDirectory: (volume: string) => string;
+  /** A directory with the data of a ConfigMap or Secret of the pod's namespace. Default: there are none. */
+  readonly dataDirectory?: (kind: 'ConfigMap' | 'Secret', name: string) => string;
 }
 
 export interface KubeletPod {
@@ -29,6 +37,8 @@ export interface KubeletPod {
   readonly probes: readonly { readonly path: string; readonly port: number }[];
 }
 
+/** `USER` of deploy/Dockerfile. */
+const imageUser = 65532;
 const serviceAccountPath = '/var/run/secrets/kubernetes.io/serviceaccount';
 
 /** The default of `procMount`. */
@@ -51,7 +61,7 @@ const profileTypes: Readonly<Record<string, number>> = { RuntimeDefault: 0, Unco
 const notForRuntime = [
   ...['affinity', 'nodeSelector', 'priorityClassName', 'serviceAccountName', 'terminationGracePeriodSeconds'],
   // Nothing of a pod here asks for a name.
-  ...['tolerations', 'dnsPolicy'],
+  ...['tolerations', 'dnsPolicy', 'restartPolicy', 'schedulerName'],
 ];
 
 /** @throws {Error} for what it does not know. */
@@ -86,8 +96,14 @@ interface Volume {
 }
 
 function volumeOf(volume: V1Volume, node: NodeFacts): Volume {
-  only(`volume ${volume.name}`, volume, ['name', 'hostPath', 'emptyDir']);
-  const { hostPath } = volume;
+  only(`volume ${volume.name}`, volume, ['name', 'hostPath', 'emptyDir', 'configMap', 'secret']);
+  const { hostPath, configMap, secret } = volume;
+  const data =
+    configMap?.name !== undefined
+      ? node.dataDirectory?.('ConfigMap', configMap.name)
+      : secret?.secretName !== undefined && node.dataDirectory?.('Secret', secret.secretName);
+  if (typeof data === 'string') return { path: data, isMade: false };
+  if (configMap !== undefined || secret !== undefined) throw unknown(`volume ${volume.name}`, 'its data');
   if (hostPath === undefined) return { path: node.emptyDirectory(volume.name), isMade: false };
   const isMade = hostPath.type === 'DirectoryOrCreate';
   if (!isMade && hostPath.type !== 'Directory') throw unknown(`volume ${volume.name}`, hostPath.type);
@@ -104,6 +120,8 @@ function containerOf(
   only(where, container, [
     ...['name', 'image', 'args', 'env', 'ports', 'securityContext', 'resources'],
     ...['livenessProbe', 'readinessProbe', 'volumeMounts'],
+    // Defaults of the API: the image is there, and nobody reads why a container ended.
+    ...['imagePullPolicy', 'terminationMessagePath', 'terminationMessagePolicy'],
   ]);
   const env = (container.env ?? []).map(({ name, value, valueFrom }): [string, string] => {
     const field = valueFrom?.fieldRef?.fieldPath;
@@ -135,7 +153,9 @@ function containerOf(
       { containerPath: serviceAccountPath, hostPath: node.serviceAccountDirectory, readonly: true },
     ],
     security: securityOf(where, container.securityContext ?? {}, pod.securityContext ?? {}),
-    resources: resourcesOf(where, container.resources ?? {}),
+    ...(Object.keys(container.resources ?? {}).length > 0 && {
+      resources: resourcesOf(where, container.resources ?? {}),
+    }),
   };
 }
 
@@ -151,17 +171,17 @@ function securityOf(
     ...shared,
     ...['privileged', 'allowPrivilegeEscalation', 'readOnlyRootFilesystem', 'capabilities'],
   ]);
-  const runAsUser = own.runAsUser ?? ofPod.runAsUser;
+  const runAsUser = own.runAsUser ?? ofPod.runAsUser ?? imageUser;
   const runAsGroup = own.runAsGroup ?? ofPod.runAsGroup;
   const runAsNonRoot = own.runAsNonRoot ?? ofPod.runAsNonRoot;
   const seccompProfile = own.seccompProfile ?? ofPod.seccompProfile;
   const appArmorProfile = own.appArmorProfile ?? ofPod.appArmorProfile;
   if (own.privileged === true) throw unknown(where, 'privileged');
-  if (runAsNonRoot === true && (runAsUser ?? 0) === 0) throw new Error(`${where} would run as root`);
+  if (runAsNonRoot === true && runAsUser === 0) throw new Error(`${where} would run as root`);
   const { add = [], drop = [] } = own.capabilities ?? {};
   return {
     capabilities: { addCapabilities: add, dropCapabilities: drop },
-    ...(runAsUser !== undefined && { runAsUser: { value: BigInt(runAsUser) } }),
+    runAsUser: { value: BigInt(runAsUser) },
     ...(runAsGroup !== undefined && { runAsGroup: { value: BigInt(runAsGroup) } }),
     readonlyRootfs: own.readOnlyRootFilesystem === true,
     noNewPrivs: own.allowPrivilegeEscalation === false,
@@ -181,7 +201,7 @@ function profileType(where: string, type: string): number {
 /** Without the score for the OOM killer: to lower it a process needs CAP_SYS_RESOURCE, which not every machine gives to root. */
 function resourcesOf(
   where: string,
-  { limits = {}, requests = {} }: NonNullable<V1Container['resources']>,
+  { limits = {}, requests = {} }: V1ResourceRequirements,
 ): MessageInit<'LinuxContainerResources'> {
   only(where, limits, ['memory']);
   const [, mebibytes] = /^(\d+)Mi$/.exec(limits['memory'] ?? '') ?? [];
@@ -194,11 +214,12 @@ function resourcesOf(
 }
 
 function probesOf({ name, ports = [], livenessProbe, readinessProbe }: V1Container) {
-  return [livenessProbe, readinessProbe].map((probe) => {
-    const path = probe?.httpGet?.path;
-    const port = ports.find((one) => one.name === probe?.httpGet?.port)?.containerPort;
+  return [livenessProbe, readinessProbe].flatMap((probe) => {
+    if (probe === undefined) return [];
+    const { path, port: asked } = probe.httpGet ?? {};
+    const port = typeof asked === 'number' ? asked : ports.find((one) => one.name === asked)?.containerPort;
     if (path === undefined || port === undefined) throw unknown(`container ${name}`, 'probe');
-    return { path, port };
+    return [{ path, port }];
   });
 }
 

@@ -16,8 +16,13 @@ import {
   policyRulesKey,
   type Protocol,
 } from '../../engine/rules.ts';
+import { protocolNumbers } from '../kernel-packet.ts';
 
-const protocols: Readonly<Record<number, Protocol>> = { 6: 'TCP', 17: 'UDP', 132: 'SCTP' };
+const protocols: Readonly<Record<number, Protocol>> = {
+  [protocolNumbers.TCP]: 'TCP',
+  [protocolNumbers.UDP]: 'UDP',
+  [protocolNumbers.SCTP]: 'SCTP',
+};
 
 /** A flow as the rules see it: after a Service's address is that of its pod, and before the source is hidden. */
 export interface SeenFlow {

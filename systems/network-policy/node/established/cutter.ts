@@ -11,6 +11,7 @@ import type { Logger } from '../../../../shared/observe/log.ts';
 import { LoopSlice } from '../../../../shared/time/loop-slice.ts';
 import { parseAddress } from '../../engine/addresses.ts';
 import type { Address, NodeRules } from '../../engine/rules.ts';
+import { protocolNumbers } from '../kernel-packet.ts';
 import { FlowRules, seenFlow } from './allowed-flow.ts';
 import { refuseFlows, removeIdleCutTable } from './cut-table.ts';
 
@@ -23,7 +24,6 @@ export interface CutterOptions {
   readonly inNetwork?: <T>(work: () => T) => T;
 }
 
-const TCP = 6;
 /** Reading 100,000 flows takes some hundred milliseconds: timers and sockets have their turn in between. */
 const SLICE_MS = 4;
 
@@ -112,7 +112,7 @@ export class Cutter implements Disposable {
       if (this.#slice.over) await this.#slice.next();
       if (signal.aborted) return;
     }
-    const telling = this.#tell(refused.filter(({ protocol }) => protocol === TCP));
+    const telling = this.#tell(refused.filter(({ protocol }) => protocol === protocolNumbers.TCP));
     let cut = 0;
     for (const flow of refused) {
       const name = nameOf(flow);

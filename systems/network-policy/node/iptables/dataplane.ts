@@ -20,6 +20,7 @@ import {
   type Programmed,
   type Refused,
 } from '../dataplane.ts';
+import { aborted } from '../../../../shared/time/abort.ts';
 import { compileBase } from './base.ts';
 import { ChainOwners } from './chain-owners.ts';
 import { refusedCounts } from './counters.ts';
@@ -149,8 +150,7 @@ class IptablesDataplane implements Dataplane {
 
   /** The kernel tells nobody of changes by legacy iptables, nor of those of a set. */
   async disturbed(signal: AbortSignal): Promise<boolean> {
-    if (!signal.aborted)
-      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+    await aborted(signal);
     return false;
   }
 

@@ -9,20 +9,25 @@
  */
 import { type IpAddress, parseBlock } from '../../engine/addresses.ts';
 import type { Direction } from '../../engine/rules.ts';
-import { type KernelDecision, type KernelPacket, MOST_CHAINS, unknownRule } from '../kernel-packet.ts';
+import {
+  followChain,
+  type KernelDecision,
+  type KernelPacket,
+  protocolNumbers as numbers,
+  type RuleVerdict,
+  unknownRule,
+} from '../kernel-packet.ts';
 import { blockMatch } from './blocks.ts';
 import { behindOthers } from './listing.ts';
 import { type BuiltinChain, topChains, unknownPodsChain } from './names.ts';
 import type { FamilyRules, IptablesRules, Lines } from './rules.ts';
 
-type Verdict = 'accept' | 'refuse' | 'continue' | 'return';
-
 const protocolNumbers: Readonly<Record<string, number>> = {
-  icmp: 1,
-  tcp: 6,
-  udp: 17,
-  'ipv6-icmp': 58,
-  sctp: 132,
+  icmp: numbers.ICMP,
+  tcp: numbers.TCP,
+  udp: numbers.UDP,
+  'ipv6-icmp': numbers.ICMPv6,
+  sctp: numbers.SCTP,
 };
 
 /**
@@ -62,28 +67,18 @@ class Walk {
   }
 
   /** Either end may lead from here to ours. */
-  builtin(name: BuiltinChain): Verdict {
-    this.chains.push(name);
-    for (const line of this.#rules.hooks.get(name) ?? []) {
+  builtin(name: BuiltinChain): RuleVerdict {
+    return followChain(name, this.#rules.hooks.get(name) ?? [], this.chains, (line) => {
       if (line === behindOthers) throw unknownRule(`a rule before ours in ${name}`);
-      const verdict = this.#rule(wordsOf(line), line);
-      if (verdict !== 'continue') return verdict;
-    }
-    return 'continue';
+      return this.#rule(wordsOf(line), line);
+    });
   }
 
-  #chain(name: string): Verdict {
-    const lines = this.#linesOf(name);
-    if (lines === undefined || this.chains.length >= MOST_CHAINS)
-      throw unknownRule(`chain ${name} is missing`);
-    this.chains.push(name);
-    for (const line of lines) {
+  #chain(name: string): RuleVerdict {
+    return followChain(name, this.#linesOf(name), this.chains, (line) => {
       const words = wordsOf(line);
-      if (this.#isOfOtherEnd(words)) continue;
-      const verdict = this.#rule(words, line);
-      if (verdict !== 'continue') return verdict === 'return' ? 'continue' : verdict;
-    }
-    return 'continue';
+      return this.#isOfOtherEnd(words) ? 'continue' : this.#rule(words, line);
+    });
   }
 
   #linesOf(name: string): Lines | undefined {
@@ -100,7 +95,7 @@ class Walk {
     return ends.length === 1 && ends[0] === this.#otherEnd;
   }
 
-  #rule(words: readonly string[], line: string): Verdict {
+  #rule(words: readonly string[], line: string): RuleVerdict {
     let isNot = false;
     for (let at = 0; at < words.length; at++) {
       const word = words[at] ?? '';
@@ -169,7 +164,7 @@ class Walk {
     }
   }
 
-  #target(name: string, options: readonly string[], ofEnd: boolean, line: string): Verdict {
+  #target(name: string, options: readonly string[], ofEnd: boolean, line: string): RuleVerdict {
     switch (name) {
       case 'ACCEPT':
         return 'accept';

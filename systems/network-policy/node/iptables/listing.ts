@@ -11,7 +11,7 @@ const tops = new Set<string>(Object.values(topChains));
 const podJump = / -m comment --comment "?rule to jump traffic .* -j KUBE-POD-FW-/;
 
 /** What a rule of somebody else before ours is told as: then ours are not where they should be. */
-export const behindOthers = 'behind a rule of somebody else';
+export const behindOthers = 'after a rule of another program';
 
 /** Ours in the table `filter`. */
 export function parseRules(listing: string): FamilyRules {

@@ -52,7 +52,7 @@ function both(module: string, rule: string): Rule {
 
 /** Of iptables 1.8: `libxt_set` has the names of sets by getsockopt(2) of a raw socket, legacy iptables has all by one. */
 const needsRaw =
-  'CAP_NET_RAW: iptables reads the names of sets by a raw socket, and legacy iptables does all by one';
+  'CAP_NET_RAW: iptables reads the names of sets through a raw socket, and legacy iptables uses one for everything';
 
 /**
  * Nothing is there after it that was not before.

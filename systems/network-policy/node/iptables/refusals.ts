@@ -93,7 +93,7 @@ export class Refusals {
           const why = this.#why(line, refused);
           if (why === undefined) return true;
           const field = `spec.${direction}[${compiled.ruleOf.get(line) ?? 0}]`;
-          const message = `the kernel does not take this rule, which allows nothing: ${why}`;
+          const message = `the kernel rejects this rule, so it allows nothing: ${why}`;
           problems.set(`${field} ${why}`, { policy, field, message });
           return false;
         }),

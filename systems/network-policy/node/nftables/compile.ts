@@ -17,6 +17,7 @@ import type {
   PolicyRules,
 } from '../../engine/rules.ts';
 import type { DataplaneOptions } from '../dataplane.ts';
+import { protocolNumbers } from '../kernel-packet.ts';
 import { rangeText } from './addresses.ts';
 import {
   commentText,
@@ -31,7 +32,7 @@ import {
 } from './names.ts';
 import type { Chain, ElementSet, TableObject } from './objects.ts';
 import { compilePeers, type PeerNames } from './peer-sets.ts';
-import { portMatches, protocolNumbers } from './ports.ts';
+import { portMatches } from './ports.ts';
 
 const ip = { 4: 'ip', 6: 'ip6' } as const;
 const addressType = { 4: 'ipv4_addr', 6: 'ipv6_addr' } as const;

@@ -3,6 +3,8 @@
  *
  * @module
  */
+import { libnftables } from '../../../../shared/ebpf/ffi.ts';
+import { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
 import { type ListOptions, Nftables } from '../../../../shared/netlink/nftables.ts';
 import { NftablesChanges } from '../../../../shared/netlink/nftables-changes.ts';
 import { sleep, systemClock } from '../../../../shared/time/clock.ts';
@@ -47,6 +49,8 @@ interface ChainOwner {
  * @throws {RampartError} `UNSUPPORTED` without libnftables.
  */
 export function openNftablesDataplane(options: Partial<DataplaneOptions> = {}): Dataplane {
+  // Before anything is opened.
+  libnftables();
   return new NftablesDataplane({ ...defaultDataplaneOptions, ...options });
 }
 
@@ -87,8 +91,7 @@ function openChanges(): NftablesChanges | undefined {
 const NOTICE_MS = 1000;
 
 class NftablesDataplane implements Dataplane {
-  /** Reads; what changes the table does not go through it. */
-  readonly #nft = new Nftables();
+  readonly #namespace = new KeptNamespace();
   readonly #program = new TableProgram();
   readonly #changes = openChanges();
   readonly #options: DataplaneOptions;
@@ -148,7 +151,7 @@ class NftablesDataplane implements Dataplane {
 
   /** The difference to what is there; where that is refused, all anew. */
   #replace(actual: TableObjects | undefined, wanted: TableObjects): Programmed {
-    let reason = 'a chain or set of ours is of another kind';
+    let reason = 'a chain or set of ours has another kind';
     const commands = actual === undefined ? commandsAnew(wanted) : commandsBetween(actual, wanted);
     if (commands !== undefined) {
       try {
@@ -292,7 +295,7 @@ class NftablesDataplane implements Dataplane {
   }
 
   [Symbol.dispose](): void {
-    this.#nft[Symbol.dispose]();
+    this.#namespace[Symbol.dispose]();
     this.#program[Symbol.dispose]();
     this.#changes?.[Symbol.dispose]();
   }
@@ -318,7 +321,7 @@ class NftablesDataplane implements Dataplane {
   /** Undefined: there is no table of ours. */
   #list(command: string, options: ListOptions): string | undefined {
     try {
-      return this.#nft.list(command, options);
+      return this.#reading((nft) => nft.list(command, options));
     } catch (error) {
       if (isRefusal(error) && error.message.includes('No such file or directory')) return undefined;
       throw error;
@@ -326,7 +329,13 @@ class NftablesDataplane implements Dataplane {
   }
 
   #read(): TableObjects | undefined {
-    return readTable(this.#nft);
+    return this.#reading(readTable);
+  }
+
+  /** With a context for this once: libnftables keeps all elements that it has read for as long as one is open. */
+  #reading<T>(work: (nft: Nftables) => T): T {
+    using nft = this.#namespace.run(() => new Nftables());
+    return work(nft);
   }
 
   #run(commands: readonly Command[]): void {

@@ -8,13 +8,16 @@
  */
 import { type IpAddress, parseAddress, parseBlock } from '../../engine/addresses.ts';
 import type { Direction } from '../../engine/rules.ts';
-import { type KernelDecision, type KernelPacket, MOST_CHAINS, unknownRule } from '../kernel-packet.ts';
+import {
+  followChain,
+  type KernelDecision,
+  type KernelPacket,
+  type RuleVerdict,
+  unknownRule,
+} from '../kernel-packet.ts';
 import { podMap, shortDirection } from './names.ts';
 import { objectKey, type TableObjects } from './objects.ts';
-
-type Verdict = 'accept' | 'refuse' | 'continue';
-
-const dportProtocols: Readonly<Record<string, number>> = { tcp: 6, udp: 17, sctp: 132 };
+import { transports } from './ports.ts';
 
 /**
  * @param objects - As `parseListing` has them.
@@ -48,22 +51,15 @@ class Walk {
     this.#chains = chains;
   }
 
-  chain(name: string): Verdict {
+  chain(name: string): RuleVerdict {
     const chain = this.#objects.get(objectKey({ kind: 'chain', name }));
-    if (chain === undefined || chain.kind !== 'chain' || this.#chains.length >= MOST_CHAINS) {
-      throw unknownRule(`chain ${name} is missing`);
-    }
-    this.#chains.push(name);
-    for (const rule of chain.rules) {
-      const words = rule.replace(/ comment "[^"]*"$/, '').split(' ');
-      const verdict = this.#rule(words, rule);
-      // A goto does not come back: what follows in the chain that it went to is all.
-      if (verdict !== 'continue') return verdict === 'return' ? 'continue' : verdict;
-    }
-    return 'continue';
+    const rules = chain?.kind === 'chain' ? chain.rules : undefined;
+    return followChain(name, rules, this.#chains, (rule) =>
+      this.#rule(rule.replace(/ comment "[^"]*"$/, '').split(' '), rule),
+    );
   }
 
-  #rule(words: readonly string[], rule: string): Verdict | 'return' {
+  #rule(words: readonly string[], rule: string): RuleVerdict {
     for (let at = 0; at < words.length;) {
       const [first = '', second = '', third = '', fourth = ''] = words.slice(at);
       switch (first) {
@@ -76,6 +72,7 @@ class Walk {
           return 'return';
         case 'jump':
           return this.chain(second);
+        // Does not come back: what follows in the chain that it goes to is all.
         case 'goto': {
           const verdict = this.chain(second);
           return verdict === 'continue' ? 'return' : verdict;
@@ -105,7 +102,7 @@ class Walk {
           const [low = '', high = low] = third.split('-');
           const { port, protocol } = this.#packet;
           const fits = port !== undefined && Number(low) <= port && port <= Number(high);
-          if (protocol !== dportProtocols[first] || !fits) return 'continue';
+          if (protocol !== transports[first] || !fits) return 'continue';
           at += 3;
           break;
         }
@@ -146,7 +143,7 @@ class Walk {
     throw unknownRule(rule);
   }
 
-  #mapped({ text }: IpAddress, name: string, rule: string): Verdict | 'return' {
+  #mapped({ text }: IpAddress, name: string, rule: string): RuleVerdict {
     const verdict = this.#elements(name, rule).get(text);
     return verdict === undefined ? 'continue' : this.#rule(verdict.split(' '), rule);
   }

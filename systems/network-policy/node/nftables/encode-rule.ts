@@ -4,7 +4,9 @@
  * @module
  */
 import { compare, type NftablesBatch } from '../../../../shared/netlink/nftables-batch.ts';
+import { protocolNumbers } from '../kernel-packet.ts';
 import { addressBytes, commentData, elementRange, numberOf, unreadable, verdictOf } from './encode-values.ts';
+import { transports } from './ports.ts';
 
 const metaKeys = { networkProtocol: 15, transportProtocol: 16 } as const;
 const bases = { network: 1, transport: 2 } as const;
@@ -12,7 +14,6 @@ const families = {
   ip: { family: 4, number: 2, sizeBytes: 4, saddr: 12, daddr: 16 },
   ip6: { family: 6, number: 10, sizeBytes: 16, saddr: 8, daddr: 24 },
 } as const;
-const transports = { tcp: 6, udp: 17, sctp: 132 } as const;
 const stateBits: Readonly<Record<string, number>> = { invalid: 1, established: 2, related: 4 };
 const RTN_LOCAL = 2;
 const ANONYMOUS_CONSTANT = 3;
@@ -20,13 +21,13 @@ const CONTROL_SET = '__set%d';
 /** Types of messages, and nft's number of the type of their type. */
 const controls = {
   icmp: {
-    ...{ family: 2, protocol: 1, keyType: 14 },
+    ...{ family: 2, protocol: protocolNumbers.ICMP, keyType: 14 },
     types: { 'destination-unreachable': 3, 'time-exceeded': 11, 'parameter-problem': 12 } as Readonly<
       Record<string, number>
     >,
   },
   icmpv6: {
-    ...{ family: 10, protocol: 58, keyType: 29 },
+    ...{ family: 10, protocol: protocolNumbers.ICMPv6, keyType: 29 },
     types: {
       ...{ 'destination-unreachable': 1, 'packet-too-big': 2, 'time-exceeded': 3, 'parameter-problem': 4 },
       ...{ 'nd-router-solicit': 133, 'nd-router-advert': 134 },

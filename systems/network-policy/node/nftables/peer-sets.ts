@@ -10,7 +10,6 @@ import type {
   AddressSet,
   ByFamily,
   Clause,
-  Direction,
   Family,
   NodeRules,
   PolicyRules,
@@ -41,6 +40,8 @@ const longestRow = 128n;
 export class PeerNames {
   readonly #names = new Map<Peers, string>();
   readonly #policies = new Map<string, PolicyRules>();
+  /** By the same key; a name is a hash. */
+  readonly #chains = new Map<string, string>();
   /** By the key of a policy's rules: the place of the first with these peers. */
   readonly #users = new Map<Peers, Map<string, string>>();
 
@@ -65,8 +66,10 @@ export class PeerNames {
         this.#users.get(peers)?.delete(key);
         touched.add(peers);
       }
-      if (after === undefined) this.#policies.delete(key);
-      else this.#policies.set(key, after);
+      if (after === undefined) {
+        this.#policies.delete(key);
+        this.#chains.delete(key);
+      } else this.#policies.set(key, after);
       for (const { peers, place } of after === undefined ? [] : peersOf(after)) {
         const users = this.#users.get(peers) ?? new Map<string, string>();
         this.#users.set(peers, users);
@@ -84,14 +87,20 @@ export class PeerNames {
   }
 
   #nameOf(peers: Peers): string | undefined {
-    const [first, ...others] = this.#users.get(peers) ?? [];
-    if (first === undefined) {
+    let first: string | undefined;
+    const users = this.#users.get(peers);
+    for (const key of users?.keys() ?? []) if (first === undefined || key < first) first = key;
+    const policy = this.#policies.get(first ?? '');
+    if (first === undefined || policy === undefined) {
       this.#users.delete(peers);
       return undefined;
     }
-    const [key, place] = others.reduce((least, other) => (other[0] < least[0] ? other : least), first);
-    const policy = this.#policies.get(key);
-    return policy === undefined ? undefined : `${chainOf(policy)}-${place}`;
+    let chain = this.#chains.get(first);
+    if (chain === undefined) {
+      chain = policyChain(policy.direction, policy.policy);
+      this.#chains.set(first, chain);
+    }
+    return `${chain}-${users?.get(first) ?? ''}`;
   }
 }
 
@@ -126,17 +135,6 @@ function peersOf(policy: PolicyRules): readonly PlacedPeers[] {
     placed.set(policy, found);
   }
   return found;
-}
-
-const chains = new WeakMap<PolicyRules, string>();
-
-function chainOf(policy: PolicyRules): string {
-  let name = chains.get(policy);
-  if (name === undefined) {
-    name = policyChain(policy.direction satisfies Direction, policy.policy);
-    chains.set(policy, name);
-  }
-  return name;
 }
 
 interface Compiled {

@@ -3,10 +3,15 @@
  *
  * @module
  */
-import type { PortRange, Protocol } from '../../engine/rules.ts';
+import type { PortRange } from '../../engine/rules.ts';
+import { protocolNumbers } from '../kernel-packet.ts';
 
-export const protocolNumbers = { TCP: 6, UDP: 17, SCTP: 132 } as const satisfies Record<Protocol, number>;
-const matchNames = { TCP: 'tcp', UDP: 'udp', SCTP: 'sctp' } as const satisfies Record<Protocol, string>;
+/** By nft's words. */
+export const transports = {
+  tcp: protocolNumbers.TCP,
+  udp: protocolNumbers.UDP,
+  sctp: protocolNumbers.SCTP,
+} as const;
 const lastPort = 65_535;
 
 /**
@@ -19,7 +24,7 @@ export function portMatches(ports: 'any' | readonly PortRange[]): string[] {
   return protocols.flatMap((protocol) =>
     mergedPorts(ports.filter((range) => range.protocol === protocol)).map(({ first, last }) => {
       if (first === 0 && last === lastPort) return `meta l4proto ${protocolNumbers[protocol]}`;
-      return `${matchNames[protocol]} dport ${first === last ? first : `${first}-${last}`}`;
+      return `${protocol.toLowerCase()} dport ${first === last ? first : `${first}-${last}`}`;
     }),
   );
 }

@@ -28,7 +28,7 @@ export class Refusals {
       return [...rules].map(([index, why]) => ({
         policy: of.policy,
         field: `spec.${of.direction}[${index}]`,
-        message: `the kernel does not take this rule, which allows nothing: ${why}`,
+        message: `the kernel rejects this rule, so it allows nothing: ${why}`,
       }));
     });
   }

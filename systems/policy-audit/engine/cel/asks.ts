@@ -25,7 +25,7 @@ class Pending extends Error {
   readonly answered: Promise<void>;
 
   constructor(answered: Promise<void>) {
-    super('a question to the cluster is open');
+    super('a request to the cluster is pending');
     this.answered = answered;
   }
 }
@@ -48,7 +48,7 @@ let current: Asks | undefined;
 
 /** The questions of the evaluation that runs. */
 export function currentAsks(): Asks {
-  if (current === undefined) throw failure('this expression cannot ask the cluster');
+  if (current === undefined) throw failure('this expression cannot query the cluster');
   return current;
 }
 
@@ -185,7 +185,7 @@ export class Asks {
 
   #fetch(key: string, fetch: (signal: AbortSignal) => unknown): void {
     if (this.#answers.size >= mostQuestions)
-      throw failure(`the policy asks more than ${mostQuestions} questions`);
+      throw failure(`the policy makes more than ${mostQuestions} questions`);
     const keep = (answer: Answer): void => void this.#answers.set(key, answer);
     const keepError = (error: unknown): void => keep({ error: messageOf(error) });
     let value: unknown;

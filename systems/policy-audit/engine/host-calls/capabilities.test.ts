@@ -26,9 +26,9 @@ test('patterns grant what they name', () => {
 
 test('patterns that name nothing are refused, with what to write', () => {
   for (const [pattern, message] of [
-    ['oci*', /\* stands for all that is behind a \/\. Write it as oci\/\*/],
-    ['oci/v1/oci_*', /\* stands for all/],
-    ['*/oci', /\* stands for all/],
+    ['oci*', /\* stands for everything after a \/\. Write it as oci\/\*/],
+    ['oci/v1/oci_*', /\* stands for everything/],
+    ['*/oci', /\* stands for everything/],
     ['', /there is no such capability\. There are: .*oci\/v1\/verify/],
     ['unknown/*', /there is no such capability/],
     ['oci/v99/*', /there is no such capability/],

@@ -50,7 +50,7 @@ export const everyCapability = new HostCapabilities(['*']);
 function check(pattern: string): void {
   if (pattern === '*') return;
   if (pattern.includes('*') && !(pattern.endsWith('/*') && pattern.indexOf('*') === pattern.length - 1)) {
-    throw unusable(pattern, '* stands for all that is behind a /', 'Write it as oci/*.');
+    throw unusable(pattern, '* stands for everything after a /', 'Write it as oci/*.');
   }
   const begin = pattern.endsWith('*') ? pattern.slice(0, -1) : pattern;
   const known = paths.filter((path) => (pattern.endsWith('*') ? path.startsWith(begin) : path === begin));

@@ -225,7 +225,7 @@ test('certificates, names and images', async () => {
     `{"digest":"${digest}"}`,
     '{"schemaVersion":2}',
     `{"manifest":{},"digest":"${digest}","config":{"os":"linux"}}`,
-    'error: Callback evaluation failure: signatures of images cannot be verified here',
+    'error: Callback evaluation failure: image signatures cannot be verified',
   ]);
 });
 
@@ -249,7 +249,7 @@ test('calls that are not known, and payloads that are not understood', async () 
     'error: unknown operation: metrics',
     'error: unknown operation: get',
     'error: unknown namespace: toString',
-    'error: Callback evaluation failure: the payload is malformed: there is no object where one must be',
+    'error: Callback evaluation failure: the payload is malformed: an object is required',
     'error: Callback evaluation failure: the payload is malformed: kind must be a string',
     'error: Callback evaluation failure: Cannot find resource none.example/v1/ConfigMap',
   ]);
@@ -277,7 +277,7 @@ test('a policy logs; what it was refused is logged once', async () => {
       { level: 'warn', msg: 'mind', policy: 'clusterwide-lookup', data: { extra: 1 } },
       {
         level: 'warn',
-        msg: 'the policy asked for a Kubernetes resource v1/Secret that it was not granted',
+        msg: 'the policy requested a Kubernetes resource v1/Secret without permission',
         policy: 'clusterwide-lookup',
         data: undefined,
       },

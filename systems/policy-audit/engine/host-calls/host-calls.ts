@@ -136,7 +136,7 @@ class Reporter {
   refused(what: string): false {
     if (!this.#told.has(what) && this.#told.size < 100) {
       this.#told.add(what);
-      this.#logger.warn({ policy: this.#policy }, `the policy asked for a ${what} that it was not granted`);
+      this.#logger.warn({ policy: this.#policy }, `the policy requested a ${what} without permission`);
     }
     return false;
   }

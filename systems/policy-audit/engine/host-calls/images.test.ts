@@ -1,5 +1,6 @@
 /** What policies ask registries about images: of Debian's docker-registry, by modules that call the host. */
 import assert from 'node:assert/strict';
+import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +9,9 @@ import { suite, test } from 'node:test';
 import { createLogger } from '../../../../shared/observe/log.ts';
 import { RegistryFixture, registryUser } from '../../../../shared/oci/registry.fixture.ts';
 import type { CredentialsSource } from '../../../../shared/oci/registry.ts';
+import { verifierOf } from '../../modules/image-signatures.ts';
 import { openModules } from '../../modules/open-modules.ts';
+import { signAs } from '../../modules/signing.fixture.ts';
 import { parseSources } from '../../modules/sources.ts';
 import { openPolicy, podRequest } from '../wasm/policies.fixture.ts';
 import { everyCapability } from './capabilities.ts';
@@ -23,10 +26,18 @@ interface Asked {
   readonly sources: unknown;
   readonly credentials?: CredentialsSource;
   readonly runtime?: 'wapc' | 'wasi';
+  /** Default: each of `operations`, about the image. */
+  readonly calls?: readonly { readonly operation: string; readonly payload: unknown }[];
 }
 
 /** What a policy is answered, an operation each: JSON, or an error. */
-async function ask({ image, sources, credentials, runtime = 'wapc' }: Asked): Promise<readonly string[]> {
+async function ask({
+  image,
+  sources,
+  credentials,
+  runtime = 'wapc',
+  calls = operations.map((operation) => ({ operation, payload: image })),
+}: Asked): Promise<readonly string[]> {
   const directory = mkdtempSync(join(tmpdir(), 'rampart-images-'));
   try {
     await using modules = await openModules({
@@ -40,9 +51,10 @@ async function ask({ image, sources, credentials, runtime = 'wapc' }: Asked): Pr
       resources: [],
       logger,
       images: imagesOf(() => modules.registry(), credentials && { credentials }),
+      verifier: verifierOf(() => modules.registry(), credentials && { credentials }),
     });
-    const calls = operations.map((operation) => ({ namespace: 'oci', operation, payload: image }));
-    await using policy = await openPolicy('lookup', runtime, { calls }, { hostCalls });
+    const settings = { calls: calls.map((call) => ({ namespace: 'oci', ...call })) };
+    await using policy = await openPolicy('lookup', runtime, settings, { hostCalls });
     const { message = '' } = await policy.evaluate(podRequest(), { deadlineMs: 60_000 });
     return message.split(' | ');
   } finally {
@@ -88,10 +100,114 @@ suite('what a policy asks a registry', () => {
     const [told = ''] = await ask({ image, sources, credentials: () => registryUser });
     assert.deepEqual(JSON.parse(told), { digest });
     for (const answer of await ask({ image, sources })) {
-      assert.match(answer, /^error: Callback evaluation failure: .*it wants a username and a password/);
+      assert.match(answer, /^error: Callback evaluation failure: .*it requires a username and a password/);
     }
     for (const answer of await ask({ image, sources: {}, credentials: () => registryUser })) {
       assert.match(answer, /^error: Callback evaluation failure: cannot fetch .*certificate/);
     }
+  });
+
+  const pair = () => generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const pem = (key: KeyObject): string => key.export({ type: 'spki', format: 'pem' }).toString();
+
+  test('whether an image is signed by all of some keys, with what the signer said', async () => {
+    await using registry = await RegistryFixture.start({ tls: true, password: true });
+    const pushed = await registry.push('team/signed', 'v1', { layers, config });
+    const plain = await registry.push('team/plain', 'v1', { layers, config: { ...config, os: 'plan9' } });
+    const [alice, bob, eve] = [pair(), pair(), pair()];
+    await signAs(registry, pushed, 'team/signed', [
+      { by: alice.privateKey, optional: { env: 'prod' } },
+      { by: bob.privateKey },
+      { by: eve.privateKey, break: true },
+    ]);
+    const image = pushed.reference;
+    const keys = (...of: readonly { readonly publicKey: KeyObject }[]) => ({
+      image,
+      pub_keys: of.map(({ publicKey }) => pem(publicKey)),
+    });
+    const [type, env] = ['SigstorePubKeyVerify', { env: 'prod' }];
+    const v2 = (payload: object) => ({ operation: 'v2/verify', payload: { type, ...payload } });
+    const v1 = (payload: object) => ({ operation: 'v1/verify', payload: { [type]: payload } });
+    const trusted = [
+      v1(keys(alice)),
+      v2(keys(alice, bob)),
+      v1({ ...keys(alice), annotations: env }),
+      v2({ ...keys(alice), annotations: [{ key: 'env', value: 'prod' }] }),
+      v2({ ...keys(alice), annotations: null, image: `${registry.host}/team/signed@${pushed.digest}` }),
+    ];
+    const refused = [
+      [v2(keys(alice, eve)), /of its 3 signatures none is that of: public key$/],
+      [v2({ ...keys(bob), annotations: env }), /of its 3 signatures none is that of: public key$/],
+      [v1({ ...keys(alice), image: plain.reference }), /it has no signatures/],
+      [v1(keys()), /it asks for no signature at all/],
+      [v1({ image, pub_keys: ['x'] }), /key is no public key in PEM/],
+      [v1({ image }), /the payload is malformed: pub_keys must be a list/],
+      [
+        v1({ ...keys(alice), image: `${registry.host}/team/none:v1` }),
+        /cannot fetch|does not exist|not found/i,
+      ],
+    ] as const;
+    const calls = [...trusted, ...refused.map(([call]) => call)];
+    const sources = {
+      source_authorities: { [registry.host]: [{ type: 'Data', data: registry.authority }] },
+    };
+    const answers = await ask({ image, sources, calls, credentials: () => registryUser });
+    assert.equal(answers.length, calls.length);
+    for (const answer of answers.slice(0, trusted.length)) {
+      assert.equal(answer, JSON.stringify({ is_trusted: true, digest: pushed.digest }));
+    }
+    refused.forEach(([, why], index) => {
+      const answer = answers[trusted.length + index] ?? '';
+      assert.match(answer, /^error: Callback evaluation failure: /);
+      assert.match(answer, why);
+    });
+    // Without the password not even what is signed is trusted.
+    for (const answer of await ask({ image, sources, calls: trusted })) {
+      assert.match(answer, /^error: .*it wants a username and a password/);
+    }
+  });
+
+  test('what needs a trust root or a certificate is refused, with what to do instead', async () => {
+    await using registry = await RegistryFixture.start();
+    const { reference: image } = await registry.push('team/app', 'v1', { layers, config });
+    const issuer = 'https://issuer.example';
+    const v2 = (type: string, more: object) => ({
+      operation: 'v2/verify',
+      payload: { type, image, ...more },
+    });
+    const cases = [
+      [
+        v2('SigstoreKeylessVerify', { keyless: [{ issuer, subject: 'a@b.example' }] }),
+        /a@b\.example by https/,
+      ],
+      [
+        v2('SigstoreKeylessPrefixVerify', {
+          keyless_prefix: [{ issuer, url_prefix: 'https://c.example/d' }],
+        }),
+        /https:\/\/c\.example\/d\/\.\.\. by https/,
+      ],
+      [
+        v2('SigstoreGithubActionsVerify', { owner: 'team', repo: 'app' }),
+        /github\.com\/team\/app\/\.\.\. by /,
+      ],
+      [
+        {
+          operation: 'v1/verify',
+          payload: { SigstoreKeylessVerify: { image, keyless: [{ issuer, subject: 'a' }] } },
+        },
+        /needs a trust root, and none is given/,
+      ],
+      [
+        v2('SigstoreCertificateVerify', { certificate: [1], require_rekor_bundle: true }),
+        /SigstorePubKeyVerify/,
+      ],
+      [v2('SigstoreMoonVerify', {}), /"SigstoreMoonVerify" is not known.*SigstorePubKeyVerify, /],
+    ] as const;
+    const calls = cases.map(([call]) => call);
+    const answers = await ask({ image, sources: { insecure_sources: [registry.host] }, calls });
+    assert.equal(answers.length, cases.length);
+    cases.forEach(([, why], index) => assert.match(answers[index] ?? '', why));
+    for (const answer of answers.slice(0, 4))
+      assert.match(answer, /trust root.*ask for the signature of that key/);
   });
 });

@@ -42,11 +42,11 @@ export async function answerOci(
   signal: AbortSignal | undefined,
 ): Promise<unknown> {
   if (operation === 'v1/verify' || operation === 'v2/verify') {
-    if (verifier === undefined) throw new Error('signatures of images cannot be verified here');
+    if (verifier === undefined) throw new Error('image signatures cannot be verified');
     const { digest } = await verifier.verify(payloadObject(payload), signal);
     return { is_trusted: true, digest };
   }
-  if (images === undefined) throw new Error('there is no registry that could be asked');
+  if (images === undefined) throw new Error('there is no registry to query');
   const image = payloadText(payload);
   if (operation === 'v1/manifest_digest') return { digest: await images.digest(image, signal) };
   if (operation === 'v1/oci_manifest') return images.manifest(image, signal);
@@ -63,7 +63,7 @@ export function imagesOf(
   const asked = (signal: AbortSignal | undefined): PullOptions => ({
     policy: 'Always',
     ...options,
-    ...(signal !== undefined && { signal }),
+    signal,
   });
   return {
     digest: async (image, signal) => (await open()).digestOf(image, asked(signal)),

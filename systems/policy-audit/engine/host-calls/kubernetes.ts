@@ -66,7 +66,7 @@ function readOptions(
 }
 
 function connected(cluster: ClusterReader | undefined): ClusterReader {
-  if (cluster === undefined) throw new Error('there is no cluster that could be asked');
+  if (cluster === undefined) throw new Error('there is no cluster to query');
   return cluster;
 }
 

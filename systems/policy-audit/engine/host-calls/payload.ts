@@ -10,13 +10,13 @@ export function payloadOf(bytes: Uint8Array): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
   } catch (error) {
-    throw new Error(`the payload is no JSON: ${(error as Error).message}`, { cause: error });
+    throw new Error(`the payload is not JSON: ${(error as Error).message}`, { cause: error });
   }
 }
 
 export function payloadObject(value: unknown): JsonObject {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as JsonObject;
-  throw new Error('the payload is malformed: there is no object where one must be');
+  throw new Error('the payload is malformed: an object is required');
 }
 
 export function payloadText(value: unknown): string {

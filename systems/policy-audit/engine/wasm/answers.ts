@@ -84,7 +84,7 @@ function ofReview(result: unknown, request: PolicyRequest): Verdict {
 
 /** Gatekeeper's policies answer the violations: a list, in which each has a message. */
 function ofViolations(result: unknown): Verdict {
-  if (!Array.isArray(result)) throw garbage('a policy of Gatekeeper answers a list of violations', result);
+  if (!Array.isArray(result)) throw garbage('a Gatekeeper policy must return a list of violations', result);
   const messages = result.map((violation) => optionalText(recordOf(violation), 'msg'));
   if (messages.length === 0) return { allowed: true };
   return { allowed: false, message: messages.filter((message) => message !== undefined).join(', ') };
@@ -94,7 +94,7 @@ function patched(patch: unknown, request: PolicyRequest): JsonObject | undefined
   if (patch === undefined) return undefined;
   const { object } = request;
   if (typeof patch !== 'string' || object === undefined || object === null) {
-    throw garbage('`response.patch` is no JSON patch in base64 of an object that is there', patch);
+    throw garbage('`response.patch` is not a JSON patch in base64 for an existing object', patch);
   }
   try {
     const operations = parsed(Buffer.from(patch, 'base64').toString('utf8'));
@@ -110,18 +110,18 @@ function changed(mutated: JsonObject, { object }: PolicyRequest): JsonObject | u
 }
 
 function parsed(text: string): unknown {
-  if (text === '') throw new EvaluationError('answer', 'the policy answered nothing');
+  if (text === '') throw new EvaluationError('answer', 'the policy returned nothing');
   try {
     return parseJsonKeys(text);
   } catch (error) {
-    throw garbage(`it is no JSON (${(error as Error).message})`, text);
+    throw garbage(`it is not JSON (${(error as Error).message})`, text);
   }
 }
 
 function recordOf(value: unknown): Record<string, unknown> {
   if (typeof value === 'object' && value !== null && !Array.isArray(value))
     return value as Record<string, unknown>;
-  throw garbage('there is no object where one must be', value);
+  throw garbage('an object is required', value);
 }
 
 function optionalText(fields: Record<string, unknown>, name: string): string | undefined {
@@ -142,7 +142,7 @@ function optionalTexts(fields: Record<string, unknown>, name: string): string[] 
   const value = fields[name] ?? undefined;
   if (value === undefined) return undefined;
   if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value;
-  throw garbage(`\`${name}\` is no list of texts`, value);
+  throw garbage(`\`${name}\` is not a list of strings`, value);
 }
 
 function optionalMap(fields: Record<string, unknown>, name: string): Record<string, string> | undefined {
@@ -151,7 +151,7 @@ function optionalMap(fields: Record<string, unknown>, name: string): Record<stri
   const record = recordOf(value);
   if (Object.values(record).every((item) => typeof item === 'string'))
     return record as Record<string, string>;
-  throw garbage(`\`${name}\` is no map of texts`, value);
+  throw garbage(`\`${name}\` is not a map of strings`, value);
 }
 
 function field<Name extends string, T>(name: Name, value: T | undefined): { [Key in Name]?: T } {
@@ -161,5 +161,5 @@ function field<Name extends string, T>(name: Name, value: T | undefined): { [Key
 function garbage(why: string, value: unknown): EvaluationError {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? 'nothing');
   const said = text.length > shown ? `${text.slice(0, shown)}...` : text;
-  return new EvaluationError('answer', `the answer of the policy is not understood: ${why}: ${said}`);
+  return new EvaluationError('answer', `the policy's response is malformed: ${why}: ${said}`);
 }

@@ -31,7 +31,7 @@ const header = [0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00];
 /** @throws {BinaryError} */
 export function sectionsOf(module: Uint8Array): Section[] {
   if (header.some((byte, at) => module[at] !== byte)) {
-    throw new BinaryError('this is no WebAssembly module of version 1');
+    throw new BinaryError('this is not a WebAssembly module of version 1');
   }
   const sections: Section[] = [];
   const reader = new BinaryReader(module, header.length);

@@ -32,13 +32,13 @@ const failures: readonly (readonly [string, EvaluationError['why'], RegExp, Wasm
   ['trap', 'trap', /^the policy trapped: unreachable/],
   ['outside', 'trap', /^the policy trapped: memory access out of bounds/],
   ['recurse', 'trap', /^the policy (trapped|needs too much of the stack)/],
-  ['grow', 'memory', /^the policy has used up the 8 MiB of memory that it may have/],
-  ['empty', 'answer', /^the policy answered nothing/, 'wasi'],
-  ['garbage', 'answer', /it is no JSON/],
-  ['list', 'answer', /there is no object/],
-  ['null', 'answer', /there is no object|list of violations/],
-  ['text', 'answer', /there is no object|list of violations/],
-  ['wrong', 'answer', /is not true or false|there is no object|list of violations/],
+  ['grow', 'memory', /^the policy has used all of the 8 MiB of memory that it may have/],
+  ['empty', 'answer', /^the policy returned nothing/, 'wasi'],
+  ['garbage', 'answer', /it is not JSON/],
+  ['list', 'answer', /an object is required/],
+  ['null', 'answer', /an object is required|list of violations/],
+  ['text', 'answer', /an object is required|list of violations/],
+  ['wrong', 'answer', /is not true or false|an object is required|list of violations/],
 ];
 
 for (const runtime of allRuntimes) {
@@ -62,7 +62,7 @@ for (const runtime of allRuntimes) {
     test('one that begins with more memory than it may have is not opened', async () => {
       const large = failing(
         'memory',
-        /^the policy begins with .* MiB of memory, more than the limit of 0 MiB$/,
+        /^the policy starts with .* MiB of memory, more than the limit of 0 MiB$/,
       );
       await assert.rejects(open(runtime, { memoryBytes: 1024 }), large);
     });
@@ -72,7 +72,7 @@ for (const runtime of allRuntimes) {
 test('an answer that is too long is refused where the policy gives it', async () => {
   for (const runtime of allRuntimes) {
     await using policy = await open(runtime, { memoryBytes: 128 * 2 ** 20 });
-    const large = failing('answer', /^the policy answers with more than 16777216 bytes/);
+    const large = failing('answer', /^the policy returns more than 16777216 bytes/);
     await assert.rejects(policy.evaluate(doing('large')), large);
     assert.deepEqual(await policy.evaluate(good), { allowed: true });
   }

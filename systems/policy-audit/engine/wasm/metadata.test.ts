@@ -72,11 +72,11 @@ suite('metadata of a policy', () => {
 
   test('metadata that cannot be understood are refused', () => {
     for (const [text, message] of [
-      ['{', /it is no JSON/],
-      ['[]', /it is no object/],
+      ['{', /it is not JSON/],
+      ['[]', /it is not an object/],
       ['{"executionMode":"docker"}', /executionMode "docker" is not one of kubewarden-wapc/],
       ['{"executionMode":"toString"}', /executionMode "toString" is not one of/],
-      ['{"rules":{}}', /rules is no list of objects/],
+      ['{"rules":{}}', /rules is not a list of objects/],
       ['{"contextAwareResources":[{"kind":"Pod"}]}', /has no apiVersion or kind/],
     ] as const) {
       assert.throws(() => readPolicyMetadata(withMetadata(text)), { code: 'RAMPART_INPUT', message }, text);
@@ -86,7 +86,7 @@ suite('metadata of a policy', () => {
   test('what is no module is refused, wherever it breaks off', () => {
     assert.throws(() => readPolicyMetadata(Buffer.from('#!/bin/sh')), {
       code: 'RAMPART_INPUT',
-      message: /this is no WebAssembly module of version 1/,
+      message: /this is not a WebAssembly module of version 1/,
     });
     const whole = policyModule('labels', 'wapc');
     for (let size = 9; size < 200; size++) {

@@ -85,9 +85,9 @@ function metadataOf(sections: readonly Section[]): PolicyMetadata | undefined {
   try {
     said = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(content));
   } catch (error) {
-    throw malformed('it is no JSON', error);
+    throw malformed('it is not JSON', error);
   }
-  if (!isRecord(said)) throw malformed('it is no object');
+  if (!isRecord(said)) throw malformed('it is not an object');
   const mode = said['executionMode'] ?? 'kubewarden-wapc';
   if (!isMode(mode)) {
     throw malformed(
@@ -118,7 +118,7 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 
 function listOf(value: unknown, field: string): Record<string, unknown>[] {
   if (value === undefined || value === null) return [];
-  if (!Array.isArray(value) || !value.every(isRecord)) throw malformed(`${field} is no list of objects`);
+  if (!Array.isArray(value) || !value.every(isRecord)) throw malformed(`${field} is not a list of objects`);
   return value;
 }
 
@@ -171,7 +171,7 @@ export function skipImportType(reader: BinaryReader): void {
     reader.byte();
     return reader.skipLeb();
   }
-  throw new BinaryError(`an import is of the unknown kind ${kind}`);
+  throw new BinaryError(`an import has the unknown kind ${kind}`);
 }
 
 /** `(ref null? heaptype)` is a prefix and a heap type; the others are one byte. */

@@ -14,7 +14,7 @@ export interface MemoryLimits {
 
 export function limitsOf(reader: BinaryReader): { flags: number; least: number; most: number | undefined } {
   const flags = reader.byte();
-  if (flags > 3) throw new BinaryError('the module has a memory of 64 bits');
+  if (flags > 3) throw new BinaryError('the module has a 64-bit memory');
   const least = reader.u32();
   return { flags, least, most: (flags & 1) === 0 ? undefined : reader.u32() };
 }

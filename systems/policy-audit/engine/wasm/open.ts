@@ -45,9 +45,9 @@ export interface WasmEvaluatorOptions {
   readonly hostCalls: HostCalls;
   /** `contextAwareResources`: policies in Rego, which cannot ask, are given all objects of these kinds. */
   readonly resources?: readonly KindName[];
-  readonly limits?: WasmLimits;
+  readonly limits?: WasmLimits | undefined;
   /** Where its threads come from. By default one pool for all of the process. */
-  readonly pool?: PolicyPool;
+  readonly pool?: PolicyPool | undefined;
 }
 
 const defaults = {

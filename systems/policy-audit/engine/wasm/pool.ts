@@ -87,7 +87,7 @@ export class PolicyPool implements AsyncDisposable {
     if (state === undefined) return;
     this.#policies.delete(id);
     this.#turns.delete(state);
-    const gone: Outcome = { why: 'aborted', message: 'the policy was closed while it was asked' };
+    const gone: Outcome = { why: 'aborted', message: 'the policy was closed during its evaluation' };
     for (const { resolve } of state.waiting.splice(0)) resolve(gone);
     const ending: Promise<void>[] = [];
     for (const slot of this.#slots) {

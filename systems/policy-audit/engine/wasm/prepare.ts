@@ -84,6 +84,6 @@ export function tooLarge(least: number, memoryPages: number): EvaluationError {
   const [needs, may] = [least, memoryPages].map((pages) => `${(pages * pageBytes) / 2 ** 20} MiB`);
   return new EvaluationError(
     'memory',
-    `the policy begins with ${needs} of memory, more than the limit of ${may}`,
+    `the policy starts with ${needs} of memory, more than the limit of ${may}`,
   );
 }

@@ -53,7 +53,7 @@ function guestOf(policy: GuestPolicy): RunningPolicy['guest'] {
 
 function outcomeOf(job: Job): Outcome {
   const running = policies.get(job.policy);
-  if (running === undefined) return { why: 'trap', message: 'the policy is not known to the thread' };
+  if (running === undefined) return { why: 'trap', message: 'the thread does not know the policy' };
   let said = '';
   const host: GuestHost = {
     ask(asked) {

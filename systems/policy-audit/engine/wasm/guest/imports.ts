@@ -16,7 +16,7 @@ export function importsFor(
     const isWasi = module === 'wasi_snapshot_preview1' || module === 'wasi_unstable';
     const value = isWasi ? (wasi?.[name] ?? missingFunction) : others[module]?.[name];
     if (value === undefined) {
-      throw new GuestFailure('trap', `the policy imports ${module}.${name}, which is not known here`);
+      throw new GuestFailure('trap', `the policy imports ${module}.${name}, which is unknown`);
     }
     (found[module] ??= {})[name] = value as WebAssembly.ImportValue;
   }

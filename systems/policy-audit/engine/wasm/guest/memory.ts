@@ -46,9 +46,8 @@ export class GuestMemory {
     const there = new Uint8Array(this.#memory.buffer).subarray(from, from + most + 1);
     const end = there.indexOf(0);
     if (end >= 0) return decoder.decode(there.subarray(0, end));
-    if (there.length > most)
-      throw new GuestFailure('answer', `the policy answers with more than ${most} bytes`);
-    throw new GuestFailure('trap', 'the policy named a text that does not end');
+    if (there.length > most) throw new GuestFailure('answer', `the policy returns more than ${most} bytes`);
+    throw new GuestFailure('trap', 'the policy passed an unterminated string');
   }
 
   write(address: number, bytes: Uint8Array): void {

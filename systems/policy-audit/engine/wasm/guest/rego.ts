@@ -62,7 +62,7 @@ function started(policy: GuestPolicy, { imports, data }: StartOptions): StartedI
   const call = (id: number, _context: number, ...values: number[]): number => {
     const builtin = named.get(id);
     if (builtin === undefined)
-      throw new GuestFailure('trap', `the policy calls a builtin ${id} that it has not named`);
+      throw new GuestFailure('trap', `the policy calls builtin ${id} that it has not named`);
     const result = builtin(
       values.map((value) => dumped(value)),
       (text) => host?.say(`${text}\n`),

@@ -65,7 +65,7 @@ function started(
   };
   const given = (bytes: Uint8Array): Uint8Array => {
     if (bytes.length <= answerBytes) return bytes;
-    throw new GuestFailure('answer', `the policy answers with more than ${answerBytes} bytes`);
+    throw new GuestFailure('answer', `the policy returns more than ${answerBytes} bytes`);
   };
   const wapc = {
     __guest_request(operation: number, payload: number) {
@@ -123,7 +123,8 @@ function started(
         const why = error === undefined ? 'without saying why' : decoder.decode(error);
         throw new GuestFailure('answer', `the policy failed at ${operation}: ${why}`);
       }
-      if (answer === undefined) throw new GuestFailure('answer', `the policy gave no answer to ${operation}`);
+      if (answer === undefined)
+        throw new GuestFailure('answer', `the policy did not respond to ${operation}`);
       return answer;
     },
   };

@@ -63,7 +63,7 @@ function started(
       }
       running.written += bytes.length;
       if (running.written > answerBytes) {
-        throw new GuestFailure('answer', `the policy answers with more than ${answerBytes} bytes`);
+        throw new GuestFailure('answer', `the policy returns more than ${answerBytes} bytes`);
       }
       running.stdout.push(bytes.slice());
     },

@@ -1,0 +1,110 @@
+/**
+ * `oci/v1/verify` and `oci/v2/verify`: what a policy wants to know of the signatures of an image, with the payloads of Kubewarden's
+ * SDKs.
+ *
+ * @module
+ */
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import type { PullOptions, Registry } from '../../../shared/oci/registry.ts';
+import type { JsonObject } from '../engine/evaluator.ts';
+import type { ImageVerifier } from '../engine/host-calls/images.ts';
+import { payloadObject, textIn } from '../engine/host-calls/payload.ts';
+import { verifySignatures } from './signatures.ts';
+import { parseVerification, type Verification } from './verification.ts';
+
+/** By the names that v2 has in `type`, and v1 as its only key. */
+const kinds = [
+  'SigstorePubKeyVerify',
+  'SigstoreKeylessVerify',
+  'SigstoreKeylessPrefixVerify',
+  'SigstoreGithubActionsVerify',
+  'SigstoreCertificateVerify',
+];
+
+/**
+ * Verifies by public keys. What needs a trust root, or trusts a certificate, is refused.
+ *
+ * @param open - The registries, with the sources and authorities of modules.
+ */
+export function verifierOf(
+  open: () => Promise<Pick<Registry, 'digestOf' | 'layer' | 'pull'>>,
+  options: Omit<PullOptions, 'signal'> = {},
+): ImageVerifier {
+  return {
+    async verify(input, signal) {
+      const { image, verification } = wantedOf(input);
+      const registry = await open();
+      const asked: PullOptions = { policy: 'Always', ...options, ...(signal && { signal }) };
+      const digest = await registry.digestOf(image, asked);
+      await verifySignatures(registry, { reference: image, referenceDigest: digest }, verification, asked);
+      return { digest };
+    },
+  };
+}
+
+interface Wanted {
+  readonly image: string;
+  readonly verification: Verification;
+}
+
+/** @throws {RampartError} `INPUT`, `UNSUPPORTED` */
+function wantedOf(input: JsonObject): Wanted {
+  const [first = ''] = Object.keys(input);
+  const isFirst = input['type'] === undefined;
+  const kind = isFirst ? first : textIn(input, 'type');
+  if (!kinds.includes(kind)) {
+    throw new RampartError(errorCodes.INPUT, {
+      what: `a verification of ${JSON.stringify(kind)} is not known`,
+      next: `Ask for one of ${kinds.join(', ')}`,
+    });
+  }
+  const fields = isFirst ? payloadObject(input[kind]) : input;
+  const image = textIn(fields, 'image');
+  if (kind === 'SigstoreCertificateVerify') {
+    throw new RampartError(errorCodes.UNSUPPORTED, {
+      what: `the signatures of ${image} are not verified`,
+      why: 'verification by a certificate needs the log of Sigstore, whose keys cannot be given here',
+      next: 'Give the public key of the certificate: SigstorePubKeyVerify',
+    });
+  }
+  const annotations = annotationsOf(fields['annotations'] ?? undefined);
+  const allOf = requirementsOf(kind, fields).map((one) => ({ ...one, annotations }));
+  // All have to have signed it, as in Kubewarden.
+  return { image, verification: parseVerification({ apiVersion: 'v1', allOf }, 'the payload') };
+}
+
+/** As verification.yml has them. */
+function requirementsOf(kind: string, fields: JsonObject): object[] {
+  const list = (name: string): unknown[] => {
+    const value = fields[name];
+    if (Array.isArray(value)) return value;
+    throw new Error(`the payload is malformed: ${name} must be a list`);
+  };
+  switch (kind) {
+    case 'SigstorePubKeyVerify':
+      return list('pub_keys').map((key) => ({ kind: 'pubKey', key }));
+    case 'SigstoreGithubActionsVerify':
+      return [{ kind: 'githubAction', owner: fields['owner'], repo: fields['repo'] }];
+    case 'SigstoreKeylessVerify':
+      return list('keyless').map((one) => {
+        const { issuer, subject } = payloadObject(one);
+        return { kind: 'genericIssuer', issuer, subject: { equal: subject } };
+      });
+    default:
+      return list('keyless_prefix').map((one) => {
+        const { issuer, url_prefix: urlPrefix } = payloadObject(one);
+        return { kind: 'genericIssuer', issuer, subject: { urlPrefix } };
+      });
+  }
+}
+
+/** A mapping, as the SDKs send it, or a list of `key` and `value`, as the specification has it. */
+function annotationsOf(value: unknown): unknown {
+  if (!Array.isArray(value)) return value;
+  return Object.fromEntries(
+    value.map((one) => {
+      const pair = payloadObject(one);
+      return [textIn(pair, 'key'), pair['value']];
+    }),
+  );
+}

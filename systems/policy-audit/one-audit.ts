@@ -1,0 +1,76 @@
+/**
+ * When one audit ends without having been done: a scanner that goes on for ever tries again for ever, and nobody is to wait so for a
+ * command.
+ *
+ * @module
+ */
+import type { GuardContext } from '../../shared/guard/context.ts';
+import { isUnreachable, KubeError } from '../../shared/kube/client-errors.ts';
+import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
+import { type Clock, sleep, systemClock } from '../../shared/time/clock.ts';
+import type { ScannerOptions } from './scanner/scanner-options.ts';
+
+/** For so long what may pass by itself is tried again. An API server that is restarted is back by then. */
+const PATIENCE_MS = 20_000;
+const LOOK_MS = 2000;
+
+/**
+ * Gives up what the API refuses at once, and everything else that goes on failing.
+ *
+ * @param unfinished told of what is given up, and why.
+ */
+export function giveUpIn(
+  unfinished: Map<string, string>,
+  clock: Clock = systemClock,
+): NonNullable<ScannerOptions['givesUp']> {
+  const since = new Map<string, number>();
+  return (namespace, error) => {
+    const nowMs = clock.monotonicMs();
+    const firstMs = since.get(namespace) ?? nowMs;
+    since.set(namespace, firstMs);
+    if (!isRefusal(error) && nowMs - firstMs < PATIENCE_MS) return false;
+    unfinished.set(namespace, error instanceof Error ? error.message : String(error));
+    return true;
+  };
+}
+
+/** Of this request, however often it is made: not of one that came second, came too often, or met a server in trouble. */
+function isRefusal(error: unknown): boolean {
+  if (!(error instanceof KubeError)) return false;
+  return error.status >= 400 && error.status < 500 && ![404, 408, 409, 410, 429].includes(error.status);
+}
+
+/**
+ * Looks whether the API answers, until the signal aborts.
+ *
+ * @throws {RampartError} `API_UNREACHABLE` once it has not answered for too long
+ */
+export async function untilApiIsLost(
+  { client, signal }: Pick<GuardContext, 'client' | 'signal'>,
+  clock: Clock = systemClock,
+): Promise<void> {
+  for (let answeredMs = clock.monotonicMs(); !signal.aborted;) {
+    try {
+      await sleep(clock, LOOK_MS, signal);
+      await client.getPath('/version', {
+        signal: AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]),
+      });
+      answeredMs = clock.monotonicMs();
+    } catch (error) {
+      if (signal.aborted) return;
+      const isSilent = isUnreachable(error) || !(error instanceof RampartError);
+      const silentMs = clock.monotonicMs() - answeredMs;
+      if (!isSilent) answeredMs = clock.monotonicMs();
+      else if (silentMs >= PATIENCE_MS) throw lost(silentMs, error);
+    }
+  }
+}
+
+function lost(silentMs: number, cause: unknown): RampartError {
+  return new RampartError(errorCodes.API_UNREACHABLE, {
+    what: `the API has not answered for ${Math.round(silentMs / 1000)} s, and not all was audited`,
+    why: (cause as Error).message,
+    next: 'Audit again once it answers: what was written is not evaluated again',
+    cause,
+  });
+}
