@@ -163,7 +163,7 @@ suite('what a policy asks a registry', () => {
     });
     // Without the password not even what is signed is trusted.
     for (const answer of await ask({ image, sources, calls: trusted })) {
-      assert.match(answer, /^error: .*it wants a username and a password/);
+      assert.match(answer, /^error: .*it requires a username and a password/);
     }
   });
 
