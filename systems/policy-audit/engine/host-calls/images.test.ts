@@ -140,7 +140,7 @@ suite('what a policy asks a registry', () => {
       [v2({ ...keys(bob), annotations: env }), /of its 3 signatures none is that of: public key$/],
       [v1({ ...keys(alice), image: plain.reference }), /it has no signatures/],
       [v1(keys()), /it requires no signature/],
-      [v1({ image, pub_keys: ['x'] }), /key is no public key in PEM/],
+      [v1({ image, pub_keys: ['x'] }), /key is not a PEM public key/],
       [v1({ image }), /the payload is malformed: pub_keys must be a list/],
       [
         v1({ ...keys(alice), image: `${registry.host}/team/none:v1` }),
@@ -163,7 +163,7 @@ suite('what a policy asks a registry', () => {
     });
     // Without the password not even what is signed is trusted.
     for (const answer of await ask({ image, sources, calls: trusted })) {
-      assert.match(answer, /^error: .*it wants a username and a password/);
+      assert.match(answer, /^error: .*it requires a username and a password/);
     }
   });
 
