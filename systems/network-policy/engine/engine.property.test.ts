@@ -94,7 +94,7 @@ suite('the rules of a node', () => {
           }
         }
       }),
-      { numRuns },
+      { numRuns: 10_000 },
     );
   });
 
