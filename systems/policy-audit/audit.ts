@@ -41,8 +41,8 @@ const PROGRESS_MS = 250;
 const NEVER_MS = 2 ** 40;
 
 /**
- * @throws {RampartError} `UNSUPPORTED` where policies or reports are not served; `INPUT` for a namespace that is not
- * there; `API_UNREACHABLE` also where the API goes away and does not come back. {KubeError} where what is needed may not be read; the reason of the signal of the context.
+ * @throws {RampartError} `UNSUPPORTED` if policies or reports are not served; `INPUT` if the namespace does not exist; `API_UNREACHABLE`, also
+ * if the API goes away and does not come back. {KubeError} if what is needed may not be read; the reason of the signal of the context.
  */
 export async function auditOnce(options: AuditOnceOptions): Promise<AuditOnce> {
   const { context, runtimes, stores, onProgress, reportKind, reportsBy, ...more } = options;

@@ -1,6 +1,5 @@
 /**
- * When one audit ends without having been done: a scanner that goes on for ever tries again for ever, and nobody is to wait so for a
- * command.
+ * When a single audit gives up: the operator's scanner retries for ever, but a command must end.
  *
  * @module
  */

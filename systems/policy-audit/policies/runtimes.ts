@@ -54,8 +54,13 @@ export function runtimesOf({ modules, client, logger, asked, namespace }: Runtim
         pullSecret,
         hostCalls: (resources) =>
           policyHostCalls({
-            ...{ policy: id, capabilities: granted, resources, logger, cluster: asked },
-            ...{ images, verifier },
+            policy: id,
+            capabilities: granted,
+            resources,
+            logger,
+            cluster: asked,
+            images,
+            verifier,
           }),
       });
     },
