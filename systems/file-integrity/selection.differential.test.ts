@@ -259,7 +259,8 @@ test('the same of single paths, with types that the tree has not', { skip: witho
       assert.deepEqual([found?.attributes, found?.rule.at.line], [expected?.attributes, expected?.line]);
       if (found !== undefined) selected++;
     }),
-    { numRuns },
+    // Of 25, by chance, too few are selected now and then: a fifth is.
+    { numRuns, least: 100 },
   );
   t.diagnostic(`${selected} of ${paths} selected`);
   assert.ok(selected > paths / 20);
