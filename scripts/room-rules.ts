@@ -30,6 +30,7 @@ const sharedBelow: Readonly<Record<string, readonly string[]>> = {
 const owners: Readonly<Record<string, string>> = {
   'fast-check': 'shared/observe/fast-check.fixture.ts',
   koffi: 'shared/ebpf/ffi.ts',
+  re2js: 'shared/regex/regex.ts',
 };
 
 const testFile = /\.(test|fixture)\.ts$/;

@@ -3,8 +3,7 @@
  *
  * @module
  */
-import { Regex } from './regex.ts';
-import { RegexSyntaxError } from './scanner.ts';
+import { Regex, RegexSyntaxError } from './regex.ts';
 import { errorCodes, RampartError } from '../observe/errors.ts';
 
 /** Whether a text fits. */

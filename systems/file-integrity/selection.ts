@@ -8,7 +8,7 @@
  *
  * @module
  */
-import { PatternSet, type WalkState } from '../../shared/regex/pattern-set.ts';
+import { PatternSet, type WalkState } from './pcre/pattern-set.ts';
 import type { AideConf, Rule } from './aide-conf/conf.ts';
 import type { Dialect } from './aide-conf/source.ts';
 import type { AttributeSet } from './attributes.ts';
@@ -56,7 +56,7 @@ export class Selection {
   #last: Directory | undefined;
   #generation = 0;
 
-  /** @throws {RegexSyntaxError} when the rules are too large together: 200,000 states */
+  /** @throws {RegexSizeError} when the rules are too large together: 200,000 states */
   constructor(conf: Pick<AideConf, 'rules' | 'dialect'>) {
     this.#rules = conf.rules;
     this.#dialect = conf.dialect;

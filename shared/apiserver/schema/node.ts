@@ -6,8 +6,7 @@
  */
 import { formatCheck } from '../../cel/formats.ts';
 import { additionalOf, itemsOf, type JsonSchema, type ValidationRule } from './json-schema.ts';
-import { Regex, RegexBudgetError } from '../../regex/regex.ts';
-import { RegexSyntaxError } from '../../regex/scanner.ts';
+import { Regex, RegexBudgetError, RegexSyntaxError } from '../../regex/regex.ts';
 
 /** How two revisions of a list are compared: by position never, `map` by its keys. */
 export type ListType = 'atomic' | 'set' | 'map';

@@ -8,8 +8,7 @@
 import { fieldError, type Cause } from './field-error.ts';
 import { deepEqual } from './json.ts';
 import { additionalOf, itemsOf, type JsonSchema } from './json-schema.ts';
-import { Regex } from '../../regex/regex.ts';
-import { RegexSyntaxError } from '../../regex/scanner.ts';
+import { Regex, RegexSyntaxError } from '../../regex/regex.ts';
 
 type Level = 'root' | 'item' | 'field';
 

@@ -6,10 +6,7 @@
  *
  * @module
  */
-import { parseRegex } from '../../../shared/regex/parse.ts';
-import { programOf } from '../../../shared/regex/program.ts';
-import { Regex } from '../../../shared/regex/regex.ts';
-import { RegexSyntaxError } from '../../../shared/regex/scanner.ts';
+import { Regex, RegexSyntaxError } from '../../../shared/regex/regex.ts';
 
 /** Steps for one character of a name at most; `[a-z]{1,63}` takes 126. */
 const MAX_INSTRUCTIONS = 1000;
@@ -37,7 +34,7 @@ export function compileNamePattern(text: string): NamePattern | { readonly why: 
   const [, literal] = /^\^?([A-Za-z0-9-]+)\$?$/.exec(expression) ?? [];
   if (literal !== undefined) return { test: (name) => name === literal };
   try {
-    const steps = programOf(parseRegex(expression)).length;
+    const steps = new Regex(expression).size;
     if (steps > MAX_INSTRUCTIONS) {
       return {
         why: `with its counts expanded it has ${steps} steps; the limit is ${MAX_INSTRUCTIONS}`,

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { RegexNode } from '../../../shared/regex/parse.ts';
+import type { RegexNode } from '../pcre/program.ts';
 import type { AttributeSet } from '../attributes.ts';
 import type { ByteString, FileType } from '../entry.ts';
 import type { ConfProblem, Dialect, Position } from './source.ts';

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { PatternSet } from '../../../shared/regex/pattern-set.ts';
+import { PatternSet } from '../pcre/pattern-set.ts';
 import type { ByteString } from '../entry.ts';
 import type { Evaluation } from './evaluate.ts';
 import { bytesOf } from './bytes.ts';
@@ -67,7 +67,6 @@ export function include(
     node: { kind: 'char', set: () => true },
     min: 0,
     max: Infinity,
-    greedy: true,
   } as const;
   const names = new PatternSet([{ kind: 'concat', nodes: [anything, regex] }]);
   let files: readonly string[];

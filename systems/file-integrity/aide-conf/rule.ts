@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { parsePcre, PcreSyntaxError, PcreUnsupportedError } from '../../../shared/regex/pcre.ts';
-import type { RegexNode } from '../../../shared/regex/parse.ts';
+import { parsePcre, PcreSyntaxError, PcreUnsupportedError } from '../pcre/pcre.ts';
+import type { RegexNode } from '../pcre/program.ts';
 import { checksums, otherChecksums, refusedChecksums, setOf } from '../attributes.ts';
 import { fileTypes, type ByteString, type FileType } from '../entry.ts';
 import { literalPath } from '../selection-tree.ts';

@@ -6,7 +6,7 @@
 import type { AideConf, Rule } from '../aide-conf/conf.ts';
 import type { EncodedBlock } from '../database/entry-block.ts';
 import type { ByteString, FileType, ScanProblem } from '../entry.ts';
-import { parsePcre } from '../../../shared/regex/pcre.ts';
+import { parsePcre } from '../pcre/pcre.ts';
 import type { DirectoryIdentity } from './directories.ts';
 
 /**

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { not, perlClasses, ranges, type CharSet } from './charset.ts';
+import { digit, not, ranges, word, type CharSet } from './charset.ts';
 
 /** A pattern that PCRE2 would not compile; `at` is the index in the pattern. */
 export class PcreSyntaxError extends Error {
@@ -23,8 +23,6 @@ export class PcreUnsupportedError extends PcreSyntaxError {
   }
 }
 
-const digit = perlClasses.get('d') ?? ranges(0x30, 0x39);
-const word = perlClasses.get('w') ?? ranges(0x61, 0x7a);
 // Unlike RE2's, PCRE2's \s has the vertical tab (since 8.34).
 const space = ranges(0x09, 0x0d, 0x20, 0x20);
 const horizontal = ranges(0x09, 0x09, 0x20, 0x20, 0xa0, 0xa0);

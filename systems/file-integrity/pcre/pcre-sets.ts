@@ -4,7 +4,7 @@
  * @module
  */
 import { not, ranges, type CharSet } from './charset.ts';
-import type { RegexNode } from './parse.ts';
+import type { RegexNode } from './program.ts';
 
 const newline = ranges(0x0a, 0x0a);
 export const anyByte: CharSet = () => true;

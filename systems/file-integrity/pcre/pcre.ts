@@ -9,7 +9,7 @@
  */
 import { not, posixClasses, ranges, union, type CharSet } from './charset.ts';
 import { classEscapes, escapedByte, PcreSyntaxError, PcreUnsupportedError } from './pcre-escape.ts';
-import type { RegexNode } from './parse.ts';
+import type { RegexNode } from './program.ts';
 import { anyButNewline, anyByte, assertions, dollar, folded, foldedLiterals, literals } from './pcre-sets.ts';
 
 export { PcreSyntaxError, PcreUnsupportedError } from './pcre-escape.ts';
@@ -115,7 +115,7 @@ class PcreParser {
     if (bounds.min > maxRepeat || (bounds.max !== Infinity && bounds.max > maxRepeat)) {
       throw new PcreSyntaxError('number too big in {} quantifier', start);
     }
-    return { kind: 'repeat', node: atom, ...bounds, greedy: true };
+    return { kind: 'repeat', node: atom, ...bounds };
   }
 
   #bounds(): { min: number; max: number } | undefined {

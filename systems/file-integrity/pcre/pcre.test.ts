@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
-import * as fc from '../observe/fast-check.fixture.ts';
+import * as fc from '../../../shared/observe/fast-check.fixture.ts';
 import { PatternSet } from './pattern-set.ts';
 import { parsePcre, PcreSyntaxError, PcreUnsupportedError } from './pcre.ts';
 

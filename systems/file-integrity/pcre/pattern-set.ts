@@ -6,9 +6,15 @@
  * @module
  */
 import { word, type CharSet } from './charset.ts';
-import type { RegexNode } from './parse.ts';
-import { contextOf, endOfText, holds, programOf, type Instruction } from './program.ts';
-import { RegexSyntaxError } from './scanner.ts';
+import {
+  contextOf,
+  endOfText,
+  holds,
+  programOf,
+  RegexSizeError,
+  type Instruction,
+  type RegexNode,
+} from './program.ts';
 
 /** Instructions of all expressions together. */
 const maxInstructions = 200_000;
@@ -23,7 +29,7 @@ export interface WalkState {
   /** Expressions that match what was read, whatever follows; ascending. */
   readonly matched: readonly number[];
   readonly members: readonly number[];
-  /** The character before: nothing, a newline, a letter or another one; only where an expression asks for it. */
+  /** The character before: nothing, a letter or another one; only where an expression asks for it. */
   readonly before: number;
   readonly next: (WalkState | undefined)[];
   ended: readonly number[] | undefined;
@@ -46,7 +52,7 @@ export class PatternSet {
   /** Before the first character. */
   readonly start: WalkState;
 
-  /** @throws {RegexSyntaxError} when the expressions are too large together. */
+  /** @throws {RegexSizeError} when the expressions are too large together. */
   constructor(trees: readonly RegexNode[]) {
     const program: Instruction[] = [];
     const owners: number[] = [];
@@ -58,14 +64,13 @@ export class PatternSet {
         program.push(moved(instruction, offset));
         owners.push(index);
       }
-      if (program.length > maxInstructions) throw new RegexSyntaxError('expressions too large together', '');
+      if (program.length > maxInstructions) throw new RegexSizeError('expressions too large together');
     }
     this.#program = program;
     this.#owner = Uint32Array.from(owners);
     this.#visited = new Uint32Array(program.length);
     this.#asksBefore = program.some(
-      (each) =>
-        each.op === 'assert' && ['wordBoundary', 'noWordBoundary', 'beginLine'].includes(each.assertion),
+      (each) => each.op === 'assert' && ['wordBoundary', 'noWordBoundary'].includes(each.assertion),
     );
     this.#sortBytes();
     this.start = this.#stateFor(starts, endOfText, none);
@@ -75,9 +80,7 @@ export class PatternSet {
   #sortBytes(): void {
     const sets = new Set<CharSet>();
     for (const instruction of this.#program) if (instruction.op === 'char') sets.add(instruction.set);
-    const signatures = Array.from({ length: 256 }, (_, byte) =>
-      this.#asksBefore ? `${word(byte) ? 'w' : ''}${byte === 0x0a ? 'n' : ''}` : '',
-    );
+    const signatures = Array.from({ length: 256 }, (_, byte) => (this.#asksBefore && word(byte) ? 'w' : ''));
     let at = 0;
     for (const set of sets) {
       for (let byte = 0; byte < 256; byte++) if (set(byte)) signatures[byte] += `,${at}`;

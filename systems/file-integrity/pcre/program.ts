@@ -1,11 +1,33 @@
 /**
- * A parsed expression as a program of a few instructions (Thompson 1968), the form in which it is run.
+ * A parsed expression, and the program of a few instructions (Thompson 1968) that it is run as.
  *
  * @module
  */
 import { word, type CharSet } from './charset.ts';
-import type { Assertion, RegexNode } from './parse.ts';
-import { RegexSyntaxError } from './scanner.ts';
+
+export type Assertion = 'beginText' | 'endText' | 'wordBoundary' | 'noWordBoundary';
+
+export type RegexNode =
+  | { readonly kind: 'empty' }
+  | { readonly kind: 'char'; readonly set: CharSet }
+  | { readonly kind: 'assert'; readonly assertion: Assertion }
+  | { readonly kind: 'concat'; readonly nodes: readonly RegexNode[] }
+  | { readonly kind: 'alternate'; readonly nodes: readonly RegexNode[] }
+  | {
+      readonly kind: 'repeat';
+      readonly node: RegexNode;
+      readonly min: number;
+      /** `Infinity` for `*` and `+`. */
+      readonly max: number;
+    };
+
+/** Expressions need more instructions than an automaton may have. */
+export class RegexSizeError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'RegexSizeError';
+  }
+}
 
 export type Instruction =
   | { readonly op: 'char'; readonly set: CharSet }
@@ -15,7 +37,8 @@ export type Instruction =
   | { readonly op: 'match' };
 
 const maxInstructions = 50_000;
-/** @throws {RegexSyntaxError} for an expression that grows too large when its counts are written out. */
+
+/** @throws {RegexSizeError} for an expression that grows too large when its counts are written out. */
 export function programOf(tree: RegexNode): Instruction[] {
   const program: Instruction[] = [];
   compile(tree, program);
@@ -24,7 +47,7 @@ export function programOf(tree: RegexNode): Instruction[] {
 }
 
 function compile(node: RegexNode, program: Instruction[]): void {
-  if (program.length > maxInstructions) throw new RegexSyntaxError('expression too large', '');
+  if (program.length > maxInstructions) throw new RegexSizeError('expression too large');
   switch (node.kind) {
     case 'empty':
       return;
@@ -57,34 +80,30 @@ function compile(node: RegexNode, program: Instruction[]): void {
     }
     case 'repeat': {
       for (let time = 0; time < node.min; time++) compile(node.node, program);
-      if (node.max === Infinity) compileLoop(node.node, node.greedy, program);
+      if (node.max === Infinity) compileLoop(node.node, program);
       else compileOptions(node, program);
     }
   }
 }
 
-function compileLoop(body: RegexNode, greedy: boolean, program: Instruction[]): void {
+function compileLoop(body: RegexNode, program: Instruction[]): void {
   const start = program.length;
-  const split = { op: 'split' as const, first: start + 1, second: start + 1 };
+  const split = { op: 'split' as const, first: start + 1, second: 0 };
   program.push(split);
   compile(body, program);
   program.push({ op: 'jump', to: start });
-  if (greedy) split.second = program.length;
-  else split.first = program.length;
+  split.second = program.length;
 }
 
 function compileOptions(node: RegexNode & { kind: 'repeat' }, program: Instruction[]): void {
   const splits: { op: 'split'; first: number; second: number }[] = [];
   for (let time = node.min; time < node.max; time++) {
-    const split = { op: 'split' as const, first: program.length + 1, second: program.length + 1 };
+    const split = { op: 'split' as const, first: program.length + 1, second: 0 };
     splits.push(split);
     program.push(split);
     compile(node.node, program);
   }
-  for (const split of splits) {
-    if (node.greedy) split.second = program.length;
-    else split.first = program.length;
-  }
+  for (const split of splits) split.second = program.length;
 }
 
 /** In place of a character where there is none. */
@@ -97,10 +116,6 @@ export function holds(assertion: Assertion, before: number, after: number): bool
       return before === endOfText;
     case 'endText':
       return after === endOfText;
-    case 'beginLine':
-      return before === endOfText || before === 0x0a;
-    case 'endLine':
-      return after === endOfText || after === 0x0a;
     case 'wordBoundary':
       return word(before) !== word(after);
     case 'noWordBoundary':
@@ -108,8 +123,8 @@ export function holds(assertion: Assertion, before: number, after: number): bool
   }
 }
 
-/** What an assertion may ask of the character before: nothing, a newline, a letter, or another one. */
+/** What an assertion may ask of the character before: nothing, a letter, or another one. */
 export function contextOf(codePoint: number): number {
-  if (codePoint === endOfText || codePoint === 0x0a) return codePoint;
+  if (codePoint === endOfText) return codePoint;
   return word(codePoint) ? 0x61 : 0x20;
 }
