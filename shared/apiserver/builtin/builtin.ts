@@ -41,7 +41,6 @@ export function customResourceDefinitions(strategy: Strategy, status?: Subresour
     shortNames: ['crd', 'crds'],
     categories: ['api-extensions'],
     namespaced: false,
-    definition: 'apiextensions.CustomResourceDefinition',
     columns: plainColumns,
     subresources: [status ?? statusAloneOf({ group: extensions, kind: 'CustomResourceDefinition' })],
     strategy,

@@ -130,7 +130,7 @@ suite('Node', () => {
   });
 });
 
-suite('Storage and limits', () => {
+suite('Storage', () => {
   test('a claim', () => {
     const { object, causes } = created(
       core(
@@ -156,21 +156,6 @@ suite('Storage and limits', () => {
     );
     assert.deepEqual(causes, []);
     assert.equal((object['spec'] as JsonObject)['persistentVolumeReclaimPolicy'], 'Retain');
-  });
-
-  test('limits of containers are their defaults', () => {
-    const { object } = created(
-      core('LimitRange', 'spec: { limits: [{ type: Container, max: { cpu: 1 }, min: { memory: 1Mi } }] }'),
-    );
-    assert.deepEqual((object['spec'] as JsonObject)['limits'], [
-      {
-        type: 'Container',
-        max: { cpu: '1' },
-        min: { memory: '1Mi' },
-        default: { cpu: '1' },
-        defaultRequest: { cpu: '1', memory: '1Mi' },
-      },
-    ]);
   });
 });
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 
 import type { JsonObject } from '../schema/json.ts';
-import { created, uid, updated } from './builtin.fixture.ts';
+import { created } from './builtin.fixture.ts';
 
 const cronJob = `
 apiVersion: batch/v1
@@ -54,44 +54,17 @@ spec:
       containers: [{ name: pi, image: "perl:5.34" }]
 `;
 
-  const own = {
-    'batch.kubernetes.io/controller-uid': uid,
-    'batch.kubernetes.io/job-name': 'pi',
-    'controller-uid': uid,
-    'job-name': 'pi',
-  };
-
-  test('a job selects its own pods', () => {
+  test('defaults of a Job', () => {
     const { object, causes } = created(job);
     assert.deepEqual(causes, []);
-    const { template, ...spec } = object['spec'] as { template: { metadata: JsonObject } };
+    const { template: _template, ...spec } = object['spec'] as JsonObject;
     assert.deepEqual(spec, {
       backoffLimit: 6,
       completionMode: 'NonIndexed',
       completions: 1,
       parallelism: 1,
       podReplacementPolicy: 'TerminatingOrFailed',
-      selector: { matchLabels: { 'batch.kubernetes.io/controller-uid': uid } },
       suspend: false,
     });
-    assert.deepEqual(template.metadata, { labels: own });
-  });
-
-  test('a job without labels has all those of its template, from the first', () => {
-    const withLabels = job.replace('template:', 'template:\n    metadata: { labels: { app: x } }');
-    for (const [manifest, expected] of [
-      [job, own],
-      [withLabels, { app: 'x', ...own }],
-      [withLabels.replace('name: pi }', 'name: pi, labels: { app: x } }'), { app: 'x' }],
-      [job.replace('spec:', 'spec:\n  manualSelector: true\n  selector: {}'), undefined],
-    ] as const) {
-      const outcome = created(manifest);
-      assert.deepEqual(outcome.causes, []);
-      const { labels } = outcome.object['metadata'] as JsonObject;
-      assert.deepEqual(labels, expected);
-      const again = updated(outcome, () => undefined);
-      assert.deepEqual(again.causes, []);
-      assert.deepEqual(again.object, outcome.object);
-    }
   });
 });

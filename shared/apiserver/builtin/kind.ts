@@ -29,15 +29,12 @@ import { inlineDefinition } from './inline.ts';
 /** What a table says of a kind. */
 export interface KindParts {
   readonly group: string;
-  readonly version?: string;
   readonly kind: string;
   readonly plural: string;
   readonly shortNames?: readonly string[];
   readonly categories?: readonly string[];
   readonly namespaced: boolean;
   readonly verbs?: ReadonlySet<Verb>;
-  /** `core.Pod`. */
-  readonly definition: string;
   readonly columns: readonly Column[];
   readonly selectableFields?: Readonly<Record<string, (object: JsonObject) => string>>;
   readonly subresources?: readonly Subresource[];
@@ -100,8 +97,11 @@ export function openApiOf(definition: string): OpenApiModel {
 
 /** Makes the resource. Cheap: nothing is read. */
 export function kindOf(parts: KindParts): Resource {
-  const { group, version = 'v1', kind, plural, stored } = parts;
+  const { group, kind, plural, stored } = parts;
+  const version = 'v1';
   const apiVersion = apiVersionOf({ group, version });
+  // `core.Pod`, `rbac.Role`
+  const definition = `${group === '' ? 'core' : group.split('.')[0]}.${kind}`;
   return {
     group,
     version,
@@ -121,8 +121,8 @@ export function kindOf(parts: KindParts): Resource {
     strategy: parts.strategy,
     codec: stored?.codec,
     deprecation: undefined,
-    model: new LazyModel(parts.definition, apiVersion, kind),
-    openApi: openApiOf(parts.definition),
+    model: new LazyModel(definition, apiVersion, kind),
+    openApi: openApiOf(definition),
     isCustom: false,
   };
 }

@@ -1,11 +1,11 @@
 /**
- * Columns of nodes, namespaces, events, configuration and storage.
+ * Columns of nodes, namespaces, events and configuration.
  *
  * @module
  */
 import type { Column } from '../../resources/resource.ts';
 import type { JsonObject } from '../../schema/json.ts';
-import { listAt, numberAt, objectAt, objectsAt, textAt, textsAt, textOf, valueAt } from '../access.ts';
+import { listAt, numberAt, objectAt, objectsAt, textAt, valueAt } from '../access.ts';
 import { ageColumn, column, nameColumn, since } from './column.ts';
 
 function nodeStatus(node: JsonObject): string {
@@ -56,13 +56,6 @@ export const nodeColumns: readonly Column[] = [
   systemInfo('Kernel-Version', 'Version of the kernel.', 'kernelVersion'),
   systemInfo('Container-Runtime', 'Runtime of the containers, with its version.', 'containerRuntimeVersion'),
 ];
-
-/** A phase that ends with the deletion of the object. */
-function phase(object: JsonObject): string {
-  return textAt(object, 'metadata', 'deletionTimestamp') === ''
-    ? textAt(object, 'status', 'phase')
-    : 'Terminating';
-}
 
 export const namespaceColumns: readonly Column[] = [
   nameColumn,
@@ -159,101 +152,4 @@ export const priorityClassColumns: readonly Column[] = [
   column('PreemptionPolicy', 'Whether its pods make others give way.', (object) =>
     textAt(object, 'preemptionPolicy'),
   ),
-];
-
-const modeNames: Readonly<Record<string, string>> = {
-  ReadWriteOnce: 'RWO',
-  ReadOnlyMany: 'ROX',
-  ReadWriteMany: 'RWX',
-  ReadWriteOncePod: 'RWOP',
-};
-
-function accessModes(modes: readonly string[]): string {
-  return Object.keys(modeNames)
-    .filter((mode) => modes.includes(mode))
-    .map((mode) => modeNames[mode])
-    .join(',');
-}
-
-/** The annotation was there before the field, and wins. */
-function storageClass(object: JsonObject): string {
-  return (
-    textAt(object, 'metadata', 'annotations', 'volume.beta.kubernetes.io/storage-class') ||
-    textAt(object, 'spec', 'storageClassName')
-  );
-}
-
-const volumeMode = column(
-  'VolumeMode',
-  'File system or block device.',
-  (object) => textAt(object, 'spec', 'volumeMode') || '<unset>',
-  {
-    wide: true,
-  },
-);
-const attributesClass = column(
-  'VolumeAttributesClass',
-  'Class of what can be changed of the volume.',
-  (object) => textAt(object, 'spec', 'volumeAttributesClassName') || '<unset>',
-);
-
-export const volumeColumns: readonly Column[] = [
-  nameColumn,
-  column(
-    'Capacity',
-    'Size of the volume.',
-    (object) => textOf(valueAt(object, 'spec', 'capacity', 'storage')) || '0',
-  ),
-  column('Access Modes', 'How it can be mounted.', (object) =>
-    accessModes(textsAt(object, 'spec', 'accessModes')),
-  ),
-  column('Reclaim Policy', 'What becomes of it after its claim.', (object) =>
-    textAt(object, 'spec', 'persistentVolumeReclaimPolicy'),
-  ),
-  column('Status', 'Whether it is in use.', phase),
-  column('Claim', 'Claim that it is bound to.', (object) => {
-    const claim = objectAt(object, 'spec', 'claimRef');
-    const name = textAt(claim, 'name');
-    return name === '' ? '' : `${textAt(claim, 'namespace')}/${name}`;
-  }),
-  column('StorageClass', 'Class of the storage.', storageClass),
-  attributesClass,
-  column('Reason', 'Why it is as it is.', (object) => textAt(object, 'status', 'reason')),
-  ageColumn,
-  volumeMode,
-];
-
-export const claimColumns: readonly Column[] = [
-  nameColumn,
-  column('Status', 'Whether a volume was found.', phase),
-  column('Volume', 'Volume that it is bound to.', (object) => textAt(object, 'spec', 'volumeName')),
-  column('Capacity', 'Size of the volume.', (object) =>
-    textAt(object, 'spec', 'volumeName') === ''
-      ? ''
-      : textOf(valueAt(object, 'status', 'capacity', 'storage')) || '0',
-  ),
-  column('Access Modes', 'How it can be mounted.', (object) =>
-    textAt(object, 'spec', 'volumeName') === '' ? '' : accessModes(textsAt(object, 'status', 'accessModes')),
-  ),
-  column('StorageClass', 'Class of the storage.', storageClass),
-  attributesClass,
-  ageColumn,
-  volumeMode,
-];
-
-function usage(quota: JsonObject, limits: boolean): string {
-  const used = objectAt(quota, 'status', 'used');
-  const hard = objectAt(quota, 'status', 'hard');
-  return Object.keys(hard)
-    .sort()
-    .filter((name) => name.startsWith('limits.') === limits)
-    .map((name) => `${name}: ${textOf(used[name]) || '0'}/${textOf(hard[name])}`)
-    .join(', ');
-}
-
-export const quotaColumns: readonly Column[] = [
-  nameColumn,
-  column('Request', 'What is used, of what may be requested.', (quota) => usage(quota, false)),
-  column('Limit', 'What is used, of what limits may be set to.', (quota) => usage(quota, true)),
-  ageColumn,
 ];

@@ -44,6 +44,9 @@ export const ageColumn: Column = column('Age', 'How long ago the object was crea
   since(textAt(object, 'metadata', 'creationTimestamp'), now),
 );
 
+/** The columns of kinds that are only stored: what Kubernetes shows besides is the work of controllers. */
+export const storedColumns: readonly Column[] = [nameColumn, ageColumn];
+
 /** The columns of kinds for which Kubernetes has no others. */
 export const plainColumns: readonly Column[] = [
   nameColumn,
@@ -78,11 +81,4 @@ export function labelsText(labels: JsonObject): string {
 /** A label selector as kubectl prints it: what selects all is `<none>`. */
 export function shownSelector(selector: unknown): string {
   return selectorText(selector) || '<none>';
-}
-
-/** The first three of a list, and how many more there are. */
-export function firstThree(texts: readonly string[], none: string): string {
-  if (texts.length === 0) return none;
-  const shown = texts.slice(0, 3).join(',');
-  return texts.length > 3 ? `${shown} + ${texts.length - 3} more...` : shown;
 }

@@ -3,19 +3,10 @@
  *
  * @module
  */
-import { ageSince } from '../../resources/age.ts';
 import type { Column } from '../../resources/resource.ts';
 import type { JsonObject } from '../../schema/json.ts';
-import { listAt, numberAt, objectAt, objectsAt, textAt, textOf, valueAt } from '../access.ts';
-import {
-  ageColumn,
-  column,
-  containerColumns,
-  labelsText,
-  nameColumn,
-  shownSelector,
-  since,
-} from './column.ts';
+import { numberAt, objectAt, textOf, valueAt } from '../access.ts';
+import { ageColumn, column, containerColumns, labelsText, nameColumn, shownSelector } from './column.ts';
 
 const templateSpec = (object: JsonObject): JsonObject => objectAt(object, 'spec', 'template', 'spec');
 
@@ -77,89 +68,6 @@ export const daemonSetColumns: readonly Column[] = [
   ageColumn,
   ...containerColumns(templateSpec),
   selectorColumn,
-];
-
-function completions(job: JsonObject): string {
-  const succeeded = numberAt(job, 'status', 'succeeded') ?? 0;
-  const wanted = numberAt(job, 'spec', 'completions');
-  if (wanted !== undefined) return `${succeeded}/${wanted}`;
-  const parallelism = numberAt(job, 'spec', 'parallelism') ?? 0;
-  return parallelism > 1 ? `${succeeded}/1 of ${parallelism}` : `${succeeded}/1`;
-}
-
-function duration(job: JsonObject, now: Date): string {
-  const start = textAt(job, 'status', 'startTime');
-  if (start === '') return '';
-  const end = textAt(job, 'status', 'completionTime');
-  return ageSince(start, end === '' ? now : new Date(end));
-}
-
-/** Conditions of a job, in the order in which they count. */
-const jobEnds = ['Complete', 'Failed'];
-const jobStates: readonly (readonly [string, string])[] = [
-  ['Suspended', 'Suspended'],
-  ['FailureTarget', 'FailureTarget'],
-];
-
-function jobStatus(job: JsonObject): string {
-  const holds = (type: string): boolean =>
-    objectsAt(job, 'status', 'conditions').some(
-      (condition) => textAt(condition, 'type') === type && textAt(condition, 'status') === 'True',
-    );
-  const end = jobEnds.find(holds);
-  if (end !== undefined) return end;
-  if (textAt(job, 'metadata', 'deletionTimestamp') !== '') return 'Terminating';
-  return jobStates.find(([type]) => holds(type))?.[1] ?? 'Running';
-}
-
-export const jobColumns: readonly Column[] = [
-  nameColumn,
-  column('Status', 'Whether the job runs, and how it ended.', jobStatus),
-  column('Completions', 'Pods that have succeeded, of those that must.', completions),
-  column('Duration', 'How long the job has run.', duration),
-  ageColumn,
-  ...containerColumns(templateSpec),
-  selectorColumn,
-];
-
-const jobTemplate = (object: JsonObject): JsonObject => objectAt(object, 'spec', 'jobTemplate', 'spec');
-
-export const cronJobColumns: readonly Column[] = [
-  nameColumn,
-  column('Schedule', 'When jobs are started, as in crontab(5).', (object) =>
-    textAt(object, 'spec', 'schedule'),
-  ),
-  column(
-    'Timezone',
-    'Time zone of the schedule.',
-    (object) => textAt(object, 'spec', 'timeZone') || '<none>',
-  ),
-  column(
-    'Suspend',
-    'Whether no jobs are started at present.',
-    (object) => {
-      const suspend = valueAt(object, 'spec', 'suspend');
-      return suspend === undefined ? '<unset>' : suspend === true ? 'True' : 'False';
-    },
-    { type: 'boolean' },
-  ),
-  column('Active', 'Jobs that are running.', (object) => listAt(object, 'status', 'active').length, {
-    type: 'integer',
-  }),
-  column('Last Schedule', 'How long ago a job was last started.', (object, now) => {
-    const last = textAt(object, 'status', 'lastScheduleTime');
-    return last === '' ? '<none>' : since(last, now);
-  }),
-  ageColumn,
-  ...containerColumns((object) => objectAt(jobTemplate(object), 'template', 'spec')),
-  column(
-    'Selector',
-    'Labels by which the pods are found.',
-    (object) => shownSelector(jobTemplate(object)['selector']),
-    {
-      wide: true,
-    },
-  ),
 ];
 
 function orNone(value: unknown): string {

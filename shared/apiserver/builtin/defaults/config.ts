@@ -1,5 +1,5 @@
 /**
- * Defaults of namespaces, nodes, secrets, storage and roles that depend on other fields (kubernetes
+ * Defaults of namespaces, nodes, secrets and roles that depend on other fields (kubernetes
  * `pkg/apis/core/v1/defaults.go`, `pkg/registry/core/secret/strategy.go`, `pkg/apis/rbac/v1/defaults.go`).
  *
  * @module
@@ -49,22 +49,6 @@ export function defaultNode(node: JsonObject): void {
   const status = fieldOf(node, 'status');
   if (!isObject(status) || valueAt(status, 'capacity') === undefined) return;
   setDefault(status, 'allocatable', cloneJson(status['capacity']));
-}
-
-export function defaultLimitRange(object: JsonObject): void {
-  for (const item of objectsAt(object, 'spec', 'limits')) {
-    if (textAt(item, 'type') !== 'Container') continue;
-    fill(item, 'default', 'max');
-    fill(item, 'defaultRequest', 'default');
-    fill(item, 'defaultRequest', 'min');
-  }
-}
-
-function fill(item: JsonObject, field: string, from: string): void {
-  const source = objectAt(item, from);
-  if (Object.keys(source).length === 0) return;
-  const target = madeObject(item, field);
-  for (const [name, amount] of Object.entries(source)) target[name] ??= amount;
 }
 
 const rbacGroup = 'rbac.authorization.k8s.io';

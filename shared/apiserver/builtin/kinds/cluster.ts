@@ -11,13 +11,8 @@ import {
   webhookColumns,
 } from '../columns/access.ts';
 import { leaseColumns, priorityClassColumns } from '../columns/cluster.ts';
-import { plainColumns } from '../columns/column.ts';
-import {
-  endpointSliceColumns,
-  ingressClassColumns,
-  ingressColumns,
-  networkPolicyColumns,
-} from '../columns/network.ts';
+import { plainColumns, storedColumns } from '../columns/column.ts';
+import { networkPolicyColumns } from '../columns/network.ts';
 import { defaultSubjects } from '../defaults/config.ts';
 import { defaultNetworkPolicy } from '../defaults/network.ts';
 import { kindOf } from '../kind.ts';
@@ -40,8 +35,7 @@ const discovery = kindOf({
   kind: 'EndpointSlice',
   plural: 'endpointslices',
   namespaced: true,
-  definition: 'discovery.EndpointSlice',
-  columns: endpointSliceColumns,
+  columns: storedColumns,
   strategy: counted,
 });
 
@@ -50,7 +44,6 @@ const leases = kindOf({
   kind: 'Lease',
   plural: 'leases',
   namespaced: true,
-  definition: 'coordination.Lease',
   columns: leaseColumns,
   strategy: { ...plain, allowCreateOnUpdate: true, allowUnconditionalUpdate: false, validate: leaseCauses },
 });
@@ -61,7 +54,6 @@ const priorityClasses = kindOf({
   plural: 'priorityclasses',
   shortNames: ['pc'],
   namespaced: false,
-  definition: 'scheduling.PriorityClass',
   columns: priorityClassColumns,
   strategy: { ...counted, validate: priorityClassCauses },
 });
@@ -74,7 +66,6 @@ const networkPolicies = kindOf({
   plural: 'networkpolicies',
   shortNames: ['netpol'],
   namespaced: true,
-  definition: 'networking.NetworkPolicy',
   columns: networkPolicyColumns,
   strategy: {
     ...counted,
@@ -90,8 +81,7 @@ const ingresses = kindOf({
   plural: 'ingresses',
   shortNames: ['ing'],
   namespaced: true,
-  definition: 'networking.Ingress',
-  columns: ingressColumns,
+  columns: storedColumns,
   subresources: [statusOf({ group: networking, kind: 'Ingress' })],
   strategy: {
     ...counted,
@@ -107,8 +97,7 @@ const ingressClasses = kindOf({
   kind: 'IngressClass',
   plural: 'ingressclasses',
   namespaced: false,
-  definition: 'networking.IngressClass',
-  columns: ingressClassColumns,
+  columns: storedColumns,
   strategy: counted,
 });
 
@@ -120,7 +109,6 @@ const roles = kindOf({
   kind: 'Role',
   plural: 'roles',
   namespaced: true,
-  definition: 'rbac.Role',
   columns: plainColumns,
   strategy: { ...rbacStrategy, validate: roleCauses },
 });
@@ -130,7 +118,6 @@ const clusterRoles = kindOf({
   kind: 'ClusterRole',
   plural: 'clusterroles',
   namespaced: false,
-  definition: 'rbac.ClusterRole',
   columns: plainColumns,
   strategy: { ...rbacStrategy, validate: clusterRoleCauses },
 });
@@ -146,7 +133,6 @@ const roleBindings = kindOf({
   kind: 'RoleBinding',
   plural: 'rolebindings',
   namespaced: true,
-  definition: 'rbac.RoleBinding',
   columns: bindingColumns,
   strategy: { ...bindingStrategy, validate: roleBindingCauses },
 });
@@ -156,7 +142,6 @@ const clusterRoleBindings = kindOf({
   kind: 'ClusterRoleBinding',
   plural: 'clusterrolebindings',
   namespaced: false,
-  definition: 'rbac.ClusterRoleBinding',
   columns: bindingColumns,
   strategy: { ...bindingStrategy, validate: clusterRoleBindingCauses },
 });
@@ -170,7 +155,6 @@ const admissionPolicies = kindOf({
   plural: 'validatingadmissionpolicies',
   categories: extensions,
   namespaced: false,
-  definition: 'admissionregistration.ValidatingAdmissionPolicy',
   columns: admissionPolicyColumns,
   subresources: [statusAloneOf({ group: admission, kind: 'ValidatingAdmissionPolicy' })],
   strategy: {
@@ -189,7 +173,6 @@ const admissionBindings = kindOf({
   plural: 'validatingadmissionpolicybindings',
   categories: extensions,
   namespaced: false,
-  definition: 'admissionregistration.ValidatingAdmissionPolicyBinding',
   columns: admissionBindingColumns,
   strategy: { ...counted, validate: admissionBindingCauses },
 });
@@ -200,7 +183,6 @@ const validatingWebhooks = kindOf({
   plural: 'validatingwebhookconfigurations',
   categories: extensions,
   namespaced: false,
-  definition: 'admissionregistration.ValidatingWebhookConfiguration',
   columns: webhookColumns,
   strategy: { ...counted, validate: webhookCauses },
 });
@@ -211,7 +193,6 @@ const mutatingWebhooks = kindOf({
   plural: 'mutatingwebhookconfigurations',
   categories: extensions,
   namespaced: false,
-  definition: 'admissionregistration.MutatingWebhookConfiguration',
   columns: webhookColumns,
   strategy: { ...counted, validate: webhookCauses },
 });

@@ -19,9 +19,9 @@ import {
   secretColumns,
   serviceAccountColumns,
 } from '../columns/cluster.ts';
-import { endpointsColumns, serviceColumns } from '../columns/network.ts';
+import { storedColumns } from '../columns/column.ts';
+import { serviceColumns } from '../columns/network.ts';
 import { podColumns } from '../columns/pods.ts';
-import { replicaColumns } from '../columns/workloads.ts';
 import {
   defaultNode,
   labelNamespace,
@@ -31,7 +31,7 @@ import {
 } from '../defaults/config.ts';
 import { prepareService, prepareServiceUpdate } from '../defaults/network.ts';
 import { preparePod, preparePodUpdate, withAgreeingAddresses } from '../defaults/pod.ts';
-import { defaultReplicationController } from '../defaults/workloads.ts';
+import { defaultReplicaSet } from '../defaults/workloads.ts';
 import { kindOf } from '../kind.ts';
 import { ephemeralContainersOf, finalizeOf, log, scale, statusOf } from '../subresources.ts';
 import { namespaceCauses, nodeCauses } from '../validation/cluster.ts';
@@ -64,7 +64,6 @@ const namespaces = kindOf({
   shortNames: ['ns'],
   namespaced: false,
   verbs: namespaceVerbs,
-  definition: 'core.Namespace',
   columns: namespaceColumns,
   selectableFields: { 'status.phase': text('status', 'phase') },
   subresources: [{ ...status('Namespace'), fillMetadata: labelNamespace }, finalizeOf(namespaceCauses)],
@@ -87,7 +86,6 @@ const nodes = kindOf({
   plural: 'nodes',
   shortNames: ['no'],
   namespaced: false,
-  definition: 'core.Node',
   columns: nodeColumns,
   selectableFields: {
     'spec.unschedulable': (node) => String(valueAt(node, 'spec', 'unschedulable') === true),
@@ -120,7 +118,6 @@ const pods = kindOf({
   shortNames: ['po'],
   categories: all,
   namespaced: true,
-  definition: 'core.Pod',
   columns: podColumns,
   selectableFields: {
     'spec.nodeName': text('spec', 'nodeName'),
@@ -151,7 +148,6 @@ const services = kindOf({
   shortNames: ['svc'],
   categories: all,
   namespaced: true,
-  definition: 'core.Service',
   columns: serviceColumns,
   selectableFields: { 'spec.clusterIP': text('spec', 'clusterIP'), 'spec.type': text('spec', 'type') },
   subresources: [status('Service')],
@@ -170,8 +166,7 @@ const endpoints = kindOf({
   plural: 'endpoints',
   shortNames: ['ep'],
   namespaced: true,
-  definition: 'core.Endpoints',
-  columns: endpointsColumns,
+  columns: storedColumns,
   strategy: { ...plain, allowCreateOnUpdate: true },
 });
 
@@ -181,7 +176,6 @@ const configMaps = kindOf({
   plural: 'configmaps',
   shortNames: ['cm'],
   namespaced: true,
-  definition: 'core.ConfigMap',
   columns: configMapColumns,
   strategy: { ...plain, validate: configMapCauses },
 });
@@ -191,7 +185,6 @@ const secrets = kindOf({
   kind: 'Secret',
   plural: 'secrets',
   namespaced: true,
-  definition: 'core.Secret',
   columns: secretColumns,
   selectableFields: { type: text('type') },
   strategy: {
@@ -212,7 +205,6 @@ const serviceAccounts = kindOf({
   plural: 'serviceaccounts',
   shortNames: ['sa'],
   namespaced: true,
-  definition: 'core.ServiceAccount',
   columns: serviceAccountColumns,
   strategy: plain,
 });
@@ -224,18 +216,17 @@ const replicationControllers = kindOf({
   shortNames: ['rc'],
   categories: all,
   namespaced: true,
-  definition: 'core.ReplicationController',
-  columns: replicaColumns,
+  columns: storedColumns,
   selectableFields: { 'status.replicas': (object) => String(valueAt(object, 'status', 'replicas') ?? 0) },
   subresources: [status('ReplicationController'), scale],
   strategy: {
     ...withStatus,
     generation: 'all',
     prepareForCreate: (object) => {
-      defaultReplicationController(object);
+      defaultReplicaSet(object);
       object['status'] = { replicas: 0 };
     },
-    prepareForUpdate: defaultReplicationController,
+    prepareForUpdate: defaultReplicaSet,
   },
 });
 

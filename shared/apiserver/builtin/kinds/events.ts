@@ -49,7 +49,6 @@ const coreEvent = kindOf({
   plural: 'events',
   shortNames: ['ev'],
   namespaced: true,
-  definition: 'core.Event',
   columns: eventColumns,
   selectableFields: {
     ...fieldsOf('involvedObject'),
@@ -71,7 +70,6 @@ const newEvent = kindOf({
   plural: 'events',
   shortNames: ['ev'],
   namespaced: true,
-  definition: 'events.Event',
   columns: eventColumns.map((column) => ({
     ...column,
     cell: (event: JsonObject, now: Date) => column.cell(eventCodec.encode(event), now),

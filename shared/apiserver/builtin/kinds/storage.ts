@@ -5,9 +5,7 @@
  */
 import type { Resource, Strategy } from '../../resources/resource.ts';
 import type { JsonObject } from '../../schema/json.ts';
-import { claimColumns, quotaColumns, volumeColumns } from '../columns/cluster.ts';
-import { plainColumns } from '../columns/column.ts';
-import { defaultLimitRange } from '../defaults/config.ts';
+import { plainColumns, storedColumns } from '../columns/column.ts';
 import { kindOf } from '../kind.ts';
 import { statusOf } from '../subresources.ts';
 
@@ -17,10 +15,8 @@ const plain: Strategy = { nameRule: 'dns-subdomain', generation: 'none', resetFi
 const withStatus: Strategy = { ...plain, resetFields: ['status'] };
 
 /** The state in which a controller finds a new object. */
-function startAt(phase: string) {
-  return (object: JsonObject): void => {
-    object['status'] = { phase };
-  };
+function startPending(object: JsonObject): void {
+  object['status'] = { phase: 'Pending' };
 }
 
 const volumes = kindOf({
@@ -29,10 +25,9 @@ const volumes = kindOf({
   plural: 'persistentvolumes',
   shortNames: ['pv'],
   namespaced: false,
-  definition: 'core.PersistentVolume',
-  columns: volumeColumns,
+  columns: storedColumns,
   subresources: [status('PersistentVolume')],
-  strategy: { ...withStatus, prepareForCreate: startAt('Pending') },
+  strategy: { ...withStatus, prepareForCreate: startPending },
 });
 
 const claims = kindOf({
@@ -41,10 +36,9 @@ const claims = kindOf({
   plural: 'persistentvolumeclaims',
   shortNames: ['pvc'],
   namespaced: true,
-  definition: 'core.PersistentVolumeClaim',
-  columns: claimColumns,
+  columns: storedColumns,
   subresources: [status('PersistentVolumeClaim')],
-  strategy: { ...withStatus, prepareForCreate: startAt('Pending') },
+  strategy: { ...withStatus, prepareForCreate: startPending },
 });
 
 const limitRanges = kindOf({
@@ -53,13 +47,8 @@ const limitRanges = kindOf({
   plural: 'limitranges',
   shortNames: ['limits'],
   namespaced: true,
-  definition: 'core.LimitRange',
   columns: plainColumns,
-  strategy: {
-    ...plain,
-    prepareForCreate: defaultLimitRange,
-    prepareForUpdate: defaultLimitRange,
-  },
+  strategy: plain,
 });
 
 const quotas = kindOf({
@@ -68,8 +57,7 @@ const quotas = kindOf({
   plural: 'resourcequotas',
   shortNames: ['quota'],
   namespaced: true,
-  definition: 'core.ResourceQuota',
-  columns: quotaColumns,
+  columns: storedColumns,
   subresources: [status('ResourceQuota')],
   strategy: {
     ...withStatus,

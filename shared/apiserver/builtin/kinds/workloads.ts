@@ -6,12 +6,11 @@
 import type { Resource, Strategy, Subresource } from '../../resources/resource.ts';
 import type { JsonObject } from '../../schema/json.ts';
 import { numberAt } from '../access.ts';
+import { storedColumns } from '../columns/column.ts';
 import {
-  cronJobColumns,
   daemonSetColumns,
   deploymentColumns,
   disruptionBudgetColumns,
-  jobColumns,
   replicaColumns,
   statefulSetColumns,
 } from '../columns/workloads.ts';
@@ -22,35 +21,30 @@ import {
   defaultJob,
   defaultReplicaSet,
   defaultStatefulSet,
-  selectOwnPods,
 } from '../defaults/workloads.ts';
 import { kindOf, type KindParts } from '../kind.ts';
 import { scale, statusOf } from '../subresources.ts';
 import { daemonSetCauses, deploymentCauses, disruptionBudgetCauses } from '../validation/workloads.ts';
 
-interface Workload extends Omit<KindParts, 'definition' | 'namespaced' | 'strategy'> {
+interface Workload extends Omit<KindParts, 'namespaced' | 'strategy'> {
   readonly defaults: (object: JsonObject) => void;
   readonly keptMetadata?: Subresource['keptMetadata'];
   /** Of a new object: what Go shows of a status in which nothing is set. */
   readonly status: JsonObject;
   readonly validate?: Strategy['validate'];
-  readonly prepare?: (object: JsonObject) => void;
 }
 
-function workload({ defaults, status, validate, prepare, keptMetadata, ...parts }: Workload): Resource {
+function workload({ defaults, status, validate, keptMetadata, ...parts }: Workload): Resource {
   const { group, kind, subresources = [] } = parts;
   return kindOf({
     ...parts,
     namespaced: true,
-    definition: `${group}.${kind}`,
     subresources: [statusOf({ group, kind, keptMetadata }), ...subresources],
     strategy: {
       nameRule: 'dns-subdomain',
       generation: 'all',
       resetFields: ['status'],
       prepareForCreate: (object) => {
-        // What it adds is inherited where that is the default.
-        prepare?.(object);
         defaults(object);
         object['status'] = { ...status };
       },
@@ -118,10 +112,9 @@ const jobs = workload({
   kind: 'Job',
   plural: 'jobs',
   categories: all,
-  columns: jobColumns,
+  columns: storedColumns,
   selectableFields: { 'status.successful': (job) => String(numberAt(job, 'status', 'succeeded') ?? 0) },
   defaults: defaultJob,
-  prepare: selectOwnPods,
   status: {},
 });
 
@@ -131,7 +124,7 @@ const cronJobs = workload({
   plural: 'cronjobs',
   shortNames: ['cj'],
   categories: all,
-  columns: cronJobColumns,
+  columns: storedColumns,
   defaults: defaultCronJob,
   status: {},
 });
