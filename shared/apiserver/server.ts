@@ -17,12 +17,10 @@ import { crdStatus, crdStrategy } from './custom/crd-strategy.ts';
 import { CustomResources } from './custom/custom-resources.ts';
 import { discoveryRoutes } from './discovery/routes.ts';
 import { serveHttp } from './http/server.ts';
-import type { ListenAddress, Limits } from './http/server-options.ts';
+import type { ListenAddress } from './http/server-options.ts';
 import { versionRoute } from './http/version.ts';
 import { registerServer } from './metrics.ts';
 import { openApiRoutes } from './openapi/routes.ts';
-import { decodeProtobuf } from './protobuf/decode.ts';
-import type { Format } from './render/format.ts';
 import { renderer } from './render/renderer.ts';
 import { Registry } from './resources/registry.ts';
 import { openStore } from './store/store.ts';
@@ -48,9 +46,6 @@ export interface ApiServerOptions {
   readonly admission?: readonly Admission[];
   /** Where the logs of pods come from (`kubectl logs`). Without it they are refused: see `PodLogs`. */
   readonly podLogs?: PodLogs;
-  readonly limits?: Partial<Limits>;
-  /** How long events are kept. Default: an hour. */
-  readonly eventTtlMs?: number;
   readonly logger: Logger;
   readonly metrics?: Metrics | undefined;
   /** Where the process has made them for other controllers too: they can be registered once. */
@@ -101,7 +96,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
 
   const stop = new AbortController();
   const custom = new CustomResources(common);
-  const upkeep = new Upkeep({ ...common, ...(options.eventTtlMs && { eventTtlMs: options.eventTtlMs }) });
+  const upkeep = new Upkeep(common);
   if (metrics !== undefined) registerServer(metrics, { store, custom, upkeep });
   await upkeep.prepare(stop.signal);
   await custom.start(stop.signal);
@@ -114,18 +109,16 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   });
 
   const http = stack.use(
-    await serveHttp<Format>({
+    await serveHttp({
       verbs,
       registry,
       renderer,
       routes: [discoveryRoutes(registry), versionRoute(options.version), openApiRoutes(registry)],
       authenticate: access.authenticate,
-      decodeProtobuf,
       tls: access.tls,
       listen,
       // Reading fails where the disk or the database does; the reason goes to the log.
       health: [{ name: 'store', of: 'readyz', check: () => void store.get('namespaces', '', 'default') }],
-      limits: options.limits,
       log: logger,
       metrics,
     }),

@@ -44,7 +44,7 @@ suite('controller', () => {
     assert.deepEqual(seen, ['a', 'b']);
     stop.abort();
     assert.deepEqual(await end, { stillRunning: [] });
-    assert.equal(queue.open, false);
+    assert.equal(await queue.get(), undefined);
     assert.equal(clock.timers, 0);
   });
 

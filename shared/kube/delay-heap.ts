@@ -4,11 +4,13 @@
  * @module
  */
 
+import type { Urgency } from './ready-lists.ts';
+
 /** A key and when it is due. */
 export interface Delayed<K> {
   readonly key: K;
   dueMs: number;
-  level: number;
+  level: Urgency;
   /** Of those due at the same time, the one that got its time first goes first. */
   order: number;
   /** Where it stands in the heap. */
@@ -31,10 +33,10 @@ export class DelayHeap<K> {
   }
 
   /** Adds a key. For one that waits already, the earlier time and the more urgent level count. */
-  add(key: K, dueMs: number, level: number): void {
+  add(key: K, dueMs: number, level: Urgency): void {
     const known = this.#byKey.get(key);
     if (known !== undefined) {
-      known.level = Math.min(known.level, level);
+      known.level = known.level < level ? known.level : level;
       if (dueMs >= known.dueMs) return;
       known.dueMs = dueMs;
       known.order = this.#orders++;

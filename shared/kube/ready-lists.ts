@@ -3,11 +3,18 @@
  *
  * @module
  */
-import { errorCodes, RampartError } from '../observe/errors.ts';
+/** 0 is the most urgent. */
+export type Urgency = 0 | 1;
+
+/**
+ * Level 1, passed over this many times, is served next, however much waits in level 0: so a full level 0 leaves about
+ * a tenth of the workers to it.
+ */
+export const PASS_OVER = 10;
 
 /** What a thing needs to be in a list: it is its own link, so that it can leave from the middle. */
 export interface Ready {
-  level: number;
+  level: Urgency;
   previous: this | undefined;
   next: this | undefined;
 }
@@ -16,51 +23,26 @@ interface Level<T> {
   first: T | undefined;
   last: T | undefined;
   size: number;
-  /** Takes from other levels since the last one from here while something waited here. */
-  passedOver: number;
 }
 
-/** One list for each level, oldest first. Level 0 goes first, but no level starves. */
+/** One list for each level, oldest first. Level 0 goes first, but level 1 does not starve. */
 export class ReadyLists<T extends Ready> {
-  readonly #levels: Level<T>[];
-  readonly #passOver: number;
+  readonly #levels: readonly [Level<T>, Level<T>] = [emptyLevel(), emptyLevel()];
+  /** Takes from level 0 since the last one from level 1, while something waited there. */
+  #passedOver = 0;
   #size = 0;
-
-  /**
-   * `passOver`: a level that was passed over this many times is served next, however much waits above it.
-   *
-   * @throws {RampartError} `INPUT` for numbers that are not whole or below 1.
-   */
-  constructor(levels: number, passOver: number) {
-    if (!Number.isInteger(levels) || levels < 1 || !Number.isInteger(passOver) || passOver < 1) {
-      throw new RampartError(errorCodes.INPUT, {
-        what: `workqueue with ${levels} levels and passOver ${passOver}`,
-        why: 'both must be whole numbers of at least 1',
-      });
-    }
-    this.#passOver = passOver;
-    this.#levels = Array.from({ length: levels }, () => emptyLevel<T>());
-  }
 
   get size(): number {
     return this.#size;
-  }
-
-  get levels(): number {
-    return this.#levels.length;
   }
 
   sizes(): readonly number[] {
     return this.#levels.map(({ size }) => size);
   }
 
-  has(level: number): boolean {
-    return this.#levels[level] !== undefined;
-  }
-
   /** Adds what is in no list to the end of its level. */
   append(item: T): void {
-    const list = this.#levels[item.level] as Level<T>;
+    const list = this.#levels[item.level];
     item.previous = list.last;
     item.next = undefined;
     if (list.last === undefined) list.first = item;
@@ -72,7 +54,7 @@ export class ReadyLists<T extends Ready> {
 
   /** Removes what is in the list of its level. */
   remove(item: T): void {
-    const list = this.#levels[item.level] as Level<T>;
+    const list = this.#levels[item.level];
     if (item.previous === undefined) list.first = item.next;
     else item.previous.next = item.next;
     if (item.next === undefined) list.last = item.previous;
@@ -82,35 +64,23 @@ export class ReadyLists<T extends Ready> {
     this.#size--;
   }
 
-  /** Removes and returns the oldest of the most urgent level, or of one that has been passed over too often. */
+  /** Removes and returns the oldest of level 0, or of level 1 where it has been passed over too often. */
   take(): T | undefined {
-    if (this.#size === 0) return undefined;
-    const chosen = this.#choose();
-    for (const level of this.#levels) {
-      if (level === chosen || level.size === 0) level.passedOver = 0;
-      else level.passedOver++;
-    }
-    const item = chosen?.first;
+    const [urgent, other] = this.#levels;
+    const isOverdue = other.size > 0 && this.#passedOver >= PASS_OVER;
+    const takesUrgent = urgent.size > 0 && !isOverdue;
+    this.#passedOver = takesUrgent && other.size > 0 ? this.#passedOver + 1 : 0;
+    const item = (takesUrgent ? urgent : other).first;
     if (item !== undefined) this.remove(item);
     return item;
   }
 
   clear(): void {
     for (const level of this.#levels) Object.assign(level, emptyLevel<T>());
-    this.#size = 0;
-  }
-
-  #choose(): Level<T> | undefined {
-    let chosen: Level<T> | undefined;
-    for (const level of this.#levels) {
-      if (level.size === 0) continue;
-      const overdue = level.passedOver >= this.#passOver;
-      if (chosen === undefined || (overdue && level.passedOver > chosen.passedOver)) chosen = level;
-    }
-    return chosen;
+    this.#size = this.#passedOver = 0;
   }
 }
 
 function emptyLevel<T>(): Level<T> {
-  return { first: undefined, last: undefined, size: 0, passedOver: 0 };
+  return { first: undefined, last: undefined, size: 0 };
 }

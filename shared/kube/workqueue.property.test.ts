@@ -4,10 +4,10 @@ import { suite, test } from 'node:test';
 import * as fc from '../observe/fast-check.fixture.ts';
 import { sleep } from '../time/clock.ts';
 import { ManualClock } from '../time/clock.fixture.ts';
+import { PASS_OVER, type Urgency } from './ready-lists.ts';
 import { WorkQueue } from './workqueue.ts';
 
-const LEVELS = 3;
-const PASS_OVER = 3;
+const LEVELS = 2;
 const BASE_MS = 20;
 const MAX_MS = 80;
 
@@ -77,16 +77,16 @@ class Model {
 }
 
 type Operation =
-  | { readonly kind: 'add'; readonly key: string; readonly level: number }
-  | { readonly kind: 'retry'; readonly key: string; readonly level: number }
-  | { readonly kind: 'after'; readonly key: string; readonly level: number; readonly ms: number }
+  | { readonly kind: 'add'; readonly key: string; readonly level: Urgency }
+  | { readonly kind: 'retry'; readonly key: string; readonly level: Urgency }
+  | { readonly kind: 'after'; readonly key: string; readonly level: Urgency; readonly ms: number }
   | { readonly kind: 'forget'; readonly key: string }
   | { readonly kind: 'get' }
   | { readonly kind: 'done'; readonly which: number }
   | { readonly kind: 'pass'; readonly ms: number };
 
 const key = fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h');
-const level = fc.nat(LEVELS - 1);
+const level = fc.constantFrom(0 as const, 1 as const);
 const ms = fc.nat(60);
 const operation: fc.Arbitrary<Operation> = fc.oneof(
   { weight: 5, arbitrary: fc.record({ kind: fc.constant('add' as const), key, level }) },
@@ -105,8 +105,6 @@ suite('workqueue, properties', () => {
         const clock = new ManualClock(0);
         const queue = new WorkQueue({
           clock,
-          levels: LEVELS,
-          passOver: PASS_OVER,
           backoff: { baseMs: BASE_MS, maxMs: MAX_MS, jitter: 0 },
           retryLimit: { perSecond: Infinity, burst: 1 },
         });
@@ -162,7 +160,7 @@ suite('workqueue, properties', () => {
         fc.infiniteStream(fc.nat(25)),
         async (plan, workers, durations) => {
           const clock = new ManualClock(0);
-          const queue = new WorkQueue({ clock, levels: LEVELS, passOver: PASS_OVER });
+          const queue = new WorkQueue({ clock });
           const busy = new Set<string>();
           let step = 0;
           const lastAdded = new Map<string, number>();

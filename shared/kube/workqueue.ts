@@ -8,35 +8,19 @@ import { type BackoffOptions, KeyedBackoff } from '../time/backoff.ts';
 import { type Clock, systemClock } from '../time/clock.ts';
 import { type RateLimitOptions, TokenBucket } from '../time/rate-limit.ts';
 import { DelayHeap } from './delay-heap.ts';
-import { type Ready, ReadyLists } from './ready-lists.ts';
-
-/** Called as things happen, e.g. for histograms. Must be quick and must not throw. */
-export interface QueueObserver {
-  /** A key was handed to a worker after waiting this long. */
-  onTaken?(latencyMs: number): void;
-  /** A worker is done with a key after this long. */
-  onDone?(durationMs: number): void;
-}
+import { type Ready, ReadyLists, type Urgency } from './ready-lists.ts';
 
 export interface WorkQueueOptions {
-  /** How many levels of urgency there are. Default: 2. */
-  readonly levels?: number;
-  /**
-   * A level that was passed over this many times is served next, however much waits above it. Default: 10,
-   * so a full level 0 leaves about a tenth of the workers to level 1.
-   */
-  readonly passOver?: number;
   /** For `addRateLimited`, per key. Default: 5 ms to 1,000 s. */
   readonly backoff?: BackoffOptions;
   /** For `addRateLimited`, over all keys. Default: 10 per second, 100 at once. */
   readonly retryLimit?: Omit<RateLimitOptions, 'clock'>;
-  readonly observer?: QueueObserver;
   readonly clock?: Clock | undefined;
 }
 
 export interface AddOptions {
   /** 0, the default, is the most urgent. A key that waits already moves up, never down. */
-  readonly level?: number;
+  readonly level?: Urgency;
 }
 
 /** What the queue is about right now, and what it has done since it was made. */
@@ -77,7 +61,7 @@ interface Entry<K> extends Ready {
  * - A key that is added while it waits is handed out once.
  * - A key is with one worker at a time. Added while a worker has it, it waits again once that worker is done:
  *   each key is worked on at least once after it was last added.
- * - Within a level, oldest first; no level starves.
+ * - Within a level, oldest first; level 1 does not starve.
  *
  * The worker calls `done` for every key that it was given, whatever came of it.
  *
@@ -90,9 +74,8 @@ interface Entry<K> extends Ready {
  */
 export class WorkQueue<K = string> implements Disposable {
   readonly #clock: Clock;
-  readonly #observer: QueueObserver;
   readonly #entries = new Map<K, Entry<K>>();
-  readonly #ready: ReadyLists<Entry<K>>;
+  readonly #ready = new ReadyLists<Entry<K>>();
   readonly #getters = new Set<(key: K | undefined) => void>();
   readonly #delayed = new DelayHeap<K>();
   #cancelTimer: (() => void) | undefined;
@@ -109,17 +92,10 @@ export class WorkQueue<K = string> implements Disposable {
 
   /** @throws {RampartError} `INPUT` for options that cannot work. */
   constructor(options: WorkQueueOptions = {}) {
-    const { levels = 2, passOver = 10, clock = systemClock, observer = {} } = options;
+    const { clock = systemClock } = options;
     this.#clock = clock;
-    this.#observer = observer;
-    this.#ready = new ReadyLists(levels, passOver);
     this.#backoff = new KeyedBackoff(options.backoff ?? { baseMs: 5, maxMs: 1_000_000 });
     this.#retryLimit = new TokenBucket({ ...(options.retryLimit ?? { perSecond: 10, burst: 100 }), clock });
-  }
-
-  /** Whether `add` still takes keys. */
-  get open(): boolean {
-    return this.#open;
   }
 
   /** Keys that wait for a worker. */
@@ -131,14 +107,14 @@ export class WorkQueue<K = string> implements Disposable {
   add(key: K, options?: AddOptions): void {
     if (!this.#open) return;
     this.#added++;
-    this.#put(key, this.#levelOf(options));
+    this.#put(key, options?.level ?? 0);
   }
 
   /** `add` in `delayMs`. Of several delays for one key the earliest counts. Ignored after a shut-down. */
   addAfter(key: K, delayMs: number, options?: AddOptions): void {
     if (!this.#open) return;
     if (!(delayMs > 0)) return this.add(key, options);
-    this.#delayed.add(key, this.#clock.monotonicMs() + delayMs, this.#levelOf(options));
+    this.#delayed.add(key, this.#clock.monotonicMs() + delayMs, options?.level ?? 0);
     this.#armTimer();
   }
 
@@ -208,7 +184,6 @@ export class WorkQueue<K = string> implements Disposable {
     this.#running--;
     this.#done++;
     this.#durationMsSum += nowMs - entry.takenMs;
-    this.#observer.onDone?.(nowMs - entry.takenMs);
     if (entry.waiting) {
       entry.waiting = false;
       this.#enqueue(entry, entry.level, entry.addedMs);
@@ -260,16 +235,7 @@ export class WorkQueue<K = string> implements Disposable {
     };
   }
 
-  #levelOf(options: AddOptions | undefined): number {
-    const level = options?.level ?? 0;
-    if (this.#ready.has(level)) return level;
-    throw new RampartError(errorCodes.INPUT, {
-      what: `workqueue: level ${level}`,
-      why: `the levels are 0 to ${this.#ready.levels - 1}`,
-    });
-  }
-
-  #put(key: K, level: number): void {
+  #put(key: K, level: Urgency): void {
     const nowMs = this.#clock.monotonicMs();
     const entry = this.#entries.get(key);
     if (entry === undefined) {
@@ -286,7 +252,7 @@ export class WorkQueue<K = string> implements Disposable {
       this.#entries.set(key, added);
       this.#enqueue(added, level, nowMs);
     } else if (entry.running) {
-      entry.level = entry.waiting ? Math.min(entry.level, level) : level;
+      entry.level = entry.waiting && entry.level < level ? entry.level : level;
       if (!entry.waiting) entry.addedMs = nowMs;
       entry.waiting = true;
     } else if (level < entry.level) {
@@ -296,7 +262,7 @@ export class WorkQueue<K = string> implements Disposable {
   }
 
   /** Puts an entry that is in no list to the end of its level, or straight into the hands of who waits for one. */
-  #enqueue(entry: Entry<K>, level: number, addedMs: number): void {
+  #enqueue(entry: Entry<K>, level: Urgency, addedMs: number): void {
     entry.level = level;
     entry.addedMs = addedMs;
     const [getter] = this.#getters;
@@ -316,7 +282,6 @@ export class WorkQueue<K = string> implements Disposable {
     entry.takenMs = this.#clock.monotonicMs();
     this.#running++;
     this.#latencyMsSum += entry.takenMs - entry.addedMs;
-    this.#observer.onTaken?.(entry.takenMs - entry.addedMs);
   }
 
   #armTimer(): void {

@@ -5,19 +5,13 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
+import { decodeProtobuf } from '../protobuf/decode.ts';
 import { type ApiError, apiErrors } from '../resources/api-error.ts';
 import type { Resource, Verb } from '../resources/resource.ts';
 import { type Body, type PatchMediaType, patchMediaTypes } from '../verbs/request.ts';
 import { BodyMistake } from './body-mistake.ts';
 import { decodeJson } from './json-body.ts';
 import { decodeYaml } from './yaml-body.ts';
-
-/**
- * Decodes `application/vnd.kubernetes.protobuf`: four bytes `k8s\0`, then a message runtime.Unknown that tells the kind
- * and holds the object. Gives what the JSON of the object would be; `undefined` for a kind that it does not know.
- * Throws {@link BodyMistake} for bytes that are no such message.
- */
-export type DecodeProtobuf = (bytes: Buffer) => unknown;
 
 export type BodyFormat = 'json' | 'yaml' | 'protobuf';
 
@@ -120,20 +114,12 @@ function tooLarge(limitBytes: number): ApiError {
   return apiErrors.tooLarge(`Request entity too large: limit is ${limitBytes}`);
 }
 
-/** @throws {ApiError} 400 with the wording that the verb has for it, 415 */
-export function decodeBody(
-  bytes: Buffer,
-  format: BodyFormat,
-  verb: Verb,
-  resource: Resource,
-  decodeProtobuf: DecodeProtobuf | undefined,
-): Body {
+/** @throws {ApiError} 400 with the wording that the verb has for it */
+export function decodeBody(bytes: Buffer, format: BodyFormat, verb: Verb, resource: Resource): Body {
   try {
     if (format === 'json') return decodeJson(bytes);
     if (format === 'yaml') return decodeYaml(bytes);
-    const value = decodeProtobuf?.(bytes);
-    if (value === undefined) throw unsupported(false);
-    return { value, duplicates: [] };
+    return { value: decodeProtobuf(bytes), duplicates: [] };
   } catch (error) {
     if (error instanceof BodyMistake) {
       throw apiErrors.badRequest(refusal(error.message, bytes, format, verb, resource));

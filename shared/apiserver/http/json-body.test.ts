@@ -3,7 +3,8 @@ import { test } from 'node:test';
 
 import * as fc from '../../observe/fast-check.fixture.ts';
 import { JsonSyntaxError, parseJsonCarefully } from '../../json/careful-json.ts';
-import { decodeJson, JsonMistake } from './json-body.ts';
+import { BodyMistake } from './body-mistake.ts';
+import { decodeJson } from './json-body.ts';
 import { parseJson } from '../resources/json-text.ts';
 import { countFields, outlineJson } from './json-outline.ts';
 
@@ -127,7 +128,7 @@ test('mistakes are told in the words of an API server', () => {
     [`[${'['.repeat(500)}`, 'nested deeper than 500 levels'],
   ];
   for (const [text, message] of cases) {
-    assert.throws(() => decode(text), { name: 'JsonMistake', message }, text);
+    assert.throws(() => decode(text), { name: 'BodyMistake', message }, text);
   }
   assert.throws(() => decodeJson(Buffer.from([0x22, 0xff, 0x22])), { message: 'invalid UTF-8' });
   decode(`${'['.repeat(500)}${']'.repeat(500)}`);
@@ -160,7 +161,7 @@ test('any text is decoded or refused as JSON.parse would', () => {
       try {
         expected = JSON.parse(text);
       } catch {
-        assert.throws(() => decode(text), JsonMistake);
+        assert.throws(() => decode(text), BodyMistake);
         assert.throws(() => parseJsonCarefully(text), JsonSyntaxError);
         return;
       }

@@ -11,21 +11,16 @@ import type { Body } from '../verbs/request.ts';
 import { BodyMistake } from './body-mistake.ts';
 import { countFields, outlineJson } from './json-outline.ts';
 
-/** The body is no JSON. */
-export class JsonMistake extends BodyMistake {
-  override readonly name = 'JsonMistake';
-}
-
 /**
  * Decodes JSON. `JSON.parse` does it, unless the bytes show something that it would lose: see {@link outlineJson}.
  * Integers that a `number` cannot hold but an int64 can come as `bigint`.
  *
- * @throws {JsonMistake} with the reason, in Go's words where Go refuses it too.
+ * @throws {BodyMistake} with the reason, in Go's words where Go refuses it too.
  */
 export function decodeJson(bytes: Buffer): Body {
-  if (!isUtf8(bytes)) throw new JsonMistake('invalid UTF-8');
+  if (!isUtf8(bytes)) throw new BodyMistake('invalid UTF-8');
   const { fields, depth, isDelicate } = outlineJson(bytes);
-  if (depth > maxNesting) throw new JsonMistake(`nested deeper than ${maxNesting} levels`);
+  if (depth > maxNesting) throw new BodyMistake(`nested deeper than ${maxNesting} levels`);
   const text = bytes.toString('utf8');
   if (isDelicate) return carefully(text);
   let value: unknown;
@@ -46,7 +41,7 @@ function carefully(text: string): Body {
     const { value, duplicates } = parseJsonCarefully(text);
     return { value, duplicates: duplicates.map((path) => `duplicate field ${JSON.stringify(path)}`) };
   } catch (error) {
-    if (error instanceof JsonSyntaxError) throw new JsonMistake(error.message);
+    if (error instanceof JsonSyntaxError) throw new BodyMistake(error.message);
     throw error;
   }
 }

@@ -8,6 +8,7 @@
  */
 import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http';
 
+import { type Format } from '../render/format.ts';
 import { ApiError, apiErrors } from '../resources/api-error.ts';
 import type { ResourceAnswer, User } from '../verbs/request.ts';
 import { ActiveExchanges } from './active-exchanges.ts';
@@ -15,7 +16,6 @@ import { ClientGoneError } from './body.ts';
 import { refuseConnection } from './connections.ts';
 import { Exchange, ExchangeRequest } from './exchange.ts';
 import { createHealth, type Health } from './health.ts';
-import type { AnswerFormat } from './renderer.ts';
 import { readPath, splitTarget } from './request-path.ts';
 import { readResourceBody } from './resource-body.ts';
 import { MethodNotAllowedError, type ResourceRoute, routeRequest } from './route.ts';
@@ -29,9 +29,9 @@ const ignore = (): void => undefined;
 const acceptedFormats = ['application/json', 'application/yaml'];
 
 /** What happens to the requests of one server. */
-export class RequestServer<Format extends AnswerFormat> {
+export class RequestServer {
   readonly traffic = new Traffic();
-  readonly #options: HttpServerOptions<Format>;
+  readonly #options: HttpServerOptions;
   readonly #limits: Limits;
   readonly #compress: boolean;
   readonly #health: Health;
@@ -39,7 +39,7 @@ export class RequestServer<Format extends AnswerFormat> {
   readonly #active: ActiveExchanges;
   #isStopping = false;
 
-  constructor(options: HttpServerOptions<Format>, limits: Limits, compress: boolean) {
+  constructor(options: HttpServerOptions, limits: Limits, compress: boolean) {
     this.#options = options;
     this.#limits = limits;
     this.#compress = compress;
@@ -139,11 +139,12 @@ export class RequestServer<Format extends AnswerFormat> {
       else if (route !== undefined) {
         const isText = route.subresource?.text !== undefined;
         const format = isText ? this.#errorFormat : this.#negotiate(exchange, route.verb, query);
-        const { body, patchType } = await readResourceBody(exchange, route, {
-          limitBytes: this.#limits.bodyBytes,
-          traffic: this.traffic,
-          decodeProtobuf: this.#options.decodeProtobuf,
-        });
+        const { body, patchType } = await readResourceBody(
+          exchange,
+          route,
+          this.#limits.bodyBytes,
+          this.traffic,
+        );
         if (exchange.isAbandoned) return;
         const resourceRequest = new ExchangeRequest(exchange, route, {
           body,

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Body, PatchMediaType } from '../verbs/request.ts';
-import { bodyFormat, decodeBody, type DecodeProtobuf, hasBody, patchFormat, readBody } from './body.ts';
+import { bodyFormat, decodeBody, hasBody, patchFormat, readBody } from './body.ts';
 import type { Exchange } from './exchange.ts';
 import type { ResourceRoute } from './route.ts';
 import type { Traffic } from './traffic.ts';
@@ -20,15 +20,8 @@ const nothing: ResourceBody = { body: undefined, patchType: undefined };
 export async function readResourceBody(
   { request, response }: Pick<Exchange, 'request' | 'response'>,
   { verb, resource }: ResourceRoute,
-  {
-    limitBytes,
-    traffic,
-    decodeProtobuf,
-  }: {
-    readonly limitBytes: number;
-    readonly traffic: Traffic;
-    readonly decodeProtobuf: DecodeProtobuf | undefined;
-  },
+  limitBytes: number,
+  traffic: Traffic,
 ): Promise<ResourceBody> {
   if (verb === 'get' || verb === 'list' || verb === 'watch') return nothing;
   const isDeletion = verb === 'delete' || verb === 'deletecollection';
@@ -39,12 +32,12 @@ export async function readResourceBody(
   const format =
     patchType === undefined
       ? // Custom resources have no protobuf; their deletions do.
-        bodyFormat(contentType, decodeProtobuf !== undefined && (isDeletion || !resource.isCustom))
+        bodyFormat(contentType, isDeletion || !resource.isCustom)
       : patchType === 'application/apply-patch+yaml'
         ? 'yaml'
         : 'json';
   const bytes = hasBody(request) ? await readBody(request, response, limitBytes) : Buffer.alloc(0);
   traffic.receivedBytes += bytes.length;
   if (isDeletion && bytes.length === 0) return nothing;
-  return { body: decodeBody(bytes, format, verb, resource, decodeProtobuf), patchType };
+  return { body: decodeBody(bytes, format, verb, resource), patchType };
 }

@@ -3,15 +3,13 @@
  *
  * @module
  */
-import { errorCodes, RampartError } from '../../observe/errors.ts';
 import type { Logger } from '../../observe/log.ts';
 import type { Metrics } from '../../observe/metrics.ts';
+import type { Renderer } from '../render/renderer.ts';
 import type { Registry } from '../resources/registry.ts';
 import type { ResourceAnswer, ResourceRequest, User } from '../verbs/request.ts';
-import type { DecodeProtobuf } from './body.ts';
 import type { HealthCheck } from './health.ts';
 import type { PlainRoute } from './plain.ts';
-import type { AnswerFormat, Renderer } from './renderer.ts';
 
 /** What does the work: the verbs. */
 export interface RequestHandler {
@@ -67,20 +65,18 @@ export const defaultLimits: Limits = {
   stopMs: 5_000,
 };
 
-export interface HttpServerOptions<Format extends AnswerFormat = AnswerFormat> {
+export interface HttpServerOptions {
   readonly verbs: RequestHandler;
   readonly registry: Pick<Registry, 'find'>;
-  readonly renderer: Renderer<Format>;
+  readonly renderer: Renderer;
   /** In the order in which they are asked. */
   readonly routes: readonly PlainRoute[];
   readonly authenticate: Authenticate;
-  /** For clients in Go, which since Kubernetes 1.32 send built-in kinds so. Default: they are answered 415. */
-  readonly decodeProtobuf?: DecodeProtobuf | undefined;
   readonly listen: ListenAddress;
   /** Needed but on a unix socket and, where that is wanted, on loopback. */
   readonly tls?: TlsKeys | undefined;
   readonly health?: readonly HealthCheck[];
-  readonly limits?: Partial<Limits> | undefined;
+  readonly limits?: Partial<Limits>;
   /**
    * gzip answers over 128 KiB for clients that take it. Default: only where the address is not of this machine, as it
    * costs more time than loopback does.
@@ -88,17 +84,4 @@ export interface HttpServerOptions<Format extends AnswerFormat = AnswerFormat> {
   readonly compress?: boolean;
   readonly log: Pick<Logger, 'error' | 'warn' | 'debug'>;
   readonly metrics?: Pick<Metrics, 'counter' | 'gauge'> | undefined;
-}
-
-/** @throws {RampartError} `INPUT` */
-export function completeLimits(limits: Partial<Limits> = {}): Limits {
-  const complete = { ...defaultLimits, ...limits };
-  for (const [name, value] of Object.entries(complete)) {
-    if (Number.isSafeInteger(value) && value > 0 && value < 2 ** 31) continue;
-    throw new RampartError(errorCodes.INPUT, {
-      what: `the limit ${name} cannot be ${value}`,
-      next: 'Use a whole number above 0',
-    });
-  }
-  return complete;
 }

@@ -4,7 +4,6 @@
  * @module
  */
 import { createLogger } from '../../observe/log.ts';
-import type { Format } from '../render/format.ts';
 import { renderer } from '../render/renderer.ts';
 import { Item } from '../resources/item.ts';
 import { Registry } from '../resources/registry.ts';
@@ -91,9 +90,9 @@ export function echo(request: ResourceRequest): ResourceAnswer {
 /** On loopback, without TLS, with {@link token}. The caller disposes it. */
 export function serveThings(
   handle: (request: ResourceRequest) => ResourceAnswer | Promise<ResourceAnswer> = echo,
-  options: Partial<HttpServerOptions<Format>> = {},
+  options: Partial<HttpServerOptions> = {},
 ): Promise<HttpServer> {
-  return serveHttp<Format>({
+  return serveHttp({
     verbs: { handle: async (request) => handle(request) },
     registry: registryOfThings(),
     renderer,

@@ -5,9 +5,8 @@
  */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import { createConnections, isLoopback, listen } from './connections.ts';
-import type { AnswerFormat } from './renderer.ts';
 import { RequestServer } from './request-server.ts';
-import { completeLimits, type HttpServerOptions, type ListenAddress } from './server-options.ts';
+import { defaultLimits, type HttpServerOptions, type ListenAddress } from './server-options.ts';
 import { registerTraffic, type Traffic } from './traffic.ts';
 
 export interface HttpServer extends AsyncDisposable {
@@ -21,12 +20,10 @@ export interface HttpServer extends AsyncDisposable {
  * Serves the API until it is disposed. Then it takes no more connections, ends the watches, lets what was begun be
  * finished for at most `limits.stopMs`, and closes what is still open.
  *
- * @throws {RampartError} `INPUT` for limits or an address that are not allowed, `IN_USE` or `SYSTEM` when it cannot
+ * @throws {RampartError} `INPUT` for an address that is not allowed, `IN_USE` or `SYSTEM` when it cannot
  * listen.
  */
-export async function serveHttp<Format extends AnswerFormat>(
-  options: HttpServerOptions<Format>,
-): Promise<HttpServer> {
+export async function serveHttp(options: HttpServerOptions): Promise<HttpServer> {
   const { listen: wanted, tls } = options;
   const isLocal = 'socketPath' in wanted || isLoopback(wanted.host);
   if (!isLocal && tls === undefined) {
@@ -36,7 +33,7 @@ export async function serveHttp<Format extends AnswerFormat>(
       next: 'Give TLS keys, or use 127.0.0.1 or a unix socket',
     });
   }
-  const limits = completeLimits(options.limits);
+  const limits = { ...defaultLimits, ...options.limits };
   const handler = new RequestServer(options, limits, options.compress ?? !isLocal);
   const server = createConnections(tls, limits, (request, response) => handler.take(request, response));
   handler.watchOver(server);

@@ -4,15 +4,16 @@
  *
  * @module
  */
+import type { Format } from '../render/format.ts';
+import type { Renderer } from '../render/renderer.ts';
 import type { ApiError } from '../resources/api-error.ts';
 import type { ItemWatch } from '../verbs/request.ts';
 import type { Exchange } from './exchange.ts';
-import type { AnswerFormat, Renderer } from './renderer.ts';
 import { drained, writeHead } from './send.ts';
 import type { Traffic } from './traffic.ts';
 
-export interface WatchStreamParts<Format extends AnswerFormat> {
-  readonly renderer: Renderer<Format>;
+export interface WatchStreamParts {
+  readonly renderer: Renderer;
   readonly format: Format;
   readonly traffic: Traffic;
   /** What the client is told of an error. */
@@ -20,10 +21,10 @@ export interface WatchStreamParts<Format extends AnswerFormat> {
 }
 
 /** Ends when the watch does or the client has gone. Errors of the watch become its last event. */
-export async function streamWatch<Format extends AnswerFormat>(
+export async function streamWatch(
   exchange: Exchange,
   watch: ItemWatch,
-  { renderer, format, traffic, told }: WatchStreamParts<Format>,
+  { renderer, format, traffic, told }: WatchStreamParts,
 ): Promise<void> {
   const { response } = exchange;
   writeHead(exchange, 200, ['Content-Type', format.contentType]);

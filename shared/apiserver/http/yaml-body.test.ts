@@ -87,7 +87,7 @@ test('what is too much, too deep, or no YAML is refused', () => {
     [`a: ${'x'.repeat(maxYamlBytes)}`, /longer than/],
   ];
   for (const [text, message] of cases) {
-    assert.throws(() => decode(text), { name: 'YamlMistake', message }, text.slice(0, 40));
+    assert.throws(() => decode(text), { name: 'BodyMistake', message }, text.slice(0, 40));
   }
   assert.throws(() => decodeYaml(Buffer.from([0x61, 0x3a, 0x20, 0xff])), /UTF-8/);
 });
@@ -125,7 +125,7 @@ test('any text is decoded or refused', () => {
       try {
         JSON.stringify(decode(parts.join('')).value);
       } catch (error) {
-        assert.equal(error instanceof Error ? error.name : error, 'YamlMistake');
+        assert.equal(error instanceof Error ? error.name : error, 'BodyMistake');
       }
     }),
     { numRuns: 3000 },

@@ -15,12 +15,7 @@ import { extentOf, maxNesting } from '../patch/bounds.ts';
 import { type JsonObject, setField } from '../schema/json.ts';
 import type { Body } from '../verbs/request.ts';
 import { BodyMistake } from './body-mistake.ts';
-import { decodeJson, JsonMistake } from './json-body.ts';
-
-/** The text is no YAML, or YAML that is no JSON, or more than this server wants to expand. */
-export class YamlMistake extends BodyMistake {
-  override readonly name = 'YamlMistake';
-}
+import { decodeJson } from './json-body.ts';
 
 /** Parsing takes about a second for each MiB, during which nothing else is answered. */
 export const maxYamlBytes = 1024 * 1024;
@@ -30,28 +25,28 @@ const maxAliases = 100;
 const maxExpandedUnits = 3 * 1024 * 1024;
 const maxDuplicates = 100;
 
-/** @throws {YamlMistake} */
+/** @throws {BodyMistake} for no YAML, YAML that is no JSON, and more than this server wants to expand */
 export function decodeYaml(bytes: Buffer): Body {
   // JSON is YAML, and is read at another speed.
   if (firstSign(bytes) === 0x7b) {
     try {
       return decodeJson(bytes);
     } catch (error) {
-      if (!(error instanceof JsonMistake)) throw error;
+      if (!(error instanceof BodyMistake)) throw error;
     }
   }
-  if (!isUtf8(bytes)) throw new YamlMistake('yaml: invalid UTF-8');
-  if (bytes.length > maxYamlBytes) throw new YamlMistake(`yaml: longer than ${maxYamlBytes} bytes`);
+  if (!isUtf8(bytes)) throw new BodyMistake('yaml: invalid UTF-8');
+  if (bytes.length > maxYamlBytes) throw new BodyMistake(`yaml: longer than ${maxYamlBytes} bytes`);
   const lines = new LineCounter();
   try {
     return decode(bytes.toString('utf8'), lines);
   } catch (error) {
-    if (error instanceof YamlMistake) throw error;
+    if (error instanceof BodyMistake) throw error;
     // The parser calls itself once a level; aliases are refused with a ReferenceError.
     if (error instanceof RangeError) throw tooDeep();
-    if (error instanceof ReferenceError) throw new YamlMistake('yaml: document contains excessive aliasing');
+    if (error instanceof ReferenceError) throw new BodyMistake('yaml: document contains excessive aliasing');
     // Nothing but the text decides what happens here.
-    throw new YamlMistake(`yaml: ${error instanceof Error ? error.message : String(error)}`);
+    throw new BodyMistake(`yaml: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
 
@@ -71,12 +66,12 @@ function decode(text: string, lineCounter: LineCounter): Body {
   if (error !== undefined) {
     if (error.code === 'RESOURCE_EXHAUSTION') throw tooDeep();
     const { line } = lineCounter.linePos(error.pos[0]);
-    throw new YamlMistake(`yaml: line ${line}: ${error.message}`);
+    throw new BodyMistake(`yaml: line ${line}: ${error.message}`);
   }
   const expanded: unknown = document.toJS({ maxAliasCount: maxAliases });
   const { depth, sizeUnits } = extentOf(expanded, maxNesting, maxExpandedUnits);
   if (depth > maxNesting) throw tooDeep();
-  if (sizeUnits > maxExpandedUnits) throw new YamlMistake('yaml: document contains excessive aliasing');
+  if (sizeUnits > maxExpandedUnits) throw new BodyMistake('yaml: document contains excessive aliasing');
 
   const duplicates: string[] = [];
   visit(document, {
@@ -101,7 +96,7 @@ function withoutForeignTags(tags: Tags): Tags {
 function collectDuplicates(map: YAMLMap, lines: LineCounter, duplicates: string[]): void {
   const seen = new Set<unknown>();
   for (const { key } of map.items) {
-    if (isMap(key)) throw new YamlMistake('yaml: invalid map key: a map');
+    if (isMap(key)) throw new BodyMistake('yaml: invalid map key: a map');
     if (!isScalar(key)) continue;
     if (seen.has(key.value) && duplicates.length < maxDuplicates) {
       const { line } = lines.linePos(key.range?.[0] ?? 0);
@@ -119,7 +114,7 @@ function asJson(value: unknown): unknown {
     return Number.isSafeInteger(number) || value >= 2n ** 63n || value < -(2n ** 63n) ? number : value;
   }
   if (typeof value === 'number' && !Number.isFinite(value)) {
-    throw new YamlMistake(`json: unsupported value: ${value}`);
+    throw new BodyMistake(`json: unsupported value: ${value}`);
   }
   if (typeof value === 'string') return value.toWellFormed();
   if (Array.isArray(value)) return value.map(asJson);
@@ -134,6 +129,6 @@ function firstSign(bytes: Buffer): number | undefined {
   return bytes.find((byte) => byte > 0x20);
 }
 
-function tooDeep(): YamlMistake {
-  return new YamlMistake(`yaml: nested deeper than ${maxNesting} levels`);
+function tooDeep(): BodyMistake {
+  return new BodyMistake(`yaml: nested deeper than ${maxNesting} levels`);
 }

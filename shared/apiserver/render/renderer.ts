@@ -3,16 +3,12 @@
  *
  * @module
  */
-import type { Renderer } from '../http/renderer.ts';
 import { renderEvents } from './events.ts';
-import { type Format, negotiate } from './format.ts';
+import { negotiate } from './format.ts';
 import { renderBody, renderItem, renderList } from './render.ts';
 import { renderTexts, takesTexts } from './texts.ts';
 
-/**
- * All of this room as one object. Besides what `Renderer` has, `negotiate` takes the query (for `includeObject` and
- * `pretty`), and `renderEvents` whether a Table is to tell its columns.
- */
+/** All of this room as one object. */
 export const renderer = {
   negotiate,
   renderItem,
@@ -21,4 +17,6 @@ export const renderer = {
   renderTexts,
   renderEvents,
   renderError: renderBody,
-} as const satisfies Renderer<Format>;
+} as const;
+
+export type Renderer = typeof renderer;
