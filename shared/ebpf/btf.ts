@@ -140,24 +140,22 @@ interface Raw {
   readonly nameAt: (offset: number) => string;
 }
 
+/** What an integer means, by the encoding bits of BTF_KIND_INT. */
+function meaningOf(info: number): 'boolean' | 'character' | 'signed' | 'unsigned' {
+  const encoding = info >>> 24;
+  if ((encoding & 4) !== 0) return 'boolean';
+  if ((encoding & 2) !== 0) return 'character';
+  return (encoding & 1) !== 0 ? 'signed' : 'unsigned';
+}
+
 /** A type by its kind (BTF_KIND_*), and how many bytes follow its first twelve. */
 function parseOne(bytes: Buffer, kind: number, raw: Raw): readonly [BtfType, number] {
   const { name, count, flag, value, rest, nameAt } = raw;
   const entries = <T>(sizeBytes: number, read: (at: number) => T): T[] =>
     Array.from({ length: count }, (_, index) => read(rest + index * sizeBytes));
   switch (kind) {
-    case 1: {
-      const encoding = (bytes.readUInt32LE(rest) >>> 24) & 0xf;
-      const as =
-        (encoding & 4) !== 0
-          ? 'boolean'
-          : (encoding & 2) !== 0
-            ? 'character'
-            : (encoding & 1) !== 0
-              ? 'signed'
-              : 'unsigned';
-      return [{ kind: 'int', name, sizeBytes: value, as }, 4];
-    }
+    case 1:
+      return [{ kind: 'int', name, sizeBytes: value, as: meaningOf(bytes.readUInt32LE(rest)) }, 4];
     case 2:
       return [{ kind: 'pointer', name, typeId: value }, 0];
     case 3:

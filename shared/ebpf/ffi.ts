@@ -201,23 +201,12 @@ export const syscallNumbers = {
 
 const printPrototype = koffi.proto('int libbpf_print_fn(int level, const void *format, void *args)');
 
-function declareLibbpf() {
-  const override = process.env['RAMPART_LIBBPF'];
-  const lib = loadLibrary(override ? [override] : ['libbpf.so.1'], 'libbpf1');
-  const f = <F>(prototype: string): F => lib.func(prototype) as F;
+type Declare = <F>(prototype: string) => F;
+
+function declareObjects(f: Declare) {
   return {
     versionString: f<() => string>('const char *libbpf_version_string()'),
-    btfParseRaw: f<(path: string) => Pointer | null>('void *btf__parse_raw(const char *)'),
-    btfFindByNameKind: f<(btf: Pointer, name: string, kind: number) => number>(
-      'int btf__find_by_name_kind(void *, const char *, uint32_t)',
-    ),
-    btfTypeById: f<(btf: Pointer, id: number) => Pointer | null>('void *btf__type_by_id(void *, uint32_t)'),
-    btfNameByOffset: f<(btf: Pointer, offset: number) => string | null>(
-      'const char *btf__name_by_offset(void *, uint32_t)',
-    ),
-    btfFree: f<(btf: Pointer) => void>('void btf__free(void *)'),
     setPrint: f<(print: Pointer) => Pointer | null>('void *libbpf_set_print(libbpf_print_fn *)'),
-
     objectOpenMem: f<(bytes: Uint8Array, sizeBytes: number, options: Uint8Array | null) => Pointer | null>(
       'void *bpf_object__open_mem(const void *, size_t, const void *)',
     ),
@@ -232,7 +221,19 @@ function declareLibbpf() {
     objectNextProgram: f<(object: Pointer, previous: Pointer | null) => Pointer | null>(
       'void *bpf_object__next_program(void *, void *)',
     ),
+    objectNextMap: f<(object: Pointer, previous: Pointer | null) => Pointer | null>(
+      'void *bpf_object__next_map(void *, void *)',
+    ),
+    /** Fills `info` (struct bpf_prog_info, bpf_map_info or bpf_link_info); `size` is in and out. */
+    infoByFd: f<(fd: number, info: Uint8Array, size: [number]) => number>(
+      'int bpf_obj_get_info_by_fd(int, _Inout_ void *, _Inout_ uint32_t *)',
+    ),
+  } as const;
+}
 
+/** Programs, and the links that attach them. */
+function declarePrograms(f: Declare) {
+  return {
     programName: f<(program: Pointer) => string>('const char *bpf_program__name(void *)'),
     programFd: f<(program: Pointer) => number>('int bpf_program__fd(void *)'),
     programSetAutoload: f<(program: Pointer, autoload: boolean) => number>(
@@ -248,7 +249,6 @@ function declareLibbpf() {
     programAttachKprobe: f<(program: Pointer, retprobe: boolean, name: string) => Pointer | null>(
       'void *bpf_program__attach_kprobe(void *, bool, const char *)',
     ),
-
     programSetType: f<(program: Pointer, type: number) => number>('int bpf_program__set_type(void *, int)'),
     programSetExpectedAttachType: f<(program: Pointer, type: number) => number>(
       'int bpf_program__set_expected_attach_type(void *, int)',
@@ -264,13 +264,13 @@ function declareLibbpf() {
     programSetLogBuffer: f<(program: Pointer, buffer: Uint8Array, sizeBytes: number) => number>(
       'int bpf_program__set_log_buf(void *, void *, size_t)',
     ),
-    objectBtf: f<(object: Pointer) => Pointer | null>('void *bpf_object__btf(void *)'),
-    btfRawData: f<(btf: Pointer, sizeBytes: [number]) => Pointer | null>(
-      'void *btf__raw_data(void *, _Out_ uint32_t *)',
-    ),
-    objectNextMap: f<(object: Pointer, previous: Pointer | null) => Pointer | null>(
-      'void *bpf_object__next_map(void *, void *)',
-    ),
+    linkDestroy: f<(link: Pointer) => number>('int bpf_link__destroy(void *)'),
+    linkFd: f<(link: Pointer) => number>('int bpf_link__fd(void *)'),
+  } as const;
+}
+
+function declareMaps(f: Declare) {
+  return {
     mapName: f<(map: Pointer) => string>('const char *bpf_map__name(void *)'),
     mapIsInternal: f<(map: Pointer) => boolean>('bool bpf_map__is_internal(void *)'),
     mapReuseFd: f<(map: Pointer, fd: number) => number>('int bpf_map__reuse_fd(void *, int)'),
@@ -279,10 +279,6 @@ function declareLibbpf() {
     ),
     mapType: f<(map: Pointer) => number>('int bpf_map__type(void *)'),
     mapFlags: f<(map: Pointer) => number>('uint32_t bpf_map__map_flags(void *)'),
-
-    linkDestroy: f<(link: Pointer) => number>('int bpf_link__destroy(void *)'),
-    linkFd: f<(link: Pointer) => number>('int bpf_link__fd(void *)'),
-
     mapFd: f<(map: Pointer) => number>('int bpf_map__fd(void *)'),
     mapSetMaxEntries: f<(map: Pointer, entries: number) => number>(
       'int bpf_map__set_max_entries(void *, uint32_t)',
@@ -307,11 +303,32 @@ function declareLibbpf() {
     mapNextKey: f<(fd: number, key: Uint8Array | null, next: Uint8Array) => number>(
       'int bpf_map_get_next_key(int, const void *, _Out_ void *)',
     ),
-    /** Fills `info` (struct bpf_prog_info, bpf_map_info or bpf_link_info); `size` is in and out. */
-    infoByFd: f<(fd: number, info: Uint8Array, size: [number]) => number>(
-      'int bpf_obj_get_info_by_fd(int, _Inout_ void *, _Inout_ uint32_t *)',
+  } as const;
+}
+
+function declareBtf(f: Declare) {
+  return {
+    btfParseRaw: f<(path: string) => Pointer | null>('void *btf__parse_raw(const char *)'),
+    btfFindByNameKind: f<(btf: Pointer, name: string, kind: number) => number>(
+      'int btf__find_by_name_kind(void *, const char *, uint32_t)',
+    ),
+    btfTypeById: f<(btf: Pointer, id: number) => Pointer | null>('void *btf__type_by_id(void *, uint32_t)'),
+    btfNameByOffset: f<(btf: Pointer, offset: number) => string | null>(
+      'const char *btf__name_by_offset(void *, uint32_t)',
+    ),
+    btfFree: f<(btf: Pointer) => void>('void btf__free(void *)'),
+    objectBtf: f<(object: Pointer) => Pointer | null>('void *bpf_object__btf(void *)'),
+    btfRawData: f<(btf: Pointer, sizeBytes: [number]) => Pointer | null>(
+      'void *btf__raw_data(void *, _Out_ uint32_t *)',
     ),
   } as const;
+}
+
+function declareLibbpf() {
+  const override = process.env['RAMPART_LIBBPF'];
+  const lib = loadLibrary(override ? [override] : ['libbpf.so.1'], 'libbpf1');
+  const f: Declare = <F>(prototype: string): F => lib.func(prototype) as F;
+  return { ...declareObjects(f), ...declarePrograms(f), ...declareMaps(f), ...declareBtf(f) };
 }
 
 /** libbpf's functions, with the names of its headers in camel case. */

@@ -16,7 +16,6 @@ const outputFlags = {
   json: 16,
   numericProtocol: 128,
   numericPriority: 256,
-  terse: 2048,
 } as const;
 
 export interface ListOptions {
@@ -24,8 +23,6 @@ export interface ListOptions {
   readonly json?: boolean;
   /** Without what packets change: the values of counters. */
   readonly stateless?: boolean;
-  /** Without the elements of named sets and maps. */
-  readonly terse?: boolean;
 }
 
 /**
@@ -76,11 +73,10 @@ export class Nftables implements Disposable {
   }
 
   /** What a `list` command says. Protocols and priorities are numbers: their names depend on files of the machine. */
-  list(command: string, { json = false, stateless = false, terse = false }: ListOptions = {}): string {
+  list(command: string, { json = false, stateless = false }: ListOptions = {}): string {
     let flags = outputFlags.numericPriority | outputFlags.numericProtocol;
     if (json) flags |= outputFlags.json;
     if (stateless) flags |= outputFlags.stateless;
-    if (terse) flags |= outputFlags.terse;
     return this.#run((lib, context) => lib.runCmdFromBuffer(context, command), flags);
   }
 

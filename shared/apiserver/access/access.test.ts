@@ -127,14 +127,9 @@ test('no TLS but on loopback and unix sockets', async () => {
   await using directory = await temporary();
   const dir = join(directory.path, 'a');
   for (const host of ['0.0.0.0', '::', '192.0.2.1', 'example.com']) {
-    assert.throws(() => prepareAccess({ dir, listen: { host, port: 0 }, plainHttp: true }), /without TLS/);
     assert.ok(prepareAccess({ dir, listen: { host, port: 0 } }).tls !== undefined);
     await assert.rejects(serveThings(undefined, { listen: { host, port: 0 } }), /without TLS/);
   }
-  const plain = prepareAccess({ dir, listen: loopback, plainHttp: true });
-  assert.equal(plain.tls, undefined);
-  assert.equal(plain.authenticate(undefined), undefined);
-  assert.equal(plain.writeKubeconfig('http://127.0.0.1:8080'), undefined);
 
   const other = join(directory.path, 'b');
   const socket = prepareAccess({ dir: other, listen: { socketPath: join(other, 's') } });

@@ -18,7 +18,6 @@ import { hostname, networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 
 import { errorCodes, RampartError } from '../../observe/errors.ts';
-import { isLoopback } from '../http/connections.ts';
 import type { Authenticate, ListenAddress, TlsKeys } from '../http/server-options.ts';
 import type { User } from '../verbs/request.ts';
 import { prepareKeys } from './keys.ts';
@@ -31,8 +30,6 @@ export interface AccessOptions {
   readonly listen: ListenAddress;
   /** Names and addresses that clients call the server by, besides those of loopback and of `listen`. */
   readonly hosts?: readonly string[] | undefined;
-  /** No TLS. On loopback only, where who can read along is root already. */
-  readonly plainHttp?: boolean;
   /** Default: now. */
   readonly now?: Date;
 }
@@ -43,8 +40,8 @@ export interface Access {
   readonly tls: TlsKeys | undefined;
   /**
    * Writes a kubeconfig, in place of the one that is there, and returns its path. `undefined` where kubectl cannot be
-   * used: it does not dial unix sockets, and sends no token without TLS (client-go `tools/clientcmd/client_config.go`).
-   * `curl --unix-socket PATH`, or with the header `Authorization: Bearer TOKEN`, can.
+   * used: it does not dial unix sockets (client-go `tools/clientcmd/client_config.go`).
+   * `curl --unix-socket PATH` can.
    *
    * @param url of the server once it listens; of a wildcard address, loopback's is written.
    * @throws {RampartError} `FULL`, `SYSTEM`
@@ -65,26 +62,19 @@ export const administrator: User = {
  * `FULL`, `SYSTEM`.
  */
 export function prepareAccess(options: AccessOptions): Access {
-  const { dir, listen, plainHttp = false, now = new Date() } = options;
+  const { dir, listen, now = new Date() } = options;
   if ('socketPath' in listen) {
     return { authenticate: () => administrator, tls: undefined, writeKubeconfig: () => undefined };
   }
-  if (plainHttp && !isLoopback(listen.host)) {
-    throw new RampartError(errorCodes.INPUT, {
-      what: `cannot serve the API on ${listen.host} without TLS`,
-      why: 'the token would go over the network in the clear',
-      next: 'Leave out the option for plain HTTP, or use 127.0.0.1',
-    });
-  }
   ensurePrivateDirectory(dir);
   const token = prepareToken(join(dir, 'token'));
-  const keys = plainHttp ? undefined : prepareKeys(dir, certificateHosts(listen.host, options.hosts), now);
+  const keys = prepareKeys(dir, certificateHosts(listen.host, options.hosts), now);
   const kubeconfig = join(dir, 'kubeconfig');
   return {
     authenticate: bearerOf(token),
-    tls: keys === undefined ? undefined : { key: keys.key, cert: keys.cert },
+    tls: { key: keys.key, cert: keys.cert },
     writeKubeconfig(url) {
-      if (url === undefined || keys === undefined) return undefined;
+      if (url === undefined) return undefined;
       writePrivateFile(kubeconfig, kubeconfigText({ url: reachable(url), authority: keys.authority, token }));
       return kubeconfig;
     },
