@@ -70,9 +70,9 @@ export interface ControllerOptions<K> {
    * the other keys; its own key stays out of the queue until it ends after all. Default: 30 s.
    */
   readonly graceMs?: number;
-  readonly logger?: Logger;
+  readonly logger?: Logger | undefined;
   readonly metrics?: ControllerMetrics | undefined;
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 /** How a controller ended. */

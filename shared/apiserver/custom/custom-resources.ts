@@ -110,12 +110,9 @@ export class CustomResources {
       if (page.continue === undefined) break;
       page = store.list(crdStoreName, { limit: 50, continue: page.continue });
     }
-    const common = {
-      ...(logger === undefined ? {} : { logger }),
-      ...(clock === undefined ? {} : { clock }),
-    };
     const follower = new ObjectFollower({
-      ...common,
+      logger,
+      clock,
       store,
       registry,
       listener: { object: (type, object) => this.#changed(type, object) },
@@ -124,7 +121,8 @@ export class CustomResources {
     for (const name of this.#known.keys()) this.#queue.add(name);
     // Names are given one after the other: of two that want the same, one gets it.
     const controller = runController({
-      ...common,
+      logger,
+      clock,
       metrics,
       name: 'custom-resources',
       queue: this.#queue,

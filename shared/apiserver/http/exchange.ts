@@ -6,8 +6,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
-import type { Resource, Subresource, Verb } from '../resources/resource.ts';
-import type { Body, PatchMediaType, ResourceRequest, User } from '../verbs/request.ts';
+import type { ResourceRequest } from '../verbs/request.ts';
 import type { ResourceRoute } from './route.ts';
 
 export class Exchange {
@@ -62,46 +61,18 @@ export class Exchange {
 }
 
 /** What the verbs see of an exchange. */
-export class ExchangeRequest implements ResourceRequest {
-  readonly verb: Verb;
-  readonly resource: Resource;
-  readonly subresource: Subresource | undefined;
-  readonly namespace: string;
-  readonly name: string;
-  readonly query: URLSearchParams;
-  readonly body: Body | undefined;
-  readonly patchType: PatchMediaType | undefined;
-  readonly user: User;
-  readonly takesTexts: boolean;
-  readonly #exchange: Exchange;
-
-  constructor(
-    exchange: Exchange,
-    route: ResourceRoute,
-    parts: Pick<ResourceRequest, 'body' | 'patchType' | 'query' | 'user'> & { readonly takesTexts: boolean },
-  ) {
-    this.#exchange = exchange;
-    this.verb = route.verb;
-    this.resource = route.resource;
-    this.subresource = route.subresource;
-    this.namespace = route.namespace;
-    this.name = route.name;
-    this.query = parts.query;
-    this.body = parts.body;
-    this.patchType = parts.patchType;
-    this.user = parts.user;
-    this.takesTexts = parts.takesTexts;
-  }
-
-  get userAgent(): string | undefined {
-    return this.#exchange.request.headers['user-agent'];
-  }
-
-  get warnings(): string[] {
-    return this.#exchange.warnings;
-  }
-
-  get signal(): AbortSignal {
-    return this.#exchange.signal;
-  }
+export function requestOf(
+  exchange: Exchange,
+  route: ResourceRoute,
+  parts: Pick<ResourceRequest, 'body' | 'patchType' | 'query' | 'takesTexts' | 'user'>,
+): ResourceRequest {
+  return {
+    ...route,
+    ...parts,
+    userAgent: exchange.request.headers['user-agent'],
+    warnings: exchange.warnings,
+    get signal() {
+      return exchange.signal;
+    },
+  };
 }

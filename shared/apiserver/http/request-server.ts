@@ -14,7 +14,7 @@ import type { ResourceAnswer, User } from '../verbs/request.ts';
 import { ActiveExchanges } from './active-exchanges.ts';
 import { ClientGoneError } from './body.ts';
 import { refuseConnection } from './connections.ts';
-import { Exchange, ExchangeRequest } from './exchange.ts';
+import { Exchange, requestOf } from './exchange.ts';
 import { createHealth, type Health } from './health.ts';
 import { readPath, splitTarget } from './request-path.ts';
 import { readResourceBody } from './resource-body.ts';
@@ -146,7 +146,7 @@ export class RequestServer {
           this.traffic,
         );
         if (exchange.isAbandoned) return;
-        const resourceRequest = new ExchangeRequest(exchange, route, {
+        const resourceRequest = requestOf(exchange, route, {
           body,
           patchType,
           query,

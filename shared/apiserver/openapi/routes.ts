@@ -48,10 +48,8 @@ const protobufTypes = [
 ] as const;
 const yearMs = 365 * 24 * 3600 * 1000;
 
-export interface OpenApiOptions {
-  /** The version that documents say they are of. */
-  readonly release?: string;
-}
+/** The version that documents say they are of. */
+const release = 'v1.35.0';
 
 /**
  * `/openapi/v3`, below it a document for each version of a group, and `/openapi/v2`.
@@ -63,7 +61,7 @@ export interface OpenApiOptions {
  *
  * @throws {ApiError} 406 for a form there is not.
  */
-export function openApiRoutes(registry: Registry, { release = 'v1.35.0' }: OpenApiOptions = {}): PlainRoute {
+export function openApiRoutes(registry: Registry): PlainRoute {
   let latest: Index | undefined;
   const index = (): Index => {
     if (latest?.generation !== registry.generation) latest = indexOf(registry, latest);
@@ -72,7 +70,7 @@ export function openApiRoutes(registry: Registry, { release = 'v1.35.0' }: OpenA
   return (request) => {
     if (!request.path.startsWith('/openapi/')) return undefined;
     const path = request.path.replace(/\/$/, '');
-    return answerOf(request, path, index(), registry, release);
+    return answerOf(request, path, index(), registry);
   };
 }
 
@@ -81,13 +79,12 @@ function answerOf(
   path: string,
   index: Index,
   registry: Registry,
-  release: string,
 ): PlainAnswer | undefined {
-  if (path === '/openapi/v2') return v2Answer(request, index, registry, release);
-  if (path === '/openapi/v3') return indexAnswer(request, index, registry, release);
+  if (path === '/openapi/v2') return v2Answer(request, index, registry);
+  if (path === '/openapi/v3') return indexAnswer(request, index, registry);
   const key = path.slice('/openapi/v3/'.length);
   const entry = path.startsWith('/openapi/v3/') ? index.entries.get(key) : undefined;
-  return entry === undefined ? undefined : groupAnswer(request, key, documentOf(entry, registry, release));
+  return entry === undefined ? undefined : groupAnswer(request, key, documentOf(entry, registry));
 }
 
 function indexOf(registry: Registry, before: Index | undefined): Index {
@@ -105,13 +102,13 @@ function isSame(a: readonly Resource[], b: readonly Resource[]): boolean {
   return a.length === b.length && a.every((resource, index) => resource === b[index]);
 }
 
-function indexAnswer(request: PlainRequest, index: Index, registry: Registry, release: string): PlainAnswer {
+function indexAnswer(request: PlainRequest, index: Index, registry: Registry): PlainAnswer {
   if (index.text === undefined) {
     const paths: Record<string, object> = {};
     for (const path of [...index.entries.keys()].sort()) {
       const entry = index.entries.get(path);
       if (entry === undefined) continue;
-      paths[path] = { serverRelativeURL: hashedPath(path, documentOf(entry, registry, release).hash) };
+      paths[path] = { serverRelativeURL: hashedPath(path, documentOf(entry, registry).hash) };
     }
     index.text = JSON.stringify({ paths });
   }
@@ -141,7 +138,7 @@ function hashedPath(key: string, hash: string): string {
   return `/openapi/v3/${key}?hash=${hash}`;
 }
 
-function v2Answer(request: PlainRequest, index: Index, registry: Registry, release: string): PlainAnswer {
+function v2Answer(request: PlainRequest, index: Index, registry: Registry): PlainAnswer {
   const form = v2FormOf(headerOf(request, 'accept'));
   if (form === undefined) {
     throw apiErrors.notAcceptable(['application/json', `application/${protobufTypes[0]}`]);
@@ -166,7 +163,7 @@ function v2FormOf(accept: string | undefined): V2Form | undefined {
   return undefined;
 }
 
-function documentOf(entry: Entry, registry: Registry, release: string): Document {
+function documentOf(entry: Entry, registry: Registry): Document {
   entry.document ??= compressed(
     JSON.stringify(openApiV3(entry.resources, definitionsOf(registry), release) satisfies JsonObject),
   );

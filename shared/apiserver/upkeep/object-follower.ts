@@ -30,7 +30,7 @@ export interface ObjectFollowerOptions {
   /** Which kinds. Default: all. */
   readonly follows?: (storeName: string) => boolean;
   readonly logger?: Logger | undefined;
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 interface Followed {

@@ -61,8 +61,7 @@ export class Upkeep {
   constructor(options: UpkeepOptions) {
     this.#options = options;
     const { store, registry, logger, clock } = options;
-    const clockOption = clock === undefined ? {} : { clock };
-    const queue = (): WorkQueue => new WorkQueue({ backoff, retryLimit, ...clockOption });
+    const queue = (): WorkQueue => new WorkQueue({ backoff, retryLimit, clock });
     this.#garbageQueue = queue();
     this.#namespaceQueue = queue();
     this.#garbage = new GarbageCollector({
@@ -92,7 +91,7 @@ export class Upkeep {
       store,
       registry,
       logger,
-      ...clockOption,
+      clock,
       listener: {
         object: (type, object) => {
           for (const listener of listeners) listener.object(type, object);
@@ -125,12 +124,7 @@ export class Upkeep {
   /** Works until the signal aborts; resolves when all has ended. */
   async run(signal: AbortSignal): Promise<void> {
     const { registry, logger, metrics, clock } = this.#options;
-    const common = {
-      signal,
-      ...(logger === undefined ? {} : { logger }),
-      ...(metrics === undefined ? {} : { metrics }),
-      ...(clock === undefined ? {} : { clock }),
-    };
+    const common = { signal, logger, metrics, clock };
     using _kinds = registry.onChange(() => this.#garbage.kindsChanged());
     await Promise.all([
       this.#follower.run(signal),
