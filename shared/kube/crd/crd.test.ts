@@ -98,32 +98,20 @@ suite('custom resources: manifests', () => {
       plural: 'kitchensinks',
       singular: 'kitchensink',
       shortNames: ['ks'],
-      categories: ['all'],
     });
     const [alpha, v1] = spec.versions;
     const { schema: _alphaSchema, ...alphaRest } = alpha ?? {};
-    assert.deepEqual(alphaRest, {
-      name: 'v1alpha1',
-      served: false,
-      storage: false,
-      deprecated: true,
-      deprecationWarning: 'use v1',
-      selectableFields: [{ jsonPath: '.spec.title' }],
-    });
+    assert.deepEqual(alphaRest, { name: 'v1alpha1', served: true, storage: false });
     const { schema, ...rest } = v1 ?? {};
     assert.deepEqual(rest, {
       name: 'v1',
       served: true,
       storage: true,
-      subresources: {
-        status: {},
-        scale: { specReplicasPath: '.spec.count', statusReplicasPath: '.status.replicas' },
-      },
+      subresources: { status: {} },
       additionalPrinterColumns: [
         { name: 'Mode', type: 'string', jsonPath: '.spec.mode', priority: 1 },
         { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
       ],
-      selectableFields: [{ jsonPath: '.spec.mode' }],
     });
     const root = schema?.openAPIV3Schema as Readonly<Record<string, unknown>>;
     assert.deepEqual([root['description'], root['required']], ['A kitchen sink.', ['spec']]);
@@ -156,7 +144,6 @@ suite('custom resources: manifests', () => {
     '"Things" is not a DNS label': { plural: 'Things' },
     '"v.1" is not a DNS label': { versions: { 'v.1': { fields: {} } } },
     'not exactly one version is stored': { versions: { v1: { fields: {} }, v2: { fields: {} } } },
-    'no version is served': { versions: { v1: { fields: {}, served: false } } },
   } satisfies Record<string, Partial<ResourceDefinition>>)) {
     test(`refused: ${what}`, () => {
       const definition: ResourceDefinition = {

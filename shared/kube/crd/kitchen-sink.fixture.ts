@@ -14,7 +14,6 @@ import {
   list,
   mapOf,
   nullable,
-  number,
   object,
   oneOf,
   optional,
@@ -28,7 +27,7 @@ export const sinkSpec = object(
     mode: oneOf(['on', 'off'], { default: 'on' }),
     level: oneOf(['1', '2']),
     count: integer({ default: 3, minimum: 1, maximum: 10, format: 'int32' }),
-    ratio: optional(number({ minimum: 0, maximum: 1 })),
+    ratio: optional(integer({ minimum: 0, maximum: 1 })),
     enabled: boolean({ default: true }),
     port: optional(intOrString({ pattern: '^[0-9]+%$', maximum: 65_535, maxLength: 8 })),
     tags: optional(list(string({ maxLength: 20 }), { set: true, maxItems: 8 })),
@@ -61,14 +60,10 @@ export const kitchenSinks = defineResource({
   plural: 'kitchensinks',
   scope: 'Cluster',
   shortNames: ['ks'],
-  categories: ['all'],
   versions: {
     v1alpha1: {
-      served: false,
-      deprecated: true,
-      deprecationWarning: 'use v1',
+      storage: false,
       fields: { spec: optional(object({ title: string() })) },
-      selectableFields: ['.spec.title'],
     },
     v1: {
       storage: true,
@@ -77,9 +72,7 @@ export const kitchenSinks = defineResource({
         spec: sinkSpec,
         status: optional(object({ replicas: optional(integer()), conditions: optional(conditionList()) })),
       },
-      scale: { specReplicasPath: '.spec.count', statusReplicasPath: '.status.replicas' },
       columns: [{ name: 'Mode', type: 'string', jsonPath: '.spec.mode', priority: 1 }, ageColumn],
-      selectableFields: ['.spec.mode'],
     },
   },
 });

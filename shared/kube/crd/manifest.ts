@@ -37,16 +37,15 @@ const kind = /^[A-Z][A-Za-z0-9]*$/;
 /**
  * The manifest. Its schemas are as they were written: a test holds them to the API server's rules.
  *
- * @throws {RampartError} `INPUT` for names that the API server would refuse, and unless exactly one version is stored
- *   and at least one is served.
+ * @throws {RampartError} `INPUT` for names that the API server would refuse, and unless exactly one version is stored.
  */
 export function crdManifest(resource: Resource): CrdManifest {
-  const { plural, scope, shortNames, categories, singular = resource.kind.toLowerCase() } = resource;
+  const { plural, scope, shortNames, singular = resource.kind.toLowerCase() } = resource;
   const refuse = (why: string): RampartError =>
     new RampartError(errorCodes.INPUT, { what: `resource ${resource.kind} of ${resource.group}`, why });
   if (!group.test(resource.group)) throw refuse('its group is not a domain');
   if (!kind.test(resource.kind)) throw refuse('its kind is not CamelCase');
-  const labels = [plural, singular, ...(shortNames ?? []), ...(categories ?? [])];
+  const labels = [plural, singular, ...(shortNames ?? [])];
   for (const name of [...labels, ...Object.keys(resource.versions)]) {
     if (!label.test(name)) throw refuse(`"${name}" is not a DNS label`);
   }
@@ -56,7 +55,6 @@ export function crdManifest(resource: Resource): CrdManifest {
   );
   if (versions.filter(({ storage }) => storage).length !== 1)
     throw refuse('not exactly one version is stored');
-  if (!versions.some(({ served }) => served)) throw refuse('no version is served');
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
     kind: 'CustomResourceDefinition',
@@ -69,7 +67,6 @@ export function crdManifest(resource: Resource): CrdManifest {
         plural,
         singular,
         ...(shortNames && { shortNames }),
-        ...(categories && { categories }),
       },
       scope,
       versions,
@@ -78,19 +75,14 @@ export function crdManifest(resource: Resource): CrdManifest {
 }
 
 function versionManifest(name: string, version: VersionDefinition, storage: boolean): CrdVersion {
-  const { fields, description, served = true, deprecated, deprecationWarning, scale } = version;
-  const { columns, selectableFields, statusSubresource = 'status' in fields } = version;
+  const { fields, description, columns, statusSubresource = 'status' in fields } = version;
   const { json } = object(fields, { ...(description !== undefined && { description }) });
-  const subresources = { ...(statusSubresource && { status: {} }), ...(scale && { scale }) };
   return {
     name,
-    served,
+    served: true,
     storage,
-    ...(deprecated !== undefined && { deprecated }),
-    ...(deprecationWarning !== undefined && { deprecationWarning }),
     ...(columns && { additionalPrinterColumns: columns }),
-    ...(selectableFields && { selectableFields: selectableFields.map((jsonPath) => ({ jsonPath })) }),
-    ...(Object.keys(subresources).length > 0 && { subresources }),
+    ...(statusSubresource && { subresources: { status: {} } }),
     schema: {
       openAPIV3Schema: {
         ...json,

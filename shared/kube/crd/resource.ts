@@ -16,7 +16,6 @@ export interface PrinterColumn {
   readonly description?: string;
   /** Shown with `-o wide` only when above 0. */
   readonly priority?: number;
-  readonly format?: string;
 }
 
 /** The age, as other objects show it. Kubernetes adds it only where no column is declared. */
@@ -32,20 +31,9 @@ export interface VersionDefinition<F extends Fields = Fields> {
   readonly description?: string;
   /** Whether objects are stored in this version; of several one must be. Default: true for the only version. */
   readonly storage?: boolean;
-  /** Default: true. */
-  readonly served?: boolean;
-  readonly deprecated?: boolean;
-  readonly deprecationWarning?: string;
   /** `status` is written by itself. Default: whether there is a field `status`. */
   readonly statusSubresource?: boolean;
-  readonly scale?: {
-    readonly specReplicasPath: string;
-    readonly statusReplicasPath: string;
-    readonly labelSelectorPath?: string;
-  };
   readonly columns?: readonly PrinterColumn[];
-  /** Paths that field selectors may name: `.spec.nodeName`. */
-  readonly selectableFields?: readonly string[];
 }
 
 export type Versions = Readonly<Record<string, VersionDefinition>>;
@@ -59,8 +47,6 @@ export interface ResourceDefinition<V extends Versions = Versions> {
   readonly singular?: string;
   readonly scope: 'Namespaced' | 'Cluster';
   readonly shortNames?: readonly string[];
-  /** Groups such as `all`, for `kubectl get all`. */
-  readonly categories?: readonly string[];
   /** By name: `v1`. */
   readonly versions: V;
 }

@@ -68,8 +68,6 @@ export interface Rule {
     'FieldValueInvalid' | 'FieldValueForbidden' | 'FieldValueRequired' | 'FieldValueDuplicate';
   /** The field that the error is shown at: `.mode`. */
   readonly fieldPath?: string;
-  /** The rule runs also where there is no old value; `oldSelf` is an optional then. */
-  readonly optionalOldSelf?: boolean;
 }
 
 /** A rule with `self`, and for transitions `oldSelf`; `message` is what people read when it does not hold. */
@@ -110,12 +108,12 @@ export function oneOf<const Value extends string, const O extends Common<NoInfer
   return make({ type: 'string', enum: [...values] }, options);
 }
 
-export interface NumberOptions extends Common<number> {
+interface Bounds {
   readonly minimum?: number;
   readonly maximum?: number;
 }
 
-export interface IntegerOptions extends NumberOptions {
+export interface IntegerOptions extends Common<number>, Bounds {
   /** For readers and generators of other languages; the API server takes any integer. */
   readonly format?: 'int32' | 'int64';
 }
@@ -125,25 +123,17 @@ export function integer<const O extends IntegerOptions>(options?: O): Schema<num
   return make({ type: 'integer' }, options);
 }
 
-export function number<const O extends NumberOptions>(options?: O): Schema<number, number, PresenceOf<O>> {
-  return make({ type: 'number' }, options);
-}
-
 export function boolean<const O extends Common<boolean>>(
   options?: O,
 ): Schema<boolean, boolean, PresenceOf<O>> {
   return make({ type: 'boolean' }, options);
 }
 
-export interface IntOrStringOptions extends Common<number | string>, NumberOptionsOnly {
+/** The bounds are for the integers. */
+export interface IntOrStringOptions extends Common<number | string>, Bounds {
   /** For the strings. */
   readonly pattern?: string;
   readonly maxLength?: number;
-}
-interface NumberOptionsOnly {
-  /** For the integers. */
-  readonly minimum?: number;
-  readonly maximum?: number;
 }
 
 /** A number or a string, as ports and percentages are. */
