@@ -73,7 +73,7 @@ suite('manifests of custom resources', () => {
       ...object,
       spec: {
         ...object.spec,
-        ratio: 0.5,
+        ratio: 1,
         port: '80%',
         tags: ['a', 'b'],
         labels: { a: 'b' },
