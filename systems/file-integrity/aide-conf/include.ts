@@ -3,6 +3,8 @@
  *
  * @module
  */
+import { closeSync, constants, fstatSync, openSync, readFileSync, statSync } from 'node:fs';
+
 import { PatternSet } from '../../../shared/regex/pattern-set.ts';
 import type { ByteString } from '../entry.ts';
 import type { Evaluation } from './evaluate.ts';
@@ -138,4 +140,23 @@ function readOne(
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
+}
+
+/** @throws where it cannot be read, and where it is a FIFO or a device, which would never end */
+export function readRegularFile(path: string): Buffer {
+  const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    if (!fstatSync(fd).isFile()) throw new Error('it is not a regular file');
+    return readFileSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/**
+ * Whether a file of a directory is to be read: a regular one, and what is not there, so that a link that leads nowhere is
+ * an error, as to AIDE, and not passed over with its rules.
+ */
+export function isIncluded(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() ?? true;
 }
