@@ -11,7 +11,7 @@ import { isForbidden, isNotFound } from '../../shared/kube/client-errors.ts';
 import { sleep, systemClock } from '../../shared/time/clock.ts';
 import type { ClusterAccess } from '../../shared/kube/cluster-access.ts';
 import { IndexedCache } from '../../shared/kube/indexed-cache.ts';
-import { type KubeObject, pods, type ResourceType } from '../../shared/kube/object.ts';
+import { type KubeObject, type Pod, pods } from '../../shared/kube/object.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { LogPosition } from './log-position.ts';
@@ -26,15 +26,6 @@ const LOG_LINES = 1000;
 /** Logs that are read at a time before following. */
 const READING = 16;
 
-interface AgentPod extends KubeObject {
-  readonly spec?: {
-    readonly nodeName?: string;
-    readonly containers?: readonly { readonly name: string }[];
-  };
-}
-
-const podType: ResourceType<AgentPod> = pods;
-
 /**
  * Hands out the last alerts of all agents and, where it is followed, what comes, also of agents that come later. Ends
  * with the signal, quietly.
@@ -47,7 +38,7 @@ export async function clusterAlerts(access: ClusterAccess, request: AlertRequest
   using client = new KubeClient(access);
   try {
     const { items } = await client.list(
-      podType,
+      pods,
       { namespace: systemNamespace },
       { labelSelector: agentSelector, signal },
     );
@@ -82,7 +73,7 @@ class AgentLog {
   readonly #position = new LogPosition();
   readonly #gone = new AbortController();
 
-  constructor(client: KubeClient, { metadata, spec }: AgentPod, request: AlertRequest) {
+  constructor(client: KubeClient, { metadata, spec }: Pod, request: AlertRequest) {
     this.#client = client;
     this.#request = request;
     this.#name = metadata.name ?? '';
@@ -182,7 +173,7 @@ async function followAll(
     );
   };
   for (const [key, agent] of agents) follow(key, agent);
-  const cache = new IndexedCache({ type: podType });
+  const cache = new IndexedCache({ type: pods });
   using _subscription = cache.subscribe(({ type, object }) => {
     const key = keyOf(object);
     if (type === 'deleted') {

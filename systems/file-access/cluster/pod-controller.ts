@@ -7,7 +7,7 @@
  * @module
  */
 import type { KubeClient } from '../../../shared/kube/client.ts';
-import { isConflict, isNotFound } from '../../../shared/kube/client-errors.ts';
+import { isConflict, isNotFound, orUndefined } from '../../../shared/kube/client-errors.ts';
 import { aborted } from '../../../shared/time/abort.ts';
 import { type Clock, systemClock } from '../../../shared/time/clock.ts';
 import {
@@ -192,14 +192,5 @@ class PodController {
       view.bootId = () => (node === undefined ? undefined : (node.status?.nodeInfo?.bootID ?? ''));
     }
     return staleReason(data, view) !== undefined;
-  }
-}
-
-async function orUndefined<T>(promise: Promise<T>): Promise<T | undefined> {
-  try {
-    return await promise;
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
   }
 }

@@ -13,16 +13,11 @@ import { orAborted } from '../../../shared/time/abort.ts';
 import { type Clock, systemClock } from '../../../shared/time/clock.ts';
 import { TokenBucket } from '../../../shared/time/rate-limit.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { type Secret, secrets } from '../../../shared/kube/object.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
 import { type CallbackDefault, callbackDefault } from './callback-defaults.ts';
 import type { Credentials, CredentialsFor } from './options.ts';
-import {
-  credentialBytes,
-  sameCredentials,
-  type Secret,
-  secretCredentials,
-  secretType,
-} from './secret-credentials.ts';
+import { credentialBytes, sameCredentials, secretCredentials } from './secret-credentials.ts';
 
 export interface CallbackSecretsOptions {
   readonly client: Pick<KubeClient, 'get'>;
@@ -132,7 +127,7 @@ export class CallbackSecrets implements Disposable {
       await this.#reads.take(signal);
       known.readMs = this.#clock.monotonicMs();
       const options = { signal, timeoutMs: READ_TIMEOUT_MS };
-      this.#take(known, await this.#options.client.get(secretType, { namespace, name }, options));
+      this.#take(known, await this.#options.client.get(secrets, { namespace, name }, options));
     } catch (error) {
       this.#failed(known, error);
     }
