@@ -4,7 +4,7 @@
  * @module
  */
 import { systemNamespace } from '../../shared/guard/guard.ts';
-import { apiTime } from '../../shared/kube/api-time.ts';
+import { apiTime, apiTimeNs } from '../../shared/kube/api-time.ts';
 import { Backoff } from '../../shared/time/backoff.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { isForbidden, isNotFound } from '../../shared/kube/client-errors.ts';
@@ -14,7 +14,6 @@ import { IndexedCache } from '../../shared/kube/indexed-cache.ts';
 import { type KubeObject, type Pod, pods } from '../../shared/kube/object.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
-import { LogPosition } from './log-position.ts';
 import type { AlertRequest } from './source.ts';
 
 /** As deploy/base/agent.yaml labels them. */
@@ -203,4 +202,37 @@ function noAgents({ server }: ClusterAccess): RampartError {
     why: `namespace ${systemNamespace} has no pod with the label ${agentSelector}`,
     next: 'For rampart standalone use --data with its directory',
   });
+}
+
+/** Remembers up to where a log with timestamps was read. */
+export class LogPosition {
+  #lastNs: bigint | undefined;
+  /** The lines of that very moment. */
+  readonly #atLast = new Set<string>();
+
+  /**
+   * From when on to ask; undefined before the first line. The API counts in whole seconds (metav1.Time), so lines of before
+   * come again.
+   */
+  get sinceTime(): string | undefined {
+    return this.#lastNs === undefined ? undefined : apiTime(Number(this.#lastNs / 1_000_000n));
+  }
+
+  /** The line without its time; undefined where it was taken before. */
+  take(line: string): string | undefined {
+    const space = line.indexOf(' ');
+    const ns = space < 0 ? undefined : apiTimeNs(line.slice(0, space));
+    // A server that gives no times: then nothing can be told apart.
+    if (ns === undefined) return line;
+    const text = line.slice(space + 1);
+    if (this.#lastNs !== undefined && ns < this.#lastNs) return undefined;
+    if (ns === this.#lastNs) {
+      if (this.#atLast.has(text)) return undefined;
+    } else {
+      this.#lastNs = ns;
+      this.#atLast.clear();
+    }
+    this.#atLast.add(text);
+    return text;
+  }
 }

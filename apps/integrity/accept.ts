@@ -4,9 +4,10 @@
  * @module
  */
 import { randomBytes } from 'node:crypto';
+import { hostname, userInfo } from 'node:os';
 
 import { KubeClient } from '../../shared/kube/client.ts';
-import { isForbidden } from '../../shared/kube/client-errors.ts';
+import { isForbidden, KubeError } from '../../shared/kube/client-errors.ts';
 import { sleep, systemClock } from '../../shared/time/clock.ts';
 import { renderTable, wantsColour } from '../../shared/observe/table.ts';
 import type { FileIntegrityNodeStatus } from '../../systems/file-integrity/api.ts';
@@ -17,8 +18,9 @@ import { chosenKubeconfig, clusterAccess, refuseEmpty } from '../cluster.ts';
 import { describeFailure } from '../failure.ts';
 import { say, stopSignal } from '../process.ts';
 import { findIntegrity, type FoundIntegrity, type NodePlan, planAccept, statusesOf } from './accept-plan.ts';
-import { authorOf } from './author.ts';
 import type { AcceptOptions } from './command.ts';
+import { loadKubeconfig } from '../../shared/kube/kubeconfig.ts';
+import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';
 
 const LOOK_MS = 500;
 /** Findings of one node that are listed. */
@@ -184,4 +186,43 @@ function outcomeOf(
         : `${taken} of ${plan.findings.length} taken; still different: ${first.join(', ')}${left.length > 3 ? ', ...' : ''}`,
     isTaken: left.length === 0,
   };
+}
+
+interface SelfSubjectReview extends KubeObject {
+  readonly status?: { readonly userInfo?: { readonly username?: string } };
+}
+
+/** GA since Kubernetes 1.28 (KEP-3325). */
+const selfSubjectReviews: ResourceType<SelfSubjectReview> = {
+  group: 'authentication.k8s.io',
+  version: 'v1',
+  plural: 'selfsubjectreviews',
+  kind: 'SelfSubjectReview',
+  namespaced: false,
+};
+
+/** @throws what the API throws but for its own refusals */
+export async function authorOf(
+  client: KubeClient,
+  kubeconfig: string | undefined,
+  signal: AbortSignal,
+): Promise<string> {
+  try {
+    const review = await client.create(selfSubjectReviews, { metadata: {} }, { signal });
+    const name = review.status?.userInfo?.username;
+    if (name) return name;
+  } catch (error) {
+    // An older server, our own, or one that does not say it to everybody.
+    if (!(error instanceof KubeError)) throw error;
+  }
+  // Nobody has checked these.
+  const person = `${process.env['SUDO_USER'] || userInfo().username}@${hostname()}`;
+  const named = kubeconfigUser(kubeconfig);
+  return named === undefined ? person : `${named} (${person})`;
+}
+
+/** The name of the entry, which people choose themselves. */
+function kubeconfigUser(path: string | undefined): string | undefined {
+  const config = loadKubeconfig(path === undefined ? {} : { path });
+  return config?.contexts.get(config.currentContext ?? '')?.fields.text('user');
 }
