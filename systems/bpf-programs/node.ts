@@ -20,8 +20,6 @@ export interface BpfProgramsNodeOptions {
   /** Opens the programs of this node's kernel; asked again where it fails. */
   readonly openHost: (signal: AbortSignal) => Promise<ProgramHost>;
   readonly pull: PullBytecode;
-  /** Default: `/proc/net`. */
-  readonly procNet?: string;
 }
 
 function openCaches(context: NodeContext): NodeCaches {

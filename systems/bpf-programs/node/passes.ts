@@ -204,7 +204,7 @@ export class Passes implements AsyncDisposable {
         nodeLabels: node.get(nodeName)?.metadata.labels ?? { [labels.hostname]: nodeName },
         node: {
           name: nodeName,
-          primaryInterface: primaryInterface(this.#options.procNet),
+          primaryInterface: primaryInterface(),
           select: (parent, of) => selectContainers({ containers, pods }, parent, of),
         },
         containersKnown: this.#containersKnown,
