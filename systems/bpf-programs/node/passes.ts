@@ -107,7 +107,6 @@ export class Passes implements AsyncDisposable {
   readonly #counts: NodeCounts;
   readonly #written: NodeObjects;
   readonly #parents: CompiledParents;
-  readonly #backoff = new Backoff(RETRY);
   readonly #wake = (): void => this.#changed.resolve();
   #changed = Promise.withResolvers<void>();
   #containersKnown = false;
@@ -142,17 +141,19 @@ export class Passes implements AsyncDisposable {
     const host = async (): Promise<ProgramHost> => (this.#host ??= await openHost(signal));
     const reconciler = new Reconciler({ host, bytecode, logger });
     using _listening = this.#listen();
+    const backoff = new Backoff(RETRY);
     while (!signal.aborted) {
       this.#changed = Promise.withResolvers();
       let wait = LOOK_MS;
       try {
-        if (!(await this.#pass(reconciler))) wait = this.#backoff.nextMs();
+        if (await this.#pass(reconciler)) backoff.reset();
+        else wait = backoff.nextMs();
       } catch (error) {
         if (signal.aborted) return;
         this.#problem = error instanceof Error ? error.message : String(error);
         this.#counts.failedPasses++;
         logger.error({ err: error }, 'could not apply the desired state, retrying');
-        wait = this.#backoff.nextMs();
+        wait = backoff.nextMs();
       }
       const pause = new AbortController();
       const dueMs = Math.min(wait, Math.max(bytecode.dueInMs, SETTLE_MS));
@@ -219,9 +220,7 @@ export class Passes implements AsyncDisposable {
     }
     [this.#counts.loaded, this.#counts.failed] = [result.loaded, result.failed];
     this.#problem = result.told.length > 0 ? result.kept : undefined;
-    if (result.retry || !isWritten) return false;
-    this.#backoff.reset();
-    return true;
+    return !result.retry && isWritten;
   }
 
   async #repairDrift(): Promise<void> {
