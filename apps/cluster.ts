@@ -3,7 +3,10 @@
  *
  * @module
  */
+import { join, resolve } from 'node:path';
+
 import { type ClusterAccess, findClusterAccess } from '../shared/kube/cluster-access.ts';
+import { errorCodes, RampartError } from '../shared/observe/errors.ts';
 
 /**
  * @param kubeconfig the file that was named, if any: then no other counts.
@@ -11,4 +14,30 @@ import { type ClusterAccess, findClusterAccess } from '../shared/kube/cluster-ac
  */
 export function clusterAccess(kubeconfig: string | undefined): ClusterAccess {
   return findClusterAccess(kubeconfig === undefined ? {} : { path: kubeconfig });
+}
+
+/** How people name a cluster: by a kubeconfig, or by the data directory of `rampart standalone`. */
+export interface ClusterChoice {
+  readonly kubeconfig?: string | undefined;
+  readonly data?: string | undefined;
+}
+
+/** The kubeconfig that was named, if any. @throws {RampartError} `INPUT` where both were given, or one is empty. */
+export function chosenKubeconfig({ kubeconfig, data }: ClusterChoice): string | undefined {
+  refuseEmpty({ '--kubeconfig': kubeconfig, '--data': data });
+  if (data === undefined) return kubeconfig;
+  if (kubeconfig === undefined) return join(resolve(data), 'kubeconfig');
+  throw new RampartError(errorCodes.INPUT, {
+    what: '--kubeconfig and --data together',
+    why: 'each names an API server',
+    next: 'Use only one of them',
+  });
+}
+
+/** An empty value, as from `--namespace "$UNSET"`, would mean something else. @throws {RampartError} `INPUT` */
+export function refuseEmpty(values: Readonly<Record<string, string | undefined>>): void {
+  for (const [name, value] of Object.entries(values)) {
+    if (value === '')
+      throw new RampartError(errorCodes.INPUT, { what: `${name} is empty`, next: 'Give a value' });
+  }
 }

@@ -17,7 +17,7 @@ import { kiveDataType, type KivePolicy, kivePolicyType } from '../../systems/fil
 import type { ContainerSource, SourceContainer } from '../../shared/cri/container-source.ts';
 import { until } from '../../shared/observe/until.fixture.ts';
 import { Receiver } from '../../systems/file-access/delivery/receiver.fixture.ts';
-import { secretType } from '../../systems/file-access/delivery/secret-credentials.ts';
+import { secrets } from '../../shared/kube/object.ts';
 import { keepAgentLease } from '../../shared/guard/agent-lease.ts';
 import { GuardStates } from '../../shared/guard/guard-states.ts';
 import { runClusterGuards, runNodeGuards } from '../../shared/guard/part.fixture.ts';
@@ -114,7 +114,7 @@ suite('deploy/', () => {
       const data = Object.entries({ token: `of-${where}`, 'ca.crt': authority.cert }).map(
         ([key, text]) => [key, Buffer.from(text).toString('base64')] as const,
       );
-      await client.create(secretType, {
+      await client.create(secrets, {
         metadata: { namespace: where, name: 'receiver' },
         data: Object.fromEntries(data),
       });

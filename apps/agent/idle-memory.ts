@@ -11,12 +11,12 @@ import { libc } from '../../shared/ebpf/ffi.ts';
 export interface IdleMemoryOptions {
   /** How often it is looked whether there is a pause. */
   readonly checkMs?: number;
-  /** A time with less of one CPU than this is a pause. */
-  readonly idleShare?: number;
   /** Lets go of what is of use in busy times only, before memory is given back. */
   readonly letGo?: () => void;
 }
 
+/** A time with less of one CPU than this is a pause. */
+const IDLE_SHARE = 0.02;
 /** Handles that `letGo` closes are gone some turns of the event loop later, and their memory with them. */
 const CLOSING_MS = 100;
 
@@ -32,7 +32,7 @@ export function returnMemory(): void {
 
 /** Calls {@link returnMemory} in the first pause after each busy time, the start being one. Dispose it to end that. */
 export function returnMemoryWhenIdle(options: IdleMemoryOptions = {}): Disposable {
-  const { checkMs = 5000, idleShare = 0.02, letGo } = options;
+  const { checkMs = 5000, letGo } = options;
   let before = cpuMs();
   let busy = true;
   let closing: NodeJS.Timeout | undefined;
@@ -43,7 +43,7 @@ export function returnMemoryWhenIdle(options: IdleMemoryOptions = {}): Disposabl
   };
   const timer = setInterval(() => {
     const usedMs = cpuMs() - before;
-    if (usedMs > checkMs * idleShare) busy = true;
+    if (usedMs > checkMs * IDLE_SHARE) busy = true;
     else if (busy) {
       busy = false;
       letGo?.();

@@ -4,17 +4,16 @@
  * @module
  */
 import { systemNamespace } from '../../shared/guard/guard.ts';
-import { apiTime } from '../../shared/kube/api-time.ts';
+import { apiTime, apiTimeNs } from '../../shared/kube/api-time.ts';
 import { Backoff } from '../../shared/time/backoff.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { isForbidden, isNotFound } from '../../shared/kube/client-errors.ts';
 import { sleep, systemClock } from '../../shared/time/clock.ts';
 import type { ClusterAccess } from '../../shared/kube/cluster-access.ts';
 import { IndexedCache } from '../../shared/kube/indexed-cache.ts';
-import { type KubeObject, pods, type ResourceType } from '../../shared/kube/object.ts';
+import { type KubeObject, type Pod, pods } from '../../shared/kube/object.ts';
 import { runReflector } from '../../shared/kube/reflector.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
-import { LogPosition } from './log-position.ts';
 import type { AlertRequest } from './source.ts';
 
 /** As deploy/base/agent.yaml labels them. */
@@ -25,15 +24,6 @@ const agentContainer = 'agent';
 const LOG_LINES = 1000;
 /** Logs that are read at a time before following. */
 const READING = 16;
-
-interface AgentPod extends KubeObject {
-  readonly spec?: {
-    readonly nodeName?: string;
-    readonly containers?: readonly { readonly name: string }[];
-  };
-}
-
-const podType: ResourceType<AgentPod> = pods;
 
 /**
  * Hands out the last alerts of all agents and, where it is followed, what comes, also of agents that come later. Ends
@@ -47,7 +37,7 @@ export async function clusterAlerts(access: ClusterAccess, request: AlertRequest
   using client = new KubeClient(access);
   try {
     const { items } = await client.list(
-      podType,
+      pods,
       { namespace: systemNamespace },
       { labelSelector: agentSelector, signal },
     );
@@ -82,7 +72,7 @@ class AgentLog {
   readonly #position = new LogPosition();
   readonly #gone = new AbortController();
 
-  constructor(client: KubeClient, { metadata, spec }: AgentPod, request: AlertRequest) {
+  constructor(client: KubeClient, { metadata, spec }: Pod, request: AlertRequest) {
     this.#client = client;
     this.#request = request;
     this.#name = metadata.name ?? '';
@@ -182,7 +172,7 @@ async function followAll(
     );
   };
   for (const [key, agent] of agents) follow(key, agent);
-  const cache = new IndexedCache({ type: podType });
+  const cache = new IndexedCache({ type: pods });
   using _subscription = cache.subscribe(({ type, object }) => {
     const key = keyOf(object);
     if (type === 'deleted') {
@@ -212,4 +202,37 @@ function noAgents({ server }: ClusterAccess): RampartError {
     why: `namespace ${systemNamespace} has no pod with the label ${agentSelector}`,
     next: 'For rampart standalone use --data with its directory',
   });
+}
+
+/** Remembers up to where a log with timestamps was read. */
+export class LogPosition {
+  #lastNs: bigint | undefined;
+  /** The lines of that very moment. */
+  readonly #atLast = new Set<string>();
+
+  /**
+   * From when on to ask; undefined before the first line. The API counts in whole seconds (metav1.Time), so lines of before
+   * come again.
+   */
+  get sinceTime(): string | undefined {
+    return this.#lastNs === undefined ? undefined : apiTime(Number(this.#lastNs / 1_000_000n));
+  }
+
+  /** The line without its time; undefined where it was taken before. */
+  take(line: string): string | undefined {
+    const space = line.indexOf(' ');
+    const ns = space < 0 ? undefined : apiTimeNs(line.slice(0, space));
+    // A server that gives no times: then nothing can be told apart.
+    if (ns === undefined) return line;
+    const text = line.slice(space + 1);
+    if (this.#lastNs !== undefined && ns < this.#lastNs) return undefined;
+    if (ns === this.#lastNs) {
+      if (this.#atLast.has(text)) return undefined;
+    } else {
+      this.#lastNs = ns;
+      this.#atLast.clear();
+    }
+    this.#atLast.add(text);
+    return text;
+  }
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import * as fc from '../../shared/observe/fast-check.fixture.ts';
-import { LogPosition } from './log-position.ts';
+import { LogPosition } from './cluster-alerts.ts';
 
 const startMs = Date.UTC(2026, 10, 21, 10);
 

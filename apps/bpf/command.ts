@@ -44,6 +44,45 @@ function inspecting(command: Command): Command {
   return command.addOption(optionOf(bpffsOption)).addOption(optionOf(bpfStateOption)).addOption(output());
 }
 
+function dumpCommand(): Command {
+  return inspecting(
+    new Command('dump')
+      .argument('<program>', 'its kernel ID, its owner (XdpProgram/count), or the name of its BpfProgram')
+      .argument('<map>', 'its name in the program'),
+  )
+    .summary('show the entries of a map of a program')
+    .description("Shows the entries of a map, decoded with the program's types of keys and values.")
+    .action(async (program: string, map: string, options: BpfOptions) => {
+      const { runDump } = await import('./run.ts');
+      runDump(program, map, options);
+    });
+}
+
+function verifyCommand(): Command {
+  return new Command('verify')
+    .argument(
+      '<image-or-file>',
+      'an image with bytecode, or an object file: a path that begins with / or ends in .o',
+    )
+    .summary('check whether this kernel accepts the programs of an image or file')
+    .description(
+      'Loads each program and unloads it again; attaches nothing. Shows what the verifier says. Exit codes: 0 the kernel accepts all, 1 it refuses one, 2 the check failed.',
+    )
+    .option('--function <name>', 'only this program')
+    .option('--insecure', 'accept any certificate of the registry, or plain HTTP')
+    .option(
+      '--registries <file>',
+      "a registries.conf with mirrors, insecure and blocked registries, like the agent's --bpf-registries",
+    )
+    .addOption(output())
+    .action(async (what: string, options: VerifyOptions) => {
+      // 1 is for a program that is refused.
+      failWith(2);
+      const { runVerify } = await import('./verify.ts');
+      process.exitCode = await runVerify(what, options);
+    });
+}
+
 export function bpfCommand(): Command {
   const list = inspecting(new Command('list'))
     .summary('list the eBPF programs that run for objects')
@@ -73,39 +112,6 @@ export function bpfCommand(): Command {
       const { runStats } = await import('./run.ts');
       await runStats(options);
     });
-  const dump = inspecting(
-    new Command('dump')
-      .argument('<program>', 'its kernel ID, its owner (XdpProgram/count), or the name of its BpfProgram')
-      .argument('<map>', 'its name in the program'),
-  )
-    .summary('show the entries of a map of a program')
-    .description("Shows the entries of a map, decoded with the program's types of keys and values.")
-    .action(async (program: string, map: string, options: BpfOptions) => {
-      const { runDump } = await import('./run.ts');
-      runDump(program, map, options);
-    });
-  const verify = new Command('verify')
-    .argument(
-      '<image-or-file>',
-      'an image with bytecode, or an object file: a path that begins with / or ends in .o',
-    )
-    .summary('check whether this kernel accepts the programs of an image or file')
-    .description(
-      'Loads each program and unloads it again; attaches nothing. Shows what the verifier says. Exit codes: 0 the kernel accepts all, 1 it refuses one, 2 the check failed.',
-    )
-    .option('--function <name>', 'only this program')
-    .option('--insecure', 'accept any certificate of the registry, or plain HTTP')
-    .option(
-      '--registries <file>',
-      "a registries.conf with mirrors, insecure and blocked registries, like the agent's --bpf-registries",
-    )
-    .addOption(output())
-    .action(async (what: string, options: VerifyOptions) => {
-      // 1 is for a program that is refused.
-      failWith(2);
-      const { runVerify } = await import('./verify.ts');
-      process.exitCode = await runVerify(what, options);
-    });
   const cleanup = inspecting(new Command('cleanup'))
     .summary('remove all eBPF programs of Rampart')
     .description(
@@ -123,7 +129,7 @@ export function bpfCommand(): Command {
     .addCommand(list)
     .addCommand(chain)
     .addCommand(stats)
-    .addCommand(new Command('map').summary('inspect maps of programs').addCommand(dump))
-    .addCommand(verify)
+    .addCommand(new Command('map').summary('inspect maps of programs').addCommand(dumpCommand()))
+    .addCommand(verifyCommand())
     .addCommand(cleanup);
 }

@@ -15,8 +15,7 @@ import {
   readPrograms,
   readStats,
 } from '../../systems/bpf-programs/kernel/reading.ts';
-import { openLockedHost } from '../../systems/bpf-programs/node/locked-host.ts';
-import { readingPlace } from '../../systems/bpf-programs/node/reading-place.ts';
+import { openLockedHost, readingPlace } from '../../systems/bpf-programs/node/locked-host.ts';
 import { stopSignal } from '../process.ts';
 import type { BpfOptions, StatsOptions } from './command.ts';
 import { print, printJson, tableOptions } from './print.ts';

@@ -4,8 +4,8 @@
  * @module
  */
 import {
-  type EbpfCapability,
   ebpfCapabilities,
+  type EbpfCapability,
   missingCapabilities,
 } from '../../shared/ebpf/features/capabilities.ts';
 import { attachNeeds } from '../../shared/ebpf/features/attach.ts';
@@ -177,4 +177,20 @@ function renderSensor(report: DoctorReport, options: TextOptions): string {
     );
   }
   return lines.join('\n');
+}
+
+/** Ends with a newline. */
+export function renderNetwork({ backend, facts }: NetworkPolicyMachine, options: TextOptions): string {
+  const rows = facts.map(({ name, available, detail }) => ({
+    cells: [
+      name,
+      available ? { text: 'yes', style: 'green' as const } : { text: 'no', style: 'red' as const },
+    ],
+    note: detail,
+  }));
+  const verdict =
+    backend === null
+      ? paint('red', 'Network policies cannot be programmed here.', options.colour)
+      : `Network policies use ${paint('green', backend, options.colour)}.`;
+  return `${renderTable(rows, { ...options, head: ['NETWORK POLICY', 'HERE'] })}\n\n${verdict}\n`;
 }

@@ -8,8 +8,7 @@ import { wantsColour } from '../../shared/observe/table.ts';
 import { blindSpots, sensorModes } from '../../shared/sensor/modes.ts';
 import { examineMachine } from '../../systems/network-policy/node/machine.ts';
 import type { DoctorOptions } from './command.ts';
-import { renderNetwork } from './network.ts';
-import { examine, type ModeFacts, renderReport, type TextOptions } from './report.ts';
+import { examine, type ModeFacts, renderNetwork, renderReport, type TextOptions } from './report.ts';
 
 const defaultWidthColumns = 80;
 /** Longer lines are hard to read, however wide the terminal. */

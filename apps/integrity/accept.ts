@@ -4,23 +4,23 @@
  * @module
  */
 import { randomBytes } from 'node:crypto';
-import { join, resolve } from 'node:path';
+import { hostname, userInfo } from 'node:os';
 
 import { KubeClient } from '../../shared/kube/client.ts';
-import { isForbidden } from '../../shared/kube/client-errors.ts';
+import { isForbidden, KubeError } from '../../shared/kube/client-errors.ts';
 import { sleep, systemClock } from '../../shared/time/clock.ts';
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { renderTable, wantsColour } from '../../shared/observe/table.ts';
 import type { FileIntegrityNodeStatus } from '../../systems/file-integrity/api.ts';
 import { requestAnnotation } from '../../systems/file-integrity/node-requests.ts';
 import { requestAnnotationPrefix } from '../../systems/file-integrity/node-result.ts';
 import { nodeStatusName } from '../../systems/file-integrity/object-names.ts';
-import { clusterAccess } from '../cluster.ts';
+import { chosenKubeconfig, clusterAccess, refuseEmpty } from '../cluster.ts';
 import { describeFailure } from '../failure.ts';
 import { say, stopSignal } from '../process.ts';
 import { findIntegrity, type FoundIntegrity, type NodePlan, planAccept, statusesOf } from './accept-plan.ts';
-import { authorOf } from './author.ts';
 import type { AcceptOptions } from './command.ts';
+import { loadKubeconfig } from '../../shared/kube/kubeconfig.ts';
+import type { KubeObject, ResourceType } from '../../shared/kube/object.ts';
 
 const LOOK_MS = 500;
 /** Findings of one node that are listed. */
@@ -32,13 +32,18 @@ export async function runAccept(name: string, options: AcceptOptions): Promise<0
   const { signal } = stopSignal();
   let asked: readonly Asked[] = [];
   try {
-    checkOptions(name, options);
-    const { data } = options;
-    const kubeconfig = data === undefined ? options.kubeconfig : join(resolve(data), 'kubeconfig');
+    const { namespace, path, node } = options;
+    refuseEmpty({
+      '--namespace': namespace,
+      '--path': path,
+      '--node': node.find((one) => one === ''),
+      'the name': name,
+    });
+    const kubeconfig = chosenKubeconfig(options);
     using client = new KubeClient(clusterAccess(kubeconfig));
-    const integrity = await findIntegrity(client, name, options.namespace, signal);
+    const integrity = await findIntegrity(client, name, namespace, signal);
     const statuses = await statusesOf(client, integrity, signal);
-    const plans = planAccept(integrity, statuses, [...new Set(options.node)], options.path);
+    const plans = planAccept(integrity, statuses, [...new Set(node)], path);
     const author = await authorOf(client, kubeconfig, signal);
     process.stdout.write(`${listOf(plans)}\n`);
     asked = await ask(client, integrity, plans, { author, options, signal });
@@ -61,30 +66,6 @@ export async function runAccept(name: string, options: AcceptOptions): Promise<0
 interface Asked {
   readonly plan: NodePlan;
   readonly id: string;
-}
-
-function checkOptions(name: string, { node, ...texts }: AcceptOptions): void {
-  const given = {
-    '--namespace': texts.namespace,
-    '--path': texts.path,
-    '--kubeconfig': texts.kubeconfig,
-    '--data': texts.data,
-  };
-  for (const [option, value] of [
-    ...Object.entries(given),
-    ...node.map((one) => ['--node', one] as const),
-    ['the name', name] as const,
-  ]) {
-    if (value === '')
-      throw new RampartError(errorCodes.INPUT, { what: `${option} is empty`, next: 'Give a value' });
-  }
-  if (texts.kubeconfig !== undefined && texts.data !== undefined) {
-    throw new RampartError(errorCodes.INPUT, {
-      what: '--kubeconfig and --data together',
-      why: 'each names an API server',
-      next: 'Use only one of them',
-    });
-  }
 }
 
 function listOf(plans: readonly NodePlan[]): string {
@@ -205,4 +186,43 @@ function outcomeOf(
         : `${taken} of ${plan.findings.length} taken; still different: ${first.join(', ')}${left.length > 3 ? ', ...' : ''}`,
     isTaken: left.length === 0,
   };
+}
+
+interface SelfSubjectReview extends KubeObject {
+  readonly status?: { readonly userInfo?: { readonly username?: string } };
+}
+
+/** GA since Kubernetes 1.28 (KEP-3325). */
+const selfSubjectReviews: ResourceType<SelfSubjectReview> = {
+  group: 'authentication.k8s.io',
+  version: 'v1',
+  plural: 'selfsubjectreviews',
+  kind: 'SelfSubjectReview',
+  namespaced: false,
+};
+
+/** @throws what the API throws but for its own refusals */
+export async function authorOf(
+  client: KubeClient,
+  kubeconfig: string | undefined,
+  signal: AbortSignal,
+): Promise<string> {
+  try {
+    const review = await client.create(selfSubjectReviews, { metadata: {} }, { signal });
+    const name = review.status?.userInfo?.username;
+    if (name) return name;
+  } catch (error) {
+    // An older server, our own, or one that does not say it to everybody.
+    if (!(error instanceof KubeError)) throw error;
+  }
+  // Nobody has checked these.
+  const person = `${process.env['SUDO_USER'] || userInfo().username}@${hostname()}`;
+  const named = kubeconfigUser(kubeconfig);
+  return named === undefined ? person : `${named} (${person})`;
+}
+
+/** The name of the entry, which people choose themselves. */
+function kubeconfigUser(path: string | undefined): string | undefined {
+  const config = loadKubeconfig(path === undefined ? {} : { path });
+  return config?.contexts.get(config.currentContext ?? '')?.fields.text('user');
 }

@@ -14,7 +14,7 @@ import { buffer } from 'node:stream/consumers';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import type { AideConf, ConfEnvironment } from '../../systems/file-integrity/aide-conf/conf.ts';
 import { defaultAideConf } from '../../systems/file-integrity/aide-conf/default-conf.ts';
-import { isIncluded, readRegularFile } from '../../systems/file-integrity/aide-conf/include-files.ts';
+import { isIncluded, readRegularFile } from '../../systems/file-integrity/aide-conf/include.ts';
 import { readAideConf } from '../../systems/file-integrity/aide-conf/evaluate.ts';
 
 const USUAL = '/etc/aide/aide.conf';

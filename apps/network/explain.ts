@@ -3,10 +3,7 @@
  *
  * @module
  */
-import { join, resolve } from 'node:path';
-
 import { KubeClient } from '../../shared/kube/client.ts';
-import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { printable } from '../../shared/observe/printable.ts';
 import { paint, wantsColour, wrapText } from '../../shared/observe/table.ts';
 import {
@@ -18,7 +15,7 @@ import { compareWithKernel, type KernelCheck } from '../../systems/network-polic
 import { checkEnd, parsePort } from '../../systems/network-policy/explain/question.ts';
 import { readCluster } from '../../systems/network-policy/explain/read-cluster.ts';
 import { readKernel } from '../../systems/network-policy/explain/read-kernel.ts';
-import { clusterAccess } from '../cluster.ts';
+import { chosenKubeconfig, clusterAccess } from '../cluster.ts';
 import { describeFailure } from '../failure.ts';
 import { stopSignal } from '../process.ts';
 import type { ExplainOptions } from './command.ts';
@@ -53,26 +50,12 @@ export async function runExplain(options: ExplainOptions): Promise<0 | 1 | 2> {
 }
 
 async function ask(options: ExplainOptions, signal: AbortSignal): Promise<Explanation> {
-  const { kubeconfig, data } = options;
   const question = {
     from: checkEnd('--from', options.from),
     to: checkEnd('--to', options.to),
     ...parsePort(options.port),
   };
-  for (const [name, value] of Object.entries({ '--kubeconfig': kubeconfig, '--data': data })) {
-    if (value === '')
-      throw new RampartError(errorCodes.INPUT, { what: `${name} is empty`, next: 'Give a value' });
-  }
-  if (kubeconfig !== undefined && data !== undefined) {
-    throw new RampartError(errorCodes.INPUT, {
-      what: '--kubeconfig and --data together',
-      why: 'each names an API server',
-      next: 'Use only one of them',
-    });
-  }
-  using client = new KubeClient(
-    clusterAccess(data === undefined ? kubeconfig : join(resolve(data), 'kubeconfig')),
-  );
+  using client = new KubeClient(clusterAccess(chosenKubeconfig(options)));
   return explain(await readCluster(client, signal), question);
 }
 

@@ -20,7 +20,7 @@ import { ensureSystemNamespace } from '../../shared/guard/lead.ts';
 import { runClusterParts, runNodeParts } from '../../shared/guard/run-guards.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { EventRecorder } from '../../shared/kube/event-recorder.ts';
-import { shareMetrics } from '../../shared/kube/shared-metrics.ts';
+import { shareMetrics, type SharedMetrics } from '../../shared/kube/shared-metrics.ts';
 import { manifestRoots } from '../../shared/manifests/files.ts';
 import { followManifests } from '../../shared/manifests/follow.ts';
 import { mirrorUser } from '../../shared/mirror/mirrored.ts';
@@ -29,7 +29,8 @@ import { PodMirror } from '../../shared/mirror/pod-mirror.ts';
 import { mirrorReadOnly } from '../../shared/mirror/read-only.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { Health } from '../../shared/observe/health.ts';
-import { createLogger } from '../../shared/observe/log.ts';
+import { createLogger, type Logger } from '../../shared/observe/log.ts';
+import type { Metrics } from '../../shared/observe/metrics.ts';
 import { ReportWriter } from '../../shared/reports/report-writer.ts';
 import { openAlertFeed, standaloneAlertsSocket } from '../agent/alert-feed.ts';
 import { AlertOutput } from '../agent/alert-output.ts';
@@ -76,14 +77,7 @@ async function run(
   const directory = options.data === undefined ? temporaryDirectory(stack) : resolve(options.data);
   const hostRoot = checkedHostRoot(options.hostRoot);
   const health = new Health();
-  const observed = stack.use(await observe(options.metrics, health));
-  const shared = observed.metrics && shareMetrics(observed.metrics);
-  const out = stack.use(new AlertOutput(() => stop.abort()));
-  registerProcessMetrics(observed.metrics, {
-    isReady: () => health.readiness().ok,
-    linesDropped: () => out.dropped,
-  });
-
+  const { out, metrics, shared } = await openOutputs(stack, options, stop, health);
   const nodeName = options.nodeName ?? hostname().toLowerCase();
   // Its containers are the pods of the API, whichever guards there are.
   const containers = new NodeRuntime({ socketPath: options.criSocket, logger });
@@ -91,21 +85,10 @@ async function run(
     health.ready('container-runtime', () => containers.problem);
   }
   const made: { mirror?: PodMirror } = {};
-  const admission = new LateAdmission({ passes: isOwnWrite });
-  for (const { name, admits } of guards) if (admits === true) admission.expect(name);
-  const server = stack.use(
-    await startApiServer({
-      dataDirectory: directory,
-      memory: options.data === undefined,
-      listen,
-      hosts: options.host,
-      version: manifest.version,
-      admission: [mirrorReadOnly((namespace) => made.mirror?.hasPods(namespace) ?? false), admission],
-      podLogs: containerLogs(containers, nodeName, logger),
-      logger,
-      ...(observed.metrics && shared && { metrics: observed.metrics, controllerMetrics: shared.controllers }),
-    }),
-  );
+  const { server, admission } = await serveApi(stack, guards, options, {
+    ...{ directory, listen, containers, nodeName, metrics, shared, logger },
+    hasPods: (namespace) => made.mirror?.hasPods(namespace) ?? false,
+  });
   const feed = stack.use(await openAlertFeed(join(directory, standaloneAlertsSocket), true));
   const kubeconfig = kubeconfigOf(server);
   say(`kubeconfig ${kubeconfig}`);
@@ -117,33 +100,20 @@ async function run(
   await installResources(client, guards, signal);
   await ensureSystemNamespace({ client, signal, logger });
 
-  const recorder = new EventRecorder({
-    client,
-    controller: 'rampart.dev/standalone',
-    instance: nodeName,
-    logger,
-  });
-  stack.use(recorder);
-  const mirror = new PodMirror({
-    recorder,
-    calls: new VerbCalls(server.verbs, mirrorUser, 'rampart-mirror'),
-    registry: server.registry,
-    node: { ...nodeFacts(nodeName, manifest.version), labels: Object.fromEntries(options.nodeLabel) },
-    logger,
-  });
+  const mirror = startMirror(stack, { client, server, containers, nodeName, logger }, options);
   made.mirror = mirror;
-  stack.use(new MachinePods(containers, (state) => mirror.tell(state)));
   const [states, clusterStates] = [new GuardStates(), new GuardStates()];
   // No other process has this directory: after a kill the lease need not end first.
   const identity = lastingIdentity(directory, nodeName);
   const guarding = guardProcess({
     ...{ client, logger, health, identity, shared },
-    metrics: observed.metrics,
+    metrics,
     states: { node: states, cluster: clusterStates },
     fail: (error) => stop.abort(error),
   });
   stack.use(guarding.caches);
   say(`serving ${server.url ?? ''}; try: kubectl --kubeconfig ${kubeconfig} get pods -A`);
+  const common = { guards, process: guarding, values: options, signal };
   await runParts(stop, logger, {
     'the container runtime': containers.run(signal),
     'the mirror of the pods': mirror.run(signal),
@@ -153,11 +123,11 @@ async function run(
         : followManifests({ client, roots, reserved: installedResourceNames(guards), say, signal }),
     'the lease of the agent': keepAgentLease({ client, nodeName, identity, states, signal, logger }),
     'what the cluster needs': runClusterParts(
-      { guards, process: guarding, values: options, signal, states: clusterStates },
+      { ...common, states: clusterStates },
       { reports: new ReportWriter({ client, logger }), admission },
     ),
     'what guards the machine': runNodeParts(
-      { guards, process: guarding, values: options, signal, states },
+      { ...common, states },
       {
         ...{ nodeName, containers, hostRoot, say },
         version: manifest.version,
@@ -170,6 +140,83 @@ async function run(
     ),
   });
   out.throwIfFailed();
+}
+
+/** What is written to stdout, and what the process shows of itself. */
+async function openOutputs(
+  stack: AsyncDisposableStack,
+  options: StandaloneOptions,
+  stop: AbortController,
+  health: Health,
+): Promise<{ out: AlertOutput; metrics: Metrics | undefined; shared: SharedMetrics | undefined }> {
+  const { metrics } = stack.use(await observe(options.metrics, health));
+  const out = stack.use(new AlertOutput(() => stop.abort()));
+  registerProcessMetrics(metrics, {
+    isReady: () => health.readiness().ok,
+    linesDropped: () => out.dropped,
+  });
+  return { out, metrics, shared: metrics && shareMetrics(metrics) };
+}
+
+/** The API, with the guards that object to requests once they have started. */
+async function serveApi(
+  stack: AsyncDisposableStack,
+  guards: readonly Guard[],
+  { data, host }: StandaloneOptions,
+  { directory, listen, containers, nodeName, metrics, shared, hasPods, logger }: ApiParts,
+): Promise<{ readonly server: ApiServer; readonly admission: LateAdmission }> {
+  const admission = new LateAdmission({ passes: isOwnWrite });
+  for (const { name, admits } of guards) if (admits === true) admission.expect(name);
+  const server = stack.use(
+    await startApiServer({
+      ...{ dataDirectory: directory, memory: data === undefined, listen, hosts: host },
+      version: manifest.version,
+      admission: [mirrorReadOnly(hasPods), admission],
+      podLogs: containerLogs(containers, nodeName, logger),
+      logger,
+      ...(metrics && shared && { metrics, controllerMetrics: shared.controllers }),
+    }),
+  );
+  return { server, admission };
+}
+
+interface ApiParts {
+  readonly listen: ReturnType<typeof listenAddress>;
+  readonly directory: string;
+  readonly containers: NodeRuntime;
+  readonly nodeName: string;
+  readonly metrics: Metrics | undefined;
+  readonly shared: SharedMetrics | undefined;
+  readonly hasPods: (namespace: string) => boolean;
+  readonly logger: Logger;
+}
+
+/** The pods of the machine as objects of its API; `run` keeps them. */
+function startMirror(
+  stack: AsyncDisposableStack,
+  { client, server, containers, nodeName, logger }: MirrorParts,
+  { nodeLabel }: StandaloneOptions,
+): PodMirror {
+  const recorder = stack.use(
+    new EventRecorder({ client, controller: 'rampart.dev/standalone', instance: nodeName, logger }),
+  );
+  const mirror = new PodMirror({
+    recorder,
+    calls: new VerbCalls(server.verbs, mirrorUser, 'rampart-mirror'),
+    registry: server.registry,
+    node: { ...nodeFacts(nodeName, manifest.version), labels: Object.fromEntries(nodeLabel) },
+    logger,
+  });
+  stack.use(new MachinePods(containers, (state) => mirror.tell(state)));
+  return mirror;
+}
+
+interface MirrorParts {
+  readonly client: KubeClient;
+  readonly server: ApiServer;
+  readonly containers: NodeRuntime;
+  readonly nodeName: string;
+  readonly logger: Logger;
 }
 
 /** What has to be written before guards can object to anything: definitions, leases and the mirror of the machine. */

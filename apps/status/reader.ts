@@ -10,7 +10,16 @@ import type { AgentView, NodeView, SectionReport, StatusContext } from '../../sh
 import type { KubeClient } from '../../shared/kube/client.ts';
 import { isForbidden, isNotFound } from '../../shared/kube/client-errors.ts';
 import { sleep, systemClock } from '../../shared/time/clock.ts';
-import { type KubeObject, type Lease, leases, type ResourceType } from '../../shared/kube/object.ts';
+import {
+  type KubeObject,
+  type Lease,
+  leases,
+  type Node,
+  nodes,
+  type Pod,
+  pods,
+  type ResourceType,
+} from '../../shared/kube/object.ts';
 
 /** As deploy/agent.yaml labels them. */
 const agentSelector = 'app.kubernetes.io/name=rampart-agent';
@@ -31,32 +40,6 @@ export interface ReadGuard {
   /** undefined where it has none. */
   readonly section: SectionReport | undefined;
 }
-
-interface StatusNode extends KubeObject {
-  readonly spec?: { readonly taints?: NonNullable<NodeView['taints']> };
-  readonly status?: { readonly nodeInfo?: { readonly bootID?: string } };
-}
-
-interface AgentPod extends KubeObject {
-  readonly spec?: { readonly nodeName?: string };
-  readonly status?: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] };
-}
-
-const nodeType: ResourceType<StatusNode> = {
-  group: '',
-  version: 'v1',
-  plural: 'nodes',
-  kind: 'Node',
-  namespaced: false,
-};
-
-const podType: ResourceType<AgentPod> = {
-  group: '',
-  version: 'v1',
-  plural: 'pods',
-  kind: 'Pod',
-  namespaced: true,
-};
 
 export interface StatusReaderOptions {
   readonly client: KubeClient;
@@ -117,7 +100,7 @@ export class StatusReader {
   nodes(): Promise<readonly NodeView[] | undefined> {
     this.#nodes ??= this.#orForbidden('nodes', async () => {
       const found: NodeView[] = [];
-      await this.#list(nodeType, (node) => found.push(nodeView(node)));
+      await this.#list(nodes, (node) => found.push(nodeView(node)));
       return found;
     });
     return this.#nodes;
@@ -127,7 +110,7 @@ export class StatusReader {
     return this.#orForbidden(`pods in ${systemNamespace}`, async () => {
       const found: AgentPodView[] = [];
       const target = { namespace: systemNamespace, labelSelector: agentSelector };
-      await this.#list(podType, (pod) => found.push(agentPodView(pod)), target);
+      await this.#list(pods, (pod) => found.push(agentPodView(pod)), target);
       return found;
     });
   }
@@ -221,7 +204,7 @@ function lockView({ metadata, spec }: Lease, isRenewed: boolean, nowMs: number):
   };
 }
 
-function nodeView({ metadata, spec, status }: StatusNode): NodeView {
+function nodeView({ metadata, spec, status }: Node): NodeView {
   return {
     name: metadata.name ?? '',
     kernel: status?.nodeInfo?.bootID || undefined,
@@ -230,7 +213,7 @@ function nodeView({ metadata, spec, status }: StatusNode): NodeView {
   };
 }
 
-function agentPodView({ metadata, spec, status }: AgentPod): AgentPodView {
+function agentPodView({ metadata, spec, status }: Pod): AgentPodView {
   const ready = status?.conditions?.find(({ type }) => type === 'Ready')?.status === 'True';
   return { name: metadata.name ?? '', nodeName: spec?.nodeName ?? '', ready };
 }

@@ -10,7 +10,6 @@ import { printable } from '../../shared/observe/printable.ts';
 import {
   type Cell,
   displayWidth,
-  indentText,
   paint,
   renderTable,
   type Row,
@@ -97,16 +96,12 @@ function nodeTable(
       ? ''
       : `${shown.length > 0 ? '\n' : ''}${hidden} ${shown.length > 0 ? 'more ' : ''}nodes without problems`;
   if (shown.length === 0) return rest;
-  const rows = shown.map(({ node, parts }): Row => ({
+  const rows = shown.map(({ node, parts, texts }): Row => ({
     cells: [node.name, agentCell(node), ...parts.flatMap(({ cells }) => cells)],
+    note: texts.join('\n'),
   }));
   const head = ['NODE', 'AGENT', ...sections.flatMap(({ columns }) => columns)];
-  const [title = '', ...table] = renderTable(rows, { head, ...options }).split('\n');
-  const body = table.flatMap((line, at) => [
-    line,
-    ...(shown[at]?.texts ?? []).map((text) => indentText(text, INDENT, options.widthColumns)),
-  ]);
-  return [title, ...body].join('\n') + rest;
+  return renderTable(rows, { head, ...options }) + rest;
 }
 
 function problemText(

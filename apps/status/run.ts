@@ -3,15 +3,13 @@
  *
  * @module
  */
-import { join, resolve } from 'node:path';
-
 import type { Guard } from '../../shared/guard/guard.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { isForbidden, isNotFound } from '../../shared/kube/client-errors.ts';
 import { namespaces } from '../../shared/kube/object.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { wantsColour } from '../../shared/observe/table.ts';
-import { clusterAccess } from '../cluster.ts';
+import { chosenKubeconfig, clusterAccess, refuseEmpty } from '../cluster.ts';
 import { describeFailure } from '../failure.ts';
 import { stopSignal } from '../process.ts';
 import { type Asked, askCluster } from './ask.ts';
@@ -44,23 +42,10 @@ export async function runStatus(guards: readonly Guard[], options: StatusOptions
   return report.guarded ? 0 : 1;
 }
 
-async function ask(guards: readonly Guard[], { kubeconfig, data, namespace }: StatusOptions): Promise<Asked> {
-  for (const [name, value] of Object.entries({
-    '--kubeconfig': kubeconfig,
-    '--data': data,
-    '--namespace': namespace,
-  })) {
-    if (value === '')
-      throw new RampartError(errorCodes.INPUT, { what: `${name} is empty`, next: 'Give a value' });
-  }
-  if (kubeconfig !== undefined && data !== undefined) {
-    throw new RampartError(errorCodes.INPUT, {
-      what: '--kubeconfig and --data together',
-      why: 'each names an API server',
-      next: 'Use only one of them',
-    });
-  }
-  const access = clusterAccess(data === undefined ? kubeconfig : join(resolve(data), 'kubeconfig'));
+async function ask(guards: readonly Guard[], options: StatusOptions): Promise<Asked> {
+  const { namespace } = options;
+  refuseEmpty({ '--namespace': namespace });
+  const access = clusterAccess(chosenKubeconfig(options));
   using client = new KubeClient(access);
   const server = access.server.href.replace(/\/$/, '');
   const { signal } = stopSignal();

@@ -27,7 +27,7 @@ const REPEAT = 200_000;
 const SEGMENT = 20;
 const XDP_PASS = 2;
 const PROCEED = (1 << XDP_PASS) | (1 << 31);
-const object = join(import.meta.dirname, '../../systems/bpf-programs/kernel/bpf/count.bpf.o');
+const object = join(import.meta.dirname, '../../systems/bpf-programs/kernel/fixtures/count.bpf.o');
 const load = { type: 6, expectedAttachType: 37, gpl: true } as const;
 
 /** For each member over the program alone. */

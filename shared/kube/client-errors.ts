@@ -156,3 +156,13 @@ export const isConflict = (error: unknown): error is KubeError =>
 export const isGone = (error: unknown): error is KubeError => isKube(error, 410);
 export const isForbidden = (error: unknown): error is KubeError => isKube(error, 403);
 export const isTooManyRequests = (error: unknown): error is KubeError => isKube(error, 429);
+
+/** What was asked for, or undefined where the API does not have it. @throws what else the answer is */
+export async function orUndefined<T>(answer: Promise<T>): Promise<T | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (isNotFound(error)) return undefined;
+    throw error;
+  }
+}

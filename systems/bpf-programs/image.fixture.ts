@@ -10,7 +10,7 @@ import { layerMediaType, tarGzip } from '../../shared/oci/archive.fixture.ts';
 import type { PushedArtifact } from '../../shared/oci/registry.fixture.ts';
 
 /** With `xdp_count` and `tc_count`, which count in the map `packets`. */
-export const countObject: string = join(import.meta.dirname, 'kernel/bpf/count.bpf.o');
+export const countObject: string = join(import.meta.dirname, 'kernel/fixtures/count.bpf.o');
 
 /** One object file, with the types of its programs and maps by name. */
 export function bytecodeImage(

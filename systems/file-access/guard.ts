@@ -3,14 +3,37 @@
  *
  * @module
  */
-import type { Guard } from '../../shared/guard/guard.ts';
+import type { Guard, HealthPart } from '../../shared/guard/guard.ts';
 import { kiveData, kivePolicies, kivePolicyType } from './api.ts';
 import { parseCallbackDefaults } from './delivery/callback-defaults.ts';
 import type { Delivery } from './delivery/delivery.ts';
 import { pod, rights } from './deployment.ts';
-import { clusterHealth, nodeHealth } from './health-parts.ts';
 import type { NodeReadings } from './node/node-metrics.ts';
 import { type FileAccessOptions, fileAccessOptions } from './options.ts';
+
+const nodeHealth: readonly HealthPart[] = [
+  { on: 'node', name: 'kivepolicies', what: 'KivePolicies are listed' },
+  { on: 'node', name: 'pods', what: 'the pods of the node are listed' },
+  { on: 'node', name: 'kivedata', what: 'KiveData are listed' },
+  { on: 'node', name: 'containers', what: 'the containers have been listed by the container runtime' },
+  { on: 'node', name: 'files', what: 'all existing files have been examined' },
+  { on: 'node', name: 'loader', what: 'an agent is known to watch the files of this kernel' },
+  { on: 'node', name: 'sensor', what: 'kernel events are read', alive: true },
+];
+
+const clusterHealth: readonly HealthPart[] = [
+  { on: 'cluster', name: 'lease', what: 'the holder of the lease is known' },
+  ...[
+    ['kivepolicies', 'KivePolicies'],
+    ['kivedata', 'KiveData'],
+    ['pods', 'pods'],
+    ['nodes', 'nodes'],
+  ].map(([name = '', what = '']): HealthPart => ({
+    on: 'cluster',
+    name,
+    what: `${what} are listed, while it leads`,
+  })),
+];
 
 export const fileAccess: Guard = {
   name: 'file-access',

@@ -5,7 +5,7 @@
  */
 import type { ClusterContext as PartContext, GuardContext } from '../../shared/guard/context.ts';
 import { systemNamespace } from '../../shared/guard/guard.ts';
-import { type Clock, systemClock } from '../../shared/time/clock.ts';
+import { systemClock } from '../../shared/time/clock.ts';
 import { allOrNone, whenSynced } from '../../shared/kube/run-parts.ts';
 import { openCaches } from './cluster/caches.ts';
 import type { AgentAccount, ClusterContext, IntegrityReports } from './cluster/context.ts';
@@ -15,14 +15,12 @@ import { runNamespaceController } from './cluster/namespace-controller.ts';
 import { runResultController } from './cluster/result-controller.ts';
 
 export interface FileIntegrityClusterOptions {
-  /** What the agents run as. Default: `rampart-agent`, as deploy/ has it. */
-  readonly agents?: AgentAccount;
   /** Where results of nodes are reported. Default: that of the context. */
   readonly reports?: IntegrityReports;
-  readonly clock?: Clock;
 }
 
-export const deployedAgents: AgentAccount = { namespace: systemNamespace, serviceAccount: 'rampart-agent' };
+/** What the agents run as, as deploy/ has it. */
+const agents: AgentAccount = { namespace: systemNamespace, serviceAccount: 'rampart-agent' };
 
 /**
  * All nodes are told of at their FileIntegrity, so the usual 25 events about one object are not enough. What one node has to say is
@@ -43,14 +41,14 @@ export async function runFileIntegrityCluster(
 ): Promise<void> {
   const counts = new ClusterMetrics();
   if (context.metrics !== undefined) counts.register(context.metrics.metrics);
-  const { reports = context.reports, ...more } = options;
-  await context.lead((term) => work(term, { reports, ...more }, counts));
+  const { reports = context.reports } = options;
+  await context.lead((term) => work(term, { reports }, counts));
 }
 
 /** While it leads. */
 async function work(
   term: GuardContext,
-  { reports, agents = deployedAgents, clock = systemClock }: FileIntegrityClusterOptions,
+  { reports }: FileIntegrityClusterOptions,
   counts: ClusterMetrics,
 ): Promise<void> {
   const { client, logger } = term;
@@ -79,7 +77,7 @@ async function work(
     signal,
     logger,
     metrics: term.metrics?.controllers,
-    clock,
+    clock: systemClock,
   };
   try {
     await whenSynced(

@@ -7,7 +7,7 @@ import { readdirSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { AT_FDCWD, openat2, openFlags, resolveFlags, type Fd } from '../../shared/ebpf/libc.ts';
 import type { ConfEnvironment } from './aide-conf/conf.ts';
-import { isIncluded, readRegularFile } from './aide-conf/include-files.ts';
+import { isIncluded, readRegularFile } from './aide-conf/include.ts';
 import type { ScanRoot } from './provider.ts';
 
 /**

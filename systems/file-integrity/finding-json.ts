@@ -5,6 +5,7 @@
  */
 import type { RampartError } from '../../shared/observe/errors.ts';
 import type { ChangeAuthor, Finding } from './finding.ts';
+import type { FindingChange } from './node/findings.ts';
 
 const MAX_TIME_MS = Date.UTC(9999, 11, 31, 23, 59, 59);
 
@@ -130,4 +131,12 @@ function idAndName(fields: Fields): { readonly id: string; readonly name: string
 
 function namespaceAndName(fields: Fields): { readonly namespace: string; readonly name: string } {
   return { namespace: fields.text('namespace'), name: fields.text('name') };
+}
+
+/**
+ * `{"kind":"IntegrityFinding","fileIntegrity":"ns/name","node":"...","state":"found",...}` with the keys of a Finding behind that.
+ * A path that is as in the baseline again has the state `gone`, one that was taken into it `accepted`.
+ */
+export function findingLine(fileIntegrity: string, node: string, { state, finding }: FindingChange): string {
+  return JSON.stringify({ kind: 'IntegrityFinding', fileIntegrity, node, state, ...finding });
 }

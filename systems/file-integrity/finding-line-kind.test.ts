@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { clockTime } from '../../shared/observe/printable.ts';
 import type { ChangeAuthor, Finding } from './finding.ts';
 import { findingLines } from './finding-line-kind.ts';
-import { findingLine } from './node/finding-line.ts';
+import { findingLine } from './finding-json.ts';
 import type { FindingState } from './node/findings.ts';
 
 const seenMs = Date.UTC(2026, 10, 21, 10, 0, 0, 123);

@@ -6,10 +6,11 @@
 import type { NodeContext } from '../../shared/guard/context.ts';
 import { type Clock, systemClock } from '../../shared/time/clock.ts';
 import { nodeFacts } from '../../shared/kube/facts.ts';
-import { type KubeObject, nodes } from '../../shared/kube/object.ts';
+import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';
+import { type KubeObject, type Node, nodes } from '../../shared/kube/object.ts';
 import { withoutManagedFields } from '../../shared/kube/reflector-options.ts';
 import { whenSynced } from '../../shared/kube/run-parts.ts';
-import { bothGroups, type FileIntegrity } from './api.ts';
+import { bothGroups, type FileIntegrity, type IntegrityTypes } from './api.ts';
 import { isForNode } from './for-node.ts';
 import type { NodeJobs, WantedJob } from './node/jobs.ts';
 import type { StartLive } from './node/live.ts';
@@ -83,22 +84,6 @@ export async function runFileIntegrityNode(
   let step: NodeState['step'];
   const tellState = (): void => onState?.({ ready: isReady, jobs: count, step });
 
-  const wanted = (): Map<string, WantedJob> => {
-    const node = ownNode.get(nodeName);
-    const found = new Map<string, WantedJob>();
-    for (const key of new Set(integrities.flatMap(({ cache }) => [...cache.keys()]))) {
-      const named = integrities.flatMap(({ types, cache }) => {
-        const integrity = cache.get(key);
-        return integrity === undefined ? [] : [{ types, integrity, node }];
-      });
-      // Also of one that is not for this node: the operator, which knows no node here, decides alike.
-      const winner = winnerOf(named.map(({ integrity }) => integrity));
-      const job = named.find(({ integrity }) => integrity === winner);
-      if (job !== undefined && isForNode(job.integrity.spec, node)) found.set(key, job);
-    }
-    return found;
-  };
-
   const work = async (): Promise<void> => {
     clearTimeout(slow);
     let running: Promise<void> | undefined;
@@ -110,7 +95,7 @@ export async function runFileIntegrityNode(
     signal.addEventListener('abort', touch, { once: true });
     while (!signal.aborted) {
       changed = Promise.withResolvers();
-      const now = wanted();
+      const now = wantedJobs(integrities, ownNode.get(nodeName));
       if (jobs === undefined && now.size > 0) {
         const { NodeJobs } = await import('./node/jobs.ts');
         jobs = new NodeJobs({
@@ -146,6 +131,25 @@ export async function runFileIntegrityNode(
   }, slowStartMs);
   cleanup.defer(() => clearTimeout(slow));
   await whenSynced(caches, signal, work);
+}
+
+/** Those that are for this node, by `namespace/name`. */
+function wantedJobs(
+  integrities: readonly { readonly types: IntegrityTypes; readonly cache: IndexedCache<FileIntegrity> }[],
+  node: Node | undefined,
+): Map<string, WantedJob> {
+  const found = new Map<string, WantedJob>();
+  for (const key of new Set(integrities.flatMap(({ cache }) => [...cache.keys()]))) {
+    const named = integrities.flatMap(({ types, cache }) => {
+      const integrity = cache.get(key);
+      return integrity === undefined ? [] : [{ types, integrity, node }];
+    });
+    // Also of one that is not for this node: the operator, which knows no node here, decides alike.
+    const winner = winnerOf(named.map(({ integrity }) => integrity));
+    const job = named.find(({ integrity }) => integrity === winner);
+    if (job !== undefined && isForNode(job.integrity.spec, node)) found.set(key, job);
+  }
+  return found;
 }
 
 /** Each is made once, when it is needed. */

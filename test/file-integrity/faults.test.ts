@@ -12,7 +12,7 @@ import { type FileIntegrity, names, released } from '../../systems/file-integrit
 import { openBaseline } from '../../systems/file-integrity/database/read-baseline.ts';
 import { requestAnnotation } from '../../systems/file-integrity/node-requests.ts';
 import { nodeStatusName } from '../../systems/file-integrity/object-names.ts';
-import { readSigningKey } from '../../systems/file-integrity/node/signing-key.ts';
+import { readSigningKey } from '../../systems/file-integrity/node/key-follower.ts';
 import {
   fileIntegrity,
   IntegrityCluster,

@@ -6,11 +6,10 @@ import * as fc from '../../../shared/observe/fast-check.fixture.ts';
 import { type NodeObject, type ParentObject } from '../api.ts';
 import { parentKind } from '../parent-kind.fixture.ts';
 import { samples } from '../samples.fixture.ts';
-import { readGlobalData } from './global-data.ts';
 import { labels, labelValue, nodeObjectName, sanitized } from './names.ts';
 import { conditionOf } from './node-condition.ts';
 import { parentCondition } from './parent-condition.ts';
-import { type Parent, parentOf } from './parent.ts';
+import { type Parent, parentOf, readGlobalData } from './parent.ts';
 import { tcMask, xdpMask } from './proceed-on.ts';
 import { type NodeView, type SelectedContainer, type Wanted, wantedOf } from './wanted.ts';
 

@@ -37,9 +37,9 @@ export function obstacle(): string | undefined {
   return spawnSync('ip', ['-V']).status === 0 ? undefined : 'ip is not installed';
 }
 
-/** The test programs of `bpf/NAME.bpf.o`. */
+/** The test programs of `fixtures/NAME.bpf.o`. */
 export function bytecode(name: string): Uint8Array {
-  return readFileSync(join(import.meta.dirname, 'bpf', `${name}.bpf.o`));
+  return readFileSync(join(import.meta.dirname, 'fixtures', `${name}.bpf.o`));
 }
 
 /** This process, and those it starts from now on, in a network namespace that nobody else is in. */
@@ -202,7 +202,7 @@ export function tcx(interfaceName: string, direction: 'egress' | 'ingress', prio
   return { type: 'tcx', direction, hook: { interface: interfaceName, container: undefined }, priority };
 }
 
-/** A program of `bpf/count.bpf.c`, unless something else is said. */
+/** A program of `fixtures/count.bpf.c`, unless something else is said. */
 export function desired(id: string, attach: Attach, rest: Partial<DesiredProgram> = {}): DesiredProgram {
   return {
     id,

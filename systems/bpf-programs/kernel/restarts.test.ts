@@ -95,7 +95,7 @@ suite(`restarts (RAMPART_TEST_SEED=${seed})`, { skip: obstacle() ?? false }, () 
   test('nothing of others is touched', async () => {
     await using lab = new Lab();
     mkdirSync(join(lab.bpffs, 'other'));
-    const object = join(import.meta.dirname, 'bpf/count.bpf.o');
+    const object = join(import.meta.dirname, 'fixtures/count.bpf.o');
     execFileSync('tc', ['qdisc', 'add', 'dev', 'in0', 'clsact']);
     execFileSync('tc', [
       'filter',

@@ -14,8 +14,7 @@ import { dirname, join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 
 import { AT_FDCWD, type Fd, openat2, openFlags } from '../../../shared/ebpf/libc.ts';
-import { librariesOf } from './library-cache.ts';
-import { openTarget, probeOffset } from './uprobe-target.ts';
+import { librariesOf, openTarget, probeOffset } from './uprobe-target.ts';
 
 /** A root with these files; a text that begins with `->` is a symbolic link. */
 function root(t: TestContext, files: Readonly<Record<string, string>>): { fd: Fd; path: string } {

@@ -15,9 +15,6 @@ export interface VerifyRequest {
   readonly functionName?: string;
   /** What it is to be loaded as; without it the section says so. */
   readonly type?: AttachType;
-  /** Of fentry and fexit; without it the section says so. */
-  readonly kernelFunction?: string;
-  readonly globals?: Readonly<Record<string, Uint8Array>>;
 }
 
 export interface VerifiedProgram {
@@ -76,14 +73,14 @@ function verifyOne(
   }
   const log = new FixedBuffer(LOG_BYTES);
   const tracing = type === 'fentry' || type === 'fexit';
-  const kernelFunction = tracing ? (request.kernelFunction ?? section.split('/')[1]) : undefined;
+  const kernelFunction = tracing ? section.split('/')[1] : undefined;
   const load = {
     shown: functionName,
     bytes,
     functionName,
     type,
     kernelFunction,
-    globals: request.globals ?? {},
+    globals: {},
   };
   try {
     const { verifiedInstructions } = tryAlone(load, log);

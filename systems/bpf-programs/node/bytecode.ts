@@ -5,7 +5,7 @@
  */
 import type { Logger } from '../../../shared/observe/log.ts';
 import { Backoff } from '../../../shared/time/backoff.ts';
-import { type Clock, sleep, systemClock } from '../../../shared/time/clock.ts';
+import { sleep, systemClock } from '../../../shared/time/clock.ts';
 import type { Parent } from '../engine/parent.ts';
 import type { BytecodeImage } from '../spec-schema.ts';
 import { fileState, readObjectFile } from './bytecode-file.ts';
@@ -51,7 +51,6 @@ export interface BytecodeOptions {
   readonly onChange: () => void;
   readonly signal: AbortSignal;
   readonly logger: Logger;
-  readonly clock?: Clock;
 }
 
 /** A tag that is asked for always may point elsewhere. */
@@ -79,7 +78,6 @@ interface ImageEntry {
 
 export class BytecodeSource implements Disposable {
   readonly #options: BytecodeOptions;
-  readonly #clock: Clock;
   /** By path. */
   readonly #files = new Map<string, FileEntry>();
   /** By the key of the parent. */
@@ -87,7 +85,6 @@ export class BytecodeSource implements Disposable {
 
   constructor(options: BytecodeOptions) {
     this.#options = options;
-    this.#clock = options.clock ?? systemClock;
   }
 
   /** Begins to get it where it is not there yet; then `onChange` is called. Files are looked at each time. */
@@ -116,7 +113,7 @@ export class BytecodeSource implements Disposable {
     const firsts = entries.flatMap(({ first }) => first ?? []);
     if (firsts.length === 0) return false;
     const pause = new AbortController();
-    const late = sleep(this.#clock, SOON_MS, AbortSignal.any([signal, pause.signal]));
+    const late = sleep(systemClock, SOON_MS, AbortSignal.any([signal, pause.signal]));
     try {
       await Promise.race([Promise.all(firsts), late]);
     } finally {
@@ -140,7 +137,7 @@ export class BytecodeSource implements Disposable {
   get dueInMs(): number {
     let dueMs = Infinity;
     for (const one of this.#images.values()) if (!one.running) dueMs = Math.min(dueMs, one.dueMs);
-    return Math.max(0, dueMs - this.#clock.monotonicMs());
+    return Math.max(0, dueMs - systemClock.monotonicMs());
   }
 
   [Symbol.dispose](): void {
@@ -191,7 +188,7 @@ export class BytecodeSource implements Disposable {
       };
       this.#images.set(parent.key, entry);
       entry.first = this.#pull(entry, parent, image);
-    } else if (!entry.running && this.#clock.monotonicMs() >= entry.dueMs) {
+    } else if (!entry.running && systemClock.monotonicMs() >= entry.dueMs) {
       void this.#pull(entry, parent, image);
     }
     return entry.state;
@@ -205,12 +202,12 @@ export class BytecodeSource implements Disposable {
       const pulled = await this.#options.pull(image, parent, signal);
       entry.state = { is: 'ready', ...pulled };
       entry.backoff.reset();
-      entry.dueMs = image.imagepullpolicy === 'Always' ? this.#clock.monotonicMs() + ALWAYS_MS : Infinity;
+      entry.dueMs = image.imagepullpolicy === 'Always' ? systemClock.monotonicMs() + ALWAYS_MS : Infinity;
     } catch (error) {
       if (signal.aborted) return;
       const message = `spec.bytecode.image: ${messageOf(error)}`;
       entry.state = before.is === 'ready' ? { ...before, stale: message } : failed(`${message}\nRetrying.`);
-      entry.dueMs = this.#clock.monotonicMs() + entry.backoff.nextMs();
+      entry.dueMs = systemClock.monotonicMs() + entry.backoff.nextMs();
       this.#options.logger.warn({ parent: parent.key, err: error }, 'bytecode could not be pulled, retrying');
     } finally {
       entry.running = false;

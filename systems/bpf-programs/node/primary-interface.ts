@@ -9,13 +9,9 @@ import { readFileSync } from 'node:fs';
 const RTF_UP = 0x1;
 const RTF_REJECT = 0x200;
 
-/**
- * Of several, the one with the lowest metric; IPv4 before IPv6. Undefined where there is none.
- *
- * @param procNet - `/proc/net`, or that of another process.
- */
-export function primaryInterface(procNet = '/proc/net'): string | undefined {
-  return ipv4Default(textOf(`${procNet}/route`)) ?? ipv6Default(textOf(`${procNet}/ipv6_route`));
+/** Of several, the one with the lowest metric; IPv4 before IPv6. Undefined where there is none. */
+export function primaryInterface(): string | undefined {
+  return ipv4Default(textOf('/proc/net/route')) ?? ipv6Default(textOf('/proc/net/ipv6_route'));
 }
 
 /** `/proc/net/route`: interface, destination, gateway, flags, three counters, metric, mask. */

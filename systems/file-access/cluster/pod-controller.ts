@@ -7,9 +7,9 @@
  * @module
  */
 import type { KubeClient } from '../../../shared/kube/client.ts';
-import { isConflict, isNotFound } from '../../../shared/kube/client-errors.ts';
+import { isConflict, isNotFound, orUndefined } from '../../../shared/kube/client-errors.ts';
 import { aborted } from '../../../shared/time/abort.ts';
-import { type Clock, systemClock } from '../../../shared/time/clock.ts';
+import { systemClock } from '../../../shared/time/clock.ts';
 import {
   done,
   type Reconcile,
@@ -39,8 +39,6 @@ export interface PodControllerOptions {
   readonly signal: AbortSignal;
   readonly logger: Logger;
   readonly metrics?: ControllerMetrics | undefined;
-  /** Called for each object that is deleted. */
-  readonly onDeleted?: (reason: StaleReason) => void;
   /**
    * For how long a trap, a node or a kernel has to be gone: the agent that changes an object in place when its policy
    * is edited, or that comes up again with its node, is to be first. Default: 10 s.
@@ -48,7 +46,6 @@ export interface PodControllerOptions {
   readonly graceMs?: number | undefined;
   /** After this time a finalizer that no loader takes off is taken off here. Default: 30 s. */
   readonly releaseMs?: number | undefined;
-  readonly clock?: Clock;
 }
 
 /** Gone for good with the process that would have told; for the others an agent is likely to be at work. */
@@ -89,7 +86,6 @@ export async function runPodController(options: PodControllerOptions): Promise<v
 
 class PodController {
   readonly #options: PodControllerOptions;
-  readonly #clock: Clock;
   readonly #view: ClusterView;
   /** Since when an object is stale, or being deleted. */
   readonly #since = new Map<string, { readonly what: string; readonly ms: number }>();
@@ -97,7 +93,6 @@ class PodController {
   constructor(options: PodControllerOptions) {
     const { pods, nodes, policies } = options;
     this.#options = options;
-    this.#clock = options.clock ?? systemClock;
     this.#view = {
       pod: (namespace, name) => pods.get(`${namespace}/${name}`),
       bootId: (name) => {
@@ -129,7 +124,7 @@ class PodController {
   };
 
   async #delete(key: string, data: KiveData, reason: StaleReason, signal: AbortSignal): Promise<Result> {
-    const { client, logger, onDeleted } = this.#options;
+    const { client, logger } = this.#options;
     const { namespace, name = '', uid, resourceVersion } = data.metadata;
     const preconditions = {
       ...(uid !== undefined && { uid }),
@@ -144,7 +139,6 @@ class PodController {
       throw error;
     }
     logger.info({ data: key, policy: policyKeyOf(data), reason }, 'deleted an orphaned KiveData');
-    onDeleted?.(reason);
     if (reason === 'NodeGone' || reason === 'KernelGone') {
       await removeFinalizer(client, kiveDataType, data, dataHolds, { signal });
     }
@@ -169,7 +163,7 @@ class PodController {
 
   /** How much of a time is left since `what` was first seen of an object. */
   #leftMs(key: string, what: string, ms: number): number {
-    const now = this.#clock.monotonicMs();
+    const now = systemClock.monotonicMs();
     const known = this.#since.get(key);
     if (known?.what === what) return known.ms + ms - now;
     this.#since.set(key, { what, ms: now });
@@ -192,14 +186,5 @@ class PodController {
       view.bootId = () => (node === undefined ? undefined : (node.status?.nodeInfo?.bootID ?? ''));
     }
     return staleReason(data, view) !== undefined;
-  }
-}
-
-async function orUndefined<T>(promise: Promise<T>): Promise<T | undefined> {
-  try {
-    return await promise;
-  } catch (error) {
-    if (isNotFound(error)) return undefined;
-    throw error;
   }
 }

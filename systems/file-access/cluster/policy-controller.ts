@@ -5,7 +5,7 @@
  */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isNotFound } from '../../../shared/kube/client-errors.ts';
-import { type Clock, systemClock } from '../../../shared/time/clock.ts';
+import { systemClock } from '../../../shared/time/clock.ts';
 import { done, requeueAfter, type Result, runController } from '../../../shared/kube/controller.ts';
 import type { ControllerMetrics } from '../../../shared/kube/controller-metrics.ts';
 import { referenceTo } from '../../../shared/kube/event-object.ts';
@@ -32,7 +32,6 @@ export interface PolicyControllerOptions {
   readonly signal: AbortSignal;
   readonly logger: Logger;
   readonly metrics?: ControllerMetrics | undefined;
-  readonly clock?: Clock;
 }
 
 const WORKERS = 2;
@@ -71,14 +70,12 @@ export async function runPolicyController(options: PolicyControllerOptions): Pro
 
 class PolicyController {
   readonly #options: PolicyControllerOptions;
-  readonly #clock: Clock;
   readonly #writtenMs = new Map<string, number>();
   /** By policy: what was told of its traps. */
   readonly #told = new Map<string, string>();
 
   constructor(options: PolicyControllerOptions) {
     this.#options = options;
-    this.#clock = options.clock ?? systemClock;
   }
 
   readonly reconcile = async (key: string, signal: AbortSignal): Promise<Result> => {
@@ -127,7 +124,7 @@ class PolicyController {
 
   async #writeStatus(key: string, policy: KivePolicy, signal: AbortSignal): Promise<Result> {
     const { client, nodes } = this.#options;
-    const now = this.#clock.monotonicMs();
+    const now = systemClock.monotonicMs();
     const leftMs = (this.#writtenMs.get(key) ?? -Infinity) + PACE_MS - now;
     const before = statusOf(policy);
     // A single machine has no Node objects.

@@ -10,7 +10,7 @@ import type { KubeObject } from '../../../shared/kube/object.ts';
 import { CallbackSecrets } from './callback-secrets.ts';
 import type { CallbackDefault } from './callback-defaults.ts';
 import type { Credentials } from './options.ts';
-import type { Secret } from './secret-credentials.ts';
+import type { Secret } from '../../../shared/kube/object.ts';
 
 const { signal } = new AbortController();
 const ca = issueAuthority('receivers', { now: new Date(), days: 2 }).cert;

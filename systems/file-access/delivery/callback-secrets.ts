@@ -13,24 +13,17 @@ import { orAborted } from '../../../shared/time/abort.ts';
 import { type Clock, systemClock } from '../../../shared/time/clock.ts';
 import { TokenBucket } from '../../../shared/time/rate-limit.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { type Secret, secrets } from '../../../shared/kube/object.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
 import { type CallbackDefault, callbackDefault } from './callback-defaults.ts';
 import type { Credentials, CredentialsFor } from './options.ts';
-import {
-  credentialBytes,
-  sameCredentials,
-  type Secret,
-  secretCredentials,
-  secretType,
-} from './secret-credentials.ts';
+import { credentialBytes, sameCredentials, secretCredentials } from './secret-credentials.ts';
 
 export interface CallbackSecretsOptions {
   readonly client: Pick<KubeClient, 'get'>;
   /** For callbacks whose trap names no Secret; see `parseCallbackDefaults`. */
   readonly defaults: readonly CallbackDefault[];
   readonly logger: Pick<Logger, 'info' | 'warn'>;
-  /** A Secret is read again after this. Default one minute. */
-  readonly refreshMs?: number;
   /** Between two readings of one Secret, also when it is refused or missing. Default one second. */
   readonly paceMs?: number;
   readonly clock?: Clock;
@@ -44,6 +37,9 @@ const READ_TIMEOUT_MS = 5000;
 const AWAY_MS = 15_000;
 /** Of all Secrets: whoever may write many policies must not keep the agent from its other calls. */
 const READS = { perSecond: 20, burst: 20 };
+
+/** A Secret is read again after this. */
+const REFRESH_MS = 60_000;
 
 /** What is known of one Secret. */
 interface Known {
@@ -65,7 +61,6 @@ interface Known {
 export class CallbackSecrets implements Disposable {
   readonly #options: CallbackSecretsOptions;
   readonly #clock: Clock;
-  readonly #refreshMs: number;
   readonly #paceMs: number;
   readonly #reads: TokenBucket;
   readonly #stop = new AbortController();
@@ -74,10 +69,9 @@ export class CallbackSecrets implements Disposable {
   #sizeBytes = 0;
 
   constructor(options: CallbackSecretsOptions) {
-    const { clock = systemClock, refreshMs = 60_000, paceMs = 1000 } = options;
+    const { clock = systemClock, paceMs = 1000 } = options;
     this.#options = options;
     this.#clock = clock;
-    this.#refreshMs = refreshMs;
     this.#paceMs = paceMs;
     this.#reads = new TokenBucket({ ...READS, clock });
   }
@@ -132,7 +126,7 @@ export class CallbackSecrets implements Disposable {
       await this.#reads.take(signal);
       known.readMs = this.#clock.monotonicMs();
       const options = { signal, timeoutMs: READ_TIMEOUT_MS };
-      this.#take(known, await this.#options.client.get(secretType, { namespace, name }, options));
+      this.#take(known, await this.#options.client.get(secrets, { namespace, name }, options));
     } catch (error) {
       this.#failed(known, error);
     }
@@ -151,7 +145,7 @@ export class CallbackSecrets implements Disposable {
       if (before !== undefined && known.credentials !== before) {
         this.#options.logger.info({ secret: known.secret }, 'credentials of callbacks reloaded');
       }
-      known.nextMs = nowMs + this.#refreshMs;
+      known.nextMs = nowMs + REFRESH_MS;
     } catch (error) {
       this.#keep(known, undefined, error as RampartError);
       known.nextMs = nowMs + this.#paceMs;

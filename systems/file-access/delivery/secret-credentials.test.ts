@@ -4,8 +4,9 @@ import { suite, test } from 'node:test';
 
 import { issueAuthority, issueServerCertificate } from '../../../shared/apiserver/access/certificate.ts';
 import { RampartError } from '../../../shared/observe/errors.ts';
+import type { Secret } from '../../../shared/kube/object.ts';
 import * as fc from '../../../shared/observe/fast-check.fixture.ts';
-import { credentialBytes, sameCredentials, type Secret, secretCredentials } from './secret-credentials.ts';
+import { credentialBytes, sameCredentials, secretCredentials } from './secret-credentials.ts';
 
 const validity = { now: new Date(), days: 2 };
 const authority = issueAuthority('receivers', validity);

@@ -6,17 +6,9 @@
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 
-import { type KubeObject, type ResourceType, secrets } from '../../../shared/kube/object.ts';
+import type { Secret } from '../../../shared/kube/object.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { Credentials } from './options.ts';
-
-export interface Secret extends KubeObject {
-  readonly type?: string | undefined;
-  /** Base64. */
-  readonly data?: Readonly<Record<string, string>> | undefined;
-}
-
-export const secretType: ResourceType<Secret> = secrets;
 
 /** Those of `kubernetes.io/tls` among them. */
 const keys = ['token', 'tls.crt', 'tls.key', 'ca.crt'] as const;

@@ -6,7 +6,7 @@ import { crdManifest } from '../../../shared/kube/crd/manifest.ts';
 import * as fc from '../../../shared/observe/fast-check.fixture.ts';
 import { alertedOfData, alertedOfFound } from '../alert/alerted-file.ts';
 import { type KiveData, kiveData } from '../api.ts';
-import { desiredData, diffData, isOver, type WantedFile } from './desired.ts';
+import { desiredData, diffData, isOver } from './desired.ts';
 import {
   alertContextOf,
   callbackSecretOf,
@@ -16,7 +16,7 @@ import {
   type NodeContainer,
   ourAnnotations,
 } from '../kive-data.ts';
-import { compilePolicy, TrapIndex } from '../policy/matching.ts';
+import { type CompiledTrap, compilePolicy, TrapIndex } from '../policy/matching.ts';
 import { anyContainers, anyPolicies, nginxPod, policyOf, trapOn } from '../policy/policy.fixture.ts';
 import { type ClusterView, staleReason } from '../cluster/stale-data.ts';
 
@@ -31,6 +31,12 @@ function indexOf(...policies: Parameters<typeof compilePolicy>[0][]): TrapIndex 
 }
 
 /** The files to look for: each trap with each running container it is for. */
+interface WantedFile {
+  readonly trap: CompiledTrap;
+  readonly container: NodeContainer;
+  readonly name: string;
+}
+
 function wantedFiles(index: TrapIndex, containers: readonly NodeContainer[]): WantedFile[] {
   return containers.flatMap((container) => {
     const traps = isOver(container.pod) ? [] : index.forPod(container.pod).for(container.name);

@@ -10,24 +10,15 @@ import {
   kiveDataFinalizer,
   kiveDataNamespace,
   kiveDataOf,
-  type NodeContainer,
   nodeOf,
   ourAnnotations,
   trapIdLabel,
 } from '../kive-data.ts';
-import type { CompiledTrap, PodView } from '../policy/matching.ts';
+import type { PodView } from '../policy/matching.ts';
 
 /** Whether nothing of this pod runs any more, nor will. */
 export function isOver({ status }: PodView): boolean {
   return status?.phase === 'Succeeded' || status?.phase === 'Failed';
-}
-
-/** A trap and a container that it is for. */
-export interface WantedFile<C extends NodeContainer = NodeContainer> {
-  readonly trap: CompiledTrap;
-  readonly container: C;
-  /** Of its KiveData. */
-  readonly name: string;
 }
 
 /** The KiveData that there are to be, by name. */

@@ -10,7 +10,7 @@ import { everyAccess, type Access, type FileIdentity } from '../../../shared/sen
 import type { SensorOptions, SensorStats } from '../../../shared/sensor/options.ts';
 import { Sensor } from '../../../shared/sensor/sensor.ts';
 import type { Watcher } from '../../../shared/sensor/targets.ts';
-import { type AlertContext, AlertEncoder } from '../alert/alert.ts';
+import { AlertEncoder } from '../alert/alert.ts';
 import {
   fileKey,
   isBeside,
@@ -39,12 +39,10 @@ export type AlertSink = (
   planned: PlannedAlert,
 ) => void;
 
-export interface LocalSensorOptions extends Omit<SensorOptions<PlanWatcher>, 'onAccess' | 'onFolded'> {
+export interface LocalSensorOptions extends Omit<SensorOptions<PlanWatcher>, 'onAccess'> {
   readonly onAlert: AlertSink;
   /** The JSON of who accessed a file of the container `ownerId` (accessorJson); without it alerts do not tell. */
   readonly accessorOf?: (access: Access, ownerId: string) => string;
-  /** Accesses that the rate limit folded and that no later alert will tell. */
-  readonly onFolded?: (count: number, pid: number, context: AlertContext) => void;
 }
 
 /** What the sensor knows a planned alert by. Its encoder is made when it is first needed: most files are never touched. */
@@ -96,7 +94,7 @@ export class LocalSensor implements Disposable {
   #final: SensorStats | undefined;
 
   /** @throws {RampartError} see Sensor.open. */
-  constructor({ onAlert, accessorOf, onFolded, ...options }: LocalSensorOptions) {
+  constructor({ onAlert, accessorOf, ...options }: LocalSensorOptions) {
     // Accesses are numbered, and a run is told from every other by chance: 96 bits.
     const run = randomBytes(12).toString('base64url');
     let number = 0;
@@ -107,11 +105,6 @@ export class LocalSensor implements Disposable {
         const line = watcher.encoder.encode(access, accessorOf?.(access, context.pod.container.id));
         onAlert(line, context.callback, `${run}-${(number++).toString(36)}`, access, watcher.planned);
       },
-      ...(onFolded && {
-        onFolded: ({ count, pid }, watchers) => {
-          for (const { planned } of watchers) onFolded(count, pid, planned.context);
-        },
-      }),
     };
     this.#sensor = Sensor.open(this.#options);
   }

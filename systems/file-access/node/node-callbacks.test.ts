@@ -23,7 +23,7 @@ import type { CallbackProblem } from '../delivery/callback-problems.ts';
 import { callbackSecretOf } from '../kive-data.ts';
 import { clusterStatus, statusOf } from '../cluster/policy-status.ts';
 import { readByCat, TestCluster, type TestContainer, type TestNode } from './node.fixture.ts';
-import { type Secret, secretType } from '../delivery/secret-credentials.ts';
+import { type Secret, secrets as secretType } from '../../../shared/kube/object.ts';
 
 const namespace = 'kivebpf-system';
 

@@ -6,6 +6,7 @@
 import { type Clock, systemClock } from '../../../shared/time/clock.ts';
 import type { PartHealth } from '../../../shared/guard/context.ts';
 import type { SensorStats } from '../../../shared/sensor/options.ts';
+import type { Logger } from '../../../shared/observe/log.ts';
 
 /** The sensor looks into its ring each second; what waits longer than this waits for ever. */
 const STUCK_MS = 30_000;
@@ -62,4 +63,24 @@ export class RingWatch {
       ? undefined
       : `${waiting} accesses wait in the ring, and none was taken out for ${seconds} s`;
   }
+}
+
+const SLOW_START_MS = 10_000;
+
+/** A cache that has to be filled first. */
+interface Awaited {
+  readonly isSynced: boolean;
+  readonly type: { readonly plural: string };
+}
+
+/** Warns once, after ten seconds, unless it is disposed before. When all caches are filled, it is the containers that are missing. */
+export function warnOfSlowStart(caches: readonly Awaited[], logger: Logger): Disposable {
+  const timer = setTimeout(() => {
+    const missing = caches.filter(({ isSynced }) => !isSynced).map(({ type }) => type.plural);
+    logger.warn(
+      { missing: missing.length > 0 ? missing : ['containers'] },
+      'waiting for these before files can be watched',
+    );
+  }, SLOW_START_MS);
+  return { [Symbol.dispose]: () => clearTimeout(timer) };
 }

@@ -5,7 +5,7 @@
  */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isNotFound } from '../../../shared/kube/client-errors.ts';
-import { type Clock, systemClock } from '../../../shared/time/clock.ts';
+import { systemClock } from '../../../shared/time/clock.ts';
 import { done, requeueAfter, type Result } from '../../../shared/kube/controller.ts';
 import { isDeleting } from '../../../shared/kube/finalizers.ts';
 import type { IndexedCache } from '../../../shared/kube/indexed-cache.ts';
@@ -26,7 +26,6 @@ export interface NodeReporterOptions {
   readonly stateOf?: StateOf | undefined;
   /** The configuration of this node refuses a callback, which the status of the policy has not said before. */
   readonly onRefused?: (policyKey: string, problem: CallbackProblem) => void;
-  readonly clock?: Clock;
 }
 
 /** Between two writes for one policy. */
@@ -39,14 +38,12 @@ const MAX_MANAGER = 128;
 /** One for a node. */
 export class NodeReporter {
   readonly #options: NodeReporterOptions;
-  readonly #clock: Clock;
   readonly #fieldManager: string;
   readonly #written = new Map<string, { readonly text: string; readonly ms: number }>();
   readonly #lastAlertMs = new Map<string, number>();
 
   constructor(options: NodeReporterOptions) {
     this.#options = options;
-    this.#clock = options.clock ?? systemClock;
     this.#fieldManager = `rampart-file-access-${options.nodeName}`.slice(0, MAX_MANAGER);
   }
 
@@ -91,11 +88,11 @@ export class NodeReporter {
       // Perhaps an earlier process has said something.
       if (written === undefined) return done;
     }
-    const leftMs = known === undefined ? 0 : known.ms + PACE_MS - this.#clock.monotonicMs();
+    const leftMs = known === undefined ? 0 : known.ms + PACE_MS - systemClock.monotonicMs();
     if (leftMs > 0) return requeueAfter(leftMs);
     const { namespace = '', name = '' } = policy.metadata;
     const status = entry === undefined ? {} : { nodes: [entry] };
-    const ms = this.#clock.monotonicMs();
+    const ms = systemClock.monotonicMs();
     try {
       await client.apply(kivePolicyType, { metadata: { namespace, name }, status } as unknown as KivePolicy, {
         subresource: 'status',

@@ -7,10 +7,9 @@ import { holderName } from '../../../shared/guard/lease-holder.ts';
 import type { RenderOptions } from '../../../shared/guard/status-section.ts';
 import { agoText } from '../../../shared/observe/ago.ts';
 import { printable } from '../../../shared/observe/printable.ts';
-import { type Cell, indentText, paint, renderTable, type Row } from '../../../shared/observe/table.ts';
+import { type Cell, paint, renderTable, type Row } from '../../../shared/observe/table.ts';
 import type { FileAccessFields, FileAccessNodeFields, PolicyProblemReport, PolicyReport } from './report.ts';
 
-const INDENT = 4;
 /** Nodes of a policy that are named. */
 const MANY_NODES = 20;
 
@@ -47,18 +46,10 @@ export function policyTable(
       policy.lastAlertTime === null ? '-' : agoText(nowMs - Date.parse(policy.lastAlertTime)),
       readiness(policy),
     ],
+    note: [...partTexts(policy, nowMs), ...policy.problems.map(problemText)].join('\n'),
   }));
   const head = ['POLICY', 'TRAPS', 'CONTAINERS', 'FILES', 'LAST ALERT', 'GUARDED'];
-  const [title = '', ...lines] = renderTable(rows, { head, ...options }).split('\n');
-  const out = [title];
-  lines.forEach((line, index) => {
-    out.push(line);
-    const policy = policies[index];
-    if (policy === undefined) return;
-    const texts = [...partTexts(policy, nowMs), ...policy.problems.map(problemText)];
-    out.push(...texts.map((text) => indentText(text, INDENT, options.widthColumns)));
-  });
-  return out.join('\n');
+  return renderTable(rows, { head, ...options });
 }
 
 /** What each node has of it, where there are several. */

@@ -5,7 +5,7 @@
  */
 import type { LeaseView } from '../../../shared/guard/lease-holder.ts';
 import type { NodeView, StatusContext } from '../../../shared/guard/status-section.ts';
-import type { KubeObject, ResourceType } from '../../../shared/kube/object.ts';
+import { type Pod, pods as podType } from '../../../shared/kube/object.ts';
 import { type KiveData, kiveDataType, type KivePolicy, kivePolicyType } from '../api.ts';
 import { containerIdOf, policyKeyOf } from '../caches.ts';
 import { kiveDataNamespace, nodeOf } from '../kive-data.ts';
@@ -37,35 +37,6 @@ export interface DataView {
   readonly kernel: string;
   /** With its runtime. */
   readonly container: string;
-}
-
-/** What is read of a pod here. */
-interface StatusPod extends KubeObject {
-  readonly spec?: {
-    readonly nodeName?: string;
-    readonly containers?: readonly { readonly name: string }[];
-  };
-  readonly status?: {
-    readonly phase?: string;
-    readonly podIP?: string;
-    readonly podIPs?: readonly { readonly ip?: string }[];
-    readonly containerStatuses?: readonly ContainerStatus[];
-    readonly initContainerStatuses?: readonly ContainerStatus[];
-    readonly ephemeralContainerStatuses?: readonly ContainerStatus[];
-  };
-}
-
-const podType: ResourceType<StatusPod> = {
-  group: '',
-  version: 'v1',
-  plural: 'pods',
-  kind: 'Pod',
-  namespaced: true,
-};
-
-interface ContainerStatus {
-  readonly name: string;
-  readonly state?: { readonly running?: unknown };
 }
 
 /**
@@ -108,7 +79,7 @@ function dataView(data: KiveData): DataView {
   };
 }
 
-export function runningPod({ metadata, spec, status }: StatusPod): RunningPod | undefined {
+export function runningPod({ metadata, spec, status }: Pod): RunningPod | undefined {
   const { nodeName } = spec ?? {};
   if (nodeName === undefined || status?.phase !== 'Running') return undefined;
   const statuses = [

@@ -27,10 +27,6 @@ import {
 export interface ConversionOptions {
   /** Where the host's root is mounted; `/hostroot` by default. */
   readonly hostRoot?: string;
-  /** Where the database and the log are to lie; `etc/kubernetes` in the host's root by default. */
-  readonly directory?: string;
-  /** `@@x_include` runs programs as root: an error by default. */
-  readonly allowExecution?: boolean;
 }
 
 export interface Conversion {
@@ -74,8 +70,8 @@ export function convertAideConf(
 class Converter {
   readonly #edits: TextEdits;
   readonly #root: string;
+  /** Where the database and the log are to lie. */
   readonly #directory: string;
-  readonly #allowExecution: boolean;
   readonly #problems: ProblemList;
   readonly #statements: readonly Statement[];
   readonly #meant = new Groups('0.18');
@@ -85,8 +81,7 @@ class Converter {
   constructor(file: string, content: string, conversion: ConversionOptions, problems: ProblemList) {
     this.#edits = new TextEdits(content);
     this.#root = (conversion.hostRoot ?? '/hostroot').replace(/\/+$/, '');
-    this.#directory = conversion.directory ?? `${this.#root}/etc/kubernetes`;
-    this.#allowExecution = conversion.allowExecution ?? false;
+    this.#directory = `${this.#root}/etc/kubernetes`;
     this.#problems = problems;
     this.#statements = [...allStatements(parse(sourceOf(file, content), problems))];
     this.#rename = this.#newNames();
@@ -133,7 +128,7 @@ class Converter {
           break;
         }
         case 'include':
-          if (statement.executes && !this.#allowExecution) {
+          if (statement.executes) {
             const next = 'Write what they would print into the configuration, or use @@include';
             this.#problems.error(
               statement.at,

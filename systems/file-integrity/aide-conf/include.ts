@@ -3,13 +3,15 @@
  *
  * @module
  */
+import { closeSync, constants, fstatSync, openSync, readFileSync, statSync } from 'node:fs';
+
 import { PatternSet } from '../pcre/pattern-set.ts';
 import type { ByteString } from '../entry.ts';
 import type { Evaluation } from './evaluate.ts';
 import { bytesOf } from './bytes.ts';
 import { regexOf } from './rule.ts';
 import { sourceOf } from './source.ts';
-import type { IncludeStatement } from './syntax.ts';
+import type { IncludeStatement, Text } from './syntax.ts';
 
 /** As in AIDE. */
 const maxDepth = 16;
@@ -47,21 +49,31 @@ export function include(
     readOne(place, statement, prefix, depth, evaluation);
     return;
   }
-  let inner = prefix;
-  if (statement.prefix !== undefined) {
-    const own = evaluation.bytes(statement.prefix).replace(/\/$/, '');
-    if (own !== '' && !own.startsWith('/')) {
-      problems.error(
-        statement.prefix.at,
-        `the prefix '${own}' does not start with /`,
-        'Write a path, as in /mnt',
-      );
-      return;
-    }
-    inner += own;
+  const inner = statement.prefix === undefined ? '' : prefixOf(statement.prefix, evaluation);
+  if (inner === undefined) return;
+  for (const file of filesIn(place, path, pattern, evaluation)) {
+    if (problems.isFull || evaluation.filesRead > maxFiles) return;
+    readOne(file, statement, prefix + inner, depth, evaluation);
   }
+}
+
+/** What the rules of included files are put below; undefined for what is no path. */
+function prefixOf(prefix: Text, evaluation: Evaluation): ByteString | undefined {
+  const own = evaluation.bytes(prefix).replace(/\/$/, '');
+  if (own === '' || own.startsWith('/')) return own;
+  evaluation.problems.error(
+    prefix.at,
+    `the prefix '${own}' does not start with /`,
+    'Write a path, as in /mnt',
+  );
+  return undefined;
+}
+
+/** The files of a directory whose names match, in the order of their bytes, as in the C locale. */
+function filesIn(directory: string, { at }: Text, pattern: Text, evaluation: Evaluation): readonly string[] {
+  const { problems, environment } = evaluation;
   const regex = regexOf(evaluation.bytes(pattern), pattern.at, problems, 'the pattern');
-  if (regex === undefined) return;
+  if (regex === undefined) return [];
   const anything = {
     kind: 'repeat',
     node: { kind: 'char', set: () => true },
@@ -71,32 +83,27 @@ export function include(
   const names = new PatternSet([{ kind: 'concat', nodes: [anything, regex] }]);
   let files: readonly string[];
   try {
-    files = environment.readDirectory(place);
+    files = environment.readDirectory(directory);
   } catch (error) {
     problems.error(
-      path.at,
-      `cannot read the directory ${place}: ${messageOf(error)}`,
+      at,
+      `cannot read the directory ${directory}: ${messageOf(error)}`,
       'Create it, or take the line out',
     );
-    return;
+    return [];
   }
   const matching = files.filter((name) => names.matches(names.walk(names.start, bytesOf(name))).length > 0);
   const wanted = matching.length === 0 ? onlyName(evaluation.text(pattern)) : undefined;
   if (wanted !== undefined) {
     // To AIDE that is nothing; but so the conversion writes the inclusion of one file, which has to be there.
-    const what = `cannot read ${place}/${wanted}: there is no such file`;
-    problems.error(path.at, what, missingNext);
-    evaluation.missingFiles.push({ severity: 'error', at: path.at, what, next: missingNext });
-    return;
+    const what = `cannot read ${directory}/${wanted}: there is no such file`;
+    problems.error(at, what, missingNext);
+    evaluation.missingFiles.push({ severity: 'error', at, what, next: missingNext });
   }
-  // In the order of their bytes, as in the C locale.
-  const sorted = matching
+  return matching
     .map((name) => [bytesOf(name), name] as const)
-    .sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
-  for (const [, name] of sorted) {
-    if (problems.isFull || evaluation.filesRead > maxFiles) return;
-    readOne(`${place}/${name}`, statement, inner, depth, evaluation);
-  }
+    .sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
+    .map(([, name]) => `${directory}/${name}`);
 }
 
 /** The name that an expression is for, where it is for one alone: `^a\.conf$`. */
@@ -137,4 +144,23 @@ function readOne(
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
+}
+
+/** @throws where it cannot be read, and where it is a FIFO or a device, which would never end */
+export function readRegularFile(path: string): Buffer {
+  const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    if (!fstatSync(fd).isFile()) throw new Error('it is not a regular file');
+    return readFileSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/**
+ * Whether a file of a directory is to be read: a regular one, and what is not there, so that a link that leads nowhere is
+ * an error, as to AIDE, and not passed over with its rules.
+ */
+export function isIncluded(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() ?? true;
 }

@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { reportOptionsOf } from '../aide-conf/report-options.ts';
 import { parseAideReport } from '../aide-output.ts';
-import { emptyBaseline } from '../database/empty-baseline.ts';
+import { emptyBaseline } from '../database/baseline-error.ts';
 import type { ByteString, ScanProblem } from '../entry.ts';
 import { appendAcceptance, maxNamedPaths } from '../signed-notes/acceptance-log.ts';
 import type {

@@ -54,7 +54,7 @@ export interface ClusterCaches {
   readonly bindings: IndexedCache<RoleBinding>;
 }
 
-/** Opens them all; readiness waits for each, under the names of {@link clusterHealth}. */
+/** Opens them all; readiness waits for each. */
 export function openCaches(context: GuardContext): ClusterCaches {
   const slim = { parsedLimit: 64 };
   return {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { isNotFound } from '../../../shared/kube/client-errors.ts';
+import { isNotFound, orUndefined } from '../../../shared/kube/client-errors.ts';
 import { done, requeueAfter, type Result, runController } from '../../../shared/kube/controller.ts';
 import { isDeleting } from '../../../shared/kube/finalizers.ts';
 import { keyQueue } from '../../../shared/kube/key-queue.ts';
@@ -149,12 +149,7 @@ class IntegrityController {
     if (reinitOf(cached, nodeNames, statuses) === undefined) return false;
     const { namespace, name = '' } = cached.metadata;
     // As it is now: the cache may still have what was done already.
-    const integrity = await client
-      .get(group.types.integrities, { namespace, name }, { signal })
-      .catch((error: unknown) => {
-        if (isNotFound(error)) return undefined;
-        throw error;
-      });
+    const integrity = await orUndefined(client.get(group.types.integrities, { namespace, name }, { signal }));
     const reinit = integrity && reinitOf(integrity, nodeNames, statuses);
     if (integrity === undefined || reinit === undefined) return false;
     // a + b-c and a-b + c: what is asked of one is not the other's to do.

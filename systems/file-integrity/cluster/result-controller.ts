@@ -7,7 +7,7 @@
  *
  * @module
  */
-import { isAlreadyExists, isConflict, isNotFound } from '../../../shared/kube/client-errors.ts';
+import { isAlreadyExists, isConflict, isNotFound, orUndefined } from '../../../shared/kube/client-errors.ts';
 import { done, type Result, runController } from '../../../shared/kube/controller.ts';
 import { referenceTo } from '../../../shared/kube/event-object.ts';
 import { keyQueue } from '../../../shared/kube/key-queue.ts';
@@ -75,15 +75,9 @@ class ResultController {
     const slim = caches.results.get(key);
     if (slim === undefined) return done;
     const { namespace = '', name = '' } = slim.metadata;
-    let configMap: ConfigMap;
-    try {
-      configMap = await client.get(configMaps, { namespace, name }, { signal });
-    } catch (error) {
-      if (isNotFound(error)) return done;
-      throw error;
-    }
-    // Somebody has taken the label away: it is none any more.
-    if (configMap.metadata.labels?.[names.logLabel] === undefined) return done;
+    const configMap = await orUndefined(client.get(configMaps, { namespace, name }, { signal }));
+    // Somebody may have taken the label away: it is none any more.
+    if (configMap?.metadata.labels?.[names.logLabel] === undefined) return done;
     const read = this.#read(configMap);
     const about = {
       result: key,
@@ -164,10 +158,7 @@ class ResultController {
     if (caches.nodes.size === 0) return true;
     const node = caches.nodes.get(nodeName);
     if (node !== undefined && isForNode(found.integrity.spec, node)) return true;
-    const live = await client.get(nodes, { name: nodeName }, { signal }).catch((error: unknown) => {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    });
+    const live = await orUndefined(client.get(nodes, { name: nodeName }, { signal }));
     return live !== undefined && isForNode(found.integrity.spec, live);
   }
 
@@ -182,10 +173,7 @@ class ResultController {
     const { namespace, name } = result.fileIntegrity;
     const { nodeStatuses } = found.group.types;
     const target = { namespace, name: nodeStatusName(name, result.nodeName) };
-    const known = await client.get(nodeStatuses, target, { signal }).catch((error: unknown) => {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    });
+    const known = await orUndefined(client.get(nodeStatuses, target, { signal }));
     if (known !== undefined && !isOf(known, result)) {
       // a + b-c and a-b + c: FIO mixes them up.
       const note = `node ${result.nodeName} has an error! FileIntegrityNodeStatus ${target.name} is of node ${known.nodeName} and another FileIntegrity. Rename one of the two.`;

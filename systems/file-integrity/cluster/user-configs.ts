@@ -5,7 +5,7 @@
  * @module
  */
 import type { KubeClient } from '../../../shared/kube/client.ts';
-import { isNotFound } from '../../../shared/kube/client-errors.ts';
+import { orUndefined } from '../../../shared/kube/client-errors.ts';
 import { IndexedCache } from '../../../shared/kube/indexed-cache.ts';
 import { type ConfigMap, configMaps } from '../../../shared/kube/object.ts';
 import { runReflector } from '../../../shared/kube/reflector.ts';
@@ -68,10 +68,7 @@ export class UserConfigs implements AsyncDisposable {
     followed.users.add(integrityKey);
     if (followed.cache.isSynced) return followed.cache.get(key);
     // Asked itself, as a reflector does not say why it does not come through. What changes after this is told.
-    return await this.#options.client.get(configMaps, place, { signal }).catch((error: unknown) => {
-      if (isNotFound(error)) return undefined;
-      throw error;
-    });
+    return await orUndefined(this.#options.client.get(configMaps, place, { signal }));
   }
 
   #follow({ namespace, name }: Place): Followed {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { isConflict, isNotFound, type KubeError } from '../../../shared/kube/client-errors.ts';
+import { isConflict, isNotFound, type KubeError, orUndefined } from '../../../shared/kube/client-errors.ts';
 import { names, type FileIntegrityNodeStatus } from '../api.ts';
 import { type ConfigMap, configMaps, nodes } from '../../../shared/kube/object.ts';
 import { isForNode } from '../for-node.ts';
@@ -90,12 +90,7 @@ export class WatchedNodes implements Disposable {
 
   /** As it is now: the cache may be behind the agent of a new node. */
   async #isFor({ integrity }: Found, nodeName: string, signal: AbortSignal): Promise<boolean> {
-    const node = await this.#context.client
-      .get(nodes, { name: nodeName }, { signal })
-      .catch((error: unknown) => {
-        if (isNotFound(error)) return undefined;
-        throw error;
-      });
+    const node = await orUndefined(this.#context.client.get(nodes, { name: nodeName }, { signal }));
     return node !== undefined && isForNode(integrity.spec, node);
   }
 

@@ -3,8 +3,7 @@
  *
  * @module
  */
-import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
-import type { ErrorCode } from '../../../shared/observe/errors.ts';
+import { type ErrorCode, errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 
 const kinds = {
   /** There is no such file. */
@@ -63,4 +62,16 @@ export class BaselineError extends RampartError {
     this.name = 'BaselineError';
     this.fault = fault;
   }
+}
+
+/** @param unread - Files that are selected and could not be read. */
+export function emptyBaseline(unread: number): RampartError {
+  return new RampartError(errorCodes.INPUT, {
+    what: 'no baseline was created',
+    why:
+      unread === 0
+        ? 'the configuration selects no file that exists'
+        : `none of the files that the configuration selects could be read (${unread} failed)`,
+    next: "Check its rules, and the mount point of the machine's root file system",
+  });
 }

@@ -5,7 +5,7 @@
  */
 import type { Batch, Batches, PackedBatch } from '../batches.ts';
 import type { ByteString, Entry, ScanProblem } from '../entry.ts';
-import { emptyBaseline } from './empty-baseline.ts';
+import { emptyBaseline } from './baseline-error.ts';
 import { type BlockFacts, contentBytesOf, decodeEntries, firstPathOf } from './entry-codec.ts';
 
 /** As it goes from one thread to another. */
@@ -95,4 +95,19 @@ export async function* onlyEntries(
     yield entries;
   }
   if (isEmpty) throw emptyBaseline(problems);
+}
+
+/** The index of the last one that does not come after `path`; -1 where all do. */
+export function lastNotAfter<T>(
+  sorted: readonly T[],
+  path: ByteString,
+  pathOf: (one: T) => ByteString,
+): number {
+  let [low, high] = [0, sorted.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (pathOf(sorted[middle] as T) <= path) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
 }

@@ -12,7 +12,7 @@ import { setOfAideMask } from '../aide-mask.ts';
 import type { ByteString, Entry } from '../entry.ts';
 import { BaselineError } from './baseline-error.ts';
 import { MalformedBytes } from './bytes.ts';
-import { EntryBlock } from './entry-block.ts';
+import { EntryBlock, lastNotAfter } from './entry-block.ts';
 import { decodeEntries, firstPathOf } from './entry-codec.ts';
 import {
   digestOf,
@@ -26,7 +26,6 @@ import {
 } from './format.ts';
 import type { BaselineCounts, BaselineHeader } from './format.ts';
 import { readAt, takeFrame, unreadable, Window } from './frame-reader.ts';
-import { lastNotAfter } from './path-search.ts';
 import { keyId, verifyDigest } from './signature.ts';
 import type { VerifyingKey } from './signature.ts';
 

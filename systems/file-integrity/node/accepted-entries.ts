@@ -5,6 +5,8 @@
  */
 import { type Batch, type Batches, unpack } from '../batches.ts';
 import type { ByteString, Entry } from '../entry.ts';
+import { pathGlob } from '../../../shared/regex/glob.ts';
+import { hostPath } from './findings.ts';
 
 /**
  * @param paths that are taken as they are now, sorted by their bytes
@@ -44,4 +46,22 @@ export async function* withAccepted(
   const rest: Entry[] = [];
   addUpTo(undefined, rest);
   yield rest;
+}
+
+/**
+ * Of these paths those that a glob over host paths fits, sorted by their bytes; an empty one fits all. A path fits itself, as it is
+ * told, whatever characters it has. A glob that is none fits nothing else: who asks with it learns it from the command.
+ */
+export function pathsThatFit(glob: string, paths: Iterable<ByteString>, prefix: ByteString): ByteString[] {
+  const fits = glob === '' ? () => true : globOf(glob);
+  const isMeant = (path: string): boolean => path === glob || fits(path);
+  return [...paths].filter((path) => isMeant(hostPath(path, prefix))).sort((a, b) => (a < b ? -1 : 1));
+}
+
+function globOf(glob: string): (path: string) => boolean {
+  try {
+    return pathGlob(glob, 'path');
+  } catch {
+    return () => false;
+  }
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { pathsThatFit } from './accepted-paths.ts';
+import { pathsThatFit } from './accepted-entries.ts';
 
 test('a path as it is told fits itself; otherwise it is a glob', () => {
   const paths = ['/hostroot/a/[id].js', '/hostroot/a/[x', '/hostroot/a/b', '/hostroot/a/new\nline'];

@@ -20,7 +20,7 @@ import type { CheckResult, InitResult, IntegrityJob, IntegrityProvider, ScanRoot
 import { isHeldOn, type MachineConfig, machineConfigOf } from '../holdoff.ts';
 import { CurrentFindings, hostPath } from './findings.ts';
 import type { FindingChange } from './findings.ts';
-import { findingLine } from './finding-line.ts';
+import { findingLine } from '../finding-json.ts';
 import { JobLive } from './job-live.ts';
 import { JobResults, type ResultFacts } from './job-results.ts';
 import { JobRecord } from './job-record.ts';
@@ -30,7 +30,7 @@ import type { StartLive } from './live.ts';
 import type { JobReading, NodeCounts } from './node-counts.ts';
 import { jobDirectoryName } from './old-jobs.ts';
 import type { AcceptRequest, InitReason, JobView } from './plan.ts';
-import { pathsThatFit } from './accepted-paths.ts';
+import { pathsThatFit } from './accepted-entries.ts';
 
 /** What all jobs of a node have in common. */
 export interface JobContext {

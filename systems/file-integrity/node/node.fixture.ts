@@ -26,7 +26,7 @@ import { type FileIntegrityNodeOptions, type NodeState, runFileIntegrityNode } f
 import { type NodeRequest, type NodeResult, requestAnnotationPrefix } from '../node-result.ts';
 import { nodeStatusName, temporaryName } from '../object-names.ts';
 import { readResultConfigMap } from '../result-config-map.ts';
-import { hmacDataKey, keySecretName } from './signing-key.ts';
+import { hmacDataKey, keySecretName } from './key-follower.ts';
 
 export const namespace = 'openshift-file-integrity';
 export const conf = '/hostroot/etc p+u+g+n+s+ftype+sha256\n';

@@ -11,8 +11,8 @@ import type { Entry } from '../entry.ts';
 import { readLastBaseline, writeLastBaseline } from '../signed-notes/last-baseline.ts';
 import { withAccepted } from './accepted-entries.ts';
 import { nextBackupName } from './baseline-store.ts';
-import { readJobNotes, writeJobNotes } from './job-notes.ts';
-import { ed25519DataKey, hmacDataKey, readSigningKey } from './signing-key.ts';
+import { readJobNotes, writeJobNotes } from './job-record.ts';
+import { ed25519DataKey, hmacDataKey, readSigningKey } from './key-follower.ts';
 
 test('notes that were changed, or are of another key, are an error', async () => {
   using directory = temporaryDirectory();

@@ -14,7 +14,7 @@ import { replaceFile } from '../database/replace-file.ts';
 import type { SigningKey } from '../database/signature.ts';
 import type { NodeResult } from '../node-result.ts';
 import { resultConfigMap } from '../result-config-map.ts';
-import { seal, unseal } from '../signed-notes/seal.ts';
+import { seal, unseal } from '../signed-notes/note-file.ts';
 
 export interface ResultSenderOptions {
   readonly client: KubeClient;

@@ -18,8 +18,6 @@ export interface CollectOptions {
   readonly totals: ComparisonTotals;
   readonly options: ReportOptions;
   readonly limitCharacters?: number;
-  /** Is called with each finding, also with those that the report omits. */
-  readonly onChange?: (change: ReportedChange) => void;
 }
 
 /** @throws what `differences` throws */
@@ -28,7 +26,6 @@ export async function collectReport({
   totals,
   options,
   limitCharacters = defaultLimit,
-  onChange,
 }: CollectOptions): Promise<Report> {
   const counts = { added: 0, removed: 0, changed: 0, problems: 0 };
   const changes: ReportedChange[] = [];
@@ -62,7 +59,6 @@ export async function collectReport({
       const change = describeDifference(difference, options);
       if (change === undefined) continue;
       counts[change.kind]++;
-      onChange?.(change);
       if (keep(sizeOf(change))) changes.push(change);
     }
   }

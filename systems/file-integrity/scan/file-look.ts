@@ -11,7 +11,7 @@ import { errnoName, FixedBuffer, openFlags } from '../../../shared/ebpf/libc.ts'
 import { checksums, setOf } from '../attributes.ts';
 import type { AttributeSet } from '../attributes.ts';
 import { emptyDraft, type Draft, type FileType } from '../entry.ts';
-import { type AskedOf, mayGrow, unionOf } from './asked.ts';
+import { type AskedOf, mayGrow, unionOf } from './selected.ts';
 import type { ContentReader, Wanted } from './content.ts';
 import { extendedBits, ExtendedAttributes } from './extended-attributes.ts';
 import { FileStat } from './file-stat.ts';
@@ -49,7 +49,7 @@ const needOpen = checksums | bits.e2fsAttributes;
 /** A directory that a file lies in. */
 export interface OpenDirectory {
   readonly fd: number;
-  /** Its files are made up when they are read, see file-systems.ts. */
+  /** Its files are made up when they are read, see directories.ts. */
   readonly isMadeUp: boolean;
 }
 

@@ -11,12 +11,11 @@ import type { AttributeSet } from '../attributes.ts';
 import { EntryEncoder } from '../database/entry-codec.ts';
 import { type ByteString, fileTypes, type FileType, type ScanProblem } from '../entry.ts';
 import type { ScanRoot } from '../provider.ts';
-import type { AskedOf } from './asked.ts';
 import type { ContentReader } from './content.ts';
 import { depthOf, type Directory, Directories, type OpenPlace } from './directories.ts';
 import { FileLook, type LookOutcome } from './file-look.ts';
 import { eachOnce, type Frame, insertItem, restOf } from './frame.ts';
-import type { Selected } from './selected.ts';
+import type { AskedOf, Selected } from './selected.ts';
 import type { RunState, ThreadNote } from './shared-state.ts';
 import { belowItem, listedType, nameOf, type Part, type Task, type TaskResult } from './tasks.ts';
 

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { VerifyingKey } from '../database/signature.ts';
 import { type AcceptanceRecord, digestOf, logName, purpose } from './acceptance-log.ts';
-import { unseal } from './seal.ts';
+import { unseal } from './note-file.ts';
 
 /** The records, none where there is no log, and what is wrong with it; the last line may be cut off by a kill, that is no fault. */
 export async function readAcceptances(

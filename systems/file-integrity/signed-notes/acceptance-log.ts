@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 import { open, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { SigningKey } from '../database/signature.ts';
-import { seal } from './seal.ts';
+import { seal } from './note-file.ts';
 
 export interface AcceptanceRecord {
   /** ms since 1970. */

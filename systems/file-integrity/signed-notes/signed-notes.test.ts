@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { pairKey, secretKey, temporaryDirectory } from '../database/baseline.fixture.ts';
 import { readAcceptances } from './acceptance-log.fixture.ts';
 import { appendAcceptance } from './acceptance-log.ts';
-import { seal, unseal } from './seal.ts';
+import { seal, unseal } from './note-file.ts';
 
 test('what is sealed comes back for its purpose and its key, and not when it was changed', () => {
   for (const key of [secretKey, pairKey]) {

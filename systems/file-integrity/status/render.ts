@@ -6,10 +6,9 @@
 import type { RenderOptions } from '../../../shared/guard/status-section.ts';
 import { agoText } from '../../../shared/observe/ago.ts';
 import { printable } from '../../../shared/observe/printable.ts';
-import { type Cell, indentText, paint, renderTable, type Row } from '../../../shared/observe/table.ts';
+import { type Cell, paint, renderTable, type Row } from '../../../shared/observe/table.ts';
 import type { IntegrityFindingReport, IntegrityNodeReport, IntegrityReport } from './report.ts';
 
-const INDENT = 4;
 /** Of more nodes only those are shown that something is the matter with. */
 const MANY_NODES = 20;
 /** Nodes that a sentence names. */
@@ -48,37 +47,24 @@ export function integrityTable(
   options: RenderOptions,
 ): string {
   if (reports.length === 0) return '';
-  const rows: Row[] = [];
-  const texts: string[][] = [];
-  for (const report of reports) {
-    const shown =
-      report.nodes.length <= MANY_NODES ? report.nodes : report.nodes.filter((node) => isDoubtful(node));
+  const rows = reports.flatMap((report): Row[] => {
+    const shown = report.nodes.length <= MANY_NODES ? report.nodes : report.nodes.filter(isDoubtful);
     const name = `${report.namespace}/${report.name}`;
     const hidden = report.nodes.length - shown.length;
-    if (shown.length === 0) rows.push({ cells: [name, phase(report), hidden > 0 ? `${hidden} nodes` : '-'] });
-    for (const node of shown) rows.push({ cells: nodeCells(name, report, node, nowMs) });
-    while (texts.length < rows.length) texts.push([]);
-    const lines = [
-      ...problemTexts(report),
-      ...detectionTexts(report),
-      ...(hidden > 0 && shown.length > 0 ? [`${hidden} more nodes without changes`] : []),
-    ];
-    texts.at(-1)?.push(...lines);
-    shown.forEach((node, at) => {
-      const findings = findingTexts(node, nowMs);
+    const texts = [...problemTexts(report), ...detectionTexts(report)];
+    if (shown.length === 0) {
+      const cells = [name, phase(report), hidden > 0 ? `${hidden} nodes` : '-'];
+      return [{ cells, note: texts.join('\n') }];
+    }
+    if (hidden > 0) texts.push(`${hidden} more nodes without changes`);
+    return shown.map((node, at) => ({
+      cells: nodeCells(name, report, node, nowMs),
       // The lines of a node stand below it, those of the whole below the last.
-      texts[rows.length - shown.length + at]?.unshift(...findings);
-    });
-  }
+      note: [...findingTexts(node, nowMs), ...(at === shown.length - 1 ? texts : [])].join('\n'),
+    }));
+  });
   const head = ['FILE INTEGRITY', 'PHASE', 'NODE', 'RESULT', 'CHECKED', 'CHANGES', 'AT ONCE'];
-  const [title = '', ...lines] = renderTable(rows, { head, ...options }).split('\n');
-  return [
-    title,
-    ...lines.flatMap((line, at) => [
-      line,
-      ...(texts[at] ?? []).map((text) => indentText(text, INDENT, options.widthColumns)),
-    ]),
-  ].join('\n');
+  return renderTable(rows, { head, ...options });
 }
 
 function nodeCells(
