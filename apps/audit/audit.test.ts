@@ -19,6 +19,7 @@ import { type AuditReport, reportTypes } from '../../systems/policy-audit/report
 import { until } from '../../shared/observe/until.fixture.ts';
 import { type PolicyWish, ScanCluster } from '../../systems/policy-audit/scanner/scan.fixture.ts';
 import { type Ended, rampart, RampartProcess } from '../apiserver/rampart-process.fixture.ts';
+import { type CommandEnded, Commands } from '../commands.fixture.ts';
 
 const modules = join(import.meta.dirname, '../../test/policies');
 
@@ -29,13 +30,19 @@ interface Told {
   readonly reports: readonly AuditReport[];
 }
 
-async function audit(kubeconfig: string, ...args: string[]): Promise<Ended> {
+const commands = new Commands();
+after(() => commands[Symbol.asyncDispose]());
+const audit = (kubeconfig: string, ...args: string[]): Promise<CommandEnded> =>
+  commands.run(['audit', ...args], { KUBECONFIG: kubeconfig });
+
+/** In a process of its own, which has to end. */
+async function auditProcess(kubeconfig: string, ...args: string[]): Promise<Ended> {
   await using process = new RampartProcess(['audit', ...args], { KUBECONFIG: kubeconfig });
   return await process.ended;
 }
 
 /** `shop ConfigMap/cart no-carts=fail`, of each result. */
-function saidOf({ stdout }: Ended, read: (text: string) => unknown = JSON.parse): string[] {
+function saidOf({ stdout }: Pick<Ended, 'stdout'>, read: (text: string) => unknown = JSON.parse): string[] {
   const { reports } = read(stdout) as Told;
   return reports.flatMap(({ scope, results }) =>
     results.map(({ policy, result }) =>
@@ -145,7 +152,7 @@ suite('rampart audit', () => {
   });
   after(() => cluster[Symbol.asyncDispose]());
 
-  const run = (...args: string[]): Promise<Ended> => audit(cluster.kubeconfig, ...args);
+  const run = (...args: string[]): Promise<CommandEnded> => audit(cluster.kubeconfig, ...args);
   /** What the last write to the API was, of anything. */
   const lastWrite = async (): Promise<string> =>
     (await cluster.client.list(namespaces)).metadata.resourceVersion ?? '';
@@ -156,7 +163,7 @@ suite('rampart audit', () => {
 
   test('0 where all is clean, 1 where something fails; reports are written, and evaluated once', async () => {
     await only({ teams });
-    const clean = await run();
+    const clean = await auditProcess(cluster.kubeconfig);
     assert.equal(clean.code, 0, clean.stderr);
     assert.match(
       clean.stdout,
@@ -164,13 +171,13 @@ suite('rampart audit', () => {
     );
     assert.deepEqual(await cluster.lines(), ['Namespace other: teams=pass', 'Namespace shop: teams=pass']);
     await cluster.setPolicy('carts', noCarts);
-    const failing = await run();
+    const failing = await auditProcess(cluster.kubeconfig);
     assert.deepEqual([failing.code, failing.stderr], [1, '']);
     assert.match(
       failing.stdout,
       /^OBJECT +POLICY +RESULT +MESSAGE\nother ConfigMap\/cart +clusterwide-carts +fail +no carts\nshop ConfigMap\/cart +clusterwide-carts +fail +no carts\n\n6 objects, 2 failing, 0 with errors: 4 evaluations and 4 /,
     );
-    const again = await run();
+    const again = await auditProcess(cluster.kubeconfig);
     assert.equal(again.code, 1);
     assert.match(again.stdout, /: 0 evaluations and 0 reports written in /);
   });
@@ -219,7 +226,7 @@ suite('rampart audit', () => {
   test('as JSON and YAML the same; -o table', async () => {
     await only({ carts: noCarts });
     const json = await run('-o', 'json', '-n', 'shop');
-    const yaml = await run('-o', 'yaml', '-n', 'shop');
+    const yaml = await auditProcess(cluster.kubeconfig, '-o', 'yaml', '-n', 'shop');
     const [{ reports }, asYaml] = [JSON.parse(json.stdout) as Told, parse(yaml.stdout) as Told];
     assert.deepEqual(asYaml.reports, reports);
     assert.deepEqual(
@@ -280,7 +287,15 @@ suite('rampart audit', () => {
   test('explain: what each policy says of an object, or why it is not about it', async () => {
     const away = { more: { namespaceSelector: { matchLabels: { tier: 'back' } } } };
     await only({ teams, carts: noCarts, broken: away });
-    const failing = await run('explain', 'configmap/cart', '-n', 'shop', '-o', 'json');
+    const failing = await auditProcess(
+      cluster.kubeconfig,
+      'explain',
+      'configmap/cart',
+      '-n',
+      'shop',
+      '-o',
+      'json',
+    );
     assert.equal(failing.code, 1, failing.stderr);
     const told = JSON.parse(failing.stdout) as { kind: string; policies: { evaluatedMs?: number }[] };
     assert.deepEqual(
@@ -421,7 +436,7 @@ suite('an audit that could not be done ends with 2 and says why', () => {
   };
 
   test('the API', async () => {
-    const away = await audit(kubeconfigFor(1));
+    const away = await auditProcess(kubeconfigFor(1));
     assert.deepEqual([away.code, away.stdout], [2, '']);
     assert.match(
       away.stderr,

@@ -35,7 +35,7 @@ test('exit codes and report are those of AIDE on the same trees', { skip: withou
     return { code: run.status, signal: run.signal, stdout: run.stdout, stderr: run.stderr };
   };
   assert.equal(aide('--init').code, 0);
-  assert.equal((await scene.check('--init')).code, 0);
+  assert.equal((await scene.start('--init').ended).code, 0);
   const changes = [
     () => scene.write('tree/sub/new', 'new\n'),
     () => fs.rmSync(scene.at('tree/b')),
@@ -71,14 +71,14 @@ test('logs that have grown are no change, however many have to be read again', a
 test('an update tells what differs and takes it; the one before stays beside it', async () => {
   using scene = new Scene();
   small(scene);
-  const first = await scene.check('--init');
+  const first = await scene.start('--init').ended;
   assert.equal(first.code, 0);
   assert.match(first.stdout, /AIDE successfully initialized database/);
   assert.match(first.stderr, /made the key .*db\.key\. .*root of this machine can read it/);
   assert.equal(fs.statSync(scene.at('db.key')).mode & 0o777, 0o600);
   const before = fs.readFileSync(scene.at('db'));
   scene.write('tree/a', 'other\n');
-  const update = await scene.check('--update', '--json');
+  const update = await scene.start('--update', '--json').ended;
   assert.equal(update.code, 4);
   assert.deepEqual(Object.keys((JSON.parse(update.stdout) as { changed: object }).changed), [
     `${scene.tree}/a`,

@@ -4,6 +4,9 @@ import { once } from 'node:events';
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { after } from 'node:test';
+
+import { Commands } from '../commands.fixture.ts';
 
 export const rampart: string = new URL('../../bin/rampart', import.meta.url).pathname;
 /** What takes longer hangs. */
@@ -20,6 +23,10 @@ export interface Running {
   readonly child: ChildProcess;
   readonly ended: Promise<Ended>;
 }
+
+const shown = { TERM: 'xterm', NO_COLOR: '' };
+const commands = new Commands();
+after(() => commands[Symbol.asyncDispose]());
 
 /** A tree to be checked, and what is beside it. */
 export class Scene implements Disposable {
@@ -44,11 +51,16 @@ export class Scene implements Disposable {
 
   /** With its configuration `aide.conf` and its baseline `db`. */
   check(...args: string[]): Promise<Ended> {
-    return this.start(...args).ended;
+    return commands.run(this.#command(args), shown);
   }
 
+  /** The same in a process of its own. */
   start(...args: string[]): Running {
-    return start(rampart, ['integrity', 'check', '-c', this.at('aide.conf'), '--db', this.at('db'), ...args]);
+    return start(rampart, this.#command(args));
+  }
+
+  #command(args: readonly string[]): readonly string[] {
+    return ['integrity', 'check', '-c', this.at('aide.conf'), '--db', this.at('db'), ...args];
   }
 
   [Symbol.dispose](): void {
@@ -64,7 +76,7 @@ export class Scene implements Disposable {
 export function start(command: string, args: readonly string[], input?: string | null): Running {
   const child = spawn(command, args, {
     stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
-    env: { ...process.env, TERM: 'xterm', NO_COLOR: '' },
+    env: { ...process.env, ...shown },
   });
   let [stdout, stderr] = ['', ''];
   child.stdout?.setEncoding('utf8').on('data', (text: string) => (stdout += text));

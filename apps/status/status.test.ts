@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { suite, test } from 'node:test';
+import { after, suite, test } from 'node:test';
 
 import { sensorSkip, testMode } from '../../shared/sensor/sensor.fixture.ts';
 import { startLab } from '../../test/lab/lab.ts';
 import { labObstacle } from '../../test/lab/obstacle.ts';
 import { kustomizedText } from '../agent/kustomize.fixture.ts';
 import { RampartProcess, TemporaryDirectory } from '../apiserver/rampart-process.fixture.ts';
+import { Commands } from '../commands.fixture.ts';
 import { rampart, Standalone } from '../standalone/standalone.fixture.ts';
 import type { JsonReport } from './found.fixture.ts';
 
@@ -17,7 +18,13 @@ interface Ran {
   readonly stderr: string;
 }
 
-function status(...args: readonly string[]): Ran {
+const commands = new Commands();
+after(() => commands[Symbol.asyncDispose]());
+const environment = { HOME: '/nonexistent', KUBECONFIG: undefined };
+const status = (...args: readonly string[]): Promise<Ran> => commands.run(['status', ...args], environment);
+
+/** In a process of its own, which has to end. */
+function statusProcess(...args: readonly string[]): Ran {
   const {
     status: code,
     stdout,
@@ -34,7 +41,7 @@ function status(...args: readonly string[]): Ran {
 async function until(args: readonly string[], holds: (report: JsonReport) => boolean): Promise<JsonReport> {
   const patience = AbortSignal.timeout(60_000);
   for (;;) {
-    const { code, stdout, stderr } = status(...args, '--format', 'json');
+    const { code, stdout, stderr } = await status(...args, '--format', 'json');
     assert.notEqual(code, 2, stderr);
     const report = JSON.parse(stdout) as JsonReport;
     assert.equal(code, report.guarded ? 0 : 1);
@@ -73,8 +80,8 @@ suite('rampart status', () => {
     ['an empty namespace', ['-n', ''], /--namespace is empty/],
     ['a format that is none', ['--format', 'yaml'], /Allowed choices are table, json/],
   ] as const) {
-    test(`cannot tell: ${what}`, () => {
-      const { code, stdout, stderr } = status(...args);
+    test(`cannot tell: ${what}`, async () => {
+      const { code, stdout, stderr } = await status(...args);
       assert.deepEqual({ code, stdout }, { code: 2, stdout: '' }, stderr);
       assert.match(stderr, pattern);
     });
@@ -87,8 +94,8 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
     await using one = new Standalone();
     const data = ['--data', one.at('data')];
     await one.start('--cri-socket', lab.socketPath);
-    assert.match(status(...data).stdout, /^There are no policies: nothing is guarded\./);
-    const typo = status(...data, '-n', 'typo');
+    assert.match((await status(...data)).stdout, /^There are no policies: nothing is guarded\./);
+    const typo = statusProcess(...data, '-n', 'typo');
     assert.deepEqual([typo.code, typo.stdout], [2, ''], typo.stderr);
     assert.match(typo.stderr, /there is no namespace typo/);
     await lab.runPod({ name: 'nginx-pod', namespace: 'shop', labels: { 'security-level': 'high' } });
@@ -118,7 +125,7 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
       ]),
       [['running', null, 'held', 1, 1]],
     );
-    const { code, stdout, stderr } = status(...data);
+    const { code, stdout, stderr } = statusProcess(...data);
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' });
     assert.match(stdout, /^The policy guards everything it requests\./);
     assert.match(stdout, /^kivebpf-system\/secrets {2}1 {6}1 {11}1 {6}- {11}yes$/m);
@@ -141,14 +148,14 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
       broken.policies.map(({ ready }) => ready?.reason),
       ['FilesMissing', 'NoMatch', 'TrapsRefused', 'Watching'],
     );
-    const text = status(...data);
+    const text = statusProcess(...data);
     assert.equal(text.code, 1);
     assert.match(text.stdout, /^3 of 4 policies do not guard everything requested\./);
     assert.match(text.stdout, /^ {4}node \S+: \/no\/such in shop\/nginx-pod\/nginx: \/no does not exist/m);
-    assert.equal(status(...data, '-n', 'shop').code, 0);
+    assert.equal((await status(...data, '-n', 'shop')).code, 0);
 
     await one.stop('SIGKILL');
-    const away = status(...data);
+    const away = statusProcess(...data);
     assert.deepEqual({ code: away.code, stdout: away.stdout }, { code: 2, stdout: '' });
     assert.match(away.stderr, /^rampart: cannot list kivepolicies: no answer from 127\.0\.0\.1:\d+: .*\n$/);
   });
@@ -168,7 +175,7 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
       });
       assert.equal(ran.status, 0, ran.stderr);
     };
-    const notThere = status('--kubeconfig', kubeconfig);
+    const notThere = await status('--kubeconfig', kubeconfig);
     assert.equal(notThere.code, 2);
     assert.match(
       notThere.stderr,
@@ -195,7 +202,7 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
     assert.deepEqual(kinds(silent), ['secrets node-silent']);
     assert.deepEqual(silent.operator, { state: 'free', holder: null, renewedSecondsAgo: null });
     assert.match(
-      status(...cluster).stdout,
+      (await status(...cluster)).stdout,
       /node n1: 1 container matches there, but no agent has reported on it\./,
     );
 
@@ -215,7 +222,7 @@ suite('rampart status with real pods', { skip: sensorSkip || labObstacle(), conc
     const guarded = await until(cluster, (report) => report.guarded);
     assert.equal(guarded.policies[0]?.ready, null);
     // Nobody has made the sums; the agent's part is enough to tell.
-    assert.match(status(...cluster).stdout, /^kivebpf-system\/secrets .* yes, unconfirmed$/m);
+    assert.match((await status(...cluster)).stdout, /^kivebpf-system\/secrets .* yes, unconfirmed$/m);
 
     agent.kill('SIGKILL');
     await ended;

@@ -1,0 +1,74 @@
+/**
+ * Many `rampart` commands in one process. Loading the modules takes most of the time of a command that ends by itself; what only a process
+ * of its own shows (signals, terminals, exit while something is open) is tested with one: `RampartProcess`, `start`.
+ *
+ * @module
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+
+import type { Answered, Asked } from './commands-host.fixture.ts';
+
+/** What takes longer than this hangs, also on a machine with much else to do. */
+const PATIENCE_MS = 60_000;
+
+export interface CommandEnded extends Answered {
+  readonly signal: null;
+}
+
+/** Disposing it ends the process. */
+export class Commands implements AsyncDisposable {
+  #child: ChildProcess | undefined;
+  #last: Promise<unknown> = Promise.resolve();
+
+  /**
+   * Runs `rampart ARGS`, after those before it.
+   *
+   * @param environment - On top of this process's, or what there is of it then.
+   * @throws where the process ends, or takes longer than a minute.
+   */
+  run(args: readonly string[], environment: NodeJS.ProcessEnv = {}): Promise<CommandEnded> {
+    const asked = { args, environment: { ...process.env, ...environment } };
+    const ended = this.#last.then(() => this.#ask(asked));
+    this.#last = ended.catch(() => undefined);
+    return ended;
+  }
+
+  async #ask(asked: Asked): Promise<CommandEnded> {
+    const child = (this.#child ??= fork(join(import.meta.dirname, 'commands-host.fixture.ts'), {
+      // Not the flags of the test runner.
+      execArgv: [],
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    }));
+    const line = `rampart ${asked.args.join(' ')}`;
+    const done = new AbortController();
+    const signal = AbortSignal.any([done.signal, AbortSignal.timeout(PATIENCE_MS)]);
+    try {
+      const answered = once(child, 'message', { signal });
+      const died = once(child, 'exit', { signal });
+      child.send(asked);
+      const [answer] = (await Promise.race([
+        answered,
+        died.then(([code, by]) => {
+          throw new Error(`${line}: its process ended with ${String(code ?? by)}`);
+        }),
+      ])) as [Answered];
+      return { ...answer, signal: null };
+    } catch (error) {
+      await this[Symbol.asyncDispose]();
+      throw new Error(`${line} did not end`, { cause: error });
+    } finally {
+      done.abort();
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const child = this.#child;
+    this.#child = undefined;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    const gone = once(child, 'exit');
+    child.kill('SIGKILL');
+    await gone;
+  }
+}
