@@ -76,7 +76,11 @@ export function partFacts(report: KubeObject): CachedPart {
   const isPart = isPartName(namespace === undefined ? name : `${namespace}/${name}`);
   const entries = isPart ? [...entriesOf(audited).values()] : [];
   return cached(report, {
-    entries: entries.map((entry) => ({ ...factsOf(entry.scope, entry.results), scope: entry.scope, sizeBytes: sizeOf(entry) })),
+    entries: entries.map((entry) => ({
+      ...factsOf(entry.scope, entry.results),
+      scope: entry.scope,
+      sizeBytes: sizeOf(entry),
+    })),
     isOfObject: !isPart && audited.scope?.uid === name,
   });
 }

@@ -5,7 +5,15 @@
  */
 import type { KubeObject } from '../../../shared/kube/object.ts';
 import type { Policy } from '../policies/policy.ts';
-import { type AuditReport, digestOf, property, type ReportResult, type Scope, shortHash, summaryOf } from './report.ts';
+import {
+  type AuditReport,
+  digestOf,
+  property,
+  type ReportResult,
+  type Scope,
+  shortHash,
+  summaryOf,
+} from './report.ts';
 
 /** What the name and the namespace of the report do not tell. */
 export type ReportSubject = Pick<Scope, 'apiVersion' | 'kind' | 'name' | 'resourceVersion'>;

@@ -9,7 +9,12 @@ import { isOlder } from '../../../shared/kube/resource-version.ts';
 import { loopSlice } from '../../../shared/time/loop-slice.ts';
 import { isPartName } from './part-name.ts';
 import { isBehind, MAX_ATTEMPTS, ReportApi } from './report-api.ts';
-import { type CachedReport, objectReportFacts, type ReportFacts, type ReportSubject } from './report-facts.ts';
+import {
+  type CachedReport,
+  objectReportFacts,
+  type ReportFacts,
+  type ReportSubject,
+} from './report-facts.ts';
 import { type AuditReport, digestOf, ourReports, type ReportTypes } from './report.ts';
 import type { KnownReport, ReportChange, Reports } from './reports.ts';
 
