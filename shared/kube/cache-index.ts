@@ -14,6 +14,8 @@ export type IndexValues = readonly (readonly string[])[];
 
 const none: readonly string[] = [];
 const noValues: IndexValues = [];
+/** So many different values are held once for all objects that have them; mostly there are few. */
+const SHARED_VALUES = 1024;
 
 /** The indexes of a cache. */
 export class CacheIndexes<T> {
@@ -23,6 +25,7 @@ export class CacheIndexes<T> {
     readonly index: CacheIndex;
   }[] = [];
   readonly #onFault: (error: unknown, key: string, index: string) => void;
+  readonly #shared = new Map<string, IndexValues>();
 
   /** `onFault` is told when an index function throws; the object is not in that index then. */
   constructor(
@@ -66,7 +69,7 @@ export class CacheIndexes<T> {
   /** Files an object, which was filed under `before`: what it is filed under now. */
   update(key: string, before: IndexValues, object: T): IndexValues {
     if (this.#indexes.length === 0) return noValues;
-    return this.#indexes.map(({ name, of, index }, at) => {
+    const filed = this.#indexes.map(({ name, of, index }, at) => {
       let values: readonly string[] = none;
       try {
         values = [...new Set(of(object))];
@@ -76,6 +79,16 @@ export class CacheIndexes<T> {
       index.update(key, before[at] ?? none, values);
       return values;
     });
+    return this.#share(filed);
+  }
+
+  #share(values: IndexValues): IndexValues {
+    const text = JSON.stringify(values);
+    const known = this.#shared.get(text);
+    if (known !== undefined) return known;
+    if (this.#shared.size >= SHARED_VALUES) this.#shared.clear();
+    this.#shared.set(text, values);
+    return values;
   }
 
   /** Takes an object out that is filed under `before`. */

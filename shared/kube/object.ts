@@ -176,5 +176,7 @@ export function describeTarget(type: ResourceType, { namespace, name, subresourc
 /** `namespace/name`, or `name` for what has no namespace. */
 export function objectKey({ metadata }: KubeObject): string {
   const { namespace, name } = metadata;
-  return namespace === undefined || namespace === '' ? `${name}` : `${namespace}/${name}`;
+  if (namespace === undefined || namespace === '') return `${name}`;
+  // Flat at once: a template makes two halves, which a Map that it is a key of holds besides the whole.
+  return [namespace, name].join('/');
 }

@@ -23,6 +23,7 @@ export interface Entry {
 
 /** What is known of an entry. */
 export interface EntryFacts extends ReportFacts {
+  readonly scope: Scope;
   readonly sizeBytes: number;
 }
 
@@ -75,7 +76,11 @@ export function partFacts(report: KubeObject): CachedPart {
   const isPart = isPartName(namespace === undefined ? name : `${namespace}/${name}`);
   const entries = isPart ? [...entriesOf(audited).values()] : [];
   return cached(report, {
-    entries: entries.map((entry) => ({ ...factsOf(entry.scope, entry.results), sizeBytes: sizeOf(entry) })),
+    entries: entries.map((entry) => ({
+      ...factsOf(entry.scope, entry.results),
+      scope: entry.scope,
+      sizeBytes: sizeOf(entry),
+    })),
     isOfObject: !isPart && audited.scope?.uid === name,
   });
 }

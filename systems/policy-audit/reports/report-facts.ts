@@ -3,15 +3,24 @@
  *
  * @module
  */
-import { hash } from 'node:crypto';
-
 import type { KubeObject } from '../../../shared/kube/object.ts';
 import type { Policy } from '../policies/policy.ts';
-import { type AuditReport, digestOf, property, type ReportResult, type Scope, summaryOf } from './report.ts';
+import {
+  type AuditReport,
+  digestOf,
+  property,
+  type ReportResult,
+  type Scope,
+  shortHash,
+  summaryOf,
+} from './report.ts';
+
+/** What the name and the namespace of the report do not tell. */
+export type ReportSubject = Pick<Scope, 'apiVersion' | 'kind' | 'name' | 'resourceVersion'>;
 
 /** Of what is said of one object. */
 export interface ReportFacts {
-  readonly scope: Scope;
+  readonly scope: ReportSubject;
   readonly digest: string;
   /** Of the policies that it is about, at their versions: see {@link policyMarks}. */
   readonly marks: string;
@@ -42,7 +51,7 @@ export function policyMarks(policies: readonly Policy[]): string {
 }
 
 function digestOfMarks(marks: readonly (readonly (string | undefined)[])[]): string {
-  return hash('sha1', JSON.stringify(marks), 'base64').slice(0, 16);
+  return shortHash(JSON.stringify(marks));
 }
 
 /** In a cache: which report, and what it says. */
@@ -54,7 +63,9 @@ export interface CachedReport<T> extends KubeObject {
 export function objectReportFacts(report: KubeObject): CachedReport<ReportFacts | undefined> {
   const { scope, results = [] } = report as Partial<AuditReport>;
   const isOurs = scope?.uid !== undefined && scope.uid === report.metadata.name;
-  return cached(report, isOurs ? factsOf(scope, results) : undefined);
+  if (!isOurs) return cached(report, undefined);
+  const { apiVersion, kind, name, resourceVersion } = scope;
+  return cached(report, { ...factsOf(scope, results), scope: { apiVersion, kind, name, resourceVersion } });
 }
 
 export function cached<T>({ metadata }: KubeObject, facts: T): CachedReport<T> {

@@ -9,8 +9,13 @@ import { isOlder } from '../../../shared/kube/resource-version.ts';
 import { loopSlice } from '../../../shared/time/loop-slice.ts';
 import { isPartName } from './part-name.ts';
 import { isBehind, MAX_ATTEMPTS, ReportApi } from './report-api.ts';
-import { type CachedReport, objectReportFacts, type ReportFacts } from './report-facts.ts';
-import { type AuditReport, digestOf, ourReports, type ReportTypes, type Scope } from './report.ts';
+import {
+  type CachedReport,
+  objectReportFacts,
+  type ReportFacts,
+  type ReportSubject,
+} from './report-facts.ts';
+import { type AuditReport, digestOf, ourReports, type ReportTypes } from './report.ts';
 import type { KnownReport, ReportChange, Reports } from './reports.ts';
 
 type Cached = CachedReport<ReportFacts | undefined>;
@@ -129,7 +134,7 @@ export class ReportStore implements Reports {
     return this.#api.removeOtherKind(isAudited, signal);
   }
 
-  *all(): Generator<{ readonly namespace: string; readonly uid: string; readonly scope: Scope }> {
+  *all(): Generator<{ readonly namespace: string; readonly uid: string; readonly scope: ReportSubject }> {
     const { namespaced, cluster } = this.#caches;
     for (const cache of [namespaced, cluster]) {
       for (const { metadata, facts } of cache.list()) {

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { ReportFacts } from './report-facts.ts';
-import type { AuditReport, Scope } from './report.ts';
+import type { ReportFacts, ReportSubject } from './report-facts.ts';
+import type { AuditReport } from './report.ts';
 
 /** What somebody has done to what a report says of an object. */
 export interface ReportChange {
@@ -61,7 +61,7 @@ export interface Reports {
   /** Removes reports of the other kind (`--report-kind`), once those of this one are written. @throws {KubeError} */
   removeOtherKind(isAudited: (namespace: string) => boolean, signal: AbortSignal): Promise<void>;
   /** All objects that there is something of; what changes meanwhile is seen or not. */
-  all(): Iterable<{ readonly namespace: string; readonly uid: string; readonly scope: Scope }>;
+  all(): Iterable<{ readonly namespace: string; readonly uid: string; readonly scope: ReportSubject }>;
   /** Tells of changes that others make, and of some of one's own. */
   subscribe(listener: (change: ReportChange) => void): Disposable;
 }

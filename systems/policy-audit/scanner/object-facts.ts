@@ -8,12 +8,10 @@ import type { KubeObject } from '../../../shared/kube/object.ts';
 // Once: caches are shared by who has the same functions.
 export const namespaceOf = ({ metadata }: KubeObject): string[] => [metadata.namespace ?? ''];
 
-/** Which objects there are, at which version; they are read when they are audited. */
-export function objectFacts({ apiVersion, kind, metadata }: KubeObject): KubeObject {
+/** Which objects there are, at which version; they are read when they are audited. Caches put apiVersion and kind back. */
+export function objectFacts({ metadata }: KubeObject): KubeObject {
   const { namespace, name, uid, resourceVersion } = metadata;
   return {
-    ...(apiVersion !== undefined && { apiVersion }),
-    ...(kind !== undefined && { kind }),
     metadata: {
       ...(namespace !== undefined && { namespace }),
       ...(name !== undefined && { name }),
