@@ -75,6 +75,7 @@ class Cluster extends TestApi {
           const modules = {
             fetch: () => Promise.resolve({ bytes: denied, digest: 'sha256:denied' }),
             registry: () => Promise.reject(new Error('there is none')),
+            trustRoot: () => Promise.resolve(undefined),
           };
           const asked = new AskedCluster(new KubeClusterReader(client));
           const runtimes = runtimesOf({ modules: () => modules, client, logger, asked });

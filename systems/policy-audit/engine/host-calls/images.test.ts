@@ -51,7 +51,7 @@ async function ask({
       resources: [],
       logger,
       images: imagesOf(() => modules.registry(), credentials && { credentials }),
-      verifier: verifierOf(() => modules.registry(), credentials && { credentials }),
+      verifier: verifierOf(modules, credentials && { credentials }),
     });
     const settings = { calls: calls.map((call) => ({ namespace: 'oci', ...call })) };
     await using policy = await openPolicy('lookup', runtime, settings, { hostCalls });
