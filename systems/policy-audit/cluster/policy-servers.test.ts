@@ -178,6 +178,7 @@ suite('policy servers in a cluster', () => {
     await cluster.setServer('default', {
       env: [{ name: 'A', value: 'b' }],
       namespacedPoliciesCapabilities: ['net/*'],
+      sigstoreTrustConfig: 'trust',
     });
     await cluster.setPolicy('root', {
       message: 'no roots',
@@ -216,11 +217,21 @@ suite('policy servers in a cluster', () => {
       return found?.policyStatus === 'active' && found;
     });
     assert.equal(status.mode, 'protect');
-    assert.equal(
-      (await cluster.find(deploymentType, 'policy-server-default'))?.metadata.labels?.[
-        'app.kubernetes.io/instance'
+    const deployment = await cluster.find(deploymentType, 'policy-server-default');
+    assert.equal(deployment?.metadata.labels?.['app.kubernetes.io/instance'], 'policy-server-default');
+    const { volumes, containers } = (deployment as unknown as Deployment).spec.template.spec;
+    const [container] = containers;
+    assert.deepEqual(
+      [
+        volumes.find(({ name }) => name === 'sigstore-trust-config'),
+        container?.volumeMounts.find(({ name }) => name === 'sigstore-trust-config')?.mountPath,
+        container?.env.find(({ name }) => name === 'KUBEWARDEN_SIGSTORE_TRUST_CONFIG_PATH')?.value,
       ],
-      'policy-server-default',
+      [
+        { name: 'sigstore-trust-config', configMap: { name: 'trust' } },
+        '/sigstore-trust',
+        '/sigstore-trust/sigstore-trust-config',
+      ],
     );
 
     // What it made is what a server can be run with, and what the webhook trusts.
@@ -393,6 +404,20 @@ suite('policy servers in a cluster', () => {
     assert.ok(bundle.includes(Buffer.from(first.clientConfig.caBundle, 'base64').toString().trim()));
   });
 });
+
+interface Deployment {
+  readonly spec: {
+    readonly template: {
+      readonly spec: {
+        readonly volumes: readonly { readonly name: string }[];
+        readonly containers: readonly {
+          readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
+          readonly env: readonly { readonly name: string; readonly value: string }[];
+        }[];
+      };
+    };
+  };
+}
 
 interface Answer {
   readonly body: { readonly response: { readonly status: { readonly message: string } } };
