@@ -65,8 +65,8 @@ function wantedOf(input: JsonObject): Wanted {
   if (kind === 'SigstoreCertificateVerify') {
     throw new RampartError(errorCodes.UNSUPPORTED, {
       what: `the signatures of ${image} are not verified`,
-      why: 'verification by a certificate needs the log of Sigstore, whose keys cannot be given here',
-      next: 'Give the public key of the certificate: SigstorePubKeyVerify',
+      why: 'verification by a certificate is not offered',
+      next: 'Give the public key of the certificate: SigstorePubKeyVerify; or the identity in it: SigstoreKeylessVerify',
     });
   }
   const annotations = annotationsOf(fields['annotations'] ?? undefined);

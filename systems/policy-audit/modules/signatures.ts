@@ -55,6 +55,9 @@ export async function verifySignatures(
   const { allOf, anyOf, minimumMatches } = verification;
   const judge = await judgeOf([...allOf, ...anyOf], artifact, trustRoot);
   const signatures = await signaturesOf(registry, artifact, options);
+  const next = [...allOf, ...anyOf].some(isKeyless)
+    ? 'Sign it as one of those with cosign sign, or correct the requirement or the trust root'
+    : undefined;
   const missing = unmet(allOf, signatures, judge);
   if (missing.length > 0) {
     throw refused(artifact, `of its ${signatures.length} signatures none is that of: ${missing.join('; ')}`);
@@ -66,6 +69,7 @@ export async function verifySignatures(
       artifact,
       `its ${signatures.length} signatures are those of ${matches} that are allowed, and ${minimumMatches} are needed; ` +
         `none is that of: ${others.join('; ')}`,
+      next,
     );
   }
 }
@@ -81,7 +85,7 @@ async function judgeOf(
 ): Promise<Judge> {
   const byKey = (signature: Signature, { key }: PublicKeyRequirement): string | undefined =>
     isSignedBy(signature, key) ? undefined : 'it is not signed by this key';
-  const keyless = requirements.find(({ kind }) => kind !== 'pubKey');
+  const keyless = requirements.find(isKeyless);
   let bySigner: (signature: Signature, requirement: KeylessRequirement) => string | undefined;
   if (keyless !== undefined) {
     if (trustRoot === undefined) {
@@ -108,6 +112,10 @@ async function judgeOf(
     }
     return requirement.kind === 'pubKey' ? byKey(signature, requirement) : bySigner(signature, requirement);
   };
+}
+
+function isKeyless(requirement: Requirement): requirement is KeylessRequirement {
+  return requirement.kind !== 'pubKey';
 }
 
 /** The requirements that no signature meets, in words. */
