@@ -75,7 +75,7 @@ suite('signatures without keys', () => {
     (change: (annotations: SignatureAnnotations) => object, signing?: KeylessSigning) =>
     (payload: Uint8Array): SignatureAnnotations => {
       const annotations = sigstore.sign(payload, signing);
-      return { ...annotations, ...change(annotations) } as SignatureAnnotations;
+      return { ...annotations, ...change(annotations) };
     };
   /** The entry of the log, changed after it was signed. */
   const relogged = (change: (bundle: Bundle) => void, signing?: KeylessSigning) =>

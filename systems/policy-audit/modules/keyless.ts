@@ -199,21 +199,18 @@ function kindOf({ subjectAltName = '' }: X509Certificate, subject: string): Sign
 class Refusal extends Error {}
 
 function checkOf({ code, message }: VerificationError, root: string): string {
-  switch (code) {
-    case 'CERTIFICATE_ERROR':
-      // Signed certificate timestamps; the code is that of the chain too.
-      return message.includes('SCT')
-        ? `its certificate is not proven to be in a certificate transparency log of the trust root ${root}`
-        : `its certificate is not issued by a certificate authority of the trust root ${root}`;
-    case 'TLOG_INCLUSION_PROMISE_ERROR':
-      return `its signed entry timestamp is not by a transparency log of the trust root ${root}`;
-    case 'TLOG_BODY_ERROR':
-      return 'its transparency log entry is of something else';
-    case 'SIGNATURE_ERROR':
-      return 'its payload is not signed by the key of its certificate';
-    default:
-      return 'it cannot be verified';
+  if (code === 'CERTIFICATE_ERROR') {
+    // Signed certificate timestamps; the code is that of the chain too.
+    return message.includes('SCT')
+      ? `its certificate is not proven to be in a certificate transparency log of the trust root ${root}`
+      : `its certificate is not issued by a certificate authority of the trust root ${root}`;
   }
+  if (code === 'TLOG_INCLUSION_PROMISE_ERROR') {
+    return `its signed entry timestamp is not by a transparency log of the trust root ${root}`;
+  }
+  if (code === 'TLOG_BODY_ERROR') return 'its transparency log entry is of something else';
+  if (code === 'SIGNATURE_ERROR') return 'its payload is not signed by the key of its certificate';
+  return 'it cannot be verified';
 }
 
 function whyOf(error: unknown, root: string): string {

@@ -154,7 +154,7 @@ async function signaturesOf(
     throw refused(
       artifact,
       `it has no signatures (${hostName(host)} has no ${reference})`,
-      'Sign it with cosign sign',
+      'Sign it with cosign sign (cosign 3: with --new-bundle-format=false --use-signing-config=false)',
     );
   }
   const signatures: Signature[] = [];

@@ -79,7 +79,7 @@ export class SigstoreFixture {
         {
           subject: { organization: 'example', commonName: 'fulcio' },
           uri: 'https://fulcio.example',
-          certChain: { certificates: this.#chain.map((der) => ({ rawBytes: der.toString('base64') })) },
+          certChain: { certificates: this.#chain.map((one) => ({ rawBytes: one.toString('base64') })) },
           validFor,
         },
       ],
@@ -137,12 +137,12 @@ export class SigstoreFixture {
 
   /** RFC 6962, 3.2 and 3.3. */
   #certificateTimestamp(precertificate: Buffer): Buffer {
-    const time = Buffer.alloc(8);
-    time.writeBigUInt64BE(BigInt(this.#issuedAt.getTime()));
+    const issuedAt = Buffer.alloc(8);
+    issuedAt.writeBigUInt64BE(BigInt(this.#issuedAt.getTime()));
     const issuerHash = sha256(spki(this.#intermediate.publicKey));
     const signed = Buffer.concat([
       Buffer.from([0, 0]),
-      time,
+      issuedAt,
       uint(2, 1),
       issuerHash,
       uint(3, precertificate.length),
@@ -154,7 +154,7 @@ export class SigstoreFixture {
     const timestamp = Buffer.concat([
       Buffer.from([0]),
       logId,
-      time,
+      issuedAt,
       uint(2, 0),
       Buffer.from([4, 3]),
       uint(2, signature.length),
