@@ -223,15 +223,11 @@ suite('policy servers in a cluster', () => {
     const [container] = containers;
     assert.deepEqual(
       [
-        volumes.find(({ name }) => name === 'sigstore-trust-config'),
+        volumes.find(({ name }) => name === 'sigstore-trust-config')?.configMap?.name,
         container?.volumeMounts.find(({ name }) => name === 'sigstore-trust-config')?.mountPath,
         container?.env.find(({ name }) => name === 'KUBEWARDEN_SIGSTORE_TRUST_CONFIG_PATH')?.value,
       ],
-      [
-        { name: 'sigstore-trust-config', configMap: { name: 'trust' } },
-        '/sigstore-trust',
-        '/sigstore-trust/sigstore-trust-config',
-      ],
+      ['trust', '/sigstore-trust', '/sigstore-trust/sigstore-trust-config'],
     );
 
     // What it made is what a server can be run with, and what the webhook trusts.
@@ -409,7 +405,10 @@ interface Deployment {
   readonly spec: {
     readonly template: {
       readonly spec: {
-        readonly volumes: readonly { readonly name: string }[];
+        readonly volumes: readonly {
+          readonly name: string;
+          readonly configMap?: { readonly name: string };
+        }[];
         readonly containers: readonly {
           readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
           readonly env: readonly { readonly name: string; readonly value: string }[];
