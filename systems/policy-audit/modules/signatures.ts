@@ -5,6 +5,7 @@
  * @module
  */
 import { type KeyObject, verify } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
 
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { hostName, parseReference } from '../../../shared/oci/reference.ts';
@@ -14,7 +15,6 @@ import type { TrustRoot } from './trust-root.ts';
 import {
   describeRequirement,
   type KeylessRequirement,
-  type PublicKeyRequirement,
   type Requirement,
   type Verification,
 } from './verification.ts';
@@ -53,9 +53,10 @@ export async function verifySignatures(
   options: PullOptions,
 ): Promise<void> {
   const { allOf, anyOf, minimumMatches } = verification;
-  const judge = await judgeOf([...allOf, ...anyOf], artifact, trustRoot);
+  const keyless = await keylessOf([...allOf, ...anyOf], artifact, trustRoot);
   const signatures = await signaturesOf(registry, artifact, options);
-  const next = [...allOf, ...anyOf].some(isKeyless)
+  const judge = await judgeOf(signatures, keyless, options.signal);
+  const next = keyless
     ? 'Sign it as one of those with cosign sign, or correct the requirement or the trust root'
     : undefined;
   const missing = unmet(allOf, signatures, judge);
@@ -77,40 +78,57 @@ export async function verifySignatures(
 /** Why a signature is not the one that is wanted; undefined where it is. */
 type Judge = (signature: Signature, requirement: Requirement) => string | undefined;
 
-/** @throws {RampartError} `PRIVILEGE` without a trust root where one is needed, `INPUT` */
-async function judgeOf(
+interface Keyless {
+  readonly signerOf: (signature: KeylessSignature) => Signer | Untrusted;
+  readonly objectionTo: (signer: Signer, requirement: KeylessRequirement) => string | undefined;
+}
+
+/**
+ * What verifies signatures without keys; undefined where none are wanted.
+ *
+ * @throws {RampartError} `PRIVILEGE` without a trust root, `INPUT` for one that cannot be read
+ */
+async function keylessOf(
   requirements: readonly Requirement[],
   artifact: Pick<Artifact, 'reference' | 'referenceDigest'>,
   trustRoot: TrustRoot | undefined,
+): Promise<Keyless | undefined> {
+  const wanted = requirements.find(isKeyless);
+  if (wanted === undefined) return undefined;
+  if (trustRoot === undefined) {
+    throw refused(
+      artifact,
+      `verification without keys (${describeRequirement(wanted)}) needs a trust root, which is not configured`,
+      'Give one with --sigstore-trust-config, or in sigstoreTrustConfig of the PolicyServer; ' +
+        'or sign it with a key, and ask for the signature of that key: pubKey',
+    );
+  }
+  const { keylessVerifier, objectionTo } = await import('./keyless.ts');
+  return { signerOf: keylessVerifier(trustRoot), objectionTo };
+}
+
+async function judgeOf(
+  signatures: readonly Signature[],
+  keyless: Keyless | undefined,
+  signal: AbortSignal | undefined,
 ): Promise<Judge> {
-  const byKey = (signature: Signature, { key }: PublicKeyRequirement): string | undefined =>
-    isSignedBy(signature, key) ? undefined : 'it is not signed by this key';
-  const keyless = requirements.find(isKeyless);
-  let bySigner: (signature: Signature, requirement: KeylessRequirement) => string | undefined;
-  if (keyless !== undefined) {
-    if (trustRoot === undefined) {
-      throw refused(
-        artifact,
-        `verification without keys (${describeRequirement(keyless)}) needs a trust root, which is not configured`,
-        'Give one with --sigstore-trust-config, or in sigstoreTrustConfig of the PolicyServer; ' +
-          'or sign it with a key, and ask for the signature of that key: pubKey',
-      );
-    }
-    const { keylessVerifier, objectionTo } = await import('./keyless.ts');
-    const signerOf = keylessVerifier(trustRoot);
-    const signers = new Map<Signature, Signer | Untrusted>();
-    bySigner = (signature, requirement) => {
-      const signer = signers.get(signature) ?? signerOf(signature);
-      signers.set(signature, signer);
-      return 'why' in signer ? signer.why : objectionTo(signer, requirement);
-    };
+  const signers = new Map<Signature, Signer | Untrusted>();
+  for (const signature of signatures) {
+    if (keyless === undefined) break;
+    signers.set(signature, keyless.signerOf(signature));
+    // Each takes tens of milliseconds, and others wait for this thread.
+    await setImmediate(undefined, { signal });
   }
   return (signature, requirement) => {
-    const { annotations } = requirement;
-    for (const [name, text] of Object.entries(annotations)) {
+    for (const [name, text] of Object.entries(requirement.annotations)) {
       if (signature.annotations[name] !== text) return `its annotation ${name} is not ${text}`;
     }
-    return requirement.kind === 'pubKey' ? byKey(signature, requirement) : bySigner(signature, requirement);
+    if (!isKeyless(requirement)) {
+      return isSignedBy(signature, requirement.key) ? undefined : 'it is not signed by this key';
+    }
+    const signer = signers.get(signature);
+    if (keyless === undefined || signer === undefined) return 'it has not been verified';
+    return 'why' in signer ? signer.why : keyless.objectionTo(signer, requirement);
   };
 }
 
