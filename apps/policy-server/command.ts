@@ -6,6 +6,7 @@
  */
 import { Command, Option } from 'commander';
 
+import { sigstoreTrustConfig } from '../../systems/policy-audit/options.ts';
 import { append } from '../options.ts';
 
 export interface PolicyServerCommandOptions {
@@ -23,6 +24,7 @@ export interface PolicyServerCommandOptions {
   readonly clientCaFile: readonly string[];
   readonly sourcesPath?: string;
   readonly verificationPath?: string;
+  readonly sigstoreTrustConfig?: string;
   readonly dockerConfigJsonPath?: string;
   readonly ignoreKubernetesConnectionFailure?: true;
   readonly alwaysAcceptAdmissionReviewsOnNamespace?: string;
@@ -71,6 +73,7 @@ const rows: readonly Row[] = [
   ],
   ['--sources-path <file>', 'insecure hosts, and certificate authorities of hosts', 'SOURCES_PATH'],
   ['--verification-path <file>', 'signatures that modules must have', 'VERIFICATION_CONFIG_PATH'],
+  [sigstoreTrustConfig.flags, sigstoreTrustConfig.description, 'SIGSTORE_TRUST_CONFIG_PATH'],
   [
     '--docker-config-json-path <file>',
     "registry credentials, in the format of Docker's config.json",

@@ -27,7 +27,7 @@ export interface PolicyHostOptions {
   /** Whether it goes on where there is no cluster. */
   readonly mayBeAlone: boolean;
   /** For what policies ask registries. */
-  readonly modules: Pick<Modules, 'registry'>;
+  readonly modules: Pick<Modules, 'registry' | 'trustRoot'>;
   readonly pullSecret: CredentialsSource | undefined;
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -42,8 +42,9 @@ export async function openPolicyHost(options: PolicyHostOptions): Promise<Policy
   const { logger, modules, pullSecret } = options;
   const client = options.isAsked ? await clientOf(options) : undefined;
   const cluster = client && new KubeClusterReader(client);
-  const registries = [() => modules.registry(), pullSecret && { credentials: pullSecret }] as const;
-  const [images, verifier] = [imagesOf(...registries), verifierOf(...registries)];
+  const credentials = pullSecret && { credentials: pullSecret };
+  const images = imagesOf(() => modules.registry(), credentials);
+  const verifier = verifierOf(modules, credentials);
   return {
     hostCalls: (policy, { contextAware, hostCapabilities }) =>
       policyHostCalls({

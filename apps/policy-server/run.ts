@@ -9,6 +9,7 @@ import { createLogger, type Logger } from '../../shared/observe/log.ts';
 import { createMetrics, serveMetrics } from '../../shared/observe/metrics.ts';
 import { openModules } from '../../systems/policy-audit/modules/open-modules.ts';
 import { readSourcesFile } from '../../systems/policy-audit/modules/sources.ts';
+import { readTrustRootFile } from '../../systems/policy-audit/modules/trust-root.ts';
 import { readVerificationFile } from '../../systems/policy-audit/modules/verification.ts';
 import type { CertificatePaths } from '../../systems/policy-audit/server/certificate-files.ts';
 import { runPolicyServer } from '../../systems/policy-audit/server/run-policy-server.ts';
@@ -38,6 +39,9 @@ export async function runPolicyServerCommand(options: PolicyServerCommandOptions
       ...(options.sourcesPath !== undefined && { sources: readSourcesFile(options.sourcesPath) }),
       ...(options.verificationPath !== undefined && {
         verification: readVerificationFile(options.verificationPath),
+      }),
+      ...(options.sigstoreTrustConfig !== undefined && {
+        trustRoot: readTrustRootFile(options.sigstoreTrustConfig),
       }),
       logger,
     }),

@@ -5,6 +5,7 @@
  */
 import { Command, Option } from 'commander';
 
+import { sigstoreTrustConfig } from '../../systems/policy-audit/options.ts';
 import { append } from '../options.ts';
 import { usageExitCode } from '../failure.ts';
 
@@ -12,6 +13,7 @@ import { usageExitCode } from '../failure.ts';
 export interface ModuleOptions {
   readonly sourcesPath?: string;
   readonly verificationPath?: string;
+  readonly sigstoreTrustConfig?: string;
   readonly dockerConfigJsonPath?: string;
   readonly cache?: string;
 }
@@ -62,6 +64,7 @@ function withModules(command: Command): Command {
   return command
     .option('--sources-path <file>', 'insecure hosts, and certificate authorities of hosts (sources.yml)')
     .option('--verification-path <file>', 'signatures that modules must have (verification.yml)')
+    .option(sigstoreTrustConfig.flags, sigstoreTrustConfig.description)
     .option('--docker-config-json-path <file>', "registry credentials, in the format of Docker's config.json")
     .option(
       '--cache <dir>',

@@ -13,6 +13,7 @@ import type { OpenEvaluatorOptions } from '../../systems/policy-audit/engine/ope
 import type { Modules } from '../../systems/policy-audit/modules/modules.ts';
 import { openModules } from '../../systems/policy-audit/modules/open-modules.ts';
 import { readSourcesFile } from '../../systems/policy-audit/modules/sources.ts';
+import { readTrustRootFile } from '../../systems/policy-audit/modules/trust-root.ts';
 import { readVerificationFile } from '../../systems/policy-audit/modules/verification.ts';
 import { parseYaml, readYaml } from '../../systems/policy-audit/modules/yaml-file.ts';
 import { pullSecretOf } from '../policy-server/credentials.ts';
@@ -37,6 +38,9 @@ export async function openMeans(options: ModuleOptions, kubeconfig?: string): Pr
       ...(options.sourcesPath !== undefined && { sources: readSourcesFile(options.sourcesPath) }),
       ...(options.verificationPath !== undefined && {
         verification: readVerificationFile(options.verificationPath),
+      }),
+      ...(options.sigstoreTrustConfig !== undefined && {
+        trustRoot: readTrustRootFile(options.sigstoreTrustConfig),
       }),
       logger,
     }),

@@ -19,6 +19,7 @@ import { PolicyMetrics } from './metrics.ts';
 import { ModulesByTerms } from './modules/lazy-modules.ts';
 import { openModules } from './modules/open-modules.ts';
 import { joined, noSources, readSourcesFile } from './modules/sources.ts';
+import { readTrustRootFile } from './modules/trust-root.ts';
 import { readVerificationFile } from './modules/verification.ts';
 import { defaultOptions, type PolicyAuditOptions } from './options.ts';
 import { AskedCluster } from './policies/asked-cluster.ts';
@@ -49,8 +50,8 @@ async function work(
 ): Promise<void> {
   const { client, signal, logger } = term;
   using temporary = new DisposableStack();
-  await using modules = new ModulesByTerms(async ({ sources = noSources, verification }, part) => {
-    const { policySources, policyVerification } = options;
+  await using modules = new ModulesByTerms(async ({ sources = noSources, verification, trustRoot }, part) => {
+    const { policySources, policyVerification, sigstoreTrustConfig } = options;
     const own = policySources === undefined ? noSources : readSourcesFile(policySources);
     const needed =
       verification ??
@@ -59,6 +60,8 @@ async function work(
       cacheDirectory: join(moduleDirectory(options, temporary), part),
       sources: joined(own, sources),
       verification: needed,
+      trustRoot:
+        trustRoot ?? (sigstoreTrustConfig === undefined ? undefined : readTrustRootFile(sigstoreTrustConfig)),
       logger,
     });
   });

@@ -14,6 +14,7 @@ export interface PolicyAuditOptions {
   readonly policyModules?: string;
   readonly policySources?: string;
   readonly policyVerification?: string;
+  readonly sigstoreTrustConfig?: string;
   /** Default: that of the operator's Deployment. */
   readonly policyServerImage?: string;
   /** Of standalone: where it keeps its data. */
@@ -25,6 +26,13 @@ export const defaultOptions: PolicyAuditOptions = {
   reports: 'all',
   reportKind: 'policyreport',
   reportsBy: 'object',
+};
+
+/** Of each command that verifies signatures, named as in Kubewarden. */
+export const sigstoreTrustConfig = {
+  flags: '--sigstore-trust-config <file>',
+  description:
+    'the Sigstore trust root that keyless signatures are verified with: a trusted_root.json or a ClientTrustConfig',
 };
 
 export const policyAuditOptions: readonly GuardOption[] = [
@@ -71,6 +79,10 @@ export const policyAuditOptions: readonly GuardOption[] = [
   {
     flags: '--policy-verification <file>',
     description: "the signatures that modules must have: Kubewarden's verification.yml",
+    on: ['operator', 'standalone'],
+  },
+  {
+    ...sigstoreTrustConfig,
     on: ['operator', 'standalone'],
   },
   {

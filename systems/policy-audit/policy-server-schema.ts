@@ -46,6 +46,12 @@ export const policyServerSpec = object(
         description: 'The ConfigMap whose key verification-config says which signatures modules need.',
       }),
     ),
+    sigstoreTrustConfig: optional(
+      string({
+        description:
+          'The ConfigMap whose key sigstore-trust-config has the Sigstore trust root for signatures without keys.',
+      }),
+    ),
     securityContexts: optional(
       object(
         {

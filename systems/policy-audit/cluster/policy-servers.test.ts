@@ -75,6 +75,7 @@ class Cluster extends TestApi {
           const modules = {
             fetch: () => Promise.resolve({ bytes: denied, digest: 'sha256:denied' }),
             registry: () => Promise.reject(new Error('there is none')),
+            trustRoot: () => Promise.resolve(undefined),
           };
           const asked = new AskedCluster(new KubeClusterReader(client));
           const runtimes = runtimesOf({ modules: () => modules, client, logger, asked });
@@ -177,6 +178,7 @@ suite('policy servers in a cluster', () => {
     await cluster.setServer('default', {
       env: [{ name: 'A', value: 'b' }],
       namespacedPoliciesCapabilities: ['net/*'],
+      sigstoreTrustConfig: 'trust',
     });
     await cluster.setPolicy('root', {
       message: 'no roots',
@@ -215,11 +217,17 @@ suite('policy servers in a cluster', () => {
       return found?.policyStatus === 'active' && found;
     });
     assert.equal(status.mode, 'protect');
-    assert.equal(
-      (await cluster.find(deploymentType, 'policy-server-default'))?.metadata.labels?.[
-        'app.kubernetes.io/instance'
+    const deployment = await cluster.find(deploymentType, 'policy-server-default');
+    assert.equal(deployment?.metadata.labels?.['app.kubernetes.io/instance'], 'policy-server-default');
+    const { volumes, containers } = (deployment as unknown as Deployment).spec.template.spec;
+    const [container] = containers;
+    assert.deepEqual(
+      [
+        volumes.find(({ name }) => name === 'sigstore-trust-config')?.configMap?.name,
+        container?.volumeMounts.find(({ name }) => name === 'sigstore-trust-config')?.mountPath,
+        container?.env.find(({ name }) => name === 'KUBEWARDEN_SIGSTORE_TRUST_CONFIG_PATH')?.value,
       ],
-      'policy-server-default',
+      ['trust', '/sigstore-trust', '/sigstore-trust/sigstore-trust-config'],
     );
 
     // What it made is what a server can be run with, and what the webhook trusts.
@@ -392,6 +400,23 @@ suite('policy servers in a cluster', () => {
     assert.ok(bundle.includes(Buffer.from(first.clientConfig.caBundle, 'base64').toString().trim()));
   });
 });
+
+interface Deployment {
+  readonly spec: {
+    readonly template: {
+      readonly spec: {
+        readonly volumes: readonly {
+          readonly name: string;
+          readonly configMap?: { readonly name: string };
+        }[];
+        readonly containers: readonly {
+          readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
+          readonly env: readonly { readonly name: string; readonly value: string }[];
+        }[];
+      };
+    };
+  };
+}
 
 interface Answer {
   readonly body: { readonly response: { readonly status: { readonly message: string } } };

@@ -243,6 +243,9 @@ function containerOf({ server, image }: ServerParts): object {
       ...(spec.verificationConfig === undefined
         ? []
         : [{ name: 'verification', mountPath: '/verification', readOnly: true }]),
+      ...(spec.sigstoreTrustConfig === undefined
+        ? []
+        : [{ name: 'sigstore-trust-config', mountPath: '/sigstore-trust', readOnly: true }]),
       ...(spec.imagePullSecret === undefined
         ? []
         : [{ name: 'pull-secret', mountPath: '/pull-secret', readOnly: true }]),
@@ -265,6 +268,9 @@ function environmentOf({ spec }: PolicyServer): object[] {
     ...(spec.verificationConfig !== undefined && {
       KUBEWARDEN_VERIFICATION_CONFIG_PATH: '/verification/verification-config',
     }),
+    ...(spec.sigstoreTrustConfig !== undefined && {
+      KUBEWARDEN_SIGSTORE_TRUST_CONFIG_PATH: '/sigstore-trust/sigstore-trust-config',
+    }),
     ...(spec.imagePullSecret !== undefined && {
       KUBEWARDEN_DOCKER_CONFIG_JSON_PATH: '/pull-secret/.dockerconfigjson',
     }),
@@ -272,7 +278,7 @@ function environmentOf({ spec }: PolicyServer): object[] {
 }
 
 function volumesOf(server: PolicyServer): object[] {
-  const { verificationConfig, imagePullSecret } = server.spec;
+  const { verificationConfig, sigstoreTrustConfig, imagePullSecret } = server.spec;
   const name = serverName(server);
   return [
     { name: 'policies', configMap: { name } },
@@ -281,6 +287,9 @@ function volumesOf(server: PolicyServer): object[] {
     ...(verificationConfig === undefined
       ? []
       : [{ name: 'verification', configMap: { name: verificationConfig } }]),
+    ...(sigstoreTrustConfig === undefined
+      ? []
+      : [{ name: 'sigstore-trust-config', configMap: { name: sigstoreTrustConfig } }]),
     ...(imagePullSecret === undefined
       ? []
       : [{ name: 'pull-secret', secret: { secretName: imagePullSecret } }]),

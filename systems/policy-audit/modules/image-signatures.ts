@@ -5,10 +5,11 @@
  * @module
  */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
-import type { PullOptions, Registry } from '../../../shared/oci/registry.ts';
+import type { PullOptions } from '../../../shared/oci/registry.ts';
 import type { JsonObject } from '../engine/evaluator.ts';
 import type { ImageVerifier } from '../engine/host-calls/images.ts';
 import { payloadObject, textIn } from '../engine/host-calls/payload.ts';
+import type { Modules } from './modules.ts';
 import { verifySignatures } from './signatures.ts';
 import { parseVerification, type Verification } from './verification.ts';
 
@@ -22,21 +23,22 @@ const kinds = [
 ];
 
 /**
- * Verifies by public keys. What needs a trust root, or trusts a certificate, is refused.
+ * Verifies by public keys and, where there is a trust root, without. What trusts a certificate is refused.
  *
- * @param open - The registries, with the sources and authorities of modules.
+ * @param modules - Images have the sources, authorities and trust root of modules.
  */
 export function verifierOf(
-  open: () => Promise<Pick<Registry, 'digestOf' | 'layer' | 'pull'>>,
+  modules: Pick<Modules, 'registry' | 'trustRoot'>,
   options: Omit<PullOptions, 'signal'> = {},
 ): ImageVerifier {
   return {
     async verify(input, signal) {
       const { image, verification } = wantedOf(input);
-      const registry = await open();
+      const [registry, trustRoot] = [await modules.registry(), await modules.trustRoot()];
       const asked: PullOptions = { policy: 'Always', ...options, ...(signal && { signal }) };
       const digest = await registry.digestOf(image, asked);
-      await verifySignatures(registry, { reference: image, referenceDigest: digest }, verification, asked);
+      const artifact = { reference: image, referenceDigest: digest };
+      await verifySignatures(registry, artifact, { verification, trustRoot }, asked);
       return { digest };
     },
   };
@@ -63,8 +65,8 @@ function wantedOf(input: JsonObject): Wanted {
   if (kind === 'SigstoreCertificateVerify') {
     throw new RampartError(errorCodes.UNSUPPORTED, {
       what: `the signatures of ${image} are not verified`,
-      why: 'verification by a certificate needs the log of Sigstore, whose keys cannot be given here',
-      next: 'Give the public key of the certificate: SigstorePubKeyVerify',
+      why: 'verification by a certificate is not offered',
+      next: 'Give the public key of the certificate: SigstorePubKeyVerify; or the identity in it: SigstoreKeylessVerify',
     });
   }
   const annotations = annotationsOf(fields['annotations'] ?? undefined);

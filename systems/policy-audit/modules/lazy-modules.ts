@@ -25,6 +25,10 @@ export class LazyModules implements Modules {
     return (await this.#modules()).registry();
   }
 
+  async trustRoot(): ReturnType<Modules['trustRoot']> {
+    return (await this.#modules()).trustRoot();
+  }
+
   async #modules(): Promise<Modules> {
     this.#opened ??= this.#open();
     try {
@@ -61,8 +65,7 @@ export class ModulesByTerms implements AsyncDisposable {
   }
 
   of(terms: ModuleTerms): Modules {
-    const { sources, verification } = terms;
-    const isPlain = sources === undefined && verification === undefined;
+    const isPlain = Object.values(terms).every((term) => term === undefined);
     const part = isPlain ? '' : `terms-${hash('sha256', textOf(terms)).slice(0, 16)}`;
     let modules = this.#modules.get(part);
     if (modules === undefined)

@@ -5,6 +5,7 @@
  */
 import type { CredentialsSource, Registry } from '../../../shared/oci/registry.ts';
 import type { Sources } from './sources.ts';
+import type { TrustRoot } from './trust-root.ts';
 import type { Verification } from './verification.ts';
 
 /** What a PolicyServer says of where its modules come from. */
@@ -13,6 +14,8 @@ export interface ModuleTerms {
   readonly sources?: Sources;
   /** In place of that of the process. */
   readonly verification?: Verification;
+  /** In place of that of the process. */
+  readonly trustRoot?: TrustRoot;
 }
 
 export interface FetchOptions {
@@ -44,4 +47,6 @@ export interface Modules extends AsyncDisposable {
   fetch(url: string, options?: FetchOptions): Promise<FetchedModule>;
   /** The registries that modules come from, for what policies ask them. It goes with the modules. @throws {RampartError} `SYSTEM`, `FULL` */
   registry(): Promise<Omit<Registry, typeof Symbol.asyncDispose>>;
+  /** For the signatures of images that policies ask about. @throws {RampartError} as `registry` */
+  trustRoot(): Promise<TrustRoot | undefined>;
 }

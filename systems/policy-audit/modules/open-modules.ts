@@ -19,6 +19,7 @@ import type { FetchedModule, FetchOptions, Modules } from './modules.ts';
 import { parseModuleUrl } from './module-url.ts';
 import { noSources, type Sources } from './sources.ts';
 import { verifySignatures } from './signatures.ts';
+import type { TrustRoot } from './trust-root.ts';
 import type { Verification } from './verification.ts';
 
 export interface ModulesOptions {
@@ -27,6 +28,8 @@ export interface ModulesOptions {
   readonly sources?: Sources;
   /** Where given, modules that have not these signatures are refused, and all that cannot have any. */
   readonly verification?: Verification | undefined;
+  /** For signatures without keys, of modules and of the images that policies ask about. */
+  readonly trustRoot?: TrustRoot | undefined;
   readonly registriesConf?: RegistriesConf;
   /** Whether `file://` is read: not where those who write policies may not read the files of this process. Default: true. */
   readonly allowFiles?: boolean;
@@ -111,6 +114,10 @@ class SourcedModules implements Modules {
     return Promise.resolve(this.#registry);
   }
 
+  trustRoot(): Promise<TrustRoot | undefined> {
+    return Promise.resolve(this.#options.trustRoot);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#exchange[Symbol.dispose]();
     await this.#registry[Symbol.asyncDispose]();
@@ -123,8 +130,10 @@ class SourcedModules implements Modules {
       signal,
     };
     const artifact = await this.#registry.pull(reference, pull);
-    const { verification } = this.#options;
-    if (verification !== undefined) await verifySignatures(this.#registry, artifact, verification, pull);
+    const { verification, trustRoot } = this.#options;
+    if (verification !== undefined) {
+      await verifySignatures(this.#registry, artifact, { verification, trustRoot }, pull);
+    }
     const bytes = await this.#registry.layer(artifact, moduleLayer(artifact.layers, reference), pull);
     return {
       ...checked(bytes, reference),

@@ -4,67 +4,156 @@
  *
  * @module
  */
-import { verify } from 'node:crypto';
+import { type KeyObject, verify } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
 
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { hostName, parseReference } from '../../../shared/oci/reference.ts';
 import type { Artifact, PullOptions, Registry } from '../../../shared/oci/registry.ts';
+import type { KeylessSignature, Signer, Untrusted } from './keyless.ts';
+import type { TrustRoot } from './trust-root.ts';
 import {
   describeRequirement,
-  type PublicKeyRequirement,
+  type KeylessRequirement,
   type Requirement,
   type Verification,
 } from './verification.ts';
 
 const payloadType = 'application/vnd.dev.cosign.simplesigning.v1+json';
 const signatureAnnotation = 'dev.cosignproject.cosign/signature';
+const certificateAnnotation = 'dev.sigstore.cosign/certificate';
+const bundleAnnotation = 'dev.sigstore.cosign/bundle';
 const MAX_SIGNATURES = 100;
 const MAX_PAYLOAD_BYTES = 64 * 1024;
+const MAX_REASONS = 3;
 
-interface Signature {
-  readonly payload: Uint8Array;
-  readonly signature: Uint8Array;
+interface Signature extends KeylessSignature {
   /** What the signer said beside the digest. */
   readonly annotations: Readonly<Record<string, unknown>>;
+}
+
+/** What is asked of signatures. */
+export interface SignatureTerms {
+  readonly verification: Verification;
+  /** Without one, requirements without keys are refused. */
+  readonly trustRoot?: TrustRoot | undefined;
 }
 
 /**
  * Verifies that an artifact has the signatures that are asked for.
  *
  * @param digest - Of what the reference points at.
- * @throws {RampartError} `PRIVILEGE` where it has not, or where it cannot be told here; as `Registry.pull`
+ * @throws {RampartError} `PRIVILEGE` where it has not, or where it cannot be told here; `INPUT` for a trust root that cannot be read; as
+ *   `Registry.pull`
  */
 export async function verifySignatures(
   registry: Pick<Registry, 'layer' | 'pull'>,
   artifact: Pick<Artifact, 'reference' | 'referenceDigest'>,
-  verification: Verification,
+  { verification, trustRoot }: SignatureTerms,
   options: PullOptions,
 ): Promise<void> {
-  const keyless = [...verification.allOf, ...verification.anyOf].find(({ kind }) => kind !== 'pubKey');
-  if (keyless !== undefined) {
-    throw refused(
-      artifact,
-      `verification without keys (${describeRequirement(keyless)}) needs a trust root, which is not configured`,
-      'Sign it with a key, and ask for the signature of that key: pubKey',
-    );
-  }
+  const { allOf, anyOf, minimumMatches } = verification;
+  const keyless = await keylessOf([...allOf, ...anyOf], artifact, trustRoot);
   const signatures = await signaturesOf(registry, artifact, options);
-  const isMet = (requirement: Requirement): boolean =>
-    requirement.kind === 'pubKey' && signatures.some((signature) => meets(signature, requirement));
-  const missing = verification.allOf.filter((requirement) => !isMet(requirement));
+  const judge = await judgeOf(signatures, keyless, options.signal);
+  const next = keyless
+    ? 'Sign it as one of those with cosign sign, or correct the requirement or the trust root'
+    : undefined;
+  const missing = unmet(allOf, signatures, judge);
   if (missing.length > 0) {
+    throw refused(artifact, `of its ${signatures.length} signatures none is that of: ${missing.join('; ')}`);
+  }
+  const others = unmet(anyOf, signatures, judge);
+  const matches = anyOf.length - others.length;
+  if (anyOf.length > 0 && matches < minimumMatches) {
     throw refused(
       artifact,
-      `of its ${signatures.length} signatures none is that of: ${missing.map(describeRequirement).join('; ')}`,
+      `its ${signatures.length} signatures are those of ${matches} that are allowed, and ${minimumMatches} are needed; ` +
+        `none is that of: ${others.join('; ')}`,
+      next,
     );
   }
-  const matches = verification.anyOf.filter(isMet).length;
-  if (verification.anyOf.length > 0 && matches < verification.minimumMatches) {
+}
+
+/** Why a signature is not the one that is wanted; undefined where it is. */
+type Judge = (signature: Signature, requirement: Requirement) => string | undefined;
+
+interface Keyless {
+  readonly signerOf: (signature: KeylessSignature) => Signer | Untrusted;
+  readonly objectionTo: (signer: Signer, requirement: KeylessRequirement) => string | undefined;
+}
+
+/**
+ * What verifies signatures without keys; undefined where none are wanted.
+ *
+ * @throws {RampartError} `PRIVILEGE` without a trust root, `INPUT` for one that cannot be read
+ */
+async function keylessOf(
+  requirements: readonly Requirement[],
+  artifact: Pick<Artifact, 'reference' | 'referenceDigest'>,
+  trustRoot: TrustRoot | undefined,
+): Promise<Keyless | undefined> {
+  const wanted = requirements.find(isKeyless);
+  if (wanted === undefined) return undefined;
+  if (trustRoot === undefined) {
     throw refused(
       artifact,
-      `its ${signatures.length} signatures are those of ${matches} that are allowed, and ${verification.minimumMatches} are needed`,
+      `verification without keys (${describeRequirement(wanted)}) needs a trust root, which is not configured`,
+      'Give one with --sigstore-trust-config, or in sigstoreTrustConfig of the PolicyServer; ' +
+        'or sign it with a key, and ask for the signature of that key: pubKey',
     );
   }
+  const { keylessVerifier, objectionTo } = await import('./keyless.ts');
+  return { signerOf: keylessVerifier(trustRoot), objectionTo };
+}
+
+async function judgeOf(
+  signatures: readonly Signature[],
+  keyless: Keyless | undefined,
+  signal: AbortSignal | undefined,
+): Promise<Judge> {
+  const signers = new Map<Signature, Signer | Untrusted>();
+  for (const signature of signatures) {
+    if (keyless === undefined) break;
+    signers.set(signature, keyless.signerOf(signature));
+    // Each takes tens of milliseconds, and others wait for this thread.
+    await setImmediate(undefined, { signal });
+  }
+  return (signature, requirement) => {
+    for (const [name, text] of Object.entries(requirement.annotations)) {
+      if (signature.annotations[name] !== text) return `its annotation ${name} is not ${text}`;
+    }
+    if (!isKeyless(requirement)) {
+      return isSignedBy(signature, requirement.key) ? undefined : 'it is not signed by this key';
+    }
+    const signer = signers.get(signature);
+    if (keyless === undefined || signer === undefined) return 'it has not been verified';
+    return 'why' in signer ? signer.why : keyless.objectionTo(signer, requirement);
+  };
+}
+
+function isKeyless(requirement: Requirement): requirement is KeylessRequirement {
+  return requirement.kind !== 'pubKey';
+}
+
+/** The requirements that no signature meets, in words. */
+function unmet(
+  requirements: readonly Requirement[],
+  signatures: readonly Signature[],
+  judge: Judge,
+): string[] {
+  return requirements.flatMap((requirement) => {
+    const reasons = new Set<string>();
+    for (const signature of signatures) {
+      const why = judge(signature, requirement);
+      if (why === undefined) return [];
+      reasons.add(why);
+    }
+    const what = describeRequirement(requirement);
+    // That it is another key says nothing more.
+    if (requirement.kind === 'pubKey' || reasons.size === 0) return [what];
+    return [`${what} (${[...reasons].slice(0, MAX_REASONS).join('; ')})`];
+  });
 }
 
 async function signaturesOf(
@@ -83,7 +172,7 @@ async function signaturesOf(
     throw refused(
       artifact,
       `it has no signatures (${hostName(host)} has no ${reference})`,
-      'Sign it: cosign sign --key KEY',
+      'Sign it with cosign sign (cosign 3: with --new-bundle-format=false --use-signing-config=false)',
     );
   }
   const signatures: Signature[] = [];
@@ -94,7 +183,13 @@ async function signaturesOf(
     const payload = await registry.layer(beside, layer, options);
     const annotations = saysOf(payload, artifact.referenceDigest);
     if (annotations !== undefined) {
-      signatures.push({ payload, signature: Buffer.from(signature, 'base64'), annotations });
+      signatures.push({
+        payload,
+        signature: Buffer.from(signature, 'base64'),
+        certificate: layer.annotations[certificateAnnotation],
+        bundle: layer.annotations[bundleAnnotation],
+        annotations,
+      });
     }
   }
   return signatures;
@@ -115,10 +210,7 @@ function saysOf(payload: Uint8Array, digest: string): Readonly<Record<string, un
   }
 }
 
-function meets({ payload, signature, annotations }: Signature, requirement: PublicKeyRequirement): boolean {
-  const { key } = requirement;
-  const hasAll = Object.entries(requirement.annotations).every(([name, text]) => annotations[name] === text);
-  if (!hasAll) return false;
+function isSignedBy({ payload, signature }: Signature, key: KeyObject): boolean {
   try {
     // Ed25519 hashes by itself.
     return verify(key.asymmetricKeyType === 'ed25519' ? null : 'sha256', payload, key, signature);

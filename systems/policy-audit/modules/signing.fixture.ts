@@ -6,9 +6,11 @@
 import { type KeyObject, sign } from 'node:crypto';
 
 import type { Pushed, RegistryFixture } from '../../../shared/oci/registry.fixture.ts';
+import { type SignatureAnnotations, signatureAnnotation } from './sigstore.fixture.ts';
 
 export interface Signing {
-  readonly by: KeyObject;
+  /** A private key, or what signs in another way. */
+  readonly by: KeyObject | ((payload: Uint8Array) => SignatureAnnotations);
   readonly optional?: object;
   /** Default: what is signed. */
   readonly digest?: string;
@@ -33,12 +35,14 @@ export async function signAs(
           optional,
         }),
       );
+      const mediaType = 'application/vnd.dev.cosign.simplesigning.v1+json';
+      if (typeof by === 'function') return { mediaType, bytes: payload, annotations: by(payload) };
       const signature = sign(by.asymmetricKeyType === 'ed25519' ? null : 'sha256', payload, by);
       if (broken) signature[10] = (signature[10] ?? 0) ^ 1;
       return {
-        mediaType: 'application/vnd.dev.cosign.simplesigning.v1+json',
+        mediaType,
         bytes: payload,
-        annotations: { 'dev.cosignproject.cosign/signature': signature.toString('base64') },
+        annotations: { [signatureAnnotation]: signature.toString('base64') },
       };
     }),
   });

@@ -19,6 +19,7 @@ import { credentialsOfSecrets } from '../../../shared/oci/pull-secrets.ts';
 import type { CredentialsSource } from '../../../shared/oci/registry.ts';
 import { type PolicyServer, policyServerType } from '../api.ts';
 import { parseSources, type Sources, sourcesDocument } from '../modules/sources.ts';
+import { parseTrustRoot, type TrustRoot } from '../modules/trust-root.ts';
 import { parseVerification, type Verification } from '../modules/verification.ts';
 import { parseYaml } from '../modules/yaml-file.ts';
 
@@ -31,6 +32,8 @@ export interface ServerTerms {
   readonly sources?: Sources;
   /** What the ConfigMap of `verificationConfig` asks for. */
   readonly verification?: Verification;
+  /** What the ConfigMap of `sigstoreTrustConfig` has. */
+  readonly trustRoot?: TrustRoot;
 }
 
 /**
@@ -50,6 +53,7 @@ export async function termsOfServer(
     namespacedPoliciesCapabilities: capabilities,
     imagePullSecret = '',
     verificationConfig = '',
+    sigstoreTrustConfig = '',
   } = server.spec;
   const { insecureSources = [], sourceAuthorities = {} } = server.spec;
   const hasSources = insecureSources.length > 0 || Object.keys(sourceAuthorities).length > 0;
@@ -73,6 +77,9 @@ export async function termsOfServer(
     ...(verificationConfig !== '' && {
       verification: verificationOf(await beside(configMaps, 'verificationConfig', verificationConfig)),
     }),
+    ...(sigstoreTrustConfig !== '' && {
+      trustRoot: trustRootOf(await beside(configMaps, 'sigstoreTrustConfig', sigstoreTrustConfig)),
+    }),
     ...(imagePullSecret !== '' && {
       pullSecret: credentialsOfSecrets([
         {
@@ -87,6 +94,11 @@ export async function termsOfServer(
 function verificationOf({ metadata, data = {} }: ConfigMap): Verification {
   const what = `verification-config of the ConfigMap ${metadata.name}`;
   return parseVerification(parseYaml(data['verification-config'] ?? '', what), what);
+}
+
+function trustRootOf({ metadata, data = {} }: ConfigMap): TrustRoot {
+  const what = `sigstore-trust-config of the ConfigMap ${metadata.name}`;
+  return parseTrustRoot(parseYaml(data['sigstore-trust-config'] ?? '', what), what);
 }
 
 async function found<T>(read: Promise<T>): Promise<T | undefined> {

@@ -15,6 +15,8 @@ import { KubeClusterReader } from '../engine/host-calls/kube-reader.ts';
 import { podRequest } from '../engine/wasm/policies.fixture.ts';
 import { ModulesByTerms } from '../modules/lazy-modules.ts';
 import { openModules } from '../modules/open-modules.ts';
+import { signAs } from '../modules/signing.fixture.ts';
+import { SigstoreFixture } from '../modules/sigstore.fixture.ts';
 import { parseSources } from '../modules/sources.ts';
 import { AskedCluster } from './asked-cluster.ts';
 import { OpenPolicy } from './open-policy.ts';
@@ -92,7 +94,8 @@ suite('policies of a PolicyServer', () => {
     await api.createDefinitions(join(import.meta.dirname, '../crd'));
     await api.createNamespace(system);
     await using registry = await RegistryFixture.start({ tls: true });
-    const { reference } = await registry.pushWasm('policies/lookup', 'v1', lookup);
+    const pushed = await registry.pushWasm('policies/lookup', 'v1', lookup);
+    const { reference } = pushed;
     const directory = mkdtempSync(join(tmpdir(), 'rampart-runtimes-'));
     await using stack = new AsyncDisposableStack();
     stack.defer(() => rmSync(directory, { recursive: true, force: true }));
@@ -140,5 +143,38 @@ suite('policies of a PolicyServer', () => {
       data: { 'verification-config': config },
     });
     await assert.rejects(open('strict'), /it has no signatures/);
+
+    const sigstore = new SigstoreFixture();
+    const keyless = {
+      insecureSources: [registry.host],
+      verificationConfig: 'signers',
+      sigstoreTrustConfig: 'trust',
+    };
+    await signAs(registry, pushed, 'policies/lookup', [{ by: (payload) => sigstore.sign(payload) }]);
+    await client.create(configMaps, {
+      metadata: { name: 'signers', namespace: system },
+      data: {
+        'verification-config': `apiVersion: v1
+allOf: [{kind: genericIssuer, issuer: "https://issuer.example", subject: {equal: dev@team.example}}]`,
+      },
+    });
+    await server('rootless', { ...keyless, sigstoreTrustConfig: undefined });
+    await assert.rejects(open('rootless'), /needs a trust root/);
+    await server('rooted', keyless);
+    await assert.rejects(open('rooted'), /its sigstoreTrustConfig trust is not in the namespace/);
+    await client.create(configMaps, {
+      metadata: { name: 'trust', namespace: system },
+      data: { 'sigstore-trust-config': JSON.stringify(sigstore.trustRoot) },
+    });
+    await open('rooted');
+    await client.create(configMaps, {
+      metadata: { name: 'other-trust', namespace: system },
+      data: { 'sigstore-trust-config': JSON.stringify(new SigstoreFixture().trustRoot) },
+    });
+    await server('misled', { ...keyless, sigstoreTrustConfig: 'other-trust' });
+    await assert.rejects(
+      open('misled'),
+      /of the trust root sigstore-trust-config of the ConfigMap other-trust/,
+    );
   });
 });

@@ -22,7 +22,7 @@ import type { Runtimes } from './open-policy.ts';
 
 export interface RuntimesOptions {
   /** For the modules of policies of a PolicyServer, and for the images that they ask registries about. */
-  readonly modules: (terms: ModuleTerms) => Pick<Modules, 'fetch' | 'registry'>;
+  readonly modules: (terms: ModuleTerms) => Pick<Modules, 'fetch' | 'registry' | 'trustRoot'>;
   readonly client: KubeClient;
   readonly logger: Logger;
   /** What modules read of the cluster. */
@@ -45,8 +45,9 @@ export function runtimesOf({ modules, client, logger, asked, namespace }: Runtim
         origin.namespace === undefined || capabilities === undefined
           ? everyCapability
           : new HostCapabilities(capabilities);
-      const registries = [() => own.registry(), pullSecret && { credentials: pullSecret }] as const;
-      const [images, verifier] = [imagesOf(...registries), verifierOf(...registries)];
+      const credentials = pullSecret && { credentials: pullSecret };
+      const images = imagesOf(() => own.registry(), credentials);
+      const verifier = verifierOf(own, credentials);
       return openEvaluator(program, {
         modules: own,
         cluster,

@@ -99,7 +99,7 @@ export class ScanCluster extends TestApi {
               runtimes ??
               runtimesOf({
                 ...{ client, asked },
-                modules: () => ({ registry: none, ...modules }),
+                modules: () => ({ registry: none, trustRoot: none, ...modules }),
                 logger: context.logger,
               }),
             writesStatus,

@@ -8,6 +8,8 @@ import { after, before, suite, test } from 'node:test';
 import { errorCodes } from '../../../shared/observe/errors.ts';
 import { digestOf } from '../../../shared/oci/digest.ts';
 import { RegistryFixture } from '../../../shared/oci/registry.fixture.ts';
+import { signAs } from '../modules/signing.fixture.ts';
+import { SigstoreFixture } from '../modules/sigstore.fixture.ts';
 import { readPolicies } from './policy-source.ts';
 import { renderRun, type RunFormat } from './render-run.ts';
 import { exitCodeOf, type Run, runPolicies } from './run-policies.ts';
@@ -302,6 +304,50 @@ expected: {allowed: true}
       'verification.yml',
     );
     assert.deepEqual([refused.code, /is not trusted/.test(refused.stderr)], [2, true], refused.stderr);
+  });
+
+  test('a module that somebody has to have signed without a key', async () => {
+    await using registry = await RegistryFixture.start();
+    const sigstore = new SigstoreFixture();
+    const bytes = readFileSync(join(modules, 'labels.wapc.wasm'));
+    const pushed = await registry.pushWasm('policies/labels', 'v1', bytes);
+    const subject = 'https://github.com/team/app/.github/workflows/release.yml@refs/tags/v1';
+    const issuer = 'https://token.actions.githubusercontent.com';
+    await signAs(registry, pushed, 'policies/labels', [
+      { by: (payload) => sigstore.sign(payload, { issuer, subject }) },
+    ]);
+    write('sources.yml', `insecure_sources: ["${registry.host}"]\n`);
+    write('trusted_root.json', JSON.stringify(sigstore.trustRoot));
+    write('foreign_root.json', JSON.stringify(new SigstoreFixture().trustRoot));
+    write('broken_root.json', '{"tlogs": []}');
+    const pull = async (owner: string, ...trust: string[]): Promise<Ended> => {
+      write('keyless.yml', `apiVersion: v1\nallOf: [{kind: githubAction, owner: ${owner}}]\n`);
+      const files = ['--sources-path', 'sources.yml', '--verification-path', 'keyless.yml'];
+      return rampart('pull', pushed.reference, ...files, ...trust, '-o', 'keyless.wasm');
+    };
+    const pulled = await pull('team', '--sigstore-trust-config', 'trusted_root.json');
+    assert.equal(pulled.code, 0, pulled.stderr);
+    assert.deepEqual(readFileSync(join(directory, 'keyless.wasm')), bytes);
+    const refusals: readonly (readonly [() => Promise<Ended>, RegExp])[] = [
+      [
+        () => pull('eve', '--sigstore-trust-config', 'trusted_root.json'),
+        /which does not start with \S+\/eve\//,
+      ],
+      [
+        () => pull('team', '--sigstore-trust-config', 'foreign_root.json'),
+        /not issued by a certificate authority/,
+      ],
+      [
+        () => pull('team', '--sigstore-trust-config', 'broken_root.json'),
+        /broken_root\.json cannot be used: it has/,
+      ],
+      [() => pull('team'), /needs a trust root, which is not configured/],
+    ];
+    for (const [ending, why] of refusals) {
+      const { code, stderr } = await ending();
+      assert.equal(code, 2, stderr);
+      assert.match(stderr, why);
+    }
   });
 
   test('how fast it is', async () => {

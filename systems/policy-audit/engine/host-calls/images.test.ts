@@ -12,7 +12,9 @@ import type { CredentialsSource } from '../../../../shared/oci/registry.ts';
 import { verifierOf } from '../../modules/image-signatures.ts';
 import { openModules } from '../../modules/open-modules.ts';
 import { signAs } from '../../modules/signing.fixture.ts';
+import { SigstoreFixture } from '../../modules/sigstore.fixture.ts';
 import { parseSources } from '../../modules/sources.ts';
+import { parseTrustRoot, type TrustRoot } from '../../modules/trust-root.ts';
 import { openPolicy, podRequest } from '../wasm/policies.fixture.ts';
 import { everyCapability } from './capabilities.ts';
 import { policyHostCalls } from './host-calls.ts';
@@ -25,6 +27,7 @@ interface Asked {
   readonly image: string;
   readonly sources: unknown;
   readonly credentials?: CredentialsSource;
+  readonly trustRoot?: TrustRoot;
   readonly runtime?: 'wapc' | 'wasi';
   /** Default: each of `operations`, about the image. */
   readonly calls?: readonly { readonly operation: string; readonly payload: unknown }[];
@@ -35,6 +38,7 @@ async function ask({
   image,
   sources,
   credentials,
+  trustRoot,
   runtime = 'wapc',
   calls = operations.map((operation) => ({ operation, payload: image })),
 }: Asked): Promise<readonly string[]> {
@@ -43,6 +47,7 @@ async function ask({
     await using modules = await openModules({
       cacheDirectory: directory,
       sources: parseSources(sources, 'test'),
+      trustRoot,
       logger,
     });
     const hostCalls = policyHostCalls({
@@ -51,7 +56,7 @@ async function ask({
       resources: [],
       logger,
       images: imagesOf(() => modules.registry(), credentials && { credentials }),
-      verifier: verifierOf(() => modules.registry(), credentials && { credentials }),
+      verifier: verifierOf(modules, credentials && { credentials }),
     });
     const settings = { calls: calls.map((call) => ({ namespace: 'oci', ...call })) };
     await using policy = await openPolicy('lookup', runtime, settings, { hostCalls });
@@ -166,6 +171,74 @@ suite('what a policy asks a registry', () => {
       assert.match(answer, /^error: .*it requires a username and a password/);
     }
   });
+
+  for (const runtime of ['wapc', 'wasi'] as const) {
+    test(`who signed an image without a key, by ${runtime}`, async () => {
+      await using registry = await RegistryFixture.start({ tls: true, password: true });
+      const sigstore = new SigstoreFixture();
+      const pushed = await registry.push('team/keyless', 'v1', { layers, config });
+      const workflow = 'https://github.com/team/app/.github/workflows/release.yml@refs/heads/main';
+      const github = 'https://token.actions.githubusercontent.com';
+      await signAs(registry, pushed, 'team/keyless', [
+        { by: (payload) => sigstore.sign(payload), optional: { env: 'prod' } },
+        { by: (payload) => sigstore.sign(payload, { issuer: github, subject: workflow }) },
+        { by: (payload) => new SigstoreFixture().sign(payload, { subject: 'eve@team.example' }) },
+      ]);
+      const image = pushed.reference;
+      const issuer = 'https://issuer.example';
+      const v2 = (type: string, payload: object) => ({
+        operation: 'v2/verify',
+        payload: { type, image, ...payload },
+      });
+      const keyless = (...subjects: readonly string[]) => ({
+        keyless: subjects.map((subject) => ({ issuer, subject })),
+      });
+      const trusted = [
+        v2('SigstoreKeylessVerify', keyless('dev@team.example')),
+        v2('SigstoreKeylessVerify', { ...keyless('dev@team.example'), annotations: { env: 'prod' } }),
+        v2('SigstoreKeylessPrefixVerify', {
+          keyless_prefix: [{ issuer: github, url_prefix: 'https://github.com/team' }],
+        }),
+        v2('SigstoreGithubActionsVerify', { owner: 'team', repo: 'app' }),
+        v2('SigstoreGithubActionsVerify', { owner: 'team', repo: null }),
+        {
+          operation: 'v1/verify',
+          payload: { SigstoreKeylessVerify: { image, ...keyless('dev@team.example') } },
+        },
+      ];
+      const refused = [
+        [
+          v2('SigstoreKeylessVerify', keyless('dev@team.example', 'eve@team.example')),
+          /none is that of: eve@team\.example by \S+ \(its subject is dev@team\.example, not eve@.*not issued by a certificate authority/,
+        ],
+        [
+          v2('SigstoreGithubActionsVerify', { owner: 'team', repo: 'ap' }),
+          /its subject is \S+, which does not start with https:\/\/github\.com\/team\/ap\//,
+        ],
+        [
+          v2('SigstoreKeylessVerify', { keyless: [{ issuer: github, subject: 'dev@team.example' }] }),
+          /its issuer is https:\/\/issuer\.example, not https:\/\/token\./,
+        ],
+        [
+          v2('SigstoreGithubActionsVerify', { owner: 'team', annotations: { env: 'prod' } }),
+          /its annotation env is not prod/,
+        ],
+      ] as const;
+      const answers = await ask({
+        image,
+        sources: { source_authorities: { [registry.host]: [{ type: 'Data', data: registry.authority }] } },
+        credentials: () => registryUser,
+        trustRoot: parseTrustRoot(sigstore.trustRoot, 'trusted_root.json'),
+        runtime,
+        calls: [...trusted, ...refused.map(([call]) => call)],
+      });
+      assert.equal(answers.length, trusted.length + refused.length);
+      for (const answer of answers.slice(0, trusted.length)) {
+        assert.equal(answer, JSON.stringify({ is_trusted: true, digest: pushed.digest }));
+      }
+      refused.forEach(([, why], index) => assert.match(answers[trusted.length + index] ?? '', why));
+    });
+  }
 
   test('what needs a trust root or a certificate is refused, with what to do instead', async () => {
     await using registry = await RegistryFixture.start();

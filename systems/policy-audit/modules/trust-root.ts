@@ -1,0 +1,49 @@
+/**
+ * A Sigstore instance that is trusted: the certificate authorities and logs that keyless signatures are verified with, as a file. Nothing is
+ * fetched from Sigstore.
+ *
+ * @module
+ */
+import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
+import { readYaml } from './yaml-file.ts';
+
+export interface TrustRoot {
+  /** Where it is from, for messages. */
+  readonly name: string;
+  /** A TrustedRoot of Sigstore, as JSON has it. Its keys and certificates are read when a signature needs them. */
+  readonly document: Readonly<Record<string, unknown>>;
+}
+
+/** @throws {RampartError} `NOT_FOUND`, `SYSTEM`, `INPUT` */
+export function readTrustRootFile(path: string): TrustRoot {
+  return parseTrustRoot(readYaml(path), path);
+}
+
+/**
+ * @param document - A TrustedRoot, or the ClientTrustConfig that contains one.
+ * @param what - Where it is from, for messages.
+ * @throws {RampartError} `INPUT`
+ */
+export function parseTrustRoot(document: unknown, what: string): TrustRoot {
+  const root = isRecord(document) ? (document['trustedRoot'] ?? document) : undefined;
+  if (!isRecord(root)) throw unusableTrustRoot(what, 'it is not a mapping');
+  for (const name of ['certificateAuthorities', 'tlogs', 'ctlogs']) {
+    const list = root[name];
+    // Without one of them no keyless signature could be verified.
+    if (!Array.isArray(list) || list.length === 0) throw unusableTrustRoot(what, `it has no ${name}`);
+  }
+  return { name: what, document: root };
+}
+
+export function unusableTrustRoot(what: string, why: string, cause?: unknown): RampartError {
+  return new RampartError(errorCodes.INPUT, {
+    what: `the Sigstore trust root ${what} cannot be used`,
+    why,
+    next: 'Create it with cosign trusted-root create, or use the trusted_root.json of the Sigstore instance',
+    cause,
+  });
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
