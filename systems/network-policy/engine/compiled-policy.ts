@@ -3,13 +3,13 @@
  *
  * @module
  */
+import { isNobody } from './parsed-peers.ts';
 import type { ParsedPolicy } from './parsed-policy.ts';
 import type { NamedPort } from './parsed-ports.ts';
 import { podEndpoints } from './peer-endpoints.ts';
 import type { PolicyViews, RuleViews } from './peer-views.ts';
 import type { PodFacts } from './pod-table.ts';
 import {
-  type ByFamily,
   type Clause,
   type Direction,
   directions,
@@ -63,8 +63,8 @@ export class CompiledPolicy {
         ports.some((port) => port.name === name && port.protocol === protocol),
       );
     }
-    const isEmpty = (both: ByFamily<readonly unknown[]>): boolean => both[4].length + both[6].length === 0;
-    return !isEmpty(endpoints.value()) || (addresses !== undefined && isEmpty(addresses.value()));
+    const { 4: four, 6: six } = endpoints.value();
+    return four.length + six.length > 0 || addresses?.isEmpty === true;
   }
 
   /** As of now; the same object as before where nothing is different. Undefined: it does not isolate in this direction. */
@@ -91,7 +91,7 @@ export class CompiledPolicy {
   #clausesOf(views: RuleViews): Clause[] {
     const { ports, names, peers: wanted } = views.rule;
     if (wanted !== 'everyone' && isNobody(wanted)) return [];
-    const peers = views.addresses?.value() ?? 'everyone';
+    const peers = wanted === 'everyone' ? wanted : wanted.key;
     const clauses: Clause[] = ports === 'any' || ports.length > 0 ? [{ peers, ports }] : [];
     if (views.endpoints !== undefined)
       clauses.push({ peers: 'everyone', endpoints: views.endpoints.value() });
@@ -113,8 +113,4 @@ function isSame(a: Clause, b: Clause | undefined): boolean {
   if (b === undefined || a.peers !== b.peers) return false;
   if ('endpoints' in a) return 'endpoints' in b && a.endpoints === b.endpoints;
   return 'ports' in b && a.ports === b.ports;
-}
-
-function isNobody({ scopes, blocks }: Exclude<RuleViews['rule']['peers'], 'everyone'>): boolean {
-  return scopes.length === 0 && blocks[4].length === 0 && blocks[6].length === 0;
 }

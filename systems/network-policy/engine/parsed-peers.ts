@@ -51,6 +51,11 @@ export function parsePeers(
   return { key: keyOf(scopes, joined), scopes, blocks: joined };
 }
 
+/** All of them are malformed. */
+export function isNobody({ scopes, blocks }: Peers): boolean {
+  return scopes.length === 0 && blocks[4].length === 0 && blocks[6].length === 0;
+}
+
 const consequence = 'the peer allows nothing';
 
 function parseScope(

@@ -6,12 +6,13 @@
  */
 import { type Labels, type LabelSelector, labelsMatch } from '../../../shared/kube/selectors.ts';
 import type { Peers, PodScope } from './parsed-peers.ts';
-import type { ParsedPolicy, ParsedRule } from './parsed-policy.ts';
+import { namesPeers, type ParsedPolicy, type ParsedRule } from './parsed-policy.ts';
 import { PeerAddresses } from './peer-addresses.ts';
 import { PeerEndpoints } from './peer-endpoints.ts';
 import type { PodChange, PodFacts, PodTable } from './pod-table.ts';
-import type { Direction, PolicyKey } from './rules.ts';
+import type { Direction, PeersKey, PolicyKey } from './rules.ts';
 import { anyNamespace, SelectorIndex } from './selector-index.ts';
+import type { Dirty } from './targets.ts';
 
 /** What a rule stands on; without `addresses` its peers are everyone. */
 export interface RuleViews {
@@ -25,6 +26,8 @@ export type PolicyViews = Readonly<Record<Direction, readonly RuleViews[] | unde
 
 interface Entry<View = PeerAddresses | PeerEndpoints> {
   readonly key: string;
+  /** Set: clauses name these peers, so that it is not the policies that change with them. */
+  readonly named: PeersKey | undefined;
   readonly view: View;
   /** `everyone`: no pod has to be selected. */
   readonly scopes: 'everyone' | readonly PodScope[];
@@ -36,17 +39,17 @@ interface Entry<View = PeerAddresses | PeerEndpoints> {
 export class PeerViews {
   readonly #pods: PodTable;
   readonly #namespaces: ReadonlyMap<string, Labels>;
-  readonly #changed: (policy: PolicyKey) => void;
+  readonly #dirty: Dirty;
   readonly #entries = new Map<string, Entry>();
   readonly #held = new Map<PolicyKey, ReadonlySet<Entry>>();
   readonly #index = new SelectorIndex<Entry>();
   readonly #byNamespaceLabels = new Set<Entry>();
 
-  /** @param changed - Called for each policy that stands on what is different after an event. */
-  constructor(pods: PodTable, namespaces: ReadonlyMap<string, Labels>, changed: (policy: PolicyKey) => void) {
+  /** @param dirty - Gets the peers and policies that stand on what is different after an event. */
+  constructor(pods: PodTable, namespaces: ReadonlyMap<string, Labels>, dirty: Dirty) {
     this.#pods = pods;
     this.#namespaces = namespaces;
-    this.#changed = changed;
+    this.#dirty = dirty;
   }
 
   /** Holds what the rules of a policy need, and lets go of what it held for it before. */
@@ -60,7 +63,10 @@ export class PeerViews {
     const viewsOf = (direction: Direction) =>
       policy[direction]?.map((rule) => ({
         rule,
-        addresses: rule.peers === 'everyone' ? undefined : use(this.#addressesOf(rule.peers)),
+        addresses:
+          rule.peers === 'everyone'
+            ? undefined
+            : use(this.#addressesOf(rule.peers, namesPeers(rule, direction))),
         endpoints:
           direction === 'ingress' || rule.names.length === 0 ? undefined : use(this.#endpointsOf(rule)),
       }));
@@ -71,6 +77,11 @@ export class PeerViews {
 
   release(policy: PolicyKey): void {
     this.#keep(policy, new Set());
+  }
+
+  /** Undefined: no clause names them. */
+  named(key: PeersKey): PeerAddresses | undefined {
+    return this.#entries.get(namedKey(key))?.view as PeerAddresses | undefined;
   }
 
   podChanged({ before, after }: PodChange): void {
@@ -95,13 +106,14 @@ export class PeerViews {
     }
   }
 
-  #addressesOf(peers: Peers): Entry<PeerAddresses> {
-    const key = `addresses ${peers.key}`;
+  #addressesOf(peers: Peers, isNamed: boolean): Entry<PeerAddresses> {
+    const key = isNamed ? namedKey(peers.key) : `asked ${peers.key}`;
     const known = this.#entries.get(key) as Entry<PeerAddresses> | undefined;
     return (
       known ??
       this.#add({
         key,
+        named: isNamed ? peers.key : undefined,
         view: new PeerAddresses(peers),
         scopes: peers.scopes,
         asksEveryPod: false,
@@ -118,6 +130,7 @@ export class PeerViews {
       known ??
       this.#add({
         key,
+        named: undefined,
         view: new PeerEndpoints(peers, names),
         scopes: peers === 'everyone' ? peers : peers.scopes,
         asksEveryPod: peers === 'everyone' || peers.blocks[4].length > 0 || peers.blocks[6].length > 0,
@@ -132,11 +145,13 @@ export class PeerViews {
     const byLabels = scopesOf(entry).some(({ namespaces }) => typeof namespaces !== 'string');
     if (byLabels) this.#byNamespaceLabels.add(entry);
     for (const pod of this.#candidates(entry)) entry.view.set(pod, this.#selects(entry, pod));
+    this.#changed(entry);
     return entry;
   }
 
   #drop(entry: Entry): void {
     this.#entries.delete(entry.key);
+    this.#changed(entry);
     this.#byNamespaceLabels.delete(entry);
     for (const [namespace, selector] of anchoredBy(entry)) this.#index.delete(entry, namespace, selector);
   }
@@ -152,8 +167,12 @@ export class PeerViews {
   }
 
   #update(entry: Entry, pod: PodFacts): void {
-    if (!entry.view.set(pod, this.#selects(entry, pod))) return;
-    for (const policy of entry.users) this.#changed(policy);
+    if (entry.view.set(pod, this.#selects(entry, pod))) this.#changed(entry);
+  }
+
+  #changed({ named, users }: Entry): void {
+    if (named !== undefined) this.#dirty.peers.add(named);
+    else for (const policy of users) this.#dirty.policies.add(policy);
   }
 
   #selects({ scopes }: Entry, pod: PodFacts): boolean {
@@ -184,6 +203,10 @@ export class PeerViews {
       }
     }
   }
+}
+
+function namedKey(key: PeersKey): string {
+  return `named ${key}`;
 }
 
 const anyLabels: LabelSelector = { requirements: [], selectsNothing: false };
