@@ -142,6 +142,10 @@ export interface RulesChange {
   readonly podCidrs: boolean;
 }
 
+export function isNoChange({ pods, policies, peers, podCidrs }: RulesChange): boolean {
+  return pods.size + policies.size + peers.size === 0 && !podCidrs;
+}
+
 /** A field of a policy that cannot be expressed: its rule allows nothing. */
 export interface PolicyProblem {
   readonly policy: PolicyKey;
