@@ -24,6 +24,7 @@ export class CompiledPolicy {
   readonly #views: PolicyViews;
   readonly #rules = new Map<Direction, PolicyRules>();
   #targets: readonly PodFacts[] = [];
+  #problems: readonly PolicyProblem[] | undefined;
   /** What the named ports of a rule for ingress stand for on the targets. */
   readonly #endpoints = new Map<RuleViews, ReturnType<typeof podEndpoints>>();
 
@@ -32,28 +33,31 @@ export class CompiledPolicy {
     this.#views = views;
   }
 
-  /** @param targets - The pods of this node that it is for; the same list as before where they are the same. */
+  /**
+   * To be called where what it stands on may be different.
+   *
+   * @param targets - The pods of this node that it is for; the same list as before where they are the same.
+   */
   setTargets(targets: readonly PodFacts[]): void {
     if (targets !== this.#targets) this.#endpoints.clear();
     this.#targets = targets;
+    this.#problems = undefined;
   }
 
   /** Names that none of the pods has by which they are looked up: they allow nothing until one has. */
-  problems(): PolicyProblem[] {
-    return directions.flatMap((direction) =>
+  problems(): readonly PolicyProblem[] {
+    this.#problems ??= directions.flatMap((direction) =>
       (this.#views[direction] ?? []).flatMap((views) =>
-        // Called after each change; most rules have no names.
-        views.rule.names.length === 0
-          ? []
-          : views.rule.names
-              .filter((named) => !this.#isKnown(views, named))
-              .map(({ index, name, protocol }) => ({
-                policy: this.policy.key,
-                field: `spec.${direction}[${views.rule.index}].ports[${index}].port`,
-                message: `no pod here that the ${direction === 'ingress' ? 'policy is for' : 'rule allows'} has a port named ${JSON.stringify(name)} (${protocol}): the port allows nothing.`,
-              })),
+        views.rule.names
+          .filter((named) => !this.#isKnown(views, named))
+          .map(({ index, name, protocol }) => ({
+            policy: this.policy.key,
+            field: `spec.${direction}[${views.rule.index}].ports[${index}].port`,
+            message: `no pod here that the ${direction === 'ingress' ? 'policy is for' : 'rule allows'} has a port named ${JSON.stringify(name)} (${protocol}): the port allows nothing.`,
+          })),
       ),
     );
+    return this.#problems;
   }
 
   /** Where a rule for egress allows nobody yet, no pod lacks the name. */

@@ -14,20 +14,21 @@ import type { Direction, PeersKey, PolicyKey } from './rules.ts';
 import { anyNamespace, SelectorIndex } from './selector-index.ts';
 import type { Dirty } from './targets.ts';
 
-/** What a rule stands on; without `addresses` its peers are everyone. */
+/** What a rule stands on, but for the peers that its clauses name. */
 export interface RuleViews {
   readonly rule: ParsedRule;
-  readonly addresses: PeerAddresses | undefined;
   /** For egress with named ports. */
   readonly endpoints: PeerEndpoints | undefined;
+  /** With `endpoints`: whose they are. Undefined: of everyone. */
+  readonly addresses: PeerAddresses | undefined;
 }
 
 export type PolicyViews = Readonly<Record<Direction, readonly RuleViews[] | undefined>>;
 
 interface Entry<View = PeerAddresses | PeerEndpoints> {
   readonly key: string;
-  /** Set: clauses name these peers, so that it is not the policies that change with them. */
-  readonly named: PeersKey | undefined;
+  /** Clauses name these peers by the key, so that it is not the policies that change with them. */
+  readonly isNamed: boolean;
   readonly view: View;
   /** `everyone`: no pod has to be selected. */
   readonly scopes: 'everyone' | readonly PodScope[];
@@ -40,7 +41,9 @@ export class PeerViews {
   readonly #pods: PodTable;
   readonly #namespaces: ReadonlyMap<string, Labels>;
   readonly #dirty: Dirty;
-  readonly #entries = new Map<string, Entry>();
+  /** Those that clauses name: a change looks them up by keys that it has. */
+  readonly #named = new Map<PeersKey, Entry<PeerAddresses>>();
+  readonly #others = new Map<string, Entry>();
   readonly #held = new Map<PolicyKey, ReadonlySet<Entry>>();
   readonly #index = new SelectorIndex<Entry>();
   readonly #byNamespaceLabels = new Set<Entry>();
@@ -61,15 +64,16 @@ export class PeerViews {
       return entry.view;
     };
     const viewsOf = (direction: Direction) =>
-      policy[direction]?.map((rule) => ({
-        rule,
-        addresses:
-          rule.peers === 'everyone'
-            ? undefined
-            : use(this.#addressesOf(rule.peers, namesPeers(rule, direction))),
-        endpoints:
-          direction === 'ingress' || rule.names.length === 0 ? undefined : use(this.#endpointsOf(rule)),
-      }));
+      policy[direction]?.map((rule) => {
+        const { peers } = rule;
+        if (peers !== 'everyone' && namesPeers(rule, direction)) use(this.#addressesOf(peers, true));
+        const ofPeers = direction === 'egress' && rule.names.length > 0;
+        return {
+          rule,
+          endpoints: ofPeers ? use(this.#endpointsOf(rule)) : undefined,
+          addresses: ofPeers && peers !== 'everyone' ? use(this.#addressesOf(peers, false)) : undefined,
+        };
+      });
     const views = { ingress: viewsOf('ingress'), egress: viewsOf('egress') };
     this.#keep(policy.key, held);
     return views;
@@ -81,7 +85,7 @@ export class PeerViews {
 
   /** Undefined: no clause names them. */
   named(key: PeersKey): PeerAddresses | undefined {
-    return this.#entries.get(namedKey(key))?.view as PeerAddresses | undefined;
+    return this.#named.get(key)?.view;
   }
 
   podChanged({ before, after }: PodChange): void {
@@ -107,13 +111,12 @@ export class PeerViews {
   }
 
   #addressesOf(peers: Peers, isNamed: boolean): Entry<PeerAddresses> {
-    const key = isNamed ? namedKey(peers.key) : `asked ${peers.key}`;
-    const known = this.#entries.get(key) as Entry<PeerAddresses> | undefined;
+    const of = isNamed ? this.#named : (this.#others as Map<string, Entry<PeerAddresses>>);
+    const key = isNamed ? peers.key : `addresses ${peers.key}`;
     return (
-      known ??
-      this.#add({
-        key,
-        named: isNamed ? peers.key : undefined,
+      of.get(key) ??
+      this.#add(of, {
+        ...{ key, isNamed },
         view: new PeerAddresses(peers),
         scopes: peers.scopes,
         asksEveryPod: false,
@@ -125,12 +128,11 @@ export class PeerViews {
   #endpointsOf({ peers, names }: ParsedRule): Entry<PeerEndpoints> {
     const of = peers === 'everyone' ? 'everyone' : peers.key;
     const key = `endpoints ${JSON.stringify(names.map(({ protocol, name }) => [protocol, name]))} ${of}`;
-    const known = this.#entries.get(key) as Entry<PeerEndpoints> | undefined;
+    const others = this.#others as Map<string, Entry<PeerEndpoints>>;
     return (
-      known ??
-      this.#add({
-        key,
-        named: undefined,
+      others.get(key) ??
+      this.#add(others, {
+        ...{ key, isNamed: false },
         view: new PeerEndpoints(peers, names),
         scopes: peers === 'everyone' ? peers : peers.scopes,
         asksEveryPod: peers === 'everyone' || peers.blocks[4].length > 0 || peers.blocks[6].length > 0,
@@ -139,8 +141,11 @@ export class PeerViews {
     );
   }
 
-  #add<View extends PeerAddresses | PeerEndpoints>(entry: Entry<View>): Entry<View> {
-    this.#entries.set(entry.key, entry);
+  #add<View extends PeerAddresses | PeerEndpoints>(
+    to: Map<string, Entry<View>>,
+    entry: Entry<View>,
+  ): Entry<View> {
+    to.set(entry.key, entry);
     for (const [namespace, selector] of anchoredBy(entry)) this.#index.add(entry, namespace, selector);
     const byLabels = scopesOf(entry).some(({ namespaces }) => typeof namespaces !== 'string');
     if (byLabels) this.#byNamespaceLabels.add(entry);
@@ -150,7 +155,7 @@ export class PeerViews {
   }
 
   #drop(entry: Entry): void {
-    this.#entries.delete(entry.key);
+    (entry.isNamed ? this.#named : this.#others).delete(entry.key);
     this.#changed(entry);
     this.#byNamespaceLabels.delete(entry);
     for (const [namespace, selector] of anchoredBy(entry)) this.#index.delete(entry, namespace, selector);
@@ -170,8 +175,8 @@ export class PeerViews {
     if (entry.view.set(pod, this.#selects(entry, pod))) this.#changed(entry);
   }
 
-  #changed({ named, users }: Entry): void {
-    if (named !== undefined) this.#dirty.peers.add(named);
+  #changed({ key, isNamed, users }: Entry): void {
+    if (isNamed) this.#dirty.peers.add(key);
     else for (const policy of users) this.#dirty.policies.add(policy);
   }
 
@@ -203,10 +208,6 @@ export class PeerViews {
       }
     }
   }
-}
-
-function namedKey(key: PeersKey): string {
-  return `named ${key}`;
 }
 
 const anyLabels: LabelSelector = { requirements: [], selectsNothing: false };

@@ -42,7 +42,10 @@ import { RefusedCommands, TableProgram } from './program.ts';
 import { Refusals } from './refusals.ts';
 import { isRefusal, readTable } from './table.ts';
 
-/** What the objects are of: `base`, `pod KEY`, `peers KEY`, or the key of a policy's rules. The maps are of all pods. */
+/**
+ * What the objects are of: `base`, `pod KEY`, or the key of a policy's rules or of peers, which begins like no other one of these. The maps
+ * are of all pods.
+ */
 type Owned = Map<string, TableObjects>;
 
 /** Whose chain it is. */
@@ -142,7 +145,7 @@ class NftablesDataplane implements Dataplane {
 
   #syncAll(rules: NodeRules): Programmed {
     const owned: Owned = new Map([['base', objectsOf(compileBase(rules, this.#options))]]);
-    for (const key of rules.peers.keys()) owned.set(peersOwner(key), peersObjects(rules, key));
+    for (const key of rules.peers.keys()) owned.set(key, peersObjects(rules, key));
     for (const pod of rules.pods.keys()) owned.set(podOwner(pod), this.#podObjects(rules, pod));
     for (const key of rules.policies.keys()) owned.set(key, policyObjects(rules, key));
     const programmed = this.#replace(this.#read(), flat(owned.values(), mapObjects(rules.pods)));
@@ -227,12 +230,11 @@ class NftablesDataplane implements Dataplane {
     const reshaped = new Set<PeersKey>();
     for (const [key, peersChange] of change.peers) {
       const [before, after] = [this.#rules.peers.get(key), rules.peers.get(key)];
-      const owner = peersOwner(key);
-      const sets = this.#owned.get(owner) ?? nothing;
-      const edits = before && after && peersChange && elementChanges(key, sets, [before, after], peersChange);
+      const sets = this.#owned.get(key) ?? nothing;
+      const edits = before && after && peersChange && elementChanges(sets, [before, after], peersChange);
       if (edits !== undefined) elements.push(edits);
       else {
-        changed.set(owner, peersObjects(rules, key));
+        changed.set(key, peersObjects(rules, key));
         reshaped.add(key);
       }
     }
@@ -363,10 +365,6 @@ function podOwner(pod: PodKey): string {
 function policyObjects(rules: NodeRules, key: string): TableObjects {
   const policy = rules.policies.get(key);
   return objectsOf(policy === undefined ? [] : compilePolicy(policy, rules.peers));
-}
-
-function peersOwner(key: PeersKey): string {
-  return `peers ${key}`;
 }
 
 function peersObjects(rules: NodeRules, key: PeersKey): TableObjects {

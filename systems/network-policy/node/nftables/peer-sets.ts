@@ -7,7 +7,7 @@
 import type { Address, Family, Peers, PeersChange, PeersKey } from '../../engine/rules.ts';
 import { rangeText } from './addresses.ts';
 import { families, peersName } from './names.ts';
-import { type ElementSet, objectKey, type TableObjects } from './objects.ts';
+import type { ElementSet, TableObjects } from './objects.ts';
 
 const addressType = { 4: 'ipv4_addr', 6: 'ipv6_addr' } as const;
 /** More blocks than that are a set. */
@@ -57,7 +57,6 @@ export interface ElementChanges {
  * @returns undefined where sets come or go, so that rules are others, too
  */
 export function elementChanges(
-  key: PeersKey,
   sets: TableObjects,
   [before, after]: readonly [Peers, Peers],
   change: PeersChange,
@@ -66,9 +65,11 @@ export function elementChanges(
     return undefined;
   }
   const changed = families.flatMap((family) => {
-    const name = podSetName(peersName(key), family);
-    const whole = sets.get(objectKey({ kind: 'set', name }));
-    return whole?.kind === 'set' ? [{ ...change[family], whole }] : [];
+    for (const whole of sets.values()) {
+      const isOfPods = whole.kind === 'set' && whole.type === addressType[family] && !whole.interval;
+      if (isOfPods) return [{ ...change[family], whole }];
+    }
+    return [];
   });
   return {
     gone: changed.map(({ whole, gone }) => ({ ...whole, elements: elementsOf(gone) })),
