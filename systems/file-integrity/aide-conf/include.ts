@@ -47,21 +47,37 @@ export function include(
     readOne(place, statement, prefix, depth, evaluation);
     return;
   }
-  let inner = prefix;
-  if (statement.prefix !== undefined) {
-    const own = evaluation.bytes(statement.prefix).replace(/\/$/, '');
-    if (own !== '' && !own.startsWith('/')) {
-      problems.error(
-        statement.prefix.at,
-        `the prefix '${own}' does not start with /`,
-        'Write a path, as in /mnt',
-      );
-      return;
-    }
-    inner += own;
+  const own = ownPrefix(statement, evaluation);
+  const names = own === undefined ? undefined : namesIn(place, pattern, statement, evaluation);
+  for (const name of names ?? []) {
+    if (problems.isFull || evaluation.filesRead > maxFiles) return;
+    readOne(`${place}/${name}`, statement, `${prefix}${own ?? ''}`, depth, evaluation);
   }
+}
+
+/** Of the directory's files; undefined: it is wrong, and told. */
+function ownPrefix({ prefix }: IncludeStatement, evaluation: Evaluation): ByteString | undefined {
+  if (prefix === undefined) return '';
+  const own = evaluation.bytes(prefix).replace(/\/$/, '');
+  if (own === '' || own.startsWith('/')) return own;
+  evaluation.problems.error(
+    prefix.at,
+    `the prefix '${own}' does not start with /`,
+    'Write a path, as in /mnt',
+  );
+  return undefined;
+}
+
+/** The files of a directory whose names match, in the order of their bytes, as in the C locale. What is wrong is told. */
+function namesIn(
+  place: string,
+  pattern: NonNullable<IncludeStatement['pattern']>,
+  { path }: IncludeStatement,
+  evaluation: Evaluation,
+): readonly string[] {
+  const { problems, environment } = evaluation;
   const regex = regexOf(evaluation.bytes(pattern), pattern.at, problems, 'the pattern');
-  if (regex === undefined) return;
+  if (regex === undefined) return [];
   const anything = {
     kind: 'repeat',
     node: { kind: 'char', set: () => true },
@@ -79,7 +95,7 @@ export function include(
       `cannot read the directory ${place}: ${messageOf(error)}`,
       'Create it, or take the line out',
     );
-    return;
+    return [];
   }
   const matching = files.filter((name) => names.matches(names.walk(names.start, bytesOf(name))).length > 0);
   const wanted = matching.length === 0 ? onlyName(evaluation.text(pattern)) : undefined;
@@ -88,16 +104,11 @@ export function include(
     const what = `cannot read ${place}/${wanted}: there is no such file`;
     problems.error(path.at, what, missingNext);
     evaluation.missingFiles.push({ severity: 'error', at: path.at, what, next: missingNext });
-    return;
   }
-  // In the order of their bytes, as in the C locale.
-  const sorted = matching
+  return matching
     .map((name) => [bytesOf(name), name] as const)
-    .sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
-  for (const [, name] of sorted) {
-    if (problems.isFull || evaluation.filesRead > maxFiles) return;
-    readOne(`${place}/${name}`, statement, inner, depth, evaluation);
-  }
+    .sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
+    .map(([, name]) => name);
 }
 
 /** The name that an expression is for, where it is for one alone: `^a\.conf$`. */
