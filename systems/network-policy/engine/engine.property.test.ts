@@ -15,7 +15,7 @@ import {
 } from '../random-cluster.fixture.ts';
 import { PolicyEngine } from './engine.ts';
 import { type AddressPacket, isAllowed } from './evaluate.fixture.ts';
-import { type NodeRules, noRules, type PeersChange } from './rules.ts';
+import { type NodeRules, noRules, type PeersChange, type PeersKey } from './rules.ts';
 
 const numRuns = 2000;
 
@@ -63,15 +63,15 @@ function different<T>(before: ReadonlyMap<string, T>, after: ReadonlyMap<string,
   });
 }
 
-function podsOf({ peers }: NodeRules, key: string): string[] {
+function podsOf({ peers }: NodeRules, key: PeersKey): string[] {
   const { pods } = peers.get(key)!;
   return [...pods[4], ...pods[6]].sort();
 }
 
 /** Those before, with what came and without what went: each was there, or was not. */
-function podsAfter(before: NodeRules, key: string, change: PeersChange): string[] {
+function podsAfter(before: NodeRules, key: PeersKey, told: PeersChange): string[] {
   const pods = new Set(podsOf(before, key));
-  for (const { gone, come } of [change[4], change[6]]) {
+  for (const { gone, come } of [told[4], told[6]]) {
     for (const address of gone) assert.ok(pods.delete(address));
     for (const address of come) assert.equal(pods.size + 1, pods.add(address).size);
   }

@@ -42,7 +42,7 @@ export class PeerViews {
   readonly #namespaces: ReadonlyMap<string, Labels>;
   readonly #dirty: Dirty;
   /** Those that clauses name: a change looks them up by keys that it has. */
-  readonly #named = new Map<PeersKey, Entry<PeerAddresses>>();
+  readonly #named = new Map<string, Entry<PeerAddresses>>();
   readonly #others = new Map<string, Entry>();
   readonly #held = new Map<PolicyKey, ReadonlySet<Entry>>();
   readonly #index = new SelectorIndex<Entry>();
@@ -176,7 +176,7 @@ export class PeerViews {
   }
 
   #changed({ key, isNamed, users }: Entry): void {
-    if (isNamed) this.#dirty.peers.add(key);
+    if (isNamed) this.#dirty.peers.add(key as PeersKey);
     else for (const policy of users) this.#dirty.policies.add(policy);
   }
 

@@ -53,8 +53,8 @@ export interface Peers {
   readonly blocks: ByFamily<AddressSet>;
 }
 
-/** What peers are selected by: rules with the same peers have one key. It is never `everyone`. */
-export type PeersKey = string;
+/** What peers are selected by, as JSON: rules with the same peers have one key. */
+export type PeersKey = `[${string}`;
 
 /**
  * What one rule of a policy allows: a packet (its first of a connection) that fits one of the clauses.
@@ -122,7 +122,9 @@ export function policyRulesKey(direction: Direction, policy: PolicyKey): string 
 export function policiesNaming(peers: ReadonlySet<PeersKey>, { policies }: NodeRules): string[] {
   if (peers.size === 0) return [];
   const names = ({ rules }: PolicyRules): boolean =>
-    rules.some(({ clauses }) => clauses.some((clause) => peers.has(clause.peers)));
+    rules.some(({ clauses }) =>
+      clauses.some((clause) => clause.peers !== 'everyone' && peers.has(clause.peers)),
+    );
   return [...policies].filter(([, policy]) => names(policy)).map(([key]) => key);
 }
 

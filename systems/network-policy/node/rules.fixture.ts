@@ -55,7 +55,7 @@ export function nodeRules(
   const peers = new Map<PeersKey, Peers>();
   const clauseOf = (given: GivenClause, place: string): Clause => {
     if (given.peers === 'everyone') return { ...given, peers: 'everyone' };
-    const key = `${keyOf(place)} ${JSON.stringify(given.peers.blocks)}`;
+    const key = `[${keyOf(place)} ${JSON.stringify(given.peers.blocks)}` as const;
     peers.set(key, given.peers);
     return { ...given, peers: key };
   };
@@ -99,7 +99,7 @@ export function nodeRules(
 
 /** What is different, as the engine tells it. */
 export function changeBetween(before: NodeRules, after: NodeRules): RulesChange {
-  const differing = <T>(a: ReadonlyMap<string, T>, b: ReadonlyMap<string, T>): Set<string> =>
+  const differing = <K extends string, T>(a: ReadonlyMap<K, T>, b: ReadonlyMap<K, T>): Set<K> =>
     new Set(
       [...a.keys(), ...b.keys()].filter((key) => JSON.stringify(a.get(key)) !== JSON.stringify(b.get(key))),
     );

@@ -28,7 +28,7 @@ test('rules with the same peers share their sets; blocks are rules', () => {
     sets.map(({ elements }) => [...elements.keys()]),
     [['10.1.0.20', '10.1.0.30'], ['fd00:1::20']],
   );
-  const [[key, each] = ['', peers]] = rules.peers;
+  const [[key, each] = ['[' as const, peers]] = rules.peers;
   assert.deepEqual(peerMatches(key, each, 4), [`@${sets[0]?.name}`, '10.2.0.0/16']);
 });
 

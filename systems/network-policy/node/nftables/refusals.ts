@@ -88,7 +88,9 @@ export class Refusals {
   #why(key: string, { index, clauses }: PolicyRules['rules'][number]): string | undefined {
     const why = this.#rules.get(key)?.get(index);
     if (why !== undefined || this.#peers.size === 0) return why;
-    return clauses.map(({ peers }) => this.#peers.get(peers)).find((one) => one !== undefined);
+    return clauses
+      .map(({ peers }) => (peers === 'everyone' ? undefined : this.#peers.get(peers)))
+      .find((one) => one !== undefined);
   }
 }
 
