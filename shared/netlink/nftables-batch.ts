@@ -40,6 +40,8 @@ const messageKinds = {
 
 /** Attributes that are the same wherever they are. */
 const LIST_ELEM = 1;
+/** `NFTA_SET_ELEM_KEY` */
+const ELEM_KEY = 1;
 const EXPR_NAME = 1;
 const EXPR_DATA = 2;
 const DATA_VALUE = 1;
@@ -133,6 +135,26 @@ export class NftablesBatch {
   /** One of a list of elements or expressions. */
   item(write: () => void): void {
     this.nest(LIST_ELEM, write);
+  }
+
+  /** As `item` with `value`, of a key and nothing else: there are tens of thousands of these. */
+  keyItem(key: Uint8Array): void {
+    let at = this.#at;
+    const sizeBytes = (key.length + 3) & ~3;
+    this.#reserve(12 + sizeBytes);
+    const bytes = this.#bytes;
+    for (const [length, type] of [
+      [12 + sizeBytes, LIST_ELEM],
+      [8 + sizeBytes, ELEM_KEY],
+    ] as const) {
+      bytes[at++] = length;
+      bytes[at++] = 0;
+      bytes[at++] = type;
+      bytes[at++] = NESTED >> 8;
+    }
+    bytes[at] = 4 + key.length;
+    bytes[at + 2] = DATA_VALUE;
+    bytes.set(key, at + 4);
   }
 
   value(type: number, value: Uint8Array): void {

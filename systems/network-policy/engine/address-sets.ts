@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { addressText, addressValue, type Interval, type IpAddress } from './addresses.ts';
-import type { AddressRange, AddressSet, Family } from './rules.ts';
+import { addressText, type Interval } from './addresses.ts';
+import type { AddressRange, Family } from './rules.ts';
 
 /** Sorts, and joins what overlaps or touches. */
 export function union(intervals: readonly Interval[]): Interval[] {
@@ -40,40 +40,6 @@ export function rangesOf(family: Family, intervals: readonly Interval[]): Addres
     const first = text ?? addressText(family, low);
     return { first, last: low === high ? first : addressText(family, high) };
   });
-}
-
-/** These intervals (of {@link union}) with these addresses, none of which is in them. */
-export function setOf(
-  family: Family,
-  intervals: readonly Interval[],
-  addresses: readonly IpAddress[],
-): AddressSet {
-  const points = addresses.map(({ value, text }) => ({ low: value, high: value, text }));
-  return rangesOf(family, union([...intervals, ...points]));
-}
-
-/** The set with one more address, which it does not have yet. */
-export function withAddress(set: AddressSet, { family, value }: IpAddress): AddressSet {
-  const at = firstIndex(set.length, (index) => addressValue((set[index] as AddressRange).first) > value);
-  const [before, after] = [set[at - 1], set[at]];
-  const joinsBefore = before !== undefined && addressValue(before.last) === value - 1n;
-  const joinsAfter = after !== undefined && addressValue(after.first) === value + 1n;
-  const text = addressText(family, value);
-  const joined = {
-    first: joinsBefore ? before.first : text,
-    last: joinsAfter ? after.last : text,
-  };
-  return set.toSpliced(joinsBefore ? at - 1 : at, Number(joinsBefore) + Number(joinsAfter), joined);
-}
-
-/** The set without an address, which it has. */
-export function withoutAddress(set: AddressSet, { family, value }: IpAddress): AddressSet {
-  const at = firstIndex(set.length, (index) => addressValue((set[index] as AddressRange).last) >= value);
-  const around = set[at] as AddressRange;
-  const left = without({ low: addressValue(around.first), high: addressValue(around.last) }, [
-    { low: value, high: value },
-  ]);
-  return set.toSpliced(at, 1, ...rangesOf(family, left));
 }
 
 /** The first index for which it holds; once it does it holds for all that follow. */

@@ -44,6 +44,13 @@ export function parseAddress(text: string): IpAddress | undefined {
 /** The number of an address that is known to be one. */
 export function addressValue(text: Address): bigint {
   if (!text.includes(':')) return BigInt(ipv4Value(text));
+  const groups = addressGroups(text);
+  const word = (at: number): bigint => BigInt((groups[at] as number) * 65_536 + (groups[at + 1] as number));
+  return (word(0) << 96n) | (word(2) << 64n) | (word(4) << 32n) | word(6);
+}
+
+/** The eight numbers of 16 bits of an IPv6 address that is known to be one. */
+export function addressGroups(text: Address): number[] {
   // What goes over many addresses calls this for each: bytes are read one by one, and few numbers are long.
   const groups = [0, 0, 0, 0, 0, 0, 0, 0];
   let [count, tailAt] = [0, -1];
@@ -72,8 +79,7 @@ export function addressValue(text: Address): bigint {
     groups.copyWithin(8 - count + tailAt, tailAt, count);
     groups.fill(0, tailAt, 8 - count + tailAt);
   }
-  const word = (at: number): bigint => BigInt((groups[at] as number) * 65_536 + (groups[at + 1] as number));
-  return (word(0) << 96n) | (word(2) << 64n) | (word(4) << 32n) | word(6);
+  return groups;
 }
 
 const [COLON, DOT] = [0x3a, 0x2e];
@@ -83,7 +89,8 @@ function hexDigit(code: number): number {
   return code <= 0x39 ? code - 0x30 : (code | 0x20) - 0x61 + 10;
 }
 
-function ipv4Value(text: string): number {
+/** Of an IPv4 address that is known to be one. */
+export function ipv4Value(text: Address): number {
   let [value, byte] = [0, 0];
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);

@@ -3,13 +3,13 @@
  *
  * @module
  */
+import { isNobody } from './parsed-peers.ts';
 import type { ParsedPolicy } from './parsed-policy.ts';
 import type { NamedPort } from './parsed-ports.ts';
 import { podEndpoints } from './peer-endpoints.ts';
 import type { PolicyViews, RuleViews } from './peer-views.ts';
 import type { PodFacts } from './pod-table.ts';
 import {
-  type ByFamily,
   type Clause,
   type Direction,
   directions,
@@ -24,6 +24,7 @@ export class CompiledPolicy {
   readonly #views: PolicyViews;
   readonly #rules = new Map<Direction, PolicyRules>();
   #targets: readonly PodFacts[] = [];
+  #problems: readonly PolicyProblem[] | undefined;
   /** What the named ports of a rule for ingress stand for on the targets. */
   readonly #endpoints = new Map<RuleViews, ReturnType<typeof podEndpoints>>();
 
@@ -32,28 +33,31 @@ export class CompiledPolicy {
     this.#views = views;
   }
 
-  /** @param targets - The pods of this node that it is for; the same list as before where they are the same. */
+  /**
+   * To be called where what it stands on may be different.
+   *
+   * @param targets - The pods of this node that it is for; the same list as before where they are the same.
+   */
   setTargets(targets: readonly PodFacts[]): void {
     if (targets !== this.#targets) this.#endpoints.clear();
     this.#targets = targets;
+    this.#problems = undefined;
   }
 
   /** Names that none of the pods has by which they are looked up: they allow nothing until one has. */
-  problems(): PolicyProblem[] {
-    return directions.flatMap((direction) =>
+  problems(): readonly PolicyProblem[] {
+    this.#problems ??= directions.flatMap((direction) =>
       (this.#views[direction] ?? []).flatMap((views) =>
-        // Called after each change; most rules have no names.
-        views.rule.names.length === 0
-          ? []
-          : views.rule.names
-              .filter((named) => !this.#isKnown(views, named))
-              .map(({ index, name, protocol }) => ({
-                policy: this.policy.key,
-                field: `spec.${direction}[${views.rule.index}].ports[${index}].port`,
-                message: `no pod here that the ${direction === 'ingress' ? 'policy is for' : 'rule allows'} has a port named ${JSON.stringify(name)} (${protocol}): the port allows nothing.`,
-              })),
+        views.rule.names
+          .filter((named) => !this.#isKnown(views, named))
+          .map(({ index, name, protocol }) => ({
+            policy: this.policy.key,
+            field: `spec.${direction}[${views.rule.index}].ports[${index}].port`,
+            message: `no pod here that the ${direction === 'ingress' ? 'policy is for' : 'rule allows'} has a port named ${JSON.stringify(name)} (${protocol}): the port allows nothing.`,
+          })),
       ),
     );
+    return this.#problems;
   }
 
   /** Where a rule for egress allows nobody yet, no pod lacks the name. */
@@ -63,8 +67,8 @@ export class CompiledPolicy {
         ports.some((port) => port.name === name && port.protocol === protocol),
       );
     }
-    const isEmpty = (both: ByFamily<readonly unknown[]>): boolean => both[4].length + both[6].length === 0;
-    return !isEmpty(endpoints.value()) || (addresses !== undefined && isEmpty(addresses.value()));
+    const { 4: four, 6: six } = endpoints.value();
+    return four.length + six.length > 0 || addresses?.isEmpty === true;
   }
 
   /** As of now; the same object as before where nothing is different. Undefined: it does not isolate in this direction. */
@@ -91,7 +95,7 @@ export class CompiledPolicy {
   #clausesOf(views: RuleViews): Clause[] {
     const { ports, names, peers: wanted } = views.rule;
     if (wanted !== 'everyone' && isNobody(wanted)) return [];
-    const peers = views.addresses?.value() ?? 'everyone';
+    const peers = wanted === 'everyone' ? wanted : wanted.key;
     const clauses: Clause[] = ports === 'any' || ports.length > 0 ? [{ peers, ports }] : [];
     if (views.endpoints !== undefined)
       clauses.push({ peers: 'everyone', endpoints: views.endpoints.value() });
@@ -113,8 +117,4 @@ function isSame(a: Clause, b: Clause | undefined): boolean {
   if (b === undefined || a.peers !== b.peers) return false;
   if ('endpoints' in a) return 'endpoints' in b && a.endpoints === b.endpoints;
   return 'ports' in b && a.ports === b.ports;
-}
-
-function isNobody({ scopes, blocks }: Exclude<RuleViews['rule']['peers'], 'everyone'>): boolean {
-  return scopes.length === 0 && blocks[4].length === 0 && blocks[6].length === 0;
 }

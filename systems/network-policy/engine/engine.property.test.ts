@@ -15,7 +15,7 @@ import {
 } from '../random-cluster.fixture.ts';
 import { PolicyEngine } from './engine.ts';
 import { type AddressPacket, isAllowed } from './evaluate.fixture.ts';
-import type { NodeRules } from './rules.ts';
+import { type NodeRules, noRules, type PeersChange, type PeersKey } from './rules.ts';
 
 const numRuns = 2000;
 
@@ -63,6 +63,21 @@ function different<T>(before: ReadonlyMap<string, T>, after: ReadonlyMap<string,
   });
 }
 
+function podsOf({ peers }: NodeRules, key: PeersKey): string[] {
+  const { pods } = peers.get(key)!;
+  return [...pods[4], ...pods[6]].sort();
+}
+
+/** Those before, with what came and without what went: each was there, or was not. */
+function podsAfter(before: NodeRules, key: PeersKey, told: PeersChange): string[] {
+  const pods = new Set(podsOf(before, key));
+  for (const { gone, come } of [told[4], told[6]]) {
+    for (const address of gone) assert.ok(pods.delete(address));
+    for (const address of come) assert.equal(pods.size + 1, pods.add(address).size);
+  }
+  return [...pods].sort();
+}
+
 suite('the rules of a node', () => {
   test('allow what the judge allows, for every packet', () => {
     fc.assert(
@@ -103,7 +118,7 @@ suite('the rules of a node', () => {
     fc.assert(
       fc.property(fc.array(step, { minLength: 4, maxLength: 60, size: 'max' }), (steps) => {
         const engine = new PolicyEngine('one');
-        let taken: NodeRules = { pods: new Map(), policies: new Map(), podCidrs: { 4: [], 6: [] } };
+        let taken = noRules;
         for (const [at, { change: one, look, take }] of steps.entries()) {
           apply(engine, one);
           if (look || at === steps.length - 1) {
@@ -117,6 +132,11 @@ suite('the rules of a node', () => {
             [...told.policies].sort(),
             different(taken.policies, engine.rules.policies).sort(),
           );
+          assert.deepEqual([...told.peers.keys()].sort(), different(taken.peers, engine.rules.peers).sort());
+          for (const [key, peersChange] of told.peers) {
+            if (peersChange !== undefined)
+              assert.deepEqual(podsAfter(taken, key, peersChange), podsOf(engine.rules, key));
+          }
           taken = engine.rules;
         }
       }),
@@ -142,6 +162,11 @@ suite('the rules of a node', () => {
             ...(egress ?? []).map((key) => `egress ${key}`),
           ]);
           assert.deepEqual([...policies.keys()].sort(), [...new Set(named)].sort());
+          const peers = [...policies.values()].flatMap(({ rules }) =>
+            rules.flatMap(({ clauses }) => clauses.map((clause) => clause.peers)),
+          );
+          const allowed = new Set(peers.filter((key) => key !== 'everyone'));
+          assert.deepEqual([...engine.rules.peers.keys()].sort(), [...allowed].sort());
         },
       ),
       { numRuns },

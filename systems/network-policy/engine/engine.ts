@@ -21,6 +21,9 @@ import {
   directions,
   type Family,
   type NodeRules,
+  noRules,
+  type PeersChange,
+  type PeersKey,
   type PodKey,
   type PolicyKey,
   type PolicyProblem,
@@ -29,29 +32,28 @@ import {
 } from './rules.ts';
 import { type Dirty, Targets } from './targets.ts';
 
-const nothing: NodeRules = { pods: new Map(), policies: new Map(), podCidrs: { 4: [], 6: [] } };
-
 export class PolicyEngine {
   readonly #namespaces = new Map<string, Labels>();
   readonly #policies = new Map<PolicyKey, ParsedPolicy>();
   /** Those of which something cannot be expressed. */
   readonly #flawed = new Set<ParsedPolicy>();
   readonly #pods: PodTable;
-  readonly #dirty: Dirty = { pods: new Set(), policies: new Set() };
+  readonly #dirty: Dirty = { pods: new Set(), policies: new Set(), peers: new Set() };
   readonly #targets = new Targets(this.#dirty);
   readonly #views: PeerViews;
   /** Of the policies that a pod of this node is selected by. */
   readonly #compiled = new Map<PolicyKey, CompiledPolicy>();
-  #rules = nothing;
+  #rules = noRules;
   /** As they were at the last {@link takeChange}, and what may be different since. */
-  #taken = nothing;
+  #taken = noRules;
   readonly #touchedPods = new Set<PodKey>();
   readonly #touchedPolicies = new Set<string>();
+  readonly #touchedPeers = new Set<PeersKey>();
 
   /** @param nodeName - Pods with it in `spec.nodeName` are of this node. */
   constructor(nodeName: string) {
     this.#pods = new PodTable(nodeName);
-    this.#views = new PeerViews(this.#pods, this.#namespaces, (key) => this.#dirty.policies.add(key));
+    this.#views = new PeerViews(this.#pods, this.#namespaces, this.#dirty);
   }
 
   upsertPolicy(object: PolicyObject): void {
@@ -103,11 +105,12 @@ export class PolicyEngine {
 
   /** As of now. It does not change any more; parts that are the same as before are the same objects. */
   get rules(): NodeRules {
-    const { pods, policies } = this.#dirty;
+    const { pods, policies, peers } = this.#dirty;
     if (pods.size > 0) this.#rules = { ...this.#rules, pods: this.#podsAnew() };
     if (policies.size > 0) this.#rules = { ...this.#rules, policies: this.#policiesAnew() };
-    pods.clear();
-    policies.clear();
+    // Last: policies that come and go bring and take theirs.
+    if (peers.size > 0) this.#rules = { ...this.#rules, peers: this.#peersAnew() };
+    for (const each of [pods, policies, peers]) each.clear();
     return this.#rules;
   }
 
@@ -119,12 +122,19 @@ export class PolicyEngine {
       !equal(were.get(key), are.get(key), compared);
     const pods = [...this.#touchedPods].filter(differ(before.pods, after.pods));
     const policies = [...this.#touchedPolicies].filter(differ(before.policies, after.policies));
-    this.#touchedPods.clear();
-    this.#touchedPolicies.clear();
+    const peers = new Map<PeersKey, PeersChange | undefined>();
+    for (const key of this.#touchedPeers) {
+      const change = this.#views.named(key)?.takeChange();
+      const isDifferent =
+        change === undefined ? !equal(before.peers.get(key), after.peers.get(key)) : isSome(change);
+      if (isDifferent) peers.set(key, change);
+    }
+    for (const touched of [this.#touchedPods, this.#touchedPolicies, this.#touchedPeers]) touched.clear();
     this.#taken = after;
     return {
       pods: new Set(pods),
       policies: new Set(policies),
+      peers,
       podCidrs: !equal(before.podCidrs, after.podCidrs),
     };
   }
@@ -185,6 +195,17 @@ export class PolicyEngine {
     return policies;
   }
 
+  #peersAnew(): NodeRules['peers'] {
+    const peers = new Map(this.#rules.peers);
+    for (const key of this.#dirty.peers) {
+      const value = this.#views.named(key)?.value();
+      if (value === undefined) peers.delete(key);
+      else peers.set(key, value);
+      this.#touchedPeers.add(key);
+    }
+    return peers;
+  }
+
   #compiledOf(key: PolicyKey): CompiledPolicy | undefined {
     const policy = this.#policies.get(key);
     const targets = policy === undefined ? [] : this.#targets.of(policy);
@@ -200,4 +221,8 @@ export class PolicyEngine {
     compiled.setTargets(targets);
     return compiled;
   }
+}
+
+function isSome(change: PeersChange): boolean {
+  return [change[4], change[6]].some(({ gone, come }) => gone.length + come.length > 0);
 }

@@ -25,14 +25,18 @@ export function isAllowed(rules: NodeRules, direction: Direction, packet: Addres
   return policies.some((policy) => {
     const of = rules.policies.get(policyRulesKey(direction, policy));
     assert(of !== undefined, `${policy} is named by a pod and is not among the policies`);
-    return of.rules.some(({ clauses }) => clauses.some((clause) => fits(clause, direction, packet)));
+    return of.rules.some(({ clauses }) => clauses.some((clause) => fits(rules, clause, direction, packet)));
   });
 }
 
-function fits(clause: Clause, direction: Direction, packet: AddressPacket): boolean {
+function fits(rules: NodeRules, clause: Clause, direction: Direction, packet: AddressPacket): boolean {
   const peer = direction === 'ingress' ? packet.from : packet.to;
   const family = packet.to.includes(':') ? 6 : 4;
-  if (clause.peers !== 'everyone' && !includes(clause.peers[family], peer)) return false;
+  if (clause.peers !== 'everyone') {
+    const peers = rules.peers.get(clause.peers);
+    assert(peers !== undefined, `${clause.peers} is named by a policy and is not among the peers`);
+    if (!peers.pods[family].includes(peer) && !includes(peers.blocks[family], peer)) return false;
+  }
   if ('endpoints' in clause) {
     return clause.endpoints[family].some(
       ({ address, protocol, port }) =>

@@ -8,7 +8,7 @@ import { rangesOf, union, without } from './address-sets.ts';
 import { type Block, type Interval, parseBlock } from './addresses.ts';
 import type { BlockObject, PeerObject } from './objects.ts';
 import { parseSelector, type Refuse } from './parsed-selector.ts';
-import type { ByFamily, Family } from './rules.ts';
+import type { ByFamily, Family, PeersKey } from './rules.ts';
 
 /** Pods by their labels, in one namespace or in those with certain labels. */
 export interface PodScope {
@@ -19,7 +19,7 @@ export interface PodScope {
 /** All peers of one rule together. */
 export interface Peers {
   /** The same for the same peers, so that rules share what is held for them. */
-  readonly key: string;
+  readonly key: PeersKey;
   readonly scopes: readonly PodScope[];
   /** As `union` makes them, `except` taken out. */
   readonly blocks: ByFamily<readonly Interval[]>;
@@ -49,6 +49,11 @@ export function parsePeers(
   }
   const joined = { 4: union(blocks[4]), 6: union(blocks[6]) };
   return { key: keyOf(scopes, joined), scopes, blocks: joined };
+}
+
+/** All of them are malformed. */
+export function isNobody({ scopes, blocks }: Peers): boolean {
+  return scopes.length === 0 && blocks[4].length === 0 && blocks[6].length === 0;
 }
 
 const consequence = 'the peer allows nothing';
@@ -97,10 +102,10 @@ function isWithin(inner: Block, outer: Block): boolean {
   return inner.family === outer.family && inner.low >= outer.low && inner.high <= outer.high && !sameSize;
 }
 
-function keyOf(scopes: readonly PodScope[], blocks: Peers['blocks']): string {
+function keyOf(scopes: readonly PodScope[], blocks: Peers['blocks']): PeersKey {
   const texts = scopes.map(({ namespaces, pods }) => [
     typeof namespaces === 'string' ? `in ${namespaces}` : `by ${labelSelectorText(namespaces)}`,
     labelSelectorText(pods),
   ]);
-  return JSON.stringify([texts, rangesOf(4, blocks[4]), rangesOf(6, blocks[6])]);
+  return JSON.stringify([texts, rangesOf(4, blocks[4]), rangesOf(6, blocks[6])]) as PeersKey;
 }

@@ -6,7 +6,7 @@
 import { labelSelectorOf, type LabelSelector } from '../../../shared/kube/selectors.ts';
 import type { EgressRuleObject, IngressRuleObject, PolicyObject, PolicySpec } from './objects.ts';
 import { objectKey } from './objects.ts';
-import { parsePeers, type Peers } from './parsed-peers.ts';
+import { isNobody, parsePeers, type Peers } from './parsed-peers.ts';
 import { parsePorts, type Ports } from './parsed-ports.ts';
 import { parseSelector, type Refuse } from './parsed-selector.ts';
 import type { Direction, PolicyKey, PolicyProblem } from './rules.ts';
@@ -25,6 +25,12 @@ export interface ParsedPolicy {
   readonly ingress: readonly ParsedRule[] | undefined;
   readonly egress: readonly ParsedRule[] | undefined;
   readonly problems: readonly PolicyProblem[];
+}
+
+/** Whether a clause of the rule names its peers: those of named ports for egress are addresses of their own. */
+export function namesPeers({ peers, ports, names }: ParsedRule, direction: Direction): boolean {
+  if (peers === 'everyone' || isNobody(peers)) return false;
+  return ports === 'any' || ports.length > 0 || (direction === 'ingress' && names.length > 0);
 }
 
 /** Never throws: what cannot be expressed allows nothing, and is among the problems. */

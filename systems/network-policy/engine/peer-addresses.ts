@@ -3,25 +3,30 @@
  *
  * @module
  */
-import { covers, setOf, withAddress, withoutAddress } from './address-sets.ts';
+import { covers, firstIndex, rangesOf } from './address-sets.ts';
 import type { IpAddress } from './addresses.ts';
 import { equal } from './equal.ts';
 import { NetChanges } from './net-changes.ts';
-import type { Peers } from './parsed-peers.ts';
+import type { Peers as ParsedPeers } from './parsed-peers.ts';
 import type { PodFacts } from './pod-table.ts';
-import type { AddressSet, ByFamily, Family, PodKey } from './rules.ts';
+import type { Address, AddressSet, ByFamily, Family, Peers, PeersChange, PodKey } from './rules.ts';
 
 /** From this many changes on it is cheaper to sort all again. */
 const MANY = 64;
 
 export class PeerAddresses {
-  readonly #peers: Peers;
+  readonly #intervals: ParsedPeers['blocks'];
+  readonly #blocks: ByFamily<AddressSet>;
   readonly #members = new Map<PodKey, readonly IpAddress[]>();
+  /** Since {@link value}. */
   readonly #pending = new NetChanges<IpAddress>();
-  #value: ByFamily<AddressSet> | undefined;
+  #value: Peers | undefined;
+  /** Since {@link takeChange}. */
+  #untold: NetChanges<IpAddress> | undefined;
 
-  constructor(peers: Peers) {
-    this.#peers = peers;
+  constructor({ blocks }: ParsedPeers) {
+    this.#intervals = blocks;
+    this.#blocks = { 4: rangesOf(4, blocks[4]), 6: rangesOf(6, blocks[6]) };
   }
 
   /**
@@ -35,41 +40,61 @@ export class PeerAddresses {
     if (equal(before, after)) return false;
     if (after.length === 0) this.#members.delete(pod.key);
     else this.#members.set(pod.key, after);
-    if (this.#value === undefined) return true;
-    for (const address of before) this.#pending.went(address.text, address);
-    for (const address of after) this.#pending.came(address.text, address);
+    for (const changes of [this.#value && this.#pending, this.#untold]) {
+      for (const address of before) changes?.went(address.text, address);
+      for (const address of after) changes?.came(address.text, address);
+    }
     return true;
   }
 
-  value(): ByFamily<AddressSet> {
+  /** Of no pod, and no block. */
+  get isEmpty(): boolean {
+    return this.#members.size + this.#blocks[4].length + this.#blocks[6].length === 0;
+  }
+
+  value(): Peers {
     if (this.#value !== undefined && this.#pending.size === 0) return this.#value;
     const few = this.#pending.size < MANY;
     const { gone, come } = this.#pending.take();
+    let pods: Record<Family, readonly Address[]>;
     if (this.#value === undefined || !few) {
-      this.#value = this.#sorted();
+      pods = textsOf([...this.#members.values()].flat());
+      pods = { 4: pods[4].toSorted(), 6: pods[6].toSorted() };
     } else {
-      const value = { ...this.#value };
-      for (const address of gone) value[address.family] = withoutAddress(value[address.family], address);
-      for (const address of come) value[address.family] = withAddress(value[address.family], address);
-      this.#value = value;
+      pods = { ...this.#value.pods };
+      for (const { family, text } of gone)
+        pods[family] = pods[family].toSpliced(placeOf(pods[family], text), 1);
+      for (const { family, text } of come)
+        pods[family] = pods[family].toSpliced(placeOf(pods[family], text), 0, text);
     }
+    this.#value = { pods, blocks: this.#blocks };
     return this.#value;
   }
 
-  #sorted(): ByFamily<AddressSet> {
-    const addresses = [...this.#members.values()].flat();
-    const of = (family: Family) =>
-      setOf(
-        family,
-        this.#peers.blocks[family],
-        addresses.filter((address) => address.family === family),
-      );
-    return { 4: of(4), 6: of(6) };
+  /** What is different since the last call; undefined at the first. */
+  takeChange(): PeersChange | undefined {
+    const untold = this.#untold;
+    this.#untold ??= new NetChanges();
+    if (untold === undefined) return undefined;
+    const changes = untold.take();
+    const [gone, come] = [textsOf(changes.gone), textsOf(changes.come)];
+    return { 4: { gone: gone[4], come: come[4] }, 6: { gone: gone[6], come: come[6] } };
   }
 
   #outsideOfBlocks(addresses: readonly IpAddress[]): readonly IpAddress[] {
-    const { blocks } = this.#peers;
+    const blocks = this.#intervals;
     if (blocks[4].length === 0 && blocks[6].length === 0) return addresses;
     return addresses.filter(({ family, value }) => !covers(blocks[family], value));
   }
+}
+
+function textsOf(addresses: readonly IpAddress[]): ByFamily<readonly Address[]> {
+  const of = (wanted: Family): Address[] =>
+    addresses.filter(({ family }) => family === wanted).map(({ text }) => text);
+  return { 4: of(4), 6: of(6) };
+}
+
+/** Where it is, or belongs. */
+function placeOf(sorted: readonly Address[], one: Address): number {
+  return firstIndex(sorted.length, (at) => (sorted[at] as Address) >= one);
 }

@@ -6,25 +6,29 @@
  */
 import { type Labels, type LabelSelector, labelsMatch } from '../../../shared/kube/selectors.ts';
 import type { Peers, PodScope } from './parsed-peers.ts';
-import type { ParsedPolicy, ParsedRule } from './parsed-policy.ts';
+import { namesPeers, type ParsedPolicy, type ParsedRule } from './parsed-policy.ts';
 import { PeerAddresses } from './peer-addresses.ts';
 import { PeerEndpoints } from './peer-endpoints.ts';
 import type { PodChange, PodFacts, PodTable } from './pod-table.ts';
-import type { Direction, PolicyKey } from './rules.ts';
+import type { Direction, PeersKey, PolicyKey } from './rules.ts';
 import { anyNamespace, SelectorIndex } from './selector-index.ts';
+import type { Dirty } from './targets.ts';
 
-/** What a rule stands on; without `addresses` its peers are everyone. */
+/** What a rule stands on, but for the peers that its clauses name. */
 export interface RuleViews {
   readonly rule: ParsedRule;
-  readonly addresses: PeerAddresses | undefined;
   /** For egress with named ports. */
   readonly endpoints: PeerEndpoints | undefined;
+  /** With `endpoints`: whose they are. Undefined: of everyone. */
+  readonly addresses: PeerAddresses | undefined;
 }
 
 export type PolicyViews = Readonly<Record<Direction, readonly RuleViews[] | undefined>>;
 
 interface Entry<View = PeerAddresses | PeerEndpoints> {
   readonly key: string;
+  /** Clauses name these peers by the key, so that it is not the policies that change with them. */
+  readonly isNamed: boolean;
   readonly view: View;
   /** `everyone`: no pod has to be selected. */
   readonly scopes: 'everyone' | readonly PodScope[];
@@ -36,17 +40,19 @@ interface Entry<View = PeerAddresses | PeerEndpoints> {
 export class PeerViews {
   readonly #pods: PodTable;
   readonly #namespaces: ReadonlyMap<string, Labels>;
-  readonly #changed: (policy: PolicyKey) => void;
-  readonly #entries = new Map<string, Entry>();
+  readonly #dirty: Dirty;
+  /** Those that clauses name: a change looks them up by keys that it has. */
+  readonly #named = new Map<string, Entry<PeerAddresses>>();
+  readonly #others = new Map<string, Entry>();
   readonly #held = new Map<PolicyKey, ReadonlySet<Entry>>();
   readonly #index = new SelectorIndex<Entry>();
   readonly #byNamespaceLabels = new Set<Entry>();
 
-  /** @param changed - Called for each policy that stands on what is different after an event. */
-  constructor(pods: PodTable, namespaces: ReadonlyMap<string, Labels>, changed: (policy: PolicyKey) => void) {
+  /** @param dirty - Gets the peers and policies that stand on what is different after an event. */
+  constructor(pods: PodTable, namespaces: ReadonlyMap<string, Labels>, dirty: Dirty) {
     this.#pods = pods;
     this.#namespaces = namespaces;
-    this.#changed = changed;
+    this.#dirty = dirty;
   }
 
   /** Holds what the rules of a policy need, and lets go of what it held for it before. */
@@ -58,12 +64,16 @@ export class PeerViews {
       return entry.view;
     };
     const viewsOf = (direction: Direction) =>
-      policy[direction]?.map((rule) => ({
-        rule,
-        addresses: rule.peers === 'everyone' ? undefined : use(this.#addressesOf(rule.peers)),
-        endpoints:
-          direction === 'ingress' || rule.names.length === 0 ? undefined : use(this.#endpointsOf(rule)),
-      }));
+      policy[direction]?.map((rule) => {
+        const { peers } = rule;
+        if (peers !== 'everyone' && namesPeers(rule, direction)) use(this.#addressesOf(peers, true));
+        const ofPeers = direction === 'egress' && rule.names.length > 0;
+        return {
+          rule,
+          endpoints: ofPeers ? use(this.#endpointsOf(rule)) : undefined,
+          addresses: ofPeers && peers !== 'everyone' ? use(this.#addressesOf(peers, false)) : undefined,
+        };
+      });
     const views = { ingress: viewsOf('ingress'), egress: viewsOf('egress') };
     this.#keep(policy.key, held);
     return views;
@@ -71,6 +81,11 @@ export class PeerViews {
 
   release(policy: PolicyKey): void {
     this.#keep(policy, new Set());
+  }
+
+  /** Undefined: no clause names them. */
+  named(key: PeersKey): PeerAddresses | undefined {
+    return this.#named.get(key)?.view;
   }
 
   podChanged({ before, after }: PodChange): void {
@@ -95,13 +110,13 @@ export class PeerViews {
     }
   }
 
-  #addressesOf(peers: Peers): Entry<PeerAddresses> {
-    const key = `addresses ${peers.key}`;
-    const known = this.#entries.get(key) as Entry<PeerAddresses> | undefined;
+  #addressesOf(peers: Peers, isNamed: boolean): Entry<PeerAddresses> {
+    const of = isNamed ? this.#named : (this.#others as Map<string, Entry<PeerAddresses>>);
+    const key = isNamed ? peers.key : `addresses ${peers.key}`;
     return (
-      known ??
-      this.#add({
-        key,
+      of.get(key) ??
+      this.#add(of, {
+        ...{ key, isNamed },
         view: new PeerAddresses(peers),
         scopes: peers.scopes,
         asksEveryPod: false,
@@ -113,11 +128,11 @@ export class PeerViews {
   #endpointsOf({ peers, names }: ParsedRule): Entry<PeerEndpoints> {
     const of = peers === 'everyone' ? 'everyone' : peers.key;
     const key = `endpoints ${JSON.stringify(names.map(({ protocol, name }) => [protocol, name]))} ${of}`;
-    const known = this.#entries.get(key) as Entry<PeerEndpoints> | undefined;
+    const others = this.#others as Map<string, Entry<PeerEndpoints>>;
     return (
-      known ??
-      this.#add({
-        key,
+      others.get(key) ??
+      this.#add(others, {
+        ...{ key, isNamed: false },
         view: new PeerEndpoints(peers, names),
         scopes: peers === 'everyone' ? peers : peers.scopes,
         asksEveryPod: peers === 'everyone' || peers.blocks[4].length > 0 || peers.blocks[6].length > 0,
@@ -126,17 +141,22 @@ export class PeerViews {
     );
   }
 
-  #add<View extends PeerAddresses | PeerEndpoints>(entry: Entry<View>): Entry<View> {
-    this.#entries.set(entry.key, entry);
+  #add<View extends PeerAddresses | PeerEndpoints>(
+    to: Map<string, Entry<View>>,
+    entry: Entry<View>,
+  ): Entry<View> {
+    to.set(entry.key, entry);
     for (const [namespace, selector] of anchoredBy(entry)) this.#index.add(entry, namespace, selector);
     const byLabels = scopesOf(entry).some(({ namespaces }) => typeof namespaces !== 'string');
     if (byLabels) this.#byNamespaceLabels.add(entry);
     for (const pod of this.#candidates(entry)) entry.view.set(pod, this.#selects(entry, pod));
+    this.#changed(entry);
     return entry;
   }
 
   #drop(entry: Entry): void {
-    this.#entries.delete(entry.key);
+    (entry.isNamed ? this.#named : this.#others).delete(entry.key);
+    this.#changed(entry);
     this.#byNamespaceLabels.delete(entry);
     for (const [namespace, selector] of anchoredBy(entry)) this.#index.delete(entry, namespace, selector);
   }
@@ -152,8 +172,12 @@ export class PeerViews {
   }
 
   #update(entry: Entry, pod: PodFacts): void {
-    if (!entry.view.set(pod, this.#selects(entry, pod))) return;
-    for (const policy of entry.users) this.#changed(policy);
+    if (entry.view.set(pod, this.#selects(entry, pod))) this.#changed(entry);
+  }
+
+  #changed({ key, isNamed, users }: Entry): void {
+    if (isNamed) this.#dirty.peers.add(key as PeersKey);
+    else for (const policy of users) this.#dirty.policies.add(policy);
   }
 
   #selects({ scopes }: Entry, pod: PodFacts): boolean {

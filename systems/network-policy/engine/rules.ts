@@ -25,7 +25,7 @@ export interface AddressRange {
   readonly last: Address;
 }
 
-/** Addresses of one family; sorted, disjoint, not touching: pods as ranges of one address. */
+/** Blocks of one family; sorted, disjoint, not touching. */
 export type AddressSet = readonly AddressRange[];
 
 /** By family: IPv4 and IPv6 have nothing to do with each other. */
@@ -45,6 +45,17 @@ export interface Endpoint {
   readonly port: number;
 }
 
+/** Whom rules allow: who is in it changes, while the rules stay as they are. */
+export interface Peers {
+  /** Addresses of pods that are in none of the blocks, sorted as texts. */
+  readonly pods: ByFamily<readonly Address[]>;
+  /** The same as long as the key is. */
+  readonly blocks: ByFamily<AddressSet>;
+}
+
+/** What peers are selected by, as JSON: rules with the same peers have one key. */
+export type PeersKey = `[${string}`;
+
 /**
  * What one rule of a policy allows: a packet (its first of a connection) that fits one of the clauses.
  * For ingress the peer is the source, for egress the destination; ports are always those of the destination.
@@ -52,13 +63,13 @@ export interface Endpoint {
 export type Clause =
   | {
       /** `everyone`: any address, of this node and of nobody's pod too. */
-      readonly peers: 'everyone' | ByFamily<AddressSet>;
+      readonly peers: 'everyone' | PeersKey;
       /** `any`: every protocol, those without ports too. */
       readonly ports: 'any' | readonly PortRange[];
     }
   | {
       /** Named ports: the destination has to be one of these. For egress they are of the peers, which then are `everyone`. */
-      readonly peers: 'everyone' | ByFamily<AddressSet>;
+      readonly peers: 'everyone' | PeersKey;
       readonly endpoints: ByFamily<readonly Endpoint[]>;
     };
 
@@ -90,20 +101,51 @@ export interface NodeRules {
   readonly pods: ReadonlyMap<PodKey, LocalPod>;
   /** By `direction policy`, see {@link policyRulesKey}. Those that a pod of this node names, and no others. */
   readonly policies: ReadonlyMap<string, PolicyRules>;
+  /** Those that the policies name, and no others. */
+  readonly peers: ReadonlyMap<PeersKey, Peers>;
   /** Of this node: what is of no known pod in here is decided by the default. */
   readonly podCidrs: ByFamily<AddressSet>;
 }
 
+export const noRules: NodeRules = {
+  pods: new Map(),
+  policies: new Map(),
+  peers: new Map(),
+  podCidrs: { 4: [], 6: [] },
+};
+
 export function policyRulesKey(direction: Direction, policy: PolicyKey): string {
   return `${direction} ${policy}`;
 }
+
+/** The keys of the policies that name one of these peers. It looks through all policies. */
+export function policiesNaming(peers: ReadonlySet<PeersKey>, { policies }: NodeRules): string[] {
+  if (peers.size === 0) return [];
+  const names = ({ rules }: PolicyRules): boolean =>
+    rules.some(({ clauses }) =>
+      clauses.some((clause) => clause.peers !== 'everyone' && peers.has(clause.peers)),
+    );
+  return [...policies].filter(([, policy]) => names(policy)).map(([key]) => key);
+}
+
+/** Pods that came to peers and went from them. */
+export type PeersChange = ByFamily<{
+  readonly gone: readonly Address[];
+  readonly come: readonly Address[];
+}>;
 
 /** What is different from the rules before: only that has to be programmed. */
 export interface RulesChange {
   readonly pods: ReadonlySet<PodKey>;
   /** Keys of {@link NodeRules.policies}. */
   readonly policies: ReadonlySet<string>;
+  /** Undefined: the peers as a whole came or went, or it is not known what of them is different. */
+  readonly peers: ReadonlyMap<PeersKey, PeersChange | undefined>;
   readonly podCidrs: boolean;
+}
+
+export function isNoChange({ pods, policies, peers, podCidrs }: RulesChange): boolean {
+  return pods.size + policies.size + peers.size === 0 && !podCidrs;
 }
 
 /** A field of a policy that cannot be expressed: its rule allows nothing. */

@@ -6,13 +6,14 @@
 import { labelsMatch } from '../../../shared/kube/selectors.ts';
 import type { ParsedPolicy } from './parsed-policy.ts';
 import type { PodChange, PodFacts } from './pod-table.ts';
-import type { Direction, Family, LocalPod, PodKey, PolicyKey } from './rules.ts';
+import type { Direction, Family, LocalPod, PeersKey, PodKey, PolicyKey } from './rules.ts';
 import { SelectorIndex } from './selector-index.ts';
 
 /** What is to be said anew. */
 export interface Dirty {
   readonly pods: Set<PodKey>;
   readonly policies: Set<PolicyKey>;
+  readonly peers: Set<PeersKey>;
 }
 
 interface Target {

@@ -251,12 +251,9 @@ export function dataplaneSuite(under: DataplaneUnderTest, skip: string | undefin
       withDataplane(async (dataplane) => {
         const first = 0x0b00_0000n;
         const others = Array.from({ length: 70_000 }, (_, at) => addressText(4, first + 2n * BigInt(at)));
-        const four = [network.host('y/a').addresses[4], ...others].map((each) => ({
-          first: each,
-          last: each,
-        }));
+        const four = [network.host('y/a').addresses[4], ...others];
         const rules = nodeRules(network.pods, [
-          ingress(['x/a'], { peers: { 4: four, 6: [] }, ports: 'any' }),
+          ingress(['x/a'], { peers: { pods: { 4: four, 6: [] }, blocks: { 4: [], 6: [] } }, ports: 'any' }),
         ]);
         assert.equal((await dataplane.sync(rules)).refused, undefined);
         assert.deepEqual(await dataplane.verify(), []);

@@ -27,11 +27,13 @@ export interface FollowedObjects extends Disposable {
   readonly pods: IndexedCache<Pod>;
   readonly namespaces: IndexedCache<Namespace>;
   readonly caches: readonly IndexedCache<never>[];
-  /** Gives all that there is to the engine; from now on `onChange` is called after each change. */
+  /** To be called once, when the caches are synced: `onChange` is called after each change from now on. */
   begin(onChange: () => void): void;
 }
 
 /**
+ * The engine gets objects as they arrive, while others are still on their way.
+ *
  * @param podCidrs - Of this node; empty: those of the Node object.
  */
 export function followObjects(
@@ -59,43 +61,46 @@ export function followObjects(
     const told = spec?.podCIDRs ?? (spec?.podCIDR === undefined ? [] : [spec.podCIDR]);
     engine.setPodCidrs(podCidrs.length > 0 ? podCidrs : told);
   };
+  let notify = (): void => undefined;
+  const follow = <T extends KubeObject>(
+    cache: IndexedCache<T>,
+    upsert: (object: T) => void,
+    remove: (key: string) => void,
+  ): void => {
+    stack.use(
+      cache.subscribe(({ type, key, object }) => {
+        if (type === 'deleted') remove(key);
+        else upsert(object);
+        notify();
+      }),
+    );
+    // Another guard may have followed them before.
+    for (const object of cache.list()) upsert(object);
+  };
+  follow(
+    allNamespaces,
+    (object) => engine.upsertNamespace(object),
+    (key) => engine.removeNamespace(key),
+  );
+  follow(
+    allPods,
+    (object) => engine.upsertPod(object as PodObject),
+    (key) => engine.removePod(key),
+  );
+  follow(
+    policies,
+    (object) => engine.upsertPolicy(object as PolicyObject),
+    (key) => engine.removePolicy(key),
+  );
+  follow(node, setCidrs, setCidrs);
   return {
     policies,
     pods: allPods,
     namespaces: allNamespaces,
     caches: [policies, allPods, allNamespaces, node] as unknown as IndexedCache<never>[],
     begin(onChange) {
-      const follow = <T extends KubeObject>(
-        cache: IndexedCache<T>,
-        upsert: (object: T) => void,
-        remove: (key: string) => void,
-      ): void => {
-        stack.use(
-          cache.subscribe(({ type, key, object }) => {
-            if (type === 'deleted') remove(key);
-            else upsert(object);
-            onChange();
-          }),
-        );
-        for (const object of cache.list()) upsert(object);
-      };
-      follow(
-        allNamespaces,
-        (object) => engine.upsertNamespace(object),
-        (key) => engine.removeNamespace(key),
-      );
-      follow(
-        allPods,
-        (object) => engine.upsertPod(object as PodObject),
-        (key) => engine.removePod(key),
-      );
-      follow(
-        policies,
-        (object) => engine.upsertPolicy(object as PolicyObject),
-        (key) => engine.removePolicy(key),
-      );
-      follow(node, setCidrs, setCidrs);
       setCidrs();
+      notify = onChange;
     },
     [Symbol.dispose]: () => stack.dispose(),
   };

@@ -12,6 +12,9 @@ import {
   type Family,
   type LocalPod,
   type NodeRules,
+  type Peers,
+  type PeersChange,
+  type PeersKey,
   type PodKey,
   policyRulesKey,
   type PolicyRules,
@@ -26,8 +29,12 @@ export interface GivenPolicy {
   /** The pods that it selects. */
   readonly selects: readonly PodKey[];
   /** A rule each. */
-  readonly allows: readonly (Clause | readonly Clause[])[];
+  readonly allows: readonly (GivenClause | readonly GivenClause[])[];
 }
+
+/** With the peers themselves. */
+export type GivenClause = DistributiveOmit<Clause, 'peers'> & { readonly peers: 'everyone' | Peers };
+type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
 
 export interface GivenPod {
   readonly name: PodKey;
@@ -39,7 +46,19 @@ export const wholePodCidr = {
   6: [{ first: 'fd00:1::', last: 'fd00:1::ffff:ffff:ffff:ffff' }],
 } as const;
 
-export function nodeRules(pods: readonly GivenPod[], policies: readonly GivenPolicy[]): NodeRules {
+/** @param keyOf - Of peers: rules with one key share them. Default: each clause has its own, whoever is in it. */
+export function nodeRules(
+  pods: readonly GivenPod[],
+  policies: readonly GivenPolicy[],
+  keyOf: (place: string) => string = (place) => place,
+): NodeRules {
+  const peers = new Map<PeersKey, Peers>();
+  const clauseOf = (given: GivenClause, place: string): Clause => {
+    if (given.peers === 'everyone') return { ...given, peers: 'everyone' };
+    const key = `[${keyOf(place)} ${JSON.stringify(given.peers.blocks)}` as const;
+    peers.set(key, given.peers);
+    return { ...given, peers: key };
+  };
   const selecting = (pod: PodKey, direction: Direction): readonly string[] | undefined => {
     const names = policies
       .filter((policy) => policy.direction === direction && policy.selects.includes(pod))
@@ -64,45 +83,68 @@ export function nodeRules(pods: readonly GivenPod[], policies: readonly GivenPol
         {
           policy,
           direction,
-          rules: allows.map((clauses, index) => ({ index, clauses: [clauses].flat() })),
+          rules: allows.map((clauses, index) => ({
+            index,
+            clauses: [clauses]
+              .flat()
+              .map((clause, at) => clauseOf(clause, `${direction} ${policy} ${index} ${at}`)),
+          })),
         },
       ]),
     ),
+    peers,
     podCidrs: wholePodCidr,
   };
 }
 
 /** What is different, as the engine tells it. */
 export function changeBetween(before: NodeRules, after: NodeRules): RulesChange {
-  const differing = <T>(a: ReadonlyMap<string, T>, b: ReadonlyMap<string, T>): Set<string> =>
+  const differing = <K extends string, T>(a: ReadonlyMap<K, T>, b: ReadonlyMap<K, T>): Set<K> =>
     new Set(
       [...a.keys(), ...b.keys()].filter((key) => JSON.stringify(a.get(key)) !== JSON.stringify(b.get(key))),
     );
   return {
     pods: differing(before.pods, after.pods),
     policies: differing(before.policies, after.policies),
+    peers: new Map(
+      [...differing(before.peers, after.peers)].map((key) => [
+        key,
+        peersChange(before.peers.get(key), after.peers.get(key)),
+      ]),
+    ),
     podCidrs: JSON.stringify(before.podCidrs) !== JSON.stringify(after.podCidrs),
   };
 }
 
-export const everyone: Clause = { peers: 'everyone', ports: 'any' };
-
-export function addressesOf(pods: readonly GivenPod[]): ByFamily<readonly AddressRange[]> {
-  const of = (family: Family): AddressRange[] =>
-    pods.map(({ addresses }) => ({ first: addresses[family], last: addresses[family] }));
+function peersChange(before: Peers | undefined, after: Peers | undefined): PeersChange | undefined {
+  if (before === undefined || after === undefined) return undefined;
+  const of = (family: Family) => {
+    const [was, is] = [new Set(before.pods[family]), new Set(after.pods[family])];
+    return { gone: [...was.difference(is)], come: [...is.difference(was)] };
+  };
   return { 4: of(4), 6: of(6) };
 }
 
-/** `10.0.0.0-10.0.0.255` or `fd00::-fd00::ff`, each by its family. */
-export function blocks(...texts: readonly string[]): ByFamily<readonly AddressRange[]> {
-  const of = (isSix: boolean): AddressRange[] =>
-    texts
-      .filter((text) => text.includes(':') === isSix)
-      .map((text) => {
-        const [first = '', last = first] = text.split('-');
-        return { first, last };
-      });
-  return { 4: of(false), 6: of(true) };
+export const everyone: GivenClause = { peers: 'everyone', ports: 'any' };
+
+export function addressesOf(pods: readonly GivenPod[]): Peers {
+  const of = (family: Family): Address[] => pods.map(({ addresses }) => addresses[family]).sort();
+  return { pods: { 4: of(4), 6: of(6) }, blocks: { 4: [], 6: [] } };
+}
+
+/** `10.0.0.0-10.0.0.255` or `fd00::-fd00::ff`, each by its family; a single address is that of a pod. */
+export function blocks(...texts: readonly string[]): Peers {
+  const of = (family: Family): string[] => texts.filter((text) => text.includes(':') === (family === 6));
+  const podsOf = (family: Family): Address[] =>
+    of(family)
+      .filter((text) => !text.includes('-'))
+      .sort();
+  const blocksOf = (family: Family): AddressRange[] =>
+    of(family).flatMap((text) => {
+      const [first = '', last] = text.split('-');
+      return last === undefined ? [] : [{ first, last }];
+    });
+  return { pods: { 4: podsOf(4), 6: podsOf(6) }, blocks: { 4: blocksOf(4), 6: blocksOf(6) } };
 }
 
 export function port(protocol: Protocol, first: number, last = first): PortRange {

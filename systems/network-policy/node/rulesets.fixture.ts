@@ -29,7 +29,7 @@ export function allIptables(rules: NodeRules): IptablesRules {
     compileBase(rules, defaultDataplaneOptions),
     ...[...rules.pods.values()].map((pod) => compilePod(pod, defaultDataplaneOptions)),
     ...[...targetsOf(rules)].map(([key, targets]) =>
-      compilePolicy(rules.policies.get(key)!, targets, () => 0),
+      compilePolicy(rules.policies.get(key)!, rules.peers, targets, () => 0),
     ),
   ]);
 }

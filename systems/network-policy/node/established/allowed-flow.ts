@@ -4,15 +4,17 @@
  * @module
  */
 import type { Flow } from '../../../../shared/netlink/conntrack.ts';
+import { firstIndex } from '../../engine/address-sets.ts';
 import { addressText, addressValue } from '../../engine/addresses.ts';
 import {
   type Address,
-  type AddressSet,
   type Clause,
   type Direction,
   directions,
+  type Family,
   type LocalPod,
   type NodeRules,
+  type Peers,
   policyRulesKey,
   type Protocol,
 } from '../../engine/rules.ts';
@@ -40,15 +42,6 @@ export function seenFlow({ family, original, reply }: Flow): SeenFlow {
     port: reply.sourcePort,
   };
 }
-
-/** A set of addresses, so that looking into it costs little. */
-interface Lookup {
-  readonly single: ReadonlySet<Address>;
-  readonly ranges: readonly { readonly low: bigint; readonly high: bigint }[];
-}
-
-/** By the sets of the engine, which stay the same objects while they say the same. */
-const lookups = new WeakMap<AddressSet, Lookup>();
 
 /** Of one state of the rules. */
 export class FlowRules {
@@ -94,13 +87,13 @@ export class FlowRules {
     return policies.some((policy) =>
       this.#rules.policies
         .get(policyRulesKey(direction, policy))
-        ?.rules.some(({ clauses }) => clauses.some((clause) => fits(clause, packet))),
+        ?.rules.some(({ clauses }) => clauses.some((clause) => fits(clause, this.#rules.peers, packet))),
     );
   }
 }
 
 interface FlowPacket {
-  readonly family: 4 | 6;
+  readonly family: Family;
   readonly peer: Address;
   readonly to: Address;
   /** Undefined: it has no ports. */
@@ -108,8 +101,15 @@ interface FlowPacket {
   readonly port: number;
 }
 
-function fits(clause: Clause, { family, peer, to, protocol, port }: FlowPacket): boolean {
-  if (clause.peers !== 'everyone' && !includes(clause.peers[family], peer)) return false;
+function fits(
+  clause: Clause,
+  peers: NodeRules['peers'],
+  { family, peer, to, protocol, port }: FlowPacket,
+): boolean {
+  if (clause.peers !== 'everyone') {
+    const allowed = peers.get(clause.peers);
+    if (allowed === undefined || !includes(allowed, family, peer)) return false;
+  }
   if ('endpoints' in clause) {
     return clause.endpoints[family].some(
       (one) => one.address === to && one.protocol === protocol && one.port === port,
@@ -121,19 +121,14 @@ function fits(clause: Clause, { family, peer, to, protocol, port }: FlowPacket):
   );
 }
 
-function includes(set: AddressSet, address: Address): boolean {
-  let lookup = lookups.get(set);
-  if (lookup === undefined) {
-    lookup = {
-      single: new Set(set.flatMap(({ first, last }) => (first === last ? [first] : []))),
-      ranges: set
-        .filter(({ first, last }) => first !== last)
-        .map(({ first, last }) => ({ low: addressValue(first), high: addressValue(last) })),
-    };
-    lookups.set(set, lookup);
-  }
-  if (lookup.single.has(address)) return true;
-  if (lookup.ranges.length === 0) return false;
+/** The pods are sorted as texts. */
+function includes({ pods, blocks }: Peers, family: Family, address: Address): boolean {
+  const sorted = pods[family];
+  const at = firstIndex(sorted.length, (index) => (sorted[index] as Address) >= address);
+  if (sorted[at] === address) return true;
+  if (blocks[family].length === 0) return false;
   const value = addressValue(address);
-  return lookup.ranges.some(({ low, high }) => low <= value && value <= high);
+  return blocks[family].some(
+    ({ first, last }) => addressValue(first) <= value && value <= addressValue(last),
+  );
 }

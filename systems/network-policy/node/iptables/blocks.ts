@@ -3,10 +3,31 @@
  *
  * @module
  */
+import { rangesOf, union } from '../../engine/address-sets.ts';
 import { addressText, addressValue } from '../../engine/addresses.ts';
-import type { AddressRange, AddressSet, Family } from '../../engine/rules.ts';
+import type { AddressRange, AddressSet, ByFamily, Family, Peers } from '../../engine/rules.ts';
 
 const widths = { 4: 32, 6: 128 } as const;
+
+const members = new WeakMap<Peers, ByFamily<ReadonlySet<string>>>();
+
+/** Pods that have addresses in a row are a block, too. Each policy has a set of its own, and all of them these members. */
+export function peerMembers(peers: Peers, family: Family): ReadonlySet<string> {
+  let both = members.get(peers);
+  if (both === undefined) {
+    both = { 4: membersOf(peers, 4), 6: membersOf(peers, 6) };
+    members.set(peers, both);
+  }
+  return both[family];
+}
+
+function membersOf({ pods, blocks }: Peers, family: Family): ReadonlySet<string> {
+  const intervals = [
+    ...blocks[family].map(({ first, last }) => ({ low: addressValue(first), high: addressValue(last) })),
+    ...pods[family].map((text) => ({ low: addressValue(text), high: addressValue(text), text })),
+  ];
+  return new Set(blocksOf(family, rangesOf(family, union(intervals))));
+}
 
 /** As ipset lists them: a block of one address without its length. */
 export function blocksOf(family: Family, ranges: AddressSet): string[] {

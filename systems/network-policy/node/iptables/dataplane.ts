@@ -10,6 +10,7 @@ import {
   directions,
   type NodeRules,
   type PodKey,
+  policiesNaming,
   type RulesChange,
 } from '../../engine/rules.ts';
 import {
@@ -113,7 +114,7 @@ class IptablesDataplane implements Dataplane {
   async apply(rules: NodeRules, change: RulesChange, signal?: AbortSignal): Promise<Programmed> {
     if (change.podCidrs || !this.#owned.has('base')) return await this.sync(rules, signal);
     const targets = targetsOf(rules);
-    const policies = new Set(change.policies);
+    const policies = new Set([...change.policies, ...policiesNaming(new Set(change.peers.keys()), rules)]);
     for (const key of new Set([...targets.keys(), ...this.#targets.keys()])) {
       if (!sameTargets(targets.get(key), this.#targets.get(key))) policies.add(key);
     }

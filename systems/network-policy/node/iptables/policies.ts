@@ -44,7 +44,7 @@ export class Policies {
       this.#refusals.without(
         key,
         policy,
-        compilePolicy(policy, addresses, (each) => this.#slot(each)),
+        compilePolicy(policy, rules.peers, addresses, (each) => this.#slot(each)),
       );
     let compiled = compile();
     let isOther = false;
@@ -83,7 +83,7 @@ export class Policies {
     this.#second.clear();
     const targets = { 4: ['0.0.0.0'], 6: ['::'] };
     for (const policy of rules.policies.values()) {
-      for (const [, key] of compilePolicy(policy, targets, () => 0).peerSets) {
+      for (const [, key] of compilePolicy(policy, rules.peers, targets, () => 0).peerSets) {
         const family = key.endsWith(' 6') ? 6 : 4;
         if (used.has(peerSetName(key, family, 1)) && !used.has(peerSetName(key, family, 0))) {
           this.#second.add(key);

@@ -9,10 +9,12 @@ import type {
   Clause,
   Direction,
   Family,
+  NodeRules,
+  PeersKey,
   PolicyRules,
   PortRange,
 } from '../../engine/rules.ts';
-import { blocksOf } from './blocks.ts';
+import { peerMembers } from './blocks.ts';
 import { allowedMark, comment, idOf, policyChain, setName } from './names.ts';
 import { type FamilyRules, type IpSet, type IptablesRules, noFamilyRules } from './rules.ts';
 
@@ -35,6 +37,7 @@ export interface CompiledPolicy extends IptablesRules {
  */
 export function compilePolicy(
   policy: PolicyRules,
+  peers: NodeRules['peers'],
   targets: ByFamily<readonly Address[]>,
   slotOf: (key: SetKey) => Slot,
 ): CompiledPolicy {
@@ -43,7 +46,7 @@ export function compilePolicy(
   const ruleOf = new Map<string, number>();
   const of = (family: Family): FamilyRules => {
     if (targets[family].length === 0) return noFamilyRules;
-    const chain = new PolicyChain(policy, family, slotOf);
+    const chain = new PolicyChain(policy, peers, family, slotOf);
     chain.compile(targets[family]);
     for (const set of chain.sets) sets.set(set.name, set);
     for (const [name, key] of chain.peerSets) peerSets.set(name, key);
@@ -69,11 +72,13 @@ class PolicyChain {
   /** By line the rule that has it first: rules that say the same are one. */
   readonly lines = new Map<string, number>();
   readonly #policy: PolicyRules;
+  readonly #allPeers: NodeRules['peers'];
   readonly #family: Family;
   readonly #slotOf: (key: SetKey) => Slot;
 
-  constructor(policy: PolicyRules, family: Family, slotOf: (key: SetKey) => Slot) {
+  constructor(policy: PolicyRules, peers: NodeRules['peers'], family: Family, slotOf: (key: SetKey) => Slot) {
     this.#policy = policy;
+    this.#allPeers = peers;
     this.#family = family;
     this.#slotOf = slotOf;
   }
@@ -90,7 +95,7 @@ class PolicyChain {
   #add(clause: Clause, index: number, place: string): void {
     const { policy, direction } = this.#policy;
     const own = targetSet(direction, policy, this.#family);
-    const peers = clause.peers === 'everyone' ? undefined : this.#peers(clause.peers[this.#family], place);
+    const peers = clause.peers === 'everyone' ? undefined : this.#peers(clause.peers, place);
     const [source, destination] = direction === 'ingress' ? [peers, own] : [own, peers];
     const sides = [
       ...(source === undefined ? [] : [`-m set --match-set ${source} src`]),
@@ -100,7 +105,7 @@ class PolicyChain {
       const members = clause.endpoints[this.#family].map(
         ({ address, protocol, port }) => `${address},${protocol.toLowerCase()}:${port}`,
       );
-      const endpoints = this.#peerSet('hash:ip,port', members, `endpoints ${direction} ${place}`);
+      const endpoints = this.#peerSet('hash:ip,port', new Set(members), `endpoints ${direction} ${place}`);
       this.#allow('', [...sides, `-m set --match-set ${endpoints} dst,dst`], clause, index);
       return;
     }
@@ -109,15 +114,16 @@ class PolicyChain {
     }
   }
 
-  #peers(ranges: ByFamily<PolicyPeers>[Family], place: string): string {
-    const members = blocksOf(this.#family, ranges);
+  #peers(key: PeersKey, place: string): string {
+    const peers = this.#allPeers.get(key);
+    const members = peers === undefined ? new Set<string>() : peerMembers(peers, this.#family);
     return this.#peerSet('hash:net', members, `peers ${this.#policy.direction} ${place}`);
   }
 
-  #peerSet(type: IpSet['type'], members: readonly string[], what: string): string {
+  #peerSet(type: IpSet['type'], members: ReadonlySet<string>, what: string): string {
     const key = `${what} ${this.#policy.policy} ${this.#family}`;
     const name = peerSetName(key, this.#family, this.#slotOf(key));
-    this.sets.push({ name, type, family: this.#family, members: new Set(members) });
+    this.sets.push({ name, type, family: this.#family, members });
     this.peerSets.set(name, key);
     return name;
   }
@@ -143,8 +149,6 @@ class PolicyChain {
     return `rule to ACCEPT traffic ${ends} selected by policy name ${name} namespace ${namespace}`;
   }
 }
-
-type PolicyPeers = Exclude<Clause['peers'], 'everyone'>[Family];
 
 const lastPort = 65_535;
 

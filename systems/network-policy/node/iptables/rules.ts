@@ -84,7 +84,7 @@ export function sameLines(a: Lines, b: Lines): boolean {
 }
 
 export function sameMembers(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
-  return a.size === b.size && a.isSubsetOf(b);
+  return a === b || (a.size === b.size && a.isSubsetOf(b));
 }
 
 /** What is in `b` and not in `a`, each as often as it is more. */

@@ -31,7 +31,7 @@ import {
   unknownChain,
 } from './names.ts';
 import type { Chain, ElementSet, TableObject } from './objects.ts';
-import { compilePeers, type PeerNames } from './peer-sets.ts';
+import { peerMatches } from './peer-sets.ts';
 import { portMatches } from './ports.ts';
 
 const ip = { 4: 'ip', 6: 'ip6' } as const;
@@ -187,13 +187,13 @@ export function compilePod(pod: LocalPod, options: DataplaneOptions): TableObjec
 /** A chain that accepts what the policy allows in this direction, and its sets of endpoints. The sets of peers are shared. */
 export function compilePolicy(
   { policy, direction, rules }: PolicyRules,
-  peerNames: PeerNames,
+  peers: NodeRules['peers'],
 ): TableObject[] {
   const chain = policyChain(direction, policy);
   const sets: ElementSet[] = [];
   const lines = rules.flatMap(({ index, clauses }) =>
     clauses.flatMap((clause, place) => {
-      const compiled = compileClause(clause, direction, `${chain}-${index}-${place}`, peerNames);
+      const compiled = compileClause(clause, direction, `${chain}-${index}-${place}`, peers);
       sets.push(...compiled.sets);
       return compiled.matches.map((match) =>
         [match, 'accept', `comment "${direction}[${index}]"`].filter(Boolean).join(' '),
@@ -212,7 +212,7 @@ function compileClause(
   clause: Clause,
   direction: Direction,
   name: string,
-  peerNames: PeerNames,
+  peers: NodeRules['peers'],
 ): CompiledClause {
   if (clause.peers === 'everyone' && 'ports' in clause) {
     return { matches: portMatches(clause.ports), sets: [] };
@@ -220,7 +220,7 @@ function compileClause(
   const matches: string[] = [];
   const sets: ElementSet[] = [];
   for (const family of families) {
-    const peers = peerMatches(clause.peers, family, `${ip[family]} ${peerSide[direction]}`, peerNames);
+    const matched = peerFields(clause.peers, family, `${ip[family]} ${peerSide[direction]}`, peers);
     let destinations: readonly string[];
     if ('ports' in clause) {
       destinations = portMatches(clause.ports);
@@ -231,17 +231,17 @@ function compileClause(
       sets.push(endpoints);
       destinations = [`${ip[family]} daddr . meta l4proto . th dport @${endpoints.name}`];
     }
-    for (const peer of peers) {
+    for (const peer of matched) {
       matches.push(...destinations.map((destination) => `${peer} ${destination}`.trim()));
     }
   }
   return { matches, sets };
 }
 
-function peerMatches(peers: Clause['peers'], family: Family, field: string, names: PeerNames): string[] {
-  if (peers === 'everyone') return [''];
-  const { sets, blocks } = compilePeers(peers, names.names.get(peers) ?? '')[family];
-  return [...sets.map((set) => `${field} @${set.name}`), ...blocks.map((block) => `${field} ${block}`)];
+function peerFields(key: Clause['peers'], family: Family, field: string, all: NodeRules['peers']): string[] {
+  if (key === 'everyone') return [''];
+  const peers = all.get(key);
+  return peers === undefined ? [] : peerMatches(key, peers, family).map((match) => `${field} ${match}`);
 }
 
 function cidrSet(family: Family, set: AddressSet): ElementSet {

@@ -7,7 +7,7 @@ import type { Host } from '../../../../test/network-policy/network.fixture.ts';
 import { dataplaneSuite } from '../dataplane.suite.fixture.ts';
 import { changeBetween, nodeRules } from '../rules.fixture.ts';
 import { openNftablesDataplane } from './dataplane.ts';
-import { podChain, podMap, policyChain, tableName } from './names.ts';
+import { podChain, podMap, tableName } from './names.ts';
 
 const list = ({ namespace }: Host): string =>
   namespace.run(() => execFileSync('nft', ['-s', 'list', 'ruleset'], { encoding: 'utf8' }));
@@ -63,13 +63,15 @@ dataplaneSuite(
       },
       {
         name: 'a rule, a chain and an address were added',
-        do: ({ namespace }) =>
+        do: ({ namespace }) => {
+          const [, set = ''] = /set (peers-\w+-pods-4)/.exec(namespace.nft('list ruleset')) ?? [];
           namespace.nft(`
             add chain ${tableName} mine
             insert rule ${tableName} in jump mine
-            add element ${tableName} ${policyChain('ingress', 'x/in-x.a')}-0-0-pods-4 { 10.1.0.12 }
-          `),
-        found: /^chain in changed\nset policy-in-\w+-0-0-pods-4 changed\nchain mine added$/,
+            add element ${tableName} ${set} { 10.1.0.12 }
+          `);
+        },
+        found: /^chain in changed\nset peers-\w+-pods-4 changed\nchain mine added$/,
       },
     ],
   },

@@ -8,7 +8,15 @@ import { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
 import { type ListOptions, Nftables } from '../../../../shared/netlink/nftables.ts';
 import { NftablesChanges } from '../../../../shared/netlink/nftables-changes.ts';
 import { sleep, systemClock } from '../../../../shared/time/clock.ts';
-import type { Direction, NodeRules, PodKey, RulesChange } from '../../engine/rules.ts';
+import {
+  type Direction,
+  type NodeRules,
+  noRules,
+  type PeersKey,
+  type PodKey,
+  policiesNaming,
+  type RulesChange,
+} from '../../engine/rules.ts';
 import {
   type Dataplane,
   type DataplaneOptions,
@@ -29,13 +37,16 @@ import {
   type TableObject,
   type TableObjects,
 } from './objects.ts';
-import { isSameButFor, namePeers, PeerNames, type Peers, peerSets, takeOver } from './peer-sets.ts';
+import { elementChanges, type ElementChanges, peerSets } from './peer-sets.ts';
 import { RefusedCommands, TableProgram } from './program.ts';
 import { Refusals } from './refusals.ts';
 import { isRefusal, readTable } from './table.ts';
 
-/** What the objects are of: `base`, `pod KEY`, the key of a policy's rules, or peers. The maps are of all pods. */
-type Owned = Map<string | Peers, TableObjects>;
+/**
+ * What the objects are of: `base`, `pod KEY`, or the key of a policy's rules or of peers, which begins like no other one of these. The maps
+ * are of all pods.
+ */
+type Owned = Map<string, TableObjects>;
 
 /** Whose chain it is. */
 interface ChainOwner {
@@ -98,7 +109,6 @@ class NftablesDataplane implements Dataplane {
   /** What the kernel has, as of the last change. */
   #owned: Owned = new Map();
   #rules: NodeRules = noRules;
-  #peerNames = new PeerNames();
   readonly #refusals = new Refusals();
   /** Nobody knows what the kernel has: before the first change, and when one was broken off. */
   #isUnknown = true;
@@ -119,12 +129,11 @@ class NftablesDataplane implements Dataplane {
     this.#refusals.forget();
     for (;;) {
       const rules = this.#refusals.without(asked);
-      const names = namePeers(rules);
       try {
-        return { ...this.#syncAll(rules, names), ...this.#refused(rules) };
+        return { ...this.#syncAll(rules), ...this.#refused(asked) };
       } catch (error) {
         // One rule that is not taken is not to keep all others out. At some point there is nothing new.
-        if (!(error instanceof RefusedCommands) || !this.#refusals.learn(error, rules, names)) throw error;
+        if (!(error instanceof RefusedCommands) || !this.#refusals.learn(error, rules)) throw error;
       }
     }
   }
@@ -134,15 +143,14 @@ class NftablesDataplane implements Dataplane {
     return refused.length === 0 ? {} : { refused };
   }
 
-  #syncAll(rules: NodeRules, peerNames: PeerNames): Programmed {
+  #syncAll(rules: NodeRules): Programmed {
     const owned: Owned = new Map([['base', objectsOf(compileBase(rules, this.#options))]]);
-    for (const [peers, name] of peerNames.names) owned.set(peers, objectsOf(peerSets(peers, name)));
+    for (const key of rules.peers.keys()) owned.set(key, peersObjects(rules, key));
     for (const pod of rules.pods.keys()) owned.set(podOwner(pod), this.#podObjects(rules, pod));
-    for (const key of rules.policies.keys()) owned.set(key, policyObjects(rules, key, peerNames));
+    for (const key of rules.policies.keys()) owned.set(key, policyObjects(rules, key));
     const programmed = this.#replace(this.#read(), flat(owned.values(), mapObjects(rules.pods)));
     this.#owned = owned;
     this.#rules = rules;
-    this.#peerNames = peerNames;
     this.#chainOwners.clear();
     for (const pod of [undefined, ...rules.pods.keys()]) this.#remember(pod);
     this.#isUnknown = false;
@@ -174,42 +182,19 @@ class NftablesDataplane implements Dataplane {
   #apply(asked: NodeRules, change: RulesChange): Programmed {
     if (this.#isUnknown) return this.#sync(asked);
     this.#isUnknown = true;
-    this.#refusals.forget(change.policies);
+    this.#refusals.forget(change);
     const rules = this.#refusals.without(asked);
-    const [changed, gone, come]: [Owned, TableObject[], TableObject[]] = [new Map(), [], []];
-    if (change.podCidrs) changed.set('base', objectsOf(compileBase(rules, this.#options)));
-    for (const pod of change.pods) changed.set(podOwner(pod), this.#podObjects(rules, pod));
-    const renamed = this.#peerNames.change(change.policies, rules.policies);
-    const left = new Map(
-      renamed.flatMap(({ peers, before, after }) => (after === undefined ? [[before, peers]] : [])),
-    );
-    const taken = new Map<Peers, Peers>();
-    const policies = new Set<string>();
-    for (const { peers, before, after } of renamed) {
-      if (after === undefined) continue;
-      const old = before === undefined ? left.get(after) : undefined;
-      const elements = old === undefined ? undefined : takeOver(old, peers, after);
-      if (old !== undefined && elements !== undefined) {
-        taken.set(old, peers);
-        gone.push(...elements.gone);
-        come.push(...elements.come);
-        this.#owned.delete(old);
-        this.#owned.set(peers, objectsOf(peerSets(peers, after)));
-        continue;
-      }
-      changed.set(peers, objectsOf(peerSets(peers, after)));
-      // Rules that have not changed look into a set by its name, too.
-      for (const key of this.#peerNames.users(peers)) policies.add(key);
-    }
-    for (const peers of left.values()) if (!taken.has(peers)) changed.set(peers, nothing);
-    for (const key of change.policies) {
-      if (!isSameButFor(taken, this.#rules.policies.get(key), rules.policies.get(key))) policies.add(key);
-    }
-    for (const key of policies) changed.set(key, policyObjects(rules, key, this.#peerNames));
+    const { changed, elements } = this.#plan(rules, change);
     const before = [...changed.keys()].map((owner) => this.#owned.get(owner) ?? nothing);
     const commands = commandsBetween(
-      flat([...before, objectsOf(gone)], mapObjects(this.#rules.pods, change.pods)),
-      flat([...changed.values(), objectsOf(come)], mapObjects(rules.pods, change.pods)),
+      flat(
+        [...before, objectsOf(elements.flatMap(({ gone }) => gone))],
+        mapObjects(this.#rules.pods, change.pods),
+      ),
+      flat(
+        [...changed.values(), objectsOf(elements.flatMap(({ come }) => come))],
+        mapObjects(rules.pods, change.pods),
+      ),
     );
     try {
       if (commands === undefined) return this.#sync(asked);
@@ -219,6 +204,7 @@ class NftablesDataplane implements Dataplane {
       if (!isRefusal(error)) throw error;
       return { replacedBecause: error.message, ...this.#sync(asked) };
     }
+    for (const { done } of elements) done();
     for (const [owner, objects] of changed) {
       if (objects.size === 0) this.#owned.delete(owner);
       else this.#owned.set(owner, objects);
@@ -229,7 +215,34 @@ class NftablesDataplane implements Dataplane {
       else for (const direction of directions) this.#chainOwners.delete(podChain(direction, pod));
     }
     this.#isUnknown = false;
-    return { commands: commands.length, ...this.#refused(rules) };
+    return { commands: commands.length, ...this.#refused(asked) };
+  }
+
+  /** What is other than before as a whole, and elements of sets that stay. */
+  #plan(
+    rules: NodeRules,
+    change: RulesChange,
+  ): { readonly changed: Owned; readonly elements: readonly ElementChanges[] } {
+    const changed: Owned = new Map();
+    if (change.podCidrs) changed.set('base', objectsOf(compileBase(rules, this.#options)));
+    for (const pod of change.pods) changed.set(podOwner(pod), this.#podObjects(rules, pod));
+    const elements: ElementChanges[] = [];
+    const reshaped = new Set<PeersKey>();
+    for (const [key, peersChange] of change.peers) {
+      const [before, after] = [this.#rules.peers.get(key), rules.peers.get(key)];
+      const sets = this.#owned.get(key) ?? nothing;
+      const edits = before && after && peersChange && elementChanges(sets, [before, after], peersChange);
+      if (edits !== undefined) elements.push(edits);
+      else {
+        changed.set(key, peersObjects(rules, key));
+        reshaped.add(key);
+      }
+    }
+    // Rules say which sets there are to look into.
+    for (const key of change.policies.union(new Set(policiesNaming(reshaped, rules)))) {
+      changed.set(key, policyObjects(rules, key));
+    }
+    return { changed, elements };
   }
 
   verify(signal?: AbortSignal): Promise<readonly Drift[]> {
@@ -349,9 +362,14 @@ function podOwner(pod: PodKey): string {
   return `pod ${pod}`;
 }
 
-function policyObjects(rules: NodeRules, key: string, peerNames: PeerNames): TableObjects {
+function policyObjects(rules: NodeRules, key: string): TableObjects {
   const policy = rules.policies.get(key);
-  return objectsOf(policy === undefined ? [] : compilePolicy(policy, peerNames));
+  return objectsOf(policy === undefined ? [] : compilePolicy(policy, rules.peers));
+}
+
+function peersObjects(rules: NodeRules, key: PeersKey): TableObjects {
+  const peers = rules.peers.get(key);
+  return objectsOf(peers === undefined ? [] : peerSets(key, peers));
 }
 
 /** The maps as far as they are of these pods: an address is that of one pod. */
@@ -360,7 +378,6 @@ function mapObjects(pods: NodeRules['pods'], keys: Iterable<PodKey> = pods.keys(
 }
 
 const nothing: TableObjects = new Map();
-const noRules: NodeRules = { pods: new Map(), policies: new Map(), podCidrs: { 4: [], 6: [] } };
 
 function flat(owned: Iterable<TableObjects>, maps: TableObjects): TableObjects {
   return new Map([...owned, maps].flatMap((objects) => [...objects]));

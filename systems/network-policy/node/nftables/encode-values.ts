@@ -5,7 +5,7 @@
  */
 import type { VerdictName } from '../../../../shared/netlink/nftables-batch.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
-import { addressValue, parseBlock } from '../../engine/addresses.ts';
+import { addressGroups, addressValue, ipv4Value, parseBlock } from '../../engine/addresses.ts';
 import type { Family } from '../../engine/rules.ts';
 
 export interface FamilyRange {
@@ -52,7 +52,14 @@ export function addressBytes(family: Family, value: bigint): Buffer {
 export function elementKey(type: string, key: string): Buffer {
   const family = type.startsWith('ipv4_addr') ? 4 : 6;
   const [address = '', protocol, port] = key.split(' . ');
-  const bytes = addressBytes(family, addressValue(address));
+  const bytes = Buffer.allocUnsafe(family === 4 ? 4 : 16);
+  if (family === 4) bytes.writeUInt32BE(ipv4Value(address));
+  else {
+    addressGroups(address).forEach((group, at) => {
+      bytes[2 * at] = group >>> 8;
+      bytes[2 * at + 1] = group & 0xff;
+    });
+  }
   if (protocol === undefined || port === undefined) return bytes;
   const rest = Buffer.alloc(8);
   rest[0] = numberOf(protocol, 255);

@@ -157,11 +157,12 @@ export class Encoder {
   #element(isNew: boolean, { type, kind, interval, elements }: ElementSet, key: string): void {
     const batch = this.#batch;
     if (!interval) {
-      batch.item(() => {
-        batch.value(1, elementKey(type, key));
-        if (isNew && kind === 'map') batch.verdictValue(2, ...verdictOf(elements.get(key) ?? ''));
+      const bytes = elementKey(type, key);
+      if (!isNew || kind !== 'map') return batch.keyItem(bytes);
+      return batch.item(() => {
+        batch.value(1, bytes);
+        batch.verdictValue(2, ...verdictOf(elements.get(key) ?? ''));
       });
-      return;
     }
     // A range is its first address, and the one after its last, if there is one.
     const { family, low, high } = elementRange(key);

@@ -1,12 +1,12 @@
 /**
- * Names in the kernel. A name of 24 hexadecimal digits stands for a pod or policy, since namespace and name may be longer
+ * Names in the kernel. A name of 24 hexadecimal digits stands for a pod, policy or peers, since what they are known by may be longer
  * than a name in nftables; comments tell them to people.
  *
  * @module
  */
 import { hash } from 'node:crypto';
 
-import type { Direction, Family } from '../../engine/rules.ts';
+import type { Direction, Family, PeersKey } from '../../engine/rules.ts';
 
 export const tableName = 'inet rampart-network-policy';
 
@@ -28,6 +28,11 @@ export function podChain(direction: Direction, pod: string): string {
 
 export function policyChain(direction: Direction, policy: string): string {
   return `policy-${shortDirection[direction]}-${idOf(policy)}`;
+}
+
+/** What the names of the sets of these peers begin with. */
+export function peersName(key: PeersKey): string {
+  return `peers-${idOf(key)}`;
 }
 
 /** From an address to the chain of its pod. */

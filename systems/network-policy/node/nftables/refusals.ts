@@ -3,10 +3,16 @@
  *
  * @module
  */
-import { type NodeRules, type PolicyProblem, type PolicyRules, policyRulesKey } from '../../engine/rules.ts';
-import { policyChain } from './names.ts';
+import {
+  type NodeRules,
+  type PeersKey,
+  type PolicyProblem,
+  type PolicyRules,
+  policyRulesKey,
+  type RulesChange,
+} from '../../engine/rules.ts';
+import { peersName, policyChain } from './names.ts';
 import type { Command } from './objects.ts';
-import type { PeerNames, Peers } from './peer-sets.ts';
 import type { RefusedCommands } from './program.ts';
 
 /** More than that is not a matter of single rules. */
@@ -14,88 +20,94 @@ const mostRefusals = 256;
 
 export class Refusals {
   /** By the key of a policy's rules: why, by the place of the rule. */
-  readonly #found = new Map<string, Map<number, string>>();
+  readonly #rules = new Map<string, Map<number, string>>();
+  /** All rules with these peers are left out. */
+  readonly #peers = new Map<PeersKey, string>();
 
   /** After a while, or when they are different, the kernel may take them. */
-  forget(keys: Iterable<string> = [...this.#found.keys()]): void {
-    for (const key of keys) this.#found.delete(key);
+  forget(change?: Pick<RulesChange, 'policies' | 'peers'>): void {
+    for (const key of change?.policies ?? [...this.#rules.keys()]) this.#rules.delete(key);
+    for (const key of (change?.peers ?? this.#peers).keys()) this.#peers.delete(key);
   }
 
   problems({ policies }: NodeRules): PolicyProblem[] {
-    return [...this.#found].flatMap(([key, rules]) => {
-      const of = policies.get(key);
-      if (of === undefined) return [];
-      return [...rules].map(([index, why]) => ({
-        policy: of.policy,
-        field: `spec.${of.direction}[${index}]`,
-        message: `the kernel rejects this rule, so it allows nothing: ${why}`,
-      }));
-    });
+    if (this.#isEmpty) return [];
+    return [...policies].flatMap(([key, { policy, direction, rules }]) =>
+      rules.flatMap((rule) => {
+        const why = this.#why(key, rule);
+        const message = `the kernel rejects this rule, so it allows nothing: ${why}`;
+        return why === undefined ? [] : [{ policy, field: `spec.${direction}[${rule.index}]`, message }];
+      }),
+    );
   }
 
   /** @returns whether there is something new to leave out: false also where it is no matter of rules of policies */
-  learn({ refused }: RefusedCommands, { policies }: NodeRules, names: PeerNames): boolean {
+  learn({ refused }: RefusedCommands, { policies, peers }: NodeRules): boolean {
     const byChain = new Map(
       [...policies.values()].map((of) => [policyChain(of.direction, of.policy), of] as const),
     );
+    const byName = new Map([...peers.keys()].map((key) => [peersName(key), key] as const));
     let isNew = false;
     for (const { command, why } of refused) {
-      for (const [of, index] of rulesOf(command, byChain, policies, names)) {
-        const key = policyRulesKey(of.direction, of.policy);
-        const rules = this.#found.get(key) ?? new Map<number, string>();
-        if (rules.has(index) || this.#found.size + rules.size > mostRefusals) continue;
-        this.#found.set(key, rules.set(index, why));
-        isNew = true;
+      if (this.#rules.size + this.#peers.size > mostRefusals) break;
+      const shared = byName.get(/^(peers-[^-]+)-/.exec(setOf(command))?.[1] ?? '');
+      if (shared !== undefined) {
+        isNew ||= !this.#peers.has(shared);
+        this.#peers.set(shared, why);
       }
+      const found = ruleOf(command, byChain);
+      if (found === undefined) continue;
+      const key = policyRulesKey(found.of.direction, found.of.policy);
+      const rules = this.#rules.get(key) ?? new Map<number, string>();
+      isNew ||= !rules.has(found.index);
+      this.#rules.set(key, rules.set(found.index, why));
     }
     return isNew;
   }
 
   /** The rules without what is refused. */
   without(rules: NodeRules): NodeRules {
-    if (this.#found.size === 0) return rules;
-    const policies = new Map(rules.policies);
-    for (const [key, refused] of this.#found) {
-      const of = policies.get(key);
-      if (of === undefined) continue;
-      const taken = of.rules.map((rule) => (refused.has(rule.index) ? { ...rule, clauses: [] } : rule));
-      policies.set(key, { ...of, rules: taken });
-    }
-    return { ...rules, policies };
+    if (this.#isEmpty) return rules;
+    const policies = new Map(
+      [...rules.policies].map(([key, of]) => {
+        if (of.rules.every((rule) => this.#why(key, rule) === undefined)) return [key, of];
+        const taken = of.rules.map((rule) =>
+          this.#why(key, rule) === undefined ? rule : { ...rule, clauses: [] },
+        );
+        return [key, { ...of, rules: taken }];
+      }),
+    );
+    const peers = new Map([...rules.peers].filter(([key]) => !this.#peers.has(key)));
+    return { ...rules, policies, peers };
+  }
+
+  get #isEmpty(): boolean {
+    return this.#rules.size + this.#peers.size === 0;
+  }
+
+  #why(key: string, { index, clauses }: PolicyRules['rules'][number]): string | undefined {
+    const why = this.#rules.get(key)?.get(index);
+    if (why !== undefined || this.#peers.size === 0) return why;
+    return clauses
+      .map(({ peers }) => (peers === 'everyone' ? undefined : this.#peers.get(peers)))
+      .find((one) => one !== undefined);
   }
 }
 
-/** The rules that a command is for. None: it is for pods, or all. */
-function rulesOf(
+function setOf(command: Command): string {
+  if (command.do === 'add element') return command.set.name;
+  return command.do === 'add' ? command.object.name : '';
+}
+
+/** The rule of a policy that a command is for. Undefined: it is for peers, pods, or all. */
+function ruleOf(
   command: Command,
   byChain: ReadonlyMap<string, PolicyRules>,
-  policies: NodeRules['policies'],
-  names: PeerNames,
-): (readonly [PolicyRules, number])[] {
-  if (command.do === 'add rule') {
-    const of = byChain.get(command.chain);
-    const [, index] = /\[(\d+)\]"$/.exec(command.rule) ?? [];
-    return of === undefined || index === undefined ? [] : [[of, Number(index)]];
-  }
-  const set =
-    command.do === 'add element' ? command.set.name : command.do === 'add' ? command.object.name : '';
-  const [, name = '', chain = '', index, kind] =
-    /^((\S+)-(\d+)-\d+)-(pods|blocks|endpoints)-[46]$/.exec(set) ?? [];
-  const of = byChain.get(chain);
-  if (kind === 'endpoints' && of !== undefined) return [[of, Number(index)]];
-  const shared = [...names.names].find(([, each]) => each === name)?.[0];
-  return shared === undefined ? [] : rulesWith(shared, policies, names);
-}
-
-function rulesWith(
-  peers: Peers,
-  policies: NodeRules['policies'],
-  names: PeerNames,
-): (readonly [PolicyRules, number])[] {
-  return [...names.users(peers)].flatMap((key) => {
-    const of = policies.get(key);
-    return (of?.rules ?? []).flatMap(({ index, clauses }) =>
-      of !== undefined && clauses.some((clause) => clause.peers === peers) ? [[of, index] as const] : [],
-    );
-  });
+): { readonly of: PolicyRules; readonly index: number } | undefined {
+  const [, chain, index] =
+    command.do === 'add rule'
+      ? [undefined, command.chain, /\[(\d+)\]"$/.exec(command.rule)?.[1]]
+      : (/^(\S+)-(\d+)-\d+-endpoints-[46]$/.exec(setOf(command)) ?? []);
+  const of = byChain.get(chain ?? '');
+  return of === undefined || index === undefined ? undefined : { of, index: Number(index) };
 }

@@ -7,15 +7,14 @@ import type { NodeRules } from '../../engine/rules.ts';
 import { defaultDataplaneOptions } from '../dataplane.ts';
 import { compileBase, compileMaps, compilePod, compilePolicy } from './compile.ts';
 import { objectsOf, type TableObjects } from './objects.ts';
-import { namePeers, peerSets } from './peer-sets.ts';
+import { peerSets } from './peer-sets.ts';
 
 export function wholeTable(rules: NodeRules): TableObjects {
-  const names = namePeers(rules);
   return objectsOf([
     ...compileBase(rules, defaultDataplaneOptions),
     ...compileMaps(rules.pods.values()),
-    ...[...names.names].flatMap(([peers, name]) => peerSets(peers, name)),
+    ...[...rules.peers].flatMap(([key, peers]) => peerSets(key, peers)),
     ...[...rules.pods.values()].flatMap((pod) => compilePod(pod, defaultDataplaneOptions)),
-    ...[...rules.policies.values()].flatMap((policy) => compilePolicy(policy, names)),
+    ...[...rules.policies.values()].flatMap((policy) => compilePolicy(policy, rules.peers)),
   ]);
 }
