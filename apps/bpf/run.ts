@@ -155,7 +155,7 @@ export function runDump(program: string, map: string, options: BpfOptions): void
 export async function runCleanup(options: BpfOptions): Promise<void> {
   place(options);
   await using host = await openLockedHost(
-    { bpffs: options.bpffs, stateDirectory: options.bpfState },
+    { bpffs: options.bpffs, stateDirectory: options.bpfState, hostRoot: '/' },
     createLogger({ level: 'warn' }),
   );
   const removed = await host.remove();

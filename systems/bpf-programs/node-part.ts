@@ -14,7 +14,7 @@ import type { BpfProgramsOptions } from './options.ts';
 
 export const bpfProgramsNode: NodePart = async (context, values) => {
   const options = values as unknown as BpfProgramsOptions;
-  const { logger, client, directory } = context;
+  const { logger, client, directory, hostRoot } = context;
   await using stack = new AsyncDisposableStack();
   let registry: Promise<Registry> | undefined;
   // Who has no image needs neither the cache nor its modules.
@@ -28,7 +28,8 @@ export const bpfProgramsNode: NodePart = async (context, values) => {
     return await imagePuller({ registry: await registry, client })(...args);
   };
   await runBpfProgramsNode(context, {
-    openHost: () => openLockedHost({ bpffs: options.bpffs, stateDirectory: options.bpfState }, logger),
+    openHost: () =>
+      openLockedHost({ bpffs: options.bpffs, stateDirectory: options.bpfState, hostRoot }, logger),
     pull,
   });
 };

@@ -35,6 +35,7 @@ if (process.argv[1] === import.meta.filename) {
     bpffs: `${directory}/bpffs`,
     name: NAME,
     stateDirectory: `${directory}/state`,
+    hostRoot: '/',
     logger,
   });
   for (;;) {

@@ -31,8 +31,8 @@ export interface ProgramHostOptions {
   /** On tmpfs: for what the kernel does not keep. */
   readonly stateDirectory: string;
   readonly logger: Logger;
-  /** Where the root of the node is: targets of uprobes are below. Default: `/`. */
-  readonly hostRoot?: string;
+  /** Where the root of the node is: targets of uprobes are below. */
+  readonly hostRoot: string;
 }
 
 /**
@@ -83,7 +83,7 @@ class KernelProgramHost implements ProgramHost {
   readonly #refusals = new Refusals();
   readonly #hostRoot: string;
 
-  constructor(root: string, records: Records, { logger, hostRoot = '/' }: ProgramHostOptions) {
+  constructor(root: string, records: Records, { logger, hostRoot }: ProgramHostOptions) {
     this.#pins = new Pins(root);
     this.#records = records;
     this.#logger = logger;

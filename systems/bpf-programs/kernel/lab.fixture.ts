@@ -116,11 +116,12 @@ export class Lab implements AsyncDisposable {
     return this.#host;
   }
 
-  another(): Promise<ProgramHost> {
+  another(hostRoot = '/'): Promise<ProgramHost> {
     return openProgramHost({
       bpffs: this.bpffs,
       name: NAME,
       stateDirectory: this.state,
+      hostRoot,
       logger: createLogger({ level: 'silent' }),
     });
   }

@@ -1,7 +1,18 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { before, suite, test, type TestContext } from 'node:test';
 
 import { probeFeatures } from '../../../shared/ebpf/features/features.ts';
@@ -183,6 +194,25 @@ suite('programs that are attached by themselves', { skip: obstacle() ?? false },
     assert.match(failed(outcomes, 'none', 'target'), /has no function no_such_function/);
     assert.match(failed(outcomes, 'nothing', 'target'), /no library of that name/);
     assert.match(failed(outcomes, 'text', 'target'), /not a 64-bit little-endian ELF file/);
+  });
+
+  test('the target of a uprobe is a path below the root of the node', async (t) => {
+    const caller = new Caller(t);
+    const pid = await caller.pid();
+    const [, libc = ''] = /(\S+\/libc\.so\.6)$/m.exec(readFileSync(`/proc/${pid}/maps`, 'utf8')) ?? [];
+    // Not in the lab's directory: the kernel lets go of the file only some time after the probe is gone.
+    const root = mkdtempSync(join(tmpdir(), 'rampart-node-root-'));
+    t.after(() => rmSync(root, { recursive: true }));
+    await using lab = new Lab();
+    copyFileSync(libc, join(root, 'libc.so'));
+    await using host = await lab.another(root);
+    const outcomes = await host.apply([
+      probe('below', uprobe({ target: '/libc.so' }), 'on_uprobe'),
+      probe('beside', uprobe({ target: libc }), 'on_uprobe'),
+    ]);
+    loaded(outcomes, 'below');
+    assert.match(failed(outcomes, 'beside', 'target'), /no such file|does not exist|ENOENT/i);
+    await host.apply([]);
   });
 
   test('a uprobe in a container counts what the container does, and not others with the same file', async (t) => {

@@ -35,7 +35,7 @@ export function programsDirectory(stateDirectory: string): string {
  * @throws {RampartError} `IN_USE` where another process holds them, `UNSUPPORTED` where there is no bpffs.
  */
 export async function openLockedHost(
-  { bpffs, stateDirectory }: HostPlace,
+  { bpffs, stateDirectory, hostRoot }: HostPlace & { readonly hostRoot: string },
   logger: Logger,
 ): Promise<ProgramHost> {
   const { openProgramHost } = await import('../kernel/host.ts');
@@ -43,7 +43,7 @@ export async function openLockedHost(
   using opening = new DisposableStack();
   const lock = opening.use(lockFile(join(stateDirectory, 'lock')));
   const host = await openProgramHost({
-    ...{ bpffs, logger, name: pinDirectory },
+    ...{ bpffs, hostRoot, logger, name: pinDirectory },
     stateDirectory: programsDirectory(stateDirectory),
   });
   opening.move();
