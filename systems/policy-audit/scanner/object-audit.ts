@@ -119,6 +119,7 @@ export class ObjectAudit {
       return 'known';
     }
     if (known === undefined && !isForced && this.#adopt(kind, object, relevant, signature)) return 'known';
+    using meanwhile = states.begin();
     const isSame = known?.version === resourceVersion;
     const before = await this.#before(object, isForced ? 'none' : (known ?? 'report'), isSame, signal);
     const found: Found[] = [];
@@ -142,18 +143,23 @@ export class ObjectAudit {
       outcome: states.outcome(found.map(({ letter }) => letter).join('')),
       asked: asked.length === 0 ? undefined : unique(asked),
       pass: this.passes,
-      isStale: false,
       isForged: false,
     };
     if (shown.length === 0) {
       await store.delete(namespace, uid, known?.reportVersion, signal);
-      states.set(uid, { ...state, digest: undefined, reportVersion: '' });
+      states.set(uid, {
+        ...state,
+        isStale: meanwhile.hasChanged(asked),
+        digest: undefined,
+        reportVersion: '',
+      });
       return 'audited';
     }
     const report = objectReport(this.#options.types, scopeOf(kind, object), shown, this.#options.runUid);
     const digest = digestOf(report);
     const reportVersion = await this.#write(report, digest, known, signal);
-    if (reportVersion !== undefined) states.set(uid, { ...state, digest, reportVersion });
+    if (reportVersion !== undefined)
+      states.set(uid, { ...state, isStale: meanwhile.hasChanged(asked), digest, reportVersion });
     return 'audited';
   }
 

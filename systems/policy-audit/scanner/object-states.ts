@@ -62,6 +62,14 @@ export interface ObjectState {
   isForged: boolean;
 }
 
+/** Of an object, or, without a name, of any of its kind. */
+export interface Change {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly namespace?: string;
+  readonly name?: string;
+}
+
 /** By the uid of the object. */
 export class ObjectStates {
   readonly #states = new Map<string, ObjectState>();
@@ -71,6 +79,8 @@ export class ObjectStates {
   /** By `apiVersion/kind`: the uids of objects about which a policy asked for some of that kind. */
   readonly #askers = new Map<string, Set<string>>();
   #hasNewKinds = false;
+  /** What has changed since each of the audits began that are under way. */
+  readonly #meanwhile = new Set<Change[]>();
   /** How many objects came out so. */
   readonly #counts = new Map<Outcome, number>();
 
@@ -128,30 +138,30 @@ export class ObjectStates {
     return has;
   }
 
-  *askersOfKind(apiVersion: string, kind: string): Generator<ObjectState> {
-    for (const uid of this.#askers.get(kindOf({ apiVersion, kind })) ?? []) {
-      const state = this.#states.get(uid);
-      if (state !== undefined) yield state;
-    }
-  }
-
-  /** Objects about which a policy asked for something that this change may be part of. */
-  *askers(change: {
-    readonly apiVersion: string;
-    readonly kind: string;
-    readonly namespace: string;
-    readonly name: string;
-  }): Generator<ObjectState> {
+  /** Makes the objects stale about which a policy asked for something that this change may be part of. They have to be audited again. */
+  changed(change: Change): readonly ObjectState[] {
+    for (const changes of this.#meanwhile) changes.push(change);
+    const stale: ObjectState[] = [];
     for (const uid of this.#askers.get(kindOf(change)) ?? []) {
       const state = this.#states.get(uid);
-      const isAsked = state?.asked?.some(
-        (asked) =>
-          kindOf(asked) === kindOf(change) &&
-          (asked.namespace === undefined || asked.namespace === change.namespace) &&
-          (asked.name === undefined || asked.name === change.name),
-      );
-      if (state !== undefined && isAsked === true) yield state;
+      if (state?.asked === undefined || !state.asked.some((asked) => isPartOf(change, asked))) continue;
+      state.isStale = true;
+      stale.push(state);
     }
+    return stale;
+  }
+
+  /**
+   * An audit begins, and ends when this is disposed. What it asks for and what changes before it has set its state is not found by
+   * {@link changed}, so it has to ask here.
+   */
+  begin(): Disposable & { hasChanged(asked: readonly PolicyAsked[]): boolean } {
+    const changes: Change[] = [];
+    this.#meanwhile.add(changes);
+    return {
+      hasChanged: (asked) => changes.some((change) => asked.some((one) => isPartOf(change, one))),
+      [Symbol.dispose]: () => void this.#meanwhile.delete(changes),
+    };
   }
 
   /** Objects that nothing objects to, and those with at least one fail or warn, or error. */
@@ -191,6 +201,15 @@ export class ObjectStates {
 
 function kindOf({ apiVersion, kind }: Pick<AskedOfCluster, 'apiVersion' | 'kind'>): string {
   return `${apiVersion}/${kind}`;
+}
+
+function isPartOf(change: Change, asked: AskedOfCluster): boolean {
+  const { namespace, name } = asked;
+  return (
+    kindOf(asked) === kindOf(change) &&
+    (namespace === undefined || change.namespace === undefined || namespace === change.namespace) &&
+    (name === undefined || change.name === undefined || name === change.name)
+  );
 }
 
 /** Whether two signatures are of the same policies at the same versions. */

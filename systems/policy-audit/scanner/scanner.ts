@@ -38,7 +38,7 @@ import type { FollowedKind } from './followed-kind.ts';
 import { collectGarbage } from './garbage.ts';
 import { ObjectAudit } from './object-audit.ts';
 import { definitionFacts, namespaceOf, objectFacts, splitKey, withoutManagedFields } from './object-facts.ts';
-import { ObjectStates } from './object-states.ts';
+import { type Change, ObjectStates } from './object-states.ts';
 import type { ScannerOptions } from './scanner-options.ts';
 import { auditsKind, type ServedKind, servedKinds } from './served-kinds.ts';
 import { allSynced, eachOf, until, untilListed, untilWithin } from './waits.ts';
@@ -312,10 +312,13 @@ export class Scanner {
     }
     const apiVersion = apiVersionOf(kind.type);
     this.#options.asked.changed({ apiVersion, kind: kind.type.kind });
-    for (const state of this.states.askers({ apiVersion, kind: kind.type.kind, namespace, name })) {
-      state.isStale = true;
-      const [ofNamespace, ofName] = splitKey(state.key);
-      this.#mark(ofNamespace, state.kind, ofName);
+    this.#markAskers({ apiVersion, kind: kind.type.kind, namespace, name });
+  }
+
+  #markAskers(change: Change): void {
+    for (const { key, kind } of this.states.changed(change)) {
+      const [namespace, name] = splitKey(key);
+      this.#mark(namespace, kind, name);
     }
   }
 
@@ -390,18 +393,10 @@ export class Scanner {
           if (context.signal.aborted) return;
           this.#subscriptions?.use(cache.subscribe((change) => this.#onObject(followed, change)));
           this.#markAll(followed);
-          this.#wakeAskers(kind);
+          // What was asked for before the kind was followed may have changed since.
+          this.#markAskers({ apiVersion: apiVersionOf(kind.type), kind: kind.type.kind });
         });
       }
-    }
-  }
-
-  /** What was asked for before the kind was followed may have changed since. */
-  #wakeAskers({ type }: ServedKind): void {
-    for (const state of this.states.askersOfKind(apiVersionOf(type), type.kind)) {
-      state.isStale = true;
-      const [namespace, name] = splitKey(state.key);
-      this.#mark(namespace, state.kind, name);
     }
   }
 
@@ -462,6 +457,8 @@ export class Scanner {
           isForced,
           isPass,
         });
+        // What it asked for has changed during the audit.
+        if (this.states.get(uid)?.isStale === true) this.#mark(namespace, kind.key, name);
         if (!isPass || audited !== 'audited' || known === undefined || known.isStale || isForced) return;
         // The watch had told of it, and nobody had looked.
         const isTold = cache.versionOf(objectKey(object)) === resourceVersion;
