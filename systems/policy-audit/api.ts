@@ -3,8 +3,6 @@
  * unchanged.
  *
  * The manifests in `crd/` are made from this file: `node scripts/manifests.ts --write`.
- *
- * @module
  */
 import type {
   V1ValidatingAdmissionPolicy,

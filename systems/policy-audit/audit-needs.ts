@@ -1,8 +1,6 @@
 /**
  * What commands need of the API. A scanner that goes on for ever waits for what is not there yet; nobody is to wait so for the end of
  * one scan.
- *
- * @module
  */
 import type { GuardContext } from '../../shared/guard/context.ts';
 import { isNotFound } from '../../shared/kube/client-errors.ts';

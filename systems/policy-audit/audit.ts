@@ -1,8 +1,4 @@
-/**
- * One scan from beginning to end, for `rampart audit`.
- *
- * @module
- */
+/** One scan from beginning to end, for `rampart audit`. */
 import type { GuardContext } from '../../shared/guard/context.ts';
 import { namespaces } from '../../shared/kube/object.ts';
 import { kubewardenTypes } from './api.ts';

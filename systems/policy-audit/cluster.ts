@@ -1,7 +1,5 @@
 /**
  * What the operator runs for this guard, once per cluster; in standalone it also decides what is admitted.
- *
- * @module
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,6 +9,7 @@ import type { ClusterContext, GuardContext } from '../../shared/guard/context.ts
 import { type OptionValues, systemNamespace } from '../../shared/guard/guard.ts';
 import { type Namespace, namespaces } from '../../shared/kube/object.ts';
 import { RampartError } from '../../shared/observe/errors.ts';
+import type { Logger } from '../../shared/observe/log.ts';
 import { aborted } from '../../shared/time/abort.ts';
 import { PolicyAdmission } from './admission/policy-admission.ts';
 import { KubeClusterReader } from './engine/host-calls/kube-reader.ts';
@@ -50,21 +49,7 @@ async function work(
 ): Promise<void> {
   const { client, signal, logger } = term;
   using temporary = new DisposableStack();
-  await using modules = new ModulesByTerms(async ({ sources = noSources, verification, trustRoot }, part) => {
-    const { policySources, policyVerification, sigstoreTrustConfig } = options;
-    const own = policySources === undefined ? noSources : readSourcesFile(policySources);
-    const needed =
-      verification ??
-      (policyVerification === undefined ? undefined : readVerificationFile(policyVerification));
-    return openModules({
-      cacheDirectory: join(moduleDirectory(options, temporary), part),
-      sources: joined(own, sources),
-      verification: needed,
-      trustRoot:
-        trustRoot ?? (sigstoreTrustConfig === undefined ? undefined : readTrustRootFile(sigstoreTrustConfig)),
-      logger,
-    });
-  });
+  await using modules = modulesOf(options, temporary, logger);
   const spaces = term.cache<Namespace>({ type: namespaces });
   const asked = new AskedCluster(new KubeClusterReader(client));
   const policies = new PolicySet({
@@ -127,6 +112,24 @@ async function work(
     });
   };
   await Promise.all([policies.run(), admitting(), serving(), scanner.run()]);
+}
+
+function modulesOf(options: PolicyAuditOptions, temporary: DisposableStack, logger: Logger): ModulesByTerms {
+  return new ModulesByTerms(async ({ sources = noSources, verification, trustRoot }, part) => {
+    const { policySources, policyVerification, sigstoreTrustConfig } = options;
+    const own = policySources === undefined ? noSources : readSourcesFile(policySources);
+    const needed =
+      verification ??
+      (policyVerification === undefined ? undefined : readVerificationFile(policyVerification));
+    return openModules({
+      cacheDirectory: join(moduleDirectory(options, temporary), part),
+      sources: joined(own, sources),
+      verification: needed,
+      trustRoot:
+        trustRoot ?? (sigstoreTrustConfig === undefined ? undefined : readTrustRootFile(sigstoreTrustConfig)),
+      logger,
+    });
+  });
 }
 
 function moduleDirectory({ policyModules, data }: PolicyAuditOptions, stack: DisposableStack): string {

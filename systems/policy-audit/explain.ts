@@ -1,8 +1,4 @@
-/**
- * What each policy thinks of one object, and why it is not about it.
- *
- * @module
- */
+/** What each policy thinks of one object, and why it is not about it. */
 import type { GuardContext } from '../../shared/guard/context.ts';
 import { isNotFound } from '../../shared/kube/client-errors.ts';
 import { type KubeObject, type Namespace, namespaces } from '../../shared/kube/object.ts';

@@ -1,8 +1,4 @@
-/**
- * The guard of what objects are like: what the rest of the program knows of it.
- *
- * @module
- */
+/** The guard of what objects are like: what the rest of the program knows of it. */
 import type { Guard } from '../../shared/guard/guard.ts';
 import {
   admissionPolicies,

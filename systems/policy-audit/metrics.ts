@@ -1,8 +1,4 @@
-/**
- * What is counted of policies.
- *
- * @module
- */
+/** What is counted of policies. */
 import type { MetricsRegistry } from '../../shared/guard/guard.ts';
 import type { AdmissionAnswer } from './admission/policy-admission.ts';
 import type { Policy } from './policies/policy.ts';

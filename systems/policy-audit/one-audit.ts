@@ -1,8 +1,4 @@
-/**
- * When a single audit gives up: the operator's scanner retries for ever, but a command must end.
- *
- * @module
- */
+/** When a single audit gives up: the operator's scanner retries for ever, but a command must end. */
 import type { GuardContext } from '../../shared/guard/context.ts';
 import { isUnreachable, KubeError } from '../../shared/kube/client-errors.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';

@@ -2,8 +2,6 @@
  * What Kubewarden's policies have in common, as schemas: fields, defaults and enums are those of its released definitions
  * (kubewarden-controller, api/policies/v1). What its webhook refuses is refused here by rules of the definition, so that it is
  * refused also where no webhook runs.
- *
- * @module
  */
 import { conditionList } from '../../shared/kube/crd/condition-list.ts';
 import { ageColumn, type PrinterColumn } from '../../shared/kube/crd/resource.ts';
@@ -83,7 +81,7 @@ const matchCondition = object({
   }),
 });
 
-export const selectorSchema = (description: string) =>
+const selectorSchema = (description: string) =>
   object(
     {
       matchLabels: optional(mapOf(string())),

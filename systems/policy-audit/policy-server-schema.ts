@@ -1,8 +1,4 @@
-/**
- * PolicyServer, as Kubewarden has it released.
- *
- * @module
- */
+/** PolicyServer, as Kubewarden has it released. */
 import { conditionList } from '../../shared/kube/crd/condition-list.ts';
 import {
   anyObject,

@@ -1,8 +1,4 @@
-/**
- * The embedded API with policies that admit, as standalone has them; for tests.
- *
- * @module
- */
+/** The embedded API with policies that admit, as standalone has them; for tests. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';

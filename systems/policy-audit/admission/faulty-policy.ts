@@ -1,8 +1,6 @@
 /**
  * Policies that cannot work are refused when they are written: in a cluster the API server and the controller's webhook do so, here
  * there are neither.
- *
- * @module
  */
 import { isDeepStrictEqual } from 'node:util';
 

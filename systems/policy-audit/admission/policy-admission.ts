@@ -1,8 +1,4 @@
-/**
- * Policies, asked by the API server of this process: in place of webhooks, which it does not call.
- *
- * @module
- */
+/** Policies, asked by the API server of this process: in place of webhooks, which it does not call. */
 import { apiErrors } from '../../../shared/apiserver/resources/api-error.ts';
 import { isObject, type JsonObject } from '../../../shared/apiserver/schema/json.ts';
 import type { Admission, AdmissionRequest, Changed } from '../../../shared/apiserver/verbs/admission.ts';

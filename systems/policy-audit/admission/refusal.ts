@@ -1,8 +1,6 @@
 /**
  * Refusals in the words of Kubernetes: what a client reads when a webhook, or a ValidatingAdmissionPolicy, says no (apiserver
  * pkg/admission/plugin/webhook/errors and plugin/policy/validating).
- *
- * @module
  */
 import { ApiError, apiErrors, type StatusCause } from '../../../shared/apiserver/resources/api-error.ts';
 import type { Resource } from '../../../shared/apiserver/resources/resource.ts';

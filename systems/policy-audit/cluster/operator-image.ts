@@ -1,8 +1,4 @@
-/**
- * Which image policy servers run: the one that the operator has.
- *
- * @module
- */
+/** Which image policy servers run: the one that the operator has. */
 import { systemNamespace } from '../../../shared/guard/guard.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isForbidden, isNotFound } from '../../../shared/kube/client-errors.ts';

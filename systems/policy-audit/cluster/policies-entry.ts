@@ -1,7 +1,5 @@
 /**
  * Policies as `policies.yml` of a policy server has them: the other way round than server/policies-file.ts reads it.
- *
- * @module
  */
 import type { ModuleProgram } from '../engine/program.ts';
 import type { Policy } from '../policies/policy.ts';

@@ -1,8 +1,6 @@
 /**
  * Runs Kubewarden's PolicyServers in a cluster: for each a Deployment with its Service, ConfigMap and certificate; for each of its
  * policies the webhook that asks it, once the server has it, and the status that says so.
- *
- * @module
  */
 import type { GuardContext } from '../../../shared/guard/context.ts';
 import { isNotFound } from '../../../shared/kube/client-errors.ts';

@@ -2,8 +2,6 @@
  * The certificates of policy servers: an authority for all of them, kept in a Secret, and one for each server. Each is replaced when
  * two thirds of its time are over; an authority that was replaced is trusted until its own end, so that servers whose certificate it
  * signed go on being trusted while they get a new one. Pure.
- *
- * @module
  */
 import { X509Certificate } from 'node:crypto';
 

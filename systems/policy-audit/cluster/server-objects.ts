@@ -1,8 +1,6 @@
 /**
  * What the operator makes for a PolicyServer, as it is to be. Names and labels are Kubewarden's, so that what looks for them finds
  * them: its audit scanner finds the Service by `app.kubernetes.io/instance`. Pure.
- *
- * @module
  */
 import { hash } from 'node:crypto';
 

@@ -1,8 +1,6 @@
 /**
  * The status of a PolicyServer: a condition for each of its parts, named as Kubewarden's controller names them
  * (api/policies/v1/policyserver_types.go). Pure.
- *
- * @module
  */
 import { type Condition, setCondition } from '../../../shared/kube/conditions.ts';
 import type { ResourceType } from '../../../shared/kube/object.ts';

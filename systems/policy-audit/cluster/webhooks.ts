@@ -1,7 +1,5 @@
 /**
  * The webhook that asks a policy, as the API server is told of it: one configuration for each policy, under the policy's ID. Pure.
- *
- * @module
  */
 import type { KubeObject, ResourceType } from '../../../shared/kube/object.ts';
 import type { AnyKubewardenPolicy } from '../api.ts';

@@ -1,8 +1,6 @@
 /**
  * The one call of the engine: a policy with its settings and a request give a verdict. Each runtime (`cel`, `wapc`, `opa`,
  * `gatekeeper`, `wasi`) is a folder beside this file, and all are run by one suite (evaluator.suite.fixture.ts).
- *
- * @module
  */
 
 /** JSON as it was decoded. Integers beyond 2^53 and those that CEL reads are made `bigint` by who needs them, not here. */

@@ -1,8 +1,6 @@
 /**
  * What runs a policy: the engine's own CEL for `cel-policy` and for expressions, a thread for WebAssembly, both under the
  * expression of a group.
- *
- * @module
  */
 import type { CredentialsSource } from '../../../shared/oci/registry.ts';
 import type { Modules } from '../modules/modules.ts';

@@ -1,8 +1,4 @@
-/**
- * What runs for a policy, whichever kind of resource or file names it.
- *
- * @module
- */
+/** What runs for a policy, whichever kind of resource or file names it. */
 import type { AskedOfCluster } from './evaluator.ts';
 
 /** A kind that a policy may ask the cluster for. */

@@ -1,8 +1,4 @@
-/**
- * Requests for tests of the engine.
- *
- * @module
- */
+/** Requests for tests of the engine. */
 import type { JsonObject, PolicyRequest } from './evaluator.ts';
 
 /** A pod as it is written, with a few fields of each JSON type. */

@@ -1,8 +1,6 @@
 /**
  * `oci/v1/verify` and `oci/v2/verify`: what a policy wants to know of the signatures of an image, with the payloads of Kubewarden's
  * SDKs.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { PullOptions } from '../../../shared/oci/registry.ts';

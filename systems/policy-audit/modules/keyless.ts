@@ -1,8 +1,6 @@
 /**
  * Signatures without keys: by a certificate that a Sigstore instance issued to an identity for some minutes, and that its log saw in
  * those minutes. Sigstore's own library verifies them. It is loaded only when a rule needs it.
- *
- * @module
  */
 import { createHash, X509Certificate } from 'node:crypto';
 

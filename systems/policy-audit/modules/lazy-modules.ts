@@ -1,8 +1,6 @@
 /**
  * Modules whose cache is made when the first one is fetched: policies of CEL need no place on a disk, and the operator's may be
  * read-only.
- *
- * @module
  */
 import { hash, KeyObject } from 'node:crypto';
 

@@ -1,7 +1,5 @@
 /**
  * Where the modules of policies come from: `registry://`, `https://`, `file://`. `openModules` (open-modules.ts) makes one.
- *
- * @module
  */
 import type { CredentialsSource, Registry } from '../../../shared/oci/registry.ts';
 import type { Sources } from './sources.ts';

@@ -1,8 +1,4 @@
-/**
- * Modules of policies, from where their URLs say.
- *
- * @module
- */
+/** Modules of policies, from where their URLs say. */
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 

@@ -1,8 +1,6 @@
 /**
  * Signatures of artifacts as cosign leaves them in a registry: an artifact beside the signed one, with the tag
  * `sha256-<hex>.sig`, each of whose layers is a "simple signing" payload with its signature as an annotation.
- *
- * @module
  */
 import { type KeyObject, verify } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';

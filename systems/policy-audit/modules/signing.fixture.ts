@@ -1,8 +1,4 @@
-/**
- * Signatures of artifacts in a registry, as cosign leaves them.
- *
- * @module
- */
+/** Signatures of artifacts in a registry, as cosign leaves them. */
 import { type KeyObject, sign } from 'node:crypto';
 
 import type { Pushed, RegistryFixture } from '../../../shared/oci/registry.fixture.ts';

@@ -1,8 +1,6 @@
 /**
  * A Sigstore instance: an authority that certifies identities for ten minutes, the log of its certificates and the log of signatures.
  * Its certificates are made here, as `node:crypto` makes none.
- *
- * @module
  */
 import { createHash, generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto';
 

@@ -1,7 +1,5 @@
 /**
  * `sources.yml` of Kubewarden: which hosts may be asked insecurely, and which authorities sign the certificates of which hosts.
- *
- * @module
  */
 import { readFileSync } from 'node:fs';
 import { X509Certificate } from 'node:crypto';

@@ -1,8 +1,6 @@
 /**
  * A Sigstore instance that is trusted: the certificate authorities and logs that keyless signatures are verified with, as a file. Nothing is
  * fetched from Sigstore.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { readYaml } from './yaml-file.ts';

@@ -1,8 +1,4 @@
-/**
- * `verification.yml` of Kubewarden: whose signatures a module has to have.
- *
- * @module
- */
+/** `verification.yml` of Kubewarden: whose signatures a module has to have. */
 import { createPublicKey, type KeyObject } from 'node:crypto';
 
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';

@@ -1,8 +1,4 @@
-/**
- * Files of settings in YAML, of which JSON is a part.
- *
- * @module
- */
+/** Files of settings in YAML, of which JSON is a part. */
 import { readFileSync } from 'node:fs';
 
 import { parseDocument } from 'yaml';

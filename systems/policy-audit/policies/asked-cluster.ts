@@ -1,8 +1,6 @@
 /**
  * What policies ask the cluster for, never older than what they are asked again about: an audit that follows a change must not
  * read what was there before it.
- *
- * @module
  */
 import { type Clock, systemClock } from '../../../shared/time/clock.ts';
 import type {

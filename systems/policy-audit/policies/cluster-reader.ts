@@ -1,8 +1,4 @@
-/**
- * What policies of CEL read of the cluster, from the API.
- *
- * @module
- */
+/** What policies of CEL read of the cluster, from the API. */
 import { isNotFound } from '../../../shared/kube/client-errors.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { apiResources } from '../../../shared/kube/discovery.ts';

@@ -1,8 +1,6 @@
 /**
  * What of a policy cannot work, field by field, as far as that can be said without its modules. The API refuses such a policy when
  * it is written, as Kubernetes does for expressions of its own policies and Kubewarden's controller for those of its kinds. Pure.
- *
- * @module
  */
 import { RampartError } from '../../../shared/observe/errors.ts';
 import type { AnyKubewardenPolicy, ValidatingAdmissionPolicy } from '../api.ts';

@@ -1,8 +1,6 @@
 /**
  * Whether a policy is asked about a request, as Kubernetes decides it for webhooks and ValidatingAdmissionPolicies
  * (apiserver pkg/admission/plugin/webhook/predicates, plugin/policy/matching). Pure.
- *
- * @module
  */
 import { type Labels, labelsMatch } from '../../../shared/kube/selectors.ts';
 import type { Constraint, Policy, PolicyRule } from './policy.ts';

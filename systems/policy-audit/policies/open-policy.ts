@@ -1,8 +1,4 @@
-/**
- * A policy with what runs it.
- *
- * @module
- */
+/** A policy with what runs it. */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { World } from '../engine/cel/cluster.ts';
 import { compileMatchConditions } from '../engine/cel/match-conditions.ts';

@@ -1,8 +1,4 @@
-/**
- * What a PolicyServer says of those that it serves, read when a policy is opened.
- *
- * @module
- */
+/** What a PolicyServer says of those that it serves, read when a policy is opened. */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isNotFound } from '../../../shared/kube/client-errors.ts';
 import { systemNamespace } from '../../../shared/guard/guard.ts';

@@ -1,8 +1,4 @@
-/**
- * The policies that can be asked now, kept as the API has them.
- *
- * @module
- */
+/** The policies that can be asked now, kept as the API has them. */
 import type { GuardContext } from '../../../shared/guard/context.ts';
 import { done, requeueAfter, type Result, runController } from '../../../shared/kube/controller.ts';
 import { isNotFound } from '../../../shared/kube/client-errors.ts';

@@ -1,14 +1,12 @@
 /**
  * What the status of a policy says. Names and reasons are Kubewarden's (kubewarden-controller, api/policies/v1). Pure.
- *
- * @module
  */
 import { type Condition, setCondition } from '../../../shared/kube/conditions.ts';
 import type { AnyKubewardenPolicy } from '../api.ts';
 
 export const policyActive = 'PolicyActive';
 /** Upstream waits until every server has the policy under its path; there is one engine here. */
-export const policyReachable = 'PolicyUniquelyReachable';
+const policyReachable = 'PolicyUniquelyReachable';
 
 type Status = NonNullable<AnyKubewardenPolicy['status']>;
 

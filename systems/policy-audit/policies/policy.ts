@@ -1,7 +1,5 @@
 /**
  * A policy as the rest of the guard sees it, whichever kind the user wrote: whom it is asked about, and what is asked.
- *
- * @module
  */
 import type { LabelSelector } from '../../../shared/kube/selectors.ts';
 import type { PolicyProgram } from '../engine/program.ts';

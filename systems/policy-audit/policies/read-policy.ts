@@ -1,8 +1,4 @@
-/**
- * From what a user wrote to a {@link Policy}. Pure.
- *
- * @module
- */
+/** From what a user wrote to a {@link Policy}. Pure. */
 import { labelSelectorOf, type LabelSelectorObject } from '../../../shared/kube/selectors.ts';
 import {
   type AnyKubewardenPolicy,
@@ -13,8 +9,8 @@ import {
 import type { ModuleProgram, PolicyProgram } from '../engine/program.ts';
 import type { Constraint, Policy, PolicyOrigin, PolicyRule } from './policy.ts';
 
-export const severityAnnotation = 'io.kubewarden.policy.severity';
-export const categoryAnnotation = 'io.kubewarden.policy.category';
+const severityAnnotation = 'io.kubewarden.policy.severity';
+const categoryAnnotation = 'io.kubewarden.policy.category';
 /** On a policy or a Namespace: with a new value, what it is about is audited anew. */
 export const auditAnnotation = 'rampart.dev/audit-requested';
 
@@ -135,7 +131,7 @@ export function readAdmissionPolicy(
 }
 
 /** The modules of a program. */
-export function programsOf(program: PolicyProgram): readonly ModuleProgram[] {
+function programsOf(program: PolicyProgram): readonly ModuleProgram[] {
   if (program.type === 'module') return [program];
   return program.type === 'group' ? [...program.members.values()] : [];
 }

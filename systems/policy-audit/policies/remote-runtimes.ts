@@ -1,8 +1,4 @@
-/**
- * Policies that a policy server runs: they are asked at its /audit.
- *
- * @module
- */
+/** Policies that a policy server runs: they are asked at its /audit. */
 import { Agent, request as send } from 'node:https';
 import type { IncomingMessage } from 'node:http';
 

@@ -1,8 +1,4 @@
-/**
- * What runs policies of this process.
- *
- * @module
- */
+/** What runs policies of this process. */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import type { Namespace } from '../../../shared/kube/object.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';

@@ -1,8 +1,4 @@
-/**
- * Reports that are written nowhere: of a scan whose results are only to be told.
- *
- * @module
- */
+/** Reports that are written nowhere: of a scan whose results are only to be told. */
 import { partName } from './part-name.ts';
 import { partReport } from './part-report.ts';
 import { factsOf } from './report-facts.ts';

@@ -1,8 +1,6 @@
 /**
  * One report for all objects of a namespace, in parts that the API takes: what changes of one object is one part that is written.
  * An object stays in its part as long as it fits, so that parts are what they were.
- *
- * @module
  */
 import type { GuardContext } from '../../../shared/guard/context.ts';
 import type { CacheChange, IndexedCache } from '../../../shared/kube/indexed-cache.ts';

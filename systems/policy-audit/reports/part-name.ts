@@ -1,8 +1,6 @@
 /**
  * The names of reports of a whole namespace: those that Kubewarden's audit scanner gave them before it wrote one for each object.
  * What does not fit into the first goes on in others, `-2` and so on. Pure.
- *
- * @module
  */
 
 /** @param namespace '' for what is in none. @param number from 1. */

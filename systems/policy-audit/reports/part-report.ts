@@ -1,8 +1,4 @@
-/**
- * One report of many objects: each result names the object that it is about. Pure.
- *
- * @module
- */
+/** One report of many objects: each result names the object that it is about. Pure. */
 import { apiVersionOf, type KubeObject } from '../../../shared/kube/object.ts';
 import { isPartName } from './part-name.ts';
 import { cached, type CachedReport, factsOf, type ReportFacts } from './report-facts.ts';

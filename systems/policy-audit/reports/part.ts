@@ -1,8 +1,4 @@
-/**
- * One of the reports of a namespace, as it is in the API and as it is to be. Pure.
- *
- * @module
- */
+/** One of the reports of a namespace, as it is in the API and as it is to be. Pure. */
 import { partName } from './part-name.ts';
 import { type Entry, sizeOf } from './part-report.ts';
 

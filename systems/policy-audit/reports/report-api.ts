@@ -1,8 +1,6 @@
 /**
  * Reports in the API, read and written as they are. Every write and every deletion says which state it is for, so that nothing of
  * others is overwritten unseen.
- *
- * @module
  */
 import { isAlreadyExists, isConflict, isForbidden, isNotFound } from '../../../shared/kube/client-errors.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';

@@ -1,8 +1,4 @@
-/**
- * What is kept of reports in memory: some hundred bytes for each object in place of several thousand.
- *
- * @module
- */
+/** What is kept of reports in memory: some hundred bytes for each object in place of several thousand. */
 import type { KubeObject } from '../../../shared/kube/object.ts';
 import type { Policy } from '../policies/policy.ts';
 import {

@@ -1,8 +1,4 @@
-/**
- * Reports of one object each, called after its uid: as Kubewarden's audit scanner writes them.
- *
- * @module
- */
+/** Reports of one object each, called after its uid: as Kubewarden's audit scanner writes them. */
 import type { GuardContext } from '../../../shared/guard/context.ts';
 import type { CacheChange, IndexedCache } from '../../../shared/kube/indexed-cache.ts';
 import { isOlder } from '../../../shared/kube/resource-version.ts';

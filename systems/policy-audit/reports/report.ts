@@ -1,8 +1,6 @@
 /**
  * What an audit of one object found out, as a report: names, labels and properties are those of Kubewarden's audit scanner
  * (internal/report), so that what reads its reports reads these. Pure.
- *
- * @module
  */
 import { hash } from 'node:crypto';
 
@@ -39,7 +37,7 @@ export const reportTypes: Readonly<Record<ReportKind, ReportTypes>> = {
 
 export const managedByLabel = 'app.kubernetes.io/managed-by';
 export const managedBy = 'kubewarden';
-export const versionLabel = 'kubewarden.io/policyreport-version';
+const versionLabel = 'kubewarden.io/policyreport-version';
 export const runLabel = 'kubewarden.io/audit-scanner-run-uid';
 export const ourReports = `${managedByLabel}=${managedBy}`;
 

@@ -1,8 +1,4 @@
-/**
- * Where a scan keeps what it found out of objects, whichever form the reports have.
- *
- * @module
- */
+/** Where a scan keeps what it found out of objects, whichever form the reports have. */
 import type { ReportFacts, ReportSubject } from './report-facts.ts';
 import type { AuditReport } from './report.ts';
 

@@ -1,8 +1,4 @@
-/**
- * One look at all objects, whether they have changed or not: it proves that nothing was missed.
- *
- * @module
- */
+/** One look at all objects, whether they have changed or not: it proves that nothing was missed. */
 import type { Clock } from '../../../shared/time/clock.ts';
 
 export interface PassSummary {

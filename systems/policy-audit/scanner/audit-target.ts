@@ -1,8 +1,4 @@
-/**
- * What an audit asks policies about.
- *
- * @module
- */
+/** What an audit asks policies about. */
 import type { KubeObject } from '../../../shared/kube/object.ts';
 import type { MatchTarget } from '../policies/match.ts';
 import type { ServedKind } from './served-kinds.ts';

@@ -1,8 +1,4 @@
-/**
- * What is to be audited, by namespace. Pure.
- *
- * @module
- */
+/** What is to be audited, by namespace. Pure. */
 
 /** Names of one kind in one namespace, or all that there are. */
 export type DirtyNames = 'all' | ReadonlySet<string>;

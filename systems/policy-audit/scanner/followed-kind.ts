@@ -1,8 +1,4 @@
-/**
- * A kind of object that a scan follows.
- *
- * @module
- */
+/** A kind of object that a scan follows. */
 import type { IndexedCache } from '../../../shared/kube/indexed-cache.ts';
 import type { KubeObject } from '../../../shared/kube/object.ts';
 import type { OpenPolicy } from '../policies/open-policy.ts';

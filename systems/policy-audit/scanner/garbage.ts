@@ -1,8 +1,4 @@
-/**
- * Reports that nothing stands behind any more.
- *
- * @module
- */
+/** Reports that nothing stands behind any more. */
 import { loopSlice } from '../../../shared/time/loop-slice.ts';
 import type { Reports } from '../reports/reports.ts';
 import type { FollowedKind } from './followed-kind.ts';

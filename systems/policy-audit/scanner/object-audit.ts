@@ -1,8 +1,4 @@
-/**
- * The audit of one object: what is known still holds, the rest is evaluated.
- *
- * @module
- */
+/** The audit of one object: what is known still holds, the rest is evaluated. */
 import { apiVersionOf, type KubeObject, objectKey } from '../../../shared/kube/object.ts';
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import type { Labels } from '../../../shared/kube/selectors.ts';

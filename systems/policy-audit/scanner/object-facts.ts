@@ -1,8 +1,4 @@
-/**
- * What a scan keeps of objects.
- *
- * @module
- */
+/** What a scan keeps of objects. */
 import type { KubeObject } from '../../../shared/kube/object.ts';
 
 // Once: caches are shared by who has the same functions.

@@ -1,8 +1,4 @@
-/**
- * What is known of each object that was audited, in little memory: there may be a hundred thousand.
- *
- * @module
- */
+/** What is known of each object that was audited, in little memory: there may be a hundred thousand. */
 import type { AskedOfCluster } from '../engine/evaluator.ts';
 import type { AuditResult } from '../reports/report.ts';
 import type { Policy } from '../policies/policy.ts';

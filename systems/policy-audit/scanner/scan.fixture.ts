@@ -1,8 +1,4 @@
-/**
- * An API server with policies and objects, and a scanner that can be stopped and started; for tests.
- *
- * @module
- */
+/** An API server with policies and objects, and a scanner that can be stopped and started; for tests. */
 import { join } from 'node:path';
 
 import { startTestApi, TestApi } from '../../../shared/apiserver/test-api.fixture.ts';

@@ -1,8 +1,4 @@
-/**
- * What a scanner is told.
- *
- * @module
- */
+/** What a scanner is told. */
 import type { GuardContext } from '../../../shared/guard/context.ts';
 import type { Clock } from '../../../shared/time/clock.ts';
 import type { AskedCluster } from '../policies/asked-cluster.ts';

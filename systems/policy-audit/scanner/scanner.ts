@@ -3,8 +3,6 @@
  * audited at the same time, and each by itself.
  *
  * Longer than other files: what is followed, what is to be done and what is known change together, in one class.
- *
- * @module
  */
 import { randomUUID } from 'node:crypto';
 
@@ -20,6 +18,7 @@ import {
   type Namespace,
   namespaces as namespaceType,
   objectKey,
+  type ResourceType,
 } from '../../../shared/kube/object.ts';
 import { isOlder } from '../../../shared/kube/resource-version.ts';
 import type { WorkQueue } from '../../../shared/kube/workqueue.ts';
@@ -446,7 +445,6 @@ export class Scanner {
   ): Promise<ReadonlyMap<string, unknown>> {
     const { client } = this.#options.context;
     const { kind, cache } = followed;
-    const { pageSize } = this.#options;
     const inNamespace = namespace === '' ? {} : { namespace };
     const failed = new Map<string, unknown>();
     const one = async (object: KubeObject, isPass: boolean): Promise<void> => {
@@ -491,11 +489,23 @@ export class Scanner {
       }
       return failed;
     }
+    await this.#eachListed(kind.type, namespace, signal, (object) => one(object, isPass));
+    return failed;
+  }
+
+  /** Objects of a kind, a page at a time, some beside each other. @throws where the kind cannot be listed. */
+  async #eachListed(
+    type: ResourceType,
+    namespace: string,
+    signal: AbortSignal,
+    take: (object: KubeObject) => Promise<void>,
+  ): Promise<void> {
+    const { pageSize, parallelResources, context } = this.#options;
     let token: string | undefined;
     do {
       let page;
       try {
-        page = await client.list<KubeObject>(kind.type, inNamespace, {
+        page = await context.client.list<KubeObject>(type, namespace === '' ? {} : { namespace }, {
           limit: pageSize,
           continue: token,
           signal,
@@ -505,17 +515,16 @@ export class Scanner {
         token = undefined;
         continue;
       }
-      await eachOf(page.items, this.#options.parallelResources, async (item) => {
+      await eachOf(page.items, parallelResources, async (item) => {
         if (loopSlice.over) await loopSlice.next();
         const typed = {
-          apiVersion: apiVersionOf(kind.type),
-          kind: kind.type.kind,
+          apiVersion: apiVersionOf(type),
+          kind: type.kind,
           ...withoutManagedFields(item),
         };
-        await one(typed, isPass);
+        await take(typed);
       });
       token = page.metadata.continue;
     } while (token !== undefined && token !== '');
-    return failed;
   }
 }

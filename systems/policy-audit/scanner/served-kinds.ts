@@ -1,8 +1,4 @@
-/**
- * Which kinds the API serves, each once: whatever versions it is served in.
- *
- * @module
- */
+/** Which kinds the API serves, each once: whatever versions it is served in. */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { apiGroups, type ApiResource, apiResources } from '../../../shared/kube/discovery.ts';
 import type { ResourceType } from '../../../shared/kube/object.ts';

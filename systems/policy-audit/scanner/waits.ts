@@ -1,8 +1,4 @@
-/**
- * What a scan waits for.
- *
- * @module
- */
+/** What a scan waits for. */
 import { type Clock, sleep } from '../../../shared/time/clock.ts';
 
 /** Waits for it, or for the signal: whether the signal is still silent. */

@@ -1,7 +1,5 @@
 /**
  * The certificate and key of a server, as files that somebody replaces: cert-manager, an operator, a projected Secret.
- *
- * @module
  */
 import { readFile } from 'node:fs/promises';
 import { createSecureContext } from 'node:tls';

@@ -1,8 +1,4 @@
-/**
- * The metrics of Kubewarden's policy-server, under its names: people have dashboards and alerts for them.
- *
- * @module
- */
+/** The metrics of Kubewarden's policy-server, under its names: people have dashboards and alerts for them. */
 import type { Registry, Sample } from '../../../shared/observe/exposition.ts';
 
 /** One evaluation. */

@@ -2,8 +2,6 @@
  * The policy server on the network: HTTPS (HTTP where there is no certificate, as upstream), and the readiness probe beside it.
  *
  *     POST /validate/ID  /audit/ID  /validate_raw/ID      GET /readiness
- *
- * @module
  */
 import { once } from 'node:events';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';

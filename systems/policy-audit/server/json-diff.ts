@@ -1,7 +1,5 @@
 /**
  * The patch (RFC 6902) that makes one JSON value of another: what a webhook answers where a policy mutates.
- *
- * @module
  */
 
 export type PatchOperation =

@@ -1,8 +1,4 @@
-/**
- * `policies.yml` of Kubewarden's policy-server.
- *
- * @module
- */
+/** `policies.yml` of Kubewarden's policy-server. */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { HostCapabilities } from '../engine/host-calls/capabilities.ts';
 import type { ContextAwareResource, ModuleProgram } from '../engine/program.ts';

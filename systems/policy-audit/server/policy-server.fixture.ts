@@ -1,8 +1,4 @@
-/**
- * A policy server on loopback, with certificates that can be replaced, and a client of it.
- *
- * @module
- */
+/** A policy server on loopback, with certificates that can be replaced, and a client of it. */
 import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { Agent, request as httpsRequest } from 'node:https';
 import { tmpdir } from 'node:os';

@@ -1,8 +1,6 @@
 /**
  * The policies that a server has now. They are changed all at once: a request is answered by what was there when it came or by
  * what is there now, and what answers one is closed only when it has answered.
- *
- * @module
  */
 import type { Logger } from '../../../shared/observe/log.ts';
 import type { Evaluator } from '../engine/evaluator.ts';

@@ -1,7 +1,5 @@
 /**
  * AdmissionReviews of admission.k8s.io/v1, and reviews of anything else ("raw"): what is asked, and what is answered.
- *
- * @module
  */
 import type { JsonObject, PolicyRequest, Verdict } from '../engine/evaluator.ts';
 import { diffJson } from './json-diff.ts';

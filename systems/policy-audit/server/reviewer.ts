@@ -1,8 +1,4 @@
-/**
- * Answers reviews by the policies of a table.
- *
- * @module
- */
+/** Answers reviews by the policies of a table. */
 import type { Logger } from '../../../shared/observe/log.ts';
 import { EvaluationError, type JsonObject, type PolicyRequest } from '../engine/evaluator.ts';
 import type { EvaluationMetrics } from './evaluation-metrics.ts';

@@ -1,8 +1,6 @@
 /**
  * The policy server: policies of a file, asked over HTTPS, until it is stopped. Another file or certificate is taken without a
  * restart, and without a request that sees neither the old nor the new.
- *
- * @module
  */
 import { readFile } from 'node:fs/promises';
 

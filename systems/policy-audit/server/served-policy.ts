@@ -1,8 +1,4 @@
-/**
- * A policy as a server has it, under its ID.
- *
- * @module
- */
+/** A policy as a server has it, under its ID. */
 import type { PolicyProgram } from '../engine/program.ts';
 
 export interface ServedPolicy {

@@ -1,8 +1,4 @@
-/**
- * What the last full pass came to, kept where `rampart status` finds it.
- *
- * @module
- */
+/** What the last full pass came to, kept where `rampart status` finds it. */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { systemNamespace } from '../../../shared/guard/guard.ts';
 import { type ConfigMap, configMaps } from '../../../shared/kube/object.ts';

@@ -1,8 +1,4 @@
-/**
- * This guard's section of `rampart status`.
- *
- * @module
- */
+/** This guard's section of `rampart status`. */
 import { systemNamespace } from '../../../shared/guard/guard.ts';
 import type { RenderOptions, SectionReport, StatusSection } from '../../../shared/guard/status-section.ts';
 import { findCondition } from '../../../shared/kube/conditions.ts';

@@ -1,8 +1,4 @@
-/**
- * Without an API server to ask: which resource an object is of, and whether it is in a namespace.
- *
- * @module
- */
+/** Without an API server to ask: which resource an object is of, and whether it is in a namespace. */
 import { builtinResources } from '../../../shared/apiserver/builtin/builtin.ts';
 import { policyGroup } from '../api.ts';
 

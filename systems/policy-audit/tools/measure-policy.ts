@@ -1,8 +1,4 @@
-/**
- * How fast a policy answers, one request at a time.
- *
- * @module
- */
+/** How fast a policy answers, one request at a time. */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { EvaluationError, type PolicyRequest, type RuntimeName } from '../engine/evaluator.ts';
 import { openEvaluator, type OpenEvaluatorOptions } from '../engine/open-evaluator.ts';

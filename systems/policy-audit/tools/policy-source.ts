@@ -1,7 +1,5 @@
 /**
  * The policies that a person names on a command line: a module with settings, or manifests with policies as a cluster has them.
- *
- * @module
  */
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';

@@ -1,8 +1,4 @@
-/**
- * What came of a run, for people, programs, and the pages of CI systems.
- *
- * @module
- */
+/** What came of a run, for people, programs, and the pages of CI systems. */
 import { relative } from 'node:path';
 
 import { printable } from '../../../shared/observe/printable.ts';
@@ -41,7 +37,7 @@ export interface Counts {
   readonly skip: number;
 }
 
-export function countsOf({ results }: Run): Counts {
+function countsOf({ results }: Run): Counts {
   const counts = { pass: 0, fail: 0, error: 0, skip: 0 };
   for (const { result } of results) counts[result]++;
   return counts;

@@ -1,8 +1,4 @@
-/**
- * Policies on objects, without a cluster: what `rampart policy run` does, and CI with it.
- *
- * @module
- */
+/** Policies on objects, without a cluster: what `rampart policy run` does, and CI with it. */
 import { compileMatchConditions } from '../engine/cel/match-conditions.ts';
 import { EvaluationError, type Evaluator, type Verdict } from '../engine/evaluator.ts';
 import { openEvaluator, type OpenEvaluatorOptions } from '../engine/open-evaluator.ts';

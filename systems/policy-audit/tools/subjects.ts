@@ -1,7 +1,5 @@
 /**
  * What policies are tried on: the objects of manifests, of a directory with all below it, and reviews as the API server sends them.
- *
- * @module
  */
 import { opendirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';

@@ -7,8 +7,6 @@
  *       - name: root is refused
  *         object: {apiVersion: v1, kind: Pod, metadata: {name: root}}
  *         expected: {allowed: false, message: root is denied}
- *
- * @module
  */
 import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';

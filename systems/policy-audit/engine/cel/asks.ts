@@ -2,8 +2,6 @@
  * Questions of an evaluation to the world outside. Expressions run without waiting: one that asks for what is not known yet
  * is broken off, and run again once the answer is there. Answers are kept to the end of the evaluation, so that it sees one
  * state of the world.
- *
- * @module
  */
 import { setImmediate } from 'node:timers/promises';
 

@@ -1,8 +1,6 @@
 /**
  * What expressions may read of the cluster: parameters, the namespace of the object, other objects. Who opens an evaluator
  * says where it comes from: caches that are synced answer at once, host calls later.
- *
- * @module
  */
 import type { AccessCheck, AccessDecision } from '../../../../shared/cel/authorizer.ts';
 import { isObject } from '../../../../shared/cel/json.ts';

@@ -2,8 +2,6 @@
  * Running a compiled policy on a request. Both kinds of policies share the expressions; what an error or a refusal means is
  * that of the module `cel-policy`, or of Kubernetes' ValidatingAdmissionPolicy (apiserver
  * `pkg/admission/plugin/policy/validating/validator.go`).
- *
- * @module
  */
 import { Authorizer, ResourceCheck, type CheckedUser } from '../../../../shared/cel/authorizer.ts';
 import { fieldOf, isObject } from '../../../../shared/cel/json.ts';
@@ -19,7 +17,7 @@ import type { Asks } from './asks.ts';
 import { namespaceType, requestType, type Dialect } from './scope.ts';
 
 /** All expressions of a policy on one request, as in Kubernetes (apiserver `pkg/apis/cel/config.go`). */
-export const perPolicyLimit = 10_000_000;
+const perPolicyLimit = 10_000_000;
 /** All match conditions; a quarter of it. */
 export const perMatchLimit = 2_500_000;
 

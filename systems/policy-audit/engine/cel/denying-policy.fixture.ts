@@ -1,8 +1,4 @@
-/**
- * The policy of the suite of runtimes, in CEL.
- *
- * @module
- */
+/** The policy of the suite of runtimes, in CEL. */
 import type { Evaluator } from '../evaluator.ts';
 import { openCelEvaluator } from './open.ts';
 

@@ -1,8 +1,4 @@
-/**
- * Policies of expressions for tests.
- *
- * @module
- */
+/** Policies of expressions for tests. */
 import assert from 'node:assert/strict';
 
 import type { JsonObject, PolicyRequest, Verdict } from '../evaluator.ts';

@@ -1,8 +1,4 @@
-/**
- * `kw.k8s`: what the module `cel-policy` adds to CEL, so that expressions can read the cluster.
- *
- * @module
- */
+/** `kw.k8s`: what the module `cel-policy` adds to CEL, so that expressions can read the cluster. */
 import { allFunctions } from '../../../../shared/cel/environment.ts';
 import { failure } from '../../../../shared/cel/failure.ts';
 import type { Library } from '../../../../shared/cel/register.ts';

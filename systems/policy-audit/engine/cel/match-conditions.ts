@@ -1,8 +1,4 @@
-/**
- * The match conditions of a policy of any runtime, for those who decide whether to ask it at all.
- *
- * @module
- */
+/** The match conditions of a policy of any runtime, for those who decide whether to ask it at all. */
 import { EvaluationError } from '../evaluator.ts';
 import { Asks } from './asks.ts';
 import { Evaluation, Frames, perMatchLimit } from './decide.ts';
@@ -13,7 +9,7 @@ import { policyScope } from './scope.ts';
 import { type Problem, Problems, readNamed } from './settings.ts';
 
 /** As many as Kubernetes takes. */
-export const mostMatchConditions = 64;
+const mostMatchConditions = 64;
 
 /**
  * Compiles the `matchConditions` of a policy or webhook.

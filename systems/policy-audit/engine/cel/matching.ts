@@ -1,8 +1,6 @@
 /**
  * Match conditions: whether a request is any business of a policy (apiserver
  * `pkg/admission/plugin/webhook/matchconditions/matcher.go`).
- *
- * @module
  */
 import type { AskedOfCluster, EvaluateOptions, PolicyRequest } from '../evaluator.ts';
 import type { Evaluation } from './decide.ts';

@@ -1,8 +1,6 @@
 /**
  * Policies that mutate: expressions that give JSON patches, applied one after the other (apiserver
  * `pkg/admission/plugin/policy/mutating`).
- *
- * @module
  */
 import { applyJsonPatch } from '../../../../shared/apiserver/patch/json-patch.ts';
 import { deepEqual } from '../../../../shared/cel/json.ts';

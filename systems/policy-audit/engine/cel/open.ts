@@ -1,8 +1,6 @@
 /**
  * The runtime `cel`: policies of expressions, evaluated here. They run on the thread that asks: an expression ends by its
  * budget within about 0.1 s, and most take microseconds, which a message to a worker would multiply.
- *
- * @module
  */
 import {
   EvaluationError,

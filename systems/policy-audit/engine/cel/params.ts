@@ -1,7 +1,5 @@
 /**
  * The parameters of a policy: the objects that `paramRef` names, each of which the request has to satisfy.
- *
- * @module
  */
 import { CelError } from '../../../../shared/cel/failure.ts';
 import { fieldOf, isObject } from '../../../../shared/cel/json.ts';

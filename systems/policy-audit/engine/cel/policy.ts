@@ -1,8 +1,4 @@
-/**
- * A policy of expressions, compiled: each expression once, with the types of the variables that it sees.
- *
- * @module
- */
+/** A policy of expressions, compiled: each expression once, with the types of the variables that it sees. */
 import type { Scope } from '../../../../shared/cel/environment.ts';
 import { compileExpression, type Expression } from '../../../../shared/cel/program.ts';
 import { typeText, type Type } from '../../../../shared/cel/static-types.ts';

@@ -1,7 +1,5 @@
 /**
  * The variables that expressions of policies see, with their types (apiserver `pkg/admission/plugin/cel/compile.go`).
- *
- * @module
  */
 import { Scope } from '../../../../shared/cel/environment.ts';
 import { authorizerType, resourceCheckType } from '../../../../shared/cel/library-authorizer.ts';

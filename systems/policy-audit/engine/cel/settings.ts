@@ -1,8 +1,6 @@
 /**
  * What a policy of expressions is made of: the settings of the module `cel-policy`, which are the spec of a
  * ValidatingAdmissionPolicy and the parameter reference of its binding in one object.
- *
- * @module
  */
 import { fieldOf, isObject } from '../../../../shared/cel/json.ts';
 import { goQuote } from '../../../../shared/cel/go-text.ts';

@@ -1,8 +1,4 @@
-/**
- * What the results of a policy's expressions mean for the request.
- *
- * @module
- */
+/** What the results of a policy's expressions mean for the request. */
 import { EvaluationError, type PolicyRequest, type Verdict } from '../evaluator.ts';
 import type { Asks } from './asks.ts';
 import { Evaluation, type Frames } from './decide.ts';

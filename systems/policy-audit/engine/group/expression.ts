@@ -1,8 +1,6 @@
 /**
  * The expression of a policy group: calls of its members by their names, joined by `&&`, `||`, `!` and parentheses. That is
  * what Kubewarden's controller (by CEL) and its server (by Rhai) both take.
- *
- * @module
  */
 
 export type GroupNode =

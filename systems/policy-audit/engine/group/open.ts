@@ -1,7 +1,5 @@
 /**
  * Policy groups: members that are policies of any runtime, and an expression that says what of them has to hold.
- *
- * @module
  */
 import {
   EvaluationError,

@@ -1,8 +1,6 @@
 /**
  * Which calls of the host a policy may make: `namespacedPoliciesCapabilities` of a PolicyServer, with patterns as Kubewarden has
  * them.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 

@@ -1,8 +1,6 @@
 /**
  * Certificates for tests, made once with openssl: root -> intermediate -> one each for signing code, for a server, and for signing
  * code during one day; and another root of the same name. Their keys are gone.
- *
- * @module
  */
 
 export const root = `-----BEGIN CERTIFICATE-----

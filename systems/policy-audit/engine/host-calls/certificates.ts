@@ -1,8 +1,4 @@
-/**
- * `crypto`: whether a certificate is trusted by a chain of others, for signing code, at a time.
- *
- * @module
- */
+/** `crypto`: whether a certificate is trusted by a chain of others, for signing code, at a time. */
 import { X509Certificate } from 'node:crypto';
 
 import type { JsonObject } from '../evaluator.ts';

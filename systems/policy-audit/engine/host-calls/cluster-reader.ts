@@ -1,8 +1,4 @@
-/**
- * What policies may read of a cluster, wherever it comes from: the API, or caches of it.
- *
- * @module
- */
+/** What policies may read of a cluster, wherever it comes from: the API, or caches of it. */
 import type { AskedOfCluster, JsonObject } from '../evaluator.ts';
 
 export interface KindName {

@@ -1,7 +1,5 @@
 /**
  * The fields of an object that a policy asks for: `metadata.name`, `spec.containers.image`. A path goes through lists to each item.
- *
- * @module
  */
 import type { JsonObject } from '../evaluator.ts';
 

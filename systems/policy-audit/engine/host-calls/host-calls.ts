@@ -1,8 +1,4 @@
-/**
- * What one policy may ask of the world: its calls of the host, each looked at before anything is done.
- *
- * @module
- */
+/** What one policy may ask of the world: its calls of the host, each looked at before anything is done. */
 import { lookup } from 'node:dns/promises';
 
 import type { Logger, LogLevel } from '../../../../shared/observe/log.ts';

@@ -1,8 +1,4 @@
-/**
- * `oci`: what registries say of an image.
- *
- * @module
- */
+/** `oci`: what registries say of an image. */
 import type { PullOptions, Registry } from '../../../../shared/oci/registry.ts';
 import type { JsonObject } from '../evaluator.ts';
 import { payloadObject, payloadText } from './payload.ts';

@@ -1,8 +1,6 @@
 /**
  * A cluster by its API. Answers are kept for some seconds, so that a scan of a thousand pods does not ask a thousand times for the same
  * Namespace; upstream's policy server does so too.
- *
- * @module
  */
 import { apiResources } from '../../../../shared/kube/discovery.ts';
 import type { KubeClient } from '../../../../shared/kube/client.ts';

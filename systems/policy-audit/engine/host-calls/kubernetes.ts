@@ -1,8 +1,4 @@
-/**
- * `kubernetes`: what a policy reads of the cluster. Only kinds that it was granted.
- *
- * @module
- */
+/** `kubernetes`: what a policy reads of the cluster. Only kinds that it was granted. */
 import type { JsonObject } from '../evaluator.ts';
 import type { ClusterReader, KindName } from './cluster-reader.ts';
 import { maskOf, masked } from './field-masks.ts';

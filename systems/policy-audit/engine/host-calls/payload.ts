@@ -1,8 +1,4 @@
-/**
- * What a guest sends with a call: JSON, and anything else.
- *
- * @module
- */
+/** What a guest sends with a call: JSON, and anything else. */
 import type { JsonObject } from '../evaluator.ts';
 
 /** @throws {Error} for what is no JSON. */

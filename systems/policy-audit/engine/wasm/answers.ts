@@ -1,8 +1,6 @@
 /**
  * What policies answer, as verdicts. A guest may answer anything, so each field is looked at; nothing that is not understood counts as
  * allowed.
- *
- * @module
  */
 import { isDeepStrictEqual } from 'node:util';
 

@@ -1,7 +1,5 @@
 /**
  * The binary format of a WebAssembly module, as far as it is read and rewritten here: sections, integers (LEB128), names.
- *
- * @module
  */
 
 /** The module is no WebAssembly, or breaks off. */

@@ -1,8 +1,6 @@
 /**
  * Whether all that a module's code can change lies in its memory and its globals: then putting both back puts the instance back.
  * What else code could change are tables, and segments that it drops.
- *
- * @module
  */
 import { BinaryError, BinaryReader } from './binary.ts';
 

@@ -1,8 +1,4 @@
-/**
- * What a thread that runs policies and its owner say to each other.
- *
- * @module
- */
+/** What a thread that runs policies and its owner say to each other. */
 import type { MessagePort } from 'node:worker_threads';
 
 import type { EvaluationError } from '../evaluator.ts';

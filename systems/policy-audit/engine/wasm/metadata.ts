@@ -1,8 +1,4 @@
-/**
- * What a policy says of itself: the custom section `io.kubewarden.metadata`, and what runs it.
- *
- * @module
- */
+/** What a policy says of itself: the custom section `io.kubewarden.metadata`, and what runs it. */
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import { BinaryError, BinaryReader, customSection, type Section, sectionIds, sectionsOf } from './binary.ts';
 

@@ -1,8 +1,4 @@
-/**
- * What a module imports, as far as it matters for what it can change.
- *
- * @module
- */
+/** What a module imports, as far as it matters for what it can change. */
 import { BinaryError, BinaryReader } from './binary.ts';
 import { skipImportType } from './metadata.ts';
 

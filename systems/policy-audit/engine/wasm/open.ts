@@ -1,8 +1,4 @@
-/**
- * A WebAssembly policy with its settings, ready to be asked.
- *
- * @module
- */
+/** A WebAssembly policy with its settings, ready to be asked. */
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import {
   type AskedOfCluster,

@@ -1,8 +1,4 @@
-/**
- * The policies of test/policies, opened for a test.
- *
- * @module
- */
+/** The policies of test/policies, opened for a test. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 

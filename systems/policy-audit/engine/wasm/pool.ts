@@ -1,8 +1,6 @@
 /**
  * The threads that run the policies of a process. A policy that spins has the threads that it is in ended when its time is up, and
  * meanwhile keeps nobody waiting: those that are due get a thread of their own, and it gets no more than one.
- *
- * @module
  */
 import { availableParallelism } from 'node:os';
 

@@ -1,8 +1,6 @@
 /**
  * A policy's module as it is compiled: with a bound on its memory, and with all that it can change in reach, so that an instance
  * can be put back to where it was before a request.
- *
- * @module
  */
 import { EvaluationError } from '../evaluator.ts';
 import {

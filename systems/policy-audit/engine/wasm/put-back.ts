@@ -3,8 +3,6 @@
  * lies in a global too. So an instance can be put back to where it was, also one whose memory has grown: the guest sees the size
  * that it began with, and what is beyond is zero. (A guest that reads beyond traps in a new instance, and reads zeros in one that
  * was put back.)
- *
- * @module
  */
 import { BinaryReader, BinaryWriter, type Section, sectionIds } from './binary.ts';
 import { changesOnlyMemoryAndGlobals, skipInstruction, skipLocals } from './instructions.ts';

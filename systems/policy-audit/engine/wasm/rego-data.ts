@@ -1,8 +1,6 @@
 /**
  * What policies in Rego see of the cluster: documents that are there before they run, for they cannot ask. Of the kinds that they
  * were granted, all objects.
- *
- * @module
  */
 import { EvaluationError, type HostCalls, type JsonObject } from '../evaluator.ts';
 import type { KindName } from '../host-calls/cluster-reader.ts';

@@ -1,8 +1,4 @@
-/**
- * Requests and settings as JSON for guests. A request is asked of many policies: its text is made once.
- *
- * @module
- */
+/** Requests and settings as JSON for guests. A request is asked of many policies: its text is made once. */
 import type { JsonObject, PolicyRequest } from '../evaluator.ts';
 
 const texts = new WeakMap<PolicyRequest, string>();

@@ -1,8 +1,4 @@
-/**
- * One pool of threads for all policies of a process, while there are policies.
- *
- * @module
- */
+/** One pool of threads for all policies of a process, while there are policies. */
 import { PolicyPool } from './pool.ts';
 
 let current: { readonly pool: PolicyPool; users: number } | undefined;

@@ -1,8 +1,4 @@
-/**
- * One thread that runs policies, as seen from outside.
- *
- * @module
- */
+/** One thread that runs policies, as seen from outside. */
 import { extname } from 'node:path';
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
 

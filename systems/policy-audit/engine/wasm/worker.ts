@@ -1,8 +1,6 @@
 /**
  * A thread that runs policies, one evaluation at a time. It can be ended at any moment: nothing is kept in it that is not known
  * outside.
- *
- * @module
  */
 import { type MessagePort, parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 

@@ -1,8 +1,4 @@
-/**
- * How a guest fails, inside of the thread that runs it.
- *
- * @module
- */
+/** How a guest fails, inside of the thread that runs it. */
 import type { EvaluationError } from '../../evaluator.ts';
 
 /** Thrown by what a guest calls, and by what calls it; the thread makes an outcome of it. */

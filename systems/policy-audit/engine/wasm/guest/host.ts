@@ -1,8 +1,4 @@
-/**
- * What a guest is run with: how it asks the host, and what it may use up.
- *
- * @module
- */
+/** What a guest is run with: how it asks the host, and what it may use up. */
 import type { AskedOfHost } from '../messages.ts';
 
 /** Of one evaluation. */

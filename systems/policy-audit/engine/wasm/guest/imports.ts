@@ -1,8 +1,4 @@
-/**
- * The functions that a module asks for, of those that there are.
- *
- * @module
- */
+/** The functions that a module asks for, of those that there are. */
 import { GuestFailure } from './failure.ts';
 import { GuestExit, missingFunction } from './preview1.ts';
 

@@ -1,8 +1,6 @@
 /**
  * Instances of one policy in one thread. Each evaluation begins with an instance as it is after its start, so that nothing of one
  * request is left for the next: a new one, or the same one put back, whatever takes less time. See docs/decisions/0012.
- *
- * @module
  */
 import type { GuestPolicy } from '../messages.ts';
 import { pageBytes } from '../prepare.ts';

@@ -1,8 +1,4 @@
-/**
- * A guest's memory by addresses that the guest names. They are unsigned, and may be anything.
- *
- * @module
- */
+/** A guest's memory by addresses that the guest names. They are unsigned, and may be anything. */
 import { GuestFailure } from './failure.ts';
 
 const decoder = new TextDecoder();

@@ -1,8 +1,6 @@
 /**
  * What a policy finds of WASI preview 1: arguments, standard streams in memory, clocks, random numbers. No files, no environment,
  * no sockets: whatever else is called answers that it is not there.
- *
- * @module
  */
 import { randomFillSync } from 'node:crypto';
 
@@ -43,7 +41,38 @@ export function preview1(
   memory: () => GuestMemory,
   streams: Streams,
 ): Readonly<Record<string, HostFunction>> {
-  const isStream = (fd: number): boolean => fd >= 0 && fd <= 2;
+  return {
+    ...argumentsOf(memory, streams),
+    ...descriptorsOf(memory, streams),
+    environ_sizes_get(count: number, size: number) {
+      memory().setU32(count, 0);
+      memory().setU32(size, 0);
+      return success;
+    },
+    environ_get: () => success,
+    clock_res_get(_clock: number, result: number) {
+      memory().setU64(result, 1000n);
+      return success;
+    },
+    clock_time_get(clock: number, _precision: bigint, result: number) {
+      memory().setU64(result, nowNs(clock));
+      return success;
+    },
+    path_open: () => badDescriptor,
+    poll_oneoff: (subscriptions: number, events: number, count: number, result: number) =>
+      poll(memory(), { subscriptions, events, count, result }),
+    proc_exit(code: number) {
+      throw new GuestExit(code);
+    },
+    random_get(address: number, size: number) {
+      randomFillSync(memory().view(address, size));
+      return success;
+    },
+    sched_yield: () => success,
+  };
+}
+
+function argumentsOf(memory: () => GuestMemory, streams: Streams): Record<string, HostFunction> {
   const args = (): Uint8Array[] => streams.args.map((text) => new TextEncoder().encode(`${text}\0`));
   return {
     args_sizes_get(count: number, size: number) {
@@ -64,20 +93,13 @@ export function preview1(
       }
       return success;
     },
-    environ_sizes_get(count: number, size: number) {
-      memory().setU32(count, 0);
-      memory().setU32(size, 0);
-      return success;
-    },
-    environ_get: () => success,
-    clock_res_get(_clock: number, result: number) {
-      memory().setU64(result, 1000n);
-      return success;
-    },
-    clock_time_get(clock: number, _precision: bigint, result: number) {
-      memory().setU64(result, nowNs(clock));
-      return success;
-    },
+  };
+}
+
+/** Of standard input, output and error: a policy has no other descriptor. */
+function descriptorsOf(memory: () => GuestMemory, streams: Streams): Record<string, HostFunction> {
+  const isStream = (fd: number): boolean => fd >= 0 && fd <= 2;
+  return {
     fd_close: (fd: number) => (isStream(fd) ? success : badDescriptor),
     fd_fdstat_get(fd: number, result: number) {
       if (!isStream(fd)) return badDescriptor;
@@ -120,17 +142,6 @@ export function preview1(
     },
     fd_prestat_get: () => badDescriptor,
     fd_prestat_dir_name: () => badDescriptor,
-    path_open: () => badDescriptor,
-    poll_oneoff: (subscriptions: number, events: number, count: number, result: number) =>
-      poll(memory(), { subscriptions, events, count, result }),
-    proc_exit(code: number) {
-      throw new GuestExit(code);
-    },
-    random_get(address: number, size: number) {
-      randomFillSync(memory().view(address, size));
-      return success;
-    },
-    sched_yield: () => success,
   };
 }
 

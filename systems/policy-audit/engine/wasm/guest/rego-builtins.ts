@@ -1,8 +1,6 @@
 /**
  * Builtins of Rego that its WebAssembly modules leave to the host, as Open Policy Agent has them
  * (https://www.openpolicyagent.org/docs/policy-reference). They run in the policy's thread, inside of its deadline.
- *
- * @module
  */
 import { createHash, randomUUID } from 'node:crypto';
 

@@ -1,8 +1,4 @@
-/**
- * The verbs of Go's fmt that policies format messages with.
- *
- * @module
- */
+/** The verbs of Go's fmt that policies format messages with. */
 
 /** As Rego's `sprintf`. What Go says of a verb that does not fit is said likewise. */
 export function goFormat(how: string, values: readonly unknown[]): string {

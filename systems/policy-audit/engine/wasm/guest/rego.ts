@@ -1,8 +1,6 @@
 /**
  * Modules that Open Policy Agent compiles from Rego, of its ABI 1 (https://www.openpolicyagent.org/docs/wasm): values are
  * addresses in the guest's heap, which only grows; builtins that the module does not have are asked of the host.
- *
- * @module
  */
 import type { GuestOperation, GuestPolicy, Job } from '../messages.ts';
 import { tooLarge } from '../prepare.ts';

@@ -1,7 +1,5 @@
 /**
  * waPC (https://wapc.io/docs/spec/): the guest fetches its request and hands over its answer by calls of the host.
- *
- * @module
  */
 import type { GuestOperation, GuestPolicy } from '../messages.ts';
 import { GuestFailure } from './failure.ts';

@@ -1,8 +1,4 @@
-/**
- * Commands of WASI: the request on stdin, the answer on stdout, what the host answers added to stdin.
- *
- * @module
- */
+/** Commands of WASI: the request on stdin, the answer on stdout, what the host answers added to stdin. */
 import type { GuestOperation, GuestPolicy } from '../messages.ts';
 import { GuestFailure } from './failure.ts';
 import { type GuestHost, HostRefusal } from './host.ts';
