@@ -1,8 +1,4 @@
-/**
- * Which cluster a command is for.
- *
- * @module
- */
+/** Which cluster a command is for. */
 import { join, resolve } from 'node:path';
 
 import { type ClusterAccess, findClusterAccess } from '../shared/kube/cluster-access.ts';

@@ -1,7 +1,5 @@
 /**
  * The process of {@link Commands}: it runs the command lines that it is sent, one after another, as `apps/rampart.ts` runs its own.
- *
- * @module
  */
 import { describeFailure } from './failure.ts';
 import { guards } from './guards.ts';

@@ -1,8 +1,6 @@
 /**
  * Many `rampart` commands in one process. Loading the modules takes most of the time of a command that ends by itself; what only a process
  * of its own shows (signals, terminals, exit while something is open) is tested with one: `RampartProcess`, `start`.
- *
- * @module
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,8 +1,4 @@
-/**
- * The flags of guards, and which guards run.
- *
- * @module
- */
+/** The flags of guards, and which guards run. */
 import { resolve } from 'node:path';
 
 import { type Command, InvalidArgumentError, Option } from 'commander';

@@ -1,8 +1,4 @@
-/**
- * What a process that runs guards has once: caches, health, metrics, and the lines that it tells.
- *
- * @module
- */
+/** What a process that runs guards has once: caches, health, metrics, and the lines that it tells. */
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 

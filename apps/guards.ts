@@ -1,8 +1,4 @@
-/**
- * The guards that there are. All that the program does for guards follows from this list.
- *
- * @module
- */
+/** The guards that there are. All that the program does for guards follows from this list. */
 import type { Guard } from '../shared/guard/guard.ts';
 import { bpfPrograms } from '../systems/bpf-programs/guard.ts';
 import { fileAccess } from '../systems/file-access/guard.ts';

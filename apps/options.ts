@@ -1,8 +1,4 @@
-/**
- * Options that several commands have: one text and one meaning for each.
- *
- * @module
- */
+/** Options that several commands have: one text and one meaning for each. */
 import { Option } from 'commander';
 
 /** Of options that may be given several times. */

@@ -1,7 +1,5 @@
 /**
  * What the long-running commands have in common: how they are stopped, how they talk, what they show of themselves.
- *
- * @module
  */
 import type { Health } from '../shared/observe/health.ts';
 import type { Logger } from '../shared/observe/log.ts';

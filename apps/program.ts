@@ -1,8 +1,6 @@
 /**
  * The `rampart` command: what it is called, its commands, and how a failure ends it. A command's file
  * declares its options only and loads its work when it is asked for, so that `--help` is quick.
- *
- * @module
  */
 import { Command, Help, type Option } from 'commander';
 

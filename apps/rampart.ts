@@ -1,8 +1,4 @@
-/**
- * The `rampart` command, with all guards.
- *
- * @module
- */
+/** The `rampart` command, with all guards. */
 import { guards } from './guards.ts';
 import { runProgram } from './program.ts';
 

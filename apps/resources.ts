@@ -1,8 +1,4 @@
-/**
- * The custom resources of guards, and their installation where the product brings its own API.
- *
- * @module
- */
+/** The custom resources of guards, and their installation where the product brings its own API. */
 import type { Guard } from '../shared/guard/guard.ts';
 import type { KubeClient } from '../shared/kube/client.ts';
 import { customResourceDefinitions, established } from '../shared/kube/crd/established.ts';

@@ -1,8 +1,4 @@
-/**
- * How a process under measurement is ended.
- *
- * @module
- */
+/** How a process under measurement is ended. */
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 

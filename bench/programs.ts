@@ -1,8 +1,4 @@
-/**
- * Programs of the machine that a part needs.
- *
- * @module
- */
+/** Programs of the machine that a part needs. */
 import { spawnSync } from 'node:child_process';
 
 /** Nothing was measured. */

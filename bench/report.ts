@@ -1,8 +1,4 @@
-/**
- * What a benchmark part hands back, and how it is shown.
- *
- * @module
- */
+/** What a benchmark part hands back, and how it is shown. */
 import { renderTable } from '../shared/observe/table.ts';
 
 /** One line of a table: a label and its values, each under the name of its column. */

@@ -1,8 +1,6 @@
 /**
  * `node bench/run.ts GUARD [PART...] [--json]`: benchmarks, as tables of ratios on stdout; what is being
  * done goes to stderr. Exit code 0 also when a target is missed: numbers are to be read, not asserted; 2 where a program is missing.
- *
- * @module
  */
 import { cpus, loadavg, release } from 'node:os';
 import { parseArgs } from 'node:util';

@@ -8,8 +8,6 @@
  *
  * A model tells names, types, formats and descriptions, and which fields are required. What it does not tell (list
  * types, defaults, enumerations, which texts are quantities) stands in `shared/apiserver/builtin/facts/`.
- *
- * @module
  */
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';

@@ -3,8 +3,6 @@
  *
  * npm leaves a package for another platform out of the lock file when the registry it asked has no such
  * package (yet), says nothing, and then `npm ci` stops on every machine.
- *
- * @module
  */
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

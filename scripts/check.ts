@@ -4,8 +4,6 @@
  *
  *     node scripts/check.ts               all of them
  *     node scripts/check.ts lint format   some
- *
- * @module
  */
 import { spawn } from 'node:child_process';
 import { dirname } from 'node:path';

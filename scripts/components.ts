@@ -5,8 +5,6 @@
  * Roles are patched, and not joined by others, so that a guard that is not deployed any more has no rights any more: kubectl
  * takes nothing away that is not in what it applies. What two guards bring comes out once, but for rules and capabilities, where
  * twice means the same as once.
- *
- * @module
  */
 import type { Guard, PodNeeds, Right } from '../shared/guard/guard.ts';
 

@@ -1,8 +1,6 @@
 /**
  * The manifests of our custom resources, which scripts/manifests.ts checks and writes: they are made from the schemas in
  * `systems/<guard>/api.ts`, which the TypeScript types come from too.
- *
- * @module
  */
 import { existsSync, globSync } from 'node:fs';
 import { dirname, join } from 'node:path';

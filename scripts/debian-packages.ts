@@ -4,8 +4,6 @@
  * signatures and checksums are verified and the machine's apt state stays as it is.
  *
  * As a command: `node scripts/debian-packages.ts [ID...]` fetches what is missing and prints what is there.
- *
- * @module
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';

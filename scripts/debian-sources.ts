@@ -1,8 +1,6 @@
 /**
  * Where this machine gets Debian from: reads apt's source lists (sources.list(5), both formats) and
  * writes an entry for another suite of the same archive. No archive is named in this repository.
- *
- * @module
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -3,8 +3,6 @@
  * was seen as it should be.
  *
  * Exit codes: 0 all as expected, 1 something was not, 2 it cannot run here or a bad option.
- *
- * @module
  */
 import { parseArgs } from 'node:util';
 

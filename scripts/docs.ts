@@ -1,8 +1,6 @@
 /**
  * The parts of the documentation that repeat what the code says. `node scripts/docs.ts` writes them anew;
  * docs.test.ts fails when they are out of date.
- *
- * @module
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';

@@ -4,8 +4,6 @@
  *
  * npm writes node_modules/.package-lock.json as the last step of an installation; an installation that
  * broke off has none.
- *
- * @module
  */
 import { existsSync, readFileSync } from 'node:fs';
 

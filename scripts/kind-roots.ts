@@ -1,7 +1,5 @@
 /**
  * Which models of @kubernetes/client-node `build-kinds.ts` starts from, and what they are called in OpenAPI.
- *
- * @module
  */
 
 /** A kind as OpenAPI names it in `x-kubernetes-group-version-kind`. */

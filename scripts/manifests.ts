@@ -9,8 +9,6 @@
  *
  *     node scripts/manifests.ts            says which file differs, and where first; exit code 1
  *     node scripts/manifests.ts --write
- *
- * @module
  */
 import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';

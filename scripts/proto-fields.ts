@@ -14,8 +14,6 @@
  *
  * Which kinds: those of `shared/apiserver/builtin/kinds.json`, which has to be there. The file is committed, so this is
  * run for a new Kubernetes only. A field is one text, told in `shared/apiserver/protobuf/fields.ts`.
- *
- * @module
  */
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

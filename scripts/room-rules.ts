@@ -1,8 +1,6 @@
 /**
  * The import rules between the rooms, as an oxlint rule (see `.oxlintrc.json`): imports go down only,
  * apps -> systems -> shared, no guard knows another one, and what is only for tests stays out of the product.
- *
- * @module
  */
 import { readFileSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';

@@ -9,8 +9,6 @@
  * It is node's own runner and its spec reporter; added is a list of what was skipped and why, just
  * before the totals, where nobody overlooks it, and at the end the files that took longest and, last,
  * those that failed, with the command that runs them again.
- *
- * @module
  */
 import { globSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';

@@ -1,8 +1,4 @@
-/**
- * The last alerts and those that come, for `rampart alerts` on this machine.
- *
- * @module
- */
+/** The last alerts and those that come, for `rampart alerts` on this machine. */
 import { serveFeed } from '../../shared/observe/feed-server.ts';
 import { LineFeed } from '../../shared/observe/line-feed.ts';
 import { say } from '../process.ts';

@@ -1,8 +1,4 @@
-/**
- * Alerts to stdout.
- *
- * @module
- */
+/** Alerts to stdout. */
 import type { RampartError } from '../../shared/observe/errors.ts';
 import { LineWriter } from '../../shared/observe/lines.ts';
 import { say } from '../process.ts';

@@ -1,8 +1,4 @@
-/**
- * `rampart agent`: the options, and nothing else; the work is loaded when it is asked for.
- *
- * @module
- */
+/** `rampart agent`: the options, and nothing else; the work is loaded when it is asked for. */
 import { Command, Option } from 'commander';
 
 import type { Guard, OptionValues } from '../../shared/guard/guard.ts';

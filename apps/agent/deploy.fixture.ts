@@ -1,7 +1,5 @@
 /**
  * A server with deploy/ in it, which allows the agent, the operator and a viewer what their roles allow; for tests.
- *
- * @module
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';

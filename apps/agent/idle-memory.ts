@@ -3,8 +3,6 @@
  *
  * A process that follows much and does little holds what its start or a burst took for as long as nothing happens: V8
  * collects garbage when something is allocated, and malloc keeps what was freed. See docs/decisions/0008-memory-of-the-agent.md.
- *
- * @module
  */
 import { libc } from '../../shared/ebpf/ffi.ts';
 

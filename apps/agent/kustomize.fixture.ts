@@ -1,8 +1,6 @@
 /**
  * What `kubectl kustomize` makes of deploy/, for tests: Debian's kubectl 1.20 knows no components. It reads just what our
  * kustomizations have, and refuses the rest. A test compares it with a kubectl that can do it.
- *
- * @module
  */
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,8 +1,6 @@
 /**
  * The container runtime of this machine for the guards and, in standalone mode, for the mirror. It need not be there:
  * it is looked for until it is, and one that goes away is waited for.
- *
- * @module
  */
 import { type Cri, openCri } from '../../shared/cri/cri.ts';
 import type { NodeContainer } from '../../shared/cri/node-container.ts';

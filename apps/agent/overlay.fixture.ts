@@ -1,8 +1,4 @@
-/**
- * The overlay that deploy/README.md shows, with other guards.
- *
- * @module
- */
+/** The overlay that deploy/README.md shows, with other guards. */
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,8 +1,4 @@
-/**
- * What an agent counts beside what its guards do; the same in `rampart standalone`.
- *
- * @module
- */
+/** What an agent counts beside what its guards do; the same in `rampart standalone`. */
 import type { Metrics } from '../../shared/observe/metrics.ts';
 
 /** Read at a scrape. */

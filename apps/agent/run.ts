@@ -1,8 +1,4 @@
-/**
- * `rampart agent` at work.
- *
- * @module
- */
+/** `rampart agent` at work. */
 import { randomUUID } from 'node:crypto';
 
 import manifest from '../../package.json' with { type: 'json' };

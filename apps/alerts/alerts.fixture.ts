@@ -1,8 +1,4 @@
-/**
- * `rampart alerts` as a user starts it, for tests.
- *
- * @module
- */
+/** `rampart alerts` as a user starts it, for tests. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 

@@ -1,8 +1,4 @@
-/**
- * Alerts of a cluster, from the logs of its agents' pods.
- *
- * @module
- */
+/** Alerts of a cluster, from the logs of its agents' pods. */
 import { systemNamespace } from '../../shared/guard/guard.ts';
 import { apiTime, apiTimeNs } from '../../shared/kube/api-time.ts';
 import { Backoff } from '../../shared/time/backoff.ts';

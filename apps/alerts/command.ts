@@ -1,8 +1,4 @@
-/**
- * `rampart alerts`: the options, and nothing else; the work is loaded when it is asked for.
- *
- * @module
- */
+/** `rampart alerts`: the options, and nothing else; the work is loaded when it is asked for. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
 import type { Guard } from '../../shared/guard/guard.ts';

@@ -1,8 +1,4 @@
-/**
- * Which lines are shown.
- *
- * @module
- */
+/** Which lines are shown. */
 import type { Line } from '../../shared/guard/line-kind.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { nameGlob, pathGlob } from '../../shared/regex/glob.ts';

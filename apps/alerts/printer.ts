@@ -1,8 +1,4 @@
-/**
- * Lines of guards to stdout: those that fit, the last of what there was, then each that comes.
- *
- * @module
- */
+/** Lines of guards to stdout: those that fit, the last of what there was, then each that comes. */
 import type { LineKind } from '../../shared/guard/line-kind.ts';
 import type { LineWriter } from '../../shared/observe/lines.ts';
 import type { AlertFilter } from './filter.ts';

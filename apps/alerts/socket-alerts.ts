@@ -1,8 +1,4 @@
-/**
- * Alerts of this machine, from the socket of its agent.
- *
- * @module
- */
+/** Alerts of this machine, from the socket of its agent. */
 import { Backoff } from '../../shared/time/backoff.ts';
 import { sleep, systemClock } from '../../shared/time/clock.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';

@@ -1,8 +1,4 @@
-/**
- * Where alerts come from: a socket of this machine, or a cluster.
- *
- * @module
- */
+/** Where alerts come from: a socket of this machine, or a cluster. */
 import { join, resolve } from 'node:path';
 
 import type { ClusterAccess } from '../../shared/kube/cluster-access.ts';

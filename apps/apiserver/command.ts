@@ -1,8 +1,4 @@
-/**
- * `rampart apiserver`: the options, and nothing else; the work is loaded when it is asked for.
- *
- * @module
- */
+/** `rampart apiserver`: the options, and nothing else; the work is loaded when it is asked for. */
 import { Command } from 'commander';
 
 import { append, metricsOption } from '../options.ts';

@@ -1,8 +1,4 @@
-/**
- * Where an API is to be served, as it is written on a command line.
- *
- * @module
- */
+/** Where an API is to be served, as it is written on a command line. */
 import { type Address, parseAddress } from '../../shared/observe/address.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 

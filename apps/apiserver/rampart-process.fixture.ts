@@ -1,8 +1,4 @@
-/**
- * `rampart` as its user runs it, and HTTP to the server that it is.
- *
- * @module
- */
+/** `rampart` as its user runs it, and HTTP to the server that it is. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';

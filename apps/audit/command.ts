@@ -1,8 +1,4 @@
-/**
- * `rampart audit`: the options, and nothing else; the work is loaded when it is asked for.
- *
- * @module
- */
+/** `rampart audit`: the options, and nothing else; the work is loaded when it is asked for. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
 import { append } from '../options.ts';

@@ -1,8 +1,4 @@
-/**
- * What commands about policies run in: caches, a client, and what runs policies.
- *
- * @module
- */
+/** What commands about policies run in: caches, a client, and what runs policies. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';

@@ -1,8 +1,4 @@
-/**
- * `rampart audit` at work.
- *
- * @module
- */
+/** `rampart audit` at work. */
 import { readFileSync } from 'node:fs';
 
 import { stringify } from 'yaml';

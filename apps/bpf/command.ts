@@ -1,8 +1,4 @@
-/**
- * `rampart bpf`: the options, and nothing else; the work is loaded when it is asked for.
- *
- * @module
- */
+/** `rampart bpf`: the options, and nothing else; the work is loaded when it is asked for. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
 import { bpffsOption, bpfStateOption } from '../../systems/bpf-programs/options.ts';

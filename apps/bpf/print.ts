@@ -1,8 +1,4 @@
-/**
- * How the commands of `rampart bpf` print.
- *
- * @module
- */
+/** How the commands of `rampart bpf` print. */
 import { renderTable, type Row, type TableOptions, wantsColour } from '../../shared/observe/table.ts';
 
 const defaultWidthColumns = 100;

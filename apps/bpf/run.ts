@@ -1,8 +1,4 @@
-/**
- * `rampart bpf list`, `chain`, `stats`, `map dump` and `cleanup`.
- *
- * @module
- */
+/** `rampart bpf list`, `chain`, `stats`, `map dump` and `cleanup`. */
 import { createLogger } from '../../shared/observe/log.ts';
 import { printable } from '../../shared/observe/printable.ts';
 import { renderTable } from '../../shared/observe/table.ts';

@@ -1,8 +1,4 @@
-/**
- * `rampart bpf verify`.
- *
- * @module
- */
+/** `rampart bpf verify`. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';

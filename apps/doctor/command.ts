@@ -1,8 +1,4 @@
-/**
- * `rampart doctor`: the options, and nothing else; the work is loaded when it is asked for.
- *
- * @module
- */
+/** `rampart doctor`: the options, and nothing else; the work is loaded when it is asked for. */
 import { Command } from 'commander';
 
 export interface DoctorOptions {

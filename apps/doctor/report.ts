@@ -1,8 +1,4 @@
-/**
- * What `rampart doctor` says, as text for people and as one object for programs.
- *
- * @module
- */
+/** What `rampart doctor` says, as text for people and as one object for programs. */
 import {
   ebpfCapabilities,
   type EbpfCapability,

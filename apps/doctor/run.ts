@@ -1,8 +1,4 @@
-/**
- * `rampart doctor`: probes this kernel and prints what was found.
- *
- * @module
- */
+/** `rampart doctor`: probes this kernel and prints what was found. */
 import { probeFeatures } from '../../shared/ebpf/features/features.ts';
 import { wantsColour } from '../../shared/observe/table.ts';
 import { blindSpots, sensorModes } from '../../shared/sensor/modes.ts';

@@ -1,8 +1,4 @@
-/**
- * `rampart integrity accept` at work.
- *
- * @module
- */
+/** `rampart integrity accept` at work. */
 import { randomBytes } from 'node:crypto';
 import { hostname, userInfo } from 'node:os';
 

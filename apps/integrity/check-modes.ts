@@ -1,8 +1,4 @@
-/**
- * What `rampart integrity check` does to files and baseline: init, check, update, import.
- *
- * @module
- */
+/** What `rampart integrity check` does to files and baseline: init, check, update, import. */
 import { createReadStream } from 'node:fs';
 import { link, rename, unlink } from 'node:fs/promises';
 

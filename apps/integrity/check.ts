@@ -1,8 +1,4 @@
-/**
- * `rampart integrity check` at work.
- *
- * @module
- */
+/** `rampart integrity check` at work. */
 import { existsSync, lstatSync, readlinkSync, realpathSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 

@@ -1,8 +1,4 @@
-/**
- * `rampart integrity`: the options, and nothing else; the work is loaded when it is asked for.
- *
- * @module
- */
+/** `rampart integrity`: the options, and nothing else; the work is loaded when it is asked for. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
 import { failWith, usageExitCode } from '../failure.ts';

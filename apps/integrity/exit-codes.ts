@@ -1,8 +1,4 @@
-/**
- * AIDE's exit codes for failures of ours: who runs `aide --check` from cron reads these.
- *
- * @module
- */
+/** AIDE's exit codes for failures of ours: who runs `aide --check` from cron reads these. */
 import { errorCodes, RampartError, type ErrorCode } from '../../shared/observe/errors.ts';
 
 /** aide(1), exit status. */

@@ -1,8 +1,4 @@
-/**
- * The key that baselines of this machine are signed with.
- *
- * @module
- */
+/** The key that baselines of this machine are signed with. */
 import { createPrivateKey, createPublicKey, randomBytes, type KeyObject } from 'node:crypto';
 import { closeSync, openSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';

@@ -1,8 +1,4 @@
-/**
- * How far a scan is, on one line of a terminal that is gone when it is over.
- *
- * @module
- */
+/** How far a scan is, on one line of a terminal that is gone when it is over. */
 import { paint, wantsColour } from '../../shared/observe/table.ts';
 import type { ScanProgress } from '../../systems/file-integrity/provider.ts';
 

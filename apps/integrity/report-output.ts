@@ -1,8 +1,4 @@
-/**
- * The report of `rampart integrity check` on stdout.
- *
- * @module
- */
+/** The report of `rampart integrity check` on stdout. */
 import { once } from 'node:events';
 
 import { paint, wantsColour } from '../../shared/observe/table.ts';

@@ -1,7 +1,5 @@
 /**
  * The threads of a check, started while the rest of its code is loaded: both take some 60 ms, and there are two CPUs.
- *
- * @module
  */
 import { resolve } from 'node:path';
 

@@ -1,8 +1,4 @@
-/**
- * One scan for two readers: who compares it, and who writes it down.
- *
- * @module
- */
+/** One scan for two readers: who compares it, and who writes it down. */
 import type { Batch, Batches } from '../../systems/file-integrity/batches.ts';
 
 /** Batches that the second reader may be behind. */

@@ -1,8 +1,4 @@
-/**
- * `rampart network cleanup` at work.
- *
- * @module
- */
+/** `rampart network cleanup` at work. */
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { cleanNode } from '../../systems/network-policy/cleanup.ts';
 import { describeFailure } from '../failure.ts';

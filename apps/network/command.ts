@@ -1,8 +1,4 @@
-/**
- * `rampart network`: the options, and nothing else; the work is loaded when it is asked for.
- *
- * @module
- */
+/** `rampart network`: the options, and nothing else; the work is loaded when it is asked for. */
 import { Command, Option } from 'commander';
 
 import type { Guard } from '../../shared/guard/guard.ts';

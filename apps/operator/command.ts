@@ -1,8 +1,4 @@
-/**
- * `rampart operator`: the options, and nothing else; the work is loaded when it is asked for.
- *
- * @module
- */
+/** `rampart operator`: the options, and nothing else; the work is loaded when it is asked for. */
 import { Command } from 'commander';
 
 import type { Guard, OptionValues } from '../../shared/guard/guard.ts';

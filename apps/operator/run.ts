@@ -1,8 +1,4 @@
-/**
- * `rampart operator` at work.
- *
- * @module
- */
+/** `rampart operator` at work. */
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 

@@ -1,8 +1,6 @@
 /**
  * `rampart policy-server`: the options, and nothing else; the work is loaded when it is asked for. The flags and the environment are
  * those of Kubewarden's policy-server, so that it can be swapped in.
- *
- * @module
  */
 import { Command, Option } from 'commander';
 

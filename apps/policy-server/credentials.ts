@@ -1,8 +1,4 @@
-/**
- * Credentials for registries, as Docker keeps them.
- *
- * @module
- */
+/** Credentials for registries, as Docker keeps them. */
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 

@@ -1,8 +1,4 @@
-/**
- * `rampart policy bench` at work.
- *
- * @module
- */
+/** `rampart policy bench` at work. */
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { printable } from '../../shared/observe/printable.ts';
 import { renderTable } from '../../shared/observe/table.ts';

@@ -1,8 +1,4 @@
-/**
- * `rampart policy`: the options, and nothing else; the work is loaded when it is asked for.
- *
- * @module
- */
+/** `rampart policy`: the options, and nothing else; the work is loaded when it is asked for. */
 import { Command, Option } from 'commander';
 
 import { sigstoreTrustConfig } from '../../systems/policy-audit/options.ts';

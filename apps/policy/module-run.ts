@@ -1,8 +1,4 @@
-/**
- * `rampart policy inspect` and `rampart policy pull` at work.
- *
- * @module
- */
+/** `rampart policy inspect` and `rampart policy pull` at work. */
 import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';

@@ -1,8 +1,4 @@
-/**
- * `rampart policy run` at work.
- *
- * @module
- */
+/** `rampart policy run` at work. */
 import manifest from '../../package.json' with { type: 'json' };
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { wantsColour } from '../../shared/observe/table.ts';

@@ -1,8 +1,4 @@
-/**
- * `rampart policy test` at work.
- *
- * @module
- */
+/** `rampart policy test` at work. */
 import { printable } from '../../shared/observe/printable.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { paint, wantsColour } from '../../shared/observe/table.ts';

@@ -1,8 +1,4 @@
-/**
- * The logs of this machine's containers, for `kubectl logs`.
- *
- * @module
- */
+/** The logs of this machine's containers, for `kubectl logs`. */
 import { ApiError, apiErrors } from '../../shared/apiserver/resources/api-error.ts';
 import type { PodLogs } from '../../shared/apiserver/verbs/pod-log.ts';
 import { openContainerLog } from '../../shared/cri/container-log.ts';

@@ -1,8 +1,4 @@
-/**
- * What the container runtime tells, as the mirror reads it.
- *
- * @module
- */
+/** What the container runtime tells, as the mirror reads it. */
 import type { Cri } from '../../shared/cri/cri.ts';
 import type { NodeContainer } from '../../shared/cri/node-container.ts';
 import type { MachineContainer, MachinePod, MachineState } from '../../shared/mirror/machine-pod.ts';

@@ -1,8 +1,4 @@
-/**
- * `rampart standalone` as a user starts it, with kubectl beside it; for tests.
- *
- * @module
- */
+/** `rampart standalone` as a user starts it, with kubectl beside it; for tests. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,8 +1,4 @@
-/**
- * A cluster of two nodes in which all is well, as it was read, for tests to break.
- *
- * @module
- */
+/** A cluster of two nodes in which all is well, as it was read, for tests to break. */
 import type { AgentGuardState } from '../../shared/guard/agent-lease-names.ts';
 import type { AgentView } from '../../shared/guard/status-section.ts';
 import { fileAccess } from '../../systems/file-access/guard.ts';

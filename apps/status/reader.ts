@@ -1,8 +1,4 @@
-/**
- * Reads what sections of guards share, each once: nodes, locks, agents.
- *
- * @module
- */
+/** Reads what sections of guards share, each once: nodes, locks, agents. */
 import { isAgentLease, readAgentLease } from '../../shared/guard/agent-lease-names.ts';
 import { type Guard, systemNamespace } from '../../shared/guard/guard.ts';
 import type { LeaseView } from '../../shared/guard/lease-holder.ts';

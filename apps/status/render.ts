@@ -1,8 +1,4 @@
-/**
- * The report for people.
- *
- * @module
- */
+/** The report for people. */
 import { type HolderReport, holderName } from '../../shared/guard/lease-holder.ts';
 import type { RenderOptions } from '../../shared/guard/status-section.ts';
 import { agoText } from '../../shared/observe/ago.ts';

@@ -3,8 +3,6 @@
  * has the types of.
  *
  * Within `rampart.dev/status/v1` fields keep their names and meanings; new ones, and new kinds of problems, may come.
- *
- * @module
  */
 import type { AgentGuardState } from '../../shared/guard/agent-lease-names.ts';
 import type { HolderReport } from '../../shared/guard/lease-holder.ts';

@@ -1,8 +1,4 @@
-/**
- * `rampart status` at work.
- *
- * @module
- */
+/** `rampart status` at work. */
 import type { Guard } from '../../shared/guard/guard.ts';
 import { KubeClient } from '../../shared/kube/client.ts';
 import { isForbidden, isNotFound } from '../../shared/kube/client-errors.ts';

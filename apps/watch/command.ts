@@ -1,8 +1,4 @@
-/**
- * `rampart watch`: the options, and nothing else; the work is loaded when it is asked for.
- *
- * @module
- */
+/** `rampart watch`: the options, and nothing else; the work is loaded when it is asked for. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
 import { accessWords } from '../../shared/sensor/access.ts';

@@ -1,8 +1,4 @@
-/**
- * `rampart watch` as a user starts it, for tests.
- *
- * @module
- */
+/** `rampart watch` as a user starts it, for tests. */
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 

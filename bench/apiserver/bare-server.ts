@@ -3,8 +3,6 @@
  *
  * As a program (`node bare-server.ts KEY CERTIFICATE [LIST]`) it is that server: it answers a POST with its body, parsed
  * and written again, and a GET with the file LIST.
- *
- * @module
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';

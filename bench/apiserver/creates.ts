@@ -1,7 +1,5 @@
 /**
  * Durable creates a second, over HTTP with TLS; and what the same requests cost a server that stores nothing.
- *
- * @module
  */
 import type { PartOptions, Report, ReportRow } from '../report.ts';
 import { median } from '../report.ts';

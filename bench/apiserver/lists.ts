@@ -1,8 +1,6 @@
 /**
  * How long a list of 10,000 pods takes over HTTP with TLS, until its last byte has come; and the memory of a server that
  * holds them, and the time of its start.
- *
- * @module
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -2,8 +2,6 @@
  * A connection that costs the measuring process as little as possible: HTTP/1.1 over TLS, one request at a time, of
  * the answer only the code and the length of the body. Node's own client would take the CPU that the server is
  * measured on.
- *
- * @module
  */
 import { once } from 'node:events';
 import { connect, type TLSSocket } from 'node:tls';

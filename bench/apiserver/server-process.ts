@@ -1,8 +1,4 @@
-/**
- * `rampart apiserver` in a directory of its own, run as users run it: by bin/rampart.
- *
- * @module
- */
+/** `rampart apiserver` in a directory of its own, run as users run it: by bin/rampart. */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';

@@ -1,8 +1,6 @@
 /**
  * How long a change takes to 100 watchers while there are 500 of them a second: from the moment that the write is sent
  * to the moment that a watcher has read the event.
- *
- * @module
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,8 +1,6 @@
 /**
  * From the request that creates an XdpProgram to what its objects say, with its image in the cache: `rampart standalone` as users
  * run it, with the API, the operator and the agent in one process.
- *
- * @module
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 

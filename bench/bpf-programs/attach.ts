@@ -1,8 +1,6 @@
 /**
  * How long the kernel side takes: one program loaded and attached, a chain of ten changed, a hundred programs at once, and the same
  * asked for again when nothing changed.
- *
- * @module
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 

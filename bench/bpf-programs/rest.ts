@@ -1,8 +1,4 @@
-/**
- * What this guard adds to an agent that has nothing to do: resident memory with it and without it.
- *
- * @module
- */
+/** What this guard adds to an agent that has nothing to do: resident memory with it and without it. */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,8 +1,4 @@
-/**
- * XDP programs run by the kernel on a packet of ours (BPF_PROG_TEST_RUN), which times them itself.
- *
- * @module
- */
+/** XDP programs run by the kernel on a packet of ours (BPF_PROG_TEST_RUN), which times them itself. */
 import { bpfDo, type Descriptor, Structure } from '../../shared/ebpf/bpf-call.ts';
 import { done } from '../../shared/ebpf/refusal.ts';
 

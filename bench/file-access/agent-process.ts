@@ -1,8 +1,4 @@
-/**
- * `rampart agent`, run as users run it: by bin/rampart, from the checkout or built.
- *
- * @module
- */
+/** `rampart agent`, run as users run it: by bin/rampart, from the checkout or built. */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,7 +1,5 @@
 /**
  * The measured side of alerts.ts, a process of its own so that it can be tied to one core. Prints an {@link AlertsResult}.
- *
- * @module
  */
 import { closeSync, openSync } from 'node:fs';
 

@@ -1,8 +1,6 @@
 /**
  * The least that watching files takes: find each, ask the kernel who it is, put it in the kernel's map. No API, no
  * policies, nothing that follows changes.
- *
- * @module
  */
 import { AT_FDCWD, openat2, openFlags, resolveFlags } from '../../shared/ebpf/libc.ts';
 import { everyAccess, type FileIdentity } from '../../shared/sensor/access.ts';

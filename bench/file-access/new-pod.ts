@@ -1,8 +1,6 @@
 /**
  * A new pod on a node with 1,000 traps and 100 pods: from the container being told to the last of its files in the kernel's
  * map. The agent's code with the embedded API in this process; directories are the roots of the containers.
- *
- * @module
  */
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 

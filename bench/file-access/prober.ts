@@ -1,7 +1,5 @@
 /**
  * Finds out from outside when files begin to be watched: opens them over and over until an alert tells of it.
- *
- * @module
  */
 import { closeSync, openSync } from 'node:fs';
 import { createInterface } from 'node:readline';

@@ -1,8 +1,6 @@
 /**
  * What `rampart agent` costs while nothing happens, with 1,000 traps on 1,000 files of 200 containers: memory, CPU time,
  * wake-ups. From the sources and as it is built for images; beside it Node.js with a module that does nothing.
- *
- * @module
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

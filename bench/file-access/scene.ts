@@ -1,8 +1,4 @@
-/**
- * A node with real containers and a Kubernetes API, for an agent that is to be measured.
- *
- * @module
- */
+/** A node with real containers and a Kubernetes API, for an agent that is to be measured. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 

@@ -1,8 +1,4 @@
-/**
- * What a process has used, from /proc.
- *
- * @module
- */
+/** What a process has used, from /proc. */
 import { readdirSync, readFileSync } from 'node:fs';
 
 /** The kernel tells CPU time in ticks of 10 ms (USER_HZ). */

@@ -1,7 +1,5 @@
 /**
  * From the API's acknowledgement of a policy to the moment that an access is alerted, for each of 200 real containers.
- *
- * @module
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';

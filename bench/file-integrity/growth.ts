@@ -1,8 +1,6 @@
 /**
  * What grows with what: the CPU of one file that is looked at again against that of a whole scan, and memory against the number
  * of entries.
- *
- * @module
  */
 import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,8 +1,6 @@
 /**
  * What `rampart` does for an init, a check or a look, as a process of its own: `node native-process.ts DIRECTORY WHAT RULES`.
  * DIRECTORY has the tree, and gets the baseline. Prints one line of JSON.
- *
- * @module
  */
 import { join } from 'node:path';
 

@@ -1,8 +1,4 @@
-/**
- * Runs AIDE and ours as processes, and tells what each took.
- *
- * @module
- */
+/** Runs AIDE and ours as processes, and tells what each took. */
 import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,8 +1,4 @@
-/**
- * Init and check beside Debian's AIDE with two workers: of the same tree, with the same rules, in turns.
- *
- * @module
- */
+/** Init and check beside Debian's AIDE with two workers: of the same tree, with the same rules, in turns. */
 import { appendFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 

@@ -1,8 +1,4 @@
-/**
- * The trees that are scanned. They are made for the run and removed after it.
- *
- * @module
- */
+/** The trees that are scanned. They are made for the run and removed after it. */
 import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';

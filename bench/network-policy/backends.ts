@@ -1,8 +1,4 @@
-/**
- * The dataplanes that are measured, each in a network of its own.
- *
- * @module
- */
+/** The dataplanes that are measured, each in a network of its own. */
 import { execFileSync } from 'node:child_process';
 
 import { KeptNamespace } from '../../shared/netlink/namespace.ts';

@@ -1,7 +1,5 @@
 /**
  * A large cluster of which one node has a few pods: `rampart agent` against `rampart apiserver`, in a network of their own.
- *
- * @module
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';

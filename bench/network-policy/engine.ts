@@ -1,8 +1,4 @@
-/**
- * What the engine takes for a whole node, and for one event in a large cluster.
- *
- * @module
- */
+/** What the engine takes for a whole node, and for one event in a large cluster. */
 import { PolicyEngine } from '../../systems/network-policy/engine/engine.ts';
 import type {
   NamespaceObject,

@@ -1,7 +1,5 @@
 /**
  * One pod of a node with 1,000 pods and 500 policies comes or goes: from the event to the kernel having it.
- *
- * @module
  */
 import { KeptNamespace } from '../../shared/netlink/namespace.ts';
 import type { PodObject } from '../../systems/network-policy/engine/objects.ts';

@@ -1,7 +1,5 @@
 /**
  * What rules for 1,000 pods cost packets: TCP connects to the last of the pods, and forwarded throughput to it.
- *
- * @module
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';

@@ -1,8 +1,6 @@
 /**
  * A node with many pods and policies: each pod is isolated in both directions by two policies, each policy allows twenty peers at
  * a port and a range of ports.
- *
- * @module
  */
 import { PolicyEngine } from '../../systems/network-policy/engine/engine.ts';
 import type { PodObject, PolicyObject } from '../../systems/network-policy/engine/objects.ts';

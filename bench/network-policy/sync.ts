@@ -1,8 +1,6 @@
 /**
  * A full sync of a node with 1,000 pods and 500 policies, next to what the programs of nftables and iptables take for the
  * same rules.
- *
- * @module
  */
 import { KeptNamespace } from '../../shared/netlink/namespace.ts';
 import { requirePrograms } from '../programs.ts';

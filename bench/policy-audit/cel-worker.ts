@@ -1,8 +1,4 @@
-/**
- * One core's part of cel.ts: reviews are decoded and evaluated by policies of CEL, for a while.
- *
- * @module
- */
+/** One core's part of cel.ts: reviews are decoded and evaluated by policies of CEL, for a while. */
 import { parentPort, workerData } from 'node:worker_threads';
 
 import { openCelEvaluator } from '../../systems/policy-audit/engine/cel/open.ts';

@@ -1,8 +1,4 @@
-/**
- * Evaluations of CEL policies a second, decoding of the reviews included.
- *
- * @module
- */
+/** Evaluations of CEL policies a second, decoding of the reviews included. */
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';

@@ -1,8 +1,4 @@
-/**
- * `rampart operator` that audits, run as users run it: by bin/rampart.
- *
- * @module
- */
+/** `rampart operator` that audits, run as users run it: by bin/rampart. */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';

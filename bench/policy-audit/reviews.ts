@@ -1,7 +1,5 @@
 /**
  * What the benchmarks of policies are about: reviews of pods as clusters have them, and the expressions that people write.
- *
- * @module
  */
 
 /** Of a pod; as the API server sends it, about 3.5 kB. */

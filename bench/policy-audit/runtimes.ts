@@ -1,7 +1,5 @@
 /**
  * Evaluations a second of a WebAssembly policy in each runtime: a policy in C that looks at the labels of a pod.
- *
- * @module
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

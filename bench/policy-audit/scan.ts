@@ -1,8 +1,6 @@
 /**
  * An audit of a large cluster by `rampart operator`: from nothing, again, and after single changes. The operator is a process of its
  * own, and so is the API server.
- *
- * @module
  */
 import { KubeClient } from '../../shared/kube/client.ts';
 import { findClusterAccess } from '../../shared/kube/cluster-access.ts';

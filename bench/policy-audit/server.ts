@@ -1,8 +1,4 @@
-/**
- * How long a policy server takes to answer at a given rate, by HTTPS, as the API server asks it.
- *
- * @module
- */
+/** How long a policy server takes to answer at a given rate, by HTTPS, as the API server asks it. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { Agent, request as httpsRequest } from 'node:https';

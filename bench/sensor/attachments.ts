@@ -1,8 +1,6 @@
 /**
  * What can hang on the hooks while a loop is measured: nothing, empty programs, the sensor, and the
  * ways of doing its work that were not chosen.
- *
- * @module
  */
 import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';

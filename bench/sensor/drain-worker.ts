@@ -1,8 +1,6 @@
 /**
  * The measured side of drain.ts, a process of its own so that it can be tied to one core. Prints a
  * {@link DrainResult} as JSON.
- *
- * @module
  */
 import { closeSync, openSync } from 'node:fs';
 

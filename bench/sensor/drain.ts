@@ -1,8 +1,6 @@
 /**
  * How fast one core gets records out of the ring: decoded in batches, and as alert lines to /dev/null.
  * No kernel is in it; a model of the ring buffer is filled once with records as the sensor makes them.
- *
- * @module
  */
 import { spawnSync } from 'node:child_process';
 import { availableParallelism } from 'node:os';

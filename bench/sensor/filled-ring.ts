@@ -1,7 +1,5 @@
 /**
  * A model of the kernel's ring buffer, filled with records as the sensor makes them, to be read over and over.
- *
- * @module
  */
 import { ModelProducer } from '../../shared/ebpf/ring-model.fixture.ts';
 import { RingReader } from '../../shared/ebpf/ring.ts';

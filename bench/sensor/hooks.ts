@@ -2,8 +2,6 @@
  * What the sensor costs the processes of the machine: the time of a system call with nothing attached,
  * with empty programs on the sensor's hooks, and with the sensor, from 1 to 65,536 watched files none of
  * which is the one that is touched.
- *
- * @module
  */
 import { spawnSync } from 'node:child_process';
 import { closeSync, existsSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,8 +1,4 @@
-/**
- * How long it takes from an access to its alert line in the hands of the next program in the pipe.
- *
- * @module
- */
+/** How long it takes from an access to its alert line in the hands of the next program in the pipe. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { createInterface } from 'node:readline';

@@ -1,8 +1,4 @@
-/**
- * The measured loops of native-loop.c, driven line by line.
- *
- * @module
- */
+/** The measured loops of native-loop.c, driven line by line. */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface, type Interface } from 'node:readline';

@@ -1,8 +1,6 @@
 /**
  * What `rampart watch` of one file costs while nothing happens: memory, CPU time, wake-ups; and how long
  * it takes to get there.
- *
- * @module
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';

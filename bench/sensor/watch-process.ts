@@ -1,8 +1,4 @@
-/**
- * A `rampart watch` of a file in a fresh directory, run as users run it: by bin/rampart.
- *
- * @module
- */
+/** A `rampart watch` of a file in a fresh directory, run as users run it: by bin/rampart. */
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

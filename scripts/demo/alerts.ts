@@ -1,8 +1,4 @@
-/**
- * An alert back to the access that it tells of, to be shown as `rampart watch` shows it on a terminal.
- *
- * @module
- */
+/** An alert back to the access that it tells of, to be shown as `rampart watch` shows it on a terminal. */
 import type { Access } from '../../shared/sensor/access.ts';
 import type { KiveAlert } from '../../systems/file-access/alert/alert.ts';
 

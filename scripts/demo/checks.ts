@@ -1,8 +1,4 @@
-/**
- * What was to be seen, and what was.
- *
- * @module
- */
+/** What was to be seen, and what was. */
 import { renderTable, type Row } from '../../shared/observe/table.ts';
 import type { Screen } from './screen.ts';
 import type { Shown } from './shown.ts';

@@ -1,8 +1,4 @@
-/**
- * The commands that touch the demo's files.
- *
- * @module
- */
+/** The commands that touch the demo's files. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { accessSync, constants } from 'node:fs';

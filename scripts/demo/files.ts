@@ -1,8 +1,4 @@
-/**
- * The demo's first part: files of this machine under `rampart watch`, and commands that touch them.
- *
- * @module
- */
+/** The demo's first part: files of this machine under `rampart watch`, and commands that touch them. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 

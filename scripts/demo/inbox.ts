@@ -1,8 +1,4 @@
-/**
- * Things that arrive while somebody may be waiting for one of them.
- *
- * @module
- */
+/** Things that arrive while somebody may be waiting for one of them. */
 
 /** A queue with one reader. Nothing that arrived before the reader began to wait is missed. */
 export class Inbox<T> {

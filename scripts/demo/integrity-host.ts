@@ -1,7 +1,5 @@
 /**
  * The files that the demo's third part guards, in a directory that stands for the root of a machine; and who changes them.
- *
- * @module
  */
 import { chmodSync, mkdirSync, realpathSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,7 +1,5 @@
 /**
  * The demo's third part: files that are to stay as they are, changed by two processes; the findings, with who did it.
- *
- * @module
  */
 import { join } from 'node:path';
 

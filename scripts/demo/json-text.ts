@@ -1,8 +1,4 @@
-/**
- * A line of JSON, broken to be read.
- *
- * @module
- */
+/** A line of JSON, broken to be read. */
 
 /** A piece of the text that ends with a comma between two members, and how deep that comma is. */
 interface Piece {

@@ -1,8 +1,4 @@
-/**
- * Compares what a step should raise with what it raised.
- *
- * @module
- */
+/** Compares what a step should raise with what it raised. */
 import { describeMask, type Verdict } from '../../shared/sensor/access.ts';
 import type { Operation, SensorModeName } from '../../shared/sensor/modes.ts';
 import type { KiveAlert } from '../../systems/file-access/alert/alert.ts';

@@ -1,8 +1,4 @@
-/**
- * kubectl, as a person would use it.
- *
- * @module
- */
+/** kubectl, as a person would use it. */
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,7 +1,5 @@
 /**
  * A part of the demo that starts processes: all that it started is to be gone at its end, and that is looked for.
- *
- * @module
  */
 import { paint } from '../../shared/observe/table.ts';
 import { Checks } from './checks.ts';

@@ -1,7 +1,5 @@
 /**
  * The demo's fourth part: three pods, a NetworkPolicy, a request that is answered and one that is refused.
- *
- * @module
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,8 +1,4 @@
-/**
- * Alerts of pods in the words and tables of the demo.
- *
- * @module
- */
+/** Alerts of pods in the words and tables of the demo. */
 import { renderTable } from '../../shared/observe/table.ts';
 import { formatPretty, type KiveAlert } from '../../systems/file-access/alert/alert.ts';
 import { accessOf } from './alerts.ts';

@@ -1,8 +1,4 @@
-/**
- * The demo's second part: a pod, a KivePolicy, two accesses, and their alerts, by `rampart standalone`.
- *
- * @module
- */
+/** The demo's second part: a pod, a KivePolicy, two accesses, and their alerts, by `rampart standalone`. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 

@@ -1,8 +1,6 @@
 /**
  * The demo's fifth part: a policy of CEL and one of WebAssembly, objects that were there before, one that is refused, and one
  * that is changed.
- *
- * @module
  */
 import { copyFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

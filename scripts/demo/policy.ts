@@ -1,8 +1,4 @@
-/**
- * The policy of the demo: the sample of Kive's design document, byte for byte.
- *
- * @module
- */
+/** The policy of the demo: the sample of Kive's design document, byte for byte. */
 import { readFileSync } from 'node:fs';
 
 const sample = new URL('./kive-sample-policy.yaml', import.meta.url);

@@ -1,7 +1,5 @@
 /**
  * The demo's sixth part: eBPF programs from an image, in a chain on an interface, over the end of the agent.
- *
- * @module
  */
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

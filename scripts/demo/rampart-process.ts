@@ -1,8 +1,4 @@
-/**
- * The real `rampart` as a child process: its alerts from stdout, its words from stderr.
- *
- * @module
- */
+/** The real `rampart` as a child process: its alerts from stdout, its words from stderr. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';

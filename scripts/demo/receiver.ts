@@ -1,8 +1,4 @@
-/**
- * A receiver of callbacks, as somebody would write one.
- *
- * @module
- */
+/** A receiver of callbacks, as somebody would write one. */
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';

@@ -1,8 +1,4 @@
-/**
- * What the demo prints: headings, commands with what they answer, and what takes its time.
- *
- * @module
- */
+/** What the demo prints: headings, commands with what they answer, and what takes its time. */
 import { paint, wantsColour, wrapText } from '../../shared/observe/table.ts';
 
 /** Shorter waits are not told. */

@@ -1,8 +1,4 @@
-/**
- * Sends frames of the ethertype that the demo's programs count: `send-frames.ts INTERFACE COUNT`.
- *
- * @module
- */
+/** Sends frames of the ethertype that the demo's programs count: `send-frames.ts INTERFACE COUNT`. */
 import { send } from '../../systems/bpf-programs/kernel/lab.fixture.ts';
 
 const [interfaceName = '', count = ''] = process.argv.slice(2);

@@ -1,8 +1,4 @@
-/**
- * What the demo's second part needs: a pod, `rampart standalone`, kubectl and a receiver of alerts.
- *
- * @module
- */
+/** What the demo's second part needs: a pod, `rampart standalone`, kubectl and a receiver of alerts. */
 import { join } from 'node:path';
 
 import { type Lab, type LabContainer, startLab } from '../../test/lab/lab.ts';

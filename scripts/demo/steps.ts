@@ -1,8 +1,4 @@
-/**
- * The operations of the demo: real commands on files in a fresh directory, and what each should raise.
- *
- * @module
- */
+/** The operations of the demo: real commands on files in a fresh directory, and what each should raise. */
 import {
   chmodSync,
   copyFileSync,

@@ -1,8 +1,4 @@
-/**
- * What the demo has on the machine while it runs, and what of that is left afterwards.
- *
- * @module
- */
+/** What the demo has on the machine while it runs, and what of that is left afterwards. */
 import { existsSync, globSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { constants } from 'node:os';
 import { basename, join } from 'node:path';

@@ -1,8 +1,4 @@
-/**
- * The real `rampart watch`, as a child process.
- *
- * @module
- */
+/** The real `rampart watch`, as a child process. */
 import type { SensorModeName } from '../../shared/sensor/modes.ts';
 import type { KiveAlert } from '../../systems/file-access/alert/alert.ts';
 import { RampartProcess } from './rampart-process.ts';

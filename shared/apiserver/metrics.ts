@@ -1,8 +1,4 @@
-/**
- * The counts of the server's inside as Prometheus metrics; those of HTTP are in `http/traffic.ts`.
- *
- * @module
- */
+/** The counts of the server's inside as Prometheus metrics; those of HTTP are in `http/traffic.ts`. */
 import type { Metrics, Reading } from '../observe/metrics.ts';
 import type { CustomResources } from './custom/custom-resources.ts';
 import type { Store } from './store/store.ts';

@@ -1,8 +1,4 @@
-/**
- * The embedded Kubernetes API server, whole: store, kinds, verbs, upkeep, HTTP.
- *
- * @module
- */
+/** The embedded Kubernetes API server, whole: store, kinds, verbs, upkeep, HTTP. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

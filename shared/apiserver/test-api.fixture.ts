@@ -1,8 +1,6 @@
 /**
  * The embedded API server for tests of what stands on it, with the custom resources of a guard, and the parts of the product that a
  * test runs against it.
- *
- * @module
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

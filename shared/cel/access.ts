@@ -1,8 +1,4 @@
-/**
- * Fields of objects, entries of maps, items of lists.
- *
- * @module
- */
+/** Fields of objects, entries of maps, items of lists. */
 import { failure, noOverload } from './failure.ts';
 import { CelObject, fromJson, isPlain, mapKey, Optional } from './values.ts';
 

@@ -1,8 +1,6 @@
 /**
  * The values behind `authorizer`: checks that expressions put together, and what was decided (apiserver
  * `pkg/cel/library/authz.go`).
- *
- * @module
  */
 
 export interface CheckedUser {

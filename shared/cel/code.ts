@@ -1,8 +1,4 @@
-/**
- * What an expression is compiled to: a type, and a function that runs it.
- *
- * @module
- */
+/** What an expression is compiled to: a type, and a function that runs it. */
 import { typeText, type Type } from './static-types.ts';
 import type { ASTNode } from './syntax.ts';
 

@@ -1,8 +1,4 @@
-/**
- * Equality and order of CEL. Numbers of different types compare by their value.
- *
- * @module
- */
+/** Equality and order of CEL. Numbers of different types compare by their value. */
 import { deepSize, traversal } from './costs.ts';
 import { noOverload } from './failure.ts';
 import { deepEqual } from './json.ts';

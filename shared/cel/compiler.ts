@@ -1,8 +1,6 @@
 /**
  * Compiles syntax trees: checks the types, and makes of each node a function that runs it. The functions count what
  * they do, and check the values that they get, since the type of a value may be known only then.
- *
- * @module
  */
 import { select, selectOptional } from './access.ts';
 import {

@@ -1,8 +1,6 @@
 /**
  * Comprehensions: macros that go through lists and maps, with one and two variables (cel-go `parser/macro.go`,
  * `ext/comprehensions.go`).
- *
- * @module
  */
 import { entriesOf, type Entries } from './access.ts';
 import { CompileError, type Code, type Compiling, type Frame, type Run } from './code.ts';

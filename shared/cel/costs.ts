@@ -1,8 +1,6 @@
 /**
  * What operators and functions cost beside their step, in about the units of Kubernetes: more for what goes through
  * strings and lists (apiserver `pkg/cel/library/cost.go`).
- *
- * @module
  */
 import { CelObject, isPlain } from './values.ts';
 

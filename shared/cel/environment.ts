@@ -1,8 +1,6 @@
 /**
  * What expressions may name: the functions of Kubernetes, and variables with their types. An expression that names a field
  * which its type does not have fails to compile.
- *
- * @module
  */
 import { addAuthorizer } from './library-authorizer.ts';
 import { addFormats } from './library-format.ts';

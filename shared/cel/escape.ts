@@ -1,8 +1,4 @@
-/**
- * Names of fields as identifiers of CEL (apiserver `pkg/cel/escaping.go`).
- *
- * @module
- */
+/** Names of fields as identifiers of CEL (apiserver `pkg/cel/escaping.go`). */
 
 const reserved: ReadonlySet<string> = new Set(
   (

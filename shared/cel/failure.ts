@@ -1,8 +1,4 @@
-/**
- * Errors of expressions that run. The rule fails with their message, which is that of cel-go.
- *
- * @module
- */
+/** Errors of expressions that run. The rule fails with their message, which is that of cel-go. */
 import { charge } from './meter.ts';
 
 /** What `||`, `&&`, `all` and `exists` may swallow. */

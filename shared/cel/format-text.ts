@@ -1,8 +1,4 @@
-/**
- * `string.format` (cel-go `ext/formatting.go`, with the locale en-US).
- *
- * @module
- */
+/** `string.format` (cel-go `ext/formatting.go`, with the locale en-US). */
 import { goNumber, goQuote } from './go-text.ts';
 import { failure } from './failure.ts';
 import { charge } from './meter.ts';

@@ -2,8 +2,6 @@
  * The string formats that the API server checks. All others are ignored, `int32` and its like among them
  * (apiextensions-apiserver `pkg/apiserver/validation/formats.go`; kubernetes/kubernetes issue 136091).
  * What each one accepts follows kube-openapi `pkg/validation/strfmt`.
- *
- * @module
  */
 import { isIP } from 'node:net';
 

@@ -1,8 +1,4 @@
-/**
- * Texts and numbers as Go prints them, which is what people know from the API server's messages.
- *
- * @module
- */
+/** Texts and numbers as Go prints them, which is what people know from the API server's messages. */
 
 const escapes: Readonly<Record<string, string>> = {
   '\x07': '\\a',

@@ -1,8 +1,6 @@
 /**
  * IP addresses and networks as Go's `net/netip` reads and writes them, without zones and without IPv4 in IPv6
  * (apiserver `pkg/cel/library/ip.go`, `cidr.go`).
- *
- * @module
  */
 import { isIP } from 'node:net';
 

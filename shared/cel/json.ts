@@ -1,8 +1,4 @@
-/**
- * JSON values: fields of objects, and equality.
- *
- * @module
- */
+/** JSON values: fields of objects, and equality. */
 
 /** A JSON object. Its fields are looked up as own properties only: a field may be called `constructor`. */
 export type JsonObject = Record<string, unknown>;

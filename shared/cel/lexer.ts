@@ -1,8 +1,4 @@
-/**
- * The tokens of expressions (cel-go `parser/gen/CEL.g4`).
- *
- * @module
- */
+/** The tokens of expressions (cel-go `parser/gen/CEL.g4`). */
 import { CelSyntaxError, type Literal } from './syntax.ts';
 import { Uint } from './values.ts';
 

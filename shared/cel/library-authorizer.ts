@@ -1,8 +1,4 @@
-/**
- * The functions on `authorizer` (apiserver `pkg/cel/library/authz.go`).
- *
- * @module
- */
+/** The functions on `authorizer` (apiserver `pkg/cel/library/authz.go`). */
 import { Authorizer, Decision, GroupCheck, PathCheck, ResourceCheck } from './authorizer.ts';
 import { failure } from './failure.ts';
 import type { Library } from './register.ts';

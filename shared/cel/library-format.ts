@@ -1,8 +1,6 @@
 /**
  * Named formats: `format.dns1123Label().validate(...)` (apiserver `pkg/cel/library/format.go`), with the messages
  * of apimachinery `pkg/util/validation/validation.go`.
- *
- * @module
  */
 import { goQuote } from './go-text.ts';
 import { formatCheck, isUri } from './formats.ts';

@@ -1,7 +1,5 @@
 /**
  * Functions on lists (apiserver `pkg/cel/library/lists.go`) and sets (cel-go `ext/sets.go`), and the optional types.
- *
- * @module
  */
 import { celEqual, compare } from './comparison.ts';
 import { failure, noOverload } from './failure.ts';

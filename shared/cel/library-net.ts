@@ -1,7 +1,5 @@
 /**
  * `ip()`, `cidr()`, `url()` and their functions (apiserver `pkg/cel/library/ip.go`, `cidr.go`, `urls.go`).
- *
- * @module
  */
 import { goQuote } from './go-text.ts';
 import { isUri } from './formats.ts';

@@ -1,8 +1,4 @@
-/**
- * `quantity()`, `isQuantity()` and what can be done with one (apiserver `pkg/cel/library/quantity.go`).
- *
- * @module
- */
+/** `quantity()`, `isQuantity()` and what can be done with one (apiserver `pkg/cel/library/quantity.go`). */
 import { Quantity } from './quantity.ts';
 import { failure } from './failure.ts';
 import type { Library } from './register.ts';

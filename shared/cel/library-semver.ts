@@ -1,8 +1,6 @@
 /**
  * `semver()`, `isSemver()` and what can be done with a version (apiserver `pkg/cel/library/semverlib.go`), and keys in paths of
  * JSON patches (`jsonpatch.go`).
- *
- * @module
  */
 import { failure } from './failure.ts';
 import type { Library } from './register.ts';

@@ -1,8 +1,4 @@
-/**
- * The standard functions (cel-spec, "List of Standard Definitions"): sizes and conversions.
- *
- * @module
- */
+/** The standard functions (cel-spec, "List of Standard Definitions"): sizes and conversions. */
 import { isUtf8 } from 'node:buffer';
 import { failure } from './failure.ts';
 import { durationText, timeText } from './format-text.ts';

@@ -1,8 +1,6 @@
 /**
  * Functions on strings (cel-go `ext/strings.go`, version 2 and `reverse`) and regular expressions (apiserver
  * `pkg/cel/library/regex.go`). Positions count code points.
- *
- * @module
  */
 import { goQuote } from './go-text.ts';
 import { Regex, RegexBudgetError } from '../regex/regex.ts';

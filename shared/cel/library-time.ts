@@ -1,8 +1,4 @@
-/**
- * Timestamps and durations (cel-spec, "List of Standard Definitions").
- *
- * @module
- */
+/** Timestamps and durations (cel-spec, "List of Standard Definitions"). */
 import { failure } from './failure.ts';
 import { isDateTime, parseGoDuration } from './formats.ts';
 import { goQuote } from './go-text.ts';

@@ -1,7 +1,5 @@
 /**
  * Literals that are checked while an expression is compiled: regular expressions, times (cel-go `cel/validator.go`).
- *
- * @module
  */
 import { problem } from './code.ts';
 import { CelError } from './failure.ts';

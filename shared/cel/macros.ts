@@ -1,8 +1,6 @@
 /**
  * Macros: calls that are compiled in their own way. Those that go through lists and maps are in `comprehensions.ts`; here are
  * `has`, `cel.bind`, what looks into optionals, and the table of all.
- *
- * @module
  */
 import { isPresent } from './access.ts';
 import { CompileError, type Compiling, type Frame } from './code.ts';

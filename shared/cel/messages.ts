@@ -1,8 +1,4 @@
-/**
- * Errors of expressions as the API server's users know them.
- *
- * @module
- */
+/** Errors of expressions as the API server's users know them. */
 import { CompileError } from './code.ts';
 import { CelSyntaxError } from './syntax.ts';
 

@@ -1,8 +1,6 @@
 /**
  * What an evaluation costs, counted while it runs, in about the units of Kubernetes (apiserver
  * `pkg/apis/cel/config.go`). A rule that gets too expensive is broken off, so that no object can hold up the server.
- *
- * @module
  */
 /** One evaluation of one rule; about 0.1 s. */
 export const perCallLimit = 1_000_000;

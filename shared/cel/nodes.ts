@@ -1,8 +1,4 @@
-/**
- * Syntax nodes whose type follows from that of their parts: literals, conditions, operators.
- *
- * @module
- */
+/** Syntax nodes whose type follows from that of their parts: literals, conditions, operators. */
 import {
   CompileError,
   problem,

@@ -1,7 +1,5 @@
 /**
  * The operators: what they take, and what they do. Operands whose types are known only at run time are checked then.
- *
- * @module
  */
 import { celEqual, compare } from './comparison.ts';
 import { membershipCost, operandCost } from './costs.ts';

@@ -1,8 +1,4 @@
-/**
- * Expressions as syntax trees (cel-go `parser/gen/CEL.g4`, `parser/parser.go`).
- *
- * @module
- */
+/** Expressions as syntax trees (cel-go `parser/gen/CEL.g4`, `parser/parser.go`). */
 import { tokensOf, type Token } from './lexer.ts';
 import { CelSyntaxError, type ASTNode, type BinaryOperator } from './syntax.ts';
 

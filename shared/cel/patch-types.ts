@@ -1,8 +1,6 @@
 /**
  * `JSONPatch{...}` and `Object{...}`: what expressions that mutate give (apiserver `pkg/cel/mutation`). Objects have whatever
  * fields they are given; a part of one is named by its path: `Object.spec.template`.
- *
- * @module
  */
 import type { MessageType } from './code.ts';
 import { durationText, timeText } from './format-text.ts';

@@ -1,8 +1,4 @@
-/**
- * Expressions of CEL: compiled once against the types of their variables, then run.
- *
- * @module
- */
+/** Expressions of CEL: compiled once against the types of their variables, then run. */
 import type { Frame } from './code.ts';
 import { Compiler } from './compiler.ts';
 import type { Definition, Scope } from './environment.ts';

@@ -1,8 +1,4 @@
-/**
- * Quantities of resources: `500m`, `1.5Gi`, `2e3` (apimachinery `pkg/api/resource/quantity.go`).
- *
- * @module
- */
+/** Quantities of resources: `500m`, `1.5Gi`, `2e3` (apimachinery `pkg/api/resource/quantity.go`). */
 
 const nano = 1_000_000_000n;
 const decimalSuffixes: Readonly<Record<string, bigint>> = {

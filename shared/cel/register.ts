@@ -1,7 +1,5 @@
 /**
  * The functions of CEL: each has a name and some overloads, which are told apart by the types of their arguments.
- *
- * @module
  */
 import { noOverload } from './failure.ts';
 import { parseType, splitTypes, type Signature, type Type } from './static-types.ts';

@@ -1,8 +1,4 @@
-/**
- * Semantic versions (semver.org 2.0.0), as the Go library that Kubernetes uses reads and orders them.
- *
- * @module
- */
+/** Semantic versions (semver.org 2.0.0), as the Go library that Kubernetes uses reads and orders them. */
 
 const maxUint64 = 2n ** 64n - 1n;
 

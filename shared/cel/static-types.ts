@@ -1,8 +1,4 @@
-/**
- * Types while an expression is compiled, and the signatures of functions made of them.
- *
- * @module
- */
+/** Types while an expression is compiled, and the signatures of functions made of them. */
 import type { CelKind, CelType } from './types.ts';
 
 export interface Type {

@@ -1,8 +1,6 @@
 /**
  * Syntax trees of expressions. `pos` is where cel-go places an error of a node: at the operator, the dot of a selection, the
  * parenthesis of a call.
- *
- * @module
  */
 import type { Uint } from './values.ts';
 

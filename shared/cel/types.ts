@@ -1,8 +1,4 @@
-/**
- * The types that expressions see.
- *
- * @module
- */
+/** The types that expressions see. */
 
 export type CelKind =
   | 'int'

@@ -1,8 +1,6 @@
 /**
  * JSON as values of CEL: integers as int, byte strings decoded, dates as timestamps, objects that know the
  * fields of their schema and no others (apiserver `pkg/cel/common/values.go`).
- *
- * @module
  */
 import { parseDuration } from './formats.ts';
 import { fieldOf, isObject, type JsonObject } from './json.ts';

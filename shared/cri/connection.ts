@@ -1,8 +1,4 @@
-/**
- * Calls to a container runtime: gRPC over its unix socket, errors in our words, and counts.
- *
- * @module
- */
+/** Calls to a container runtime: gRPC over its unix socket, errors in our words, and counts. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { GrpcClient, GrpcError, grpcStatus } from './grpc.ts';
 import { type Input, type MethodName, methods, type Output } from './schema.ts';

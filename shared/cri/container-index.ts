@@ -3,8 +3,6 @@
  *
  * Each container has a mount namespace of its own, and what `kubectl exec` starts in it is in the same. A process that makes
  * itself another one stays in the cgroup (version 2) of the container; on nodes with cgroup version 1 nothing tells then.
- *
- * @module
  */
 
 /** A container as findings name it. */

@@ -1,8 +1,4 @@
-/**
- * The log of a container, by its id.
- *
- * @module
- */
+/** The log of a container, by its id. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { Cri } from './cri.ts';
 import { type LogReadOptions, openLog } from './log-reader.ts';

@@ -1,8 +1,4 @@
-/**
- * Finds the process of a container, surely.
- *
- * @module
- */
+/** Finds the process of a container, surely. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { CallOptions } from './connection.ts';
 import type { Cri } from './cri.ts';

@@ -1,8 +1,6 @@
 /**
  * The containers of this node, as guards need to know them. The container runtime's watch is one source; a test brings
  * directories.
- *
- * @module
  */
 
 /** A container that runs, of whichever kind: init containers and ephemeral ones too. */

@@ -1,8 +1,6 @@
 /**
  * A client of the node's container runtime, over the Container Runtime Interface that kubelet uses: containerd 1.6 and
  * later, CRI-O 1.23 and later.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { type CallOptions, type CallStats, CriConnection } from './connection.ts';

@@ -1,8 +1,6 @@
 /**
  * The table in `schema.ts` as @bufbuild/protobuf and Connect take it: an implementation that is not ours, which tests run
  * against ours.
- *
- * @module
  */
 import {
   create,

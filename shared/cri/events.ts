@@ -1,8 +1,4 @@
-/**
- * Being told when containers start and end, instead of asking again and again.
- *
- * @module
- */
+/** Being told when containers start and end, instead of asking again and again. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { Backoff } from '../time/backoff.ts';
 import { sleep, systemClock } from '../time/clock.ts';

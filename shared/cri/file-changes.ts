@@ -1,8 +1,4 @@
-/**
- * Waiting until something happens to a file.
- *
- * @module
- */
+/** Waiting until something happens to a file. */
 import { type FSWatcher, watch } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 

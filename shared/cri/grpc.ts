@@ -2,8 +2,6 @@
  * gRPC over a unix socket: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
  *
  * Only what a client of a container runtime needs: one message out, one or many back, no compression.
- *
- * @module
  */
 import {
   type ClientHttp2Session,

@@ -5,8 +5,6 @@
  *     2016-10-06T00:17:09.669794203Z stdout F all of a line, or its end
  *
  * (design-proposals-archive, node/kubelet-cri-logging.md; tags are separated by `:`, the first one counts.)
- *
- * @module
  */
 
 export interface LogTextOptions {

@@ -1,7 +1,5 @@
 /**
  * The file that a container's output goes to: opened with care, read from its end, and followed where it is rotated.
- *
- * @module
  */
 import { constants } from 'node:fs';
 import { type FileHandle, lstat, open, readdir, readlink, stat } from 'node:fs/promises';

@@ -1,8 +1,4 @@
-/**
- * The log of a container as a text: read, cut as it was asked for, and followed.
- *
- * @module
- */
+/** The log of a container as a text: read, cut as it was asked for, and followed. */
 import type { FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';

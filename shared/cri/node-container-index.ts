@@ -1,8 +1,4 @@
-/**
- * Keeps up to date what the kernel knows the containers of this node by.
- *
- * @module
- */
+/** Keeps up to date what the kernel knows the containers of this node by. */
 import { readFileSync, statSync } from 'node:fs';
 import { uptime } from 'node:os';
 

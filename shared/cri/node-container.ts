@@ -1,8 +1,4 @@
-/**
- * A container on this node with its pod and its process: what a guard works on.
- *
- * @module
- */
+/** A container on this node with its pod and its process: what a guard works on. */
 import { type ProcessIdentity } from './process.ts';
 import type { Container, Pod } from './records.ts';
 

@@ -1,8 +1,4 @@
-/**
- * When to look: after events, on demand, from time to time, and with growing pauses while looking fails.
- *
- * @module
- */
+/** When to look: after events, on demand, from time to time, and with growing pauses while looking fails. */
 import { Backoff } from '../time/backoff.ts';
 
 export interface PacerOptions {

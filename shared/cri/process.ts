@@ -1,8 +1,4 @@
-/**
- * Which process a pid is: pids are used again, so a pid alone names nobody.
- *
- * @module
- */
+/** Which process a pid is: pids are used again, so a pid alone names nobody. */
 import { readFileSync } from 'node:fs';
 
 /** What /proc tells times of processes in: USER_HZ, on every machine that Node runs on. In ms. */

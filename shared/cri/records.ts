@@ -1,8 +1,4 @@
-/**
- * Pods and containers as the runtime knows them.
- *
- * @module
- */
+/** Pods and containers as the runtime knows them. */
 import type { Message } from './schema.ts';
 
 export type PodState = 'ready' | 'notReady';

@@ -1,8 +1,6 @@
 /**
  * A container runtime that answers as a test wants: a gRPC server on a unix socket in a directory of its own, and beside it
  * a /proc. For what a real one does not do on demand; what it does is tested in `test/lab`.
- *
- * @module
  */
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -6,8 +6,6 @@
  *
  * A field is `[number, type]`, a repeated one `[number, type, 'list']`; `map` is from string to string. Enumerations are
  * written as `int32`, which is the same on the wire. Names are those of JavaScript: on the wire there are only numbers.
- *
- * @module
  */
 
 interface Scalars {

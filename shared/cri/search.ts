@@ -1,8 +1,4 @@
-/**
- * Something that has to be asked for, and asked again after growing pauses until it is known.
- *
- * @module
- */
+/** Something that has to be asked for, and asked again after growing pauses until it is known. */
 import { Backoff } from '../time/backoff.ts';
 import type { WorkLimit } from './work-limit.ts';
 

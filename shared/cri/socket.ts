@@ -1,8 +1,4 @@
-/**
- * Where the container runtime listens.
- *
- * @module
- */
+/** Where the container runtime listens. */
 import { statSync } from 'node:fs';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';

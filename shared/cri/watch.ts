@@ -1,8 +1,4 @@
-/**
- * The containers of this node, kept up to date.
- *
- * @module
- */
+/** The containers of this node, kept up to date. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { findProcess } from './container-process.ts';
 import type { Cri } from './cri.ts';

@@ -2,8 +2,6 @@
  * Messages as bytes, by the table in `schema.ts`: https://protobuf.dev/programming-guides/encoding/
  *
  * Own code instead of @bufbuild/protobuf, which the tests run against it: see docs/decisions.
- *
- * @module
  */
 import { setField } from '../json/set-field.ts';
 import { errorCodes, RampartError } from '../observe/errors.ts';

@@ -1,8 +1,4 @@
-/**
- * So many at a time, the others in their order.
- *
- * @module
- */
+/** So many at a time, the others in their order. */
 export class WorkLimit {
   readonly #limit: number;
   readonly #waiting: (() => void)[] = [];

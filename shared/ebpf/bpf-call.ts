@@ -3,8 +3,6 @@
  * answer, errno and verifier log, to one request. Field offsets are those of `union bpf_attr`
  * (include/uapi/linux/bpf.h) and `struct perf_event_attr` (include/uapi/linux/perf_event.h);
  * both architectures that Rampart runs on are little-endian.
- *
- * @module
  */
 import { constants } from 'node:os';
 

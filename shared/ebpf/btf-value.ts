@@ -1,8 +1,4 @@
-/**
- * Values of maps as JSON, by their types.
- *
- * @module
- */
+/** Values of maps as JSON, by their types. */
 import type { Btf, BtfMember, BtfType } from './btf.ts';
 
 /** What JSON can say. Integers beyond 2 ** 53 are decimal texts. */

@@ -5,8 +5,6 @@
  * Pure: from instructions to instructions. Members name maps by descriptors of the process that is going to load the result.
  * Limits of the verifier: a member's stack is at most 480 bytes on 6.1, 496 from 6.12 on, for main has a frame too; a member
  * that makes objects of its own types (bpf_obj_new) has lost these types.
- *
- * @module
  */
 import { INSTRUCTION_BYTES, type InstructionParts, Instructions } from './instructions.ts';
 import { functionTypes } from './function-types.ts';

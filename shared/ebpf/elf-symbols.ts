@@ -1,7 +1,5 @@
 /**
  * Functions of an ELF file by name (elf(5)): where a uprobe goes. Files of containers may be anything, so every size is bounded.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { findSegment, programHeaderSizeBytes, readAt } from './features/elf.ts';

@@ -6,8 +6,6 @@
  * Conventions: a C pointer is a `bigint` (0n is never passed for "no pointer": `null` is); a byte
  * buffer goes in as a `Uint8Array` and must stay referenced for as long as C may use it; after a
  * call that reports failure through errno, read {@link errno} before any other call.
- *
- * @module
  */
 import koffi, { type LibraryHandle } from 'koffi';
 

@@ -1,8 +1,6 @@
 /**
  * BTF made by us (Documentation/bpf/btf.rst): functions that take nothing known and return an int. Static ones the verifier follows
  * from their caller, so that it needs to know no more.
- *
- * @module
  */
 
 const HEADER_BYTES = 24;

@@ -1,8 +1,4 @@
-/**
- * Global variables of a program, given before it is loaded.
- *
- * @module
- */
+/** Global variables of a program, given before it is loaded. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { Btf } from './btf.ts';
 import type { BpfObject } from './object.ts';

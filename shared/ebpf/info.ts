@@ -1,8 +1,6 @@
 /**
  * What the kernel tells of a program, map, link or BTF that this process has a descriptor of (BPF_OBJ_GET_INFO_BY_FD).
  * Offsets are those of include/uapi/linux/bpf.h; an older kernel leaves the rest zero.
- *
- * @module
  */
 import { bpf, bpfDo, command, cString, type Descriptor, Structure } from './bpf-call.ts';
 import { done, granted } from './refusal.ts';

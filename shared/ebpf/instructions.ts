@@ -1,8 +1,6 @@
 /**
  * eBPF instructions as bytes: eight for each, as the kernel and libbpf have them (Documentation/bpf/standardization/
  * instruction-set.rst).
- *
- * @module
  */
 
 export const INSTRUCTION_BYTES = 8;

@@ -1,8 +1,4 @@
-/**
- * Which eBPF objects a process holds and whether the kernel still has them, for tests.
- *
- * @module
- */
+/** Which eBPF objects a process holds and whether the kernel still has them, for tests. */
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 

@@ -2,8 +2,6 @@
  * The types of kernel modules, as programs are fitted to them (CO-RE). libbpf asks the kernel for them by BPF_BTF_GET_NEXT_ID, and
  * that needs CAP_SYS_ADMIN (bpf_obj_get_next_id of kernel/bpf/syscall.c): without it libbpf up to 1.3 gives up, and later ones go
  * on without modules. Everybody may read their types in /sys/kernel/btf, so they are put behind the kernel's here.
- *
- * @module
  */
 import { closeSync, constants, existsSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,8 +1,6 @@
 /**
  * Thin typed wrappers over the system calls of {@link libc} that the sensor needs: descriptors as
  * disposable handles, errno as a typed error, openat2(2), inotify(7) and epoll(7).
- *
- * @module
  */
 import { constants as fsConstants } from 'node:fs';
 import { constants as osConstants } from 'node:os';

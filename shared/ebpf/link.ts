@@ -1,8 +1,4 @@
-/**
- * Links: a program attached to a hook, for as long as the link is open.
- *
- * @module
- */
+/** Links: a program attached to a hook, for as long as the link is open. */
 import { libbpf, type Pointer } from './ffi.ts';
 
 /** An attachment. Disposing detaches; the kernel detaches too when the process ends, however it ends. */

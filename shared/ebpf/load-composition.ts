@@ -1,8 +1,4 @@
-/**
- * Loads what {@link composeChain} and {@link composeGated} made (BPF_PROG_LOAD).
- *
- * @module
- */
+/** Loads what {@link composeChain} and {@link composeGated} made (BPF_PROG_LOAD). */
 import { constants } from 'node:os';
 
 import { bpf, command, Descriptor, loadBtf, nulTerminated, type Outcome, Structure } from './bpf-call.ts';

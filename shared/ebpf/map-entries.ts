@@ -1,8 +1,4 @@
-/**
- * The entries of a map by its descriptor alone, also of one that another process made.
- *
- * @module
- */
+/** The entries of a map by its descriptor alone, also of one that another process made. */
 import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 

@@ -1,8 +1,4 @@
-/**
- * Maps: key-value stores shared between eBPF programs and this process.
- *
- * @module
- */
+/** Maps: key-value stores shared between eBPF programs and this process. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { errno, fileCalls, libbpf, libc, type Pointer, syscallNumbers, viewMemory } from './ffi.ts';
 import { errnoName, FixedBuffer } from './libc.ts';

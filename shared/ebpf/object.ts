@@ -1,8 +1,4 @@
-/**
- * eBPF objects: the programs and maps of one `.bpf.o`, opened, configured, loaded and let go.
- *
- * @module
- */
+/** eBPF objects: the programs and maps of one `.bpf.o`, opened, configured, loaded and let go. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import {
   errno,

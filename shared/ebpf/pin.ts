@@ -3,8 +3,6 @@
  *
  * A name must not contain a dot (kernel/bpf/inode.c, bpf_lookup: EPERM). bpffs belongs to a mount: what is pinned in one that only
  * this container sees is gone with the container.
- *
- * @module
  */
 import { constants } from 'node:os';
 import { mkdirSync, rmdirSync, statfsSync, unlinkSync } from 'node:fs';

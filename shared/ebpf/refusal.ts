@@ -1,8 +1,4 @@
-/**
- * What the kernel answered, as an error that tells which answer it was.
- *
- * @module
- */
+/** What the kernel answered, as an error that tells which answer it was. */
 import { getSystemErrorMap } from 'node:util';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';

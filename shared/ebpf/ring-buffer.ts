@@ -1,8 +1,6 @@
 /**
  * A BPF ring buffer map of the kernel: mapped into this process, read in place by the reader in
  * `ring.ts`, woken by the event loop. No FFI call per event or per batch.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { errno, libbpf, libc, pollReadable, viewMemory, type Pointer, type Poll } from './ffi.ts';

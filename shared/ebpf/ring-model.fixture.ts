@@ -1,8 +1,4 @@
-/**
- * A model of the kernel's side of a ring buffer, for tests and benchmarks that want no kernel.
- *
- * @module
- */
+/** A model of the kernel's side of a ring buffer, for tests and benchmarks that want no kernel. */
 import type { RingMemory } from './ring.ts';
 
 /** BPF_RINGBUF_BUSY_BIT and BPF_RINGBUF_DISCARD_BIT (include/uapi/linux/bpf.h). */

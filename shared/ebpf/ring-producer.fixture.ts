@@ -2,8 +2,6 @@
  * A real producer for tests and benchmarks of the ring buffer: small raw tracepoint programs, put
  * together by hand and run on demand through BPF_PROG_TEST_RUN, so that nothing is attached.
  * Numbers are those of include/uapi/linux/bpf.h.
- *
- * @module
  */
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';

@@ -9,8 +9,6 @@
  * Memory order: the kernel commits by xchg on the header and only then looks at `consumer_pos` to
  * decide about a wake-up, so we store `consumer_pos` sequentially consistent (Atomics) before we
  * look at headers or `producer_pos` again. One of the two always sees the other: no lost wake-up.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 

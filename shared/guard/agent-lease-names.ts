@@ -1,7 +1,5 @@
 /**
  * What the Lease of an agent is called by, and what it says of the guards on its node. The agent writes it, status reads it.
- *
- * @module
  */
 import type { KubeObject } from '../kube/object.ts';
 

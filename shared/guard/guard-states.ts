@@ -1,8 +1,4 @@
-/**
- * How the guards of a process are.
- *
- * @module
- */
+/** How the guards of a process are. */
 import type { AgentGuardState, GuardFacts } from './agent-lease-names.ts';
 import type { MetricsRegistry } from './guard.ts';
 

@@ -13,8 +13,6 @@
  * - That the API is away is no failure: it goes on with what it knows.
  * - What this machine or cluster cannot serve is a `RampartError`. The guard is then told as unavailable, with the message,
  *   and takes no other guard with it. Any other error is a fault of the program, and ends the process.
- *
- * @module
  */
 import type { Resource } from '../kube/crd/resource.ts';
 import type { ResourceType } from '../kube/object.ts';

@@ -1,8 +1,4 @@
-/**
- * Who a process is, over its restarts.
- *
- * @module
- */
+/** Who a process is, over its restarts. */
 import { randomUUID } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,8 +1,4 @@
-/**
- * What a guard does once per cluster: it works while this process holds the guard's lease.
- *
- * @module
- */
+/** What a guard does once per cluster: it works while this process holds the guard's lease. */
 import type { KubeClient } from '../kube/client.ts';
 import { isAlreadyExists, isForbidden } from '../kube/client-errors.ts';
 import { type Clock, sleep, systemClock } from '../time/clock.ts';

@@ -1,8 +1,4 @@
-/**
- * Who holds a lock, as the API shows it.
- *
- * @module
- */
+/** Who holds a lock, as the API shows it. */
 
 /** A lock as it was read. */
 export interface LeaseView {

@@ -1,8 +1,4 @@
-/**
- * Lines that guards write for people and machines, as `rampart alerts` reads them.
- *
- * @module
- */
+/** Lines that guards write for people and machines, as `rampart alerts` reads them. */
 
 /** One kind of line of a guard: one JSON object, told apart from all other lines by how it begins. */
 export interface LineKind {

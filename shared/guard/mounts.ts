@@ -1,7 +1,5 @@
 /**
  * Mounts of the agent's pod that more than one guard needs. The same object in each, as a volume has one meaning in a pod.
- *
- * @module
  */
 import type { PodMount } from './guard.ts';
 

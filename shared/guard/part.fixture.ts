@@ -1,8 +1,4 @@
-/**
- * Runs a part of one guard as a process would, with what a test gives.
- *
- * @module
- */
+/** Runs a part of one guard as a process would, with what a test gives. */
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 

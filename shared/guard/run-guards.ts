@@ -1,8 +1,4 @@
-/**
- * Runs the parts of guards side by side in one process.
- *
- * @module
- */
+/** Runs the parts of guards side by side in one process. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { aborted } from '../time/abort.ts';
 import type { ClusterContext, GuardContext, NodeContext } from './context.ts';

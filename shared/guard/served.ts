@@ -1,8 +1,4 @@
-/**
- * Whether the API serves what a guard brings.
- *
- * @module
- */
+/** Whether the API serves what a guard brings. */
 import { isNotFound } from '../kube/client-errors.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { type Clock, sleep, systemClock } from '../time/clock.ts';

@@ -5,8 +5,6 @@
  *
  * Numbers are read as sigs.k8s.io/json reads them: an integer that fits an int64 is kept exactly (as `bigint` where a
  * `number` would change it), all others are float64.
- *
- * @module
  */
 import { setField } from './set-field.ts';
 

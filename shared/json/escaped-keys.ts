@@ -2,8 +2,6 @@
  * `JSON.parse` of V8 may take a key with an escape for another one that an object before had: after `{"\\\\":1}`, the
  * key of `{"\\n":1}` is a backslash (nodejs/node#63785). The key that it takes is the beginning of what stands in the text, the
  * backslash of the escape with it. So a value of which no key has a backslash is right; others are read by the careful parser.
- *
- * @module
  */
 import { parseJsonCarefully } from './careful-json.ts';
 

@@ -1,8 +1,4 @@
-/**
- * A server for tests of the client: real HTTP, and whatever misbehaviour a test wants.
- *
- * @module
- */
+/** A server for tests of the client: real HTTP, and whatever misbehaviour a test wants. */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';

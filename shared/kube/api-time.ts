@@ -1,8 +1,4 @@
-/**
- * Times as the API writes them.
- *
- * @module
- */
+/** Times as the API writes them. */
 
 /** `metav1.Time`: RFC 3339, whole seconds. */
 export function apiTime(wallMs: number): string {

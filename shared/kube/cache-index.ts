@@ -1,8 +1,4 @@
-/**
- * From values of objects to the keys of the objects that have them.
- *
- * @module
- */
+/** From values of objects to the keys of the objects that have them. */
 
 import { errorCodes, RampartError } from '../observe/errors.ts';
 

@@ -1,8 +1,4 @@
-/**
- * What the API answers when it says no.
- *
- * @module
- */
+/** What the API answers when it says no. */
 import type { V1Status, V1StatusDetails } from '@kubernetes/client-node';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';

@@ -1,8 +1,4 @@
-/**
- * What can be said with each call of the client.
- *
- * @module
- */
+/** What can be said with each call of the client. */
 import type { Target } from './object.ts';
 
 export interface CallOptions {

@@ -1,8 +1,4 @@
-/**
- * The Kubernetes API, call by call.
- *
- * @module
- */
+/** The Kubernetes API, call by call. */
 import { CallScope } from './call-scope.ts';
 import { unreachable } from './client-errors.ts';
 import type { ClusterAccess } from './cluster-access.ts';

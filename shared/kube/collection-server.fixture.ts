@@ -1,8 +1,6 @@
 /**
  * A small API server: one collection with its history, over real HTTP. Lists in pages of one version, watches from a
  * version, bookmarks, 410 after compaction, restarts; as the API's documentation has them.
- *
- * @module
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';

@@ -1,8 +1,4 @@
-/**
- * Conditions of a status: `metav1.Condition`, as KEP-1623 standardises it.
- *
- * @module
- */
+/** Conditions of a status: `metav1.Condition`, as KEP-1623 standardises it. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { type Clock, systemClock } from '../time/clock.ts';
 import { apiTime } from './api-time.ts';

@@ -1,8 +1,4 @@
-/**
- * Requests to one API server: credentials, the client's own rate limit, retries, errors.
- *
- * @module
- */
+/** Requests to one API server: credentials, the client's own rate limit, retries, errors. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { type Clock, sleep, systemClock } from '../time/clock.ts';
 import { TokenBucket } from '../time/rate-limit.ts';

@@ -1,8 +1,4 @@
-/**
- * What controllers and their queues count, for Prometheus.
- *
- * @module
- */
+/** What controllers and their queues count, for Prometheus. */
 import type { Metrics, Reading } from '../observe/metrics.ts';
 import type { Outcome } from './controller.ts';
 import type { QueueStats } from './workqueue.ts';

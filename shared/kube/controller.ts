@@ -1,8 +1,4 @@
-/**
- * Runs a reconcile function over the keys of a queue.
- *
- * @module
- */
+/** Runs a reconcile function over the keys of a queue. */
 import { setImmediate as turn } from 'node:timers/promises';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';

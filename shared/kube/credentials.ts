@@ -1,8 +1,4 @@
-/**
- * Who a client is: tokens and client certificates, wherever they come from and however they change.
- *
- * @module
- */
+/** Who a client is: tokens and client certificates, wherever they come from and however they change. */
 import { readFile } from 'node:fs/promises';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';

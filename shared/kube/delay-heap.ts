@@ -1,8 +1,4 @@
-/**
- * Keys that wait for their time, the earliest on top.
- *
- * @module
- */
+/** Keys that wait for their time, the earliest on top. */
 
 import type { Urgency } from './ready-lists.ts';
 

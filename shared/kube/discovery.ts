@@ -1,8 +1,4 @@
-/**
- * What an API server serves.
- *
- * @module
- */
+/** What an API server serves. */
 import type { V1APIGroupList, V1APIResource } from '@kubernetes/client-node';
 
 import type { KubeClient } from './client.ts';

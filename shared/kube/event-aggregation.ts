@@ -9,8 +9,6 @@
  *   the note "(combined from similar events): ...";
  * - new objects are limited for each object that they are about: 25 at once, then one in 5 minutes. What is counted in
  *   a series costs no new object, so it is not limited.
- *
- * @module
  */
 import type { Clock } from '../time/clock.ts';
 import { TokenBucket } from '../time/rate-limit.ts';

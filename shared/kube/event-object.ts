@@ -1,8 +1,4 @@
-/**
- * Event objects of events.k8s.io/v1, within the limits that the API server holds them to.
- *
- * @module
- */
+/** Event objects of events.k8s.io/v1, within the limits that the API server holds them to. */
 import { randomBytes } from 'node:crypto';
 
 import type { EventsV1Event, EventsV1EventSeries, V1ObjectReference } from '@kubernetes/client-node';

@@ -4,8 +4,6 @@
  * Written as events.k8s.io/v1 and not as core/v1: both are views of the same stored objects, so all tools show them;
  * the new one has `series`, which needs one small patch where the old one rewrites message, count and timestamps, and
  * is checked strictly by the API server, so that a fault shows in our tests and not in somebody's dashboard.
- *
- * @module
  */
 import type { Logger } from '../observe/log.ts';
 import { orAborted } from '../time/abort.ts';

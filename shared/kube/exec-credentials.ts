@@ -1,8 +1,4 @@
-/**
- * Credentials from a program: the exec plugins of a kubeconfig (client.authentication.k8s.io).
- *
- * @module
- */
+/** Credentials from a program: the exec plugins of a kubeconfig (client.authentication.k8s.io). */
 import { spawn } from 'node:child_process';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';

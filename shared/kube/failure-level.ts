@@ -1,8 +1,6 @@
 /**
  * How loud a failure that is tried again is logged: what is everyday, or was said just before, only where somebody asks
  * for the level `debug`. Everything is counted in the metrics.
- *
- * @module
  */
 import type { Clock } from '../time/clock.ts';
 import { isAlreadyExists, isConflict, isUnreachable } from './client-errors.ts';

@@ -1,8 +1,6 @@
 /**
  * A proxy before an API server that does to its answers what networks, load balancers and servers do. Which server it
  * is does not matter to it: it takes a base URL.
- *
- * @module
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';

@@ -3,8 +3,6 @@
  *
  * Which fields may be used differs from resource to resource; the caller says which, and how to read them.
  * Grammar, escaping and wording are those of the Kubernetes API server (k8s.io/apimachinery pkg/fields).
- *
- * @module
  */
 import { SelectorError } from './selectors.ts';
 

@@ -1,8 +1,4 @@
-/**
- * Finalizers: an object that has one stays, marked as deleted, until its controller has cleaned up.
- *
- * @module
- */
+/** Finalizers: an object that has one stays, marked as deleted, until its controller has cleaned up. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { KubeClient } from './client.ts';
 import { isConflict, isNotFound } from './client-errors.ts';

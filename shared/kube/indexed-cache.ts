@@ -1,8 +1,4 @@
-/**
- * The objects of one resource as the API has them, kept by a reflector, read by everybody.
- *
- * @module
- */
+/** The objects of one resource as the API has them, kept by a reflector, read by everybody. */
 import type { Logger } from '../observe/log.ts';
 import { loopSlice } from '../time/loop-slice.ts';
 import { CacheIndexes, type IndexFunction, type IndexValues } from './cache-index.ts';

@@ -1,8 +1,4 @@
-/**
- * Where a JSON value ends, in bytes that come in pieces.
- *
- * @module
- */
+/** Where a JSON value ends, in bytes that come in pieces. */
 
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
 const [OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];

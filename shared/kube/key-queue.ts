@@ -1,8 +1,4 @@
-/**
- * The queue that the guards' controllers work on.
- *
- * @module
- */
+/** The queue that the guards' controllers work on. */
 import { WorkQueue } from './workqueue.ts';
 
 /**

@@ -1,8 +1,4 @@
-/**
- * Reads kubeconfig files: which there are, what is in them, and how several become one.
- *
- * @module
- */
+/** Reads kubeconfig files: which there are, what is in them, and how several become one. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { homedir } from 'node:os';

@@ -1,8 +1,6 @@
 /**
  * The syntax of label keys and values: qualified names with the limits 63 and 253. The rules and the
  * wording are those of the Kubernetes API server (k8s.io/apimachinery pkg/api/validate/content).
- *
- * @module
  */
 
 const labelMaxLength = 63;

@@ -1,8 +1,6 @@
 /**
  * The tokens of a label selector's text. There is no quoting: a character is white space, a symbol or
  * part of a word.
- *
- * @module
  */
 
 /** A word is a key, a value, or `in` and `notin` where an operator stands. */

@@ -16,8 +16,6 @@
  * - a machine that was suspended: CLOCK_MONOTONIC stands still meanwhile (clock_gettime(2)), so a leader there
  *   learns of its loss with its next renewal only;
  * - a person who deletes the lease while it is held: a candidate that has never seen it takes it for a new one.
- *
- * @module
  */
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';

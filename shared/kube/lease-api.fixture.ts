@@ -1,8 +1,4 @@
-/**
- * A Lease in memory, reached over a network that can be broken.
- *
- * @module
- */
+/** A Lease in memory, reached over a network that can be broken. */
 import type { Clock } from '../time/clock.ts';
 import { errorFromStatus, unreachable } from './client-errors.ts';
 import type { LeaseStore } from './lease-store.ts';

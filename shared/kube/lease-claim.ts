@@ -1,8 +1,4 @@
-/**
- * One process's view of a Lease: what it saw, when, and what it may do with it.
- *
- * @module
- */
+/** One process's view of a Lease: what it saw, when, and what it may do with it. */
 import type { Logger } from '../observe/log.ts';
 import { orAborted } from '../time/abort.ts';
 import type { Clock } from '../time/clock.ts';

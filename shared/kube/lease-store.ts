@@ -1,8 +1,4 @@
-/**
- * Where a lock is kept: one Lease, changed only as it was read.
- *
- * @module
- */
+/** Where a lock is kept: one Lease, changed only as it was read. */
 import type { KubeClient } from './client.ts';
 import { isNotFound } from './client-errors.ts';
 import { type Lease, leases } from './object.ts';

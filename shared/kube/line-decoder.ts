@@ -1,8 +1,4 @@
-/**
- * Bytes to lines, for streams of JSON with one document per line.
- *
- * @module
- */
+/** Bytes to lines, for streams of JSON with one document per line. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 
 const NEWLINE = 0x0a;

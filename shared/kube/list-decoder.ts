@@ -1,8 +1,4 @@
-/**
- * A list of the API, taken apart while its bytes arrive.
- *
- * @module
- */
+/** A list of the API, taken apart while its bytes arrive. */
 import { isAscii } from 'node:buffer';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';

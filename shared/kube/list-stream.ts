@@ -1,8 +1,4 @@
-/**
- * A list whose items are handed out while it arrives.
- *
- * @module
- */
+/** A list whose items are handed out while it arrives. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { loopSlice } from '../time/loop-slice.ts';
 import { CallScope } from './call-scope.ts';

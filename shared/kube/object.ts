@@ -4,8 +4,6 @@
  * The types are those of `@kubernetes/client-node`, which are generated from the API's own description. Its
  * classes hold `Date`s where JSON holds strings, and they rename fields that are words of the language
  * (`_default`, `_continue`); {@link Wire} undoes the first, so do not use it for a type that has the second.
- *
- * @module
  */
 import type {
   V1ConfigMap,

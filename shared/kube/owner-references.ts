@@ -1,8 +1,4 @@
-/**
- * Who owns an object: the API deletes what is owned together with its owner.
- *
- * @module
- */
+/** Who owns an object: the API deletes what is owned together with its owner. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import {
   apiVersionOf,

@@ -1,8 +1,4 @@
-/**
- * The objects that were read last.
- *
- * @module
- */
+/** The objects that were read last. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 
 /**

@@ -1,8 +1,4 @@
-/**
- * The log of a container, line by line.
- *
- * @module
- */
+/** The log of a container, line by line. */
 import { RampartError } from '../observe/errors.ts';
 import { CallScope } from './call-scope.ts';
 import { unreachable } from './client-errors.ts';

@@ -1,8 +1,4 @@
-/**
- * Pods for tests and measurements, as a controller's pods look.
- *
- * @module
- */
+/** Pods for tests and measurements, as a controller's pods look. */
 import { createHash } from 'node:crypto';
 
 import type { Pod } from './object.ts';

@@ -1,8 +1,4 @@
-/**
- * What is ready to be worked on, in levels of urgency.
- *
- * @module
- */
+/** What is ready to be worked on, in levels of urgency. */
 /** 0 is the most urgent. */
 export type Urgency = 0 | 1;
 

@@ -1,8 +1,4 @@
-/**
- * Why lists and watches of a reflector fail, and what follows from it.
- *
- * @module
- */
+/** Why lists and watches of a reflector fail, and what follows from it. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { isGone, isUnreachable, KubeError } from './client-errors.ts';
 

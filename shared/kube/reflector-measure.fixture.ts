@@ -4,8 +4,6 @@
  * way beside, for comparison; see docs/decisions/0004-objects-as-bytes.md.
  *
  * The server is a process of its own.
- *
- * @module
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { monitorEventLoopDelay, PerformanceObserver } from 'node:perf_hooks';

@@ -1,8 +1,4 @@
-/**
- * What reflectors count, and what they count for Prometheus.
- *
- * @module
- */
+/** What reflectors count, and what they count for Prometheus. */
 import type { Metrics, Reading } from '../observe/metrics.ts';
 
 /** What one reflector counts. */

@@ -1,8 +1,4 @@
-/**
- * What a reflector is told.
- *
- * @module
- */
+/** What a reflector is told. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { Logger } from '../observe/log.ts';
 import { type BackoffOptions, checkBackoff } from '../time/backoff.ts';

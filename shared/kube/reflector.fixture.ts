@@ -1,8 +1,4 @@
-/**
- * A reflector at work, for its tests.
- *
- * @module
- */
+/** A reflector at work, for its tests. */
 import assert from 'node:assert/strict';
 
 import { KubeClient } from './client.ts';

@@ -1,8 +1,4 @@
-/**
- * Keeps a cache as the API server has it: lists, then watches from the version of the list, for ever.
- *
- * @module
- */
+/** Keeps a cache as the API server has it: lists, then watches from the version of the list, for ever. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { Backoff } from '../time/backoff.ts';
 import { type Clock, sleep, systemClock } from '../time/clock.ts';

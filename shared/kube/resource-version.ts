@@ -4,8 +4,6 @@
  * A version is the server's own text. Two that are equal are the same; which one is newer can be told since
  * Kubernetes 1.35 where both are decimal numbers without leading zeros, of the same resource (KEP-5504). Servers
  * before that gave such numbers too. Where one is anything else, nothing is said.
- *
- * @module
  */
 
 const decimal = /^[1-9]\d*$/;

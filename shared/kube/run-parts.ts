@@ -1,8 +1,4 @@
-/**
- * Parts that run side by side until they are stopped.
- *
- * @module
- */
+/** Parts that run side by side until they are stopped. */
 import { aborted } from '../time/abort.ts';
 
 /** Runs `then` when the caches are synced, unless the signal aborts before. */

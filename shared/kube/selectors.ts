@@ -5,8 +5,6 @@
  * The grammar and the wording of the refusals are those of the Kubernetes API server
  * (k8s.io/apimachinery pkg/labels), because clients and people know them. Selectors are plain values:
  * they hold no handle and may be shared.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { labelKeyProblems, labelValueProblems } from './label-names.ts';

@@ -1,8 +1,4 @@
-/**
- * One reflector for all who ask for the same objects.
- *
- * @module
- */
+/** One reflector for all who ask for the same objects. */
 import type { Logger } from '../observe/log.ts';
 import type { IndexFunction } from './cache-index.ts';
 import { IndexedCache } from './indexed-cache.ts';

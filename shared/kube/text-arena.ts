@@ -2,8 +2,6 @@
  * Many texts, kept as bytes outside of V8's heap.
  *
  * Why not as strings: docs/decisions/0004-objects-as-bytes.md.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 

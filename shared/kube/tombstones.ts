@@ -1,8 +1,4 @@
-/**
- * What is known of objects that are not there.
- *
- * @module
- */
+/** What is known of objects that are not there. */
 import { compareVersions, isOlder } from './resource-version.ts';
 
 /** The deletions that are kept one by one. */

@@ -1,8 +1,4 @@
-/**
- * One HTTP exchange with the API server, over connections that are kept.
- *
- * @module
- */
+/** One HTTP exchange with the API server, over connections that are kept. */
 import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { createSecureContext } from 'node:tls';

@@ -1,8 +1,4 @@
-/**
- * The objects of a manifest, with the lines on which their fields stand.
- *
- * @module
- */
+/** The objects of a manifest, with the lines on which their fields stand. */
 import {
   type Document,
   isMap,

@@ -1,8 +1,4 @@
-/**
- * The files that manifests are read from.
- *
- * @module
- */
+/** The files that manifests are read from. */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 

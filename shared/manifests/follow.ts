@@ -1,8 +1,4 @@
-/**
- * Keeps what is applied as the files are, while they are edited.
- *
- * @module
- */
+/** Keeps what is applied as the files are, while they are edited. */
 import { createHash } from 'node:crypto';
 import { type FSWatcher, watch } from 'node:fs';
 import { basename, dirname } from 'node:path';

@@ -1,8 +1,4 @@
-/**
- * What is wrong with a manifest, so that a person finds the place.
- *
- * @module
- */
+/** What is wrong with a manifest, so that a person finds the place. */
 import { printable } from '../observe/printable.ts';
 
 export interface Problem {

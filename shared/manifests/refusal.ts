@@ -1,8 +1,4 @@
-/**
- * The server's no, with the lines that it is about.
- *
- * @module
- */
+/** The server's no, with the lines that it is about. */
 import { KubeError } from '../kube/client-errors.ts';
 import { type KubeObject, objectKey } from '../kube/object.ts';
 import type { ManifestObject } from './document.ts';

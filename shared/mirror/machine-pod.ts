@@ -1,8 +1,4 @@
-/**
- * Pods as the container runtime of this machine tells of them; what the mirror reads.
- *
- * @module
- */
+/** Pods as the container runtime of this machine tells of them; what the mirror reads. */
 
 export interface MachineContainer {
   /** With the runtime: `containerd://da9e46...`. */

@@ -1,8 +1,4 @@
-/**
- * What the API has, with what the machine says put in.
- *
- * @module
- */
+/** What the API has, with what the machine says put in. */
 import { isObject, type JsonObject } from '../apiserver/schema/json.ts';
 import { apiTime } from '../kube/api-time.ts';
 import { annotationOf, nodeLabelsAnnotation } from './mirrored.ts';

@@ -1,8 +1,4 @@
-/**
- * This machine as a Node of the API.
- *
- * @module
- */
+/** This machine as a Node of the API. */
 import { readFileSync } from 'node:fs';
 import { arch, availableParallelism, networkInterfaces, totalmem } from 'node:os';
 

@@ -1,7 +1,5 @@
 /**
  * A pod of the machine as an object of the API. Pure: what is to be written follows from the two arguments.
- *
- * @module
  */
 import type { JsonObject } from '../apiserver/schema/json.ts';
 import { isObject } from '../apiserver/schema/json.ts';

@@ -1,8 +1,6 @@
 /**
  * Refuses what others write to mirrored objects: it would change nothing on the machine, and hide what is there. Who creates
  * a pod is warned that nothing runs it.
- *
- * @module
  */
 import { apiErrors } from '../apiserver/resources/api-error.ts';
 import { deepEqual, isObject, type JsonObject } from '../apiserver/schema/json.ts';

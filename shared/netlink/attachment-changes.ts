@@ -1,8 +1,6 @@
 /**
  * Notices what programs on interfaces may have lost, as the kernel tells it to groups of rtnetlink(7): interfaces that come, go or
  * get another name, and qdiscs and filters that are deleted.
- *
- * @module
  */
 import { type Poll, pollReadable } from '../ebpf/ffi.ts';
 import { type NetlinkMessage, messagesOf } from './message.ts';

@@ -1,8 +1,4 @@
-/**
- * The connections that the kernel tracks (nf_conntrack, by ctnetlink), read and ended in this process.
- *
- * @module
- */
+/** The connections that the kernel tracks (nf_conntrack, by ctnetlink), read and ended in this process. */
 import { constants as osConstants } from 'node:os';
 
 import { SystemCallError } from '../ebpf/libc.ts';

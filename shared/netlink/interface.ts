@@ -1,8 +1,4 @@
-/**
- * Network interfaces (RTM_GETLINK).
- *
- * @module
- */
+/** Network interfaces (RTM_GETLINK). */
 import { constants } from 'node:os';
 
 import { KernelRefusal } from '../ebpf/refusal.ts';

@@ -1,8 +1,4 @@
-/**
- * What the beginning of an IP packet says: who sends it to whom.
- *
- * @module
- */
+/** What the beginning of an IP packet says: who sends it to whom. */
 
 export interface IpPacket {
   readonly family: 4 | 6;

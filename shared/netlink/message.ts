@@ -3,8 +3,6 @@
  *
  * Headers and lengths are in the byte order of the machine, which is little-endian on all that Rampart runs on; what
  * netfilter puts into attributes is mostly in network order.
- *
- * @module
  */
 
 export const messageFlags = {

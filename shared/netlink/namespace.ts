@@ -1,7 +1,5 @@
 /**
  * The network namespace that a thread has, kept for what is done later: another part of the process may be elsewhere then.
- *
- * @module
  */
 import { closeSync, fstatSync, openSync, statSync } from 'node:fs';
 import { getSystemErrorName } from 'node:util';

@@ -1,7 +1,5 @@
 /**
  * Packets that rules give to a group of NFLOG, read in this process (nfnetlink_log, Linux 2.6.14; no program is started).
- *
- * @module
  */
 import { readFileSync } from 'node:fs';
 

@@ -6,8 +6,6 @@
  * (docs/decisions/0011-nftables-by-libnftables.md). Here nothing is read: names tell what is meant, no handles, so the kernel
  * itself says where something is not as it should be. That is also why no batch names the generation that it is for: it counts the
  * changes of all tables, those of others too.
- *
- * @module
  */
 import { errnoText, SystemCallError } from '../ebpf/libc.ts';
 import { errorCodes, RampartError } from '../observe/errors.ts';

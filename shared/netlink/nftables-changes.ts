@@ -1,7 +1,5 @@
 /**
  * Notices changes of an nftables table, as the kernel tells them to a group of netlink (NFNLGRP_NFTABLES).
- *
- * @module
  */
 import { closeSync, readSync } from 'node:fs';
 import { endianness } from 'node:os';

@@ -1,8 +1,6 @@
 /**
  * nftables in this process: libnftables takes commands as text and speaks netlink with the kernel. No program is started
  * (docs/decisions/0011-nftables-by-libnftables.md).
- *
- * @module
  */
 import { closeSync, writeFileSync } from 'node:fs';
 import { getSystemErrorName } from 'node:util';

@@ -1,8 +1,6 @@
 /**
  * rtnetlink(7): one request, its answers, and the kernel's errno. The kernel works a request off within send(2), so the answer is
  * there when it returns, and nothing here waits.
- *
- * @module
  */
 import { constants } from 'node:os';
 

@@ -1,8 +1,6 @@
 /**
  * A netlink socket in this process. Nothing waits in it: the kernel answers a request while it is sent, so the answer can be read
  * at once, and what comes by itself is read when the event loop says so.
- *
- * @module
  */
 import { constants as osConstants } from 'node:os';
 

@@ -1,7 +1,5 @@
 /**
  * Traffic control: the clsact qdisc and eBPF filters on it (rtnetlink(7), tc-bpf(8)). It stays without any process.
- *
- * @module
  */
 import { constants } from 'node:os';
 

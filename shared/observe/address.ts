@@ -1,8 +1,4 @@
-/**
- * Where something is to be served, as it is written on a command line.
- *
- * @module
- */
+/** Where something is to be served, as it is written on a command line. */
 
 export interface Address {
   /** A name or an IP address, IPv6 without its brackets. */

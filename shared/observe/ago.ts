@@ -1,8 +1,4 @@
-/**
- * How long ago something was, for people.
- *
- * @module
- */
+/** How long ago something was, for people. */
 
 /** `3 s ago`, `5 min ago`, `2 h ago`, `4 d ago`. */
 export function agoText(ms: number): string {

@@ -1,8 +1,6 @@
 /**
  * Where output bytes go: the one place that knows what kind of thing a file descriptor is, and how
  * each kind is written to without blocking the event loop or the end of the process.
- *
- * @module
  */
 import { closeSync, constants, fstatSync, openSync, write as writeFile, type Stats } from 'node:fs';
 import { Socket } from 'node:net';

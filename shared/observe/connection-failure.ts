@@ -1,7 +1,5 @@
 /**
  * Why a connection did not come about, in words for people: Node.js tells of its own options, and at times nothing.
- *
- * @module
  */
 
 const untrusted =

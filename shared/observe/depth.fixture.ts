@@ -7,8 +7,6 @@
  *     RAMPART_TEST_SEED=123 npm test -- FILE     what chance chose in the run that said 123
  *
  * The numbers in the tests are those of depth 1.
- *
- * @module
  */
 
 /** Few enough to be quick, and enough to mean something. */

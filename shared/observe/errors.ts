@@ -1,8 +1,6 @@
 /**
  * The catalogue of errors: every failure a person or a program may have to react to has a stable
  * code here. A message says what failed, on which thing, why, and what to do next.
- *
- * @module
  */
 
 /** Stable codes. A code is never reused for another meaning; add, do not change. */

@@ -1,7 +1,5 @@
 /**
  * Metrics as text for Prometheus (https://prometheus.io/docs/instrumenting/exposition_formats/, version 0.0.4).
- *
- * @module
  */
 import { errorCodes, RampartError } from './errors.ts';
 

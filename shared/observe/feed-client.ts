@@ -1,8 +1,4 @@
-/**
- * Reads a feed of lines from its unix socket.
- *
- * @module
- */
+/** Reads a feed of lines from its unix socket. */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 

@@ -12,8 +12,6 @@
  * ```
  *
  * The reader sends nothing.
- *
- * @module
  */
 
 /** The first line. */

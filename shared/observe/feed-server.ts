@@ -1,8 +1,4 @@
-/**
- * Serves a feed of lines on a unix socket, to its owner only.
- *
- * @module
- */
+/** Serves a feed of lines on a unix socket, to its owner only. */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { chmodSync, lstatSync, unlinkSync } from 'node:fs';

@@ -1,8 +1,4 @@
-/**
- * The last lines of a process, and those that come: for whoever looks in later.
- *
- * @module
- */
+/** The last lines of a process, and those that come: for whoever looks in later. */
 
 export interface LineFeedOptions {
   /** So many are kept. Default: 1000. */

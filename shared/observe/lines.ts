@@ -1,8 +1,4 @@
-/**
- * Whole lines to a descriptor or stream whose reader may be slow, stopped or gone.
- *
- * @module
- */
+/** Whole lines to a descriptor or stream whose reader may be slow, stopped or gone. */
 import type { Writable } from 'node:stream';
 
 import { type ByteSink, descriptorSink, streamSink } from './byte-sink.ts';

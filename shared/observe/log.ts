@@ -1,8 +1,4 @@
-/**
- * The log: for people who look after the product, on stderr. Data goes to stdout by LineWriter.
- *
- * @module
- */
+/** The log: for people who look after the product, on stderr. Data goes to stdout by LineWriter. */
 import { isatty } from 'node:tty';
 
 import { type Logger, pino, stdSerializers, stdTimeFunctions } from 'pino';

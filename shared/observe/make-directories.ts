@@ -1,8 +1,4 @@
-/**
- * Makes a directory and those above it.
- *
- * @module
- */
+/** Makes a directory and those above it. */
 import { mkdirSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 

@@ -3,8 +3,6 @@
  *
  * Nothing but the text of the exposition format is needed, so no library stands behind it. node:http takes memory, so
  * it is loaded by the call that needs it and not by importing this file.
- *
- * @module
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';

@@ -1,8 +1,4 @@
-/**
- * Text of unknown origin, made safe to show to a person.
- *
- * @module
- */
+/** Text of unknown origin, made safe to show to a person. */
 
 /**
  * Controls (C0, DEL, C1), format characters (the bidirectional overrides among them), line and

@@ -1,8 +1,4 @@
-/**
- * A small file system, for tests of what happens when it is full.
- *
- * @module
- */
+/** A small file system, for tests of what happens when it is full. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

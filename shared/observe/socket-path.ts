@@ -1,8 +1,4 @@
-/**
- * Unix sockets by their path, however long it is.
- *
- * @module
- */
+/** Unix sockets by their path, however long it is. */
 import { closeSync, constants, openSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 

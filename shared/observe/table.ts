@@ -1,8 +1,4 @@
-/**
- * Tables and wrapped text for a terminal: columns line up by what is seen, not by string length.
- *
- * @module
- */
+/** Tables and wrapped text for a terminal: columns line up by what is seen, not by string length. */
 import { stripVTControlCharacters, styleText } from 'node:util';
 
 type Style = Parameters<typeof styleText>[0];

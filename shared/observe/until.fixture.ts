@@ -1,8 +1,4 @@
-/**
- * Waiting for what has to come.
- *
- * @module
- */
+/** Waiting for what has to come. */
 import { setTimeout as delay } from 'node:timers/promises';
 
 /** Longer than anything takes here, also on a machine with other work: what is waited for longer does not come. */

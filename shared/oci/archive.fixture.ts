@@ -1,8 +1,4 @@
-/**
- * Writes tar archives for tests, honest ones and others.
- *
- * @module
- */
+/** Writes tar archives for tests, honest ones and others. */
 import { gzipSync } from 'node:zlib';
 
 export interface TarEntry {

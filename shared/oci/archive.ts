@@ -2,8 +2,6 @@
  * Archives in layers: tar (POSIX ustar and pax, GNU long names), plain or compressed by gzip or zstd. Only what a layer of bytecode needs
  * is read: regular files of bounded size and number. What could lead elsewhere (links, devices, names with "..") is refused and
  * not skipped, because who puts such things there means no good. Nothing is written to disk.
- *
- * @module
  */
 import { promisify } from 'node:util';
 import { gunzip, zstdDecompress } from 'node:zlib';

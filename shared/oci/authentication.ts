@@ -1,8 +1,6 @@
 /**
  * Who asks a registry: Basic, and the tokens of the distribution project (docs.docker.com/registry/spec/auth/token), which are
  * kept until they end.
- *
- * @module
  */
 import { createHash } from 'node:crypto';
 

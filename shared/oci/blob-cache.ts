@@ -4,8 +4,6 @@
  *
  *     blobs/sha256-<hex>      content
  *     references/<hex>        by reference and credentials: {"reference", "digest"}
- *
- * @module
  */
 import { randomBytes } from 'node:crypto';
 import { chmod, mkdir, open, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises';

@@ -1,8 +1,4 @@
-/**
- * Digests of content, `sha256:<hex>`: what is fetched is what was meant only where they agree.
- *
- * @module
- */
+/** Digests of content, `sha256:<hex>`: what is fetched is what was meant only where they agree. */
 import { createHash } from 'node:crypto';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';

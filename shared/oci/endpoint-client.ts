@@ -1,8 +1,6 @@
 /**
  * The pull side of the distribution API at one endpoint: authentication, another try where that can help, and how securely the
  * host is talked to.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { Logger } from '../observe/log.ts';

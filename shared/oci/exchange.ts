@@ -1,8 +1,6 @@
 /**
  * One HTTP exchange with a registry: connections that are kept, an authority for each host, redirects, timeouts and limits.
  * node:https and not fetch, which takes no certificate authority and costs each process 5 MiB.
- *
- * @module
  */
 import type { Agent, IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';

@@ -1,8 +1,4 @@
-/**
- * One at a time for each key, in the order in which they came.
- *
- * @module
- */
+/** One at a time for each key, in the order in which they came. */
 import { orAborted } from '../time/abort.ts';
 
 export class KeyedLock {

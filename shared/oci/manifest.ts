@@ -1,8 +1,4 @@
-/**
- * Manifests and indexes, of OCI and of Docker's schema 2, as they are decoded.
- *
- * @module
- */
+/** Manifests and indexes, of OCI and of Docker's schema 2, as they are decoded. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { isDigest } from './digest.ts';
 import type { Layer } from './registry.ts';

@@ -1,8 +1,4 @@
-/**
- * The client of OCI registries: references to artifacts, by way of mirrors and of the cache on disk.
- *
- * @module
- */
+/** The client of OCI registries: references to artifacts, by way of mirrors and of the cache on disk. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import type { Logger } from '../observe/log.ts';
 import { type Clock, systemClock } from '../time/clock.ts';

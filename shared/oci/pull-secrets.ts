@@ -1,8 +1,6 @@
 /**
  * Credentials as Kubernetes keeps them: Secrets of the types kubernetes.io/dockerconfigjson and kubernetes.io/dockercfg, and
  * the file config.json of Docker.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { nameGlob } from '../regex/glob.ts';

@@ -1,8 +1,6 @@
 /**
  * References to artifacts, as people write them: `registry.example:5000/team/policy:v1@sha256:...`. The grammar is that of
  * the distribution project; a name without a host is one of Docker Hub, as everywhere.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { isDigest } from './digest.ts';

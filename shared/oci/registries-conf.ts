@@ -1,8 +1,6 @@
 /**
  * registries.conf of containers-registries.conf(5), version 2: where an artifact is fetched in place of where its name says,
  * and which registries may be asked without a valid certificate.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { formatReference, type Reference } from './reference.ts';

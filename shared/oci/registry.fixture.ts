@@ -1,8 +1,6 @@
 /**
  * Debian's docker-registry on a free port of loopback, for tests and demonstrations: plain, with TLS, with a password; and what
  * pushes artifacts to it. The program is fetched into `.cache/debian`, and nothing is installed.
- *
- * @module
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';

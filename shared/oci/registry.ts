@@ -1,8 +1,6 @@
 /**
  * What guards need of an OCI registry: an artifact by its reference, checked against its digests, from the cache on disk where it
  * is there. `openRegistry` (open-registry.ts) makes one.
- *
- * @module
  */
 
 /** When the registry is asked: as `imagePullPolicy` of a container. */

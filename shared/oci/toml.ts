@@ -1,8 +1,6 @@
 /**
  * TOML 1.0 as far as registries.conf uses it: tables, arrays of tables, dotted and quoted keys, strings on one line, booleans,
  * integers, arrays, inline tables. What is beyond (dates, floats, strings over several lines) is refused with its line.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 

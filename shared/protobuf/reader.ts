@@ -1,8 +1,6 @@
 /**
  * The wire format of protobuf (protobuf.dev/programming-guides/encoding): tags, numbers, lengths. What is refused, and
  * mostly how that is called, follows the decoders that gogo/protobuf generates for Go.
- *
- * @module
  */
 import { isUtf8 } from 'node:buffer';
 

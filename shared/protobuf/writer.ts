@@ -1,8 +1,4 @@
-/**
- * The wire format of protocol buffers, written.
- *
- * @module
- */
+/** The wire format of protocol buffers, written. */
 
 /**
  * Writes a message from its end to its beginning: what is inside of a message is written before its length has to be.

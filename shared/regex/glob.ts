@@ -1,8 +1,4 @@
-/**
- * Globs for names and for paths, as users write them.
- *
- * @module
- */
+/** Globs for names and for paths, as users write them. */
 import { Regex, RegexSyntaxError } from './regex.ts';
 import { errorCodes, RampartError } from '../observe/errors.ts';
 

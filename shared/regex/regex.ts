@@ -5,8 +5,6 @@
  * JavaScript's own engine is not used: its syntax differs (`(?i)`, `\z`, `[[:alpha:]]`, `\Q..\E`, `\pN` are unknown
  * to it, lookaheads and back references known), and it backtracks, so that a schema's pattern could be made to run
  * for years by one object.
- *
- * @module
  */
 import { createRequire } from 'node:module';
 import type * as re2js from 're2js';

@@ -3,8 +3,6 @@
  * They are those of its released types (openreports/reports-api, apis/openreports.io/v1alpha1/report_types.go).
  *
  * It is installed where Rampart brings its own API.
- *
- * @module
  */
 import { defineResource, resourceType } from '../kube/crd/resource.ts';
 import { integer, list, object, oneOf, optional, string } from '../kube/crd/schema.ts';

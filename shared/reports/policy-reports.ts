@@ -5,8 +5,6 @@
  *
  * It is installed where Rampart brings its own API, and by the component deploy/policy-reports/ in clusters that have none.
  * The one that is there already is never touched.
- *
- * @module
  */
 import {
   ageColumn,

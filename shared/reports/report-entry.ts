@@ -1,8 +1,4 @@
-/**
- * What a guard has to report, whichever kind of report it becomes.
- *
- * @module
- */
+/** What a guard has to report, whichever kind of report it becomes. */
 import type { V1ObjectReference } from '@kubernetes/client-node';
 
 import type { OwnerReference, Wire } from '../kube/object.ts';

@@ -1,8 +1,4 @@
-/**
- * The words of the sensor: what an access is, and which of them a target asks for.
- *
- * @module
- */
+/** The words of the sensor: what an access is, and which of them a target asks for. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 
 /** Bits of the kernel's access mask (include/linux/fs.h, MAY_*). */

@@ -1,8 +1,4 @@
-/**
- * Structures of an eBPF object or of its headers, as bpftool reads them, for tests of layouts.
- *
- * @module
- */
+/** Structures of an eBPF object or of its headers, as bpftool reads them, for tests of layouts. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,8 +1,4 @@
-/**
- * From the kernel's monotonic time to the wall clock.
- *
- * @module
- */
+/** From the kernel's monotonic time to the wall clock. */
 import { libc } from '../ebpf/ffi.ts';
 
 const CLOCK_REALTIME = 0;

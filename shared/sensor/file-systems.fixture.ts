@@ -1,8 +1,4 @@
-/**
- * File systems for tests: mounted for as long as the handle lives.
- *
- * @module
- */
+/** File systems for tests: mounted for as long as the handle lives. */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 

@@ -1,8 +1,6 @@
 /**
  * Who was folded how often: the rate limit's buckets in the kernel count upwards, the ledger turns
  * that into "since the last record" and finds what no later record told.
- *
- * @module
  */
 import type { BpfMap } from '../ebpf/map.ts';
 import { bucket, bucketKey } from './layout.ts';

@@ -1,7 +1,5 @@
 /**
  * A file system whose files another process makes up: one file `file`, whose times nobody may remember. For tests.
- *
- * @module
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,8 +1,4 @@
-/**
- * What the kernel knows a file as, from a descriptor: the side of bpf/identify.h in this process.
- *
- * @module
- */
+/** What the kernel knows a file as, from a descriptor: the side of bpf/identify.h in this process. */
 import type { BpfObject } from '../ebpf/object.ts';
 import { errnoName, FixedBuffer } from '../ebpf/libc.ts';
 import { errorCodes, RampartError } from '../observe/errors.ts';

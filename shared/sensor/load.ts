@@ -1,8 +1,4 @@
-/**
- * From the committed object file to programs in the kernel, configured but not attached.
- *
- * @module
- */
+/** From the committed object file to programs in the kernel, configured but not attached. */
 import { readFileSync } from 'node:fs';
 
 import type { MappedMemory } from '../ebpf/map.ts';

@@ -1,8 +1,4 @@
-/**
- * How the command line names the modes of the sensor: one flag for all who use it.
- *
- * @module
- */
+/** How the command line names the modes of the sensor: one flag for all who use it. */
 
 /** `--mode`: a SensorModeName, or `auto` for the best that works. */
 export const sensorModeOption = {

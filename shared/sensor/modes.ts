@@ -1,8 +1,4 @@
-/**
- * The three ways the sensor can be attached, what each needs, and exactly what each can see.
- *
- * @module
- */
+/** The three ways the sensor can be attached, what each needs, and exactly what each can see. */
 import type { Feature, KernelFeatures } from '../ebpf/features/features.ts';
 import type { BpfLink } from '../ebpf/link.ts';
 import type { BpfObject } from '../ebpf/object.ts';

@@ -1,8 +1,4 @@
-/**
- * What the sensor is asked, and what it counts.
- *
- * @module
- */
+/** What the sensor is asked, and what it counts. */
 import { existsSync } from 'node:fs';
 
 import { errorCodes, RampartError } from '../observe/errors.ts';

@@ -1,8 +1,6 @@
 /**
  * Decoding of the sensor's records, in place: an {@link AccessRecord} is a window that is moved
  * from record to record, so a batch costs no allocation until somebody reads its texts.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { may, type Access, type Verdict } from './access.ts';

@@ -3,8 +3,6 @@
  *
  * `RAMPART_SENSOR_MODE` (auto, fentry, kprobe, raw_tracepoint) chooses the mode, so that the same
  * tests run in every mode; a mode the kernel refuses is a failure then, not a skip.
- *
- * @module
  */
 import { existsSync } from 'node:fs';
 

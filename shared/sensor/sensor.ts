@@ -1,8 +1,4 @@
-/**
- * The sensor: watched files in, accesses out.
- *
- * @module
- */
+/** The sensor: watched files in, accesses out. */
 import type { BpfObject } from '../ebpf/object.ts';
 import { probeFeatures } from '../ebpf/features/features.ts';
 import type { BpfLink } from '../ebpf/link.ts';

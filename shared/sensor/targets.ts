@@ -1,8 +1,4 @@
-/**
- * The watched files: what is in the kernel's map, and who asked for it.
- *
- * @module
- */
+/** The watched files: what is in the kernel's map, and who asked for it. */
 import { FixedBuffer } from '../ebpf/libc.ts';
 import type { BpfMap } from '../ebpf/map.ts';
 import { errorCodes, RampartError } from '../observe/errors.ts';

@@ -1,8 +1,4 @@
-/**
- * One process at a time: a lock that ends with its holder, however that ends.
- *
- * @module
- */
+/** One process at a time: a lock that ends with its holder, however that ends. */
 import { closeSync, openSync, readFileSync, statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 

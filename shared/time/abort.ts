@@ -1,8 +1,4 @@
-/**
- * Waiting for a signal, or as far as one lets it.
- *
- * @module
- */
+/** Waiting for a signal, or as far as one lets it. */
 
 /** Resolves when the signal aborts. */
 export async function aborted(signal: AbortSignal): Promise<void> {

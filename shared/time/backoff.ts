@@ -1,8 +1,4 @@
-/**
- * How long to wait before trying again.
- *
- * @module
- */
+/** How long to wait before trying again. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 
 export interface BackoffOptions {

@@ -1,8 +1,4 @@
-/**
- * Time that stands still until a test moves it.
- *
- * @module
- */
+/** Time that stands still until a test moves it. */
 import { setImmediate as turn } from 'node:timers/promises';
 
 import type { Clock } from './clock.ts';

@@ -1,8 +1,4 @@
-/**
- * Where time comes from, so that tests can bring their own.
- *
- * @module
- */
+/** Where time comes from, so that tests can bring their own. */
 
 export interface Clock {
   /** Milliseconds that only grow; the zero means nothing. For every decision. */

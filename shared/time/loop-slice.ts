@@ -1,8 +1,4 @@
-/**
- * Long work on the event loop, in slices.
- *
- * @module
- */
+/** Long work on the event loop, in slices. */
 
 /**
  * A share of each turn of the event loop, for all who hold the same instance: when it is used up, they go on one

@@ -1,8 +1,4 @@
-/**
- * A token bucket: so many per second, and so many at once after a pause.
- *
- * @module
- */
+/** A token bucket: so many per second, and so many at once after a pause. */
 import { errorCodes, RampartError } from '../observe/errors.ts';
 import { type Clock, sleep, systemClock } from './clock.ts';
 

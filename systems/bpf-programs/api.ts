@@ -3,8 +3,6 @@
  * its design has for applications. All are made from one table.
  *
  * The manifests in `crd/` are made from this file: `node scripts/manifests.ts --write`.
- *
- * @module
  */
 import { conditionList } from '../../shared/kube/crd/condition-list.ts';
 import {

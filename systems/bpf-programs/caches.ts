@@ -1,8 +1,4 @@
-/**
- * What the agent and the operator keep of the API for this guard.
- *
- * @module
- */
+/** What the agent and the operator keep of the API for this guard. */
 import type { CacheQuery } from '../../shared/kube/shared-caches.ts';
 import { type NodeObject, nodeTypes, type ParentKind, type ParentObject } from './api.ts';
 import type { Scope } from './spec-schema.ts';

@@ -1,8 +1,4 @@
-/**
- * What the operator runs for this guard, once per cluster.
- *
- * @module
- */
+/** What the operator runs for this guard, once per cluster. */
 import type { ClusterContext, GuardContext } from '../../shared/guard/context.ts';
 import { nodeFacts } from '../../shared/kube/facts.ts';
 import type { IndexedCache } from '../../shared/kube/indexed-cache.ts';

@@ -1,8 +1,4 @@
-/**
- * The guard of eBPF programs: what the rest of the program knows of it.
- *
- * @module
- */
+/** The guard of eBPF programs: what the rest of the program knows of it. */
 import type { Guard, HealthPart } from '../../shared/guard/guard.ts';
 import { bpfResources } from './api.ts';
 import { pod, rights } from './deployment.ts';

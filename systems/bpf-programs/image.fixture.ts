@@ -1,8 +1,4 @@
-/**
- * Images with bytecode, as bpfman's tools build them.
- *
- * @module
- */
+/** Images with bytecode, as bpfman's tools build them. */
 import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 

@@ -1,8 +1,4 @@
-/**
- * The node part of this guard as the agent runs it: with the kernel, and with images from registries.
- *
- * @module
- */
+/** The node part of this guard as the agent runs it: with the kernel, and with images from registries. */
 import { join } from 'node:path';
 
 import type { NodePart } from '../../shared/guard/guard.ts';

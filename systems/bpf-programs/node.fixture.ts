@@ -1,8 +1,4 @@
-/**
- * The parts of this guard with an API of their own and a kernel that a test looks into.
- *
- * @module
- */
+/** The parts of this guard with an API of their own and a kernel that a test looks into. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

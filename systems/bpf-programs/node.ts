@@ -1,8 +1,6 @@
 /**
  * What the agent runs for this guard on a node: it keeps the programs in the kernel as the objects say, and tells what became of
  * each.
- *
- * @module
  */
 import type { NodeContext } from '../../shared/guard/context.ts';
 import { nodeFacts, podFacts } from '../../shared/kube/facts.ts';

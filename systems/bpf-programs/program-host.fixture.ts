@@ -1,7 +1,5 @@
 /**
  * Programs of a kernel that there is not: for tests of what asks for them. The real one stands beside it in tests of its own.
- *
- * @module
  */
 import type { AttachType, DesiredProgram, Outcome, ProgramHost, RunningProgram } from './kernel/desired.ts';
 

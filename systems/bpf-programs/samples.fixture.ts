@@ -2,8 +2,6 @@
  * The objects that bpfman-operator v0.5.5 ships as samples: those of its kustomization, as its bundle has them (alm-examples of the
  * ClusterServiceVersion), and the others of config/samples; and three that bpfman had beside them before the operator moved to a
  * repository of its own (b295a43, 7c2208c, 9eb834e). By what they say: kind, name and specification; the form is our own.
- *
- * @module
  */
 
 export interface Sample {

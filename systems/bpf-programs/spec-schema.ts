@@ -2,8 +2,6 @@
  * The schemas of what users write: the parts of a specification that several kinds share, and those of each type of program.
  * Fields, defaults and limits are those of bpfman-operator v0.5.5 (config/crd/bases, apis/v1alpha1); what that takes and then
  * cannot handle is refused here, and the message says why.
- *
- * @module
  */
 import {
   anyValue,

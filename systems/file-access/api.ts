@@ -3,8 +3,6 @@
  * (KiveData). Group, kinds and fields are those of Kive, so that what is written for it works unchanged.
  *
  * The manifests in `crd/` are made from this file: `node scripts/manifests.ts --write`.
- *
- * @module
  */
 import { conditionList } from '../../shared/kube/crd/condition-list.ts';
 import { ageColumn, defineResource, type ObjectOf, resourceType } from '../../shared/kube/crd/resource.ts';

@@ -1,8 +1,4 @@
-/**
- * What the controllers of this guard keep of the API, and under which values they look it up.
- *
- * @module
- */
+/** What the controllers of this guard keep of the API, and under which values they look it up. */
 import { isDeleting } from '../../shared/kube/finalizers.ts';
 import { nodeFacts, podFacts } from '../../shared/kube/facts.ts';
 import { type Node, nodes, type Pod, pods } from '../../shared/kube/object.ts';

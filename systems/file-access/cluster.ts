@@ -1,8 +1,4 @@
-/**
- * What the operator runs for this guard, once per cluster.
- *
- * @module
- */
+/** What the operator runs for this guard, once per cluster. */
 import type { ClusterContext, GuardContext } from '../../shared/guard/context.ts';
 import { allOrNone, whenSynced } from '../../shared/kube/run-parts.ts';
 import { dataQuery, nodeQuery, podQuery, policyQuery } from './caches.ts';

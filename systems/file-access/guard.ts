@@ -1,8 +1,4 @@
-/**
- * The guard of files in containers: what the rest of the program knows of it.
- *
- * @module
- */
+/** The guard of files in containers: what the rest of the program knows of it. */
 import type { Guard, HealthPart } from '../../shared/guard/guard.ts';
 import { kiveData, kivePolicies, kivePolicyType } from './api.ts';
 import { parseCallbackDefaults } from './delivery/callback-defaults.ts';

@@ -1,8 +1,4 @@
-/**
- * KiveData as it is written and read: the one file of one container, and all that its alerts tell.
- *
- * @module
- */
+/** KiveData as it is written and read: the one file of one container, and all that its alerts tell. */
 import type { FileIdentity } from '../../shared/sensor/access.ts';
 import type { AlertContext } from './alert/alert.ts';
 import type { KiveData } from './api.ts';

@@ -1,8 +1,4 @@
-/**
- * The sensor's counts as Prometheus metrics.
- *
- * @module
- */
+/** The sensor's counts as Prometheus metrics. */
 import type { SensorStats } from '../../shared/sensor/options.ts';
 
 /**

@@ -1,7 +1,5 @@
 /**
  * The node part of this guard as the agent runs it: with callbacks, and an identity that outlives a restart.
- *
- * @module
  */
 import { join } from 'node:path';
 

@@ -1,8 +1,6 @@
 /**
  * What the agent runs for this guard on a node: it finds the files, and where it is the one for its kernel, alerts
  * accesses to them.
- *
- * @module
  */
 import type { NodeContext } from '../../shared/guard/context.ts';
 import type { SensorModeName } from '../../shared/sensor/modes.ts';

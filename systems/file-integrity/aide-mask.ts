@@ -1,8 +1,6 @@
 /**
  * Sets of attributes as AIDE's databases have them: a decimal number, one bit for each attribute (AIDE, include/attributes.h).
  * Rampart's own databases keep them so as well, because these bits do not move.
- *
- * @module
  */
 import { attributes } from './attributes.ts';
 import type { AttributeSet } from './attributes.ts';

@@ -1,8 +1,4 @@
-/**
- * What the real AIDE says: its exit code, and its report in JSON (0.18 and 0.19; `report_format=json`).
- *
- * @module
- */
+/** What the real AIDE says: its exit code, and its report in JSON (0.18 and 0.19; `report_format=json`). */
 import { parseJsonKeys } from '../../shared/json/escaped-keys.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { fileTypes } from './entry.ts';

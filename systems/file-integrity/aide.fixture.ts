@@ -1,8 +1,4 @@
-/**
- * The real AIDE as an oracle: what it selects of a tree.
- *
- * @module
- */
+/** The real AIDE as an oracle: what it selects of a tree. */
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -6,8 +6,6 @@
  * and `file-integrity.openshift.io`, as its design has it, and as all labels and annotations are called.
  *
  * The manifests in `crd/` are made from this file: `node scripts/manifests.ts --write`.
- *
- * @module
  */
 import { conditionList } from '../../shared/kube/crd/condition-list.ts';
 import {

@@ -1,8 +1,4 @@
-/**
- * What is compared of a file: the attributes of AIDE 0.18 and 0.19, as a set of bits.
- *
- * @module
- */
+/** What is compared of a file: the attributes of AIDE 0.18 and 0.19, as a set of bits. */
 
 /** A set of attributes; one bit for each, see {@link attributes}. */
 export type AttributeSet = number;

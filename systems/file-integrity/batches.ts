@@ -1,7 +1,5 @@
 /**
  * Streams of many small things, handed on in batches: a step of an asynchronous iterator costs more than the thing.
- *
- * @module
  */
 
 /** Things as bytes, at least one; they are made when somebody asks for them. */

@@ -1,7 +1,5 @@
 /**
  * What differs between two sights of a file, by the rules of AIDE 0.18 (aide.conf(5); AIDE, src/gen_list.c).
- *
- * @module
  */
 import { setOf } from './attributes.ts';
 import type { AttributeSet } from './attributes.ts';

@@ -1,8 +1,4 @@
-/**
- * What the operator runs for this guard, once per cluster.
- *
- * @module
- */
+/** What the operator runs for this guard, once per cluster. */
 import type { ClusterContext as PartContext, GuardContext } from '../../shared/guard/context.ts';
 import { systemNamespace } from '../../shared/guard/guard.ts';
 import { systemClock } from '../../shared/time/clock.ts';

@@ -1,7 +1,5 @@
 /**
  * Compares a baseline with what is seen now: two streams, sorted by the bytes of their paths, read side by side.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { checksums, setOf } from './attributes.ts';

@@ -1,7 +1,5 @@
 /**
  * What a configuration may ask of the node that it is evaluated for: files under the root that is scanned, and its name.
- *
- * @module
  */
 import { readdirSync } from 'node:fs';
 import { hostname } from 'node:os';

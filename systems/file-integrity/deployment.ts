@@ -1,7 +1,5 @@
 /**
  * What deploy/ gives to the processes that run this guard. After a change: node scripts/manifests.ts --write
- *
- * @module
  */
 import type { GuardRights, PodNeeds } from '../../shared/guard/guard.ts';
 import { btfMount, hostMount, runtimeMount } from '../../shared/guard/mounts.ts';

@@ -1,8 +1,4 @@
-/**
- * A file as it was seen: what goes into a baseline, and what is compared with one.
- *
- * @module
- */
+/** A file as it was seen: what goes into a baseline, and what is compared with one. */
 import type { AttributeSet } from './attributes.ts';
 
 /**

@@ -1,7 +1,5 @@
 /**
  * Findings as JSON, read field by field: what comes from another process is not trusted to be of its type.
- *
- * @module
  */
 import type { RampartError } from '../../shared/observe/errors.ts';
 import type { ChangeAuthor, Finding } from './finding.ts';

@@ -2,8 +2,6 @@
  * A finding as people and machines get it: one changed file of a node, and who changed it where that is known.
  *
  * The same in the agent's lines of JSON, in the status of the node and in PolicyReports. Keys are stable.
- *
- * @module
  */
 
 /** The process that made a change, as it was at that moment. */

@@ -3,8 +3,6 @@
  *
  * The guard takes the place of a DaemonSet, so it tolerates what a DaemonSet tolerates by itself (Kubernetes, "DaemonSet":
  * taints and tolerations): a node that is cordoned, under pressure or not ready is looked at all the same.
- *
- * @module
  */
 import type { Node } from '../../shared/kube/object.ts';
 import type { FileIntegritySpec, Toleration } from './api.ts';

@@ -1,8 +1,4 @@
-/**
- * The guard of the nodes' own files: what the rest of the program knows of it.
- *
- * @module
- */
+/** The guard of the nodes' own files: what the rest of the program knows of it. */
 import type { Guard, HealthPart } from '../../shared/guard/guard.ts';
 import {
   bothGroups,

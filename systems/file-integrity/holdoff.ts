@@ -1,8 +1,6 @@
 /**
  * When a node is left alone: somebody says so by the annotation `holdoff`, or the Machine Config Operator of OpenShift is about
  * to change its files.
- *
- * @module
  */
 import type { Node } from '../../shared/kube/object.ts';
 import { type FileIntegrity, names } from './api.ts';

@@ -3,8 +3,6 @@
  *
  * Whether `a` is what was `b` is known when the whole directory is. Its differences wait until then; all paths in it follow
  * one another, so there is one directory waiting for each level of the path.
- *
- * @module
  */
 import { setOf } from './attributes.ts';
 import type { AttributeSet } from './attributes.ts';

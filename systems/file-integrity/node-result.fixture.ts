@@ -1,8 +1,4 @@
-/**
- * Results of any content that an agent may have.
- *
- * @module
- */
+/** Results of any content that an agent may have. */
 
 import * as fc from '../../shared/observe/fast-check.fixture.ts';
 import type { ChangeAuthor, Detection, Finding, Unread } from './finding.ts';

@@ -1,8 +1,6 @@
 /**
  * What an agent tells of one FileIntegrity on its node. It goes to the operator as the temporary ConfigMap
  * `aide-<fi>-<node>` (result-config-map.ts), the operator makes status, kept logs, events and reports of it.
- *
- * @module
  */
 import type { Detection, Finding, Unread } from './finding.ts';
 import type { FittedLog } from './report/log-limit.ts';

@@ -1,7 +1,5 @@
 /**
  * What the agent runs for this guard on a node: baselines, scans and results of the FileIntegrities that are for it.
- *
- * @module
  */
 import type { NodeContext } from '../../shared/guard/context.ts';
 import { type Clock, systemClock } from '../../shared/time/clock.ts';

@@ -1,8 +1,6 @@
 /**
  * What the objects of a FileIntegrity are called. Names are those of the File Integrity Operator; where one is too long for its
  * place, a digest of it takes the place.
- *
- * @module
  */
 import { createHash } from 'node:crypto';
 

@@ -1,8 +1,4 @@
-/**
- * What a user may say of this guard on the command line.
- *
- * @module
- */
+/** What a user may say of this guard on the command line. */
 import type { GuardOption } from '../../shared/guard/guard.ts';
 import { sensorModeOption } from '../../shared/sensor/mode-option.ts';
 import type { SensorModeName } from '../../shared/sensor/modes.ts';

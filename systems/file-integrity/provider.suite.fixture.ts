@@ -1,8 +1,4 @@
-/**
- * What every provider has to do, with real files: run by the tests of each.
- *
- * @module
- */
+/** What every provider has to do, with real files: run by the tests of each. */
 import assert from 'node:assert/strict';
 import {
   appendFileSync,

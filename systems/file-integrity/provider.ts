@@ -1,8 +1,6 @@
 /**
  * What makes baselines and compares files with them: our own engine, or the real AIDE. Both fulfil the same suite
  * (provider.suite.fixture.ts).
- *
- * @module
  */
 import type { Baseline } from './database/read-baseline.ts';
 import type { SigningKey } from './database/signature.ts';

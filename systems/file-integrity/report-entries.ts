@@ -1,8 +1,4 @@
-/**
- * What a node has found, as a report: one entry for each changed file.
- *
- * @module
- */
+/** What a node has found, as a report: one entry for each changed file. */
 import type { OwnerReference } from '../../shared/kube/object.ts';
 import { printable } from '../../shared/observe/printable.ts';
 import type { Report, ReportEntry } from '../../shared/reports/report-entry.ts';

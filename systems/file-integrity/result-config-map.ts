@@ -2,8 +2,6 @@
  * The temporary ConfigMap in which an agent hands a result to the operator. Labels, annotations and the log are those of
  * the File Integrity Operator; what it does not know stands beside them: the facts as JSON in an annotation, the findings
  * as JSON under a key of the data.
- *
- * @module
  */
 
 import type { ConfigMap, OwnerReference } from '../../shared/kube/object.ts';

@@ -1,8 +1,6 @@
 /**
  * Both API groups may have a FileIntegrity of one name in one namespace. Their ConfigMaps and results would be the same, so
  * only one of them counts. Agents and the operator decide it alike, each for itself.
- *
- * @module
  */
 import type { KubeObject } from '../../shared/kube/object.ts';
 

@@ -1,8 +1,6 @@
 /**
  * The rules by the directory that they are kept with, as AIDE keeps them: of all rules that match a file, those of the
  * deepest directory come first.
- *
- * @module
  */
 import type { Rule } from './aide-conf/conf.ts';
 import type { ByteString } from './entry.ts';

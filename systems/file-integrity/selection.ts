@@ -5,8 +5,6 @@
  * directories on the way say is kept for as long as files of the same directories are asked for.
  *
  * Facts: AIDE, src/seltree.c (check_seltree, check_node_for_match) and src/db_disk.c (scan_dir), and what 0.18.3 does.
- *
- * @module
  */
 import { PatternSet, type WalkState } from './pcre/pattern-set.ts';
 import type { AideConf, Rule } from './aide-conf/conf.ts';

@@ -1,7 +1,5 @@
 /**
  * Paths of which nothing is known, nor of what is in them, on the way through paths that are sorted by their bytes.
- *
- * @module
  */
 import type { ByteString } from './entry.ts';
 

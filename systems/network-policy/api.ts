@@ -1,8 +1,4 @@
-/**
- * The resource of this guard: Kubernetes' own NetworkPolicy, which has no status.
- *
- * @module
- */
+/** The resource of this guard: Kubernetes' own NetworkPolicy, which has no status. */
 import type { V1NetworkPolicy } from '@kubernetes/client-node';
 
 import type { KubeKind, ResourceType } from '../../shared/kube/object.ts';

@@ -1,8 +1,4 @@
-/**
- * Takes all of this guard off a node.
- *
- * @module
- */
+/** Takes all of this guard off a node. */
 export interface Cleaned {
   readonly backend: string;
   /** A line for each thing that was there. */

@@ -1,8 +1,4 @@
-/**
- * What deploy/ gives to this guard.
- *
- * @module
- */
+/** What deploy/ gives to this guard. */
 import type { GuardRights, PodNeeds } from '../../shared/guard/guard.ts';
 
 export const rights: GuardRights = {

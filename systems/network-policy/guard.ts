@@ -1,8 +1,4 @@
-/**
- * The guard of the pods' network: what the rest of the program knows of it.
- *
- * @module
- */
+/** The guard of the pods' network: what the rest of the program knows of it. */
 import type { Guard } from '../../shared/guard/guard.ts';
 import { pod, rights } from './deployment.ts';
 import { networkPolicyOptions } from './options.ts';

@@ -1,8 +1,4 @@
-/**
- * A small cluster, and what policies do to packets in it: said by engine and judge alike.
- *
- * @module
- */
+/** A small cluster, and what policies do to packets in it: said by engine and judge alike. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 

@@ -1,8 +1,4 @@
-/**
- * What the agent runs for this guard on a node: it keeps the rules in the kernel as the policies say.
- *
- * @module
- */
+/** What the agent runs for this guard on a node: it keeps the rules in the kernel as the policies say. */
 import type { NodeContext } from '../../shared/guard/context.ts';
 import type { NodePart } from '../../shared/guard/guard.ts';
 import { whenSynced } from '../../shared/kube/run-parts.ts';

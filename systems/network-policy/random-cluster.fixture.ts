@@ -1,7 +1,5 @@
 /**
  * Small clusters at random, in which labels, addresses and ports are so few that policies, good and bad, matter.
- *
- * @module
  */
 import * as fc from '../../shared/observe/fast-check.fixture.ts';
 

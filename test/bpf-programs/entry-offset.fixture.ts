@@ -1,8 +1,4 @@
-/**
- * Where programs begin, for uprobes on what has no symbols.
- *
- * @module
- */
+/** Where programs begin, for uprobes on what has no symbols. */
 import { readFileSync } from 'node:fs';
 
 /** Where in the file of a program its first instruction is (elf(5)). */

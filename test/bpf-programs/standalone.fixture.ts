@@ -1,8 +1,6 @@
 /**
  * `rampart standalone` with this guard alone, on the kernel of this machine: with a bpffs of its own, for tests in a network
  * namespace of theirs.
- *
- * @module
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';

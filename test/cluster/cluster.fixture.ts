@@ -2,8 +2,6 @@
  * A cluster for the black-box suite: the one that `KUBECONFIG` names, else the embedded API server, started as a
  * user would. The suite knows of it what the Kubernetes API documentation says, and nothing else; it speaks to it by
  * kubectl and by `@kubernetes/client-node`.
- *
- * @module
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';

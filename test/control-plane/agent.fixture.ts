@@ -2,8 +2,6 @@
  * A small real controller, `node agent.fixture.ts KUBECONFIG`: each Widget has a ConfigMap that it owns, and a note in
  * kube-system that nothing but the controller removes, by a finalizer. It says `running`, and runs until SIGTERM; then it
  * writes what became of its events.
- *
- * @module
  */
 import { once } from 'node:events';
 

@@ -1,8 +1,6 @@
 /**
  * One candidate of an election, `node candidate.fixture.ts KUBECONFIG IDENTITY`. While it leads it writes lines to stdout:
  * `lead NS`, `tick NS`..., `end NS`, each with the machine's monotonic clock, which all processes share.
- *
- * @module
  */
 import { writeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';

@@ -1,8 +1,4 @@
-/**
- * Valid objects of most kinds, to be changed at random.
- *
- * @module
- */
+/** Valid objects of most kinds, to be changed at random. */
 import type { Json } from './mutate.fixture.ts';
 import { widgetDefinition } from './widget.fixture.ts';
 

@@ -1,8 +1,4 @@
-/**
- * JSON, changed at random into what no client should send.
- *
- * @module
- */
+/** JSON, changed at random into what no client should send. */
 import { stringify } from 'yaml';
 
 import type { Random } from '../../shared/observe/depth.fixture.ts';

@@ -1,7 +1,5 @@
 /**
  * What an operator is installed from: a definition with a large schema, an object of its kind, and the usual rest.
- *
- * @module
  */
 import { stringify } from 'yaml';
 

@@ -1,8 +1,4 @@
-/**
- * Patches of the four kinds, at random.
- *
- * @module
- */
+/** Patches of the four kinds, at random. */
 import type { Random } from '../../shared/observe/depth.fixture.ts';
 import { type Json, mixed, mutate, pointers, textOf, texts, yamlOf } from './mutate.fixture.ts';
 

@@ -1,8 +1,4 @@
-/**
- * Writers, and caches that follow what they write.
- *
- * @module
- */
+/** Writers, and caches that follow what they write. */
 import assert from 'node:assert/strict';
 import { setTimeout as delay } from 'node:timers/promises';
 

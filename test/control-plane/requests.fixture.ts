@@ -1,8 +1,4 @@
-/**
- * Requests at random: sound ones, ones that are a little wrong, and nonsense.
- *
- * @module
- */
+/** Requests at random: sound ones, ones that are a little wrong, and nonsense. */
 import type { Random } from '../../shared/observe/depth.fixture.ts';
 import { definitions, type Sample, samples } from './manifests.fixture.ts';
 import { damage, type Json, mixed, mutate, textOf, texts, yamlOf } from './mutate.fixture.ts';

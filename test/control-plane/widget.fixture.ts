@@ -1,8 +1,4 @@
-/**
- * A custom kind with most that a definition can say.
- *
- * @module
- */
+/** A custom kind with most that a definition can say. */
 
 /** The kind whose definition stays as it is: rules in CEL, lists that are maps and sets, defaults, int-or-string. */
 export const widgetDefinition = {

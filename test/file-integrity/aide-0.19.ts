@@ -3,8 +3,6 @@
  * needs lie in `.cache/debian`, and the dynamic loader of that libc starts it with these alone. Needs no root.
  *
  *     node test/file-integrity/aide-0.19.ts node --test systems/file-integrity/aide-provider/suite.test.ts
- *
- * @module
  */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';

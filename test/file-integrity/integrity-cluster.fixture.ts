@@ -1,8 +1,6 @@
 /**
  * A cluster whose nodes are directories: `rampart apiserver`, what deploy/ installs, `rampart operator`, and for each node a
  * `rampart agent` with a host root of its own. All of it real processes, with kubectl as the user.
- *
- * @module
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

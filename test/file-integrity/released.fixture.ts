@@ -1,8 +1,6 @@
 /**
  * What a cluster has in which the File Integrity Operator runs: its definitions (controller-gen v0.13.0, of its main branch), and
  * the objects as people and its controllers write them.
- *
- * @module
  */
 import { createHash } from 'node:crypto';
 

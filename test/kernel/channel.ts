@@ -1,8 +1,6 @@
 /**
  * The byte stream from the guest: what the command writes, with two marks in it that the guest's
  * start script adds, one before the command starts and one with its exit code when it has ended.
- *
- * @module
  */
 import { StringDecoder } from 'node:string_decoder';
 

@@ -1,8 +1,6 @@
 /**
  * Inside a guest: opens both of the sensor's objects with the capabilities that this process has, and tells what the programs
  * know a file of an overlay by.
- *
- * @module
  */
 import { ChangeSensor } from '../../shared/sensor/changes/change-sensor.ts';
 import { openTestSensor } from '../../shared/sensor/sensor.fixture.ts';

@@ -1,8 +1,4 @@
-/**
- * What a guest is like. Run inside one it says what it sees, in one line of JSON.
- *
- * @module
- */
+/** What a guest is like. Run inside one it says what it sees, in one line of JSON. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';

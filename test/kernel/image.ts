@@ -1,8 +1,6 @@
 /**
  * The uncompressed kernel inside a bzImage. qemu can start that ELF file directly (PVH entry), which
  * saves the guest from unpacking it by emulated instructions: seconds for an xz-compressed kernel.
- *
- * @module
  */
 import { zstdDecompressSync } from 'node:zlib';
 

@@ -1,8 +1,6 @@
 /**
  * The first file system of the guest: a cpio archive in the kernel's `newc` format with busybox, the
  * modules that reach the host's files, and the start script (Documentation/driver-api/early-userspace/buffer-format.rst).
- *
- * @module
  */
 
 /** One file of the archive; its parent directories are made. `mode` has the permission bits only. */

@@ -1,8 +1,6 @@
 /**
  * What is run in one of Debian's kernels, which is booted once for all of it: what the guest is like, the capabilities of
  * deploy/, and the sensor's own suites, unchanged, in every mode.
- *
- * @module
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';

@@ -2,8 +2,6 @@
  * Runs a command with Debian 13's libbpf 1.5 in place of the machine's own, on the host or in a guest.
  * That library needs a newer glibc than Debian 12 has, and a process cannot mix two: so the command
  * gets a mount namespace of its own, in which both libraries' files lie over the machine's.
- *
- * @module
  */
 import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';

@@ -1,8 +1,4 @@
-/**
- * The kernel image and the modules of a fetched Debian kernel package.
- *
- * @module
- */
+/** The kernel image and the modules of a fetched Debian kernel package. */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { readdir, readFile, rename, writeFile } from 'node:fs/promises';

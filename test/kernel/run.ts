@@ -2,8 +2,6 @@
  * `node test/kernel/run.ts --kernel 6.12 -- COMMAND...`: runs a command inside one of Debian's kernels.
  * The command's output goes to stdout, the steps of the boot to stderr (with `--console` the kernel's
  * messages too); the exit code is the command's, 1 when the machine failed, 2 for a wrong command line.
- *
- * @module
  */
 import { parseArgs } from 'node:util';
 

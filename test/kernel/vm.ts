@@ -1,8 +1,6 @@
 /**
  * Runs a command of this checkout inside one of Debian's kernels, in a virtual machine of qemu by
  * software emulation. The guest sees the host's files read-only; what it writes stays in its memory.
- *
- * @module
  */
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';

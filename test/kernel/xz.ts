@@ -1,8 +1,4 @@
-/**
- * Unpacks xz streams with the xz program; Node.js has no decoder for it.
- *
- * @module
- */
+/** Unpacks xz streams with the xz program; Node.js has no decoder for it. */
 import { spawn } from 'node:child_process';
 import { buffer } from 'node:stream/consumers';
 

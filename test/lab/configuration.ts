@@ -1,8 +1,4 @@
-/**
- * The files that containerd and the network plugins of a lab are configured by.
- *
- * @module
- */
+/** The files that containerd and the network plugins of a lab are configured by. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 

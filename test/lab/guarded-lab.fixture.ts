@@ -1,8 +1,4 @@
-/**
- * A machine with pods, guarded: a lab, and `rampart standalone` that looks after it, as a user starts it.
- *
- * @module
- */
+/** A machine with pods, guarded: a lab, and `rampart standalone` that looks after it, as a user starts it. */
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 

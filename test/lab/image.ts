@@ -1,8 +1,6 @@
 /**
  * The image that the lab's pods run, made on the spot from Debian's static busybox: an OCI image layout
  * (https://github.com/opencontainers/image-spec) in a tar, as `ctr images import` reads it.
- *
- * @module
  */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';

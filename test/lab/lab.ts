@@ -1,8 +1,6 @@
 /**
  * Real pods: containerd, runc and network plugins in directories and namespaces of their own, with an image made on the spot.
  * Nothing else of the machine is used or changed, and its own container runtime, if it has one, is not spoken to.
- *
- * @module
  */
 import { randomUUID } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';

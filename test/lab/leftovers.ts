@@ -1,8 +1,6 @@
 /**
  * What a lab has on the machine, and how it goes: one directory, and one cgroup tree of the same name with every process of
  * it. All mounts and network interfaces are in namespaces that end with the last of these processes.
- *
- * @module
  */
 import { readdirSync, readFileSync, rmdirSync } from 'node:fs';
 import { lstat, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';

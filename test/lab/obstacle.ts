@@ -1,8 +1,4 @@
-/**
- * What the lab needs of a machine.
- *
- * @module
- */
+/** What the lab needs of a machine. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 

@@ -1,8 +1,4 @@
-/**
- * Pods as kubelet describes them to a runtime.
- *
- * @module
- */
+/** Pods as kubelet describes them to a runtime. */
 import type { MessageInit } from '../../shared/cri/schema.ts';
 import { images } from './image.ts';
 

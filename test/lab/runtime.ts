@@ -1,8 +1,4 @@
-/**
- * The containerd of a lab: started, stopped and started again over the same directories.
- *
- * @module
- */
+/** The containerd of a lab: started, stopped and started again over the same directories. */
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';

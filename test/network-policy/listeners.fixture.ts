@@ -1,8 +1,4 @@
-/**
- * What answers in a test's networks: over TCP and UDP, IPv4 and IPv6, at ports 80 and 81.
- *
- * @module
- */
+/** What answers in a test's networks: over TCP and UDP, IPv4 and IPv6, at ports 80 and 81. */
 import { createSocket, type Socket as UdpSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';

@@ -1,8 +1,6 @@
 /**
  * Network namespaces that have no name and no process: a descriptor of this process holds each, so that the kernel takes them away
  * with all that is in them when the process ends, however it ends.
- *
- * @module
  */
 import { execFileSync } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';

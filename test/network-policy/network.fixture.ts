@@ -1,8 +1,6 @@
 /**
  * A node with pods, and an outside beyond it: real packets, without containers. The pods are a, b and c of the namespaces x, y and
  * z; each answers over TCP and UDP, IPv4 and IPv6, at ports 80 and 81.
- *
- * @module
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';

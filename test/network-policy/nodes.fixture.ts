@@ -1,8 +1,4 @@
-/**
- * Two nodes with pods on a bridge each, and a link between them; an API with all of it.
- *
- * @module
- */
+/** Two nodes with pods on a bridge each, and a link between them; an API with all of it. */
 import { existsSync, writeFileSync } from 'node:fs';
 
 import { type StartedApi, startTestApi } from '../../shared/apiserver/test-api.fixture.ts';

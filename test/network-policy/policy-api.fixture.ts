@@ -1,8 +1,4 @@
-/**
- * An API with pods and policies, and agents as processes in the networks of their nodes.
- *
- * @module
- */
+/** An API with pods and policies, and agents as processes in the networks of their nodes. */
 import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';

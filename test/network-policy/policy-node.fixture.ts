@@ -1,8 +1,6 @@
 /**
  * The node part of network-policy over real packets: an API, the pods of a {@link Network} in it, and the guard in the network of their
  * node.
- *
- * @module
  */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';

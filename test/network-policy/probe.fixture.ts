@@ -1,8 +1,4 @@
-/**
- * Who reaches whom, by packets.
- *
- * @module
- */
+/** Who reaches whom, by packets. */
 import { createSocket } from 'node:dgram';
 import { connect } from 'node:net';
 

@@ -1,8 +1,6 @@
 /**
  * Packets all the while that something is done: of those that no state of it allows none may pass, and of those that each state allows
  * none may be refused.
- *
- * @module
  */
 import { createSocket, type Socket } from 'node:dgram';
 import { setTimeout as delay } from 'node:timers/promises';

@@ -1,8 +1,6 @@
 /**
  * SCTP as far as a kernel without its sockets has it: the first packet of an association, by a raw socket. Whether it arrives, a counter of
  * the receiver says.
- *
- * @module
  */
 import { libc } from '../../shared/ebpf/ffi.ts';
 import { Nftables } from '../../shared/netlink/nftables.ts';

@@ -1,8 +1,6 @@
 /**
  * A guard that is not of the product: each node greets the name of each Door, and the operator counts the doors. All that the
  * program does for it follows from this folder.
- *
- * @module
  */
 import type { Guard } from '../../shared/guard/guard.ts';
 import { conditionList } from '../../shared/kube/crd/condition-list.ts';

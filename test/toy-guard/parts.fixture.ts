@@ -1,8 +1,4 @@
-/**
- * What the toy guard does on a node, and once per cluster.
- *
- * @module
- */
+/** What the toy guard does on a node, and once per cluster. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 

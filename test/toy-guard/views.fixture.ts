@@ -1,8 +1,4 @@
-/**
- * What people see of the toy guard.
- *
- * @module
- */
+/** What people see of the toy guard. */
 import type { LineKind } from '../../shared/guard/line-kind.ts';
 import type { StatusSection } from '../../shared/guard/status-section.ts';
 import { renderTable } from '../../shared/observe/table.ts';

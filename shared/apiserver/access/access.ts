@@ -10,8 +10,6 @@
  *
  * Web pages cannot use what their browser does not have: there are no cookies and no client certificates, and no
  * answer allows another origin. So the Origin and Host headers are not looked at.
- *
- * @module
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { hostname, networkInterfaces } from 'node:os';

@@ -3,8 +3,6 @@
  * certificates and signs bytes, but makes no certificates, and an openssl binary is not on every machine.
  *
  * Keys are ECDSA on P-256.
- *
- * @module
  */
 import {
   createHash,

@@ -1,8 +1,4 @@
-/**
- * The distinguished encoding rules of ASN.1 (ITU-T X.690), as far as a certificate needs them.
- *
- * @module
- */
+/** The distinguished encoding rules of ASN.1 (ITU-T X.690), as far as a certificate needs them. */
 
 const tags = {
   boolean: 0x01,

@@ -1,7 +1,5 @@
 /**
  * The authority and the server's certificate, as files that are made when they are missing and renewed in time.
- *
- * @module
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';

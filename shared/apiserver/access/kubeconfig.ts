@@ -1,8 +1,4 @@
-/**
- * The kubeconfig of one server.
- *
- * @module
- */
+/** The kubeconfig of one server. */
 
 export interface KubeconfigParts {
   readonly url: string;

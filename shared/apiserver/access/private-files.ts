@@ -1,8 +1,4 @@
-/**
- * Files that only their owner may read: keys, the token, the kubeconfig.
- *
- * @module
- */
+/** Files that only their owner may read: keys, the token, the kubeconfig. */
 import {
   accessSync,
   closeSync,

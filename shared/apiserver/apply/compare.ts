@@ -1,8 +1,4 @@
-/**
- * Which fields differ between two versions of an object.
- *
- * @module
- */
+/** Which fields differ between two versions of an object. */
 import { deepEqual, fieldOf, isObject } from '../schema/json.ts';
 import { FieldSet } from './field-set.ts';
 import { fieldElement, itemElement, type PathElement } from './path-element.ts';

@@ -1,8 +1,4 @@
-/**
- * Conflicts of an apply, and how they are told: the 409 of the API server.
- *
- * @module
- */
+/** Conflicts of an apply, and how they are told: the 409 of the API server. */
 import { Refusal } from '../patch/refusal.ts';
 import type { Manager } from './managed-fields.ts';
 import { pathText, type FieldPath } from './path-element.ts';

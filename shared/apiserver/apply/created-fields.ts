@@ -1,8 +1,6 @@
 /**
  * What the creator of an object owns: all of it. The same as what `compare` and `toFieldsV1` make of a comparison with
  * nothing, but for the order of the fields; in one walk, because every create needs it.
- *
- * @module
  */
 import { isObject, type JsonObject } from '../schema/json.ts';
 import { ownedByNobody } from './ownership.ts';

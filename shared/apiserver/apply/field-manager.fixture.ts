@@ -1,7 +1,5 @@
 /**
  * A small kind with every relation of lists and maps, and a store of one object of it, for tests of apply.
- *
- * @module
  */
 import { isObject, type JsonObject } from '../schema/json.ts';
 import { serverSideApply, trackUpdate, type ApplyContext } from './field-manager.ts';

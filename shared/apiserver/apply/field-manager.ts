@@ -5,8 +5,6 @@
  * What apply does: https://kubernetes.io/docs/reference/using-api/server-side-apply/. How: as
  * sigs.k8s.io/structured-merge-diff and k8s.io/apimachinery pkg/util/managedfields do. The README
  * beside this file says where it differs.
- *
- * @module
  */
 import { apiTime } from '../../kube/api-time.ts';
 import { deepEqual, fieldOf, isObject, type JsonObject } from '../schema/json.ts';

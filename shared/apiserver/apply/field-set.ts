@@ -1,8 +1,6 @@
 /**
  * Sets of fields of an object: who owns what. A set is a tree of path elements; a member need not have its
  * parent as a member.
- *
- * @module
  */
 import { compareElements, type FieldPath, type PathElement } from './path-element.ts';
 

@@ -1,8 +1,4 @@
-/**
- * The fields of a value: what a manager owns who applies it.
- *
- * @module
- */
+/** The fields of a value: what a manager owns who applies it. */
 import { isObject } from '../schema/json.ts';
 import { FieldSet } from './field-set.ts';
 import { fieldElement, itemElement, type PathElement } from './path-element.ts';

@@ -1,8 +1,6 @@
 /**
  * Field sets as JSON: the `fieldsV1` of `metadata.managedFields`. A step without anything further in is a
  * member; one with, when it has the field `.`.
- *
- * @module
  */
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 import { FieldSet } from './field-set.ts';

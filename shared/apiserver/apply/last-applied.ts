@@ -1,8 +1,6 @@
 /**
  * The way from `kubectl apply` to `kubectl apply --server-side`: what the annotation of the former says was
  * applied by the user is no conflict for the latter.
- *
- * @module
  */
 import { canonicalJson, fieldOf, isObject, setField, type JsonObject } from '../schema/json.ts';
 import { assertNesting } from '../patch/bounds.ts';

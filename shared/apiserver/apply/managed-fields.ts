@@ -1,8 +1,4 @@
-/**
- * `metadata.managedFields`: who owns which fields of an object, since when, by which operation.
- *
- * @module
- */
+/** `metadata.managedFields`: who owns which fields of an object, since when, by which operation. */
 import { apiTime } from '../../kube/api-time.ts';
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 import { extentOf, maxNesting } from '../patch/bounds.ts';

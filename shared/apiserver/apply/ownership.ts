@@ -1,8 +1,4 @@
-/**
- * Who owns what after an object changed.
- *
- * @module
- */
+/** Who owns what after an object changed. */
 import type { Comparison } from './compare.ts';
 import type { Conflict } from './conflicts.ts';
 import { difference, FieldSet, intersection, recursiveDifference, union } from './field-set.ts';

@@ -3,8 +3,6 @@
  * a list with these keys, `v:"a"` for the item of a set, `i:0` for an index.
  *
  * Kept as text all the way: equal steps are equal texts, because keys and values are written canonically.
- *
- * @module
  */
 import { canonicalJson, fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 import type { ListType } from './type.ts';

@@ -1,8 +1,4 @@
-/**
- * What goes when a manager no longer applies it.
- *
- * @module
- */
+/** What goes when a manager no longer applies it. */
 import { difference, type FieldSet, intersection, union } from './field-set.ts';
 import { fieldsOf } from './fields-of.ts';
 import { removeFields } from './remove.ts';

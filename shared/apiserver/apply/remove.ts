@@ -1,8 +1,4 @@
-/**
- * Takes fields and items out of an object.
- *
- * @module
- */
+/** Takes fields and items out of an object. */
 import { isObject, setField, type JsonObject } from '../schema/json.ts';
 import type { FieldSet } from './field-set.ts';
 import { fieldElement, itemElement } from './path-element.ts';

@@ -1,8 +1,4 @@
-/**
- * Random objects of the kind in field-manager.fixture.ts.
- *
- * @module
- */
+/** Random objects of the kind in field-manager.fixture.ts. */
 import * as fc from '../../observe/fast-check.fixture.ts';
 import type { JsonObject } from '../schema/json.ts';
 

@@ -2,8 +2,6 @@
  * What server-side apply has to know of a type: which lists and maps are one value (atomic), and by which keys
  * the items of the others are told apart. Made from an OpenAPI v3 schema with its x-kubernetes extensions, as
  * k8s.io/kube-openapi pkg/schemaconv does.
- *
- * @module
  */
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 

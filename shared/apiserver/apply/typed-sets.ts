@@ -1,8 +1,4 @@
-/**
- * Field sets in the light of a type.
- *
- * @module
- */
+/** Field sets in the light of a type. */
 import { FieldSet } from './field-set.ts';
 import type { PathElement } from './path-element.ts';
 import { fieldType, type ApplyType } from './type.ts';

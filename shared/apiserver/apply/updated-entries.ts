@@ -2,8 +2,6 @@
  * The entries of `managedFields` after a write that is no apply.
  *
  * Most writes change little, and most entries own nothing of it: those are kept as they stand, without being decoded.
- *
- * @module
  */
 import { deepEqual, fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 import type { Comparison } from './compare.ts';

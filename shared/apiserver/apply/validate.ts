@@ -1,8 +1,4 @@
-/**
- * Whether an applied configuration fits its type. Everything further on takes that for granted.
- *
- * @module
- */
+/** Whether an applied configuration fits its type. Everything further on takes that for granted. */
 import { canonicalJson, isObject } from '../schema/json.ts';
 import { elementText, fieldElement, itemElement } from './path-element.ts';
 import { kindIn, type ApplyType, type ListType, type MapType, type Scalar } from './type.ts';

@@ -1,8 +1,6 @@
 /**
  * Reading of objects whose schema may be violated: what is missing or of another type counts as empty, so that code
  * which runs beside the schema's checks need not repeat them.
- *
- * @module
  */
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 

@@ -1,7 +1,5 @@
 /**
  * Objects put through what the server does with them, without a server: defaults, pruning, preparation, checks.
- *
- * @module
  */
 import { parse } from 'yaml';
 import { GoTypeError } from '../resources/go-decoding.ts';

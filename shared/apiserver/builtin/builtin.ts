@@ -5,8 +5,6 @@
  * for (const versions of builtinResources()) registry.add(versions);
  * registry.add([customResourceDefinitions(strategy)]);
  * ```
- *
- * @module
  */
 import type { Resource, Strategy, Subresource } from '../resources/resource.ts';
 import { plainColumns } from './columns/column.ts';

@@ -1,8 +1,6 @@
 /**
  * The schemas of the built-in kinds: read from `kinds.json`, which `scripts/build-kinds.ts` makes, and completed with
  * the facts of `facts/`. Read when they are first asked for.
- *
- * @module
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

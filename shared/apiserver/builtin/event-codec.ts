@@ -1,8 +1,6 @@
 /**
  * Events are stored as core/v1 has them; events.k8s.io/v1 shows the same objects under other names (kubernetes
  * `pkg/apis/events/v1/conversion.go`).
- *
- * @module
  */
 import type { Codec } from '../resources/resource.ts';
 import type { JsonObject } from '../schema/json.ts';

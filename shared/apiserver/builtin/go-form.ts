@@ -2,8 +2,6 @@
  * Built-in objects as the Go types of Kubernetes read and write them: a value of another type is refused, in the words of Go's
  * decoder (sigs.k8s.io/json), and what Go does not tell from nothing is left out: nulls, and what is empty in a field with
  * `omitempty`. So an object sent as JSON is stored as if it had come as protobuf.
- *
- * @module
  */
 import { type Field, type Message, messageNamed, messageOfKind, type Scalar } from '../protobuf/fields.ts';
 import { GoTypeError, goName } from '../resources/go-decoding.ts';

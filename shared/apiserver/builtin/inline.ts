@@ -1,8 +1,6 @@
 /**
  * Definitions as `compileSchema` takes them: without `$ref`, without descriptions, and with the extensions by which it
  * knows what JSON Schema cannot say.
- *
- * @module
  */
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 import {

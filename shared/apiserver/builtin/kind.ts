@@ -1,8 +1,6 @@
 /**
  * A built-in kind: its names and what is special about it, from a table; its schema and types from the definitions,
  * when they are first asked for.
- *
- * @module
  */
 import { applyTypeOf } from '../apply/type.ts';
 import { patchTypeOf } from '../patch/merge-keys.ts';

@@ -1,8 +1,6 @@
 /**
  * Quantities as the API server writes them: `1000m` is `1`, `1024Mi` is `1Gi`, `0.5` is `500m`
  * (apimachinery `pkg/api/resource/quantity.go`, CanonicalizeBytes).
- *
- * @module
  */
 import { Quantity } from '../../cel/quantity.ts';
 

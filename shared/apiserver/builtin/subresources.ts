@@ -1,7 +1,5 @@
 /**
  * The subresources of the built-in kinds. Each gives back another object and leaves its arguments as they are.
- *
- * @module
  */
 import { labelSelectorOf, labelSelectorText } from '../../kube/selectors.ts';
 import { apiVersionOf, type Subresource } from '../resources/resource.ts';

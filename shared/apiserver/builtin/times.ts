@@ -1,8 +1,6 @@
 /**
  * Times as the API server writes them: `metav1.Time` has whole seconds, `metav1.MicroTime` six digits, both in UTC
  * (apimachinery `pkg/apis/meta/v1/time.go`, `micro_time.go`). What is finer is cut off.
- *
- * @module
  */
 import { apiTime } from '../../kube/api-time.ts';
 

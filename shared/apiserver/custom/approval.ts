@@ -1,8 +1,6 @@
 /**
  * Groups of the Kubernetes community need an annotation that says who has approved the API (KEP-1111; rules and
  * wording of apiextensions-apiserver `pkg/apihelpers/helpers.go`).
- *
- * @module
  */
 import { fieldError, type Cause } from '../schema/field-error.ts';
 import type { NewCondition } from './crd-conditions.ts';

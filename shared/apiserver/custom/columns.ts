@@ -1,7 +1,5 @@
 /**
  * Printer columns of custom resources (apiextensions-apiserver `pkg/registry/customresource/tableconvertor`).
- *
- * @module
  */
 import { ageSince } from '../resources/age.ts';
 import type { Column } from '../resources/resource.ts';

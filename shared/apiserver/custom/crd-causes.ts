@@ -5,8 +5,6 @@
  * Upstream validates its internal version, where what all versions have in common stands at the top. So the
  * schema of the only version is `spec.validation.openAPIV3Schema` in messages, and that of one of several that
  * differ is `spec.versions[1].schema.openAPIV3Schema` (`pkg/apis/apiextensions/v1/conversion.go`).
- *
- * @module
  */
 import { fieldError, type Cause } from '../schema/field-error.ts';
 import { deepEqual, fieldOf, isObject, type JsonObject } from '../schema/json.ts';

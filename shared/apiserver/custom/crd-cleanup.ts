@@ -1,8 +1,6 @@
 /**
  * A CustomResourceDefinition that is deleted takes its objects with it (apiextensions-apiserver
  * `pkg/controller/finalizer/crd_finalizer.go`).
- *
- * @module
  */
 import { setImmediate as turn } from 'node:timers/promises';
 

@@ -1,8 +1,4 @@
-/**
- * Conditions of a CustomResourceDefinition.
- *
- * @module
- */
+/** Conditions of a CustomResourceDefinition. */
 import { type Condition, setCondition as setIn } from '../../kube/conditions.ts';
 import { isObject, type JsonObject } from '../schema/json.ts';
 import { objects, part } from './crd.ts';

@@ -1,8 +1,6 @@
 /**
  * What is wrong with names, subresources, printer columns and the conversion of a CustomResourceDefinition.
  * Paths and wording: apiextensions-apiserver `pkg/apis/apiextensions/validation/validation.go`.
- *
- * @module
  */
 import { fieldError, type Cause } from '../schema/field-error.ts';
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';

@@ -1,8 +1,4 @@
-/**
- * What is wrong with the schemas of a CustomResourceDefinition and with what depends on them.
- *
- * @module
- */
+/** What is wrong with the schemas of a CustomResourceDefinition and with what depends on them. */
 import { compileSchema, InvalidSchemaError } from '../schema/compiled-schema.ts';
 import { checkFieldPath } from '../schema/rules/field-path.ts';
 import { fieldError, type Cause } from '../schema/field-error.ts';

@@ -1,8 +1,6 @@
 /**
  * What is special about CustomResourceDefinitions (apiextensions-apiserver
  * `pkg/registry/customresourcedefinition`, `pkg/apis/apiextensions/v1/defaults.go`).
- *
- * @module
  */
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 import { statusAloneOf } from '../builtin/subresources.ts';

@@ -1,8 +1,6 @@
 /**
  * A CustomResourceDefinition (apiextensions.k8s.io/v1) as the server reads it: what is absent has its empty value.
  * What is read was validated when it was written.
- *
- * @module
  */
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';
 

@@ -1,8 +1,4 @@
-/**
- * The kinds that a CustomResourceDefinition makes.
- *
- * @module
- */
+/** The kinds that a CustomResourceDefinition makes. */
 import { createHash } from 'node:crypto';
 
 import { applyTypeOf } from '../apply/type.ts';

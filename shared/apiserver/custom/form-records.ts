@@ -3,8 +3,6 @@
  *
  * A record is written after the form has changed, and the store does one write after the other: so what was written
  * later than the record has its form. It is kept in the store beside the objects, under a name that no kind has.
- *
- * @module
  */
 import { isObject } from '../schema/json.ts';
 import type { Store } from '../store/store.ts';

@@ -1,8 +1,6 @@
 /**
  * The part of JSONPath that printer columns use: `.spec.a`, `.a['b.c']`, `.list[0]`, `.list[-1]`, `.list[*].name`,
  * `.status.conditions[?(@.type=="Ready")].status` (https://kubernetes.io/docs/reference/kubectl/jsonpath/).
- *
- * @module
  */
 import { fieldOf, isObject } from '../schema/json.ts';
 

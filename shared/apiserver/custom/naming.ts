@@ -1,8 +1,6 @@
 /**
  * Which names a CustomResourceDefinition gets: of two that want the same one in a group, who was first keeps it
  * (apiextensions-apiserver `pkg/controller/status/naming_controller.go`).
- *
- * @module
  */
 import { deepEqual } from '../schema/json.ts';
 import type { NewCondition } from './crd-conditions.ts';

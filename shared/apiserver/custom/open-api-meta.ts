@@ -1,8 +1,6 @@
 /**
  * The parts of an OpenAPI schema that every custom resource has: apiVersion, kind, metadata. They are those of the
  * built-in kinds.
- *
- * @module
  */
 import { builtinDefinitions } from '../builtin/definitions.ts';
 import { nameOfRef, refTo } from '../builtin/facts/names.ts';

@@ -1,8 +1,6 @@
 /**
  * The OpenAPI schemas of custom resources (apiextensions-apiserver `pkg/controller/openapi/builder`): those of the
  * CustomResourceDefinition with what every object has.
- *
- * @module
  */
 import type { OpenApiModel } from '../resources/resource.ts';
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';

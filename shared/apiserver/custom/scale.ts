@@ -1,8 +1,6 @@
 /**
  * The scale subresource of custom resources: `autoscaling/v1` Scale, made of three places in the object
  * (apiextensions-apiserver `pkg/registry/customresource/etcd.go`, `validator.go`).
- *
- * @module
  */
 import { LazyModel, openApiOf } from '../builtin/kind.ts';
 import { apiErrors } from '../resources/api-error.ts';

@@ -1,8 +1,4 @@
-/**
- * Which CustomResourceDefinitions are served, and in which state.
- *
- * @module
- */
+/** Which CustomResourceDefinitions are served, and in which state. */
 import type { Registry } from '../resources/registry.ts';
 import type { Store } from '../store/store.ts';
 import type { Crd, CrdNames } from './crd.ts';

@@ -6,8 +6,6 @@
  * custom-resource-definitions/#defaulting). To do so costs 20 µs for an object of 2 kB, a hundred times of what it
  * costs to take its text as it is. So writing brings an object into the present form, and it is known since which version
  * of the store all texts have it: what is younger is sent as it is.
- *
- * @module
  */
 import type { Codec } from '../resources/resource.ts';
 import type { CompiledSchema } from '../schema/compiled-schema.ts';

@@ -1,8 +1,4 @@
-/**
- * Documents that clients may keep: an entity tag each, and `304 Not Modified` for those that have them.
- *
- * @module
- */
+/** Documents that clients may keep: an entity tag each, and `304 Not Modified` for those that have them. */
 import { createHash } from 'node:crypto';
 
 import type { PlainAnswer, PlainRequest } from '../http/plain.ts';

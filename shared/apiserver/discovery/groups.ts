@@ -1,8 +1,4 @@
-/**
- * The served kinds by group and version, in the order in which discovery shows them.
- *
- * @module
- */
+/** The served kinds by group and version, in the order in which discovery shows them. */
 import type { Registry } from '../resources/registry.ts';
 import { apiVersionOf, type Resource } from '../resources/resource.ts';
 import { compareVersions } from '../resources/version-order.ts';

@@ -1,8 +1,6 @@
 /**
  * Kinds as the rooms builtin/ and custom/ make them, small: pods, config maps, deployments with a scale, events (whose
  * name is a column), and widgets of a CustomResourceDefinition in two versions.
- *
- * @module
  */
 import type { Item } from '../resources/item.ts';
 import { Registry } from '../resources/registry.ts';

@@ -1,8 +1,4 @@
-/**
- * Serves routes with a plain HTTP server, and runs kubectl against it.
- *
- * @module
- */
+/** Serves routes with a plain HTTP server, and runs kubectl against it. */
 import { execFile, execFileSync } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';

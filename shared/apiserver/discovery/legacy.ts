@@ -1,8 +1,6 @@
 /**
  * Discovery with one document for each group and each version (apimachinery `pkg/apis/meta/v1/types.go`: APIGroup,
  * APIResourceList).
- *
- * @module
  */
 import { createHash } from 'node:crypto';
 

@@ -1,8 +1,4 @@
-/**
- * The body of a request: read as far as it may be long, decoded as its media type says.
- *
- * @module
- */
+/** The body of a request: read as far as it may be long, decoded as its media type says. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
 import { decodeProtobuf } from '../protobuf/decode.ts';

@@ -1,8 +1,4 @@
-/**
- * One request to a server of the tests, with its token.
- *
- * @module
- */
+/** One request to a server of the tests, with its token. */
 import type { Agent, IncomingHttpHeaders } from 'node:http';
 
 import { request as send } from '../../observe/node-http.ts';

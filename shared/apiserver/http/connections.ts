@@ -1,8 +1,4 @@
-/**
- * Connections: the listening socket, TLS, and clients that send no HTTP or take forever over it.
- *
- * @module
- */
+/** Connections: the listening socket, TLS, and clients that send no HTTP or take forever over it. */
 import { chmodSync, lstatSync, unlinkSync } from 'node:fs';
 import type { RequestListener, Server, ServerOptions } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';

@@ -1,8 +1,4 @@
-/**
- * One request while it is being answered.
- *
- * @module
- */
+/** One request while it is being answered. */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 

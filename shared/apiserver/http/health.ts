@@ -1,8 +1,6 @@
 /**
  * `/livez`, `/readyz` and the older `/healthz`, as `k8s.io/apiserver/pkg/server/healthz` answers them: open to all,
  * and saying to nobody why a check fails.
- *
- * @module
  */
 import type { PlainAnswer } from './plain.ts';
 

@@ -1,8 +1,4 @@
-/**
- * JSON from a request.
- *
- * @module
- */
+/** JSON from a request. */
 import { isUtf8 } from 'node:buffer';
 
 import { JsonSyntaxError, parseJsonCarefully } from '../../json/careful-json.ts';

@@ -1,8 +1,6 @@
 /**
  * One pass over the bytes of a JSON text, for what `JSON.parse` does not tell: how deep it is, how many fields
  * stand in it, and whether there is anything that `JSON.parse` would change without a word.
- *
- * @module
  */
 
 export interface JsonOutline {

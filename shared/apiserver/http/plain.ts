@@ -1,8 +1,4 @@
-/**
- * Paths besides those of objects: discovery, OpenAPI, `/version`, health.
- *
- * @module
- */
+/** Paths besides those of objects: discovery, OpenAPI, `/version`, health. */
 
 export interface PlainRequest {
   readonly method: string;

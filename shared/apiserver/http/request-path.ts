@@ -8,8 +8,6 @@
  *       watch/ before any of these: the older way to ask for a watch
  *
  * The path is percent-decoded first and split then, so `%2f` separates like `/`.
- *
- * @module
  */
 import { apiErrors } from '../resources/api-error.ts';
 

@@ -3,8 +3,6 @@
  *
  * Nothing that a client sends ends the process, and nothing that goes wrong inside is told to a client but under
  * which audit id the log has it.
- *
- * @module
  */
 import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http';
 

@@ -1,8 +1,4 @@
-/**
- * What a verb gets of the body of its request.
- *
- * @module
- */
+/** What a verb gets of the body of its request. */
 import type { Body, PatchMediaType } from '../verbs/request.ts';
 import { bodyFormat, decodeBody, hasBody, patchFormat, readBody } from './body.ts';
 import type { Exchange } from './exchange.ts';

@@ -1,8 +1,4 @@
-/**
- * Which verb, on what, a request means.
- *
- * @module
- */
+/** Which verb, on what, a request means. */
 import { ApiError, apiErrors } from '../resources/api-error.ts';
 import type { Registry } from '../resources/registry.ts';
 import type { Resource, Subresource, Verb } from '../resources/resource.ts';

@@ -1,8 +1,4 @@
-/**
- * Writing an answer: headers, whole texts, and texts that come in pieces.
- *
- * @module
- */
+/** Writing an answer: headers, whole texts, and texts that come in pieces. */
 import type { ServerResponse } from 'node:http';
 import { constants, createGzip } from 'node:zlib';
 

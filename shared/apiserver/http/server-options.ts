@@ -1,8 +1,4 @@
-/**
- * What the HTTP server is made of, and its limits.
- *
- * @module
- */
+/** What the HTTP server is made of, and its limits. */
 import type { Logger } from '../../observe/log.ts';
 import type { Metrics } from '../../observe/metrics.ts';
 import type { Renderer } from '../render/renderer.ts';

@@ -1,8 +1,4 @@
-/**
- * A server for the tests: two kinds, verbs that a test gives, and the real renderer.
- *
- * @module
- */
+/** A server for the tests: two kinds, verbs that a test gives, and the real renderer. */
 import { createLogger } from '../../observe/log.ts';
 import { renderer } from '../render/renderer.ts';
 import { Item } from '../resources/item.ts';

@@ -1,8 +1,4 @@
-/**
- * The HTTP side of the API.
- *
- * @module
- */
+/** The HTTP side of the API. */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import { createConnections, isLoopback, listen } from './connections.ts';
 import { RequestServer } from './request-server.ts';

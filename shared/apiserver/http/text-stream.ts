@@ -1,7 +1,5 @@
 /**
  * A text without a known end as an answer: bytes as they come, as fast as the client takes them and no faster.
- *
- * @module
  */
 import type { TextStream } from '../verbs/request.ts';
 import type { Exchange } from './exchange.ts';

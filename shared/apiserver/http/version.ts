@@ -1,8 +1,4 @@
-/**
- * `/version`.
- *
- * @module
- */
+/** `/version`. */
 import type { PlainRoute } from './plain.ts';
 
 /**

@@ -1,8 +1,4 @@
-/**
- * Warning headers (RFC 7234, 5.5), which kubectl shows to its user.
- *
- * @module
- */
+/** Warning headers (RFC 7234, 5.5), which kubectl shows to its user. */
 
 /** In characters, of all texts together: beyond it each one is cut (apiserver `filters/warning.go`). */
 const maxTotal = 4096;

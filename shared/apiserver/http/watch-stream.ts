@@ -1,8 +1,6 @@
 /**
  * A watch as an answer without an end: lines of events, as fast as the client takes them and no faster. While it
  * takes none, nothing is asked of the watch, whose place in the history costs no memory.
- *
- * @module
  */
 import type { Format } from '../render/format.ts';
 import type { Renderer } from '../render/renderer.ts';

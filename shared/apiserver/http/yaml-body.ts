@@ -4,8 +4,6 @@
  *
  * What plain scalars mean follows YAML 1.1 as gopkg.in/yaml.v2 has it, which is what an API server decodes with:
  * `yes` is true, `010` is 8, dates and `1:20` are strings.
- *
- * @module
  */
 import { isUtf8 } from 'node:buffer';
 

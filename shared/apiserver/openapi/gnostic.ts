@@ -1,8 +1,6 @@
 /**
  * The OpenAPI 2.0 document in protocol buffers, which is the only form that kubectl asks for. Field numbers are those of
  * gnostic `openapiv2/OpenAPIv2.proto`.
- *
- * @module
  */
 import { isObject, type JsonObject } from '../schema/json.ts';
 import { MessageWriter } from '../../protobuf/writer.ts';

@@ -1,8 +1,4 @@
-/**
- * Schemas that every document needs, for where no served kind brings them.
- *
- * @module
- */
+/** Schemas that every document needs, for where no served kind brings them. */
 import type { JsonObject } from '../schema/json.ts';
 import {
   deleteOptionsName,

@@ -2,8 +2,6 @@
  * What can be done on which path, for both versions of OpenAPI. kubectl looks here for what the server is able to do:
  * whether PATCH of a kind has the parameters `fieldValidation` and `dryRun` (cli-runtime `query_param_verifier_v3.go`),
  * and whether it takes strategic merge patches (kubectl `pkg/cmd/apply/patcher.go`).
- *
- * @module
  */
 import { apiVersionOf, type OpenApiModel, type Resource, type Subresource } from '../resources/resource.ts';
 import { itemParameters, parametersOf, type Action, type Parameter } from './parameters.ts';

@@ -1,8 +1,4 @@
-/**
- * The parameters of operations.
- *
- * @module
- */
+/** The parameters of operations. */
 
 /** The values of `x-kubernetes-action`. */
 export type Action = 'delete' | 'deletecollection' | 'get' | 'list' | 'patch' | 'post' | 'put';

@@ -1,8 +1,6 @@
 /**
  * How strategic merge patches merge lists, as extensions of schemas. kubectl makes its patches by them; a list without
  * is replaced as a whole.
- *
- * @module
  */
 import type { PatchField, PatchType } from '../patch/merge-keys.ts';
 import { isObject, type JsonObject } from '../schema/json.ts';

@@ -1,8 +1,4 @@
-/**
- * The paths of OpenAPI.
- *
- * @module
- */
+/** The paths of OpenAPI. */
 import { gunzipSync, gzipSync } from 'node:zlib';
 
 import { hashOf, headerOf, taggedAnswer } from '../discovery/documents.ts';

@@ -1,8 +1,4 @@
-/**
- * The schemas of a document: those of the served kinds and all that they refer to.
- *
- * @module
- */
+/** The schemas of a document: those of the served kinds and all that they refer to. */
 import { patchTypeOf } from '../patch/merge-keys.ts';
 import { apiVersionOf, type Resource } from '../resources/resource.ts';
 import { isObject, type JsonObject } from '../schema/json.ts';

@@ -1,8 +1,6 @@
 /**
  * The OpenAPI 2.0 document about all kinds, for clients that know no other: kubectl before 1.27, and later ones for
  * `kubectl apply` of custom resources.
- *
- * @module
  */
 import type { Resource } from '../resources/resource.ts';
 import { isObject, type JsonObject } from '../schema/json.ts';

@@ -1,8 +1,4 @@
-/**
- * OpenAPI 3.0 documents, one for each version of a group.
- *
- * @module
- */
+/** OpenAPI 3.0 documents, one for each version of a group. */
 import type { Resource } from '../resources/resource.ts';
 import type { JsonObject } from '../schema/json.ts';
 import { type Operation, operationsOf } from './operations.ts';

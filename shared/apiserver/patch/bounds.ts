@@ -1,8 +1,6 @@
 /**
  * How large and how deep a JSON value is, found without recursion: a value may come from a request and be
  * nested so deep that a function that calls itself for each level would end the process.
- *
- * @module
  */
 import { isObject } from '../schema/json.ts';
 import { Refusal } from './refusal.ts';

@@ -1,8 +1,6 @@
 /**
  * The order of a merged list. What the patch names comes in the order that the patch wants; what only the
  * server has keeps its own order, and its place before or after the others as far as the live list tells.
- *
- * @module
  */
 
 /** What identifies an item: the value of its merge key, or the item itself in a set. */

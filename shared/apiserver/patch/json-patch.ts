@@ -8,8 +8,6 @@
  * The npm package rfc6902 serves as an independent check in the tests and is not used here: it skips path
  * steps and drops fields named `__proto__` or `constructor`, which are ordinary data in a ConfigMap, finds
  * inherited members (`/toString`) and throws TypeErrors for a path into a text.
- *
- * @module
  */
 import { cloneJson, deepEqual, fieldOf, isObject, setField, type JsonObject } from '../schema/json.ts';
 import { extentOf, maxNesting } from './bounds.ts';

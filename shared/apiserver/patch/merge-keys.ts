@@ -5,8 +5,6 @@
  *
  * These keys differ from those of server-side apply: here ports of a container are merged by `containerPort`
  * alone, there by `containerPort` and `protocol`.
- *
- * @module
  */
 
 /** The fields of an object whose merging is not the default. */

@@ -1,8 +1,4 @@
-/**
- * JSON Merge Patch, RFC 7386.
- *
- * @module
- */
+/** JSON Merge Patch, RFC 7386. */
 import { isObject, setField, type JsonObject } from '../schema/json.ts';
 import { assertNesting } from './bounds.ts';
 import { Refusal } from './refusal.ts';

@@ -1,8 +1,4 @@
-/**
- * What an attempt is refused with, for tests.
- *
- * @module
- */
+/** What an attempt is refused with, for tests. */
 import assert from 'node:assert/strict';
 
 import { errorCodes } from '../../observe/errors.ts';

@@ -1,8 +1,4 @@
-/**
- * Why a patch or an apply is not done, in the form in which an API server answers it.
- *
- * @module
- */
+/** Why a patch or an apply is not done, in the form in which an API server answers it. */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 
 /** A cause as it stands in `details.causes` of a Kubernetes Status. */

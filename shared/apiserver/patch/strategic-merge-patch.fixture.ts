@@ -1,8 +1,4 @@
-/**
- * What strategic merge patches do, as a table: see strategic-merge-patch.test.ts.
- *
- * @module
- */
+/** What strategic merge patches do, as a table: see strategic-merge-patch.test.ts. */
 import type { JsonObject } from '../schema/json.ts';
 
 /** Object, patch and result, for pods. */

@@ -3,8 +3,6 @@
  * `$deleteFromPrimitiveList`, `$setElementOrder`, `$retainKeys`). Which lists, and by which key, is told by
  * `merge-keys.ts`. What the directives do:
  * https://git.k8s.io/community/contributors/devel/sig-api-machinery/strategic-merge-patch.md
- *
- * @module
  */
 import { fieldOf, isObject, setField, type JsonObject } from '../schema/json.ts';
 import { assertNesting } from './bounds.ts';

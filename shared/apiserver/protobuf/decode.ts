@@ -1,8 +1,6 @@
 /**
  * Bodies in protobuf, as Kubernetes wraps them (apimachinery `pkg/runtime/serializer/protobuf`): four bytes, then a
  * message runtime.Unknown that says what the object is and holds it.
- *
- * @module
  */
 import { MessageReader, wireTypes } from '../../protobuf/reader.ts';
 import { BodyMistake, bodyMistake } from '../http/body-mistake.ts';

@@ -13,8 +13,6 @@
  * | `3 ...core.Handler`| a message whose fields stand in the JSON as if they were fields of this one                |
  *
  * Read when the first protobuf comes, each message when it is first seen.
- *
- * @module
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

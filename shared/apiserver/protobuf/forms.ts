@@ -1,8 +1,6 @@
 /**
  * Types whose JSON is not an object of their fields: quantities, times, and what is one of several things. Each follows
  * the type's `MarshalJSON` in k8s.io/apimachinery and k8s.io/apiextensions-apiserver.
- *
- * @module
  */
 import { BodyMistake } from '../http/body-mistake.ts';
 import { decodeJson } from '../http/json-body.ts';

@@ -6,8 +6,6 @@
  * object with others in it.
  *
  * Fields that have no number here are passed over, as Kubernetes does it: strict validation does not see them.
- *
- * @module
  */
 import { MessageReader, wireTypes } from '../../protobuf/reader.ts';
 import { BodyMistake, bodyMistake } from '../http/body-mistake.ts';

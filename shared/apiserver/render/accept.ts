@@ -1,8 +1,4 @@
-/**
- * The Accept header (RFC 9110, section 12.5.1).
- *
- * @module
- */
+/** The Accept header (RFC 9110, section 12.5.1). */
 
 /** One media range of the header. */
 export interface MediaRange {

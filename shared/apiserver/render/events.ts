@@ -1,8 +1,4 @@
-/**
- * Events of watches: a line of JSON each, `{"type":"ADDED","object":{...}}`.
- *
- * @module
- */
+/** Events of watches: a line of JSON each, `{"type":"ADDED","object":{...}}`. */
 import type { Item } from '../resources/item.ts';
 import { apiVersionOf, type Resource } from '../resources/resource.ts';
 import type { JsonObject } from '../schema/json.ts';

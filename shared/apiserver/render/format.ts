@@ -1,8 +1,4 @@
-/**
- * In which form a client wants objects: what the Accept header and the query say.
- *
- * @module
- */
+/** In which form a client wants objects: what the Accept header and the query say. */
 import { apiErrors } from '../resources/api-error.ts';
 import { matches, type MediaRange, parseAccept } from './accept.ts';
 

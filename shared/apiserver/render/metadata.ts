@@ -1,8 +1,4 @@
-/**
- * Objects without all but their metadata (meta.k8s.io PartialObjectMetadata), and the metadata of lists.
- *
- * @module
- */
+/** Objects without all but their metadata (meta.k8s.io PartialObjectMetadata), and the metadata of lists. */
 import type { JsonObject } from '../schema/json.ts';
 import type { ItemList } from '../verbs/request.ts';
 import type { Format } from './format.ts';

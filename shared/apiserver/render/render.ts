@@ -1,8 +1,4 @@
-/**
- * Objects and lists as the bytes of an answer. Events of watches are in events.ts.
- *
- * @module
- */
+/** Objects and lists as the bytes of an answer. Events of watches are in events.ts. */
 import { type Item, textHead } from '../resources/item.ts';
 import { jsonText, parseJson } from '../resources/json-text.ts';
 import { apiVersionOf, type Resource } from '../resources/resource.ts';

@@ -1,8 +1,4 @@
-/**
- * Tables: what `kubectl get` prints, made by the server (meta.k8s.io/v1 Table).
- *
- * @module
- */
+/** Tables: what `kubectl get` prints, made by the server (meta.k8s.io/v1 Table). */
 import type { Item } from '../resources/item.ts';
 import { jsonText } from '../resources/json-text.ts';
 import type { Column, Resource } from '../resources/resource.ts';

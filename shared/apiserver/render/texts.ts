@@ -1,8 +1,6 @@
 /**
  * Whole lists, from the bytes of the store to those of the answer. A list of 10,000 objects takes half the time and a tenth of
  * the memory that it takes as items.
- *
- * @module
  */
 import type { ItemTexts } from '../verbs/request.ts';
 import type { Format } from './format.ts';

@@ -1,8 +1,4 @@
-/**
- * Answers in YAML.
- *
- * @module
- */
+/** Answers in YAML. */
 import { Document, isScalar, visit } from 'yaml';
 
 /** Read as something else by Go's YAML (octal numbers of YAML 1.2, the `=` and `<<` of 1.1), not by ours. */

@@ -1,8 +1,4 @@
-/**
- * Ages as kubectl prints them (apimachinery `pkg/util/duration/duration.go`, HumanDuration).
- *
- * @module
- */
+/** Ages as kubectl prints them (apimachinery `pkg/util/duration/duration.go`, HumanDuration). */
 
 /**
  * How long ago a time was: two units where the first is small, one where it is large.

@@ -1,8 +1,6 @@
 /**
  * What goes wrong in a request, as the `Status` that answers it. Reasons, codes and wording are those of
  * k8s.io/apimachinery `pkg/api/errors/errors.go` as of Kubernetes 1.35.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import type { RefusalCause } from '../patch/refusal.ts';

@@ -1,8 +1,4 @@
-/**
- * What Go's decoder says of JSON that is of another type than its field (sigs.k8s.io/json).
- *
- * @module
- */
+/** What Go's decoder says of JSON that is of another type than its field (sigs.k8s.io/json). */
 
 /** A value of another type than it has to be. The message is for the client. */
 export class GoTypeError extends TypeError {

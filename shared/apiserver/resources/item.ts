@@ -1,8 +1,4 @@
-/**
- * Stored objects as a version of their kind shows them, and back.
- *
- * @module
- */
+/** Stored objects as a version of their kind shows them, and back. */
 import { isObject, type JsonObject } from '../schema/json.ts';
 import type { Change, ChangeType, StoredObject, VersionedText } from '../store/object.ts';
 import { jsonText, parseJson } from './json-text.ts';

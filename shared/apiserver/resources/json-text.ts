@@ -1,8 +1,6 @@
 /**
  * JSON texts to values and back, with the integers that a `number` cannot hold: an int64 of Kubernetes may have
  * more than 53 bits, and is a `bigint` here.
- *
- * @module
  */
 import { parseJsonKeys } from '../../json/escaped-keys.ts';
 

@@ -1,8 +1,4 @@
-/**
- * The fields of `metadata`, read from what a client has sent.
- *
- * @module
- */
+/** The fields of `metadata`, read from what a client has sent. */
 import { apiTime } from '../../kube/api-time.ts';
 import { isObject, type JsonObject, setField } from '../schema/json.ts';
 import { goName } from './go-decoding.ts';

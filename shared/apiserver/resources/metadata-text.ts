@@ -1,7 +1,5 @@
 /**
  * The metadata of a stored object as the part of its text that they are, so that nothing else has to be parsed.
- *
- * @module
  */
 import type { StoredObject } from '../store/object.ts';
 

@@ -1,8 +1,6 @@
 /**
  * `metadata`: what a client may write there, and what it has to be. Rules and wording are those of
  * k8s.io/apimachinery `pkg/api/validation/objectmeta.go` and `pkg/api/validate/content` as of Kubernetes 1.35.
- *
- * @module
  */
 import { labelKeyProblems, labelValueProblems } from '../../kube/label-names.ts';
 import { goQuote } from '../../cel/go-text.ts';

@@ -1,8 +1,4 @@
-/**
- * Names of objects (k8s.io/apimachinery `pkg/api/validate/content/dns.go`, `path.go`).
- *
- * @module
- */
+/** Names of objects (k8s.io/apimachinery `pkg/api/validate/content/dns.go`, `path.go`). */
 import { randomInt } from 'node:crypto';
 
 import type { NameRule } from './resource.ts';

@@ -1,8 +1,4 @@
-/**
- * Which kinds are served.
- *
- * @module
- */
+/** Which kinds are served. */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import { apiVersionOf, type Resource } from './resource.ts';
 

@@ -1,8 +1,4 @@
-/**
- * A kind of which nothing is special, for tests to change what they are about.
- *
- * @module
- */
+/** A kind of which nothing is special, for tests to change what they are about. */
 import { allVerbs, type Resource } from './resource.ts';
 
 /** All but its schema, which not every test may compile. */

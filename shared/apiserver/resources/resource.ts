@@ -1,8 +1,6 @@
 /**
  * What the server knows of a kind of object that it serves: one `Resource` for each version of it. Built-in kinds
  * and those of CustomResourceDefinitions are the same to all code but that which makes them.
- *
- * @module
  */
 import type { ApplyType } from '../apply/type.ts';
 import type { PatchType } from '../patch/merge-keys.ts';

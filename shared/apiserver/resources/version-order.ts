@@ -1,8 +1,6 @@
 /**
  * The order of API versions: `v2`, `v1`, `v2beta1`, `v1beta2`, `v1alpha1`, then all others by name
  * (k8s.io/apimachinery `pkg/version/helpers.go`).
- *
- * @module
  */
 
 interface Parsed {

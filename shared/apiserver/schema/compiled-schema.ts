@@ -9,8 +9,6 @@
  * ```
  *
  * The schema need not come from a CustomResourceDefinition: nothing here knows of one.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import { RuleWalk } from './rules/rule-walk.ts';

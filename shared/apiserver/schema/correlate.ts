@@ -2,8 +2,6 @@
  * Which part of an old object a part of the new one replaces: fields of maps by their name, items of lists of
  * type `map` by their keys, of type `set` by their value (ratcheting only). Parts of atomic maps and lists
  * have no counterpart (apiserver `pkg/cel/common/equality.go`, apiextensions `pkg/apiserver/schema/cel/maplist.go`).
- *
- * @module
  */
 import { canonicalJson, fieldOf, isObject } from './json.ts';
 import type { SchemaNode } from './node.ts';

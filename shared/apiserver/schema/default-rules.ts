@@ -1,8 +1,6 @@
 /**
  * Defaults have to be what the schema accepts, with nothing in them that it would prune
  * (apiextensions-apiserver `pkg/apiserver/schema/defaulting/validation.go`).
- *
- * @module
  */
 import { checkEmbedded } from './embedded.ts';
 import { fieldError, Problems, type Cause } from './field-error.ts';

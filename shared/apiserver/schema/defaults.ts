@@ -1,8 +1,6 @@
 /**
  * Defaulting (apiextensions-apiserver `pkg/apiserver/schema/defaulting`): first the nulls are dropped that are
  * neither allowed nor have a default, then missing fields and the remaining nulls get their defaults.
- *
- * @module
  */
 import { cloneJson, isObject, setField, type JsonObject } from './json.ts';
 import type { SchemaNode } from './node.ts';

@@ -1,8 +1,6 @@
 /**
  * Resources inside of resources (`x-kubernetes-embedded-resource`): they need an apiVersion and a kind, and
  * their metadata must be metadata (apiextensions-apiserver `pkg/apiserver/schema/objectmeta/validation.go`).
- *
- * @module
  */
 import { fieldError, type Problems } from './field-error.ts';
 import { fieldOf, isObject, jsonType, type JsonObject } from './json.ts';

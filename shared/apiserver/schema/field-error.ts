@@ -2,8 +2,6 @@
  * Errors of fields in the words of the API server. A cause is what stands in `details.causes` of a Status.
  * The wording is that of k8s.io/apimachinery `pkg/util/validation/field/errors.go` as of Kubernetes 1.35:
  * values that are objects or lists are printed as JSON, a missing one as `null`.
- *
- * @module
  */
 import { goNumber, goQuote } from '../../cel/go-text.ts';
 import { canonicalJson } from './json.ts';

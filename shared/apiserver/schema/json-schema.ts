@@ -1,8 +1,6 @@
 /**
  * The schema language of CustomResourceDefinitions (`JSONSchemaProps` of apiextensions.k8s.io/v1), and the
  * reading of it from JSON that may be anything.
- *
- * @module
  */
 import { fieldError, type Cause } from './field-error.ts';
 import { fieldOf, isObject, jsonType, type JsonObject } from './json.ts';

@@ -1,8 +1,4 @@
-/**
- * JSON values as the schema code handles them: types by their JSON name, equality, copies.
- *
- * @module
- */
+/** JSON values as the schema code handles them: types by their JSON name, equality, copies. */
 import { isObject, type JsonObject } from '../../cel/json.ts';
 import { setField } from '../../json/set-field.ts';
 

@@ -1,8 +1,6 @@
 /**
  * Lists of type `set` hold no value twice, lists of type `map` no combination of keys
  * (apiextensions-apiserver `pkg/apiserver/schema/listtype/validation.go`).
- *
- * @module
  */
 import { fieldError, type Problems } from './field-error.ts';
 import { canonicalJson, fieldOf, isObject, setField, type JsonObject } from './json.ts';

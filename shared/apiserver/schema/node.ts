@@ -1,8 +1,6 @@
 /**
  * A schema made ready for use: every keyword read once, patterns and formats compiled, fields by name in maps.
  * The walks over objects (pruning, defaulting, validation, rules) all run on this tree.
- *
- * @module
  */
 import { formatCheck } from '../../cel/formats.ts';
 import { additionalOf, itemsOf, type JsonSchema, type ValidationRule } from './json-schema.ts';

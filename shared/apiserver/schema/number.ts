@@ -1,8 +1,6 @@
 /**
  * Bounds of numbers (kube-openapi `pkg/validation/validate/values.go`): an integer is compared as an integer,
  * with the bound cut to one, a fraction as a float64.
- *
- * @module
  */
 import { goNumber } from '../../cel/go-text.ts';
 import type { SchemaNode } from './node.ts';

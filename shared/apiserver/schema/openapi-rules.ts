@@ -1,8 +1,6 @@
 /**
  * What a CustomResourceDefinition's schema may contain, beside being structural (apiextensions-apiserver
  * `pkg/apis/apiextensions/validation/validation.go`, `ValidateCustomResourceDefinitionOpenAPISchema`).
- *
- * @module
  */
 import { checkFieldPath } from './rules/field-path.ts';
 import { fieldError, type Cause } from './field-error.ts';

@@ -1,8 +1,6 @@
 /**
  * Pruning: fields that the schema does not know are removed
  * (apiextensions-apiserver `pkg/apiserver/schema/pruning/algorithm.go`).
- *
- * @module
  */
 import { isObject, type JsonObject } from './json.ts';
 import type { SchemaNode } from './node.ts';

@@ -2,8 +2,6 @@
  * The rules of structural schemas (apiextensions-apiserver `pkg/apiserver/schema/validation.go` and
  * `complete.go`): types are told outside of allOf, anyOf, oneOf and not, which may only narrow what is
  * specified there.
- *
- * @module
  */
 import { fieldError, type Cause } from './field-error.ts';
 import { deepEqual } from './json.ts';

@@ -5,8 +5,6 @@
  *
  * A value is checked by all of its keywords, also after its type was found wrong; strings and the number of
  * fields report their first failure only.
- *
- * @module
  */
 import { correlate, type Old } from './correlate.ts';
 import { goQuote } from '../../cel/go-text.ts';

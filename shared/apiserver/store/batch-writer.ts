@@ -1,8 +1,4 @@
-/**
- * Who applies the writes: this thread, or one of its own. Decision 0003 has what each costs.
- *
- * @module
- */
+/** Who applies the writes: this thread, or one of its own. Decision 0003 has what each costs. */
 import { extname } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';

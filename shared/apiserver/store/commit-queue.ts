@@ -1,8 +1,4 @@
-/**
- * Group commit: what is written while the previous transaction waits for the disk goes into the next one.
- *
- * @module
- */
+/** Group commit: what is written while the previous transaction waits for the disk goes into the next one. */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import type { BatchWriter } from './batch-writer.ts';
 import type { StoredObject } from './object.ts';

@@ -1,8 +1,4 @@
-/**
- * When the history is compacted: it keeps the newest changes, up to a number and an age.
- *
- * @module
- */
+/** When the history is compacted: it keeps the newest changes, up to a number and an age. */
 import type { BatchWriter } from './batch-writer.ts';
 import type { History } from './history.ts';
 

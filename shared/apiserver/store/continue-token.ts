@@ -1,8 +1,6 @@
 /**
  * Continue tokens: where a list in pages goes on. Opaque to clients, signed with a key that is in the database,
  * so that a token holds over a restart and nothing but an unchanged token of this store is accepted.
- *
- * @module
  */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 

@@ -2,8 +2,6 @@
  * The files of a database as the file system has them. SQLite takes them as it finds them: it deletes a log beside an
  * empty database, and goes on writing to files that were deleted, where what is acknowledged ends with the process.
  * Either would be a loss that nobody is told of.
- *
- * @module
  */
 import { closeSync, constants, openSync, statSync } from 'node:fs';
 

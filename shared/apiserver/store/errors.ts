@@ -1,8 +1,6 @@
 /**
  * The errors of the store: what a caller answers differently has a class of its own. What is wrong with the disk or
  * the database is in `shared/sqlite/failure.ts`.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import { describeKey, type ObjectKey } from './object.ts';

@@ -1,8 +1,4 @@
-/**
- * The changes since the compacted version: the newest in memory, all in the database.
- *
- * @module
- */
+/** The changes since the compacted version: the newest in memory, all in the database. */
 import { ExpiredError } from './errors.ts';
 import { type Change, type ObjectKey, restamp, type Revision, type StoredObject } from './object.ts';
 import type { Reader } from './reader.ts';

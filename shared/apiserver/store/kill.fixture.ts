@@ -6,8 +6,6 @@
  * - `open VERSION`
  * - `found WRITER DONE` how many operations the database shows, or `found WRITER ?` and what is there
  * - `done WRITER DONE VERSION` an acknowledged operation
- *
- * @module
  */
 import { writeSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';

@@ -1,8 +1,4 @@
-/**
- * The statements of lists: of the newest state or an earlier one, of one namespace or all.
- *
- * @module
- */
+/** The statements of lists: of the newest state or an earlier one, of one namespace or all. */
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 
 export type Row = readonly [

@@ -1,8 +1,4 @@
-/**
- * Lists in pages, all pages of one version.
- *
- * @module
- */
+/** Lists in pages, all pages of one version. */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import { decodeToken, encodeToken } from './continue-token.ts';
 import { ExpiredError, FutureVersionError, MalformedTokenError } from './errors.ts';

@@ -1,8 +1,6 @@
 /**
  * Measures the store: `node shared/apiserver/store/measure.fixture.ts [--writer thread|inline] [PART...]`.
  * Figures are for reading; they depend on the disk below the temporary directory (TMPDIR).
- *
- * @module
  */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';

@@ -1,8 +1,6 @@
 /**
  * What the store holds: objects as JSON text under a key, each at one version, and changes from one
  * version to the next.
- *
- * @module
  */
 
 /** Where an object is. */

@@ -2,8 +2,6 @@
  * Reads from the database. Each call sees one state of it, of committed writes only: a commit becomes visible
  * to other connections when it is on the disk (wal.c, sqlite3WalFrames: the log is synced before the wal-index
  * is written).
- *
- * @module
  */
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 

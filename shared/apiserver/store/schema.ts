@@ -10,8 +10,6 @@
  *
  * The state at an earlier version V is: the objects that were last written at V or before, and for each object
  * changed since, what its first change after V replaced, that is the `previous` that is at most V.
- *
- * @module
  */
 import { randomBytes } from 'node:crypto';
 import { DatabaseSync } from 'node:sqlite';

@@ -1,8 +1,4 @@
-/**
- * What a store is asked for.
- *
- * @module
- */
+/** What a store is asked for. */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 
 export interface StoreOptions {

@@ -3,8 +3,6 @@
  * all of them that only grows, lists of one version in pages, and watches of what changes.
  *
  * It knows nothing of HTTP, schemas or kinds.
- *
- * @module
  */
 import type { DatabaseSync } from 'node:sqlite';
 

@@ -3,8 +3,6 @@
  *
  * A watch has no queue. It has a place in the history, and takes from there what is new when its reader asks.
  * So a slow reader costs no memory; it ends with `ExpiredError` when the history is compacted beyond its place.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import type { ChangeFilter, History } from './history.ts';

@@ -1,8 +1,4 @@
-/**
- * What a write must be before it is taken, and what its outcome means to who asked for it.
- *
- * @module
- */
+/** What a write must be before it is taken, and what its outcome means to who asked for it. */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import { storageError } from '../../sqlite/failure.ts';
 import { AlreadyExistsError, ConflictError, NotFoundError } from './errors.ts';

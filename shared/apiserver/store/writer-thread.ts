@@ -1,7 +1,5 @@
 /**
  * The thread that writes: it waits for the disk, so that the event loop does not. Started by `ThreadWriter`.
- *
- * @module
  */
 import { parentPort, workerData } from 'node:worker_threads';
 

@@ -1,8 +1,4 @@
-/**
- * The namespaces that every cluster has.
- *
- * @module
- */
+/** The namespaces that every cluster has. */
 import type { Registry } from '../resources/registry.ts';
 import type { Store } from '../store/store.ts';
 import { hasCode, type VerbCalls } from './verb-calls.ts';

@@ -1,8 +1,4 @@
-/**
- * Events are kept for an hour (kube-apiserver `--event-ttl`), counted from when they were last seen.
- *
- * @module
- */
+/** Events are kept for an hour (kube-apiserver `--event-ttl`), counted from when they were last seen. */
 import { type Clock, sleep, systemClock } from '../../time/clock.ts';
 import type { Logger } from '../../observe/log.ts';
 import type { Registry } from '../resources/registry.ts';

@@ -4,8 +4,6 @@
  *
  * Where Kubernetes keeps all objects in memory, this looks owners up in the store, where they are at hand; so it only
  * has to know who has owners.
- *
- * @module
  */
 import type { Logger } from '../../observe/log.ts';
 import { done, type Reconcile } from '../../kube/controller.ts';

@@ -1,8 +1,6 @@
 /**
  * What the status of a namespace that is being deleted says (kubernetes
  * `pkg/controller/namespace/deletion/status_condition_utils.go`).
- *
- * @module
  */
 import { type Condition as KubeCondition, setCondition } from '../../kube/conditions.ts';
 import { groupResource, type Resource } from '../resources/resource.ts';

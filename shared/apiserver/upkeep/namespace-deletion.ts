@@ -1,8 +1,6 @@
 /**
  * Namespaces that are being deleted: first all that is in them goes, then their finalizer
  * (kubernetes `pkg/controller/namespace/deletion`).
- *
- * @module
  */
 import { setImmediate as turn } from 'node:timers/promises';
 

@@ -1,8 +1,4 @@
-/**
- * Follows the objects of every kind that is served, those that come later too.
- *
- * @module
- */
+/** Follows the objects of every kind that is served, those that come later too. */
 import { setImmediate as turn } from 'node:timers/promises';
 
 import type { Logger } from '../../observe/log.ts';

@@ -1,7 +1,5 @@
 /**
  * Who belongs to whom: of all objects, only those that have owner references or wait for their dependents are kept.
- *
- * @module
  */
 import { metadataText } from '../resources/metadata-text.ts';
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';

@@ -1,8 +1,6 @@
 /**
  * What the server does on its own: it deletes the content of namespaces, collects garbage and forgets old events.
  * No other controller of Kubernetes runs.
- *
- * @module
  */
 import type { Clock } from '../../time/clock.ts';
 import type { ControllerMetrics } from '../../kube/controller-metrics.ts';

@@ -1,8 +1,4 @@
-/**
- * Requests that the server makes to itself, by the same verbs as its clients.
- *
- * @module
- */
+/** Requests that the server makes to itself, by the same verbs as its clients. */
 import { ApiError } from '../resources/api-error.ts';
 import type { Item } from '../resources/item.ts';
 import type { Resource } from '../resources/resource.ts';

@@ -1,8 +1,4 @@
-/**
- * Server-side apply: PATCH with a configuration, of an object that need not be there.
- *
- * @module
- */
+/** Server-side apply: PATCH with a configuration, of an object that need not be there. */
 import { serverSideApply, type ApplyContext } from '../apply/field-manager.ts';
 import { apiErrors } from '../resources/api-error.ts';
 import type { Item } from '../resources/item.ts';

@@ -1,8 +1,4 @@
-/**
- * What all verbs stand on.
- *
- * @module
- */
+/** What all verbs stand on. */
 import { apiTime } from '../../kube/api-time.ts';
 import type { Clock } from '../../time/clock.ts';
 import type { Registry } from '../resources/registry.ts';

@@ -1,8 +1,4 @@
-/**
- * POST: an object that is not there yet. Also what PUT and apply do where there is none.
- *
- * @module
- */
+/** POST: an object that is not there yet. Also what PUT and apply do where there is none. */
 import { ApiError, apiErrors } from '../resources/api-error.ts';
 import { Item, storedText } from '../resources/item.ts';
 import { finalizerWarnings, metadataCauses } from '../resources/metadata.ts';

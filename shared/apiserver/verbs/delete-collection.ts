@@ -1,8 +1,6 @@
 /**
  * DELETE of a collection: each of its objects on its own. It is no transaction: where one cannot be deleted, others
  * may be gone.
- *
- * @module
  */
 import type { Item } from '../resources/item.ts';
 import type { VerbContext } from './context.ts';

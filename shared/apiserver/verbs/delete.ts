@@ -1,8 +1,6 @@
 /**
  * DELETE of one object: at once, or marked as being deleted while it has finalizers or time to end
  * (apiserver `pkg/registry/rest/delete.go`, `pkg/registry/generic/registry/store.go`).
- *
- * @module
  */
 import { apiTime } from '../../kube/api-time.ts';
 import { apiErrors } from '../resources/api-error.ts';

@@ -1,8 +1,4 @@
-/**
- * What goes wrong below the verbs, as clients are told it.
- *
- * @module
- */
+/** What goes wrong below the verbs, as clients are told it. */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import { SelectorError } from '../../kube/selectors.ts';
 import { Refusal } from '../patch/refusal.ts';

@@ -1,8 +1,4 @@
-/**
- * GET of one object, or of a subresource.
- *
- * @module
- */
+/** GET of one object, or of a subresource. */
 import { apiErrors } from '../resources/api-error.ts';
 import { Item } from '../resources/item.ts';
 import type { VerbContext } from './context.ts';

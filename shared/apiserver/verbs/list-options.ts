@@ -1,8 +1,6 @@
 /**
  * `ListOptions` of meta/v1, for lists, watches and deletions of collections. Which combinations are refused, and how:
  * k8s.io/apimachinery `pkg/apis/meta/internalversion/validation` and `defaults.go`.
- *
- * @module
  */
 import { type Cause, fieldError } from '../schema/field-error.ts';
 import { booleanOf, integerOf, refuseOptions } from './query.ts';

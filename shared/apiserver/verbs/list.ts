@@ -1,8 +1,4 @@
-/**
- * GET of a collection: all of it or a page, of one version.
- *
- * @module
- */
+/** GET of a collection: all of it or a page, of one version. */
 import { setImmediate } from 'node:timers/promises';
 
 import { apiErrors } from '../resources/api-error.ts';

@@ -1,8 +1,6 @@
 /**
  * Objects live in namespaces: nothing is created in one that is not there or is being deleted, and some stay for ever
  * (apiserver `pkg/admission/plugin/namespace/lifecycle`).
- *
- * @module
  */
 import { type ApiError, apiErrors } from '../resources/api-error.ts';
 import { fieldOf, isObject, type JsonObject } from '../schema/json.ts';

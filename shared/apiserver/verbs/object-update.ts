@@ -1,8 +1,6 @@
 /**
  * The common end of PUT and PATCH: reads the object, has it changed, holds the result to the rules, stores it, and
  * begins anew where somebody else was quicker.
- *
- * @module
  */
 import { apiErrors } from '../resources/api-error.ts';
 import { Item, storedText } from '../resources/item.ts';

@@ -1,8 +1,4 @@
-/**
- * PATCH: a JSON patch, a merge patch or a strategic merge patch of an object that is there, or an apply.
- *
- * @module
- */
+/** PATCH: a JSON patch, a merge patch or a strategic merge patch of an object that is there, or an apply. */
 import { applyJsonPatch } from '../patch/json-patch.ts';
 import { applyMergePatch } from '../patch/merge-patch.ts';
 import type { PatchType } from '../patch/merge-keys.ts';

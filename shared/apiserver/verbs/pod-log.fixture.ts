@@ -1,8 +1,4 @@
-/**
- * A whole API server whose logs are what a test wants.
- *
- * @module
- */
+/** A whole API server whose logs are what a test wants. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';

@@ -4,8 +4,6 @@
  *
  * What is checked and said, in this order, is as in kubernetes `pkg/registry/core/pod/rest/log.go`, `pod/strategy.go`
  * (LogLocation) and, for what a kubelet answers, `pkg/kubelet/kubelet_pods.go` (validateContainerLogStatus).
- *
- * @module
  */
 import { objectAt, objectsAt, textAt, valueAt } from '../builtin/access.ts';
 import { apiErrors } from '../resources/api-error.ts';

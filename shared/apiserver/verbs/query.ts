@@ -1,7 +1,5 @@
 /**
  * The parameters of a request, read as k8s.io/apimachinery `pkg/runtime/converter.go` does: the first value counts.
- *
- * @module
  */
 import { type ApiError, apiErrors } from '../resources/api-error.ts';
 import { type Cause, fieldError } from '../schema/field-error.ts';

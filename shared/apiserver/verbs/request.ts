@@ -1,8 +1,6 @@
 /**
  * Between HTTP and the verbs: a request whose path is understood and whose body is decoded, and its answer, not yet
  * in the form in which the client wants it.
- *
- * @module
  */
 import type { Item, ItemChange } from '../resources/item.ts';
 import type { Resource, Subresource, Verb } from '../resources/resource.ts';

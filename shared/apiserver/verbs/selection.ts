@@ -1,8 +1,4 @@
-/**
- * Which objects a list or a watch is about: by labels, by fields, by name.
- *
- * @module
- */
+/** Which objects a list or a watch is about: by labels, by fields, by name. */
 import {
   type FieldSelector,
   fieldsMatch,

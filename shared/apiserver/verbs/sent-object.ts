@@ -1,8 +1,6 @@
 /**
  * An object as a client has sent it: is it of the kind it was sent to, which of its fields are there at all, and its
  * defaults.
- *
- * @module
  */
 import { apiErrors, type ApiError } from '../resources/api-error.ts';
 import { GoTypeError } from '../resources/go-decoding.ts';

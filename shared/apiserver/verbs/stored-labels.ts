@@ -1,7 +1,5 @@
 /**
  * The labels of stored objects, read without the rest of the object: a list by labels looks at every object.
- *
- * @module
  */
 import type { Labels } from '../../kube/selectors.ts';
 import { parseJson } from '../resources/json-text.ts';

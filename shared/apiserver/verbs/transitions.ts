@@ -1,8 +1,6 @@
 /**
  * A change as a watch with a selection sees it: an object that comes to match is added, one that ceases to is deleted
  * (apiserver `pkg/storage/cacher/cache_watcher.go`).
- *
- * @module
  */
 import { itemOf, sharedItem } from '../resources/item.ts';
 import type { Resource } from '../resources/resource.ts';

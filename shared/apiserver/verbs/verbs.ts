@@ -1,8 +1,6 @@
 /**
  * What the API server does with its objects: get, list, watch, create, update, patch, delete. HTTP is in front of it
  * (`http/`), the store behind.
- *
- * @module
  */
 import { type Clock, systemClock } from '../../time/clock.ts';
 import { apiErrors } from '../resources/api-error.ts';

@@ -1,8 +1,4 @@
-/**
- * The events of one watch: changes as its selection sees them, and bookmarks.
- *
- * @module
- */
+/** The events of one watch: changes as its selection sees them, and bookmarks. */
 import { apiErrors } from '../resources/api-error.ts';
 import { ExpiredError } from '../store/errors.ts';
 import type { Change } from '../store/object.ts';

@@ -1,8 +1,4 @@
-/**
- * GET of a collection with `watch`: what is there, where that is asked for, and then each change.
- *
- * @module
- */
+/** GET of a collection with `watch`: what is there, where that is asked for, and then each change. */
 import { apiErrors } from '../resources/api-error.ts';
 import { Item } from '../resources/item.ts';
 import type { PortionedList } from '../store/list.ts';

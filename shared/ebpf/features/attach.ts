@@ -3,8 +3,6 @@
  * exist to be probed) it is really done and undone. Where it would touch the machine (network
  * interfaces, cgroups, namespaces) the kernel is asked with a target that cannot be, and its errno
  * tells whether it knows the way.
- *
- * @module
  */
 import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';

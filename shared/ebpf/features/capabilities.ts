@@ -1,8 +1,4 @@
-/**
- * Linux capabilities of this process, by name.
- *
- * @module
- */
+/** Linux capabilities of this process, by name. */
 import { readFileSync } from 'node:fs';
 
 /** Names by number (include/uapi/linux/capability.h). */

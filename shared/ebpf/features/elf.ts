@@ -1,8 +1,4 @@
-/**
- * The little of an ELF file that a uprobe needs.
- *
- * @module
- */
+/** The little of an ELF file that a uprobe needs. */
 import { closeSync, openSync, readSync } from 'node:fs';
 
 import { errorCodes, RampartError } from '../../observe/errors.ts';

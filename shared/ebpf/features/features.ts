@@ -1,8 +1,4 @@
-/**
- * What this kernel lets this process do with eBPF, and the reason where it does not.
- *
- * @module
- */
+/** What this kernel lets this process do with eBPF, and the reason where it does not. */
 import { release } from 'node:os';
 
 import { RampartError } from '../../observe/errors.ts';

@@ -1,8 +1,4 @@
-/**
- * A freplace program, which can only be loaded against another program.
- *
- * @module
- */
+/** A freplace program, which can only be loaded against another program. */
 import { Descriptor, instructions, loadBtf, loadProgram, type Outcome } from '../bpf-call.ts';
 
 const BPF_PROG_TYPE_XDP = 6;

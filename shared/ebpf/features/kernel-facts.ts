@@ -1,8 +1,6 @@
 /**
  * Facts about the running kernel that files of /proc and /sys tell. Each is `undefined` where this
  * process cannot know.
- *
- * @module
  */
 import { readFileSync } from 'node:fs';
 

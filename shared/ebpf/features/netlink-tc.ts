@@ -1,8 +1,4 @@
-/**
- * One question to the kernel's traffic control, in rtnetlink (rtnetlink(7)).
- *
- * @module
- */
+/** One question to the kernel's traffic control, in rtnetlink (rtnetlink(7)). */
 import { constants } from 'node:os';
 
 import { Descriptor, outcomeOf } from '../bpf-call.ts';

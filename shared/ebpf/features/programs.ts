@@ -1,8 +1,4 @@
-/**
- * Program types: each is probed by loading a program of two instructions.
- *
- * @module
- */
+/** Program types: each is probed by loading a program of two instructions. */
 import { type Instruction, instructions, loadProgram, Descriptor, type ProgramRequest } from '../bpf-call.ts';
 import type { EbpfCapability } from './capabilities.ts';
 import type { Feature, ProgramKind } from './features.ts';

@@ -1,8 +1,4 @@
-/**
- * From the kernel's answer to a reason: pure decisions, no system calls.
- *
- * @module
- */
+/** From the kernel's answer to a reason: pure decisions, no system calls. */
 import { constants } from 'node:os';
 
 import { type EbpfCapability, missingCapabilities } from './capabilities.ts';

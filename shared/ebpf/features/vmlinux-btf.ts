@@ -1,8 +1,4 @@
-/**
- * Type ids in the kernel's own BTF, by libbpf's reader.
- *
- * @module
- */
+/** Type ids in the kernel's own BTF, by libbpf's reader. */
 import { constants } from 'node:os';
 import { statSync } from 'node:fs';
 

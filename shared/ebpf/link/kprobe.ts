@@ -1,8 +1,4 @@
-/**
- * kprobe and kretprobe: a kernel function's entry, an instruction in it, or its return.
- *
- * @module
- */
+/** kprobe and kretprobe: a kernel function's entry, an instruction in it, or its return. */
 import type { Descriptor } from '../bpf-call.ts';
 import { attachPerfEvent, dynamicEvent } from './perf-event.ts';
 

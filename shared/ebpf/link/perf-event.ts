@@ -1,7 +1,5 @@
 /**
  * Programs on perf events, as links that can be pinned (since 5.15): kprobes, uprobes and tracepoints are such events.
- *
- * @module
  */
 import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';

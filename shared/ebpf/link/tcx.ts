@@ -1,7 +1,5 @@
 /**
  * TCX: links with an order on an interface's ingress or egress, since 6.6. They run before the filters of clsact.
- *
- * @module
  */
 import { bpf, bpfDo, command, type Descriptor, Structure } from '../bpf-call.ts';
 import { done, granted } from '../refusal.ts';

@@ -1,8 +1,6 @@
 /**
  * Tracepoints of the kernel. Only tracefs knows their numbers; where nobody mounted it, it is mounted for a moment where nobody
  * sees it (fsopen(2), since 5.2), so that nothing is left on the machine.
- *
- * @module
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { constants } from 'node:os';

@@ -1,8 +1,4 @@
-/**
- * fentry and fexit: the kernel function that the program was loaded for (since 5.5, with BTF).
- *
- * @module
- */
+/** fentry and fexit: the kernel function that the program was loaded for (since 5.5, with BTF). */
 import { type Descriptor, openRawTracepoint } from '../bpf-call.ts';
 import { granted } from '../refusal.ts';
 

@@ -1,8 +1,4 @@
-/**
- * uprobe and uretprobe: a place in a file that processes execute.
- *
- * @module
- */
+/** uprobe and uretprobe: a place in a file that processes execute. */
 import type { Descriptor } from '../bpf-call.ts';
 import { attachPerfEvent, dynamicEvent } from './perf-event.ts';
 

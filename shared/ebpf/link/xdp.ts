@@ -1,8 +1,4 @@
-/**
- * XDP on a network interface, as a link (since 5.9).
- *
- * @module
- */
+/** XDP on a network interface, as a link (since 5.9). */
 import { constants } from 'node:os';
 
 import { bpfDo, command, createLink, Descriptor, Structure } from '../bpf-call.ts';

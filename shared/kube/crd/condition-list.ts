@@ -1,8 +1,4 @@
-/**
- * The conditions of a status, as a schema.
- *
- * @module
- */
+/** The conditions of a status, as a schema. */
 import type { Condition } from '../conditions.ts';
 import { integer, list, object, oneOf, optional, type Schema, string } from './schema.ts';
 

@@ -1,8 +1,4 @@
-/**
- * Waiting until a CustomResourceDefinition is served: before that its objects cannot be written.
- *
- * @module
- */
+/** Waiting until a CustomResourceDefinition is served: before that its objects cannot be written. */
 import type { V1CustomResourceDefinition } from '@kubernetes/client-node';
 
 import { errorCodes, RampartError } from '../../observe/errors.ts';

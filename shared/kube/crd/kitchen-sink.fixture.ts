@@ -1,8 +1,4 @@
-/**
- * A resource that uses all that a schema can say.
- *
- * @module
- */
+/** A resource that uses all that a schema can say. */
 import { conditionList } from './condition-list.ts';
 import { ageColumn, defineResource } from './resource.ts';
 import {

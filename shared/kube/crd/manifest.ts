@@ -1,8 +1,4 @@
-/**
- * The CustomResourceDefinition of a resource, as an object and as YAML.
- *
- * @module
- */
+/** The CustomResourceDefinition of a resource, as an object and as YAML. */
 import { stringify } from 'yaml';
 
 import { errorCodes, RampartError } from '../../observe/errors.ts';

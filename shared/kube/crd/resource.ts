@@ -1,8 +1,4 @@
-/**
- * Custom resources: their names and their versions, the one source of the types and of the manifest.
- *
- * @module
- */
+/** Custom resources: their names and their versions, the one source of the types and of the manifest. */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import type { KubeObject, ResourceType } from '../object.ts';
 import type { Fields, ReadFields, WrittenFields } from './schema.ts';

@@ -13,8 +13,6 @@
  * ```
  *
  * What the keywords mean is in the documentation of Kubernetes, "CustomResourceDefinition, structural schemas".
- *
- * @module
  */
 
 /** A JSON schema as a CustomResourceDefinition holds it. */

@@ -1,7 +1,5 @@
 /**
  * Trees of directories that are to be watched, a part in each turn of the event loop: what came with a move may be of any size.
- *
- * @module
  */
 import { pathIn } from './authors.ts';
 import type { ByteString } from './change.ts';

@@ -3,8 +3,6 @@
  *
  * A change is attributed only by what names it: its path, or the inode that was put into its directory. That a process changed
  * the directory alone says nothing about which name in it: several may be at work there.
- *
- * @module
  */
 import { inotifyBits } from '../paths/inotify.ts';
 import { kindBits, kindsOfMask, type ByteString, type ChangeProcess } from './change.ts';

@@ -1,7 +1,5 @@
 /**
  * Opening what a path of bytes leads to below a root, without following its last link, and looking into it.
- *
- * @module
  */
 import { readdirSync, readFileSync } from 'node:fs';
 

@@ -1,8 +1,4 @@
-/**
- * The kernel's side of the change watch: which process changes what is in a watched directory.
- *
- * @module
- */
+/** The kernel's side of the change watch: which process changes what is in a watched directory. */
 import { readFileSync } from 'node:fs';
 
 import { probeFeatures } from '../../ebpf/features/features.ts';

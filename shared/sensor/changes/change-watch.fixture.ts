@@ -2,8 +2,6 @@
  * A change watch for tests: opened in the mode that the environment asks for, its changes collected.
  *
  * `RAMPART_SENSOR_MODE` chooses the mode as for the sensor's tests; `fentry` has no twin here and means the best there is.
- *
- * @module
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';

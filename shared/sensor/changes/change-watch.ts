@@ -3,8 +3,6 @@
  *
  * What changed comes from inotify, on every kernel. Who did it comes from eBPF programs, where the kernel takes them
  * (change-sensor.ts); authors.ts puts the two together. docs/sensor.md explains what is seen.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import { inotifyBits, type InotifyEvent } from '../paths/inotify.ts';

@@ -1,8 +1,4 @@
-/**
- * The words of the change watch: what changed, and who did it.
- *
- * @module
- */
+/** The words of the change watch: what changed, and who did it. */
 import { inotifyBits } from '../paths/inotify.ts';
 
 /**

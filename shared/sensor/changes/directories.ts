@@ -1,8 +1,4 @@
-/**
- * The watched directories: one inotify instance for all, and what the sensor knows of them.
- *
- * @module
- */
+/** The watched directories: one inotify instance for all, and what the sensor knows of them. */
 import { statfsSync } from 'node:fs';
 
 import { pollReadable, type Poll } from '../../ebpf/ffi.ts';

@@ -1,8 +1,6 @@
 /**
  * Where the programs of changes.bpf.c put things: bpf/changes.h as byte offsets. layout.test.ts compares every number here
  * with the BTF of the committed object, or of the header where the object does not carry it.
- *
- * @module
  */
 
 /** `struct directory`, the value of a watched directory. */

@@ -1,8 +1,4 @@
-/**
- * What the change watch is asked, and what it counts.
- *
- * @module
- */
+/** What the change watch is asked, and what it counts. */
 import type { ByteString, Change, ChangeLoss } from './change.ts';
 import type { ChangeSensorMode, ChangeSensorStats } from './change-sensor.ts';
 

@@ -1,8 +1,4 @@
-/**
- * Paths by what they are below of: asking for those below one costs no more than there are. Pure.
- *
- * @module
- */
+/** Paths by what they are below of: asking for those below one costs no more than there are. Pure. */
 import type { ByteString } from './change.ts';
 
 export class PathTree {

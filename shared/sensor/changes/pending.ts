@@ -1,7 +1,5 @@
 /**
  * Changed paths that wait to be told: each some time after its first change, and not too often. Pure, with the time given.
- *
- * @module
  */
 import type { ByteString } from './change.ts';
 

@@ -1,8 +1,4 @@
-/**
- * Decoding of what the programs of changes.bpf.c tell: processes, and what they changed.
- *
- * @module
- */
+/** Decoding of what the programs of changes.bpf.c tell: processes, and what they changed. */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import type { RingBatch } from '../../ebpf/ring.ts';
 import type { WallClock } from '../clock.ts';

@@ -6,8 +6,6 @@
  *
  * Numbers: arch/x86/entry/syscalls/syscall_64.tbl and syscall_32.tbl, include/uapi/asm-generic/unistd.h (arm64),
  * arch/arm/tools/syscall.tbl (32-bit tasks on arm64).
- *
- * @module
  */
 import { errorCodes, RampartError } from '../../observe/errors.ts';
 import { syscallTableLength } from '../layout.ts';

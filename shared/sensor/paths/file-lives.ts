@@ -5,8 +5,6 @@
  * follows the file through every rename: it is a mark on the inode. IN_DELETE_SELF comes when the last name is gone
  * and nobody has the file open any more (fsnotify_inoderemove in fs/dcache.c), IN_UNMOUNT with its filesystem. So it
  * is on overlayfs, tmpfs and bind mounts.
- *
- * @module
  */
 import { readFileSync } from 'node:fs';
 

@@ -3,8 +3,6 @@
  *
  * Names are "byte strings": one character per byte (latin1), because a file name is bytes and need
  * not be UTF-8. {@link toByteString} makes one from a path.
- *
- * @module
  */
 import { pollReadable, type Poll } from '../../ebpf/ffi.ts';
 import { inotifyAddWatch, inotifyInit, inotifyRemoveWatch, readAvailable, type Fd } from '../../ebpf/libc.ts';

@@ -1,8 +1,4 @@
-/**
- * When to do again what no event asks for: retries, and work that comes in bursts.
- *
- * @module
- */
+/** When to do again what no event asks for: retries, and work that comes in bursts. */
 import { Backoff } from '../../time/backoff.ts';
 
 /**

@@ -1,8 +1,4 @@
-/**
- * What a tracked path leads to at one moment, and what the tracker is asked and tells about it.
- *
- * @module
- */
+/** What a tracked path leads to at one moment, and what the tracker is asked and tells about it. */
 import { constants as fsConstants } from 'node:fs';
 import { constants } from 'node:os';
 

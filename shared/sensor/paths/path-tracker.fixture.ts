@@ -1,8 +1,6 @@
 /**
  * What the tests of the path tracker share: a fresh directory, an identity from stat, and waiting
  * for a state.
- *
- * @module
  */
 import { fstatSync, mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

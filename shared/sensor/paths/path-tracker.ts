@@ -12,8 +12,6 @@
  * Not seen: changes that the kernel does not report to inotify, i.e. made on another machine
  * (NFS, FUSE) or by the kernel itself (procfs, sysfs, cgroups); and a name in a directory that ignores
  * case, unless the path is spelled as the directory spells it.
- *
- * @module
  */
 import { resolve as absolute } from 'node:path';
 

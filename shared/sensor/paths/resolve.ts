@@ -1,8 +1,6 @@
 /**
  * Paths inside a root directory: resolved as a process whose `/` it is would resolve them, never
  * leaving it. The root may be a container's (`/proc/PID/root`) and everything in it hostile.
- *
- * @module
  */
 import { fchmodSync } from 'node:fs';
 import { constants } from 'node:os';

@@ -1,8 +1,6 @@
 /**
  * The two things that are resolved again when something happened: a path, and the directory that
  * several paths share.
- *
- * @module
  */
 import { constants as fsConstants } from 'node:fs';
 

@@ -1,8 +1,6 @@
 /**
  * The root directory that tracked paths start from, and what changes under it without inotify
  * telling: mounts, and the end of the process whose root it is.
- *
- * @module
  */
 import { readSync } from 'node:fs';
 

@@ -1,8 +1,6 @@
 /**
  * Walks a path component by component, as the kernel does, to learn which directories decide where
  * it leads.
- *
- * @module
  */
 import { constants as fsConstants } from 'node:fs';
 import { constants } from 'node:os';

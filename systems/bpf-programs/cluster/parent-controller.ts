@@ -1,7 +1,5 @@
 /**
  * Looks after what users write, of every kind and scope: the finalizer, the one condition, and what is left of nodes that are gone.
- *
- * @module
  */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isNotFound } from '../../../shared/kube/client-errors.ts';

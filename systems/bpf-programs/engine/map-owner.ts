@@ -1,8 +1,4 @@
-/**
- * Whose maps a program shares: what its `mapownerselector` selects among the objects of the node.
- *
- * @module
- */
+/** Whose maps a program shares: what its `mapownerselector` selects among the objects of the node. */
 import { labelSelectorOf, labelsMatch, SelectorError } from '../../../shared/kube/selectors.ts';
 import { type NodeCondition, nodeCondition } from './node-condition.ts';
 import type { Wanted } from './wanted.ts';

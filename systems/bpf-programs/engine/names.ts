@@ -1,8 +1,6 @@
 /**
  * What the objects of the nodes are called, and what their labels and annotations are: as bpfman-operator v0.5.5 has them
  * (controllers/bpfman-agent, internal/constants.go), so that what selects and shows them works unchanged.
- *
- * @module
  */
 import { createHash } from 'node:crypto';
 

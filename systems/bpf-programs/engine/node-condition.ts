@@ -1,8 +1,4 @@
-/**
- * The one condition of an object of a node.
- *
- * @module
- */
+/** The one condition of an object of a node. */
 import type { Outcome } from '../kernel/desired.ts';
 import type { Wanted } from './wanted.ts';
 

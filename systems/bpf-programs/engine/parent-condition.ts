@@ -1,8 +1,4 @@
-/**
- * The one condition of what a user wrote, from those of its objects of all nodes.
- *
- * @module
- */
+/** The one condition of what a user wrote, from those of its objects of all nodes. */
 import { hasFinalizer } from '../../../shared/kube/finalizers.ts';
 import type { NodeObject } from '../api.ts';
 import { labels, nodeFinalizer } from './names.ts';

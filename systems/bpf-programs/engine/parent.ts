@@ -1,8 +1,4 @@
-/**
- * What users write, of whichever kind: the programs in it, each with its type.
- *
- * @module
- */
+/** What users write, of whichever kind: the programs in it, each with its type. */
 import { isDeleting } from '../../../shared/kube/finalizers.ts';
 import {
   memberTypes,

@@ -1,8 +1,4 @@
-/**
- * After which return codes the next program of a chain runs, as a mask.
- *
- * @module
- */
+/** After which return codes the next program of a chain runs, as a mask. */
 import { tcActions, type TcSpec, type XdpSpec } from '../spec-schema.ts';
 
 /** `XDP_ABORTED` to `XDP_REDIRECT` (include/uapi/linux/bpf.h); `dispatcher_return` is libxdp's, bit 31. */

@@ -1,8 +1,6 @@
 /**
  * Which objects a parent has on one node: one for each place where a program of it is attached. Pure: what it needs to know of
  * the node is given.
- *
- * @module
  */
 import { SelectorError } from '../../../shared/kube/selectors.ts';
 import type { ContainerSelector, InterfaceSelector } from '../spec-schema.ts';

@@ -1,8 +1,4 @@
-/**
- * Where a program is attached, as people read it.
- *
- * @module
- */
+/** Where a program is attached, as people read it. */
 import type { Attach } from './desired.ts';
 
 /** `eth0`, `eth0 ingress`, `/usr/lib/libc.so.6:malloc` */

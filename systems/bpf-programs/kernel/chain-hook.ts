@@ -1,8 +1,6 @@
 /**
  * Where a chain is: an interface's XDP, or one direction of its clsact qdisc. All of it happens within one visit of the network
  * namespace.
- *
- * @module
  */
 import { constants } from 'node:os';
 import { join } from 'node:path';

@@ -1,7 +1,5 @@
 /**
  * All XDP and TC chains that are wanted: which hooks there are, in which network namespaces, and who is in them.
- *
- * @module
  */
 import { findInterface } from '../../../shared/netlink/interface.ts';
 import { RouteSocket } from '../../../shared/netlink/route.ts';

@@ -1,8 +1,4 @@
-/**
- * Makes one hook run its members in order, as one composed program that is exchanged in one step.
- *
- * @module
- */
+/** Makes one hook run its members in order, as one composed program that is exchanged in one step. */
 import { rmSync, renameSync } from 'node:fs';
 import { constants } from 'node:os';
 import { join } from 'node:path';

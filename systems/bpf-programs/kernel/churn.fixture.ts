@@ -1,8 +1,4 @@
-/**
- * A process that changes programs at random until it is killed: `node churn.fixture.ts DIRECTORY SEED`.
- *
- * @module
- */
+/** A process that changes programs at random until it is killed: `node churn.fixture.ts DIRECTORY SEED`. */
 import { createLogger } from '../../../shared/observe/log.ts';
 import { Random } from '../../../shared/observe/depth.fixture.ts';
 import type { DesiredProgram } from './desired.ts';

@@ -1,8 +1,6 @@
 /**
  * One program out of the members of a chain. The kernel takes at most 64 maps and a million verified instructions in one program:
  * what is more goes on in a second one, which is called by a tail call.
- *
- * @module
  */
 import { createProgramArray, type Descriptor, setProgram } from '../../../shared/ebpf/bpf-call.ts';
 import { composeChain, type Member } from '../../../shared/ebpf/compose.ts';

@@ -1,8 +1,4 @@
-/**
- * A container by one of its processes.
- *
- * @module
- */
+/** A container by one of its processes. */
 import { readFileSync } from 'node:fs';
 
 import { AT_FDCWD, type Fd, openat2, openFlags, SystemCallError } from '../../../shared/ebpf/libc.ts';

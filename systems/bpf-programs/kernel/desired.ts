@@ -1,8 +1,6 @@
 /**
  * What the node wants of its kernel, and what became of it. The reconcilers make a {@link DesiredProgram} of each node object,
  * and give all of them at once; {@link ProgramHost} makes the kernel so.
- *
- * @module
  */
 
 export type AttachType =

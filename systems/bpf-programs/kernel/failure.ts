@@ -1,8 +1,4 @@
-/**
- * Why a program does not run, as an error on its way to an {@link Outcome}.
- *
- * @module
- */
+/** Why a program does not run, as an error on its way to an {@link Outcome}. */
 import { constants } from 'node:os';
 
 import { SystemCallError } from '../../../shared/ebpf/libc.ts';

@@ -1,8 +1,6 @@
 /**
  * Which processes a uprobe of a container may see. Containers of one image share its files, and a uprobe is in the file: without a
  * gate one tenant would count what another one does.
- *
- * @module
  */
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';

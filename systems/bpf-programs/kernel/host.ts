@@ -1,8 +1,4 @@
-/**
- * The eBPF programs that this agent answers for.
- *
- * @module
- */
+/** The eBPF programs that this agent answers for. */
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 

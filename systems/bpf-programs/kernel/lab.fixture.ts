@@ -1,8 +1,4 @@
-/**
- * A network of its own, a bpffs and a state directory for tests of the program host.
- *
- * @module
- */
+/** A network of its own, a bpffs and a state directory for tests of the program host. */
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

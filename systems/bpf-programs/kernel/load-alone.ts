@@ -1,8 +1,6 @@
 /**
  * Loads one program of an object file by itself: under its own licence, with its own verifier log, maps and id. Members of chains,
  * too, are loaded alone first; a composition takes their instructions from here.
- *
- * @module
  */
 import { join } from 'node:path';
 

@@ -3,8 +3,6 @@
  *
  * A visit is one synchronous block on the main thread: setns(2) is of one thread, and between two steps of JavaScript nothing else
  * runs on it. The threads of the pool stay where they are.
- *
- * @module
  */
 import { readdirSync, statSync } from 'node:fs';
 

@@ -1,8 +1,6 @@
 /**
  * Containers of a pod share its network: what is asked for each of them runs once, or it would count each packet twice. When the
  * container that it was loaded for goes, and the pod stays, it goes on for another one.
- *
- * @module
  */
 import { statSync } from 'node:fs';
 

@@ -1,8 +1,4 @@
-/**
- * Instructions that were kept, with the maps they had.
- *
- * @module
- */
+/** Instructions that were kept, with the maps they had. */
 import { join } from 'node:path';
 
 import type { Descriptor } from '../../../shared/ebpf/bpf-call.ts';

@@ -8,8 +8,6 @@
  *     chains/KEY/program                      composed
  *     chains/KEY/runs                         how often each member ran, per CPU
  *     chains/KEY/link                         of XDP
- *
- * @module
  */
 import { lstatSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,7 +1,5 @@
 /**
  * Programs that are attached by themselves, each by a link: to functions of the kernel, tracepoints, and functions of programs.
- *
- * @module
  */
 import { renameSync } from 'node:fs';
 import { join } from 'node:path';

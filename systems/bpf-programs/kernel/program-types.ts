@@ -1,8 +1,6 @@
 /**
  * What each kind of program is loaded as. Section names decide nothing: people write `classifier/stats`, which libbpf does not
  * know, and `fentry/x` names another function than the resource.
- *
- * @module
  */
 import type { AttachType } from './desired.ts';
 

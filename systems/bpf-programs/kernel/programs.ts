@@ -1,7 +1,5 @@
 /**
  * The programs that are loaded, each alone, and pinned with their maps; what is there stays, what changed is loaded beside it.
- *
- * @module
  */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';

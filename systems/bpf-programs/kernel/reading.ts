@@ -1,7 +1,5 @@
 /**
  * What is in the kernel, for commands: read from pins and records, beside an agent that runs, without disturbing it.
- *
- * @module
  */
 import { join } from 'node:path';
 

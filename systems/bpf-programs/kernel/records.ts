@@ -2,8 +2,6 @@
  * What the host keeps of each program and chain besides the pins: on tmpfs, since bpffs, too, is empty after a start of the
  * machine. The kernel does not give relocated instructions back, so they are kept for the next composition, with maps by their
  * place in the record.
- *
- * @module
  */
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';

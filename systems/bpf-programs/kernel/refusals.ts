@@ -1,8 +1,4 @@
-/**
- * The kernel's answer in words that help: which capability, configuration or version is missing.
- *
- * @module
- */
+/** The kernel's answer in words that help: which capability, configuration or version is missing. */
 import {
   type AttachKind,
   type Feature,

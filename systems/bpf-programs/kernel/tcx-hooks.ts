@@ -1,8 +1,4 @@
-/**
- * TCX: each program by a link of its own, in order among ours; those of others stay where they are.
- *
- * @module
- */
+/** TCX: each program by a link of its own, in order among ours; those of others stay where they are. */
 import { constants } from 'node:os';
 import { join } from 'node:path';
 

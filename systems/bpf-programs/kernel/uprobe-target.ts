@@ -1,8 +1,6 @@
 /**
  * Which file a uprobe goes into: a path or a library's name, as a process in that root would find it. An absolute symbolic link
  * of a container leads to a file of the container.
- *
- * @module
  */
 import { fstatSync, readdirSync, readFileSync } from 'node:fs';
 import { constants } from 'node:os';

@@ -1,8 +1,4 @@
-/**
- * What became of each program of one {@link ProgramHost.apply}.
- *
- * @module
- */
+/** What became of each program of one {@link ProgramHost.apply}. */
 import type { Logger } from '../../../shared/observe/log.ts';
 import type { DesiredProgram, Outcome } from './desired.ts';
 import { type FailureReason, failureOf, ProgramFailure } from './failure.ts';

@@ -1,8 +1,4 @@
-/**
- * Whether the kernel would take programs: each is loaded by itself and let go again. Nothing is attached.
- *
- * @module
- */
+/** Whether the kernel would take programs: each is loaded by itself and let go again. Nothing is attached. */
 import { FixedBuffer } from '../../../shared/ebpf/libc.ts';
 import { BpfObject } from '../../../shared/ebpf/object.ts';
 import type { AttachType } from './desired.ts';

@@ -1,8 +1,4 @@
-/**
- * What is in the kernel, compared with what was put there.
- *
- * @module
- */
+/** What is in the kernel, compared with what was put there. */
 import { join } from 'node:path';
 
 import { linkInfo, linkTypes } from '../../../shared/ebpf/info.ts';

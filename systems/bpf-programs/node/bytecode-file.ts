@@ -1,8 +1,4 @@
-/**
- * Bytecode in a file of the node.
- *
- * @module
- */
+/** Bytecode in a file of the node. */
 import { createHash } from 'node:crypto';
 import { type BigIntStats, constants, fstatSync, readFileSync } from 'node:fs';
 

@@ -1,8 +1,4 @@
-/**
- * The registries that images with bytecode come from, as the command line has them.
- *
- * @module
- */
+/** The registries that images with bytecode come from, as the command line has them. */
 import { readFileSync } from 'node:fs';
 
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';

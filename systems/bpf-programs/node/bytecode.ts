@@ -1,8 +1,4 @@
-/**
- * The bytecode of each parent: known at once where it is a file, after a while where it is an image.
- *
- * @module
- */
+/** The bytecode of each parent: known at once where it is a file, after a while where it is an image. */
 import type { Logger } from '../../../shared/observe/log.ts';
 import { Backoff } from '../../../shared/time/backoff.ts';
 import { sleep, systemClock } from '../../../shared/time/clock.ts';

@@ -1,8 +1,6 @@
 /**
  * Bytecode in OCI images: which file of the one layer it is, and what the labels of the image say of it
  * (bpfman, docs/design/bpf-image-spec: labels io.ebpf.programs and io.ebpf.maps, and the older ones).
- *
- * @module
  */
 import { endianness } from 'node:os';
 

@@ -1,8 +1,6 @@
 /**
  * The programs of this node's kernel, held by one process at a time: two that do not know of each other would take away each
  * other's programs.
- *
- * @module
  */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,8 +1,4 @@
-/**
- * What this guard counts on a node.
- *
- * @module
- */
+/** What this guard counts on a node. */
 import type { MetricsRegistry } from '../../../shared/guard/guard.ts';
 
 /** Counts since the start of the process. */

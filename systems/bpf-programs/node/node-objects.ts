@@ -1,8 +1,4 @@
-/**
- * Writes the objects of this node: BpfProgram and BpfNsProgram.
- *
- * @module
- */
+/** Writes the objects of this node: BpfProgram and BpfNsProgram. */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isAlreadyExists, isNotFound } from '../../../shared/kube/client-errors.ts';
 import { setCondition } from '../../../shared/kube/conditions.ts';

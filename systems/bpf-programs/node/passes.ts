@@ -1,8 +1,4 @@
-/**
- * The passes of a node: each compares all that is requested with the kernel, and tells what became of it.
- *
- * @module
- */
+/** The passes of a node: each compares all that is requested with the kernel, and tells what became of it. */
 import type { NodeContext } from '../../../shared/guard/context.ts';
 import type { CacheChange, IndexedCache } from '../../../shared/kube/indexed-cache.ts';
 import type { Node, Pod } from '../../../shared/kube/object.ts';

@@ -1,8 +1,4 @@
-/**
- * The interface of the default route of this process' network namespace.
- *
- * @module
- */
+/** The interface of the default route of this process' network namespace. */
 import { readFileSync } from 'node:fs';
 
 /** `struct rtentry`: the route is usable, and goes through a gateway or not (include/uapi/linux/route.h). */

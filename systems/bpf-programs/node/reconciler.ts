@@ -1,8 +1,6 @@
 /**
  * One pass over all that is asked of this node, of every kind and scope: what is wanted, what of it the kernel can have, and what
  * became of it.
- *
- * @module
  */
 import { labelSelectorOf, type Labels, labelsMatch, SelectorError } from '../../../shared/kube/selectors.ts';
 import type { Logger } from '../../../shared/observe/log.ts';

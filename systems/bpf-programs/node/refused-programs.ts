@@ -1,8 +1,6 @@
 /**
  * Programs that the kernel has refused. To verify a large one takes a CPU for a second: it is not asked again at each pass, which
  * may be for another program every second.
- *
- * @module
  */
 import type { Clock } from '../../../shared/time/clock.ts';
 import type { DesiredProgram, Outcome } from '../kernel/desired.ts';

@@ -1,8 +1,4 @@
-/**
- * The containers of this node that a selector selects.
- *
- * @module
- */
+/** The containers of this node that a selector selects. */
 import { readFileSync, statSync } from 'node:fs';
 
 import type { ContainerSource, SourceContainer } from '../../../shared/cri/container-source.ts';

@@ -1,8 +1,4 @@
-/**
- * This guard's section of `rampart status`.
- *
- * @module
- */
+/** This guard's section of `rampart status`. */
 import type { SectionReport, StatusSection } from '../../../shared/guard/status-section.ts';
 import { paint, renderTable, type Row } from '../../../shared/observe/table.ts';
 import { printable } from '../../../shared/observe/printable.ts';

@@ -1,8 +1,4 @@
-/**
- * The lines of this guard: a KiveAlert, and how it is shown to a person.
- *
- * @module
- */
+/** The lines of this guard: a KiveAlert, and how it is shown to a person. */
 import type { LineKind, PrettyLineOptions } from '../../../shared/guard/line-kind.ts';
 import { apiTimeNs } from '../../../shared/kube/api-time.ts';
 import { dateBefore } from '../../../shared/observe/date-before.ts';

@@ -1,8 +1,4 @@
-/**
- * Accesses and alert contexts for tests: one example of each, and any there can be.
- *
- * @module
- */
+/** Accesses and alert contexts for tests: one example of each, and any there can be. */
 
 import * as fc from '../../../shared/observe/fast-check.fixture.ts';
 import type { Access, Verdict } from '../../../shared/sensor/access.ts';

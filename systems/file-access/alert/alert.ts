@@ -1,8 +1,6 @@
 /**
  * From an access to what a consumer or a person reads: the KiveAlert JSON line, and a line for a
  * terminal.
- *
- * @module
  */
 import { clockTime, printable } from '../../../shared/observe/printable.ts';
 import { type Access, type AccessWord, describeMask, type Verdict } from '../../../shared/sensor/access.ts';

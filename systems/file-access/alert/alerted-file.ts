@@ -1,8 +1,6 @@
 /**
  * A file whose accesses are alerted, and what its alerts tell. A KiveData says the same of a file as what it was made
  * from: so a file that this node found needs no KiveData to be watched.
- *
- * @module
  */
 import type { FileIdentity } from '../../../shared/sensor/access.ts';
 import type { AlertContext } from './alert.ts';

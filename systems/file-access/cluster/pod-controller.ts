@@ -3,8 +3,6 @@
  *
  * One per cluster. The agent of the node does the same for what it can see, and quicker; this is for when it is gone,
  * or was when it should have done it. A pod that is created needs nothing: its node's agent follows its pods itself.
- *
- * @module
  */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isConflict, isNotFound, orUndefined } from '../../../shared/kube/client-errors.ts';

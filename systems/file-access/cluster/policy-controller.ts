@@ -1,7 +1,5 @@
 /**
  * Looks after the policies, once per cluster: their finalizer, their conditions, and events about traps that cannot work.
- *
- * @module
  */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isNotFound } from '../../../shared/kube/client-errors.ts';

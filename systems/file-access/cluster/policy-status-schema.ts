@@ -1,8 +1,4 @@
-/**
- * The status of a KivePolicy, as a schema: what is watched for it, where, and why something is not.
- *
- * @module
- */
+/** The status of a KivePolicy, as a schema: what is watched for it, where, and why something is not. */
 import { conditionList } from '../../../shared/kube/crd/condition-list.ts';
 import { integer, list, object, optional, type ReadOf, string } from '../../../shared/kube/crd/schema.ts';
 

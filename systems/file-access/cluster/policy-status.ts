@@ -1,8 +1,4 @@
-/**
- * What the status of a policy says: each agent tells about its node, the operator puts it together.
- *
- * @module
- */
+/** What the status of a policy says: each agent tells about its node, the operator puts it together. */
 import { apiTime } from '../../../shared/kube/api-time.ts';
 import {
   type Condition,

@@ -1,7 +1,5 @@
 /**
  * Which KiveData nobody is left for: the agent that would delete them is gone, or was when it should have.
- *
- * @module
  */
 import type { KiveData } from '../api.ts';
 import { isOver } from '../node/desired.ts';

@@ -5,8 +5,6 @@
  * would reach what only the node can reach, its metadata service with the credentials of the machine first of all.
  * What is checked is what is connected to: the check sits in the resolution of names, whose result goes straight
  * into connect(2), so a name that changes its address between check and use gains nothing.
- *
- * @module
  */
 import { lookup as systemLookup, type LookupAddress, type LookupOptions } from 'node:dns';
 import { BlockList, isIP, isIPv4, type LookupFunction } from 'node:net';

@@ -1,8 +1,4 @@
-/**
- * Names for alerts, by which a receiver knows one that it gets twice.
- *
- * @module
- */
+/** Names for alerts, by which a receiver knows one that it gets twice. */
 import { randomBytes } from 'node:crypto';
 
 /** Counts up from a random start of its own: unique over nodes, restarts and traps.. */

@@ -3,8 +3,6 @@
  *
  * Whoever may write a policy chooses where its alerts go. So what is secret is only sent to the origin that it was given
  * for; without an origin a Secret gives the authority to trust, and nothing else of it is used.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { isSecretName } from './segment-header.ts';

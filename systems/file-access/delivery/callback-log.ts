@@ -1,8 +1,6 @@
 /**
  * The alerts of one callback, with one Secret or none, on disk: segments, oldest first. Alerts are added to the last one
  * and taken from the first one.
- *
- * @module
  */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';

@@ -4,8 +4,6 @@
  * - Read again after a minute, and after the receiver has refused them: a Secret that is rotated needs no restart.
  * - While the API is away, what was read last is used; where nothing was read yet, alerts wait.
  * - A Secret that is not there, may not be read or cannot be used is an error: alerts wait, and are not sent without.
- *
- * @module
  */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isForbidden, isNotFound } from '../../../shared/kube/client-errors.ts';

@@ -1,8 +1,4 @@
-/**
- * What a callback may look like.
- *
- * @module
- */
+/** What a callback may look like. */
 import { keyOf } from './callback-log.ts';
 import { type AddressRules, isLoopback, withoutBrackets } from './address-rules.ts';
 import { MAX_CALLBACK_BYTES } from './segment-header.ts';

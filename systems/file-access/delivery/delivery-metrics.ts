@@ -1,8 +1,4 @@
-/**
- * A delivery's counts as Prometheus metrics.
- *
- * @module
- */
+/** A delivery's counts as Prometheus metrics. */
 import type { MetricsRegistry } from '../../../shared/guard/guard.ts';
 import type { Delivery } from './delivery.ts';
 import type { CallbackStats, DeliveryStats } from './options.ts';

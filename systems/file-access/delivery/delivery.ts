@@ -10,8 +10,6 @@
  *   lost): the header `x-rampart-alert-id` is the same then.
  * - When a queue is full, the new alert is refused and counted, and the old ones stay: of an attack the first alerts
  *   say most.
- *
- * @module
  */
 import { join } from 'node:path';
 

@@ -3,8 +3,6 @@
  *
  * The end of the process, however it ends, loses nothing that was written: it is the kernel's. A loss of power, or of
  * the kernel, loses what was written since the last round began: an interval and the time of a round.
- *
- * @module
  */
 import { open } from 'node:fs/promises';
 

@@ -4,8 +4,6 @@
  *     node kill.fixture.ts DIRECTORY ROUND PACE CALLBACK...
  *
  * PACE is `fast`, or `clock` for one in which a second passes with each turn and not by itself.
- *
- * @module
  */
 import { writeSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';

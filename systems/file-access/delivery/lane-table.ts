@@ -1,8 +1,6 @@
 /**
  * The lanes of a delivery, by callback and Secret. The look-up is on the way of each alert, so nothing is put together
  * for it.
- *
- * @module
  */
 import type { Lane } from './lane.ts';
 

@@ -1,7 +1,5 @@
 /**
  * Whether a callback takes alerts, for those who look at it now and then: a policy's status must not change with each try.
- *
- * @module
  */
 import type { Clock } from '../../../shared/time/clock.ts';
 

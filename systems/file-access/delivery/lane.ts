@@ -1,8 +1,6 @@
 /**
  * The way of one callback's alerts to its receiver: one at a time, so in order, each until it is delivered, unwanted
  * or too old.
- *
- * @module
  */
 import { Backoff, type BackoffOptions } from '../../../shared/time/backoff.ts';
 import { type Clock, sleep } from '../../../shared/time/clock.ts';

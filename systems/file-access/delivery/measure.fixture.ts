@@ -2,8 +2,6 @@
  * What queueing and delivering cost. Prints a table; takes some 20 s.
  *
  *     node --expose-gc systems/file-access/delivery/measure.fixture.ts [DIRECTORY]
- *
- * @module
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,8 +1,4 @@
-/**
- * What a delivery can be told, and what it tells.
- *
- * @module
- */
+/** What a delivery can be told, and what it tells. */
 import type { Logger } from '../../../shared/observe/log.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { type BackoffOptions, checkBackoff } from '../../../shared/time/backoff.ts';

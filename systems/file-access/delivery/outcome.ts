@@ -8,8 +8,6 @@
  * - other 4xx (400, 413, 422, ...): the receiver does not take this alert. Tried a few times, then dropped and counted,
  *   so that one alert does not hold up all that follow.
  * - 5xx, anything else, and no answer: tried again until the alert is too old.
- *
- * @module
  */
 
 export type Outcome =

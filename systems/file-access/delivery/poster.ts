@@ -1,8 +1,4 @@
-/**
- * One POST to one callback, over a connection that is kept.
- *
- * @module
- */
+/** One POST to one callback, over a connection that is kept. */
 import type { Agent, ClientRequest, IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { createSecureContext } from 'node:tls';

@@ -1,7 +1,5 @@
 /**
  * Receivers of alerts for tests: real HTTP servers on loopback whose manners can be changed while they run.
- *
- * @module
  */
 import { once } from 'node:events';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';

@@ -12,8 +12,6 @@
  *
  * The mark is what reading goes on at after damaged bytes. As control characters are escaped in JSON, nobody can
  * write one into a file by choosing the arguments of a process.
- *
- * @module
  */
 import { readSync } from 'node:fs';
 import { crc32 } from 'node:zlib';

@@ -1,8 +1,6 @@
 /**
  * What a Secret holds for a callback: a bearer token, a client certificate with its key, the authority of the receiver;
  * under the keys that such things usually have in Secrets. No error tells any of it.
- *
- * @module
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 

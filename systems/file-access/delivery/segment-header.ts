@@ -16,8 +16,6 @@
  *
  * A cursor that cannot be read means: from the beginning, which delivers twice and loses nothing. A seal that
  * cannot be read means that the records are counted.
- *
- * @module
  */
 import { fstatSync, readSync, writeSync } from 'node:fs';
 import { crc32 } from 'node:zlib';

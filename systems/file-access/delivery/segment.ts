@@ -1,8 +1,4 @@
-/**
- * One file of a queue: a header (segment-header.ts), then records (record.ts).
- *
- * @module
- */
+/** One file of a queue: a header (segment-header.ts), then records (record.ts). */
 import { closeSync, constants, fdatasync, ftruncateSync, openSync, renameSync, rmSync } from 'node:fs';
 
 import { RecordReader, type StoredAlert } from './record.ts';

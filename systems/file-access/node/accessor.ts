@@ -1,8 +1,4 @@
-/**
- * Which container an access came from, as alerts tell it.
- *
- * @module
- */
+/** Which container an access came from, as alerts tell it. */
 import type { ContainerIndex, IndexedContainer } from '../../../shared/cri/container-index.ts';
 import type { Access } from '../../../shared/sensor/access.ts';
 import type { AlertAccessor } from '../alert/alert.ts';

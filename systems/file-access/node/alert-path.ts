@@ -1,7 +1,5 @@
 /**
  * The way of an alert from the sensor: a line, a count, the queue of its callback, the status of its policy.
- *
- * @module
  */
 import type { Delivery } from '../delivery/delivery.ts';
 import type { PlannedAlert } from './loader-plan.ts';

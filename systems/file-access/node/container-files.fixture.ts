@@ -1,8 +1,4 @@
-/**
- * Container roots for tests: directories, and the states of the files in them.
- *
- * @module
- */
+/** Container roots for tests: directories, and the states of the files in them. */
 import { mkdirSync } from 'node:fs';
 
 import type { RampartError } from '../../../shared/observe/errors.ts';

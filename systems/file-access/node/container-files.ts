@@ -2,8 +2,6 @@
  * Files in containers, followed over time: which file a path is now, created first where that was asked for.
  *
  * All that is in a container may be hostile, and is resolved inside its root only (see shared/sensor/paths/resolve.ts).
- *
- * @module
  */
 import { constants as fsConstants } from 'node:fs';
 import { resolve } from 'node:path';

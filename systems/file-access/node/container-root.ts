@@ -1,8 +1,4 @@
-/**
- * The root directory of a container, by a process of it.
- *
- * @module
- */
+/** The root directory of a container, by a process of it. */
 import { readFileSync, statSync } from 'node:fs';
 
 import { AT_FDCWD, type Fd, openat2, openFlags, SystemCallError } from '../../../shared/ebpf/libc.ts';

@@ -1,8 +1,4 @@
-/**
- * Writes what differs between the KiveData that there are and those that there are to be.
- *
- * @module
- */
+/** Writes what differs between the KiveData that there are and those that there are to be. */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isAlreadyExists, isConflict, isNotFound } from '../../../shared/kube/client-errors.ts';
 import { removeFinalizer } from '../../../shared/kube/finalizers.ts';

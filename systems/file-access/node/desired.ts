@@ -1,8 +1,4 @@
-/**
- * Which KiveData of this node there are to be, and what has to change for it.
- *
- * @module
- */
+/** Which KiveData of this node there are to be, and what has to change for it. */
 import type { KiveData } from '../api.ts';
 import {
   type FoundFile,

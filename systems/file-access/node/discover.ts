@@ -7,8 +7,6 @@
  * - looking: which traps are for it, and which files these are now. At once, after any change of policies, pods,
  *   containers or files. What is found can be watched from then on, see {@link Discovery.found}.
  * - writing: the difference to the KiveData that the API has; retried for as long as it takes.
- *
- * @module
  */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { done, requeueAfter, type Result } from '../../../shared/kube/controller.ts';

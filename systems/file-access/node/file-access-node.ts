@@ -1,8 +1,4 @@
-/**
- * The parts of an agent for this guard, and how they are put together.
- *
- * @module
- */
+/** The parts of an agent for this guard, and how they are put together. */
 import { NodeContainerIndex } from '../../../shared/cri/node-container-index.ts';
 import type { NodeContext } from '../../../shared/guard/context.ts';
 import { type Reconcile, runController } from '../../../shared/kube/controller.ts';

@@ -1,8 +1,4 @@
-/**
- * Creation of a file that a trap asks for, where nothing has its name.
- *
- * @module
- */
+/** Creation of a file that a trap asks for, where nothing has its name. */
 import { SystemCallError } from '../../../shared/ebpf/libc.ts';
 import { createInRoot } from '../../../shared/sensor/paths/resolve.ts';
 import { Backoff } from '../../../shared/time/backoff.ts';

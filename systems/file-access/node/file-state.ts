@@ -1,8 +1,4 @@
-/**
- * What came of a request for a file in a container.
- *
- * @module
- */
+/** What came of a request for a file in a container. */
 import { constants as fsConstants } from 'node:fs';
 
 import type { FileIdentity } from '../../../shared/sensor/access.ts';

@@ -1,8 +1,6 @@
 /**
  * Watched paths of one machine: the path tracker says which file each path is now, the sensor says
  * who touches it, and this joins the two.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { accessFilter, type Access, type FileIdentity } from '../../../shared/sensor/access.ts';

@@ -1,8 +1,4 @@
-/**
- * Which kernel this is.
- *
- * @module
- */
+/** Which kernel this is. */
 import { readFileSync } from 'node:fs';
 
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';

@@ -1,7 +1,5 @@
 /**
  * What the sensor is to alert: all files of one kernel, from whichever node, and what changes when they do.
- *
- * @module
  */
 import type { FileIdentity } from '../../../shared/sensor/access.ts';
 import type { AlertContext } from '../alert/alert.ts';

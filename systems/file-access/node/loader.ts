@@ -1,7 +1,5 @@
 /**
  * Tells the sensor which files to alert: all KiveData of this kernel, from whichever node of it. One per kernel.
- *
- * @module
  */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { done, type Result } from '../../../shared/kube/controller.ts';

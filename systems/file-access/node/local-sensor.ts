@@ -1,8 +1,4 @@
-/**
- * The sensor of this kernel, driven by the plan: one alert for each planned one whose file is accessed.
- *
- * @module
- */
+/** The sensor of this kernel, driven by the plan: one alert for each planned one whose file is accessed. */
 import { randomBytes } from 'node:crypto';
 
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';

@@ -2,8 +2,6 @@
  * What was seen of a container when it was last looked at.
  *
  * What is the same as before is the same object as before: so only what is new costs more than a comparison.
- *
- * @module
  */
 import { type FileState, watchedFile } from './file-state.ts';
 import { isOver } from './desired.ts';

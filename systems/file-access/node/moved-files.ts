@@ -1,8 +1,6 @@
 /**
  * Files that a trap has led to and that its path does not lead to any more: renamed, or replaced while they have another
  * name. They stay watched for as long as they exist, or a rename would be all that is needed to read them unseen.
- *
- * @module
  */
 import type { FileIdentity } from '../../../shared/sensor/access.ts';
 import type { FileLives } from '../../../shared/sensor/paths/file-lives.ts';

@@ -1,8 +1,4 @@
-/**
- * Events on policies, from a node.
- *
- * @module
- */
+/** Events on policies, from a node. */
 import { referenceTo } from '../../../shared/kube/event-object.ts';
 import type { EventRecorder } from '../../../shared/kube/event-recorder.ts';
 import type { IndexedCache } from '../../../shared/kube/indexed-cache.ts';

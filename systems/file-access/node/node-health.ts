@@ -1,8 +1,4 @@
-/**
- * What an agent says of this guard when it is asked how it is.
- *
- * @module
- */
+/** What an agent says of this guard when it is asked how it is. */
 import { type Clock, systemClock } from '../../../shared/time/clock.ts';
 import type { PartHealth } from '../../../shared/guard/context.ts';
 import type { SensorStats } from '../../../shared/sensor/options.ts';

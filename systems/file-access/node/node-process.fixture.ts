@@ -1,8 +1,6 @@
 /**
  * An agent as a process of its own, to be killed. Arguments: a JSON object; alerts and states go to stdout, a JSON line
  * each.
- *
- * @module
  */
 import { KubeClient } from '../../../shared/kube/client.ts';
 import { findClusterAccess } from '../../../shared/kube/cluster-access.ts';

@@ -1,8 +1,4 @@
-/**
- * Tells the API what this node has to say of each policy: its entry in the status, paced.
- *
- * @module
- */
+/** Tells the API what this node has to say of each policy: its entry in the status, paced. */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isNotFound } from '../../../shared/kube/client-errors.ts';
 import { systemClock } from '../../../shared/time/clock.ts';

@@ -1,8 +1,6 @@
 /**
  * A cluster for tests of the controllers: the embedded API server, directories as the roots of containers, and the real
  * sensor.
- *
- * @module
  */
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';

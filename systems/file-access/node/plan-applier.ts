@@ -1,8 +1,4 @@
-/**
- * Puts what is planned into the sensor, and tries again what it has no room for.
- *
- * @module
- */
+/** Puts what is planned into the sensor, and tries again what it has no room for. */
 import type { Logger } from '../../../shared/observe/log.ts';
 import type { PlanChanges } from './loader-plan.ts';
 import type { LocalSensor } from './local-sensor.ts';

@@ -1,7 +1,5 @@
 /**
  * Keys that are to be looked at soon: each once, in slices, so that what comes in bursts keeps nothing else waiting.
- *
- * @module
  */
 export interface TouchedKeysOptions<K> {
   /** Must be quick. What it throws goes to `onProblem`, and the key is looked at again after 5 s. */

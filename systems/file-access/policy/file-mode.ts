@@ -5,8 +5,6 @@
  * number 292 of an unquoted 0444, and 420 of 0644; some of those have only octal digits again and would be taken
  * for something else (0644 for 0420). Such numbers are refused where one reading is the mode of a usual file and the
  * other is not.
- *
- * @module
  */
 
 /** r--------: a file that nobody but root reads by mistake. */

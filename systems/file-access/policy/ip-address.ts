@@ -1,8 +1,4 @@
-/**
- * IP addresses, so that two ways of writing one are the same.
- *
- * @module
- */
+/** IP addresses, so that two ways of writing one are the same. */
 import { isIPv4, isIPv6 } from 'node:net';
 
 const mapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/;

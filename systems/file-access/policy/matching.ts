@@ -1,8 +1,4 @@
-/**
- * Which traps are for which containers.
- *
- * @module
- */
+/** Which traps are for which containers. */
 import type { KiveMatch, KivePolicy, KiveTrap } from '../api.ts';
 import { defaultModeBits, parseFileMode } from './file-mode.ts';
 import { canonicalIp } from './ip-address.ts';

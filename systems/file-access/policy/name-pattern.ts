@@ -3,8 +3,6 @@
  *
  * Both run on an engine whose time grows linearly with the name. JavaScript's own would let one policy with
  * `(a+)+$` stop the agent of every node.
- *
- * @module
  */
 import { Regex, RegexSyntaxError } from '../../../shared/regex/regex.ts';
 

@@ -1,8 +1,4 @@
-/**
- * Policies, pods and containers for tests: one example of each, and any there can be.
- *
- * @module
- */
+/** Policies, pods and containers for tests: one example of each, and any there can be. */
 
 import * as fc from '../../../shared/observe/fast-check.fixture.ts';
 import type { KiveMatch, KivePolicy, KiveTrap } from '../api.ts';

@@ -1,7 +1,5 @@
 /**
  * What a cluster has in which Kive v1.0.0-pre2 runs: its definitions, and KiveData as its controllers write them.
- *
- * @module
  */
 import type { KubeObject } from '../../../shared/kube/object.ts';
 

@@ -1,8 +1,6 @@
 /**
  * The objects that Kive ships as samples (config/samples), by what they say: nine of ten are of v2alpha1. From its history, so some
  * may read otherwise in a release: `regex2` has a field by its older name, and the older finalizer.
- *
- * @module
  */
 import type { KubeObject } from '../../../shared/kube/object.ts';
 

@@ -11,8 +11,6 @@
  * | finalizers             | not named                         | `kivepolicy.GROUP/...`, `kivedata....` | `kivebpf.san7o.github.io/finalizer` |
  *
  * Source: kivebpf, `api/` and `config/samples/`; the same in both versions of its API.
- *
- * @module
  */
 import type { KiveData, KiveMatch } from '../api.ts';
 

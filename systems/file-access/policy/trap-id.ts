@@ -1,8 +1,4 @@
-/**
- * The names that a trap and what is found for it have in the cluster.
- *
- * @module
- */
+/** The names that a trap and what is found for it have in the cluster. */
 import { hash } from 'node:crypto';
 
 import type { KiveTrap } from '../api.ts';

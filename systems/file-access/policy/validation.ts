@@ -1,8 +1,6 @@
 /**
  * What in a KivePolicy cannot work, told by field. The schema in `api.ts` refuses most of it already when the policy
  * is written; this is for what a schema cannot say, and for policies that were stored before.
- *
- * @module
  */
 import type { KiveMatch, KivePolicy, KiveTrap } from '../api.ts';
 import { parseFileMode } from './file-mode.ts';

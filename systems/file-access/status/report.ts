@@ -1,7 +1,5 @@
 /**
  * What file access has in `rampart status --format json`. Within `rampart.dev/status/v1` fields keep their names and meanings.
- *
- * @module
  */
 import type { HolderReport } from '../../../shared/guard/lease-holder.ts';
 

@@ -1,8 +1,4 @@
-/**
- * This guard's section of `rampart status`.
- *
- * @module
- */
+/** This guard's section of `rampart status`. */
 import type { SectionReport, StatusSection } from '../../../shared/guard/status-section.ts';
 import { examine } from './examine.ts';
 import { kiveDataLines, nodeCells, nodeColumns, policyHeadline, policyTable } from './render.ts';

@@ -1,8 +1,4 @@
-/**
- * A cluster of two nodes in which all is well, for tests to break.
- *
- * @module
- */
+/** A cluster of two nodes in which all is well, for tests to break. */
 import type { LeaseView } from '../../../shared/guard/lease-holder.ts';
 import type { KivePolicy } from '../api.ts';
 import type { PolicyStatus } from '../cluster/policy-status-schema.ts';

@@ -1,8 +1,4 @@
-/**
- * Text as the bytes that the kernel sees.
- *
- * @module
- */
+/** Text as the bytes that the kernel sees. */
 import type { ByteString } from '../entry.ts';
 
 /** The bytes of a text in UTF-8, one character each. */

@@ -1,8 +1,4 @@
-/**
- * The conditions of `@@if` and of its older forms.
- *
- * @module
- */
+/** The conditions of `@@if` and of its older forms. */
 import { LineError, type Line } from './line.ts';
 import type { Position } from './source.ts';
 import type { Condition } from './syntax.ts';

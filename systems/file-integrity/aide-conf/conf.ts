@@ -1,8 +1,4 @@
-/**
- * A configuration that was read and evaluated.
- *
- * @module
- */
+/** A configuration that was read and evaluated. */
 import type { RegexNode } from '../pcre/program.ts';
 import type { AttributeSet } from '../attributes.ts';
 import type { ByteString, FileType } from '../entry.ts';

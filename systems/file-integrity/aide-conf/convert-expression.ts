@@ -1,8 +1,4 @@
-/**
- * Attribute arithmetic without checksums that are not approved, as text.
- *
- * @module
- */
+/** Attribute arithmetic without checksums that are not approved, as text. */
 import { describeAttributes, otherChecksums, refusedChecksums } from '../attributes.ts';
 import { settled, type Groups, type Value } from './expression.ts';
 import type { Expression, Term } from './syntax.ts';

@@ -1,7 +1,5 @@
 /**
  * Paths, regular expressions for paths, and includes, moved into the directory where the host's root is mounted.
- *
- * @module
  */
 import type { Position, ProblemList } from './source.ts';
 import type { IncludeStatement, Statement, Text } from './syntax.ts';

@@ -1,8 +1,4 @@
-/**
- * `verbose`, which AIDE had until 0.16, as the two options of today.
- *
- * @module
- */
+/** `verbose`, which AIDE had until 0.16, as the two options of today. */
 
 /** From this number on. */
 const levels: readonly (readonly [from: number, log: string, report: string])[] = [

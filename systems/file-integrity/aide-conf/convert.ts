@@ -2,8 +2,6 @@
  * An aide.conf written for a host, for a container that has the host's root mounted: rules, databases, logs, includes and
  * conditions lead there, lines of an older AIDE are written as today's, checksums as FIPS 140-3 approves them. Comments and
  * formatting stay; what is converted already is not changed.
- *
- * @module
  */
 import { attributeNamed, defaultGroups } from '../attributes.ts';
 import { convertExpression } from './convert-expression.ts';

@@ -3,8 +3,6 @@
  *
  * It suits Debian, Ubuntu, RHEL and its kin, RHCOS and other image based systems, Talos and its kin: a path that is not
  * there selects nothing. It reads the same with AIDE 0.18 and 0.19: no negative rule with a `$` has a directory for its aim.
- *
- * @module
  */
 
 export const defaultAideConf = `# File integrity of a Kubernetes node.

@@ -1,7 +1,5 @@
 /**
  * From statements to rules: groups, macros, conditions, options. Includes are in include.ts, rules in rule.ts.
- *
- * @module
  */
 import { checksums, type AttributeSet } from '../attributes.ts';
 import type { ByteString } from '../entry.ts';

@@ -1,8 +1,4 @@
-/**
- * Attribute arithmetic: groups and `p+u-G`, from left to right.
- *
- * @module
- */
+/** Attribute arithmetic: groups and `p+u-G`, from left to right. */
 import {
   attributes,
   checksums,

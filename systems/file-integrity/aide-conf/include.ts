@@ -1,8 +1,4 @@
-/**
- * `@@include` and `@@x_include`: one file, or those of a directory whose names match.
- *
- * @module
- */
+/** `@@include` and `@@x_include`: one file, or those of a directory whose names match. */
 import { closeSync, constants, fstatSync, openSync, readFileSync, statSync } from 'node:fs';
 
 import { PatternSet } from '../pcre/pattern-set.ts';

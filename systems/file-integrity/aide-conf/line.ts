@@ -1,8 +1,4 @@
-/**
- * Reading one line of aide.conf piece by piece.
- *
- * @module
- */
+/** Reading one line of aide.conf piece by piece. */
 import type { Position, Source } from './source.ts';
 import type { Expression, Restriction, Term, Text } from './syntax.ts';
 

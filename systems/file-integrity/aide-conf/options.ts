@@ -1,8 +1,4 @@
-/**
- * The options of aide.conf(5), 0.18 and 0.19, and what their values may be.
- *
- * @module
- */
+/** The options of aide.conf(5), 0.18 and 0.19, and what their values may be. */
 
 export type OptionType =
   | 'inputUrl'

@@ -1,8 +1,6 @@
 /**
  * aide.conf as statements with their places. Nothing is evaluated and nothing is read; a line that is wrong is told, and
  * the next one is looked at.
- *
- * @module
  */
 import { parseCondition, parseOldCondition, unread } from './condition.ts';
 import { Line, LineError } from './line.ts';

@@ -1,8 +1,4 @@
-/**
- * The `report_*` options of a configuration, as reports take them.
- *
- * @module
- */
+/** The `report_*` options of a configuration, as reports take them. */
 import { e2fsOfLetters } from '../report/e2fs-attributes.ts';
 import { defaultReportOptions, reportLevels, type ReportOptions } from '../report/report.ts';
 import type { AideConf } from './conf.ts';

@@ -1,8 +1,4 @@
-/**
- * One rule: its regular expression, its file types, its attributes.
- *
- * @module
- */
+/** One rule: its regular expression, its file types, its attributes. */
 import { parsePcre, PcreSyntaxError, PcreUnsupportedError } from '../pcre/pcre.ts';
 import type { RegexNode } from '../pcre/program.ts';
 import { checksums, otherChecksums, refusedChecksums, setOf } from '../attributes.ts';

@@ -1,8 +1,4 @@
-/**
- * Where something stands in a configuration, and what is wrong with it.
- *
- * @module
- */
+/** Where something stands in a configuration, and what is wrong with it. */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 
 /** Of AIDE: 0.18 and 0.19 read some lines in another way (see README.md). */

@@ -2,8 +2,6 @@
  * What aide.conf consists of, before it is evaluated. Every part knows where it stands, so that it can be told and edited.
  *
  * Facts: aide.conf(5) of 0.18.3 and 0.19.2, and what 0.18.3 does.
- *
- * @module
  */
 import type { Position } from './source.ts';
 

@@ -1,8 +1,4 @@
-/**
- * Changes of single places of a text; all else stays as it was written.
- *
- * @module
- */
+/** Changes of single places of a text; all else stays as it was written. */
 import type { Position } from './source.ts';
 
 type Place = Pick<Position, 'offset' | 'end'>;

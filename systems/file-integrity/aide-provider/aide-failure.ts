@@ -1,8 +1,4 @@
-/**
- * AIDE's failures as errors of ours.
- *
- * @module
- */
+/** AIDE's failures as errors of ours. */
 import { errorCodes, RampartError, type ErrorCode } from '../../../shared/observe/errors.ts';
 import { printable } from '../report/printable.ts';
 

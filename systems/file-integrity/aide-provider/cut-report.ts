@@ -1,8 +1,4 @@
-/**
- * AIDE's report of more findings than are kept: what is whole of it, as JSON again.
- *
- * @module
- */
+/** AIDE's report of more findings than are kept: what is whole of it, as JSON again. */
 
 /**
  * AIDE writes one member a line. Everything after the last whole one is dropped, and what is open is closed. Counts come

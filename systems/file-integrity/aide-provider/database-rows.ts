@@ -1,7 +1,5 @@
 /**
  * Databases of AIDE as their rows: what AIDE wrote stays as it is, byte for byte, also columns that nothing here knows.
- *
- * @module
  */
 import { createReadStream, createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';

@@ -7,8 +7,6 @@
  *
  * Where the files are at the prefix itself, as in the agent's pod, rules stay as they are. A prefix that is empty becomes
  * `root_prefix`.
- *
- * @module
  */
 import { writtenPath } from '../aide-conf/convert-path.ts';
 import { tryAideConf } from '../aide-conf/evaluate.ts';

@@ -1,8 +1,4 @@
-/**
- * Paths as one expression for AIDE's `--limit`.
- *
- * @module
- */
+/** Paths as one expression for AIDE's `--limit`. */
 import { isUtf8 } from 'node:buffer';
 import type { ByteString } from '../entry.ts';
 

@@ -1,8 +1,4 @@
-/**
- * The `aide` of this machine: where it is, and whether it is one that we know.
- *
- * @module
- */
+/** The `aide` of this machine: where it is, and whether it is one that we know. */
 import { execFile } from 'node:child_process';
 import { constants } from 'node:fs';
 import { access } from 'node:fs/promises';

@@ -1,8 +1,6 @@
 /**
  * The provider `aide`: the real AIDE, driven with the job's configuration. What is kept of it is signed, since AIDE's own
  * databases are not, and it takes a damaged one for "everything was added".
- *
- * @module
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { mkdtemp, rm, unlink, writeFile } from 'node:fs/promises';

@@ -1,7 +1,5 @@
 /**
  * One run of AIDE: started without a shell, as quiet as the machine allows, ended with us, its output bounded.
- *
- * @module
  */
 import { spawn } from 'node:child_process';
 import { processCpuMs } from '../../../shared/cri/process.ts';

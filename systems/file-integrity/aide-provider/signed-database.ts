@@ -10,8 +10,6 @@
  *
  * The database has a name of its own and is on the disk before `aide.baseline` leads to it, so that a kill at any moment
  * leaves the old or the new one. Databases that nothing leads to are removed by the next writer.
- *
- * @module
  */
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';

@@ -1,7 +1,5 @@
 /**
  * What AIDE could not read: it says so on stderr only, and reports what is in an unreadable directory as removed.
- *
- * @module
  */
 import type { ByteString, ScanProblem } from '../entry.ts';
 import type { Report } from '../report/report.ts';

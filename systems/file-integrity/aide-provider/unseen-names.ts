@@ -1,8 +1,6 @@
 /**
  * Names that some AIDE 0.19 pass over without a word: those that match rules in PCRE2's UTF mode, in which a name that is no
  * UTF-8 is matched by no rule. Who wants to hide a file needs no more than such a name, so they are looked for here, and told.
- *
- * @module
  */
 import { isUtf8 } from 'node:buffer';
 import type { Dirent } from 'node:fs';

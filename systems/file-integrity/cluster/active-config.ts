@@ -1,8 +1,4 @@
-/**
- * Makes the configuration that agents use of what a FileIntegrity names.
- *
- * @module
- */
+/** Makes the configuration that agents use of what a FileIntegrity names. */
 import { isAlreadyExists, isForbidden } from '../../../shared/kube/client-errors.ts';
 import { type ConfigMap, configMaps } from '../../../shared/kube/object.ts';
 import { names } from '../api.ts';

@@ -1,8 +1,4 @@
-/**
- * What the operator keeps of the API for this guard, and under which values it looks it up.
- *
- * @module
- */
+/** What the operator keeps of the API for this guard, and under which values it looks it up. */
 import type { GuardContext } from '../../../shared/guard/context.ts';
 import { controllerOf } from '../../../shared/kube/owner-references.ts';
 import { nodeFacts } from '../../../shared/kube/facts.ts';

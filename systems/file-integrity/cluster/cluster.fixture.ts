@@ -1,7 +1,5 @@
 /**
  * A cluster for tests of the operator: the embedded API server, with agents that are played by writing what they write.
- *
- * @module
  */
 import { join } from 'node:path';
 

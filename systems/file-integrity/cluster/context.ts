@@ -1,8 +1,4 @@
-/**
- * What the controllers of the operator share while it leads.
- *
- * @module
- */
+/** What the controllers of the operator share while it leads. */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import type { Clock } from '../../../shared/time/clock.ts';
 import type { ControllerMetrics } from '../../../shared/kube/controller-metrics.ts';

@@ -1,8 +1,4 @@
-/**
- * From what a FileIntegrity names as its configuration to what agents use. No I/O.
- *
- * @module
- */
+/** From what a FileIntegrity names as its configuration to what agents use. No I/O. */
 import type { ConfigMap } from '../../../shared/kube/object.ts';
 import { RampartError } from '../../../shared/observe/errors.ts';
 import { noEnvironment } from '../aide-conf/conf.ts';

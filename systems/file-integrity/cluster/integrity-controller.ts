@@ -1,7 +1,5 @@
 /**
  * Looks after each FileIntegrity: its configuration, its nodes, what it asks of them, its status. One for both API groups.
- *
- * @module
  */
 import { isNotFound, orUndefined } from '../../../shared/kube/client-errors.ts';
 import { done, requeueAfter, type Result, runController } from '../../../shared/kube/controller.ts';

@@ -1,7 +1,5 @@
 /**
  * The operator's metrics, by the names that the File Integrity Operator gives them: people have dashboards and alerts for these.
- *
- * @module
  */
 import type { SharedMetrics } from '../../../shared/kube/shared-metrics.ts';
 import type { FileIntegrityNodeStatus, Phase, ScanResult } from '../api.ts';

@@ -1,8 +1,6 @@
 /**
  * What a namespace with FileIntegrity objects needs: the key that baselines are signed with, and the agents' rights on its
  * ConfigMaps. In other namespaces agents have none.
- *
- * @module
  */
 import { randomBytes } from 'node:crypto';
 

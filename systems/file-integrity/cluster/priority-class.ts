@@ -1,8 +1,6 @@
 /**
  * A priorityClassName that no PriorityClass has is taken away, with an event: it does nothing here, and who has mistyped it
  * is to know.
- *
- * @module
  */
 import { isNotFound } from '../../../shared/kube/client-errors.ts';
 import { priorityClasses } from '../../../shared/kube/object.ts';

@@ -1,8 +1,6 @@
 /**
  * Writes that the API refuses: by a quota, a webhook, a missing right. No other try mends that soon, so it is told where people
  * look, and what else there is to do is done.
- *
- * @module
  */
 import { KubeError } from '../../../shared/kube/client-errors.ts';
 

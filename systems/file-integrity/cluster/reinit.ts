@@ -1,8 +1,4 @@
-/**
- * Which nodes the annotations of a FileIntegrity ask to make new baselines. No I/O.
- *
- * @module
- */
+/** Which nodes the annotations of a FileIntegrity ask to make new baselines. No I/O. */
 import { createHash } from 'node:crypto';
 
 import { names, type FileIntegrity, type FileIntegrityNodeStatus } from '../api.ts';

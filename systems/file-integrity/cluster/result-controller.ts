@@ -4,8 +4,6 @@
  *
  * Killed anywhere, the next run does what is left: every write is the same when it is made twice, and the one that says that
  * a result is known, that of the FileIntegrityNodeStatus, comes after all that follow from it.
- *
- * @module
  */
 import { isAlreadyExists, isConflict, isNotFound, orUndefined } from '../../../shared/kube/client-errors.ts';
 import { done, type Result, runController } from '../../../shared/kube/controller.ts';

@@ -1,8 +1,6 @@
 /**
  * The ConfigMaps that users name, each followed while a FileIntegrity names it: they may be anywhere, and to watch all ConfigMaps
  * of a cluster would be to hold them all.
- *
- * @module
  */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { orUndefined } from '../../../shared/kube/client-errors.ts';

@@ -1,8 +1,4 @@
-/**
- * The columns of AIDE's databases (0.16 to 0.19): what a field says of an entry.
- *
- * @module
- */
+/** The columns of AIDE's databases (0.16 to 0.19): what a field says of an entry. */
 import { attributes, setOf } from '../attributes.ts';
 import type { AttributeSet } from '../attributes.ts';
 import { setOfAideMask } from '../aide-mask.ts';

@@ -2,8 +2,6 @@
  * Reads a database of AIDE, 0.16 to 0.19, plain or gzip.
  *
  * AIDE takes an empty database, or one that was cut off, for "everything was added". Here it is an error with its line.
- *
- * @module
  */
 import { createReadStream } from 'node:fs';
 import type { Readable } from 'node:stream';

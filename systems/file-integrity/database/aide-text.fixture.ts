@@ -1,8 +1,4 @@
-/**
- * Writes names and times as AIDE does: see aide-text.ts.
- *
- * @module
- */
+/** Writes names and times as AIDE does: see aide-text.ts. */
 import type { ByteString } from '../entry.ts';
 
 const unsafe = /[^!$&()*+,\-./0-9;=?A-Z_a-z]/g;

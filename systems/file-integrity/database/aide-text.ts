@@ -4,8 +4,6 @@
  * A name has a `%` and two hexadecimal digits for each byte that is not printable ASCII or would be in the way. A name that
  * may be absent, of a link's target, is `0` when it is absent, `0-` when it is empty, and has a `0` before one that starts
  * with a `0`. A time is `0` or the base64 of its decimal digits, and since 0.19 the digits themselves.
- *
- * @module
  */
 import type { ByteString } from '../entry.ts';
 

@@ -1,7 +1,5 @@
 /**
  * Why a baseline cannot be used. None of these may be taken for "everything was added" or for "nothing has changed".
- *
- * @module
  */
 import { type ErrorCode, errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 

@@ -1,8 +1,4 @@
-/**
- * Numbers and byte strings in as few bytes as they need (LEB128: seven bits a byte, the low ones first).
- *
- * @module
- */
+/** Numbers and byte strings in as few bytes as they need (LEB128: seven bits a byte, the low ones first). */
 
 /** Bytes that end before what was to be read from them does, or say what cannot be. */
 export class MalformedBytes extends Error {}

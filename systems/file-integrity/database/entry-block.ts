@@ -1,8 +1,4 @@
-/**
- * Entries as bytes, which most who hand them on need not look into.
- *
- * @module
- */
+/** Entries as bytes, which most who hand them on need not look into. */
 import type { Batch, Batches, PackedBatch } from '../batches.ts';
 import type { ByteString, Entry, ScanProblem } from '../entry.ts';
 import { emptyBaseline } from './baseline-error.ts';

@@ -3,8 +3,6 @@
  * of the path, type with mode and owner, ACLs, labels, names of extended attributes) is told once in it.
  *
  * Of an entry only what its attributes ask for is kept; the rest comes back with its default.
- *
- * @module
  */
 import { aideMaskOf, setOfAideMask } from '../aide-mask.ts';
 import { checksums, setOf } from '../attributes.ts';

@@ -12,8 +12,6 @@
  * ```
  *
  * The CRC tells damage and where it is. The signature tells that it is what Rampart wrote, whole and in this order.
- *
- * @module
  */
 import { createHash } from 'node:crypto';
 import type { Hash } from 'node:crypto';

@@ -1,8 +1,4 @@
-/**
- * The frames of a baseline, one after the other, with the memory of the longest.
- *
- * @module
- */
+/** The frames of a baseline, one after the other, with the memory of the longest. */
 import type { FileHandle } from 'node:fs/promises';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { BaselineError } from './baseline-error.ts';

@@ -1,8 +1,6 @@
 /**
  * Reads a baseline. The whole file is verified before its first entry is given out, and each block once more when it is read
  * again: nothing comes out of it that is not what was signed, also when somebody writes to it meanwhile.
- *
- * @module
  */
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';

@@ -1,8 +1,6 @@
 /**
  * Writes a file so that its path always leads to the whole old one or to the whole new one, whatever happens: a signal, a
  * full disk, a loss of power.
- *
- * @module
  */
 import { randomBytes } from 'node:crypto';
 import { open, readdir, rename, unlink } from 'node:fs/promises';

@@ -1,8 +1,6 @@
 /**
  * Signatures of baselines. The one who reads says which scheme and which key he expects; what the file says of itself only
  * makes the error clearer. So no edit of a file can choose a weaker scheme or make a public key a secret one.
- *
- * @module
  */
 import { createHash, createHmac, sign, timingSafeEqual, verify } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';

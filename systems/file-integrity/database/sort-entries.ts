@@ -2,8 +2,6 @@
  * Brings entries into the order of their paths' bytes. AIDE walks its tree instead: `/a/b` comes before `/a!` there.
  *
  * They wait as bytes, some 50 for one with a sha256, rather than as objects.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { Batches } from '../batches.ts';

@@ -1,8 +1,4 @@
-/**
- * Writes a database that AIDE 0.16 to 0.19 reads, for those who go on with AIDE.
- *
- * @module
- */
+/** Writes a database that AIDE 0.16 to 0.19 reads, for those who go on with AIDE. */
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import { aideMaskOf, aideNameBit } from '../aide-mask.ts';

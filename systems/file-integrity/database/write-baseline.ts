@@ -1,8 +1,4 @@
-/**
- * Writes a baseline as its entries come, with the memory of a few blocks.
- *
- * @module
- */
+/** Writes a baseline as its entries come, with the memory of a few blocks. */
 import type { FileHandle } from 'node:fs/promises';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { aideMaskOf } from '../aide-mask.ts';

@@ -1,8 +1,6 @@
 /**
  * Changes by processes whose container may be known in a moment: what a container does when it begins is told before the runtime
  * has told of it.
- *
- * @module
  */
 import type { Change } from '../../../shared/sensor/changes/change.ts';
 import type { ChangeAuthor } from '../finding.ts';

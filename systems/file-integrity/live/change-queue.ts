@@ -1,7 +1,5 @@
 /**
  * Changed paths that are to be compared with the baseline again: each once, however often it changes. Holds memory only.
- *
- * @module
  */
 import type { ByteString } from '../entry.ts';
 import type { ChangeAuthor } from '../finding.ts';

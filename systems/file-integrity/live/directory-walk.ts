@@ -1,7 +1,5 @@
 /**
  * The way through the directories that are to be watched, one after the other, so that the event loop goes on.
- *
- * @module
  */
 import { lstatSync, type Dirent } from 'node:fs';
 import { readdir } from 'node:fs/promises';

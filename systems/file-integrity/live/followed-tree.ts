@@ -1,7 +1,5 @@
 /**
  * What of a root one job wants to know: which directories are watched for it, and which changes are its own.
- *
- * @module
  */
 import { dirname } from 'node:path';
 

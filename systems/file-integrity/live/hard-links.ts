@@ -1,7 +1,5 @@
 /**
  * Other names of a file, as far as a baseline has them: its content changes under all of them, and the kernel tells of one.
- *
- * @module
  */
 import { setOf } from '../attributes.ts';
 import type { Baseline } from '../database/read-baseline.ts';

@@ -1,7 +1,5 @@
 /**
  * One job with its baseline: takes what has changed from the queue, looks at it again, and tells what differs now.
- *
- * @module
  */
 import { lstatSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';

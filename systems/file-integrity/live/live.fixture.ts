@@ -1,8 +1,4 @@
-/**
- * An agent that follows the files of a test's host, processes that change them, and what is told of it.
- *
- * @module
- */
+/** An agent that follows the files of a test's host, processes that change them, and what is told of it. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, readdirSync, readFileSync } from 'node:fs';

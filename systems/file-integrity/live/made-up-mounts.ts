@@ -1,8 +1,4 @@
-/**
- * Directories that the kernel makes up as they are read: /proc, /sys. It tells of no change in them.
- *
- * @module
- */
+/** Directories that the kernel makes up as they are read: /proc, /sys. It tells of no change in them. */
 import { readFileSync, realpathSync } from 'node:fs';
 
 import type { ByteString } from '../entry.ts';

@@ -1,8 +1,6 @@
 /**
  * Files that may change their name within their directory (attribute `I`): a log that is rotated. What one of them is can only be
  * said together with those that differ beside it.
- *
- * @module
  */
 import { readdir } from 'node:fs/promises';
 

@@ -1,7 +1,5 @@
 /**
  * The watch of one root, for all jobs of it: the kernel keeps one watch for a directory, however many want to know of it.
- *
- * @module
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 

@@ -1,8 +1,4 @@
-/**
- * What may be chosen of how changes are known at once.
- *
- * @module
- */
+/** What may be chosen of how changes are known at once. */
 import type { ChangeWatchOptions } from '../../../shared/sensor/changes/options.ts';
 
 export interface LiveOptions {

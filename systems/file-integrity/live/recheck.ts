@@ -1,8 +1,4 @@
-/**
- * Compares single paths with the baseline: what a scan would say of them.
- *
- * @module
- */
+/** Compares single paths with the baseline: what a scan would say of them. */
 import type { Batch, Batches } from '../batches.ts';
 import { Comparison } from '../compare.ts';
 import type { Baseline } from '../database/read-baseline.ts';

@@ -1,8 +1,6 @@
 /**
  * What takes long to be looked at: large files, and directories with what is in them. One after the other, and one that changes
  * all the time not all the time.
- *
- * @module
  */
 import type { ByteString } from '../entry.ts';
 import { bothOf, type ChangedPath } from './change-queue.ts';

@@ -1,7 +1,5 @@
 /**
  * Begins to follow the files of a job. Small, since every agent loads it: what follows is loaded with the first job.
- *
- * @module
  */
 import { sleep, systemClock } from '../../../shared/time/clock.ts';
 import { noDetection } from '../finding.ts';

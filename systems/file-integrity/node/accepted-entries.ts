@@ -1,7 +1,5 @@
 /**
  * The entries of a baseline with some of them replaced by what is there now. Batches without these are handed on as they are.
- *
- * @module
  */
 import { type Batch, type Batches, unpack } from '../batches.ts';
 import type { ByteString, Entry } from '../entry.ts';

@@ -7,8 +7,6 @@
  * baseline.backup-20261121T181705.123Z    before it, by the time when it was replaced
  * last-baseline                           see ../signed-notes/last-baseline.ts
  * ```
- *
- * @module
  */
 import { copyFile, link, lstat, open, readdir, rename, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,8 +1,6 @@
 /**
  * The findings of a job, beside its baseline: after a restart it is known who made a change and when it was seen first, and
  * what was told is not told again. It is signed with the key of the baseline.
- *
- * @module
  */
 import { join } from 'node:path';
 import type { Logger } from '../../../shared/observe/log.ts';

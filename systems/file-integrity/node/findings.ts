@@ -4,8 +4,6 @@
  *
  * An event is later than a scan that was under way: of a path that was looked at by itself since the scan began, the scan has
  * nothing to say.
- *
- * @module
  */
 import type { ByteString } from '../entry.ts';
 import type { ChangeAuthor, Finding, Unread } from '../finding.ts';

@@ -1,7 +1,5 @@
 /**
  * Single objects that belong to a FileIntegrity: an agent may have no right to others, and need not know them.
- *
- * @module
  */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { IndexedCache } from '../../../shared/kube/indexed-cache.ts';

@@ -1,8 +1,4 @@
-/**
- * What watches the files of one job between its scans.
- *
- * @module
- */
+/** What watches the files of one job between its scans. */
 import { readAideConf } from '../aide-conf/evaluate.ts';
 import { reportOptionsOf } from '../aide-conf/report-options.ts';
 import { nodeEnvironment } from '../conf-environment.ts';

@@ -1,8 +1,4 @@
-/**
- * What a job remembers over restarts: its notes, and with them which requests are still to be done.
- *
- * @module
- */
+/** What a job remembers over restarts: its notes, and with them which requests are still to be done. */
 import { join } from 'node:path';
 
 import type { Logger } from '../../../shared/observe/log.ts';

@@ -1,8 +1,4 @@
-/**
- * The results of one job: made of its findings, numbered, sent; and the log of the last scan on the node.
- *
- * @module
- */
+/** The results of one job: made of its findings, numbered, sent; and the log of the last scan on the node. */
 import { join } from 'node:path';
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import type { Clock } from '../../../shared/time/clock.ts';

@@ -1,8 +1,4 @@
-/**
- * When a job is due: its next scan, and another try of what failed. Times are ms of the monotonic clock.
- *
- * @module
- */
+/** When a job is due: its next scan, and another try of what failed. Times are ms of the monotonic clock. */
 import { backoffDelayMs } from '../../../shared/time/backoff.ts';
 import type { Clock } from '../../../shared/time/clock.ts';
 

@@ -1,8 +1,6 @@
 /**
  * One FileIntegrity on this node: what is known of it, and how each step of its plan is done. The steps of all jobs of a node
  * are done one after the other, see jobs.ts.
- *
- * @module
  */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';

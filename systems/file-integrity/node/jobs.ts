@@ -3,8 +3,6 @@
  *
  * It is imported when the first FileIntegrity is for this node, and the scan engine with it: an agent without one needs no
  * memory for them.
- *
- * @module
  */
 import {
   type ConfigMap,

@@ -1,7 +1,5 @@
 /**
  * Our own engine as a provider: scans by `scan/`, baselines by `database/`, the comparison by `compare.ts`.
- *
- * @module
  */
 import { createHash } from 'node:crypto';
 import type { AideConf } from '../aide-conf/conf.ts';

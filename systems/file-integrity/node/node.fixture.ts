@@ -1,7 +1,5 @@
 /**
  * A cluster for tests of the agent's part: the embedded API server, a directory as the host, and what the operator would do.
- *
- * @module
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

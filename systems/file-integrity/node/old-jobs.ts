@@ -1,8 +1,6 @@
 /**
  * The directories of jobs. They are named as FileIntegrities are: one that is made again goes on from the baseline of the one
  * before. What is left of those that are gone, or not for this node any more, is kept for 30 days.
- *
- * @module
  */
 import { createHash } from 'node:crypto';
 import { readdir, rm, stat } from 'node:fs/promises';

@@ -1,7 +1,5 @@
 /**
  * What is to be done next for the FileIntegrities of a node. No I/O, no clock: it follows from what is known.
- *
- * @module
  */
 import type { IntegrityProvider } from '../provider.ts';
 import type { NodeRequest } from '../node-result.ts';

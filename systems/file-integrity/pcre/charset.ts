@@ -1,8 +1,4 @@
-/**
- * Sets of bytes: ranges and the named classes.
- *
- * @module
- */
+/** Sets of bytes: ranges and the named classes. */
 
 /** Tells whether a code point is in the set. */
 export type CharSet = (codePoint: number) => boolean;

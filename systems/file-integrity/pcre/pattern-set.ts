@@ -2,8 +2,6 @@
  * Many expressions at once, anchored at the start of a text of bytes: one automaton answers which of them match and
  * which could still come to match if the text went on (PCRE2's partial match). A text is walked once, whatever the
  * number of expressions, and a walk can be continued from the middle: the files of a directory share its part.
- *
- * @module
  */
 import { word, type CharSet } from './charset.ts';
 import {

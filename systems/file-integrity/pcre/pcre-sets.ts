@@ -1,8 +1,4 @@
-/**
- * What single characters and assertions of PCRE2's syntax stand for, over bytes.
- *
- * @module
- */
+/** What single characters and assertions of PCRE2's syntax stand for, over bytes. */
 import { not, ranges, type CharSet } from './charset.ts';
 import type { RegexNode } from './program.ts';
 

@@ -4,8 +4,6 @@
  * look-around, atomic groups, ...) is refused by name: {@link PcreUnsupportedError}.
  *
  * Facts: pcre2pattern(3).
- *
- * @module
  */
 import { not, posixClasses, ranges, union, type CharSet } from './charset.ts';
 import { classEscapes, escapedByte, PcreSyntaxError, PcreUnsupportedError } from './pcre-escape.ts';

@@ -1,8 +1,4 @@
-/**
- * A parsed expression, and the program of a few instructions (Thompson 1968) that it is run as.
- *
- * @module
- */
+/** A parsed expression, and the program of a few instructions (Thompson 1968) that it is run as. */
 import { word, type CharSet } from './charset.ts';
 
 export type Assertion = 'beginText' | 'endText' | 'wordBoundary' | 'noWordBoundary';

@@ -1,8 +1,4 @@
-/**
- * A difference as it is reported, by the rules of AIDE's `report_*` options.
- *
- * @module
- */
+/** A difference as it is reported, by the rules of AIDE's `report_*` options. */
 import { setOf } from '../attributes.ts';
 import type { AttributeSet } from '../attributes.ts';
 import type { Difference } from '../compare.ts';

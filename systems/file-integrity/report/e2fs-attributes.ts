@@ -1,7 +1,5 @@
 /**
  * Attributes of chattr(1), in the order and with the letters in which AIDE tells them (linux/fs.h, ext2_fs.h).
- *
- * @module
  */
 const flags: readonly (readonly [letter: string, bit: number])[] = [
   ...([

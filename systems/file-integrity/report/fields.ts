@@ -1,8 +1,6 @@
 /**
  * The attributes of an entry as reports tell them: in the order of AIDE's reports, with its names, letters and values
  * (aide.conf(5), report_summarize_changes; AIDE, src/report.c).
- *
- * @module
  */
 import { attributeNamed, attributes, setOf } from '../attributes.ts';
 import type { AttributeName, AttributeSet } from '../attributes.ts';

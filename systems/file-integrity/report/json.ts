@@ -1,8 +1,4 @@
-/**
- * The report as AIDE 0.18 writes it with `report_format=json`.
- *
- * @module
- */
+/** The report as AIDE 0.18 writes it with `report_format=json`. */
 import { e2fsLetters } from './e2fs-attributes.ts';
 import { attributeExpression, describeTime, fields } from './fields.ts';
 import { printable } from './printable.ts';

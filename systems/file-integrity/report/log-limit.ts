@@ -1,7 +1,5 @@
 /**
  * A report as it fits into a ConfigMap, which with all its names and labels may have 1 MiB (Kubernetes, MaxSecretSize).
- *
- * @module
  */
 import { gzipSync } from 'node:zlib';
 

@@ -1,8 +1,4 @@
-/**
- * The report as AIDE 0.18 writes it by default, and as users of the File Integrity Operator know it.
- *
- * @module
- */
+/** The report as AIDE 0.18 writes it by default, and as users of the File Integrity Operator know it. */
 import { describeType, describeTime, attributeExpression, fields } from './fields.ts';
 import { e2fsLetters } from './e2fs-attributes.ts';
 import { printable } from './printable.ts';

@@ -1,7 +1,5 @@
 /**
  * Names of files as text. A name is bytes; a report is text that a terminal may be shown and a ConfigMap takes only as UTF-8.
- *
- * @module
  */
 import type { ByteString } from '../entry.ts';
 

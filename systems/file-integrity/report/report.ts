@@ -1,8 +1,4 @@
-/**
- * What a scan found, as it is told: the same from AIDE's own report and from a comparison of ours.
- *
- * @module
- */
+/** What a scan found, as it is told: the same from AIDE's own report and from a comparison of ours. */
 import type { AttributeSet } from '../attributes.ts';
 import type { ByteString, FileType } from '../entry.ts';
 

@@ -1,8 +1,4 @@
-/**
- * Access control lists as text, as acl_to_text(3) writes them; byte for byte what AIDE keeps.
- *
- * @module
- */
+/** Access control lists as text, as acl_to_text(3) writes them; byte for byte what AIDE keeps. */
 import { readFileSync } from 'node:fs';
 
 /** Tags of the attribute `system.posix_acl_access` (include/uapi/linux/posix_acl.h). */

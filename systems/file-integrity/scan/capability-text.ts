@@ -1,8 +1,4 @@
-/**
- * The capabilities of a file as text, as cap_to_text(3) of libcap 2.66 writes them; what AIDE keeps.
- *
- * @module
- */
+/** The capabilities of a file as text, as cap_to_text(3) of libcap 2.66 writes them; what AIDE keeps. */
 import { readFileSync } from 'node:fs';
 
 /** In the order of include/uapi/linux/capability.h. */

@@ -1,8 +1,4 @@
-/**
- * Reads a file for its checksums.
- *
- * @module
- */
+/** Reads a file for its checksums. */
 import { createHash, hash } from 'node:crypto';
 import { constants } from 'node:os';
 

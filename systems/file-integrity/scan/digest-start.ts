@@ -1,8 +1,4 @@
-/**
- * The checksums of the start of a file, for one that may have grown.
- *
- * @module
- */
+/** The checksums of the start of a file, for one that may have grown. */
 import { libc } from '../../../shared/ebpf/ffi.ts';
 import { FixedBuffer, openFlags } from '../../../shared/ebpf/libc.ts';
 import type { Entry } from '../entry.ts';

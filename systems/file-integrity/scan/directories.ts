@@ -1,8 +1,6 @@
 /**
  * Opens directories of the tree that is scanned, and lists them. No name on the way is followed: a directory that becomes a
  * symbolic link leads nowhere. Names are opened one by one, so that a path may be longer than PATH_MAX.
- *
- * @module
  */
 import { constants } from 'node:os';
 

@@ -3,8 +3,6 @@
  * which is the usual case.
  *
  * Facts: AIDE 0.18, src/do_md.c: which attributes it keeps, and when it says that it knows nothing.
- *
- * @module
  */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';

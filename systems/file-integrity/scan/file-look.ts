@@ -1,8 +1,6 @@
 /**
  * Looks at one file: its stat, what it has beside that, its content. Nothing but a regular file is ever opened, and what was
  * opened is what was seen before: names may be swapped at any moment.
- *
- * @module
  */
 import { constants } from 'node:os';
 

@@ -1,8 +1,4 @@
-/**
- * statx(2) into memory that is used again, without objects: most files are looked at three times.
- *
- * @module
- */
+/** statx(2) into memory that is used again, without objects: most files are looked at three times. */
 import { errno, fileCalls } from '../../../shared/ebpf/ffi.ts';
 import { FixedBuffer } from '../../../shared/ebpf/libc.ts';
 import type { FileType } from '../entry.ts';

@@ -1,8 +1,4 @@
-/**
- * A directory on the way of a walk, and what is left of all of them when the walk stops.
- *
- * @module
- */
+/** A directory on the way of a walk, and what is left of all of them when the walk stops. */
 import type { ByteString } from '../entry.ts';
 import { depthOf, type Directory, type DirectoryIdentity } from './directories.ts';
 import type { FilesAsked } from './selected.ts';

@@ -1,8 +1,4 @@
-/**
- * A few small files, looked at in the caller's thread.
- *
- * @module
- */
+/** A few small files, looked at in the caller's thread. */
 import { ContentReader } from './content.ts';
 import { noRoot } from './scan-run.ts';
 import { Selected } from './selected.ts';

@@ -1,8 +1,4 @@
-/**
- * What the scanner and its threads say to each other.
- *
- * @module
- */
+/** What the scanner and its threads say to each other. */
 import type { ByteString, Entry } from '../entry.ts';
 import type { ScanRoot } from '../provider.ts';
 import type { PlainConf, Task, TaskResult } from './tasks.ts';

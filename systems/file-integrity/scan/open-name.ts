@@ -1,8 +1,4 @@
-/**
- * Opens a name in a directory, never waiting for anything.
- *
- * @module
- */
+/** Opens a name in a directory, never waiting for anything. */
 import { constants } from 'node:os';
 
 import { errno, fileCalls } from '../../../shared/ebpf/ffi.ts';

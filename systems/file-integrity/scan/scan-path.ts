@@ -1,8 +1,4 @@
-/**
- * Paths of entries, and where in the tree they are.
- *
- * @module
- */
+/** Paths of entries, and where in the tree they are. */
 import type { ByteString } from '../entry.ts';
 import { belowItem, entryItem, type Task } from './tasks.ts';
 

@@ -3,8 +3,6 @@
  *
  * The pieces stand in a row, in the order of their paths. A thread gets the first that nobody has, and what it leaves of a
  * piece takes that one's place. So what is found early waits for little, and the row stays short.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { EntryBlock } from '../database/entry-block.ts';

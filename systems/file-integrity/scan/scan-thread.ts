@@ -1,8 +1,4 @@
-/**
- * A thread of a scanner: does what it is asked, one thing after the other.
- *
- * @module
- */
+/** A thread of a scanner: does what it is asked, one thing after the other. */
 import { setPriority } from 'node:os';
 import { parentPort, workerData } from 'node:worker_threads';
 

@@ -1,7 +1,5 @@
 /**
  * Our own engine: looks at the files that configurations select, and gives what it saw in the order of the paths.
- *
- * @module
  */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { AideConf } from '../aide-conf/conf.ts';

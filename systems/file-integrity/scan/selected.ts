@@ -1,8 +1,4 @@
-/**
- * What the configurations of a scan say of a file.
- *
- * @module
- */
+/** What the configurations of a scan say of a file. */
 import { type AttributeSet, checksums, setOf } from '../attributes.ts';
 import type { ByteString, FileType } from '../entry.ts';
 import { Selection } from '../selection.ts';

@@ -1,7 +1,5 @@
 /**
  * What the threads of a scan share without messages: that it is over, how far it is, and how much may be read.
- *
- * @module
  */
 
 /** Thrown in a thread when its scan is over; nobody waits for the answer. */

@@ -1,8 +1,4 @@
-/**
- * What threads are asked to look at, and what they answer.
- *
- * @module
- */
+/** What threads are asked to look at, and what they answer. */
 import type { AideConf, Rule } from '../aide-conf/conf.ts';
 import type { EncodedBlock } from '../database/entry-block.ts';
 import type { ByteString, FileType, ScanProblem } from '../entry.ts';

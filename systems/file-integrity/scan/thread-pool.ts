@@ -1,8 +1,4 @@
-/**
- * The threads of a scanner: started when they are needed, ended after a while of nothing to do.
- *
- * @module
- */
+/** The threads of a scanner: started when they are needed, ended after a while of nothing to do. */
 import { availableParallelism } from 'node:os';
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';

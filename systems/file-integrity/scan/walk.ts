@@ -1,8 +1,6 @@
 /**
  * Walks a piece of a tree in the order of the paths' bytes, and stops after a while: what is left goes back to the queue, where
  * another thread may take it.
- *
- * @module
  */
 import { constants } from 'node:os';
 

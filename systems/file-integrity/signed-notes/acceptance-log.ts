@@ -1,8 +1,6 @@
 /**
  * Who took what into the baseline of a job, and why: a line of JSON for each time, signed, and each with the digest of the
  * line before it, so that none can be taken out from the middle unseen.
- *
- * @module
  */
 import { createHash } from 'node:crypto';
 import { open, rename, stat } from 'node:fs/promises';

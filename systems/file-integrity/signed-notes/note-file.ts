@@ -1,8 +1,4 @@
-/**
- * A note in a file of its own, signed: JSON that is replaced whole.
- *
- * @module
- */
+/** A note in a file of its own, signed: JSON that is replaced whole. */
 import { readFile } from 'node:fs/promises';
 import { createHash } from 'node:crypto';
 

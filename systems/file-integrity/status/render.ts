@@ -1,8 +1,4 @@
-/**
- * File integrity in the report for people.
- *
- * @module
- */
+/** File integrity in the report for people. */
 import type { RenderOptions } from '../../../shared/guard/status-section.ts';
 import { agoText } from '../../../shared/observe/ago.ts';
 import { printable } from '../../../shared/observe/printable.ts';

@@ -1,7 +1,5 @@
 /**
  * What file integrity has in `rampart status --format json`. Within `rampart.dev/status/v1` fields keep their names and meanings.
- *
- * @module
  */
 
 /** At the top level. */

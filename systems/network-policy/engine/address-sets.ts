@@ -1,8 +1,4 @@
-/**
- * Sets of addresses as intervals that are sorted, disjoint and do not touch.
- *
- * @module
- */
+/** Sets of addresses as intervals that are sorted, disjoint and do not touch. */
 import { addressText, type Interval } from './addresses.ts';
 import type { AddressRange, Family } from './rules.ts';
 

@@ -1,8 +1,4 @@
-/**
- * Addresses and blocks of them, from text to numbers and back.
- *
- * @module
- */
+/** Addresses and blocks of them, from text to numbers and back. */
 import { isIPv4, isIPv6 } from 'node:net';
 
 import type { Address, Family } from './rules.ts';

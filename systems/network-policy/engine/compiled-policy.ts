@@ -1,8 +1,4 @@
-/**
- * The rules of a policy as a dataplane takes them.
- *
- * @module
- */
+/** The rules of a policy as a dataplane takes them. */
 import { isNobody } from './parsed-peers.ts';
 import type { ParsedPolicy } from './parsed-policy.ts';
 import type { NamedPort } from './parsed-ports.ts';

@@ -4,8 +4,6 @@
  * Pure: no I/O, no clock. What it says follows from the objects that it knows, never from their order.
  * A change costs what depends on it. Of policies that no pod of this node is selected by, only what was read of
  * them is held.
- *
- * @module
  */
 import type { Labels } from '../../../shared/kube/selectors.ts';
 import { rangesOf, union } from './address-sets.ts';

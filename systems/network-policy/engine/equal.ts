@@ -1,8 +1,4 @@
-/**
- * Whether two values are the same, as JSON is.
- *
- * @module
- */
+/** Whether two values are the same, as JSON is. */
 
 /** Lists that were compared: with what, and whether they are the same. */
 export type Compared = Map<

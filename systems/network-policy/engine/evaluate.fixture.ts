@@ -1,8 +1,4 @@
-/**
- * What a dataplane that makes the rules of a node true would do with a packet.
- *
- * @module
- */
+/** What a dataplane that makes the rules of a node true would do with a packet. */
 import assert from 'node:assert/strict';
 
 import { parseAddress } from './addresses.ts';

@@ -1,8 +1,4 @@
-/**
- * Items that come and go, until somebody wants to know what is left of it.
- *
- * @module
- */
+/** Items that come and go, until somebody wants to know what is left of it. */
 
 /** What came and went again is nothing. An address that passes from one pod to another may come before it goes. */
 export class NetChanges<T> {

@@ -1,8 +1,4 @@
-/**
- * What is read of the objects of the cluster: projections of them are enough.
- *
- * @module
- */
+/** What is read of the objects of the cluster: projections of them are enough. */
 import type { Labels, LabelSelectorObject } from '../../../shared/kube/selectors.ts';
 
 type Maybe<T> = T | null | undefined;

@@ -1,8 +1,4 @@
-/**
- * The peers of a rule, read.
- *
- * @module
- */
+/** The peers of a rule, read. */
 import { type LabelSelector, labelSelectorText } from '../../../shared/kube/selectors.ts';
 import { rangesOf, union, without } from './address-sets.ts';
 import { type Block, type Interval, parseBlock } from './addresses.ts';

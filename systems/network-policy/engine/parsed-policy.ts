@@ -1,8 +1,4 @@
-/**
- * A policy, read: defaults filled in, what cannot be expressed taken out and told.
- *
- * @module
- */
+/** A policy, read: defaults filled in, what cannot be expressed taken out and told. */
 import { labelSelectorOf, type LabelSelector } from '../../../shared/kube/selectors.ts';
 import type { EgressRuleObject, IngressRuleObject, PolicyObject, PolicySpec } from './objects.ts';
 import { objectKey } from './objects.ts';

@@ -1,8 +1,4 @@
-/**
- * The ports of a rule, read.
- *
- * @module
- */
+/** The ports of a rule, read. */
 import type { PortObject } from './objects.ts';
 import type { Refuse } from './parsed-selector.ts';
 import type { PortRange, Protocol } from './rules.ts';

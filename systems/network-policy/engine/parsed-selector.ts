@@ -1,8 +1,4 @@
-/**
- * A selector of a policy, read.
- *
- * @module
- */
+/** A selector of a policy, read. */
 import {
   type LabelSelector,
   labelSelectorOf,

@@ -1,8 +1,4 @@
-/**
- * The addresses of the peers of rules: of pods that come and go, and blocks.
- *
- * @module
- */
+/** The addresses of the peers of rules: of pods that come and go, and blocks. */
 import { covers, firstIndex, rangesOf } from './address-sets.ts';
 import type { IpAddress } from './addresses.ts';
 import { equal } from './equal.ts';

@@ -1,8 +1,4 @@
-/**
- * What named ports stand for on the pods that a rule for egress allows.
- *
- * @module
- */
+/** What named ports stand for on the pods that a rule for egress allows. */
 import { covers, firstIndex } from './address-sets.ts';
 import { addressValue, type IpAddress } from './addresses.ts';
 import { equal } from './equal.ts';

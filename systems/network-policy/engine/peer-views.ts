@@ -1,8 +1,6 @@
 /**
  * What is held of the peers of the policies that this node needs, kept up to date with pods and namespaces.
  * Rules with the same peers share it.
- *
- * @module
  */
 import { type Labels, type LabelSelector, labelsMatch } from '../../../shared/kube/selectors.ts';
 import type { Peers, PodScope } from './parsed-peers.ts';

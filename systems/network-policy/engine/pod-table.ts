@@ -4,8 +4,6 @@
  * A pod counts from when it has an address until it is gone or finished, also while it terminates. One of the
  * node's network is no pod here: its addresses are those of the node. An address that two pods claim is that of
  * the newer one, so that what an older one was allowed is not passed on with its address.
- *
- * @module
  */
 import type { Labels } from '../../../shared/kube/selectors.ts';
 import { type IpAddress, parseAddress } from './addresses.ts';

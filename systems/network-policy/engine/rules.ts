@@ -3,8 +3,6 @@
  *
  * Nothing in here is of nftables or iptables. A dataplane makes them true in the kernel; the suite of all dataplanes
  * (node/dataplane.suite.fixture.ts) says what that means.
- *
- * @module
  */
 
 export type Family = 4 | 6;

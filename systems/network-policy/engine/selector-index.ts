@@ -1,8 +1,4 @@
-/**
- * Finds the selectors that may select a pod without asking each of them.
- *
- * @module
- */
+/** Finds the selectors that may select a pod without asking each of them. */
 import type { Labels, LabelSelector } from '../../../shared/kube/selectors.ts';
 
 /** In place of a namespace: any. */

@@ -1,8 +1,4 @@
-/**
- * The pods of this node, and which policies are for them.
- *
- * @module
- */
+/** The pods of this node, and which policies are for them. */
 import { labelsMatch } from '../../../shared/kube/selectors.ts';
 import type { ParsedPolicy } from './parsed-policy.ts';
 import type { PodChange, PodFacts } from './pod-table.ts';

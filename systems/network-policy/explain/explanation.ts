@@ -1,8 +1,4 @@
-/**
- * Whether one may talk to another, and who decides it: pure, from the objects of the cluster.
- *
- * @module
- */
+/** Whether one may talk to another, and who decides it: pure, from the objects of the cluster. */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { parseAddress } from '../engine/addresses.ts';
 import type { NamespaceObject, PodObject, PolicyObject } from '../engine/objects.ts';

@@ -1,8 +1,4 @@
-/**
- * Whether the rules in a kernel say what the policies say.
- *
- * @module
- */
+/** Whether the rules in a kernel say what the policies say. */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { parseAddress } from '../engine/addresses.ts';
 import type { Direction } from '../engine/rules.ts';

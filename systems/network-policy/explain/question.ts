@@ -1,8 +1,4 @@
-/**
- * What a person asks, from the command line.
- *
- * @module
- */
+/** What a person asks, from the command line. */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { Question } from './explanation.ts';
 

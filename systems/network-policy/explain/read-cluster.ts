@@ -1,8 +1,4 @@
-/**
- * Reads what an explanation needs, once.
- *
- * @module
- */
+/** Reads what an explanation needs, once. */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { podFacts } from '../../../shared/kube/facts.ts';
 import {

@@ -1,8 +1,4 @@
-/**
- * The rules of Rampart in this machine's kernel, whichever backend made them.
- *
- * @module
- */
+/** The rules of Rampart in this machine's kernel, whichever backend made them. */
 import { KeptNamespace } from '../../../shared/netlink/namespace.ts';
 import { Nftables } from '../../../shared/netlink/nftables.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';

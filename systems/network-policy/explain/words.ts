@@ -1,8 +1,4 @@
-/**
- * What a decision of the judge is in words: which policy, which of its rules, and what that allows.
- *
- * @module
- */
+/** What a decision of the judge is in words: which policy, which of its rules, and what that allows. */
 import type { LabelSelectorObject } from '../../../shared/kube/selectors.ts';
 import type { PeerObject, PolicyObject, PortObject } from '../engine/objects.ts';
 import { objectKey } from '../engine/objects.ts';

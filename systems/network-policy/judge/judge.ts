@@ -3,8 +3,6 @@
  *
  * Reads the objects as they are, one rule after the other, and shares nothing with the engine but how addresses are
  * read: it is what `rampart network explain` says, and what the engine is tested against.
- *
- * @module
  */
 import type { NamespaceObject, PodObject, PolicyObject } from '../engine/objects.ts';
 import type { Direction, Family, PolicyKey } from '../engine/rules.ts';

@@ -1,8 +1,4 @@
-/**
- * Who sends a packet and who gets it.
- *
- * @module
- */
+/** Who sends a packet and who gets it. */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { type IpAddress, parseAddress } from '../engine/addresses.ts';
 import type { PodObject } from '../engine/objects.ts';

@@ -1,8 +1,4 @@
-/**
- * Whether a peer of a rule is the other side of a packet.
- *
- * @module
- */
+/** Whether a peer of a rule is the other side of a packet. */
 import {
   type Labels,
   labelSelectorOf,

@@ -1,8 +1,4 @@
-/**
- * Whether a port of a rule is the one that a packet is for.
- *
- * @module
- */
+/** Whether a port of a rule is the one that a packet is for. */
 import type { PodObject, PortObject } from '../engine/objects.ts';
 import type { Packet } from './judge.ts';
 

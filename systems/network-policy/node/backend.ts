@@ -1,8 +1,4 @@
-/**
- * Which dataplane a node has, and what another one has left.
- *
- * @module
- */
+/** Which dataplane a node has, and what another one has left. */
 import { KeptNamespace } from '../../../shared/netlink/namespace.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { Logger } from '../../../shared/observe/log.ts';

@@ -1,8 +1,6 @@
 /**
  * Whether what crosses a bridge of this node passes the rules: that is a setting of the network namespace, which the module
  * br_netfilter has (kernel, Documentation/networking/ip-sysctl.rst, bridge-nf-call-iptables).
- *
- * @module
  */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,8 +1,6 @@
 /**
  * What every dataplane has to make true, by packets between pods: run by the test of each. It is long because all of it uses one
  * set of namespaces, which takes longer to make than the packets.
- *
- * @module
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

@@ -1,8 +1,6 @@
 /**
  * What makes the rules of a node true in its kernel. Each dataplane is run by the suite beside this file
  * (dataplane.suite.fixture.ts), which says by packets what that means.
- *
- * @module
  */
 import type { Direction, NodeRules, PodKey, PolicyProblem, RulesChange } from '../engine/rules.ts';
 

@@ -1,8 +1,4 @@
-/**
- * Keeps the kernel as the engine says.
- *
- * @module
- */
+/** Keeps the kernel as the engine says. */
 import type { Logger } from '../../../shared/observe/log.ts';
 import { systemClock } from '../../../shared/time/clock.ts';
 import type { PolicyEngine } from '../engine/engine.ts';

@@ -1,8 +1,4 @@
-/**
- * Feeds the engine with what the API has.
- *
- * @module
- */
+/** Feeds the engine with what the API has. */
 import type { NodeContext } from '../../../shared/guard/context.ts';
 import { nodeFacts, podFacts } from '../../../shared/kube/facts.ts';
 import type { IndexedCache } from '../../../shared/kube/indexed-cache.ts';

@@ -1,8 +1,4 @@
-/**
- * A packet, and what the rules that are in the kernel do with it: the same words for every dataplane.
- *
- * @module
- */
+/** A packet, and what the rules that are in the kernel do with it: the same words for every dataplane. */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { IpAddress } from '../engine/addresses.ts';
 import type { Direction } from '../engine/rules.ts';

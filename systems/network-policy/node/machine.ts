@@ -1,8 +1,4 @@
-/**
- * What this machine has of that which network policies need, for `rampart doctor`.
- *
- * @module
- */
+/** What this machine has of that which network policies need, for `rampart doctor`. */
 import { existsSync, readFileSync } from 'node:fs';
 import { release } from 'node:os';
 import { join } from 'node:path';

@@ -1,8 +1,4 @@
-/**
- * Tells who is refused: each packet that the rules log becomes a line, and at times an event on its pod.
- *
- * @module
- */
+/** Tells who is refused: each packet that the rules log becomes a line, and at times an event on its pod. */
 import type { NodeContext } from '../../../shared/guard/context.ts';
 import { referenceTo } from '../../../shared/kube/event-object.ts';
 import type { EventRecorder } from '../../../shared/kube/event-recorder.ts';

@@ -1,8 +1,4 @@
-/**
- * Rules of a node, by hand.
- *
- * @module
- */
+/** Rules of a node, by hand. */
 import {
   type Address,
   type AddressRange,

@@ -1,8 +1,4 @@
-/**
- * Policies as users write them, by what they say.
- *
- * @module
- */
+/** Policies as users write them, by what they say. */
 import type { PolicyObject, PolicySpec } from '../engine/objects.ts';
 
 export const a = { matchLabels: { pod: 'a' } };

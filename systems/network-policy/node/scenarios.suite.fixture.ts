@@ -1,8 +1,6 @@
 /**
  * What users write, over real packets: policies as objects, through the engine and a dataplane, and who reaches whom then. The judge,
  * which knows neither, says what is to be seen. Run by the test of each dataplane.
- *
- * @module
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

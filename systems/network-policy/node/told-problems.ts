@@ -1,8 +1,4 @@
-/**
- * Tells what of policies cannot be expressed: a line and an event each time that it is different.
- *
- * @module
- */
+/** Tells what of policies cannot be expressed: a line and an event each time that it is different. */
 import { referenceTo } from '../../../shared/kube/event-object.ts';
 import type { EventRecorder } from '../../../shared/kube/event-recorder.ts';
 import type { Logger } from '../../../shared/observe/log.ts';

@@ -1,7 +1,5 @@
 /**
  * What this machine has, and which backend is taken: as JSON, for a machine on which a test has hidden something.
- *
- * @module
  */
 import { KeptNamespace } from '../../../shared/netlink/namespace.ts';
 import { type BackendChoice, openBackend } from './backend.ts';

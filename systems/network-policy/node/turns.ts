@@ -1,8 +1,4 @@
-/**
- * When the kernel is programmed: after changes at once, and now and then as a whole.
- *
- * @module
- */
+/** When the kernel is programmed: after changes at once, and now and then as a whole. */
 import { setImmediate as turn } from 'node:timers/promises';
 
 import { sleep, systemClock as clock } from '../../../shared/time/clock.ts';

@@ -1,8 +1,4 @@
-/**
- * What an agent says of this guard's work on its node, in its lease, and how status reads it.
- *
- * @module
- */
+/** What an agent says of this guard's work on its node, in its lease, and how status reads it. */
 import { type GuardFacts, MAX_FACT_LENGTH } from '../../../shared/guard/agent-lease-names.ts';
 import type { PolicyProblem } from '../engine/rules.ts';
 import type { NodeCounts } from '../node/metrics.ts';

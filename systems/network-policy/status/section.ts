@@ -1,8 +1,4 @@
-/**
- * This guard's section of `rampart status`.
- *
- * @module
- */
+/** This guard's section of `rampart status`. */
 import type { SectionReport, StatusSection } from '../../../shared/guard/status-section.ts';
 import { podFacts } from '../../../shared/kube/facts.ts';
 import { pods } from '../../../shared/kube/object.ts';

@@ -1,7 +1,5 @@
 /**
  * What bpf-programs shows on the stage: programs on the node, in the network of a pod and in its processes.
- *
- * @module
  */
 import assert from 'node:assert/strict';
 

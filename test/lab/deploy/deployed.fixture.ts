@@ -1,8 +1,6 @@
 /**
  * deploy/ on this machine: a server with all of it applied, and a lab as its only node, where the pods of its manifests run as
  * kubelet would run them.
- *
- * @module
  */
 import { once } from 'node:events';
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';

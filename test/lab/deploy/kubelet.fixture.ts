@@ -3,8 +3,6 @@
  * what it does not know it refuses, so that nothing in a manifest is without effect in a test.
  *
  * Facts: kubernetes/pkg/kubelet/kuberuntime/{security_context,kuberuntime_container}.go, pkg/securitycontext/util.go.
- *
- * @module
  */
 import type {
   V1Container,

@@ -1,8 +1,6 @@
 /**
  * The API server as pods meet it: at an address of their network, by TLS, with the tokens of service accounts, which may do
  * what their roles allow.
- *
- * @module
  */
 import type { ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';

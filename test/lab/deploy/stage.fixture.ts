@@ -1,7 +1,5 @@
 /**
  * A node with something to guard, and what a guard shows there: with all that deploy/ gives it, and without each capability.
- *
- * @module
  */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';

@@ -1,8 +1,4 @@
-/**
- * `rampart agent` as a node runs it: a process that may be killed, stopped for a while and started again.
- *
- * @module
- */
+/** `rampart agent` as a node runs it: a process that may be killed, stopped for a while and started again. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';

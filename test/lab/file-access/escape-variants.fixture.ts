@@ -1,8 +1,4 @@
-/**
- * What containers plant to lead the agent to the host's files.
- *
- * @module
- */
+/** What containers plant to lead the agent to the host's files. */
 
 export interface Variant {
   /** A script that plants it, in an empty directory; `$O` is a directory of the host that the container has not. */

@@ -1,8 +1,6 @@
 /**
  * A cluster on this machine: `rampart apiserver`, `rampart operator`, and nodes, each a lab with a `rampart agent`. What a
  * kubelet would do of it, the Pod objects, is done here.
- *
- * @module
  */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';

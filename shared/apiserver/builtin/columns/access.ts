@@ -1,8 +1,4 @@
-/**
- * Columns of the kinds that say who may do what.
- *
- * @module
- */
+/** Columns of the kinds that say who may do what. */
 import type { Column } from '../../resources/resource.ts';
 import type { JsonObject } from '../../schema/json.ts';
 import { listAt, objectAt, objectsAt, textAt } from '../access.ts';

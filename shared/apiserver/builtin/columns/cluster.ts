@@ -1,8 +1,4 @@
-/**
- * Columns of nodes, namespaces, events and configuration.
- *
- * @module
- */
+/** Columns of nodes, namespaces, events and configuration. */
 import type { Column } from '../../resources/resource.ts';
 import type { JsonObject } from '../../schema/json.ts';
 import { listAt, numberAt, objectAt, objectsAt, textAt, valueAt } from '../access.ts';

@@ -1,8 +1,6 @@
 /**
  * Columns of Tables, as kubectl prints them (kubernetes `pkg/printers/internalversion/printers.go` as of 1.35 has the
  * names, types, priorities and texts of all of them).
- *
- * @module
  */
 import { ageSince } from '../../resources/age.ts';
 import type { Column } from '../../resources/resource.ts';

@@ -1,8 +1,4 @@
-/**
- * Columns of services and network policies.
- *
- * @module
- */
+/** Columns of services and network policies. */
 import type { Column } from '../../resources/resource.ts';
 import type { JsonObject } from '../../schema/json.ts';
 import { numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../access.ts';

@@ -1,8 +1,4 @@
-/**
- * What `kubectl get pods` shows (kubernetes `pkg/printers/internalversion/printers.go`, printPod).
- *
- * @module
- */
+/** What `kubectl get pods` shows (kubernetes `pkg/printers/internalversion/printers.go`, printPod). */
 import type { Column } from '../../resources/resource.ts';
 import type { JsonObject } from '../../schema/json.ts';
 import { numberAt, objectAt, objectsAt, textAt, valueAt } from '../access.ts';

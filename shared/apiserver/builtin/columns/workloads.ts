@@ -1,8 +1,4 @@
-/**
- * Columns of the kinds that run pods.
- *
- * @module
- */
+/** Columns of the kinds that run pods. */
 import type { Column } from '../../resources/resource.ts';
 import type { JsonObject } from '../../schema/json.ts';
 import { numberAt, objectAt, textOf, valueAt } from '../access.ts';

@@ -1,8 +1,6 @@
 /**
  * Defaults of namespaces, nodes, secrets and roles that depend on other fields (kubernetes
  * `pkg/apis/core/v1/defaults.go`, `pkg/registry/core/secret/strategy.go`, `pkg/apis/rbac/v1/defaults.go`).
- *
- * @module
  */
 import { cloneJson, fieldOf, isObject, type JsonObject } from '../../schema/json.ts';
 import { listAt, madeObject, objectAt, objectsAt, setDefault, textAt, valueAt } from '../access.ts';

@@ -1,8 +1,6 @@
 /**
  * Defaults of services and network policies that depend on other fields (kubernetes `pkg/apis/core/v1/defaults.go`,
  * `pkg/apis/networking/v1/defaults.go`, `pkg/registry/core/service/storage/alloc.go`).
- *
- * @module
  */
 import { createHash } from 'node:crypto';
 import { isIPv6 } from 'node:net';

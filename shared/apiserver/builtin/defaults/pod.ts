@@ -2,8 +2,6 @@
  * Defaults of pods and their templates that depend on other fields (kubernetes `pkg/apis/core/v1/defaults.go` and
  * `conversion.go`), and what admission adds to each new pod there (`plugin/pkg/admission/serviceaccount`,
  * `defaulttolerationseconds`, `priority`).
- *
- * @module
  */
 import type { JsonObject } from '../../schema/json.ts';
 import { cloneJson, fieldOf, isObject } from '../../schema/json.ts';

@@ -1,8 +1,6 @@
 /**
  * The quality of service that a pod gets, by what its containers request and are limited to (kubernetes
  * `pkg/apis/core/v1/helper/qos`, and the documentation: https://kubernetes.io/docs/concepts/workloads/pods/pod-qos).
- *
- * @module
  */
 import type { JsonObject } from '../../schema/json.ts';
 import { objectAt, objectsAt } from '../access.ts';

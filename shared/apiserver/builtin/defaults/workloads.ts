@@ -1,8 +1,6 @@
 /**
  * Defaults of the kinds that run pods, where they depend on other fields (kubernetes `pkg/apis/apps/v1/defaults.go`,
  * `pkg/apis/batch/v1/defaults.go`, `pkg/apis/core/v1/defaults.go`).
- *
- * @module
  */
 import { fieldOf, isObject, type JsonObject } from '../../schema/json.ts';
 import { madeObject, objectAt, objectsAt, setDefault, textAt, valueAt } from '../access.ts';

@@ -1,8 +1,6 @@
 /**
  * Defaults that depend on nothing else (kubernetes `pkg/apis/*` `/v1/defaults.go`, and the markers `+default` in
  * k8s.io/api `types.go`, Kubernetes 1.35). What depends on other fields is in `../defaults/`.
- *
- * @module
  */
 
 type Fields = Readonly<Record<string, unknown>>;

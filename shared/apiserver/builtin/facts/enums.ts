@@ -2,8 +2,6 @@
  * Texts of which only some are allowed (kubernetes `pkg/apis/*` `/validation/validation.go`, Kubernetes 1.35), in the
  * order in which the API server names them. An empty text is none of them, but is filled in before it is checked
  * where the field has a default.
- *
- * @module
  */
 
 type Fields = Readonly<Record<string, readonly string[]>>;

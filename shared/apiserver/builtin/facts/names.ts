@@ -1,7 +1,5 @@
 /**
  * Short names of definitions, as the tables of facts write them: `core.PodSpec` for `io.k8s.api.core.v1.PodSpec`.
- *
- * @module
  */
 
 const packages: Readonly<Record<string, string>> = {

@@ -1,8 +1,6 @@
 /**
  * Which fields are quantities (`resource.Quantity` and `ResourceList` in k8s.io/api `types.go`, Kubernetes 1.35): the
  * models call them texts.
- *
- * @module
  */
 
 /** By definition: the fields that are a quantity, a map or a list of quantities. */

@@ -1,8 +1,4 @@
-/**
- * The groups for networking, discovery, leases, priorities, access and admission, v1.
- *
- * @module
- */
+/** The groups for networking, discovery, leases, priorities, access and admission, v1. */
 import type { Resource, Strategy } from '../../resources/resource.ts';
 import {
   admissionBindingColumns,

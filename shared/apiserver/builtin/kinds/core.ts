@@ -1,8 +1,4 @@
-/**
- * The core group, v1: as `kubectl api-resources` lists it for Kubernetes 1.35.
- *
- * @module
- */
+/** The core group, v1: as `kubectl api-resources` lists it for Kubernetes 1.35. */
 import {
   allVerbs,
   type Resource,

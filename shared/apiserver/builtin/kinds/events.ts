@@ -1,8 +1,4 @@
-/**
- * Events, which two groups show: one store, core/v1's form in it.
- *
- * @module
- */
+/** Events, which two groups show: one store, core/v1's form in it. */
 import type { Resource, Strategy } from '../../resources/resource.ts';
 import type { JsonObject } from '../../schema/json.ts';
 import { textAt } from '../access.ts';

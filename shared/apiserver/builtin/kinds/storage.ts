@@ -1,7 +1,5 @@
 /**
  * Of the core group, what limits and stores: volumes, their claims, quotas and limits. Nothing here acts on them.
- *
- * @module
  */
 import type { Resource, Strategy } from '../../resources/resource.ts';
 import type { JsonObject } from '../../schema/json.ts';

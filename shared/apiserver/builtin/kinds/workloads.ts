@@ -1,8 +1,4 @@
-/**
- * The groups apps, batch and policy, v1.
- *
- * @module
- */
+/** The groups apps, batch and policy, v1. */
 import type { Resource, Strategy, Subresource } from '../../resources/resource.ts';
 import type { JsonObject } from '../../schema/json.ts';
 import { numberAt } from '../access.ts';

@@ -1,8 +1,6 @@
 /**
  * Checks of admission policies and webhooks (kubernetes `pkg/apis/admissionregistration/validation/validation.go`). Of
  * CEL expressions the syntax is checked, not the types: nothing here runs them.
- *
- * @module
  */
 import { labelKeyProblems } from '../../../kube/label-names.ts';
 import { parse } from '../../../cel/parser.ts';

@@ -1,8 +1,6 @@
 /**
  * Checks that many kinds share. All add to a list of causes; the words are those of kubernetes
  * `pkg/apis/core/validation/validation.go` and apimachinery `pkg/util/validation`, as of 1.35.
- *
- * @module
  */
 import { isIP } from 'node:net';
 import { labelKeyProblems, labelValueProblems } from '../../../kube/label-names.ts';

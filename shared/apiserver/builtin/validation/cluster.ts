@@ -1,8 +1,6 @@
 /**
  * Checks of namespaces, nodes, leases and priority classes (kubernetes
  * `pkg/apis/core/validation/validation.go`, `pkg/apis/coordination/validation`, `pkg/apis/scheduling/validation`).
- *
- * @module
  */
 import { labelKeyProblems, labelValueProblems } from '../../../kube/label-names.ts';
 import { fieldError, type Cause } from '../../schema/field-error.ts';

@@ -1,8 +1,6 @@
 /**
  * Checks of configuration: ConfigMaps and Secrets (kubernetes `pkg/apis/core/validation/validation.go`,
  * ValidateConfigMap and ValidateSecret).
- *
- * @module
  */
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import { deepEqual, type JsonObject } from '../../schema/json.ts';

@@ -1,7 +1,5 @@
 /**
  * Checks of containers (kubernetes `pkg/apis/core/validation/validation.go`, validateContainers and below).
- *
- * @module
  */
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import type { JsonObject } from '../../schema/json.ts';

@@ -2,8 +2,6 @@
  * Checks of events: those of core/v1 are held to little, those of events.k8s.io/v1 to all that is documented
  * (kubernetes `pkg/apis/core/validation/events.go`). Fields are named as core/v1 has them in both, as the API server
  * does.
- *
- * @module
  */
 import { labelKeyProblems } from '../../../kube/label-names.ts';
 import { fieldError, type Cause } from '../../schema/field-error.ts';

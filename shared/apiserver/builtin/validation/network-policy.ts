@@ -1,8 +1,4 @@
-/**
- * Checks of network policies (kubernetes `pkg/apis/networking/validation/validation.go`).
- *
- * @module
- */
+/** Checks of network policies (kubernetes `pkg/apis/networking/validation/validation.go`). */
 import { BlockList, isIP } from 'node:net';
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import type { JsonObject } from '../../schema/json.ts';

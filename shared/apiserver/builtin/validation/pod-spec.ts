@@ -1,8 +1,6 @@
 /**
  * Checks of what a pod is made of, for pods and for templates of them (kubernetes
  * `pkg/apis/core/validation/validation.go`, ValidatePodSpec).
- *
- * @module
  */
 import { labelKeyProblems } from '../../../kube/label-names.ts';
 import { fieldError, type Cause } from '../../schema/field-error.ts';

@@ -1,8 +1,6 @@
 /**
  * Checks of pods, most of all what of them may change (kubernetes `pkg/apis/core/validation/validation.go`,
  * ValidatePodUpdate).
- *
- * @module
  */
 import { isIP } from 'node:net';
 import { fieldError, type Cause } from '../../schema/field-error.ts';

@@ -1,8 +1,4 @@
-/**
- * Checks of roles and bindings (kubernetes `pkg/apis/rbac/validation/validation.go`).
- *
- * @module
- */
+/** Checks of roles and bindings (kubernetes `pkg/apis/rbac/validation/validation.go`). */
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import { deepEqual, type JsonObject } from '../../schema/json.ts';
 import { listAt, objectAt, objectsAt, textAt, valueAt } from '../access.ts';

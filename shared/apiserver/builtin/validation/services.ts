@@ -1,8 +1,4 @@
-/**
- * Checks of services (kubernetes `pkg/apis/core/validation/validation.go`, ValidateService).
- *
- * @module
- */
+/** Checks of services (kubernetes `pkg/apis/core/validation/validation.go`, ValidateService). */
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import type { JsonObject } from '../../schema/json.ts';
 import { numberAt, objectAt, objectsAt, textAt, textsAt, valueAt } from '../access.ts';

@@ -1,8 +1,4 @@
-/**
- * Checks of volumes (kubernetes `pkg/apis/core/validation/validation.go`, ValidateVolumes).
- *
- * @module
- */
+/** Checks of volumes (kubernetes `pkg/apis/core/validation/validation.go`, ValidateVolumes). */
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import { isObject, type JsonObject } from '../../schema/json.ts';
 import { numberAt, objectAt, objectsAt, textAt, valueAt } from '../access.ts';

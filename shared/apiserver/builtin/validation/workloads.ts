@@ -1,8 +1,4 @@
-/**
- * Checks of the kinds that keep pods running (kubernetes `pkg/apis/apps/validation/validation.go`).
- *
- * @module
- */
+/** Checks of the kinds that keep pods running (kubernetes `pkg/apis/apps/validation/validation.go`). */
 import { labelSelectorOf, labelsMatch } from '../../../kube/selectors.ts';
 import { fieldError, type Cause } from '../../schema/field-error.ts';
 import type { JsonObject } from '../../schema/json.ts';

@@ -1,8 +1,6 @@
 /**
  * `fieldPath` of a rule and `jsonPath` of a selectable field: field and map accessors from a schema downwards
  * (apiextensions-apiserver `pkg/apiserver/schema/cel/validation.go`, `ValidFieldPath`).
- *
- * @module
  */
 import { additionalOf, type JsonSchema } from '../json-schema.ts';
 

@@ -1,8 +1,6 @@
 /**
  * The rules of a whole schema: compiled beside its tree, with the causes that Kubernetes gives for rules it
  * refuses (`pkg/apis/apiextensions/validation/validation.go`).
- *
- * @module
  */
 import type { Program } from '../../../cel/program.ts';
 import type { CelType } from '../../../cel/types.ts';

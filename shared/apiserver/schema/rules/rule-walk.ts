@@ -4,8 +4,6 @@
  *
  * Rules that use `oldSelf` run only where the old object has the value that this one replaces. What an update
  * leaves unchanged may go on violating the others: that is a warning.
- *
- * @module
  */
 import type { Old, OldValue } from '../correlate.ts';
 import { fieldError, noField, omitted, type Cause, type Problems } from '../field-error.ts';

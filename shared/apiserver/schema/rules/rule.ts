@@ -1,8 +1,6 @@
 /**
  * The rules of `x-kubernetes-validations` of one schema, compiled (apiextensions-apiserver
  * `pkg/apiserver/schema/cel/compilation.go`).
- *
- * @module
  */
 import { Scope } from '../../../cel/environment.ts';
 import { compile, type Program, wrongType } from '../../../cel/program.ts';

@@ -1,8 +1,6 @@
 /**
  * The types that rules see (apiserver `pkg/cel/common/schemas.go`): which fields of a schema exist in CEL, and of what
  * type.
- *
- * @module
  */
 import { escapeName } from '../../../cel/escape.ts';
 import type { CelField, CelType } from '../../../cel/types.ts';

@@ -1,8 +1,4 @@
-/**
- * Whether the rules of a node allow a connection that there is: pure.
- *
- * @module
- */
+/** Whether the rules of a node allow a connection that there is: pure. */
 import type { Flow } from '../../../../shared/netlink/conntrack.ts';
 import { firstIndex } from '../../engine/address-sets.ts';
 import { addressText, addressValue } from '../../engine/addresses.ts';

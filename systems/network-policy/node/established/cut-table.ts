@@ -6,8 +6,6 @@
  * packets of these very connections are told apart for a while. The first that an end sends becomes a reset for the other end; those after
  * it, as the same one sent again, are answered by a reset.
  * A packet that begins a new connection with the same ends is none of them.
- *
- * @module
  */
 import { type Nftables } from '../../../../shared/netlink/nftables.ts';
 import { isRefusal } from '../nftables/table.ts';

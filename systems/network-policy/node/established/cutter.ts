@@ -1,7 +1,5 @@
 /**
  * Ends connections that are no longer allowed, after the rules have changed (`--network-policy-established cut`).
- *
- * @module
  */
 import { networkInterfaces } from 'node:os';
 

@@ -1,8 +1,4 @@
-/**
- * What is there for all pods: the ways into our chains, their ends, and the default.
- *
- * @module
- */
+/** What is there for all pods: the ways into our chains, their ends, and the default. */
 import type { Direction, Family, NodeRules } from '../../engine/rules.ts';
 import type { DataplaneOptions } from '../dataplane.ts';
 import { blockMatch, blocksOf, coversAll } from './blocks.ts';

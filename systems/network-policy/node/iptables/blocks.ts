@@ -1,8 +1,4 @@
-/**
- * Ranges of addresses as blocks: all that a hash:net takes.
- *
- * @module
- */
+/** Ranges of addresses as blocks: all that a hash:net takes. */
 import { rangesOf, union } from '../../engine/address-sets.ts';
 import { addressText, addressValue } from '../../engine/addresses.ts';
 import type { AddressRange, AddressSet, ByFamily, Family, Peers } from '../../engine/rules.ts';

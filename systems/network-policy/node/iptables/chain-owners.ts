@@ -1,8 +1,4 @@
-/**
- * Whom a chain is of: for people, for counts and for logged packets.
- *
- * @module
- */
+/** Whom a chain is of: for people, for counts and for logged packets. */
 import type {
   Direction,
   NodeRules,

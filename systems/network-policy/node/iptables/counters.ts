@@ -1,8 +1,4 @@
-/**
- * How often rules have refused.
- *
- * @module
- */
+/** How often rules have refused. */
 import type { Direction, PodKey } from '../../engine/rules.ts';
 import type { Refused } from '../dataplane.ts';
 

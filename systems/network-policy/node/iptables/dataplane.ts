@@ -1,8 +1,4 @@
-/**
- * Network policies by iptables and ipset, with the chains and marks that are known from kube-router.
- *
- * @module
- */
+/** Network policies by iptables and ipset, with the chains and marks that are known from kube-router. */
 import { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import {

@@ -4,8 +4,6 @@
  *
  * It knows the words of the rules that this dataplane makes, and no others: for a rule that it does not know it says so, and never
  * guesses.
- *
- * @module
  */
 import { type IpAddress, parseBlock } from '../../engine/addresses.ts';
 import type { Direction } from '../../engine/rules.ts';

@@ -1,8 +1,4 @@
-/**
- * What somebody else has changed of ours.
- *
- * @module
- */
+/** What somebody else has changed of ours. */
 import type { Drift } from '../dataplane.ts';
 import { canKeep } from './edits.ts';
 import { builtinChains, families } from './names.ts';

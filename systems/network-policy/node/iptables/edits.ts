@@ -1,8 +1,4 @@
-/**
- * What makes of the rules that are there those that are to be there.
- *
- * @module
- */
+/** What makes of the rules that are there those that are to be there. */
 import type { Family } from '../../engine/rules.ts';
 import { mostMembers } from './listing.ts';
 import { builtinChains, idOf, setName } from './names.ts';

@@ -1,8 +1,4 @@
-/**
- * Reads and changes what the kernel has, by the programs of iptables and ipset.
- *
- * @module
- */
+/** Reads and changes what the kernel has, by the programs of iptables and ipset. */
 import { existsSync } from 'node:fs';
 
 import type { KeptNamespace } from '../../../../shared/netlink/namespace.ts';

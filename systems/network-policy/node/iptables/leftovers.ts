@@ -1,8 +1,4 @@
-/**
- * What an iptables backend left that is not the one in use now.
- *
- * @module
- */
+/** What an iptables backend left that is not the one in use now. */
 import type { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
 import { setEdits, familyEdits } from './edits.ts';
 import { IptablesKernel } from './kernel.ts';

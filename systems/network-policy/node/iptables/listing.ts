@@ -1,8 +1,4 @@
-/**
- * Reads what iptables-save and `ipset save` say.
- *
- * @module
- */
+/** Reads what iptables-save and `ipset save` say. */
 import { parseAddress } from '../../engine/addresses.ts';
 import { type BuiltinChain, builtinChains, isOurChain, isOurSet, topChains, type TopChain } from './names.ts';
 import type { FamilyRules, IpSet, Lines, Top } from './rules.ts';

@@ -1,7 +1,5 @@
 /**
  * Names in the kernel, as those who know kube-router know them. Sixteen letters stand for a pod or policy.
- *
- * @module
  */
 import { hash } from 'node:crypto';
 

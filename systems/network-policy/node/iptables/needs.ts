@@ -1,8 +1,4 @@
-/**
- * What iptables needs to say our rules, tried where it is harmless: in a chain that nothing leads to.
- *
- * @module
- */
+/** What iptables needs to say our rules, tried where it is harmless: in a chain that nothing leads to. */
 import { existsSync } from 'node:fs';
 
 import { effectiveCapabilities } from '../../../../shared/ebpf/features/capabilities.ts';

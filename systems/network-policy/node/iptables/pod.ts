@@ -1,8 +1,4 @@
-/**
- * The firewall chain of a pod, and what leads to it.
- *
- * @module
- */
+/** The firewall chain of a pod, and what leads to it. */
 import type { Direction, Family, LocalPod } from '../../engine/rules.ts';
 import type { DataplaneOptions } from '../dataplane.ts';
 import { established, icmpProtocol, nflog, rejects } from './base.ts';

@@ -1,8 +1,6 @@
 /**
  * Policies as the rules and sets that are programmed: without what is refused, and with names of sets that make a change safe
  * (docs/decisions/0013-iptables-in-three-steps.md).
- *
- * @module
  */
 import type { NodeRules } from '../../engine/rules.ts';
 import type { KernelRules } from './kernel.ts';

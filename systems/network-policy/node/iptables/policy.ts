@@ -1,8 +1,4 @@
-/**
- * The chain of a policy, and the sets that it looks into.
- *
- * @module
- */
+/** The chain of a policy, and the sets that it looks into. */
 import type {
   Address,
   ByFamily,

@@ -1,8 +1,6 @@
 /**
  * What of a policy the kernel or its programs do not take, as where a module is not there: left out, so that it allows nothing
  * and all else holds.
- *
- * @module
  */
 import type { Family, PolicyProblem, PolicyRules } from '../../engine/rules.ts';
 import { swapName } from './edits.ts';

@@ -1,8 +1,6 @@
 /**
  * What iptables and ipset have of ours, in the words of `iptables-save` and `ipset save`: so what is to be there and what is
  * there can be compared.
- *
- * @module
  */
 import type { Family } from '../../engine/rules.ts';
 import { type BuiltinChain, families, type TopChain } from './names.ts';

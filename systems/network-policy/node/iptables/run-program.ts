@@ -1,7 +1,5 @@
 /**
  * Programs of iptables and ipset: started without a shell, with what they are to do on their standard input.
- *
- * @module
  */
 import { spawn } from 'node:child_process';
 

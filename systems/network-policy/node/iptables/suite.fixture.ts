@@ -1,7 +1,5 @@
 /**
  * The dataplane of iptables as the suite of all dataplanes takes it, for each of the two kinds of iptables.
- *
- * @module
  */
 import { execFileSync } from 'node:child_process';
 

@@ -1,8 +1,4 @@
-/**
- * The pods of this node that policies are for.
- *
- * @module
- */
+/** The pods of this node that policies are for. */
 import {
   type Address,
   type ByFamily,

@@ -1,8 +1,4 @@
-/**
- * Rules tried where they are harmless: in a chain that nothing leads to.
- *
- * @module
- */
+/** Rules tried where they are harmless: in a chain that nothing leads to. */
 import type { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
 import type { Family } from '../../engine/rules.ts';
 import { runProgram } from './run-program.ts';

@@ -1,8 +1,6 @@
 /**
  * Which iptables: the one that writes to nf_tables, or the one before it. Both may be installed, and rules of both hold at the
  * same time; who looks with one does not see those of the other.
- *
- * @module
  */
 import type { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';

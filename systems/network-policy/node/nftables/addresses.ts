@@ -1,8 +1,4 @@
-/**
- * Addresses as nft lists them: a range that is a block as its prefix.
- *
- * @module
- */
+/** Addresses as nft lists them: a range that is a block as its prefix. */
 import type { AddressRange, Family } from '../../engine/rules.ts';
 
 const widths = { 4: 32n, 6: 128n } as const;

@@ -1,8 +1,4 @@
-/**
- * Commands in nft's own language, for people: of those that were refused.
- *
- * @module
- */
+/** Commands in nft's own language, for people: of those that were refused. */
 import { tableName } from './names.ts';
 import type { Command, TableObject } from './objects.ts';
 

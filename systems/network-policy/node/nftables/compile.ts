@@ -3,8 +3,6 @@
  *
  * Each direction has base chains of its own: `accept` ends one of them and no other, so what a source may send is still
  * looked at for what its destination may get, and by the tables of others. No packet is marked.
- *
- * @module
  */
 import type {
   AddressSet,

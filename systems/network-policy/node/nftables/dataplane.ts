@@ -1,8 +1,4 @@
-/**
- * Network policies by nftables: one table of ours, changed by transactions.
- *
- * @module
- */
+/** Network policies by nftables: one table of ours, changed by transactions. */
 import { libnftables } from '../../../../shared/ebpf/ffi.ts';
 import { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
 import { type ListOptions, Nftables } from '../../../../shared/netlink/nftables.ts';

@@ -3,8 +3,6 @@
  *
  * It knows the rules that this dataplane makes (compile.ts), and no others: for a rule that it does not know it says so, and never
  * guesses.
- *
- * @module
  */
 import { type IpAddress, parseAddress, parseBlock } from '../../engine/addresses.ts';
 import type { Direction } from '../../engine/rules.ts';

@@ -1,8 +1,4 @@
-/**
- * Addresses, keys and verdicts of nft's language as bytes.
- *
- * @module
- */
+/** Addresses, keys and verdicts of nft's language as bytes. */
 import type { VerdictName } from '../../../../shared/netlink/nftables-batch.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import { addressGroups, addressValue, ipv4Value, parseBlock } from '../../engine/addresses.ts';

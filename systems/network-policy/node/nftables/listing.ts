@@ -1,8 +1,4 @@
-/**
- * Reads what `nft list table` says.
- *
- * @module
- */
+/** Reads what `nft list table` says. */
 import { objectsOf, type TableObject } from './objects.ts';
 
 /** The objects of a table, from its listing. Lines in it that are not known are kept, and make their object differ from any of ours. */

@@ -1,8 +1,6 @@
 /**
  * Names in the kernel. A name of 24 hexadecimal digits stands for a pod, policy or peers, since what they are known by may be longer
  * than a name in nftables; comments tell them to people.
- *
- * @module
  */
 import { hash } from 'node:crypto';
 

@@ -1,8 +1,6 @@
 /**
  * What a table consists of, in the words that nft itself lists it with: so what is to be there and what is there can be
  * compared, and the difference of the two is one transaction.
- *
- * @module
  */
 
 export interface Chain {

@@ -1,8 +1,6 @@
 /**
  * The sets of peers. Rules with the same peers look into the same set: a pod that comes or goes is then one element, however many
  * policies allow it.
- *
- * @module
  */
 import type { Address, Family, Peers, PeersChange, PeersKey } from '../../engine/rules.ts';
 import { rangeText } from './addresses.ts';

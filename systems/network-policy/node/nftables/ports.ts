@@ -1,8 +1,4 @@
-/**
- * Ports as nft matches and lists them.
- *
- * @module
- */
+/** Ports as nft matches and lists them. */
 import type { PortRange } from '../../engine/rules.ts';
 import { protocolNumbers } from '../kernel-packet.ts';
 

@@ -1,8 +1,4 @@
-/**
- * Commands to the kernel, as one transaction.
- *
- * @module
- */
+/** Commands to the kernel, as one transaction. */
 import { errnoText } from '../../../../shared/ebpf/libc.ts';
 import { NftablesBatch, RefusedBatch } from '../../../../shared/netlink/nftables-batch.ts';
 import { NETLINK_NETFILTER, NetlinkSocket } from '../../../../shared/netlink/socket.ts';

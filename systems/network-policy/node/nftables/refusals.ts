@@ -1,8 +1,4 @@
-/**
- * What of a policy the kernel does not take: left out, so that it allows nothing and all else holds.
- *
- * @module
- */
+/** What of a policy the kernel does not take: left out, so that it allows nothing and all else holds. */
 import {
   type NodeRules,
   type PeersKey,

@@ -1,8 +1,4 @@
-/**
- * The table of ours, as it is in the kernel.
- *
- * @module
- */
+/** The table of ours, as it is in the kernel. */
 import type { Nftables } from '../../../../shared/netlink/nftables.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import { parseListing } from './listing.ts';

@@ -1,8 +1,4 @@
-/**
- * All that the dataplane has in a kernel for the rules of a node.
- *
- * @module
- */
+/** All that the dataplane has in a kernel for the rules of a node. */
 import type { NodeRules } from '../../engine/rules.ts';
 import { defaultDataplaneOptions } from '../dataplane.ts';
 import { compileBase, compileMaps, compilePod, compilePolicy } from './compile.ts';
