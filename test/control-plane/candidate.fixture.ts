@@ -11,7 +11,7 @@ import { runElection } from '../../shared/kube/leader-election.ts';
 import { leaseStore } from '../../shared/kube/lease-store.ts';
 
 const [kubeconfig = '', identity = ''] = process.argv.slice(2);
-const say = (what: string): void => void writeSync(1, `${what} ${process.hrtime.bigint()}\n`);
+const say = (what: string, time = process.hrtime.bigint()): void => void writeSync(1, `${what} ${time}\n`);
 const stop = new AbortController();
 process.on('SIGTERM', () => stop.abort());
 using client = new KubeClient(findClusterAccess({ path: kubeconfig }), { maxRetries: 0 });
@@ -25,8 +25,9 @@ await runElection({
   async lead(signal, term) {
     say('lead');
     while (!signal.aborted) {
-      // As before anything that two must not do.
-      if (term.isCurrent()) say('tick');
+      // The time first: a process that is stopped between the question and the clock would tell a time of after its term.
+      const now = process.hrtime.bigint();
+      if (term.isCurrent()) say('tick', now);
       await delay(10, undefined, { signal }).catch(() => undefined);
     }
     say('end');
