@@ -2,10 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 
-import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
-import { GuardedLab } from '../guarded-lab.fixture.ts';
+import type { GuardedLab } from '../guarded-lab.fixture.ts';
 import type { LabContainer } from '../lab.ts';
-import { labObstacle } from '../obstacle.ts';
 
 interface Operation {
   readonly what: string;
@@ -56,34 +54,36 @@ const operations: readonly Operation[] = [
 const fileOf = (index: number): string => `/mnt/file-${index}`;
 const withFile = (command: string, index: number): string => command.replaceAll('F', fileOf(index));
 
-suite('the mask of', { skip: sensorSkip || labObstacle() }, () => {
-  let guarded: GuardedLab;
-  let container: LabContainer;
-  before(async () => {
-    guarded = await GuardedLab.start();
-    ({ container } = await guarded.run({ name: 'masks' }));
-    await guarded.sh(
-      container,
-      operations.map(({ prepare = write }, index) => withFile(prepare, index)).join('\n'),
-    );
-    const matchAny = [{ pod: 'masks' }];
-    await guarded.setPolicy(
-      'masks',
-      operations.map((_, index) => ({ path: fileOf(index), matchAny })),
-    );
-    await guarded.dataCount('masks', operations.length);
-  });
-  after(async () => await guarded?.[Symbol.asyncDispose]());
+export function maskCases(lab: () => GuardedLab): void {
+  suite('the mask of', () => {
+    let guarded: GuardedLab;
+    let container: LabContainer;
+    before(async () => {
+      guarded = lab();
+      ({ container } = await guarded.run({ name: 'masks' }));
+      await guarded.sh(
+        container,
+        operations.map(({ prepare = write }, index) => withFile(prepare, index)).join('\n'),
+      );
+      const matchAny = [{ pod: 'masks' }];
+      await guarded.setPolicy(
+        'masks',
+        operations.map((_, index) => ({ path: fileOf(index), matchAny })),
+      );
+      await guarded.dataCount('masks', operations.length);
+    });
+    after(async () => await guarded?.deletePolicy('masks'));
 
-  operations.forEach(({ what, command, masks, seen = masks }, index) => {
-    test(`${what}: ${masks.join(' ') || 'none'}`, async () => {
-      const alerts = await guarded.alertsOf(
-        async () => await guarded.sh(container, withFile(command, index)),
-      );
-      assert.deepEqual(
-        alerts.map(({ metadata }) => `${metadata.path} ${metadata.mask}`),
-        (guarded.mode === 'raw_tracepoint' ? seen : masks).map((mask) => `${fileOf(index)} ${mask}`),
-      );
+    operations.forEach(({ what, command, masks, seen = masks }, index) => {
+      test(`${what}: ${masks.join(' ') || 'none'}`, async () => {
+        const alerts = await guarded.alertsOf(
+          async () => await guarded.sh(container, withFile(command, index)),
+        );
+        assert.deepEqual(
+          alerts.map(({ metadata }) => `${metadata.path} ${metadata.mask}`),
+          (guarded.mode === 'raw_tracepoint' ? seen : masks).map((mask) => `${fileOf(index)} ${mask}`),
+        );
+      });
     });
   });
-});
+}

@@ -1,0 +1,28 @@
+// What is reported of which files in which containers. One lab serves all of these suites: starting it takes longer than most of them.
+import { after, before, suite } from 'node:test';
+
+import { sensorSkip } from '../../../shared/sensor/sensor.fixture.ts';
+import { GuardedLab } from '../guarded-lab.fixture.ts';
+import { labObstacle } from '../obstacle.ts';
+import { identityCases } from './identity.suite.fixture.ts';
+import { maskCases } from './masks.suite.fixture.ts';
+import { matchingCases } from './matching.suite.fixture.ts';
+import { movingFileCases } from './moving-files.suite.fixture.ts';
+import { policyEditCases } from './policy-edits.suite.fixture.ts';
+
+suite('one machine with pods', { skip: sensorSkip || labObstacle() }, () => {
+  let guarded: GuardedLab | undefined;
+  const lab = (): GuardedLab => {
+    if (guarded === undefined) throw new Error('the lab did not start');
+    return guarded;
+  };
+  before(async () => void (guarded = await GuardedLab.start()));
+  after(async () => await guarded?.[Symbol.asyncDispose]());
+
+  // First, since some of its traps are for the containers of all pods.
+  matchingCases(lab);
+  identityCases(lab);
+  maskCases(lab);
+  policyEditCases(lab);
+  movingFileCases(lab);
+});
