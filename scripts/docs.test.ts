@@ -128,14 +128,31 @@ describe('docs/watch.md names', () => {
   });
 });
 
-describe('links to files lead somewhere', () => {
+/** The anchors that GitHub gives to the headings of a file. */
+const headings = (file: string): ReadonlySet<string> =>
+  new Set(
+    [...read(file).matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
+      heading
+        .toLowerCase()
+        .replaceAll(/[^\w -]/g, '')
+        .replaceAll(' ', '-'),
+    ),
+  );
+
+describe('links to files and headings lead somewhere', () => {
   for (const file of markdownFiles) {
     test(file, () => {
       const text = read(file).replaceAll(/```.*?```/gs, '');
-      const links = [...text.matchAll(/\]\((?!https?:|#)([^)#\s]+)(#[^)]*)?\)/g)];
+      const links = [...text.matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)]*))?\)/g)];
       const dead = links
-        .map(([, target = '']) => target)
-        .filter((target) => !existsSync(join(top, dirname(file), target)));
+        .map(([, target = '', anchor]) => ({
+          to: target === '' ? file : join(dirname(file), target),
+          anchor,
+        }))
+        .filter(
+          ({ to, anchor }) =>
+            !existsSync(join(top, to)) || (anchor !== undefined && !headings(to).has(anchor)),
+        );
       assert.deepEqual(dead, []);
     });
   }
