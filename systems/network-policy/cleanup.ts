@@ -22,7 +22,7 @@ const parts: Readonly<Record<string, Clean>> = {
     return await removeIptablesLeftovers(namespace, undefined, signal);
   },
   // What `--network-policy-established cut` has made, whichever backend there is.
-  'connections that were cut': async () => {
+  'cut connections': async () => {
     const { Nftables } = await import('../../shared/netlink/nftables.ts');
     const { cutTableName, removeCutTable } = await import('./node/established/cut-table.ts');
     using nft = new Nftables();

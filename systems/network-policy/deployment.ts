@@ -7,13 +7,13 @@ export const rights: GuardRights = {
       apiGroups: ['networking.k8s.io'],
       resources: ['networkpolicies'],
       verbs: ['list', 'watch'],
-      why: 'The resources of users.',
+      why: "The users' resources.",
     },
     {
       apiGroups: [''],
       resources: ['pods', 'namespaces', 'nodes'],
       verbs: ['list', 'watch'],
-      why: 'Pods that selectors select, on any node; the pod addresses of this node.',
+      why: 'The pods that selectors match, on any node; the pod addresses of this node.',
     },
   ],
   viewer: [

@@ -5,7 +5,7 @@ import { networkPolicyOptions } from './options.ts';
 
 export const networkPolicy: Guard = {
   name: 'network-policy',
-  summary: "lets pods talk to whom a NetworkPolicy allows, by the node's kernel",
+  summary: "enforces NetworkPolicies in the node's kernel",
   // NetworkPolicy is Kubernetes' own.
   resources: [],
   options: networkPolicyOptions,

@@ -121,7 +121,10 @@ export async function runNetworkPolicyNode(
         counts.failedSyncs++;
         problem = error instanceof Error ? error.message : String(error);
         tellFacts();
-        logger.error({ err: error }, 'the kernel refused the rules; the previous rules stay, retrying');
+        logger.error(
+          { err: error },
+          'the kernel refused the rules; the previous rules stay in place, retrying',
+        );
         await sleep(systemClock, backoff.nextMs(), signal).catch(() => undefined);
         continue;
       }

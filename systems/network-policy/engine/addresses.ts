@@ -136,7 +136,7 @@ export function parseBlock(text: string): Block | string {
   const low = addressValue(address);
   const size = 1n << BigInt(bits - length);
   if (low % size !== 0n) {
-    return `has bits set after its prefix; the block is ${addressText(family, low - (low % size))}/${length}`;
+    return `has bits set beyond its prefix; the block is ${addressText(family, low - (low % size))}/${length}`;
   }
   if (family === 6 && length >= 96 && low >> 32n === mappedPrefix) {
     return `is IPv4 written as IPv6; the block is ${addressText(4, low & 0xffffffffn)}/${length - 96}`;

@@ -49,7 +49,7 @@ export class CompiledPolicy {
           .map(({ index, name, protocol }) => ({
             policy: this.policy.key,
             field: `spec.${direction}[${views.rule.index}].ports[${index}].port`,
-            message: `no pod here that the ${direction === 'ingress' ? 'policy is for' : 'rule allows'} has a port named ${JSON.stringify(name)} (${protocol}): the port allows nothing.`,
+            message: `no pod here that the ${direction === 'ingress' ? 'policy selects' : 'rule allows'} has a port named ${JSON.stringify(name)} (${protocol}): the port allows nothing.`,
           })),
       ),
     );

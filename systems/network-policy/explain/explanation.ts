@@ -171,7 +171,7 @@ function portNumber({ port, protocol }: Question, { pod }: Party): number | unde
       pod === undefined
         ? 'the destination is not a pod'
         : `${objectKey(pod)} has no port of that name for ${protocol}`,
-    next: 'Give the number of the port',
+    next: 'Give the port number',
   });
 }
 

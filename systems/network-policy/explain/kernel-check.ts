@@ -32,7 +32,7 @@ export function compareWithKernel(explanation: Explanation, rulesets: readonly K
   const number = (protocolNumbers as Readonly<Record<string, number>>)[protocol];
   if (source === undefined || destination === undefined || number === undefined) {
     throw new RampartError(errorCodes.INPUT, {
-      what: `cannot follow a packet of ${protocol} through the kernel`,
+      what: `cannot trace a ${protocol} packet through the kernel`,
     });
   }
   const packet: KernelPacket = { source, destination, protocol: number, port, fromNode: fromOwnNode };
@@ -60,10 +60,10 @@ function sideOf(
   const expected = said === 'refused' ? 'refused' : 'allowed';
   if (rulesets.length === 0) {
     if (expected === 'allowed') {
-      const words = `This kernel has no rules of Rampart, so it allows ${direction} of ${name}.`;
+      const words = `This kernel has no Rampart rules, so it allows ${direction} of ${name}.`;
       return { direction, verdict: 'allowed', agrees: true, chains: [], words };
     }
-    return elsewhere(direction, own, 'it has no rules of Rampart');
+    return elsewhere(direction, own, 'it has no Rampart rules');
   }
   const decisions = rulesets.map((ruleset) => ruleset.decide(direction, packet));
   const verdict = decisions.some((one) => one.verdict === 'refused') ? 'refused' : 'allowed';
@@ -80,6 +80,6 @@ function sideOf(
 
 function elsewhere(direction: Direction, { pod, address, node }: ExplainedEnd, why: string): KernelSide {
   const where = node === undefined ? 'the node it runs on' : `node ${node}`;
-  const words = `This kernel has no information about ${direction} of ${pod ?? address}: ${why}. Ask on ${where}.`;
+  const words = `This kernel has no information about ${direction} of ${pod ?? address}: ${why}. Run the command on ${where}.`;
   return { direction, verdict: 'elsewhere', chains: [], words };
 }

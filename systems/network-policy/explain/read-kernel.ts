@@ -22,9 +22,9 @@ export async function readKernel(signal?: AbortSignal): Promise<KernelRuleset[]>
   const found = [...readNftables(missing), ...(await readIptables(namespace, missing, signal))];
   if (found.length > 0 || missing.length === 0) return found;
   throw new RampartError(errorCodes.UNSUPPORTED, {
-    what: 'cannot tell whether this kernel has rules of Rampart',
+    what: 'cannot tell whether this kernel has Rampart rules',
     why: missing.join('; '),
-    next: 'Install what is missing, or ask where the agent of this node runs',
+    next: 'Install what is missing, or run the command where the agent of this node runs',
   });
 }
 
@@ -47,7 +47,7 @@ async function readIptables(
   signal: AbortSignal | undefined,
 ): Promise<KernelRuleset[]> {
   const installed = await installedIptables(namespace, signal);
-  if (installed.length === 0) missing.push('there is no iptables-save');
+  if (installed.length === 0) missing.push('iptables-save is not installed');
   const found: KernelRuleset[] = [];
   for (const one of installed) {
     const kernel = new IptablesKernel(one, namespace);

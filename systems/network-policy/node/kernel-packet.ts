@@ -64,7 +64,7 @@ export function followChain(
 export function unknownRule(rule: string): RampartError {
   return new RampartError(errorCodes.UNSUPPORTED, {
     what: 'cannot tell what the rules in the kernel do',
-    why: `it has a rule that Rampart did not make: ${rule}`,
+    why: `there is a rule that Rampart did not create: ${rule}`,
     next: 'A running agent repairs this within a minute',
   });
 }

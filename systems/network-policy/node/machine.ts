@@ -37,10 +37,10 @@ export async function examineMachine(signal?: AbortSignal): Promise<NetworkPolic
     for (const name of ['nftables', 'iptables', 'ipset']) facts.push({ name, available: false, detail });
   }
   facts.push(
-    moduleFact('nfnetlink_log', 'refused packets are reported', '/proc/net/netfilter/nfnetlink_log'),
+    moduleFact('nfnetlink_log', 'reports of refused packets', '/proc/net/netfilter/nfnetlink_log'),
     moduleFact(
       'conntrack',
-      'connections are followed',
+      'connection tracking',
       '/proc/sys/net/netfilter/nf_conntrack_max',
       'nf_conntrack',
     ),
@@ -91,7 +91,7 @@ function moduleFact(name: string, what: string, sign: string, module = name): Ma
   return {
     name,
     available: false,
-    detail: `the module ${module} is not loaded, and there is none in /lib/modules`,
+    detail: `the module ${module} is neither loaded nor in /lib/modules`,
   };
 }
 
@@ -109,7 +109,7 @@ function bridgeFact(): MachineFact {
     const isThere = canBeLoaded('br_netfilter');
     const detail = isThere
       ? 'the module br_netfilter is not loaded: where pods share a bridge, run modprobe br_netfilter'
-      : 'there is no module br_netfilter: pods on the same bridge bypass all policies';
+      : 'the module br_netfilter does not exist: pods on the same bridge bypass all policies';
     return { name, available: isThere, detail };
   }
   const settings = ['bridge-nf-call-iptables', 'bridge-nf-call-ip6tables'].map((setting) => {

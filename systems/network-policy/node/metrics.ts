@@ -52,7 +52,7 @@ export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts
   );
   counter(
     'refusals_told_total',
-    'Refused packets reported as a line; the kernel logs at most ten per minute for each pod and direction.',
+    'Refused packets reported as an alert; the kernel logs at most ten per minute for each pod and direction.',
     () => counts.refusalsTold,
   );
   counter(
@@ -63,11 +63,11 @@ export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts
   gauge('full_sync_seconds', 'Duration of the last full sync.', () => counts.lastSyncSeconds);
   gauge('pods', 'Pods of this node that have rules.', () => counts.localPods);
   gauge('policies', 'Policy directions that apply to pods of this node.', () => counts.policies);
-  gauge('problems', 'Fields of policies that cannot be expressed.', () => counts.problems);
+  gauge('problems', 'Policy fields that cannot be expressed.', () => counts.problems);
   metrics.counter(
     {
       name: name('refused_packets_total'),
-      help: 'Refused packets, by pod; an empty pod stands for addresses of unknown pods.',
+      help: 'Refused packets by pod; an empty pod stands for the addresses of unknown pods.',
       labelNames: ['namespace', 'pod', 'direction'],
     },
     () =>

@@ -73,7 +73,7 @@ export class Refusals implements Disposable {
           onError: (error) => context.logger.error({ err: error }, 'cannot report a refused packet'),
         }),
       );
-      if (this.#problem !== undefined) context.logger.info('refused packets are reported again');
+      if (this.#problem !== undefined) context.logger.info('reporting refused packets again');
       this.#problem = undefined;
     } catch (error) {
       const problem = error instanceof Error ? error.message : String(error);
@@ -194,7 +194,7 @@ export class Refusals implements Disposable {
     if (nowMs - this.#lostToldMs < LOST_MS) return;
     this.#options.context.logger.warn(
       { packets: this.#lostUntold },
-      'refused packets arrived too fast to report each; they are counted',
+      'refused packets arrived too fast to report each one; all are counted',
     );
     this.#lostToldMs = nowMs;
     this.#lostUntold = 0;

@@ -215,7 +215,7 @@ class IptablesDataplane implements Dataplane {
     const of = (family: 4 | 6): readonly string[] => {
       const edits = familyEdits(before.families[family], after.families[family]);
       if (edits !== undefined) return edits;
-      throw new RampartError(errorCodes.SYSTEM, { what: 'cannot compare the rules of iptables' });
+      throw new RampartError(errorCodes.SYSTEM, { what: 'cannot compare the iptables rules' });
     };
     const edits = { 4: of(4), 6: of(6) };
     if (edits[4].length === 0 && edits[6].length === 0) {

@@ -66,7 +66,7 @@ export async function runProgram(call: ProgramCall): Promise<ProgramEnd> {
     if (out.isCut) {
       throw new RampartError(errorCodes.LIMIT, {
         what: `cannot read the output of ${program}`,
-        why: `it is more than ${longestOut / 2 ** 20} MiB`,
+        why: `it exceeds ${longestOut / 2 ** 20} MiB`,
       });
     }
     return { code: code ?? undefined, out: out.text(), complaint: complaint.text() };
@@ -74,7 +74,7 @@ export async function runProgram(call: ProgramCall): Promise<ProgramEnd> {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     throw new RampartError(errorCodes.UNSUPPORTED, {
       what: `cannot start ${program}`,
-      why: 'there is no such program',
+      why: 'it is not installed',
       next: 'Install it: apt-get install iptables ipset',
     });
   } finally {
@@ -89,7 +89,7 @@ export function failure(program: string, { code, complaint }: ProgramEnd): Rampa
     return new RampartError(errorCodes.PRIVILEGE, {
       what: `cannot use ${program}`,
       why: said,
-      next: 'Run it with CAP_NET_ADMIN and CAP_NET_RAW in the user namespace of this network',
+      next: 'Run it with CAP_NET_ADMIN and CAP_NET_RAW in the user namespace that owns this network namespace',
     });
   }
   return new RampartError(errorCodes.SYSTEM, {

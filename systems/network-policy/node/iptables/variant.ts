@@ -76,7 +76,7 @@ export async function iptablesInUse(
   if (first === undefined) {
     throw new RampartError(errorCodes.UNSUPPORTED, {
       what: 'cannot program iptables',
-      why: `there is no iptables-${only === undefined ? '' : `${only}-`}restore`,
+      why: `iptables-${only === undefined ? '' : `${only}-`}restore is not installed`,
       next: 'Install it: apt-get install iptables ipset',
     });
   }

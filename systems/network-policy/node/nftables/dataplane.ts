@@ -155,7 +155,7 @@ class NftablesDataplane implements Dataplane {
 
   /** The difference to what is there; where that is refused, all anew. */
   #replace(actual: TableObjects | undefined, wanted: TableObjects): Programmed {
-    let reason = 'a chain or set of ours has another kind';
+    let reason = 'a chain or set of ours has the wrong type';
     const commands = actual === undefined ? commandsAnew(wanted) : commandsBetween(actual, wanted);
     if (commands !== undefined) {
       try {
