@@ -170,7 +170,7 @@ function define({ kind, scope, single }: KindRow): Resource {
             : `An eBPF program of type ${single}${where}, and where it is attached.`,
         fields: {
           spec: object(fields, {
-            description: 'What is wanted.',
+            description: 'The desired state.',
             ...(spec.rules && { rules: spec.rules }),
           }),
           status,

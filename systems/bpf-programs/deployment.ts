@@ -10,7 +10,7 @@ const statusOf = (plural: string): string => `${plural}/status`;
 
 export const rights: GuardRights = {
   agent: [
-    { apiGroups, resources: parents, verbs: ['list', 'watch'], why: 'The resources of users.' },
+    { apiGroups, resources: parents, verbs: ['list', 'watch'], why: "The users' resources." },
     {
       apiGroups,
       resources: ofNodes,
@@ -99,7 +99,7 @@ export const pod: PodNeeds = {
       mountPath: '/sys/kernel/tracing',
       type: 'Directory',
       propagation: 'HostToContainer',
-      why: 'The IDs of tracepoints.',
+      why: 'Tracepoint IDs.',
     },
   ],
   args: ['--host-root=/hostroot'],

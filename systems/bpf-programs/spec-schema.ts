@@ -34,9 +34,9 @@ const labelSelector = (description: string) =>
       matchExpressions: optional(
         list(
           object({
-            key: string({ description: 'The label.' }),
+            key: string({ description: 'The key of the label.' }),
             operator: string({ description: 'In, NotIn, Exists or DoesNotExist.' }),
-            values: optional(list(string(), { description: 'Of In and NotIn.' })),
+            values: optional(list(string(), { description: 'The values for In and NotIn.' })),
           }),
           { description: 'All of these must match.' },
         ),
@@ -68,7 +68,7 @@ const image = object(
       maxLength: 2048,
     }),
     imagepullpolicy: oneOf(['Always', 'Never', 'IfNotPresent'], {
-      description: 'When to ask the registry.',
+      description: 'When to pull the image.',
       default: 'IfNotPresent',
     }),
     imagepullsecret: optional(pullSecret),
@@ -80,7 +80,7 @@ const bytecodeFields = {
   image: optional(image),
   path: optional(
     string({
-      description: 'An object file on the node. In cluster-scoped kinds only.',
+      description: 'An object file on the node; only in cluster-scoped kinds.',
       minLength: 1,
       maxLength: MAX_PATH,
     }),
@@ -141,8 +141,10 @@ const programFields = {
 };
 
 const podFields = {
-  pods: labelSelector('The pods; {} for all.'),
-  containernames: optional(list(string(), { description: 'Containers of these pods; default: all.' })),
+  pods: labelSelector('Selects pods; {} selects all.'),
+  containernames: optional(
+    list(string(), { description: 'The names of containers in these pods; default: all.' }),
+  ),
 };
 
 const containers = {

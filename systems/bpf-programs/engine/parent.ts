@@ -119,12 +119,12 @@ function bytesOf(value: unknown): Uint8Array | string {
   if (!Array.isArray(value)) return 'is neither base64 nor a list of integers, such as [1, 0, 0, 0]';
   const wrong = value.findIndex((byte) => !Number.isInteger(byte) || byte < 0 || byte > 255);
   if (wrong !== -1) {
-    return `has ${JSON.stringify(value[wrong])} at place ${wrong}; each item is one byte, 0 to 255, in the byte order of the node`;
+    return `has ${JSON.stringify(value[wrong])} at index ${wrong}; each item is one byte, 0 to 255, in the byte order of the node`;
   }
   return checked(Uint8Array.from(value as readonly number[]));
 }
 
 function checked(bytes: Uint8Array): Uint8Array | string {
-  if (bytes.length === 0) return 'is empty; leave it out to keep the value of the object file';
+  if (bytes.length === 0) return 'is empty; omit it to keep the value from the object file';
   return bytes.length > MAX_BYTES ? `has ${bytes.length} bytes; the maximum is ${MAX_BYTES}` : bytes;
 }

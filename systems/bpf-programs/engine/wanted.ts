@@ -224,7 +224,7 @@ function interfacePlaces(
   const names = interfacesOf(spec.interfaceselector, node);
   const point = (name: string): string => (direction === '' ? name : `${name}-${direction}`);
   if (names === undefined) {
-    const problem = `${member.field}.interfaceselector.primarynodeinterface: the node has no default route, so no interface is the primary one. Retrying; or name the interface in interfaces.`;
+    const problem = `${member.field}.interfaceselector.primarynodeinterface: the node has no default route, so there is no primary interface. Retrying. To name one, use interfaces.`;
     return [{ attachPoint: point('primarynodeinterface'), annotations: {}, goal: () => ({ problem }) }];
   }
   if (!needsContainers(parent, spec)) {
@@ -261,7 +261,7 @@ function hostRefusal(
   { hostNetwork, namespace, podName }: SelectedContainer,
 ): string | undefined {
   if (kind.scope === 'Cluster' || !hostNetwork) return undefined;
-  return `Pod ${namespace}/${podName} is in the network of the node, where a namespaced program must not be attached. Select other pods, or use ${kind.kind.replace('Ns', '')}.`;
+  return `Pod ${namespace}/${podName} uses the node's network, to which namespaced programs must not be attached. Select other pods, or use ${kind.kind.replace('Ns', '')}.`;
 }
 
 /** Undefined: the primary one is asked for, and there is none. */
@@ -306,10 +306,10 @@ function selectedBy(
   const where = parent.namespace ?? containers.namespace ?? '';
   const of = where === '' ? 'of any namespace' : `of namespace ${where}`;
   const named = containers.containernames ?? [];
-  const which = named.length === 0 ? 'container' : `container called ${named.join(' or ')}`;
+  const which = named.length === 0 ? 'container' : `container named ${named.join(' or ')}`;
   return {
     goal: {
-      noContainers: `No ${which} that runs on ${node.name} in a pod ${of} is selected by ${field}.containers. It is attached as soon as there is one.`,
+      noContainers: `${field}.containers selects no ${which} on ${node.name} in a pod ${of}. The program is attached as soon as there is one.`,
     },
   };
 }

@@ -96,7 +96,7 @@ function attaching<T>(interfaceName: string, attach: () => T): T {
     if (!(error instanceof KernelRefusal) || (error.errno !== EBUSY && error.errno !== EEXIST)) throw error;
     throw new ProgramFailure(
       'attach',
-      `Another XDP program, which is not Rampart's, is attached to ${interfaceName}, and is left alone. Remove it (ip link set dev ${interfaceName} xdp off, or whoever put it there), or choose another interface.`,
+      `Another XDP program, which is not Rampart's, is attached to ${interfaceName}; it is left alone. Remove it (ip link set dev ${interfaceName} xdp off, or the program that attached it), or use another interface.`,
       true,
       error,
     );
@@ -135,7 +135,7 @@ export function tcHook(interfaceName: string, interfaceIndex: number, direction:
       } else if (kind !== 'clsact') {
         throw new ProgramFailure(
           'attach',
-          `${interfaceName} has a qdisc of the kind ${kind}, which is not Rampart's and has no place for egress; it is left alone. Delete it (tc qdisc del dev ${interfaceName} ${kind}), then clsact takes its place.`,
+          `${interfaceName} has the qdisc ${kind}, which is not Rampart's and does not support egress; it is left alone. Delete it (tc qdisc del dev ${interfaceName} ${kind}) to let clsact replace it.`,
           true,
         );
       }
@@ -143,7 +143,7 @@ export function tcHook(interfaceName: string, interfaceIndex: number, direction:
       if (foreign !== undefined && foreign.name !== FILTER_NAME) {
         throw new ProgramFailure(
           'attach',
-          `A filter that is not Rampart's (${foreign.kind} ${foreign.name}) has priority ${PRIORITY} and handle 0x${HANDLE.toString(16)} on ${shown}, and is left alone. Move it to another priority.`,
+          `A filter that is not Rampart's (${foreign.kind} ${foreign.name}) has priority ${PRIORITY} and handle 0x${HANDLE.toString(16)} on ${shown}; it is left alone. Move it to another priority.`,
           true,
         );
       }

@@ -141,7 +141,7 @@ export function interfaceIndexOf(network: NetworkPlace, { interface: name }: Int
   const where = network.inContainer ? 'in the container' : 'on this node';
   throw new ProgramFailure(
     'target',
-    `There is no interface ${name} ${where}. The program is attached when there is one.`,
+    `There is no interface ${name} ${where}. The program is attached as soon as there is one.`,
     true,
   );
 }

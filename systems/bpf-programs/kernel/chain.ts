@@ -194,7 +194,10 @@ export class Chains {
     kept?.[Symbol.dispose]();
     members.forEach(({ record }, index) => slots.set(record.id, index));
     const size = 2 ** Math.ceil(Math.log2(Math.max(LEAST_SLOTS, members.length * 2)));
-    const made = granted('cannot make the map of runs', createPerCpuArray(size * 8, 1, 'rampart_runs'));
+    const made = granted(
+      'cannot create the map that counts runs',
+      createPerCpuArray(size * 8, 1, 'rampart_runs'),
+    );
     pinOver(made, path);
     return disposable(made, slots, members.length);
   }
@@ -212,7 +215,7 @@ const isOf =
 function cannotJoinHook({ hook }: ChainPlace, record: ProgramRecord, error: KernelRefusal): ProgramFailure {
   const tooLong = error.errno === constants.errno.ERANGE && !record.hasFrags;
   const next = tooLong
-    ? ' Its MTU needs a program that takes packets of several buffers: SEC("xdp.frags").'
+    ? ' Its MTU requires a program that supports multi-buffer packets: SEC("xdp.frags").'
     : '';
   const why = `It cannot join the chain on ${hook.shown}, which continues without it: ${error.message}.${next}`;
   return new ProgramFailure('attach', why, true, error);

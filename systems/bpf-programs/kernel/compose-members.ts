@@ -114,7 +114,7 @@ function refusal(composing: Composing, segment: Segment): KernelRefusal | Progra
 
 function cannotJoin({ hook }: ChainPlace, error: KernelRefusal | ProgramFailure): ProgramFailure {
   const { message } = failureOf(error, 'load');
-  const why = `It cannot run in a chain on ${hook.shown}: ${message}\nThe others run. A program of a chain may use 480 bytes of stack, and none of the kernel's objects of its own types.`;
+  const why = `It cannot run in a chain on ${hook.shown}: ${message}\nThe others run. In a chain, a program may use at most 480 bytes of stack and no kernel objects of types that it defines itself.`;
   return new ProgramFailure('load', why, false, error);
 }
 
@@ -130,16 +130,13 @@ function loadAll(
   const frags = members.every(({ record }) => record.hasFrags);
   if (others.length === 0)
     return composed(load(composing, first, undefined, frags), undefined, members, refused);
-  const array = granted(
-    'cannot make an array of programs',
-    createProgramArray(segments.length, 'rampart_next'),
-  );
+  const array = granted('cannot create a program array', createProgramArray(segments.length, 'rampart_next'));
   try {
     const nextOf = (at: number) =>
       at + 1 < segments.length ? { arrayFd: array.fd, index: at + 1 } : undefined;
     for (const [at, segment] of others.entries()) {
       using program = load(composing, segment, nextOf(at + 1), frags);
-      done('cannot put a program into an array', setProgram(array, at + 1, program));
+      done('cannot add a program to an array', setProgram(array, at + 1, program));
     }
     return composed(load(composing, first, nextOf(0), frags), array, members, refused);
   } catch (error) {

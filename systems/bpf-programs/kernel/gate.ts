@@ -25,7 +25,7 @@ export function gateOf(directory: Fd, container: ContainerPlace): Gate {
   if (cgroup !== undefined) return cgroup;
   throw new ProgramFailure(
     'target',
-    `The container ${container.containerId} shares the processes of the node (hostPID) and has no cgroup of version 2 of its own, so a uprobe would see what other containers do with the same file. Run the pod without hostPID, or the node with cgroup v2.`,
+    `The container ${container.containerId} shares the node's PID namespace (hostPID) and has no cgroup v2 of its own, so a uprobe would also see other containers that use the same file. Run the pod without hostPID, or the node with cgroup v2.`,
   );
 }
 

@@ -47,14 +47,14 @@ export async function openProgramHost(options: ProgramHostOptions): Promise<Prog
     throw new RampartError(errorCodes.UNSUPPORTED, {
       what: `cannot keep eBPF programs in ${bpffs}`,
       why: 'it is not a bpffs',
-      next: `Mount it on the host (mount -t bpf bpf ${bpffs}), and give it to the agent's pod as a hostPath with mountPropagation: HostToContainer`,
+      next: `Mount it on the host (mount -t bpf bpf ${bpffs}), and mount it into the agent's pod as a hostPath with mountPropagation: HostToContainer`,
     });
   }
   if (!isOfHost(bpffs)) {
     throw new RampartError(errorCodes.UNSUPPORTED, {
       what: `cannot keep eBPF programs in ${bpffs}`,
       why: 'it is private to this container: pinned programs disappear with the container',
-      next: `Give the agent's pod the host's ${bpffs} as a hostPath with mountPropagation: HostToContainer`,
+      next: `Mount the host's ${bpffs} into the agent's pod as a hostPath with mountPropagation: HostToContainer`,
     });
   }
   return new KernelProgramHost(join(bpffs, name), Records.open(stateDirectory), options);
@@ -95,7 +95,7 @@ class KernelProgramHost implements ProgramHost {
     const verdicts = new Verdicts(this.#refusals, this.#logger);
     const { once, others } = oncePerPod(desired, this.#programs, this.#chains.known);
     if (new Set(desired.map(({ id }) => id)).size < desired.length)
-      throw new TypeError('ids of programs must be unique on a node');
+      throw new TypeError('program IDs must be unique on a node');
     const byId = new Map(once.map((program) => [program.id, program]));
     const loaded: LoadedProgram[] = [];
     for (const program of ownersFirst(once, byId)) {

@@ -159,7 +159,7 @@ function share(shown: string, maps: readonly BpfMap[], shared: readonly SharedMa
         .join('; ');
       throw new ProgramFailure(
         'load',
-        `The map ${name} of ${shown} cannot be that of ${owner}: ${list}. Declare it alike in both programs, or rename it.`,
+        `The map ${name} of ${shown} cannot be shared with ${owner}: ${list}. Declare it identically in both programs, or rename it.`,
       );
     }
     failing('load', () => ours.reuse(theirs.fd));

@@ -23,7 +23,11 @@ export class OpenMaps implements Disposable {
     const fds = record.maps.map(({ pin: name }) => {
       const map = openPin(join(this.#pins.program(record), 'maps', name));
       if (map === undefined)
-        throw new ProgramFailure('load', `The pin of its map ${name} is gone. It is loaded again.`, true);
+        throw new ProgramFailure(
+          'load',
+          `The pin of its map ${name} is gone. The program is loaded again.`,
+          true,
+        );
       this.#open.push(map);
       return map.fd;
     });

@@ -49,7 +49,7 @@ export function settleProbes(
       if (there === undefined) {
         using own = openProgram(join(directory, 'program'), record.programId);
         if (own === undefined)
-          throw new ProgramFailure('attach', 'Its pin is gone. It is loaded again.', true);
+          throw new ProgramFailure('attach', 'Its pin is gone. The program is loaded again.', true);
         using link = attachProbe(own, attach, { pins, records, record, hostRoot });
         unpin(join(directory, 'link-new'));
         pin(link.fd, join(directory, 'link-new'));

@@ -168,7 +168,7 @@ export class Programs {
       const where = program.namespace === undefined ? 'cluster-scoped' : `in namespace ${program.namespace}`;
       throw new ProgramFailure(
         'map-owner-not-found',
-        `There is no program ${program.mapOwner} to share maps with; it must be on this node, and ${where}.`,
+        `There is no program ${program.mapOwner} to share maps with; it must be on this node and ${where}.`,
         true,
       );
     }
@@ -176,7 +176,9 @@ export class Programs {
     const outcome = outcomes.get(owner.id);
     if (outcome?.state !== 'failed' && record?.loadKey === loadKeyOf(owner)) return record;
     const why =
-      outcome?.state === 'failed' ? `: ${outcome.message}` : ': it waits for the maps of this one itself.';
+      outcome?.state === 'failed'
+        ? `: ${outcome.message}`
+        : ': it is itself waiting for the maps of this program.';
     throw new ProgramFailure(
       'map-owner-not-loaded',
       `${owner.owner}, whose maps it shares, is not loaded${why}`,

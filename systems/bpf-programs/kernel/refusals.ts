@@ -36,7 +36,7 @@ export class Refusals {
     if ((failure.reason !== 'load' && failure.reason !== 'attach') || failure.mayPass) return failure;
     const answer = this.answer(type);
     if (answer.available) return failure;
-    const text = `This kernel runs no ${type} programs (${answer.reason}): ${answer.detail}`;
+    const text = `This kernel does not run ${type} programs (${answer.reason}): ${answer.detail}`;
     const next = nextSteps[answer.reason];
     return new ProgramFailure(
       failure.reason,
@@ -65,6 +65,6 @@ const nextSteps: Partial<Record<string, string>> = {
   no_kprobes: 'It needs a kernel with CONFIG_KPROBES and CONFIG_KPROBE_EVENTS.',
   no_uprobes: 'It needs a kernel with CONFIG_UPROBES and CONFIG_UPROBE_EVENTS.',
   no_btf: 'It needs a kernel with CONFIG_DEBUG_INFO_BTF.',
-  refused: 'A hardened kernel forbids this kind of program; use another kind, or a kernel that allows it.',
+  refused: 'A hardened kernel forbids this program type; use another type, or a kernel that allows it.',
   lockdown: 'It needs a kernel that is not locked down to confidentiality.',
 };

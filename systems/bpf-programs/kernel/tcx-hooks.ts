@@ -174,14 +174,14 @@ function attachAt(
 }
 
 function full({ attach: { type }, name }: DesiredProgram, error: KernelRefusal): ProgramFailure {
-  const text = `There is no room for ${name}: the kernel takes 63 ${type} programs for each interface and direction. Use tc, whose chains have no such limit.`;
+  const text = `There is no room for ${name}: the kernel allows 63 ${type} programs for each interface and direction. Use tc, whose chains have no such limit.`;
   return new ProgramFailure('attach', text, true, error);
 }
 
 function openOwn(pins: Pins, record: ProgramRecord): Descriptor {
   const program = openProgram(join(pins.program(record), 'program'), record.programId);
   if (program instanceof Descriptor) return program;
-  throw new ProgramFailure('attach', 'Its pin is gone. It is loaded again.', true);
+  throw new ProgramFailure('attach', 'Its pin is gone. The program is loaded again.', true);
 }
 
 const linkPath = (pins: Pins, record: ProgramRecord): string => join(pins.program(record), 'link');

@@ -75,7 +75,7 @@ export function openTarget(root: Fd, target: string, maps: string): Target {
     file[Symbol.dispose]();
     answer = 'it is not a regular file';
   }
-  const looked = isPath ? answer : `no library of that name is in ld.so.cache or the usual directories`;
+  const looked = isPath ? answer : `no library of that name is in ld.so.cache or the standard directories`;
   throw new ProgramFailure('target', `There is no ${target} to probe: ${looked}.`, true);
 }
 
@@ -100,7 +100,7 @@ export function probeOffset(
   if (found !== undefined) return found + offset;
   throw new ProgramFailure(
     'target',
-    `${path} has no function ${functionName}. Look for its name with nm -D or nm; a stripped program has only those that others call.`,
+    `${path} has no function ${functionName}. List its functions with nm -D or nm; a stripped file has only exported functions.`,
   );
 }
 

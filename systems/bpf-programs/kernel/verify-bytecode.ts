@@ -64,7 +64,7 @@ function verifyOne(
   const type = request.type ?? typeOf(section);
   const known = { functionName, section, type };
   if (type === undefined) {
-    const message = `The section ${section} does not say what kind of program it is. In an image the label io.ebpf.programs says it.`;
+    const message = `The section ${section} does not determine the type of the program. In an image, the label io.ebpf.programs does.`;
     return { ...known, loads: false, verifiedInstructions: 0, statistics: '', message };
   }
   const log = new FixedBuffer(LOG_BYTES);

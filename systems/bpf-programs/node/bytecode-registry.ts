@@ -35,7 +35,7 @@ function readConf(path: string): ReturnType<typeof parseRegistriesConf> {
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot read ${path}`,
       why: cause instanceof Error ? cause.message : String(cause),
-      next: 'Name an existing registries.conf',
+      next: 'Use an existing registries.conf',
       cause,
     });
   }

@@ -204,7 +204,7 @@ export class BytecodeSource implements Disposable {
       const message = `spec.bytecode.image: ${messageOf(error)}`;
       entry.state = before.is === 'ready' ? { ...before, stale: message } : failed(`${message}\nRetrying.`);
       entry.dueMs = systemClock.monotonicMs() + entry.backoff.nextMs();
-      this.#options.logger.warn({ parent: parent.key, err: error }, 'bytecode could not be pulled, retrying');
+      this.#options.logger.warn({ parent: parent.key, err: error }, 'cannot pull bytecode, retrying');
     } finally {
       entry.running = false;
     }

@@ -68,9 +68,9 @@ export function readingPlace({ bpffs, stateDirectory }: HostPlace): ReadOptions 
   }
   if (!isBpffs(bpffs)) {
     throw new RampartError(errorCodes.UNSUPPORTED, {
-      what: `no eBPF programs are kept in ${bpffs}`,
+      what: `there are no eBPF programs in ${bpffs}`,
       why: 'it is not a bpffs',
-      next: 'Name the mount point of the agent with --bpffs',
+      next: "Set the agent's mount point with --bpffs",
     });
   }
   return { bpffs, name: pinDirectory, stateDirectory: programsDirectory(stateDirectory) };

@@ -89,7 +89,7 @@ export class NodeObjects implements Disposable {
         } catch (error) {
           if (signal.aborted) throw error;
           if (failed++ > 0) continue;
-          this.#options.logger.warn({ err: error }, 'an object of this node could not be written, retrying');
+          this.#options.logger.warn({ err: error }, 'cannot write an object of this node, retrying');
         }
       }
     };

@@ -148,7 +148,7 @@ export class Passes implements AsyncDisposable {
         if (signal.aborted) return;
         this.#problem = error instanceof Error ? error.message : String(error);
         this.#counts.failedPasses++;
-        logger.error({ err: error }, 'could not apply the desired state, retrying');
+        logger.error({ err: error }, 'cannot apply the desired state, retrying');
         wait = backoff.nextMs();
       }
       const pause = new AbortController();

@@ -129,7 +129,7 @@ export class Reconciler {
       return { outcomes, kept: undefined };
     } catch (error) {
       if (signal.aborted) throw error;
-      this.#options.logger.error({ err: error }, 'the programs in the kernel could not be changed, retrying');
+      this.#options.logger.error({ err: error }, 'cannot change the programs in the kernel, retrying');
       return { outcomes: new Map(), kept: `${messageOf(error)}. Retrying.` };
     }
   }
@@ -193,7 +193,7 @@ function tryIt(
       const message = `${member.field}.bpffunctionname: according to its labels, the image has no program ${functionName}; it has ${has}.`;
       return { condition: nodeCondition('BytecodeSelectorError', message) };
     }
-    const notes = stale === undefined ? [] : [`this may not be the latest: ${stale}`];
+    const notes = stale === undefined ? [] : [`this may not be the latest version: ${stale}`];
     return { desired: desired(digest, bytes), digest, notes };
   }
   const message = state?.message ?? 'The bytecode has not been fetched yet.';
@@ -248,7 +248,7 @@ function result(
     const of = verdicts.get(shared ?? one.id);
     const waiting = nodeCondition('None', '');
     if (of === undefined) return { wanted: one, condition: waiting, programId: undefined };
-    const once = 'attached once for the pod, whose containers share a network';
+    const once = 'attached once for the pod, because its containers share a network';
     const verdict: Verdict =
       shared === undefined || 'condition' in of ? of : { ...of, notes: [...(of.notes ?? []), once] };
     const condition = conditionOf(one, verdict);

@@ -103,7 +103,7 @@ function section(all: readonly ProgramReport[] | undefined): SectionReport {
       const rows = programs.map(({ kind, namespace, name, condition, message, loaded, notLoaded }): Row => ({
         cells: [
           `${kind}/${namespace === null ? '' : `${namespace}/`}${name}`,
-          condition === 'ReconcileSuccess' ? condition : { text: condition ?? 'not looked at', style: 'red' },
+          condition === 'ReconcileSuccess' ? condition : { text: condition ?? 'not evaluated', style: 'red' },
           String(loaded),
           String(notLoaded.length),
         ],
