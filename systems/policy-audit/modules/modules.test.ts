@@ -92,7 +92,7 @@ suite('modules of registries', () => {
       [
         server.push('bad/type', 'v1', { layers: [{ ...layer, mediaType: 'text/plain' }] }),
         errorCodes.INPUT,
-        /no layer of WebAssembly, but text\/plain/,
+        /no WebAssembly layer, but text\/plain/,
       ],
       [server.push('bad/two', 'v1', { layers: [layer, layer] }), errorCodes.INPUT, /more than one layer/],
       [
@@ -276,7 +276,7 @@ suite('modules of files and of servers', () => {
 
 suite('settings of sources and of verification', () => {
   const refused: readonly (readonly [string, () => unknown, RegExp])[] = [
-    ['an unknown key', () => parseSources({ insecure: [] }, 's'), /"insecure" is not known/],
+    ['an unknown key', () => parseSources({ insecure: [] }, 's'), /unknown key "insecure"/],
     [
       'a host that is no list',
       () => parseSources({ source_authorities: { a: 'x' } }, 's'),
@@ -323,7 +323,7 @@ suite('settings of sources and of verification', () => {
     [
       'a typo',
       () => parseVerification({ apiVersion: 'v1', allOf: [{ kind: 'pubKey', keys: 'x' }] }, 'v'),
-      /"keys" is not known/,
+      /unknown key "keys"/,
     ],
   ];
   for (const [what, parse, message] of refused) {
