@@ -1,4 +1,4 @@
-/** What deploy/ gives to this guard. After a change: node scripts/manifests.ts --write */
+/** The permissions and mounts that deploy/ grants this guard. After a change: node scripts/manifests.ts --write */
 import type { GuardRights, PodNeeds } from '../../shared/guard/guard.ts';
 import { btfMount, hostMount, runtimeMount } from '../../shared/guard/mounts.ts';
 import { group, nodeTypes, parentKinds } from './api.ts';

@@ -1,6 +1,6 @@
 /**
- * Where a chain is: an interface's XDP, or one direction of its clsact qdisc. All of it happens within one visit of the network
- * namespace.
+ * Where a chain is attached: an interface's XDP hook, or one direction of its clsact qdisc. All of it happens within one visit
+ * of the network namespace.
  */
 import { constants } from 'node:os';
 import { join } from 'node:path';
@@ -24,27 +24,27 @@ import type { Direction } from './desired.ts';
 import { ProgramFailure } from './failure.ts';
 
 export interface HookState {
-  /** Of what runs there of ours; undefined: nothing. */
+  /** The program of ours that runs there; undefined: none. */
   readonly programId: number | undefined;
   /** Whether the qdisc is ours. */
   readonly madeQdisc: boolean;
 }
 
 export interface ChainHook {
-  /** As people write it: `eth0`, `eth0 ingress`. */
+  /** In readable form: `eth0`, `eth0 ingress`. */
   readonly shown: string;
   /** @param madeQdisc - What is known from before. */
   look(madeQdisc: boolean): HookState;
   /**
-   * Puts the program there, in one step where there is one of ours.
+   * Attaches the program; replaces one of ours in one step.
    *
-   * @param old - What is there, if its descriptor is at hand.
+   * @param old - The program that is attached, if its descriptor is at hand.
    * @returns notes for the user.
    * @throws {KernelRefusal}
-   * @throws {ProgramFailure} `attach`: something of others is in the way.
+   * @throws {ProgramFailure} `attach`: something that is not ours is in the way.
    */
   put(program: Descriptor, state: HookState, old: Descriptor | undefined): PutResult;
-  /** Takes it away. What is gone already is no error. */
+  /** Detaches it. It is no error if it is already gone. */
   take(madeQdisc: boolean): void;
 }
 
@@ -61,7 +61,7 @@ export function xdpHook(interfaceName: string, interfaceIndex: number, pins: str
       using link = openPin(linkPath);
       if (link === undefined) return { programId: undefined, madeQdisc: false };
       const info = linkInfo(link.fd);
-      // Once the interface that it was on is gone, the link holds nothing any more.
+      // Once its interface is gone, the link no longer holds anything.
       const programId = info.interfaceIndex === interfaceIndex ? info.programId : undefined;
       return { programId, madeQdisc: false };
     },
@@ -103,7 +103,7 @@ function attaching<T>(interfaceName: string, attach: () => T): T {
   }
 }
 
-/** Between the filters of people, who begin at 1, and those that tc numbers itself, from 49152 down. */
+/** Between the filters that people number, from 1 up, and those that tc numbers itself, from 49152 down. */
 const PRIORITY = 50;
 /** "RMP" */
 const HANDLE = 0x524d50;

@@ -1,4 +1,4 @@
-/** The kernel's answer in words that help: which capability, configuration or version is missing. */
+/** The kernel's error in helpful words: which capability, configuration or version is missing. */
 import {
   type AttachKind,
   type Feature,
@@ -22,7 +22,7 @@ const programKinds: Readonly<Record<AttachType, ProgramKind>> = {
   xdp: 'xdp',
 };
 
-/** Asks the kernel once for each kind, when something of it was refused. */
+/** Probes the kernel once for each kind, when a program of that kind was refused. */
 export class Refusals {
   readonly #answers = new Map<AttachType, Feature>();
   readonly #probe: (kinds: readonly AttachKind[]) => KernelFeatures;
@@ -31,7 +31,7 @@ export class Refusals {
     this.#probe = probe;
   }
 
-  /** The failure, with the reason why nothing of this kind can run here where that is so. */
+  /** The failure, with the reason if no program of this kind can run here. */
   explain(failure: ProgramFailure, type: AttachType): ProgramFailure {
     if ((failure.reason !== 'load' && failure.reason !== 'attach') || failure.mayPass) return failure;
     const answer = this.answer(type);
@@ -53,7 +53,7 @@ export class Refusals {
       const { programs, attach } = this.#probe([type]);
       const program = programs[programKinds[type]];
       answer = program.available ? attach[type] : program;
-      // Tracefs is mounted by us where it is missing, so its absence says nothing.
+      // We mount tracefs if it is missing, so its absence means nothing.
       if (!answer.available && answer.reason === 'no_tracefs') answer = { available: true };
       this.#answers.set(type, answer);
     }

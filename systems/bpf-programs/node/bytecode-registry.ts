@@ -1,4 +1,4 @@
-/** The registries that images with bytecode come from, as the command line has them. */
+/** The registries that bytecode images come from, as given on the command line. */
 import { readFileSync } from 'node:fs';
 
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';

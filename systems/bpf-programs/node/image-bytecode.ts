@@ -1,5 +1,5 @@
 /**
- * Bytecode in OCI images: which file of the one layer it is, and what the labels of the image say of it
+ * Bytecode in OCI images: which file of the one layer it is, and what the labels of the image say about it
  * (bpfman, docs/design/bpf-image-spec: labels io.ebpf.programs and io.ebpf.maps, and the older ones).
  */
 import { endianness } from 'node:os';
@@ -29,7 +29,7 @@ export interface ImageOptions {
   readonly client: KubeClient;
 }
 
-/** Pulls by the client of registries, with the Secret that the object names. */
+/** Pulls with the registry client, using the Secret that the object names. */
 export function imagePuller({ registry, client }: ImageOptions): PullBytecode {
   return async (image, parent, signal) => {
     const credentials = await credentialsFor(client, image, parent, signal);
@@ -84,10 +84,10 @@ async function credentialsFor(
 }
 
 /**
- * The programs that the image says it has, with their types by name ('' where only the name is said); undefined where it says
+ * The programs that the image declares, with their types by name ('' if only the name is given); undefined if it declares
  * nothing.
  *
- * @throws {RampartError} `CORRUPT` for labels that are no JSON object of strings.
+ * @throws {RampartError} `CORRUPT` for labels that are not a JSON object of strings.
  */
 export function programTypesOf({
   config,
@@ -164,7 +164,7 @@ const EI_DATA = 5;
 const E_MACHINE = 18;
 const EM_BPF = 247;
 
-/** @throws {RampartError} `CORRUPT` for what is no eBPF object of this machine's byte order (elf(5)). */
+/** @throws {RampartError} `CORRUPT` if it is not an eBPF object in this machine's byte order (elf(5)). */
 export function checkElf(bytes: Uint8Array, what: string): void {
   const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const refuse = (why: string): RampartError => refused(what, why);

@@ -1,5 +1,5 @@
 /**
- * The programs of this node's kernel, held by one process at a time: two that do not know of each other would take away each
+ * The programs of this node's kernel, held by one process at a time: two that do not know of each other would remove each
  * other's programs.
  */
 import { mkdirSync } from 'node:fs';
@@ -22,7 +22,7 @@ export interface HostPlace {
 /** Of all that Rampart pins, below the mount point. */
 export const pinDirectory = 'rampart';
 
-/** What is kept of programs, in the state directory. */
+/** The stored state of programs, in the state directory. */
 export function programsDirectory(stateDirectory: string): string {
   return join(stateDirectory, 'programs');
 }

@@ -1,7 +1,7 @@
-/** What this guard counts on a node. */
+/** The metrics of this guard on a node. */
 import type { MetricsRegistry } from '../../../shared/guard/guard.ts';
 
-/** Counts since the start of the process. */
+/** Counts since the process started. */
 export class NodeCounts {
   passes = 0;
   failedPasses = 0;

@@ -94,7 +94,11 @@ suite('modules of registries', () => {
         errorCodes.INPUT,
         /no WebAssembly layer, but text\/plain/,
       ],
-      [server.push('bad/two', 'v1', { layers: [layer, layer] }), errorCodes.INPUT, /more than one layer/],
+      [
+        server.push('bad/two', 'v1', { layers: [layer, layer] }),
+        errorCodes.INPUT,
+        /more than one WebAssembly layer/,
+      ],
       [
         server.pushWasm('bad/bytes', 'v1', Buffer.from('#!/bin/sh')),
         errorCodes.INPUT,
@@ -146,7 +150,7 @@ suite('modules of registries', () => {
       await using two = await verified({ anyOf: { minimumMatches: 2, signatures } });
       await assert.rejects(
         two.modules.fetch(pushed.reference),
-        failsWith(errorCodes.PRIVILEGE, /of 1 .* 2 are needed/),
+        failsWith(errorCodes.PRIVILEGE, /only 1 of .* 2 are required/),
       );
     });
 
@@ -292,7 +296,7 @@ suite('settings of sources and of verification', () => {
       () => parseSources({ source_authorities: { a: [{ type: 'Path', path: '/nowhere' }] } }, 's'),
       /cannot be read/,
     ],
-    ['another version', () => parseVerification({ apiVersion: 'v2' }, 'v'), /has to be v1/],
+    ['another version', () => parseVerification({ apiVersion: 'v2' }, 'v'), /must be v1/],
     [
       'nothing that is asked for',
       () => parseVerification({ apiVersion: 'v1' }, 'v'),
@@ -313,7 +317,7 @@ suite('settings of sources and of verification', () => {
           },
           'v',
         ),
-      /2, of 1/,
+      /is 2, but anyOf.signatures has 1/,
     ],
     [
       'a key that is none',

@@ -66,8 +66,8 @@ export async function verifySignatures(
   if (anyOf.length > 0 && matches < minimumMatches) {
     throw refused(
       artifact,
-      `its ${signatures.length} signatures match ${matches} of the accepted signers, and ${minimumMatches} are required; ` +
-        `none matches: ${others.join('; ')}`,
+      `only ${matches} of the accepted signers signed it, and ${minimumMatches} are required; ` +
+        `none of its ${signatures.length} signatures matches: ${others.join('; ')}`,
       next,
     );
   }

@@ -279,7 +279,7 @@ expected: {allowed: true}
     write('empty/a.yaml', 'a: 1\n');
     assert.equal((await rampart('test', 'empty')).code, 2);
     write('typo/a.yaml', 'policy: cel-policy\nexpected: {alowed: true}\n');
-    assert.match((await rampart('test', 'typo')).stderr, /typo\/a\.yaml:2: .*the unknown key "alowed"/);
+    assert.match((await rampart('test', 'typo')).stderr, /typo\/a\.yaml:2: .*the unknown "alowed"/);
   });
 
   test('a module of a registry: looked at, fetched, and not where its signatures are missing', async () => {

@@ -209,7 +209,7 @@ suite('what a policy asks a registry', () => {
       const refused = [
         [
           v2('SigstoreKeylessVerify', keyless('dev@team.example', 'eve@team.example')),
-          /none matches: eve@team\.example by \S+ \(its subject is dev@team\.example, not eve@.*not issued by a certificate authority/,
+          /signatures matches: eve@team\.example by \S+ \(its subject is dev@team\.example, not eve@.*not issued by a certificate authority/,
         ],
         [
           v2('SigstoreGithubActionsVerify', { owner: 'team', repo: 'ap' }),
@@ -240,7 +240,7 @@ suite('what a policy asks a registry', () => {
     });
   }
 
-  test('what needs a trust root or a certificate is refused, with what to do instead', async () => {
+  test('what requires a trust root or a certificate is refused, with what to do instead', async () => {
     await using registry = await RegistryFixture.start();
     const { reference: image } = await registry.push('team/app', 'v1', { layers, config });
     const issuer = 'https://issuer.example';
@@ -280,7 +280,6 @@ suite('what a policy asks a registry', () => {
     const answers = await ask({ image, sources: { insecure_sources: [registry.host] }, calls });
     assert.equal(answers.length, cases.length);
     cases.forEach(([, why], index) => assert.match(answers[index] ?? '', why));
-    for (const answer of answers.slice(0, 4))
-      assert.match(answer, /trust root.*ask for the signature of that key/);
+    for (const answer of answers.slice(0, 4)) assert.match(answer, /trust root.*require that key/);
   });
 });

@@ -38,7 +38,7 @@ const failures: readonly (readonly [string, EvaluationError['why'], RegExp, Wasm
   ['list', 'answer', /an object is required/],
   ['null', 'answer', /an object is required|list of violations/],
   ['text', 'answer', /an object is required|list of violations/],
-  ['wrong', 'answer', /is not true or false|an object is required|list of violations/],
+  ['wrong', 'answer', /is not a boolean|an object is required|list of violations/],
 ];
 
 for (const runtime of allRuntimes) {
