@@ -1,4 +1,4 @@
-/** What deploy/ gives to this guard. */
+/** The permissions that deploy/ grants this guard. */
 import type { GuardRights, PodNeeds } from '../../shared/guard/guard.ts';
 
 export const rights: GuardRights = {

@@ -1,4 +1,4 @@
-/** The guard of the pods' network: what the rest of the program knows of it. */
+/** The descriptor of the network policy guard: all that the rest of Rampart knows about it. */
 import type { Guard } from '../../shared/guard/guard.ts';
 import { pod, rights } from './deployment.ts';
 import { networkPolicyOptions } from './options.ts';

@@ -1,4 +1,4 @@
-/** Whether the rules in a kernel say what the policies say. */
+/** Checks whether the rules in a kernel agree with the policies. */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { parseAddress } from '../engine/addresses.ts';
 import type { Direction } from '../engine/rules.ts';
@@ -9,23 +9,23 @@ export interface KernelSide {
   readonly direction: Direction;
   /** `elsewhere`: this kernel does not know the pod, so it has no rules for it. */
   readonly verdict: 'allowed' | 'refused' | 'elsewhere';
-  /** Whether that is what the policies say; undefined where the pod is elsewhere. */
+  /** Whether that agrees with the policies; undefined if the pod is elsewhere. */
   readonly agrees?: boolean;
-  /** That the packet came through. */
+  /** The chains that the packet passed. */
   readonly chains: readonly string[];
   readonly words: string;
 }
 
 export interface KernelCheck {
-  /** Those that have rules of Rampart here; none: `null`. `nftables and iptables (nft)`: a packet has to pass both. */
+  /** Those that have Rampart rules here; none: `null`. `nftables and iptables (nft)`: a packet must pass both. */
   readonly backend: string | null;
-  /** `agrees`: all that is of this machine; `unknown`: neither end is a pod of this machine, or it has no rules where there are to be some. */
+  /** `agrees`: as far as this machine is concerned; `unknown`: neither end is a pod of this machine, or it lacks expected rules. */
   readonly result: 'agrees' | 'differs' | 'unknown';
   readonly egress: KernelSide;
   readonly ingress: KernelSide;
 }
 
-/** @param rulesets - None: the kernel has been read, and has no rules of Rampart. */
+/** @param rulesets - Empty: the kernel has been read, and has no Rampart rules. */
 export function compareWithKernel(explanation: Explanation, rulesets: readonly KernelRuleset[]): KernelCheck {
   const { from, to, protocol, port, fromOwnNode } = explanation;
   const [source, destination] = [parseAddress(from.address), parseAddress(to.address)];
@@ -39,7 +39,7 @@ export function compareWithKernel(explanation: Explanation, rulesets: readonly K
   const egress = sideOf(rulesets, packet, explanation.egress, from);
   const ingress = sideOf(rulesets, packet, explanation.ingress, to);
   const answers = [egress.agrees, ingress.agrees];
-  // A kernel without rules refuses nothing: what is to be refused is so elsewhere, or not at all.
+  // A kernel without rules refuses nothing: a refusal happens elsewhere, or not at all.
   const isUnknown = rulesets.length === 0 && !explanation.allowed;
   const result = answers.includes(false)
     ? 'differs'

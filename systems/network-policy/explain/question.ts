@@ -1,4 +1,4 @@
-/** What a person asks, from the command line. */
+/** Parses the question from the command line. */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { Question } from './explanation.ts';
 

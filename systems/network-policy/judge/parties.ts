@@ -1,4 +1,4 @@
-/** Who sends a packet and who gets it. */
+/** The sender and the receiver of a packet. */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { type IpAddress, parseAddress } from '../engine/addresses.ts';
 import type { PodObject } from '../engine/objects.ts';
@@ -7,7 +7,7 @@ import type { Packet } from './judge.ts';
 
 export interface Party {
   readonly address: IpAddress;
-  /** Undefined: the address is of no pod, or of one that has the network of its node. */
+  /** Undefined: the address belongs to no pod, or to one in its node's network. */
   readonly pod: PodObject | undefined;
 }
 
@@ -30,7 +30,7 @@ export function partiesOf(
   });
 }
 
-/** What a pod may send from, or be reached at: one for each of its addresses. */
+/** The addresses that a pod may send from or be reached at, one entry for each. */
 function candidatesOf(pods: readonly PodObject[], text: string): Party[] {
   const address = parseAddress(text);
   if (address !== undefined) return [{ address, pod: holderOf(pods, address) }];
@@ -48,7 +48,7 @@ function candidatesOf(pods: readonly PodObject[], text: string): Party[] {
     .map((own) => ({ address: own, pod: onNode ? undefined : pod }));
 }
 
-/** Of several pods that say that they have an address, the one that got it last. */
+/** Of several pods that claim an address, the one that got it last. */
 function holderOf(pods: readonly PodObject[], address: IpAddress): PodObject | undefined {
   const holders = pods.filter(
     (pod) =>

@@ -1,4 +1,4 @@
-/** What this machine has of that which network policies need, for `rampart doctor`. */
+/** What this machine provides of what network policies need, for `rampart doctor`. */
 import { existsSync, readFileSync } from 'node:fs';
 import { release } from 'node:os';
 import { join } from 'node:path';
@@ -9,22 +9,22 @@ import { examineIptables } from './iptables/needs.ts';
 import { installedIptables } from './iptables/variant.ts';
 import { tryNftables } from './nftables/dataplane.ts';
 
-/** One thing that is there or not. */
+/** One requirement that is available or not. */
 export interface MachineFact {
   /** A stable word: `nftables`, `iptables`, `ipset`, `nfnetlink_log`, `conntrack`, `bridge-nf`. */
   readonly name: string;
   readonly available: boolean;
-  /** Versions and settings; where it is not available: what is missing. */
+  /** Versions and settings; if it is not available: what is missing. */
   readonly detail: string;
 }
 
 export interface NetworkPolicyMachine {
-  /** What `--network-policy-backend auto` takes; null: neither works. */
+  /** What `--network-policy-backend auto` chooses; null: neither works. */
   readonly backend: 'nftables' | 'iptables' | null;
   readonly facts: readonly MachineFact[];
 }
 
-/** Rules are tried in a network namespace of their own, so nothing of this machine is changed. */
+/** Rules are tried in a separate network namespace, so nothing on this machine changes. */
 export async function examineMachine(signal?: AbortSignal): Promise<NetworkPolicyMachine> {
   const facts: MachineFact[] = [];
   try {
