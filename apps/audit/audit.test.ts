@@ -313,7 +313,7 @@ suite('rampart audit', () => {
           from: 'evaluation',
           message: 'no carts',
         },
-        { policy: 'clusterwide-teams', isRelevant: false, why: 'its rules are not about this kind' },
+        { policy: 'clusterwide-teams', isRelevant: false, why: 'its rules do not match this kind' },
       ],
     );
     await run('-n', 'shop');
@@ -387,7 +387,7 @@ suite('rampart audit', () => {
     assert.deepEqual([code, stdout], [2, '']);
     assert.match(
       stderr,
-      /^rampart: the API has not answered for \d+ s, and not all was audited: .*nothing listens there.* Audit again/m,
+      /^rampart: the API has not responded for \d+ s, and the audit is incomplete: .*nothing listens there.* Audit again/m,
     );
   });
 
@@ -454,14 +454,14 @@ suite('an audit that could not be done ends with 2 and says why', () => {
     assert.equal(policies.code, 2);
     assert.match(
       policies.stderr,
-      /^rampart: cannot audit: the API serves no \w+\.policies\.kubewarden\.io\. Apply the definitions of policies: deploy\/\n$/,
+      /^rampart: cannot audit: the API does not serve \w+\.policies\.kubewarden\.io\. Apply the CRDs of policies: deploy\/\n$/,
     );
     await api.createDefinitions(join(import.meta.dirname, '../../systems/policy-audit/crd'));
     const reports = await audit(api.kubeconfig);
     assert.equal(reports.code, 2);
     assert.match(
       reports.stderr,
-      /^rampart: cannot audit: the API serves no \w+\.wgpolicyk8s\.io\. Apply deploy\/policy-reports\/, .*--disable-store\n$/,
+      /^rampart: cannot audit: the API does not serve \w+\.wgpolicyk8s\.io\. Apply deploy\/policy-reports\/, .*--disable-store\n$/,
     );
     assert.equal((await audit(api.kubeconfig, '--disable-store')).code, 0);
     const namespace = await audit(api.kubeconfig, '--disable-store', '-n', 'nowhere');
@@ -475,8 +475,8 @@ suite('an audit that could not be done ends with 2 and says why', () => {
       [['-o', 'xml'], /Allowed choices are table, json, yaml/],
       [['--parallel-namespaces', '0'], /It must be a number of at least 1/],
       [['shop'], /too many arguments/],
-      [['-n', 'shop', '-i', 'other,shop'], /the namespace shop is both asked for and left out/],
-      [[...url, '--client-cert', 'tls.crt'], /--client-cert alone: .*Give both/],
+      [['-n', 'shop', '-i', 'other,shop'], /the namespace shop is both selected and ignored/],
+      [[...url, '--client-cert', 'tls.crt'], /--client-cert alone: .*Set both/],
       [[...url, '-f', '/nowhere/ca.pem'], /cannot read \/nowhere\/ca\.pem, which --extra-ca names: ENOENT/],
       [
         [...url, '-f', api.kubeconfig],
@@ -504,7 +504,7 @@ suite('an audit that could not be done ends with 2 and says why', () => {
       const [connection] = await asked;
       waiting.signal('SIGINT');
       const { code, stderr } = await waiting.ended;
-      assert.deepEqual([code, stderr], [2, 'rampart: stopped before all was audited\n']);
+      assert.deepEqual([code, stderr], [2, 'rampart: stopped before the audit was complete\n']);
       connection.destroy();
     } finally {
       server.close();

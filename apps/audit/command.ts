@@ -71,9 +71,9 @@ function explainCommand(): Command {
 
 export function auditCommand(): Command {
   return clusterOptions(new Command('audit'))
-    .summary('evaluate all policies on all objects, once')
+    .summary('evaluate all policies on all objects once')
     .description(
-      'Audits the objects of the cluster against its policies and writes reports, once; the operator does so continuously. Finds the cluster as ' +
+      'Audits the objects of the cluster against its policies and writes reports once; the operator does so continuously. Finds the cluster as ' +
         'kubectl does: --kubeconfig, KUBECONFIG, ~/.kube/config, or the service account of its pod. Policies run in this process, or on ' +
         'policy servers (--policy-server-url).',
     )

@@ -25,7 +25,9 @@ export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
   } catch (error) {
     // Also an API that is away: a script has to tell it from what is clean.
     const isStopped = stop.signal.aborted && error === stop.signal.reason;
-    stderr.write(isStopped ? 'rampart: stopped before all was audited\n' : describeFailure(error).text);
+    stderr.write(
+      isStopped ? 'rampart: stopped before the audit was complete\n' : describeFailure(error).text,
+    );
     return 2;
   }
   const { summary, reports, problems, unfinished } = done;
@@ -42,7 +44,7 @@ export async function runAudit(options: AuditOptions): Promise<0 | 1 | 2> {
   }
   for (const [policy, why] of problems) stderr.write(`rampart: ${printable(`${policy}: ${why}`)}\n`);
   for (const kind of summary.unread) {
-    stderr.write(`rampart: ${printable(kind)} could not be listed, and were not audited\n`);
+    stderr.write(`rampart: ${printable(kind)} could not be listed and were not audited\n`);
   }
   for (const [namespace, why] of unfinished) {
     const where = namespace === '' ? 'cluster-scoped objects' : `namespace ${namespace}`;
@@ -99,15 +101,15 @@ function checkOptions(options: AuditOptions): void {
   const { namespace, kubewardenNamespace, ignoreNamespaces, clientCert, clientKey } = options;
   if (namespace !== undefined && [...ignoreNamespaces, kubewardenNamespace].includes(namespace)) {
     throw new RampartError(errorCodes.INPUT, {
-      what: `the namespace ${namespace} is both asked for and left out`,
-      next: 'Leave it out of --ignore-namespaces and --kubewarden-namespace',
+      what: `the namespace ${namespace} is both selected and ignored`,
+      next: 'Remove it from --ignore-namespaces and --kubewarden-namespace',
     });
   }
   if ((clientCert === undefined) !== (clientKey === undefined)) {
     throw new RampartError(errorCodes.INPUT, {
-      what: `--client-${clientKey === undefined ? 'cert' : 'key'} alone`,
-      why: 'a certificate is shown with its key',
-      next: 'Give both --client-cert and --client-key',
+      what: `cannot use --client-${clientKey === undefined ? 'cert' : 'key'} alone`,
+      why: 'a client certificate needs its key',
+      next: 'Set both --client-cert and --client-key',
     });
   }
 }
@@ -121,7 +123,7 @@ async function remote(
   if (!URL.canParse(policyServerUrl) || !/^https?:/.test(policyServerUrl)) {
     throw new RampartError(errorCodes.INPUT, {
       what: `--policy-server-url ${JSON.stringify(policyServerUrl)} is not a URL`,
-      next: 'Give a URL such as https://policy-server-default.kubewarden.svc:8443',
+      next: 'Use a URL such as https://policy-server-default.kubewarden.svc:8443',
     });
   }
   const server = {

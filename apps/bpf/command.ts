@@ -44,10 +44,10 @@ function dumpCommand(): Command {
   return inspecting(
     new Command('dump')
       .argument('<program>', 'its kernel ID, its owner (XdpProgram/count), or the name of its BpfProgram')
-      .argument('<map>', 'its name in the program'),
+      .argument('<map>', 'the name of the map in the program'),
   )
-    .summary('show the entries of a map of a program')
-    .description("Shows the entries of a map, decoded with the program's types of keys and values.")
+    .summary("show the entries of a program's map")
+    .description('Shows the entries of a map, decoded with the key and value types of the program.')
     .action(async (program: string, map: string, options: BpfOptions) => {
       const { runDump } = await import('./run.ts');
       runDump(program, map, options);
@@ -65,7 +65,7 @@ function verifyCommand(): Command {
       'Loads each program and unloads it again; attaches nothing. Shows what the verifier says. Exit codes: 0 the kernel accepts all, 1 it refuses one, 2 the check failed.',
     )
     .option('--function <name>', 'only this program')
-    .option('--insecure', 'accept any certificate of the registry, or plain HTTP')
+    .option('--insecure', 'accept any certificate from the registry, or plain HTTP')
     .option(
       '--registries <file>',
       "a registries.conf with mirrors, insecure and blocked registries, like the agent's --bpf-registries",
@@ -83,13 +83,13 @@ export function bpfCommand(): Command {
   const list = inspecting(new Command('list'))
     .summary('list the eBPF programs that run for objects')
     .description(
-      'Lists the eBPF programs that this machine runs for objects such as XdpProgram: where, from which bytecode, and for which object.',
+      'Lists the eBPF programs that this machine runs for objects such as XdpProgram: where they are attached, their bytecode, and the object.',
     )
     .action(async (options: BpfOptions) => {
       const { runList } = await import('./run.ts');
       runList(options);
     });
-  const chain = inspecting(new Command('chain').argument('[interface]', 'default: all'))
+  const chain = inspecting(new Command('chain').argument('[interface]', 'the interface; default: all'))
     .summary('show the programs of an interface in their order')
     .description(
       'Shows the XDP and TC programs of an interface in the order they run, and the return codes after which the next one runs.',
@@ -101,9 +101,11 @@ export function bpfCommand(): Command {
   const stats = inspecting(new Command('stats'))
     .summary('show how often programs run, and for how long')
     .description(
-      'Measures for a while. The kernel counts runs only on request; members of chains always count theirs.',
+      'Measures for the given time. The kernel counts runs only on request; members of chains always count their own.',
     )
-    .addOption(new Option('-t, --time <seconds>', 'how long').argParser(seconds).default(1000, '1'))
+    .addOption(
+      new Option('-t, --time <seconds>', 'how long to measure').argParser(seconds).default(1000, '1'),
+    )
     .action(async (options: StatsOptions) => {
       const { runStats } = await import('./run.ts');
       await runStats(options);
@@ -111,7 +113,7 @@ export function bpfCommand(): Command {
   const cleanup = inspecting(new Command('cleanup'))
     .summary('remove all eBPF programs of Rampart')
     .description(
-      'Detaches and unloads everything that Rampart loaded on this machine for objects. Refused while an agent runs, which would load it again.',
+      'Detaches and unloads everything that Rampart loaded on this machine for objects. Refused while an agent runs, because it would load them again.',
     )
     .action(async (options: BpfOptions) => {
       const { runCleanup } = await import('./run.ts');

@@ -16,11 +16,11 @@ export async function runCleanup(): Promise<0 | 1> {
   let failed = false;
   for (const { backend, removed, error } of await cleanNode(stopSignal().signal)) {
     if (error instanceof RampartError && error.code === errorCodes.UNSUPPORTED) {
-      process.stdout.write(`${backend}: not on this machine\n`);
+      process.stdout.write(`${backend}: not available on this machine\n`);
     } else if (error !== undefined) {
       failed = true;
       process.stderr.write(describeFailure(error).text);
-    } else if (removed.length === 0) process.stdout.write(`${backend}: nothing was there\n`);
+    } else if (removed.length === 0) process.stdout.write(`${backend}: nothing to remove\n`);
     else process.stdout.write(`${backend}: removed\n${removed.map((line) => `  ${line}\n`).join('')}`);
   }
   return failed ? 1 : 0;

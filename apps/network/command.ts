@@ -30,7 +30,7 @@ function explainCommand(): Command {
   return new Command('explain')
     .summary('explain whether a connection is allowed, and by which policy')
     .description(
-      'Reads policies, pods and namespaces from the API and shows, for both ends, which policy, rule, peer and port decide about a ' +
+      'Reads policies, pods and namespaces from the API and shows, for both ends, which policy, rule, peer and port decide on a ' +
         'new connection, or which rule came closest to allowing it. Changes nothing.',
     )
     .requiredOption('--from <end>', 'the source: a pod as NAMESPACE/NAME, or an address')
@@ -43,21 +43,18 @@ function explainCommand(): Command {
       'the destination port: 80, 53/UDP, the name of a port of the pod, or ICMP for a protocol without ports',
     )
     .addOption(new Option('-o, --output <format>', 'output').choices(['text', 'json']).default('text'))
-    .option(
-      '--kernel',
-      'also follow the packet through the rules in the kernel of this machine; requires root',
-    )
+    .option('--kernel', "also trace the packet through the rules in this machine's kernel; requires root")
     .option('--kubeconfig <file>', 'the kubeconfig of the cluster')
     .option('--data <dir>', 'the directory of `rampart standalone`')
     .addHelpText(
       'after',
-      '\nWith --kernel the rules of Rampart, of nftables and of iptables with its sets, are read in the network namespace of this command and\n' +
-        'followed one by one for a first packet; an end that is a pod of another node is not looked at.\n' +
+      "\nWith --kernel, the command reads Rampart's nftables, iptables and ipset rules in its own network namespace and traces the first packet\n" +
+        'of a connection through them. It does not check an end that is a pod on another node.\n' +
         '\nExamples:\n' +
         '  rampart network explain --from shop/frontend --to shop/db --port 5432\n' +
         '  rampart network explain --from 192.0.2.7 --to shop/web-0 --port 53/UDP -o json\n' +
         '  rampart network explain --from shop/backend --to shop/db --port 5432 --kernel --data /var/lib/rampart\n' +
-        '\nExit codes: 0 allowed, 1 refused, 2 cannot tell: bad input, no answer of the API, or a kernel that says otherwise,\n' +
+        '\nExit codes: 0 allowed, 1 refused, 2 cannot tell: bad input, no response from the API, or a kernel that disagrees,\n' +
         'knows neither end, or cannot be read.\n',
     )
     .action(async (options: ExplainOptions) => {
@@ -68,7 +65,7 @@ function explainCommand(): Command {
 
 function dropsCommand(guards: readonly Guard[]): Command {
   return new Command('drops')
-    .summary('show refused connections, and follow new ones')
+    .summary('show refused connections, and watch for new ones')
     .description(
       'Shows refused packets as reported by the agents: at most ten a minute per pod and direction; all are ' +
         'counted in rampart_network_policy_refused_packets_total. `rampart alerts` shows them with all other alerts.',
@@ -104,10 +101,10 @@ function dropsCommand(guards: readonly Guard[]): Command {
 
 function cleanupCommand(): Command {
   return new Command('cleanup')
-    .summary('remove all rules of network-policy from this node')
+    .summary('remove all network-policy rules from this node')
     .description(
-      'Removes what Rampart added to the network of this machine for NetworkPolicies, and nothing else, and lists it. ' +
-        'Afterwards nothing is refused; a running agent restores the rules within a minute. Requires root.',
+      'Removes and lists what Rampart added to the network of this machine for NetworkPolicies, and nothing else. ' +
+        'After that, no connection is refused; a running agent restores the rules within a minute. Requires root.',
     )
     .addHelpText(
       'after',
@@ -123,7 +120,7 @@ export function networkCommand(guards: readonly Guard[]): Command {
   return new Command('network')
     .summary('explain allowed and refused connections; clean up')
     .description(
-      'Network policies from the command line: why a connection is refused, which are refused now, and how to remove all rules.',
+      'Explains why a connection is allowed or refused, shows refused connections, and removes all rules.',
     )
     .addCommand(explainCommand())
     .addCommand(dropsCommand(guards))

@@ -65,7 +65,7 @@ const rows: readonly Row[] = [
   ['--key-file <file>', 'its key', 'KEY_FILE'],
   [
     '--client-ca-file <file>',
-    'require client certificates of this authority; repeatable',
+    'require client certificates from this authority; repeatable',
     'CLIENT_CA_FILE',
     [],
   ],
@@ -79,7 +79,7 @@ const rows: readonly Row[] = [
   ],
   [
     '--ignore-kubernetes-connection-failure',
-    'start without Kubernetes too; policies that query it then fail',
+    'also start without Kubernetes; policies that query it then fail',
     'IGNORE_KUBERNETES_CONNECTION_FAILURE',
   ],
   [

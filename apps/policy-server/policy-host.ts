@@ -77,7 +77,7 @@ async function clientOf({
       client?.[Symbol.dispose]();
       throw new RampartError(error.code === errorCodes.INPUT ? error.code : errorCodes.API_UNREACHABLE, {
         what: error.message,
-        next: 'To serve policies that need no cluster, give --ignore-kubernetes-connection-failure',
+        next: 'To serve policies that need no cluster, use --ignore-kubernetes-connection-failure',
         cause: error,
       });
     }

@@ -86,9 +86,8 @@ function refuseUnsupported({ daemon, logFmt }: PolicyServerCommandOptions): void
   const refuse = (what: string, next: string): never => {
     throw new RampartError(errorCodes.INPUT, { what, next });
   };
-  if (daemon === true) refuse('--daemon is not offered', 'Run it as a service of systemd, or in a pod.');
-  if (logFmt === 'otlp')
-    refuse('--log-fmt otlp is not offered', 'Use json, and collect the lines of stderr.');
+  if (daemon === true) refuse('--daemon is not supported', 'Run it as a systemd service or in a pod');
+  if (logFmt === 'otlp') refuse('--log-fmt otlp is not supported', 'Use json and collect stderr');
 }
 
 function addressOf(host: string, text: string, option: string): Address {
@@ -96,7 +95,7 @@ function addressOf(host: string, text: string, option: string): Address {
   if (/^\d{1,5}$/.test(text) && port <= 65_535) return { host: host.replace(/^\[(.*)\]$/, '$1'), port };
   throw new RampartError(errorCodes.INPUT, {
     what: `--${option} ${text} is not a port`,
-    next: 'Give a number up to 65535',
+    next: 'Use a number up to 65535',
   });
 }
 
@@ -107,8 +106,8 @@ function certificatePaths(options: PolicyServerCommandOptions): CertificatePaths
   if (certFile !== '' && keyFile !== '') return { certFile, keyFile, clientCaFiles };
   if (certFile === '' && keyFile === '' && clientCaFiles.length === 0) return undefined;
   throw new RampartError(errorCodes.INPUT, {
-    what: 'a certificate needs a key, and client certificates need both',
-    next: 'Give --cert-file and --key-file',
+    what: 'a certificate requires a key, and --client-ca-file requires both',
+    next: 'Set --cert-file and --key-file',
   });
 }
 
@@ -117,8 +116,8 @@ function deadlineOf({ policyTimeout, disableTimeoutProtection }: PolicyServerCom
   const seconds = Number(policyTimeout);
   if (seconds > 0 && seconds <= 300) return seconds * 1000;
   throw new RampartError(errorCodes.INPUT, {
-    what: `--policy-timeout ${policyTimeout} is not a time`,
-    next: 'Give a number of seconds up to 300',
+    what: `--policy-timeout ${policyTimeout} is not a time of up to 300 s`,
+    next: 'Use a number of seconds up to 300',
   });
 }
 
@@ -126,7 +125,7 @@ function workersOf(text: string | undefined, logger: Logger): number | undefined
   if (text === undefined) return undefined;
   const workers = Number(text);
   if (!Number.isInteger(workers) || workers < 1) {
-    throw new RampartError(errorCodes.INPUT, { what: `--workers ${text} is no number of threads` });
+    throw new RampartError(errorCodes.INPUT, { what: `--workers ${text} is not a number of threads` });
   }
   if (workers > MOST_WORKERS) logger.warn(`--workers ${text}: the maximum is ${MOST_WORKERS} threads`);
   return Math.min(workers, MOST_WORKERS);

@@ -72,7 +72,7 @@ export async function runPolicyPull(name: string, options: PullOptions): Promise
     }
   }
   if (stale !== undefined)
-    process.stderr.write(`rampart: this is what was fetched before: ${printable(stale)}\n`);
+    process.stderr.write(`rampart: using the module from the cache: ${printable(stale)}\n`);
   process.stdout.write(
     `${digest}  ${printable(name)}${manifestDigest === undefined ? '' : `@${manifestDigest}`}\n`,
   );

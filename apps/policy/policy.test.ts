@@ -178,7 +178,7 @@ suite('rampart policy inspect, pull, test and bench', () => {
     const refused = bench('labels.wapc.wasm', '{}');
     assert.deepEqual(refused, {
       ...{ code: 2, stdout: '' },
-      stderr: 'rampart: the policy refuses its settings: settings need a list named required\n',
+      stderr: 'rampart: the policy rejects its settings: settings need a list named required\n',
     });
   });
 });

@@ -15,7 +15,7 @@ export async function runPolicyTest(path: string, options: TestOptions): Promise
   if (cases.length === 0) {
     throw new RampartError(errorCodes.INPUT, {
       what: `${path} has no tests`,
-      next: 'Write YAML with "cases", or with "object" and "expected": see rampart policy test --help',
+      next: 'Use YAML with "cases", or with "object" and "expected": see rampart policy test --help',
     });
   }
   await using means = await openMeans(options);

@@ -43,7 +43,7 @@ export function toJson(value: unknown): unknown {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value;
   if (typeof value === 'number') {
     if (Number.isFinite(value)) return value;
-    throw new TypeError(`JSON has no number ${value}`);
+    throw new TypeError(`JSON cannot represent the number ${value}`);
   }
   if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : value;
   if (value instanceof Uint) return toJson(value.value);
@@ -55,13 +55,15 @@ export function toJson(value: unknown): unknown {
   if (value instanceof CelMessage) return entriesAsJson([...value.fields]);
   if (value instanceof Map) return entriesAsJson([...(value as ReadonlyMap<unknown, unknown>)]);
   if (isPlain(value)) return value;
-  throw new TypeError(`JSON has no ${value instanceof Optional ? 'optionals' : 'values of this type'}`);
+  throw new TypeError(
+    `JSON cannot represent ${value instanceof Optional ? 'optionals' : 'values of this type'}`,
+  );
 }
 
 function entriesAsJson(entries: readonly (readonly [unknown, unknown])[]): unknown {
   return Object.fromEntries(
     entries.map(([key, value]) => {
-      if (typeof key !== 'string') throw new TypeError(`JSON has no key ${String(key)}`);
+      if (typeof key !== 'string') throw new TypeError(`JSON cannot represent the key ${String(key)}`);
       return [key, toJson(value)];
     }),
   );

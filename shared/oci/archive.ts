@@ -96,7 +96,7 @@ class TarReader {
       if (header === undefined) break;
       const path = this.#path(header.name);
       if (header.type === '5') {
-        if (header.size !== 0) throw this.#corrupt(`the directory ${path} has content`);
+        if (header.size !== 0) throw this.#corrupt(`the directory ${path} has contents`);
         continue;
       }
       if (header.type !== '0') {
@@ -140,7 +140,7 @@ class TarReader {
         const size = pax.has('size') ? Number(pax.get('size')) : header.size;
         if (!Number.isSafeInteger(size) || size < 0) throw this.#corrupt('a size is malformed');
         if ([...pax.keys()].some((key) => key.startsWith('GNU.sparse.')))
-          throw this.#refused('it has sparse files');
+          throw this.#refused('it contains sparse files');
         return { type: header.type, size, name: pax.get('path') ?? longName ?? header.name };
       }
     }
@@ -151,14 +151,14 @@ class TarReader {
     if (block.length < BLOCK) throw this.#corrupt('it ends without an end marker');
     if (isZero(block)) {
       // Two of them end it. What is behind would be read by some and not by others.
-      if (!isZero(this.#tar.subarray(this.#at))) throw this.#corrupt('there is data after its end marker');
+      if (!isZero(this.#tar.subarray(this.#at))) throw this.#corrupt('it has data after its end marker');
       return undefined;
     }
     this.#at += BLOCK;
     const sum = numberAt(block, 148, 8);
     let own = 0;
     for (const [index, byte] of block.entries()) own += index >= 148 && index < 156 ? 32 : byte;
-    if (sum !== own) throw this.#corrupt('a header has a wrong checksum');
+    if (sum !== own) throw this.#corrupt('the checksum of a header is wrong');
     const size = numberAt(block, 124, 12);
     if (size === undefined) throw this.#corrupt('a size is malformed');
     const isPosix = block.toString('latin1', 257, 263) === 'ustar\0';
@@ -207,7 +207,7 @@ class TarReader {
 
   #path(name: string): string {
     if (Buffer.byteLength(name) > MAX_NAME_BYTES) throw this.#over('a name is too long');
-    if (name.includes('\0') || name.includes('\uFFFD')) throw this.#refused('a name is no text');
+    if (name.includes('\0') || name.includes('\uFFFD')) throw this.#refused('a name is not valid text');
     const parts = name.split('/');
     if (name.startsWith('/') || parts.includes('..'))
       throw this.#refused(`the name ${JSON.stringify(name)} points outside the archive`);

@@ -109,7 +109,7 @@ export class Authenticator {
     const url = new URL(realm);
     // Otherwise who sits between could send passwords wherever he likes, in the clear.
     if (url.protocol !== 'https:' && (url.protocol !== 'http:' || subject.security !== 'plain')) {
-      throw refused(subject, `it sends to ${url.protocol}//${url.host} for a token, which is not secure`);
+      throw refused(subject, `it refers to ${url.protocol}//${url.host} for a token, which is not secure`);
     }
     const scope = parameters['scope'] ?? `repository:${repository}:pull`;
     const service = parameters['service'];
@@ -134,7 +134,8 @@ export class Authenticator {
       const headers = credentials && { authorization: basic(credentials) };
       answer = await this.#exchange.ask({ ...question, url, ...(headers && { headers }) });
     }
-    if (answer.status !== 200) throw refused(subject, `${url.host} gives no token (${answer.status})`);
+    if (answer.status !== 200)
+      throw refused(subject, `${url.host} refused to issue a token (${answer.status})`);
     return this.#read(answer, subject, url);
   }
 
@@ -162,8 +163,8 @@ export function refused({ registry, repository, credentials }: Subject, why: str
     why,
     next:
       credentials === undefined
-        ? 'Give credentials by a pull secret for this registry; some registries also respond like this if something does not exist.'
-        : 'Check the username and the password, and what that user may read.',
+        ? 'Provide credentials for this registry in a pull secret; some registries also respond like this if something does not exist'
+        : 'Check the username, the password and the permissions of that user',
   });
 }
 

@@ -54,7 +54,7 @@ export class BlobCache {
       return cache;
     } catch (error) {
       if (error instanceof RampartError) throw error;
-      throw fileError(`cannot keep artifacts in ${options.directory}`, error);
+      throw fileError(`cannot store artifacts in ${options.directory}`, error);
     }
   }
 
@@ -119,7 +119,7 @@ export class BlobCache {
   }
 
   #pathOf(digest: string): string {
-    if (!isDigest(digest)) throw new TypeError(`${digest} is no digest`);
+    if (!isDigest(digest)) throw new TypeError(`${digest} is not a digest`);
     return join(this.#blobs, digest.replace(':', '-'));
   }
 

@@ -24,6 +24,6 @@ export function checkDigest(bytes: Uint8Array, digest: string, what: string): vo
   throw new RampartError(errorCodes.CORRUPT, {
     what: `${what} does not match its digest`,
     why: `its digest is ${digestOf(bytes, digest.slice(0, digest.indexOf(':')))}, not ${digest}`,
-    next: 'It was changed in transit or in the registry: find out by whom, and push it again',
+    next: 'It was changed in transit or in the registry: find out how, and push it again',
   });
 }

@@ -80,19 +80,19 @@ export class EndpointClient {
     if (status === 404) {
       const error = new RampartError(errorCodes.NOT_FOUND, {
         what: `${request.what} does not exist`,
-        why: `${request.endpoint.registry} says ${reasonOf(answer)}`,
+        why: `${request.endpoint.registry} responded ${reasonOf(answer)}`,
       });
       return { again: false, error };
     }
     if (status === 401 || status === 403) {
       const subject = this.#subject(request, 'verified');
-      return { again: false, error: refused(subject, `it says ${reasonOf(answer)}`) };
+      return { again: false, error: refused(subject, `it responded ${reasonOf(answer)}`) };
     }
     const again = status >= 500 || status === 429 || status === 408;
     const seconds = Number(answer.headers['retry-after'] ?? Number.NaN);
     return {
       again: again && !(seconds > LONGEST_RETRY_AFTER_S),
-      error: unreachable(request, `it says ${reasonOf(answer)}`),
+      error: unreachable(request, `it responded ${reasonOf(answer)}`),
       ...(seconds >= 0 && { afterMs: seconds * 1000 }),
     };
   }
@@ -112,7 +112,7 @@ export class EndpointClient {
             { registry },
             security === 'plain'
               ? 'querying a registry without TLS, as configured'
-              : 'querying a registry without checking its certificate, as configured',
+              : 'querying a registry without verifying its certificate, as configured',
           );
         }
         this.#security.set(registry, security);
@@ -164,7 +164,7 @@ function unreachable({ endpoint, what }: Request, why: string, cause?: ExchangeE
     what: `cannot fetch ${what} from ${endpoint.registry}`,
     why,
     ...(cause?.tls === true && {
-      next: `Configure the authority of its certificate, or allow ${endpoint.registry} to be insecure`,
+      next: `Configure its certificate authority, or mark ${endpoint.registry} as insecure`,
     }),
     cause,
   });

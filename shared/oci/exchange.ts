@@ -121,7 +121,7 @@ export class Exchange implements Disposable {
 
   async #send({ url, security, method = 'GET', headers, body, signal }: Question): Promise<IncomingMessage> {
     if (this.#disposed)
-      throw new RampartError(errorCodes.DISPOSED, { what: 'the client of registries was disposed' });
+      throw new RampartError(errorCodes.DISPOSED, { what: 'the registry client was disposed' });
     const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
     const request = send({
       agent: this.#agent(url, security),
@@ -145,7 +145,7 @@ export class Exchange implements Disposable {
     request.on('error', reject);
     const end = (reason: Error): void => void (incoming ?? request).destroy(reason);
     request.setTimeout(this.#options.idleTimeoutMs, () =>
-      end(new Error(`${url.host} said nothing for ${this.#options.idleTimeoutMs / 1000} s`)),
+      end(new Error(`${url.host} sent nothing for ${this.#options.idleTimeoutMs / 1000} s`)),
     );
     const onAbort = (): void => end(signal?.reason instanceof Error ? signal.reason : new Error('aborted'));
     signal?.addEventListener('abort', onAbort, { once: true });

@@ -39,7 +39,7 @@ export function parseManifest(bytes: Uint8Array, what: string): Manifest | Index
   } catch (error) {
     throw malformed(what, `it is not JSON (${(error as Error).message})`);
   }
-  if (!isRecord(document)) throw malformed(what, 'it is no JSON object');
+  if (!isRecord(document)) throw malformed(what, 'it is not a JSON object');
   if (document['schemaVersion'] !== 2) {
     throw malformed(what, `schemaVersion is ${JSON.stringify(document['schemaVersion'])}, but must be 2`);
   }
@@ -90,7 +90,7 @@ export function choosePlatform(
 }
 
 function descriptors(value: unknown, what: string): Descriptor[] {
-  if (!Array.isArray(value)) throw malformed(what, 'it is no list');
+  if (!Array.isArray(value)) throw malformed(what, 'it is not a list');
   if (value.length > MAX_DESCRIPTORS) {
     throw new RampartError(errorCodes.LIMIT, {
       what: `${what} has ${value.length} entries`,
@@ -121,7 +121,8 @@ function annotationsOf(value: unknown, what: string): Readonly<Record<string, st
   if (!isRecord(value)) throw malformed(what, 'its annotations are not an object');
   return Object.fromEntries(
     Object.entries(value).map(([key, text]) => {
-      if (typeof text !== 'string') throw malformed(what, `annotation ${JSON.stringify(key)} is no string`);
+      if (typeof text !== 'string')
+        throw malformed(what, `annotation ${JSON.stringify(key)} is not a string`);
       return [key, text];
     }),
   );

@@ -181,7 +181,7 @@ class CachingRegistry implements Registry {
       throw new RampartError(errorCodes.NOT_FOUND, {
         what: `${text} is not in the cache`,
         why: 'it was never fetched with these credentials, and its pull policy is Never',
-        next: 'Allow it to be fetched, with IfNotPresent or Always',
+        next: 'Allow fetching it, with IfNotPresent or Always',
       });
     }
     try {
@@ -256,8 +256,8 @@ class CachingRegistry implements Registry {
     );
     if (bytes.length === sizeBytes) return bytes;
     throw new RampartError(errorCodes.CORRUPT, {
-      what: `${what} is not what its manifest says`,
-      why: `it has ${bytes.length} bytes, and not ${sizeBytes}`,
+      what: `${what} does not match its manifest`,
+      why: `it has ${bytes.length} bytes, not ${sizeBytes}`,
     });
   }
 

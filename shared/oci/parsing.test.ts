@@ -83,11 +83,11 @@ suite('registries.conf', () => {
     ['a = 1\na = 2', /t, line 2: a must appear exactly once/],
     ['[a]\n[a]', /line 2: \[a\] must appear exactly once/],
     ['a = """x"""', /multi-line strings/],
-    ['a = "x', /does not end on its line/],
+    ['a = "x', /is not terminated on its line/],
     ['a = 1.5', /not one of: a string/],
-    ['a = true b = 1', /unexpected text at its end/],
+    ['a = true b = 1', /unexpected text at the end of the line/],
     ['a = [1', /"," or "\]" is missing|a value is missing/],
-    ['a = "\\x"', /is no escape/],
+    ['a = "\\x"', /is not an escape/],
     [`a = ${'['.repeat(100)}`, /more than 32 levels/],
     ['__proto__ = 1\n[__proto__.x]', /is a value, not a table/],
   ];
@@ -129,7 +129,7 @@ suite('registries.conf', () => {
     assert.throws(() => where('bad.example/p'), /registries.conf blocks bad.example/);
     assert.throws(
       () => parseRegistriesConf('[[registry]]\nlocaton = "a"', 't'),
-      /"localton"|"locaton" is not known/,
+      /unknown key "(localton|locaton)"/,
     );
     assert.throws(() => parseRegistriesConf('[registries.search]\nregistries = []', 't'), /version 1/);
   });

@@ -67,9 +67,9 @@ export function credentialsOfDockerConfig(text: string, what: string): Credentia
     config = JSON.parse(text);
   } catch {
     // The message of the parser has parts of the text in it.
-    throw unusable(what, 'it is no JSON');
+    throw unusable(what, 'it is not JSON');
   }
-  if (!isRecord(config)) throw unusable(what, 'it is no JSON object');
+  if (!isRecord(config)) throw unusable(what, 'it is not a JSON object');
   const auths = 'auths' in config ? config['auths'] : config;
   if (auths === undefined || auths === null) return () => undefined;
   if (!isRecord(auths)) throw unusable(what, '"auths" is not an object');
@@ -134,7 +134,7 @@ function unusable(what: string, why: string): RampartError {
   return new RampartError(errorCodes.INPUT, {
     what: `${what} does not contain usable credentials`,
     why,
-    next: 'Give what `docker login` writes: {"auths": {"registry.example": {"auth": "..."}}}',
+    next: 'Use what `docker login` writes: {"auths": {"registry.example": {"auth": "..."}}}',
   });
 }
 

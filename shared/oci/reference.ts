@@ -28,7 +28,7 @@ export function parseReference(text: string): Reference {
     new RampartError(errorCodes.INPUT, {
       what: `${JSON.stringify(text.slice(0, 200))} is not a reference to an artifact`,
       why,
-      next: 'Write host/repository:tag or host/repository@sha256:..., as in registry.example/team/policy:v1',
+      next: 'Use host/repository:tag or host/repository@sha256:..., as in registry.example/team/policy:v1',
     });
   if (text.length > LONGEST_REFERENCE) throw refuse(`it has more than ${LONGEST_REFERENCE} characters`);
   const [named = '', ...digests] = text.split('@');
@@ -43,13 +43,13 @@ export function parseReference(text: string): Reference {
   const colon = rest.lastIndexOf(':');
   const path = colon < 0 ? rest : rest.slice(0, colon);
   const tag = colon < 0 ? undefined : rest.slice(colon + 1);
-  if (hasHost && !host.test(first)) throw refuse(`${JSON.stringify(first)} is no host`);
+  if (hasHost && !host.test(first)) throw refuse(`${JSON.stringify(first)} is not a host`);
   if (!repositoryPath.test(path)) {
     throw refuse(
       path === '' ? 'it has no repository' : `${JSON.stringify(path)} is not a repository (lower case only)`,
     );
   }
-  if (tag !== undefined && !tagName.test(tag)) throw refuse(`${JSON.stringify(tag)} is no tag`);
+  if (tag !== undefined && !tagName.test(tag)) throw refuse(`${JSON.stringify(tag)} is not a tag`);
   const registry = hasHost ? first.toLowerCase() : dockerHub;
   return {
     registry: registry === 'index.docker.io' ? dockerHub : registry,

@@ -57,9 +57,9 @@ const ignored: ReadonlySet<string> = new Set([
 export function parseRegistriesConf(text: string, what: string): RegistriesConf {
   const root = parseToml(text, what);
   if ('registries' in root) {
-    throw unusable(what, 'it has version 1 ([registries.search] and the like)', 'Write [[registry]] tables.');
+    throw unusable(what, 'it has version 1 ([registries.search] and the like)', 'Use [[registry]] tables');
   }
-  for (const key of Object.keys(root)) if (!ignored.has(key)) throw unusable(what, `"${key}" is not known`);
+  for (const key of Object.keys(root)) if (!ignored.has(key)) throw unusable(what, `unknown key "${key}"`);
   const entries = tables(root['registry'], `${what}: registry`).map((table) => entryOf(table, what));
   return { entries };
 }
@@ -77,7 +77,7 @@ export function endpointsOf(reference: Reference, conf: RegistriesConf): Endpoin
   if (entry === undefined) return [{ registry, repository, insecure: false }];
   if (entry.blocked) {
     throw new RampartError(errorCodes.INPUT, {
-      what: `${formatReference(reference)} is not fetched`,
+      what: `cannot fetch ${formatReference(reference)}`,
       why: `registries.conf blocks ${entry.prefix}`,
     });
   }
@@ -130,7 +130,7 @@ function entryOf(table: TomlTable, what: string): Entry {
 }
 
 function refuseUnknown(table: TomlTable, known: ReadonlySet<string>, what: string): void {
-  for (const key of Object.keys(table)) if (!known.has(key)) throw unusable(what, `"${key}" is not known`);
+  for (const key of Object.keys(table)) if (!known.has(key)) throw unusable(what, `unknown key "${key}"`);
 }
 
 function tables(value: TomlValue | undefined, what: string): TomlTable[] {

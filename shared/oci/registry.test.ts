@@ -88,7 +88,7 @@ suite('registries without TLS', () => {
     await using client = await Client.open();
     await assert.rejects(
       client.registry.pull(pushed.reference),
-      failsWith(errorCodes.API_UNREACHABLE, /allow .* to be insecure/),
+      failsWith(errorCodes.API_UNREACHABLE, /mark .* as insecure/),
     );
     await using other = await Client.open({
       registriesConf: parseRegistriesConf(
@@ -304,7 +304,7 @@ suite('registries with TLS and with a password', () => {
       stranger.registry.pull(pushed.reference, credentials()),
       failsWith(
         errorCodes.API_UNREACHABLE,
-        /certificate is self-signed, and not trusted here\. Configure the authority/,
+        /certificate is self-signed, and not trusted here\. Configure its certificate authority/,
       ),
     );
     await using client = await Client.open(authorities());

@@ -158,7 +158,7 @@ class Parser {
     for (;;) {
       const character = this.#text[this.#at++];
       if (character === undefined || character === '\n')
-        throw this.#fault('the string does not end on its line');
+        throw this.#fault('the string is not terminated on its line');
       if (character === quote) return out;
       out += character === '\\' && quote === '"' ? this.#escape() : character;
     }
@@ -173,7 +173,7 @@ class Parser {
     const code = Number.parseInt(digits, 16);
     const isScalar = code <= 0x10ffff && !(code >= 0xd800 && code <= 0xdfff);
     if (length === 0 || !/^[0-9a-fA-F]+$/.test(digits) || digits.length !== length || !isScalar) {
-      throw this.#fault(`"\\${kind}" is no escape`);
+      throw this.#fault(`"\\${kind}" is not an escape sequence`);
     }
     this.#at += length;
     return String.fromCodePoint(code);
@@ -217,7 +217,7 @@ class Parser {
   #endOfLine(): void {
     this.#skipBlanks();
     if (this.#at < this.#text.length && !this.#peek('\n') && !this.#peek('#')) {
-      throw this.#fault('the line has unexpected text at its end');
+      throw this.#fault('unexpected text at the end of the line');
     }
   }
 

@@ -1,8 +1,8 @@
 /**
- * The resources of this guard: the kinds of `bpfman.io/v1alpha1` as bpfman-operator v0.5.5 serves them, and the two names that
- * its design has for applications. All are made from one table.
+ * The resources of this guard: the kinds of `bpfman.io/v1alpha1` as bpfman-operator v0.5.5 serves them, plus the two names that
+ * its design gives to applications. All are generated from one table.
  *
- * The manifests in `crd/` are made from this file: `node scripts/manifests.ts --write`.
+ * The manifests in `crd/` are generated from this file: `node scripts/manifests.ts --write`.
  */
 import { conditionList } from '../../shared/kube/crd/condition-list.ts';
 import {
@@ -51,7 +51,7 @@ import {
 export const group = 'bpfman.io';
 const version = 'v1alpha1';
 
-/** A program with the type that says what its fields are. */
+/** A program; its type determines its fields. */
 export type TypedProgram =
   | { readonly type: 'xdp'; readonly spec: XdpSpec }
   | { readonly type: 'tc'; readonly spec: TcSpec }
@@ -61,7 +61,7 @@ export type TypedProgram =
   | { readonly type: 'fentry' | 'fexit'; readonly spec: TraceSpec }
   | { readonly type: 'tracepoint'; readonly spec: TracepointSpec };
 
-/** The types of programs as single objects have them: whether a probe is of returns, its field `retprobe` says. */
+/** The program types of single objects: the field `retprobe` says whether a probe is a return probe. */
 export type SingleType = Exclude<ProgramType, 'kretprobe' | 'uretprobe'>;
 export type ProgramType = TypedProgram['type'];
 
@@ -111,7 +111,7 @@ const types: Readonly<Record<SingleType, TypeRow>> = {
   fexit: { fields: () => traceFields, columns: [functionColumn] },
 };
 
-/** The members of an application: the value of `type`, its field, and the schema of that. */
+/** The members of an application: the value of `type`, the field that belongs to it, and its schema. */
 const members: readonly (TypeRow & { readonly name: string; readonly type: ProgramType })[] = [
   { name: 'XDP', type: 'xdp', ...types.xdp },
   { name: 'TC', type: 'tc', ...types.tc },
@@ -125,7 +125,7 @@ const members: readonly (TypeRow & { readonly name: string; readonly type: Progr
   { name: 'Tracepoint', type: 'tracepoint', ...types.tracepoint },
 ];
 
-/** Those that can be kept to a namespace. */
+/** Those that can be confined to a namespace. */
 const namespacedTypes: ReadonlySet<ProgramType> = new Set(['xdp', 'tc', 'tcx', 'uprobe', 'uretprobe']);
 
 /** By the value of `type` in an application. */
@@ -170,7 +170,7 @@ function define({ kind, scope, single }: KindRow): Resource {
             : `An eBPF program of type ${single}${where}, and where it is attached.`,
         fields: {
           spec: object(fields, {
-            description: 'What is wanted.',
+            description: 'The desired state.',
             ...(spec.rules && { rules: spec.rules }),
           }),
           status,
@@ -225,7 +225,7 @@ function application(scope: Scope): TypeRow {
   };
 }
 
-/** What is on one node: one program at one place. */
+/** What runs on one node: one program at one attach point. */
 function defineNodeKind(kind: string, scope: Scope): Resource {
   return defineResource({
     group,
@@ -282,11 +282,11 @@ export interface NodeObject extends KubeObject {
   readonly status?: Status;
 }
 
-/** All that differs between the kinds that users write. */
+/** Everything that differs between the kinds that users write. */
 export interface ParentKind extends KindRow {
   readonly resource: Resource;
   readonly type: ResourceType<ParentObject>;
-  /** The kind of its objects of the nodes. */
+  /** The kind of its per-node objects. */
   readonly nodeType: ResourceType<NodeObject>;
 }
 
@@ -310,7 +310,7 @@ export const parentKinds: readonly ParentKind[] = rows.map((row) => {
   };
 });
 
-/** All kinds, those of the nodes too. */
+/** All kinds, including the per-node kinds. */
 export const bpfResources: readonly Resource[] = [
   ...parentKinds.map(({ resource }) => resource),
   ...Object.values(nodeKinds),

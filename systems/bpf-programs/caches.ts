@@ -1,4 +1,4 @@
-/** What the agent and the operator keep of the API for this guard. */
+/** The API objects that the agent and the operator cache for this guard. */
 import type { CacheQuery } from '../../shared/kube/shared-caches.ts';
 import { type NodeObject, nodeTypes, type ParentKind, type ParentObject } from './api.ts';
 import type { Scope } from './spec-schema.ts';
@@ -10,7 +10,7 @@ export function parentQuery({ type }: ParentKind): CacheQuery<ParentObject> {
   return { type, parsedLimit: FEW };
 }
 
-/** Index `owner`: the uid of what a user wrote. */
+/** Index `owner`: the uid of the user's object. */
 export function nodeObjectQuery(scope: Scope, labelSelector?: string): CacheQuery<NodeObject> {
   return {
     type: nodeTypes[scope],

@@ -8,7 +8,7 @@ import { parentKinds } from './api.ts';
 import { nodeObjectQuery, parentQuery } from './caches.ts';
 import { runParentController } from './cluster/parent-controller.ts';
 
-/** Looks after what users write while this process holds the lease; until the signal aborts. */
+/** Manages the users' objects while this process holds the lease; runs until the signal aborts. */
 export async function runBpfProgramsCluster(context: ClusterContext): Promise<void> {
   await context.lead(work);
 }

@@ -133,7 +133,7 @@ suite('programs in containers', () => {
     const why = await cluster.untilCondition('UprobeNsProgram', 'malloc', 'NotYetLoaded', 'acme', /^Nothing/);
     assert.match(
       why,
-      /^Nothing to attach to: No container that runs on n1 in a pod of namespace acme is selected by spec\.containers\./,
+      /^Nothing to attach to: spec\.containers selects no container on n1 in a pod of namespace acme\./,
     );
   });
 
@@ -187,7 +187,7 @@ suite('programs in containers', () => {
     const text = await cluster.untilCondition('XdpNsProgram', 'count', 'ReconcileError', 'acme');
     assert.match(
       text,
-      /Pod acme\/host is in the network of the node, where a namespaced program must not be attached/,
+      /Pod acme\/host uses the node's network, to which namespaced programs must not be attached/,
     );
     assert.equal(kernel.programs.size, 1);
     await cluster.client.delete(parentKind('XdpNsProgram').type, { namespace: 'acme', name: 'count' });

@@ -1,4 +1,4 @@
-/** What deploy/ gives to this guard. After a change: node scripts/manifests.ts --write */
+/** The permissions and mounts that deploy/ grants this guard. After a change: node scripts/manifests.ts --write */
 import type { GuardRights, PodNeeds } from '../../shared/guard/guard.ts';
 import { btfMount, hostMount, runtimeMount } from '../../shared/guard/mounts.ts';
 import { group, nodeTypes, parentKinds } from './api.ts';
@@ -10,7 +10,7 @@ const statusOf = (plural: string): string => `${plural}/status`;
 
 export const rights: GuardRights = {
   agent: [
-    { apiGroups, resources: parents, verbs: ['list', 'watch'], why: 'The resources of users.' },
+    { apiGroups, resources: parents, verbs: ['list', 'watch'], why: "The users' resources." },
     {
       apiGroups,
       resources: ofNodes,
@@ -99,7 +99,7 @@ export const pod: PodNeeds = {
       mountPath: '/sys/kernel/tracing',
       type: 'Directory',
       propagation: 'HostToContainer',
-      why: 'The IDs of tracepoints.',
+      why: 'Tracepoint IDs.',
     },
   ],
   args: ['--host-root=/hostroot'],

@@ -1,4 +1,4 @@
-/** The guard of eBPF programs: what the rest of the program knows of it. */
+/** The descriptor of the eBPF programs guard: all that the rest of Rampart knows about it. */
 import type { Guard, HealthPart } from '../../shared/guard/guard.ts';
 import { bpfResources } from './api.ts';
 import { pod, rights } from './deployment.ts';

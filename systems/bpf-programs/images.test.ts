@@ -103,15 +103,15 @@ suite('bytecode in images', () => {
         [file(Buffer.from('not an object file'.repeat(8)))],
         programs,
         'BytecodeSelectorError',
-        /it is no ELF file/,
+        /it is not an ELF file/,
       ],
-      ['empty', [], programs, 'BytecodeSelectorError', /there is no file in its layer/],
+      ['empty', [], programs, 'BytecodeSelectorError', /its layer contains no file/],
       [
         'two',
         [file(elf), file(elf, 'other.o')],
         programs,
         'BytecodeSelectorError',
-        /several files .*count\.bpf\.o, other\.o/,
+        /several files, .*count\.bpf\.o, other\.o/,
       ],
       [
         'linked',
@@ -276,7 +276,7 @@ suite('bytecode in images', () => {
     >[1];
     await assert.rejects(
       cluster.pull(spec.bytecode.image, parent, AbortSignal.timeout(10_000)),
-      /imagepullsecret\.namespace is acme: a XdpNsProgram may use Secrets of its own namespace only, which is other/,
+      /imagepullsecret\.namespace is acme: a XdpNsProgram may use only Secrets of its own namespace, which is other/,
     );
   });
 

@@ -13,7 +13,7 @@ export const bpfProgramsNode: NodePart = async (context, values) => {
   const { logger, client, directory, hostRoot } = context;
   await using stack = new AsyncDisposableStack();
   let registry: Promise<Registry> | undefined;
-  // Who has no image needs neither the cache nor its modules.
+  // Without images, neither the cache nor its modules are needed.
   const pull: PullBytecode = async (...args) => {
     const { imagePuller } = await import('./node/image-bytecode.ts');
     const { openBytecodeRegistry } = await import('./node/bytecode-registry.ts');

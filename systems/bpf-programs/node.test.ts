@@ -186,7 +186,7 @@ suite('programs on nodes', () => {
         'globals',
         xdp(cluster.object, { globaldata: { limit: [1, 256] } }),
         'NotLoaded',
-        /^spec\.globaldata\.limit has 256 at place 1/,
+        /^spec\.globaldata\.limit has 256 at index 1/,
       ],
       [
         'XdpProgram',

@@ -1,5 +1,5 @@
 /**
- * What the agent runs for this guard on a node: it keeps the programs in the kernel as the objects say, and tells what became of
+ * What the agent runs for this guard on a node: it keeps the programs in the kernel as the objects specify, and reports the outcome of
  * each.
  */
 import type { NodeContext } from '../../shared/guard/context.ts';
@@ -15,7 +15,7 @@ import { NodeCounts, registerNodeMetrics } from './node/metrics.ts';
 import { type NodeCaches, Passes } from './node/passes.ts';
 
 export interface BpfProgramsNodeOptions {
-  /** Opens the programs of this node's kernel; asked again where it fails. */
+  /** Opens the programs of this node's kernel; called again if it fails. */
   readonly openHost: (signal: AbortSignal) => Promise<ProgramHost>;
   readonly pull: PullBytecode;
 }
@@ -40,7 +40,7 @@ function openCaches(context: NodeContext): NodeCaches {
   };
 }
 
-/** Until the signal aborts. The programs stay in the kernel then, and while the API is away. */
+/** Until the signal aborts. The programs stay in the kernel after that, and while the API is unavailable. */
 export async function runBpfProgramsNode(
   context: NodeContext,
   options: BpfProgramsNodeOptions,

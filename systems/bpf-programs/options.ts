@@ -1,11 +1,11 @@
-/** What a user may say of this guard on the command line. */
+/** The command-line options of this guard. */
 import type { GuardOption } from '../../shared/guard/guard.ts';
 
 /** As the command line gives them. */
 export interface BpfProgramsOptions {
   /** The mount point of the node's bpffs. */
   readonly bpffs: string;
-  /** On tmpfs, as what is in it is of this boot. */
+  /** On tmpfs, because its contents belong to this boot. */
   readonly bpfState: string;
   readonly bpfRegistries?: string | undefined;
   readonly bpfInsecureRegistry: readonly string[];
@@ -20,7 +20,7 @@ export const bpffsOption: GuardOption = {
 
 export const bpfStateOption: GuardOption = {
   flags: '--bpf-state <dir>',
-  description: 'where to keep the state of eBPF programs that the kernel does not keep; use a tmpfs',
+  description: 'where to keep the state of eBPF programs that the kernel does not; use a tmpfs',
   on: ['agent', 'standalone'],
   default: '/run/rampart/bpf-programs',
 };

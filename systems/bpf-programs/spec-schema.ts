@@ -1,7 +1,7 @@
 /**
- * The schemas of what users write: the parts of a specification that several kinds share, and those of each type of program.
- * Fields, defaults and limits are those of bpfman-operator v0.5.5 (config/crd/bases, apis/v1alpha1); what that takes and then
- * cannot handle is refused here, and the message says why.
+ * The schemas of the users' objects: the parts of a specification that several kinds share, and those of each program type.
+ * Fields, defaults and limits are those of bpfman-operator v0.5.5 (config/crd/bases, apis/v1alpha1); what that accepts but
+ * cannot handle is rejected here, and the message says why.
  */
 import {
   anyValue,
@@ -34,9 +34,9 @@ const labelSelector = (description: string) =>
       matchExpressions: optional(
         list(
           object({
-            key: string({ description: 'The label.' }),
+            key: string({ description: 'The key of the label.' }),
             operator: string({ description: 'In, NotIn, Exists or DoesNotExist.' }),
-            values: optional(list(string(), { description: 'Of In and NotIn.' })),
+            values: optional(list(string(), { description: 'The values for In and NotIn.' })),
           }),
           { description: 'All of these must match.' },
         ),
@@ -68,7 +68,7 @@ const image = object(
       maxLength: 2048,
     }),
     imagepullpolicy: oneOf(['Always', 'Never', 'IfNotPresent'], {
-      description: 'When to ask the registry.',
+      description: 'When to pull the image.',
       default: 'IfNotPresent',
     }),
     imagepullsecret: optional(pullSecret),
@@ -80,14 +80,14 @@ const bytecodeFields = {
   image: optional(image),
   path: optional(
     string({
-      description: 'An object file on the node. In cluster-scoped kinds only.',
+      description: 'An object file on the node; only in cluster-scoped kinds.',
       minLength: 1,
       maxLength: MAX_PATH,
     }),
   ),
 };
 
-/** Exactly one is counted by rules and not by minProperties, whose message names no field. */
+/** Rules check for exactly one, not minProperties, whose message names no field. */
 const oneBytecode = rule('has(self.image) != has(self.path)', 'exactly one of image and path is required');
 
 const bytecode = {
@@ -111,13 +111,13 @@ const bytecode = {
   }),
 } as const;
 
-/** What a whole object has, whichever kind it is. */
+/** The fields of every object, whatever its kind. */
 export function commonFields(scope: Scope) {
   return {
     nodeselector: labelSelector('The nodes to run on; {} selects all.'),
     bytecode: bytecode[scope],
     globaldata: optional(
-      // No type: the API server takes lists of integers for `format: byte` too, and people write both.
+      // No type: the API server also accepts lists of integers for `format: byte`, and people write both.
       mapOf(anyValue(), {
         description:
           'Values of global variables, by name: the bytes as a list of integers, or in base64. The size must be that of the variable.',
@@ -141,8 +141,10 @@ const programFields = {
 };
 
 const podFields = {
-  pods: labelSelector('The pods; {} for all.'),
-  containernames: optional(list(string(), { description: 'Containers of these pods; default: all.' })),
+  pods: labelSelector('Selects pods; {} selects all.'),
+  containernames: optional(
+    list(string(), { description: 'The names of containers in these pods; default: all.' }),
+  ),
 };
 
 const containers = {
@@ -257,7 +259,7 @@ export function tcxFields(scope: Scope) {
   };
 }
 
-/** bpfman has one type for TC and TCX in applications, so what is written for it may have this field. */
+/** bpfman has one type for TC and TCX in applications, so objects written for it may have this field. */
 export function applicationTcxFields(scope: Scope) {
   return {
     ...tcxFields(scope),
@@ -327,7 +329,7 @@ export type UprobeSpec = ReadFields<ReturnType<typeof uprobeFields>>;
 export type KprobeSpec = ReadFields<typeof kprobeFields>;
 export type TraceSpec = ReadFields<typeof traceFields>;
 export type TracepointSpec = ReadFields<typeof tracepointFields>;
-/** `namespace` is not there in namespaced kinds. */
+/** Namespaced kinds have no `namespace`. */
 export type ContainerSelector = NonNullable<XdpSpec['containers']>;
 export type InterfaceSelector = ReadOf<typeof interfaceSelector>;
 export type Bytecode = CommonSpec['bytecode'];

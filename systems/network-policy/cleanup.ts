@@ -1,9 +1,9 @@
-/** Takes all of this guard off a node. */
+/** Removes everything of this guard from a node. */
 export interface Cleaned {
   readonly backend: string;
   /** A line for each thing that was there. */
   readonly removed: readonly string[];
-  /** Why it could not be looked for, or not be removed. */
+  /** Why it could not be inspected or removed. */
   readonly error?: unknown;
 }
 
@@ -21,8 +21,8 @@ const parts: Readonly<Record<string, Clean>> = {
     using namespace = new KeptNamespace();
     return await removeIptablesLeftovers(namespace, undefined, signal);
   },
-  // What `--network-policy-established cut` has made, whichever backend there is.
-  'connections that were cut': async () => {
+  // What `--network-policy-established cut` has created, whatever the backend.
+  'cut connections': async () => {
     const { Nftables } = await import('../../shared/netlink/nftables.ts');
     const { cutTableName, removeCutTable } = await import('./node/established/cut-table.ts');
     using nft = new Nftables();
@@ -30,7 +30,7 @@ const parts: Readonly<Record<string, Clean>> = {
   },
 };
 
-/** In the network namespace of the calling thread. One part that fails keeps no other from it. */
+/** Works in the network namespace of the calling thread. A part that fails does not stop the others. */
 export async function cleanNode(signal?: AbortSignal): Promise<Cleaned[]> {
   const cleaned: Cleaned[] = [];
   for (const [backend, clean] of Object.entries(parts)) {

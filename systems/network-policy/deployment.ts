@@ -1,4 +1,4 @@
-/** What deploy/ gives to this guard. */
+/** The permissions that deploy/ grants this guard. */
 import type { GuardRights, PodNeeds } from '../../shared/guard/guard.ts';
 
 export const rights: GuardRights = {
@@ -7,13 +7,13 @@ export const rights: GuardRights = {
       apiGroups: ['networking.k8s.io'],
       resources: ['networkpolicies'],
       verbs: ['list', 'watch'],
-      why: 'The resources of users.',
+      why: "The users' resources.",
     },
     {
       apiGroups: [''],
       resources: ['pods', 'namespaces', 'nodes'],
       verbs: ['list', 'watch'],
-      why: 'Pods that selectors select, on any node; the pod addresses of this node.',
+      why: 'The pods that selectors match, on any node; the pod addresses of this node.',
     },
   ],
   viewer: [

@@ -1,11 +1,11 @@
-/** The guard of the pods' network: what the rest of the program knows of it. */
+/** The descriptor of the network policy guard: all that the rest of Rampart knows about it. */
 import type { Guard } from '../../shared/guard/guard.ts';
 import { pod, rights } from './deployment.ts';
 import { networkPolicyOptions } from './options.ts';
 
 export const networkPolicy: Guard = {
   name: 'network-policy',
-  summary: "lets pods talk to whom a NetworkPolicy allows, by the node's kernel",
+  summary: "enforces NetworkPolicies in the node's kernel",
   // NetworkPolicy is Kubernetes' own.
   resources: [],
   options: networkPolicyOptions,

@@ -1,4 +1,4 @@
-/** What the agent runs for this guard on a node: it keeps the rules in the kernel as the policies say. */
+/** What the agent runs for this guard on a node: it keeps the rules in the kernel in line with the policies. */
 import type { NodeContext } from '../../shared/guard/context.ts';
 import type { NodePart } from '../../shared/guard/guard.ts';
 import { whenSynced } from '../../shared/kube/run-parts.ts';
@@ -18,7 +18,7 @@ import { ToldProblems } from './node/told-problems.ts';
 import { Turns } from './node/turns.ts';
 import type { NetworkPolicyOptions } from './options.ts';
 
-/** No retry mends it: the library or a capability is missing. */
+/** Retrying cannot help: the library or a capability is missing. */
 function isHopeless(error: unknown): boolean {
   return (
     error instanceof RampartError &&
@@ -54,25 +54,25 @@ export interface NetworkPolicyNodeOptions {
   readonly dataplane: Dataplane;
   /** Its name, for `rampart status`. Default: `nftables`. */
   readonly backend?: string;
-  /** Rules are needed also where no policy selects a pod. */
+  /** Rules are needed even if no policy selects a pod. */
   readonly refusesUnknown?: boolean;
-  /** Connections that are no longer allowed are ended after each change. */
+  /** Ends connections that are no longer allowed after each change. */
   readonly cutsEstablished?: boolean;
-  /** Runs what looks into the node's network. Default: that of the calling thread. */
+  /** Runs code in the node's network namespace. Default: that of the calling thread. */
   readonly inNetwork?: CutterOptions['inNetwork'];
   /** Empty: those of the Node object. */
   readonly podCidrs?: readonly string[];
   readonly bridges?: BridgeOptions;
-  /** Called after each time that the kernel has taken the rules. */
+  /** Called each time the kernel has accepted the rules. */
   readonly onProgrammed?: () => void;
 }
 
 /**
- * Nothing is programmed before a policy selects a pod of this node, unless unknown pods are refused: who asks for nothing finds
- * nothing in the kernel.
+ * Nothing is programmed before a policy selects a pod of this node, unless unknown pods are refused: without policies, there is
+ * nothing of ours in the kernel.
  *
- * Until the signal aborts. What is programmed stays then, and while the API is away: who stops this does not open anything.
- * What the kernel does not take is tried again, and nothing is opened for it.
+ * Runs until the signal aborts. The rules stay after that, and while the API is unavailable: stopping this does not open anything.
+ * What the kernel rejects is retried, and nothing is opened because of it.
  */
 export async function runNetworkPolicyNode(
   context: NodeContext,
@@ -121,7 +121,10 @@ export async function runNetworkPolicyNode(
         counts.failedSyncs++;
         problem = error instanceof Error ? error.message : String(error);
         tellFacts();
-        logger.error({ err: error }, 'the kernel refused the rules; the previous rules stay, retrying');
+        logger.error(
+          { err: error },
+          'the kernel refused the rules; the previous rules stay in place, retrying',
+        );
         await sleep(systemClock, backoff.nextMs(), signal).catch(() => undefined);
         continue;
       }

@@ -97,7 +97,7 @@ suite('what cannot be expressed is told, and allows nothing', () => {
     assert.deepEqual(fields(), ['x/p spec.ingress[0].ports[1].port', 'x/p spec.egress[0].ports[1].port']);
     assert.match(
       engine.problems()[0]?.message ?? '',
-      /^no pod here that the policy is for has a port named "dns" \(TCP\): the port allows nothing\.$/,
+      /^no pod here that the policy selects has a port named "dns" \(TCP\): the port allows nothing\.$/,
     );
     engine.upsertPod(pod('x/b', '10.0.0.2 fd00::2', { ports: [{ name: 'metrics', containerPort: 9100 }] }));
     assert.deepEqual(fields(), ['x/p spec.ingress[0].ports[1].port']);

@@ -1,4 +1,4 @@
-/** The lines of this guard: a packet that was refused, and how it is shown to a person. */
+/** The lines of this guard: a refused packet, and how it is shown to people. */
 import type { LineKind, PrettyLineOptions } from '../../shared/guard/line-kind.ts';
 import { apiTimeNs } from '../../shared/kube/api-time.ts';
 import { dateBefore } from '../../shared/observe/date-before.ts';
@@ -11,7 +11,7 @@ export interface RefusalEnd {
   readonly address: string;
   /** Undefined for protocols without ports, and for later fragments. */
   readonly port?: number;
-  /** Undefined where the address is of no pod, or of one with its node's network. */
+  /** Undefined if the address belongs to no pod, or to one in its node's network. */
   readonly namespace?: string;
   readonly pod?: string;
 }
@@ -28,14 +28,14 @@ export interface RefusalLine {
   readonly protocol: string;
   readonly source: RefusalEnd;
   readonly destination: RefusalEnd;
-  /** `namespace/name` of those that isolate the pod in this direction; none: the address is of no known pod. */
+  /** `namespace/name` of those that isolate the pod in this direction; none: the address belongs to no known pod. */
   readonly policies: readonly PolicyKey[];
-  /** What came nearest to allowing it. */
+  /** What came closest to allowing it. */
   readonly nearest?: {
     readonly policy: PolicyKey;
     /** `spec.ingress[0]` */
     readonly field: string;
-    /** What of the rule fits; the other does not. */
+    /** Which part of the rule matches; the other does not. */
     readonly fits: 'peer' | 'port';
   };
   /** A sentence or two. */
@@ -44,7 +44,7 @@ export interface RefusalLine {
 
 const start = '{"kind":"NetworkPolicyRefusal",';
 
-/** The policy is that which came nearest, or the first that isolates; the pod that whose policies refused. */
+/** The policy is the one that came closest, or the first that isolates; the pod is the one whose policies refused. */
 export const refusalLines: LineKind = {
   start,
   parse(line) {
@@ -67,7 +67,7 @@ export function parseRefusal(line: string): RefusalLine | undefined {
   if (!line.startsWith(start)) return undefined;
   try {
     const refusal = JSON.parse(line) as Partial<RefusalLine>;
-    // What a cut line or another program's may lack.
+    // Truncated lines and those of other programs may lack it.
     const isWhole =
       typeof refusal.source?.address === 'string' &&
       typeof refusal.destination?.address === 'string' &&

@@ -35,13 +35,13 @@ export const clusterAdmissionPolicies = defineResource({
   scope: 'Cluster',
   versions: {
     v1: {
-      description: 'What objects of the whole cluster must be like.',
+      description: 'A policy for objects of the whole cluster.',
       storage: true,
       fields: { spec: clusterPolicySpec, status: optional(policyStatus) },
       ...status,
     },
     v1alpha2: {
-      description: 'What objects of the whole cluster must be like; the same as v1.',
+      description: 'A policy for objects of the whole cluster; the same as v1.',
       storage: false,
       fields: { spec: clusterPolicySpec, status: optional(policyStatus) },
       ...status,
@@ -56,13 +56,13 @@ export const admissionPolicies = defineResource({
   scope: 'Namespaced',
   versions: {
     v1: {
-      description: 'What objects of its namespace must be like.',
+      description: 'A policy for objects of its namespace.',
       storage: true,
       fields: { spec: policySpec, status: optional(policyStatus) },
       ...status,
     },
     v1alpha2: {
-      description: 'What objects of its namespace must be like; the same as v1.',
+      description: 'A policy for objects of its namespace; the same as v1.',
       storage: false,
       fields: { spec: policySpec, status: optional(policyStatus) },
       ...status,
@@ -77,7 +77,7 @@ export const clusterAdmissionPolicyGroups = defineResource({
   scope: 'Cluster',
   versions: {
     v1: {
-      description: 'Several policies under one expression, for the whole cluster.',
+      description: 'Several policies combined by one expression, for the whole cluster.',
       fields: { spec: clusterGroupSpec, status: optional(policyStatus) },
       ...status,
     },
@@ -91,7 +91,7 @@ export const admissionPolicyGroups = defineResource({
   scope: 'Namespaced',
   versions: {
     v1: {
-      description: 'Several policies under one expression, for its namespace.',
+      description: 'Several policies combined by one expression, for its namespace.',
       fields: { spec: groupSpec, status: optional(policyStatus) },
       ...status,
     },
@@ -105,7 +105,7 @@ export const policyServers = defineResource({
   scope: 'Cluster',
   versions: {
     v1: {
-      description: 'A server that answers for policies, as the operator runs it.',
+      description: 'A server that evaluates policies, run by the operator.',
       fields: { spec: policyServerSpec, status: optional(policyServerStatus) },
       columns: [
         {

@@ -19,10 +19,10 @@ export async function checkServed({ client, signal }: Asked, types: readonly Res
       if (!isNotFound(error)) throw error;
       throw new RampartError(errorCodes.UNSUPPORTED, {
         what: 'cannot audit',
-        why: `the API serves no ${type.plural}.${type.group}`,
+        why: `the API does not serve ${type.plural}.${type.group}`,
         next:
           type.group === policyGroup
-            ? 'Apply the definitions of policies: deploy/'
+            ? 'Apply the CRDs of policies: deploy/'
             : 'Apply deploy/policy-reports/, or write no reports: --disable-store',
         cause: error,
       });

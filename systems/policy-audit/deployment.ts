@@ -17,7 +17,7 @@ export const rights: GuardRights = {
       verbs: read,
       why: 'Policies can apply to any kind. Unreadable kinds are skipped, and rampart status names them.',
     },
-    { apiGroups: [policyGroup], resources: kinds, verbs: read, why: 'These are needed in any case.' },
+    { apiGroups: [policyGroup], resources: kinds, verbs: read, why: 'Always needed.' },
     {
       apiGroups: [policyGroup],
       resources: ['policyservers'],
@@ -51,13 +51,13 @@ export const rights: GuardRights = {
       apiGroups: ['authorization.k8s.io'],
       resources: ['subjectaccessreviews'],
       verbs: ['create'],
-      why: 'Policies ask who may do what: can_i, and authorizer in CEL.',
+      why: 'Policies check permissions: can_i, and authorizer in CEL.',
     },
     {
       apiGroups: ['wgpolicyk8s.io'],
       resources: reports,
       verbs: [...read, 'create', 'update', 'delete'],
-      why: 'Reports of what was found.',
+      why: 'Reports of the results.',
     },
     {
       apiGroups: ['openreports.io'],
@@ -77,7 +77,7 @@ export const rights: GuardRights = {
       resources: ['configmaps', 'services', 'secrets'],
       verbs: apply,
       inSystem: true,
-      why: 'What the last pass came to, for rampart status; policies, addresses and certificates of policy servers.',
+      why: 'The result of the last pass, for rampart status; policies, addresses and certificates of policy servers.',
     },
     {
       apiGroups: ['policy'],

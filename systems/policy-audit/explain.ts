@@ -42,12 +42,12 @@ export interface Explained {
 const reasons: Readonly<Record<Irrelevance, string>> = {
   background: 'backgroundAudit is false',
   excluded: 'it excludes this kind',
-  namespace: 'it is of another namespace',
+  namespace: 'it is in another namespace',
   namespaceSelector: 'its namespaceSelector does not select the namespace',
   objectSelector: 'its objectSelector does not select the object',
-  operation: 'it is not about objects that are created',
-  resource: 'its rules are not about this kind',
-  scope: 'its rules are about another scope',
+  operation: 'it does not apply to created objects',
+  resource: 'its rules do not match this kind',
+  scope: 'its rules match another scope',
 };
 
 export interface ExplainRequest {

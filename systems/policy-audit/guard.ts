@@ -14,7 +14,7 @@ import { policyAuditOptions } from './options.ts';
 export const policyAudit: Guard = {
   name: 'policy-audit',
   summary:
-    'tells which objects break the rules of a (Cluster)AdmissionPolicy, and refuses new ones on one machine',
+    'reports objects that violate a (Cluster)AdmissionPolicy, and rejects new ones on a single machine',
   resources: [
     clusterAdmissionPolicies,
     admissionPolicies,

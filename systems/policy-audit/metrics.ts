@@ -62,7 +62,7 @@ export class PolicyMetrics {
     metrics.counter(
       {
         name: 'rampart_policy_audit_missed_total',
-        help: 'Changed objects that the watch reported but only a full pass audited.',
+        help: 'Changed objects that the watch reported and that no audit covered until the next full pass.',
       },
       () => this.scan().missed,
     );

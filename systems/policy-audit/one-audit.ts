@@ -63,9 +63,9 @@ export async function untilApiIsLost(
 
 function lost(silentMs: number, cause: unknown): RampartError {
   return new RampartError(errorCodes.API_UNREACHABLE, {
-    what: `the API has not answered for ${Math.round(silentMs / 1000)} s, and not all was audited`,
+    what: `the API has not responded for ${Math.round(silentMs / 1000)} s, and the audit is incomplete`,
     why: (cause as Error).message,
-    next: 'Audit again once it answers: what was written is not evaluated again',
+    next: 'Audit again once it responds: results already written are not evaluated again',
     cause,
   });
 }

@@ -35,7 +35,7 @@ const groupNames = list(string({ maxLength: MAX_NAME }), {
 });
 
 const operations = list(oneOf(['CREATE', 'UPDATE', 'DELETE', 'CONNECT', '*']), {
-  description: 'What is done to objects. An audit takes each object as one that is created.',
+  description: 'The operations on objects. An audit treats each object as if it were created.',
   minItems: 1,
   maxItems: 8,
 });
@@ -54,10 +54,10 @@ const ruleFields = {
   ),
 };
 
-const clusterRule = object(ruleFields, { description: 'Which requests.' });
+const clusterRule = object(ruleFields, { description: 'The requests to evaluate.' });
 
 const namespacedRule = object(ruleFields, {
-  description: 'Which requests.',
+  description: 'The requests to evaluate.',
   rules: [
     rule(
       "!(has(self.apiGroups) && '*' in self.apiGroups && ('*' in self.resources || '*/*' in self.resources))",
@@ -103,10 +103,12 @@ export const contextAwareResources = list(
     apiVersion: string({ description: 'v1, apps/v1.', minLength: 1 }),
     kind: string({ description: 'Pod, Deployment.', minLength: 1 }),
   }),
-  { description: 'The kinds that the policy may ask the cluster for.' },
+  { description: 'The kinds that the policy may query from the cluster.' },
 );
 
-const settings = optional(nullable(anyObject({ description: 'What the policy itself understands.' })));
+const settings = optional(
+  nullable(anyObject({ description: 'The settings of the policy; their form depends on the policy.' })),
+);
 const moduleField = string({
   description:
     'registry://, https://, http:// or file://; without a scheme registry://. `cel-policy` runs without its module.',
@@ -115,38 +117,38 @@ const moduleField = string({
 });
 
 const seconds = (description: string) => integer({ description, format: 'int32', minimum: 2, maximum: 30 });
-const timeoutEvalSeconds = optional(seconds('How long one evaluation may take; 2 by default.'));
+const timeoutEvalSeconds = optional(seconds('The time limit of one evaluation; 2 by default.'));
 
 const common = {
   policyServer: string({ description: 'The PolicyServer that serves it.', default: 'default' }),
   mode: oneOf(['protect', 'monitor'], {
     description:
-      'protect: what the policy refuses is refused. monitor: it is let through, counted and reported.',
+      'protect: requests that the policy rejects are denied. monitor: they are allowed, counted and reported.',
     default: 'protect',
   }),
   failurePolicy: optional(
     oneOf(['Fail', 'Ignore'], {
-      description: 'What happens when the policy cannot be asked; Fail by default.',
+      description: 'What happens when the policy cannot be evaluated; Fail by default.',
     }),
   ),
-  backgroundAudit: boolean({ description: 'Whether objects that are there are audited.', default: true }),
+  backgroundAudit: boolean({ description: 'Whether existing objects are audited.', default: true }),
   matchPolicy: optional(
     oneOf(['Exact', 'Equivalent'], {
       description:
-        'Whether rules hold for other versions of the kinds that they name; Equivalent by default.',
+        'Whether rules also match other versions of the kinds that they name; Equivalent by default.',
     }),
   ),
   matchConditions: optional(
     list(matchCondition, {
-      description: 'All must be true for the policy to be asked.',
+      description: 'All must be true for the policy to be evaluated.',
       maxItems: 64,
       mapKeys: ['name'],
     }),
   ),
-  objectSelector: optional(selectorSchema('Objects by their labels; all by default.')),
+  objectSelector: optional(selectorSchema('Selects objects by their labels; all by default.')),
   sideEffects: optional(
     oneOf(['None', 'NoneOnDryRun', 'Some', 'Unknown'], {
-      description: 'Of the policy; with Some and Unknown dry runs are refused.',
+      description: 'The side effects of the policy; with Some and Unknown, dry runs are rejected.',
     }),
   ),
   timeoutSeconds: integer({
@@ -164,7 +166,7 @@ const single = {
   settings,
   mutating: boolean({ description: 'Whether the policy may change objects.' }),
   timeoutEvalSeconds,
-  message: optional(string({ description: 'Replaces the message of the policy, which becomes its cause.' })),
+  message: optional(string({ description: 'Replaces the message of the policy, which becomes the cause.' })),
 };
 
 const member = { module: moduleField, settings, timeoutEvalSeconds };
@@ -172,16 +174,17 @@ const member = { module: moduleField, settings, timeoutEvalSeconds };
 const group = {
   ...common,
   expression: string({
-    description: 'Over the members, each a function of its name: `signed() && (trusted() || !outside())`.',
+    description:
+      'Combines the members, each called as a function by its name: `signed() && (trusted() || !outside())`.',
     minLength: 1,
     maxLength: 10_240,
   }),
-  message: string({ description: 'Told when the group refuses.', minLength: 1 }),
+  message: string({ description: 'The message when the group rejects a request.', minLength: 1 }),
   mutating: optional(boolean({ description: 'Always false.' })),
 };
 
 const namespaceSelector = optional(
-  selectorSchema('Namespaces by their labels: those that objects are in, and Namespaces themselves.'),
+  selectorSchema('Selects namespaces by their labels: those of objects, and Namespace objects themselves.'),
 );
 
 const transitions: readonly Rule[] = [
@@ -212,7 +215,7 @@ const memberNames = rule(
 
 const rulesOf = <S extends typeof clusterRule>(one: S) =>
   list(one, {
-    description: 'Requests for which the policy is asked: any of these.',
+    description: 'The requests that the policy evaluates: any that one of these rules matches.',
     minItems: 1,
     maxItems: MAX_RULES,
   });
@@ -257,7 +260,9 @@ export const policyStatus = object({
     description:
       'unscheduled: it has no PolicyServer. scheduled: its PolicyServer does not exist. pending: it is not evaluated yet; the conditions say why. active: it is evaluated.',
   }),
-  mode: optional(oneOf(['protect', 'monitor', 'unknown'], { description: 'The mode that it is asked in.' })),
+  mode: optional(
+    oneOf(['protect', 'monitor', 'unknown'], { description: 'The mode in which it is evaluated.' }),
+  ),
   conditions: optional(conditionList()),
 });
 

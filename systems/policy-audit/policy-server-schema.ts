@@ -18,34 +18,41 @@ const quantities = (description: string) => optional(mapOf(intOrString(), { desc
 export const policyServerSpec = object(
   {
     image: string({ description: 'The image of the server.' }),
-    replicas: integer({ description: 'How many pods serve.', format: 'int32', minimum: 0 }),
+    replicas: integer({ description: 'The number of its pods.', format: 'int32', minimum: 0 }),
     minAvailable: optional(
-      intOrString({ description: 'Of its PodDisruptionBudget; not with maxUnavailable.' }),
+      intOrString({
+        description: 'minAvailable of its PodDisruptionBudget; cannot be combined with maxUnavailable.',
+      }),
     ),
     maxUnavailable: optional(
-      intOrString({ description: 'Of its PodDisruptionBudget; not with minAvailable.' }),
+      intOrString({
+        description: 'maxUnavailable of its PodDisruptionBudget; cannot be combined with minAvailable.',
+      }),
     ),
-    annotations: optional(mapOf(string(), { description: 'For its pods.' })),
+    annotations: optional(mapOf(string(), { description: 'Annotations of its pods.' })),
     env: optional(list(anyObject(), { description: 'Environment of its container, as in a pod.' })),
-    serviceAccountName: optional(string({ description: 'What its pods run as.' })),
-    imagePullSecret: optional(string({ description: 'The Secret for registries that modules come from.' })),
+    serviceAccountName: optional(string({ description: 'The service account of its pods.' })),
+    imagePullSecret: optional(
+      string({ description: 'The Secret with the credentials for registries of modules.' }),
+    ),
     insecureSources: optional(
       list(string(), {
-        description: 'Registries that are asked without TLS, or whose certificate is not checked.',
+        description: 'Registries that are queried without TLS, or whose certificate is not verified.',
       }),
     ),
     sourceAuthorities: optional(
-      mapOf(list(string()), { description: 'By registry: certificate authorities in PEM.' }),
+      mapOf(list(string()), { description: 'Certificate authorities by registry, in PEM.' }),
     ),
     verificationConfig: optional(
       string({
-        description: 'The ConfigMap whose key verification-config says which signatures modules need.',
+        description:
+          'The ConfigMap with the signatures that modules must have, in its key verification-config.',
       }),
     ),
     sigstoreTrustConfig: optional(
       string({
         description:
-          'The ConfigMap whose key sigstore-trust-config has the Sigstore trust root for signatures without keys.',
+          'The ConfigMap with the Sigstore trust root for keyless signatures, in its key sigstore-trust-config.',
       }),
     ),
     securityContexts: optional(
@@ -58,8 +65,8 @@ export const policyServerSpec = object(
       ),
     ),
     affinity: optional(anyObject({ description: 'As in a pod.' })),
-    limits: quantities('Resources that its container takes at most.'),
-    requests: quantities('Resources that its container asks for.'),
+    limits: quantities('Resource limits of its container.'),
+    requests: quantities('Resource requests of its container.'),
     tolerations: optional(list(anyValue(), { description: 'As in a pod.' })),
     priorityClassName: optional(string({ description: 'As in a pod.' })),
     namespacedPoliciesCapabilities: optional(

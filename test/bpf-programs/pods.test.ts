@@ -198,7 +198,7 @@ suite('eBPF programs of a namespace, in pods', { skip: labObstacle() ?? false, t
     );
     t.diagnostic(`hostPID: ${/ReconcileSuccess/.test(stdout) ? 'gated by its cgroup' : 'refused'}`);
     if (!/ReconcileSuccess/.test(stdout)) {
-      assert.match(stdout, /NotLoaded.*shares the processes of the node \(hostPID\)/);
+      assert.match(stdout, /NotLoaded.*shares the node's PID namespace \(hostPID\)/);
       return;
     }
     await shell(theirs, loop('/bin/busybox'));

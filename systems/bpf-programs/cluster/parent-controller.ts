@@ -1,5 +1,5 @@
 /**
- * Looks after what users write, of every kind and scope: the finalizer, the one condition, and what is left of nodes that are gone.
+ * Manages the users' objects of every kind and scope: the finalizer, the one condition, and what removed nodes have left.
  */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isNotFound } from '../../../shared/kube/client-errors.ts';
@@ -107,7 +107,7 @@ class ParentController {
     return [...this.#options.objects[scope].byIndex('owner', uid)];
   }
 
-  /** Nobody else takes away what an agent left whose node does not come back. */
+  /** Nobody else removes what an agent left behind when its node does not come back. */
   async #withoutGoneNodes(
     kind: ParentKind,
     objects: readonly NodeObject[],

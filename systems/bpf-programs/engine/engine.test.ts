@@ -314,9 +314,9 @@ test('global data are base64 or lists of bytes, and what is neither is named', (
   assert.deepEqual(bytes([1, 255]), [1, 255]);
   assert.deepEqual(bytes('AQID'), [1, 2, 3]);
   for (const [written, problem] of [
-    [[1, -1], /^spec\.globaldata\.limit has -1 at place 1/],
-    [[1.5], /has 1\.5 at place 0/],
-    [['1'], /has "1" at place 0/],
+    [[1, -1], /^spec\.globaldata\.limit has -1 at index 1/],
+    [[1.5], /has 1\.5 at index 0/],
+    [['1'], /has "1" at index 0/],
     ['not base64', /is not base64/],
     ['', /is empty/],
     [[], /is empty/],

@@ -1,4 +1,4 @@
-/** Whose maps a program shares: what its `mapownerselector` selects among the objects of the node. */
+/** Whose maps a program shares: the object of the node that its `mapownerselector` selects. */
 import { labelSelectorOf, labelsMatch, SelectorError } from '../../../shared/kube/selectors.ts';
 import { type NodeCondition, nodeCondition } from './node-condition.ts';
 import type { Wanted } from './wanted.ts';
@@ -6,7 +6,7 @@ import type { Wanted } from './wanted.ts';
 export type MapOwner = { readonly owner: string | undefined } | { readonly condition: NodeCondition };
 
 /**
- * The owner of the maps of `one`. Only objects of its own namespace count, or cluster-scoped ones for a cluster-scoped program.
+ * The owner of the maps of `one`. Only objects of its own namespace count; for a cluster-scoped program, cluster-scoped ones.
  *
  * @param isTried - Whether the kernel is asked for the object with this id.
  */

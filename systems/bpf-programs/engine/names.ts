@@ -1,6 +1,6 @@
 /**
- * What the objects of the nodes are called, and what their labels and annotations are: as bpfman-operator v0.5.5 has them
- * (controllers/bpfman-agent, internal/constants.go), so that what selects and shows them works unchanged.
+ * The names, labels and annotations of the per-node objects: the same as in bpfman-operator v0.5.5
+ * (controllers/bpfman-agent, internal/constants.go), so that tools that select and show them work unchanged.
  */
 import { createHash } from 'node:crypto';
 
@@ -20,10 +20,10 @@ export const annotations = {
   attachPoint: `${prefix}/bpfProgramAttachPoint`,
 } as const;
 
-/** Of what users write: it stays until no node has anything of it. */
+/** On users' objects: it stays until no node runs any part of them. */
 export const parentFinalizer = `${prefix}.operator/finalizer`;
 
-/** Of the objects of the nodes: they stay until the node's kernel has nothing of them. */
+/** On per-node objects: they stay until the node's kernel has nothing of them. */
 export function nodeFinalizer(kind: string): string {
   return `${prefix}.${kind.toLowerCase()}controller/finalizer`;
 }
@@ -38,7 +38,7 @@ export function sanitized(name: string): string {
   return name.replace(/^\//, '').replaceAll(/[/_]/g, '-').toLowerCase();
 }
 
-/** Any text as the value of a label: itself where it is one. Otherwise without what may not be there, and with a digest. */
+/** Any text as a label value: unchanged if it is valid. Otherwise without the invalid characters, and with a digest. */
 export function labelValue(text: string): string {
   const allowed = text.replaceAll(/[^A-Za-z0-9_.-]/g, '-').replaceAll(/^[^A-Za-z0-9]+|[^A-Za-z0-9]+$/g, '');
   if (allowed === text && text.length <= MAX_LABEL) return text;
@@ -47,8 +47,8 @@ export function labelValue(text: string): string {
 }
 
 /**
- * `<name>-<8 hex>`. bpfman draws the digits by chance; here they follow from `identity`, so an agent that was killed while it
- * made the object makes no second one.
+ * `<name>-<8 hex>`. bpfman chooses the digits at random; here they follow from `identity`, so an agent that was killed while it
+ * created the object does not create a second one.
  */
 export function nodeObjectName(name: string, identity: readonly string[]): string {
   const begin = name.slice(0, MAX_NAME - SUFFIX_LENGTH - 1).replace(/[^a-z0-9]+$/, '');

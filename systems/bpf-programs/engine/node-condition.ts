@@ -1,8 +1,8 @@
-/** The one condition of an object of a node. */
+/** The one condition of a per-node object. */
 import type { Outcome } from '../kernel/desired.ts';
 import type { Wanted } from './wanted.ts';
 
-/** As bpfman-operator has them: type and reason. */
+/** Types and reasons, as in bpfman-operator. */
 const reasons = {
   None: 'None',
   Loaded: 'bpfmanLoaded',
@@ -28,7 +28,7 @@ export function nodeCondition(type: NodeConditionType, message: string): NodeCon
   return { type, reason: reasons[type], message };
 }
 
-/** The end of one program: what the kernel said, or why it was not asked. */
+/** The outcome of one program: what the kernel said, or why it was not tried. */
 export type Verdict =
   | { readonly outcome: Outcome; readonly digest: string; readonly notes?: readonly string[] }
   | { readonly condition: NodeCondition };

@@ -1,4 +1,4 @@
-/** The one condition of what a user wrote, from those of its objects of all nodes. */
+/** The one condition of a user's object, derived from those of its per-node objects. */
 import { hasFinalizer } from '../../../shared/kube/finalizers.ts';
 import type { NodeObject } from '../api.ts';
 import { labels, nodeFinalizer } from './names.ts';
@@ -15,7 +15,7 @@ export interface ParentCondition {
   readonly message: string;
 }
 
-/** So many nodes or programs are named; the others are counted. */
+/** At most this many nodes or programs are named; the others are counted. */
 const MAX_NAMED = 5;
 
 const failures = new Set([
@@ -23,7 +23,7 @@ const failures = new Set([
 ]);
 
 /**
- * @param generation - Of the parent: what a node said of an older one does not count.
+ * @param generation - Of the parent: what a node reported for an older one does not count.
  * @param nodeLabels - Of all nodes: the value that label `kubernetes.io/hostname` of their objects has.
  */
 export function parentCondition(
@@ -71,7 +71,7 @@ export function parentCondition(
   return make('ReconcileSuccess', text + without);
 }
 
-/** Whether an agent still has to take something away. */
+/** Whether an agent still has to remove something. */
 export function isHeld(kind: string, objects: readonly NodeObject[]): boolean {
   return objects.some((object) => hasFinalizer(object, nodeFinalizer(kind)));
 }

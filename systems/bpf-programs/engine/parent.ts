@@ -1,4 +1,4 @@
-/** What users write, of whichever kind: the programs in it, each with its type. */
+/** A user's object of any kind: its programs, each with its type. */
 import { isDeleting } from '../../../shared/kube/finalizers.ts';
 import {
   memberTypes,
@@ -12,7 +12,7 @@ import { labelValue, sanitized } from './names.ts';
 
 /** One program of a parent. */
 export type Member = TypedProgram & {
-  /** Label of its objects of the nodes: '' unless it is of an application. */
+  /** Label of its per-node objects: '' unless it belongs to an application. */
   readonly appProgramId: string;
   /** `spec`, `spec.programs[2].xdp`: for messages. */
   readonly field: string;
@@ -58,7 +58,7 @@ function membersOf({ spec }: ParentObject): Member[] {
   return programs.flatMap((program, index) => {
     const type = memberTypes.get(String(program['type']));
     const written = type === undefined ? undefined : program[type];
-    // The schema refuses both; an object that was stored before it did has nothing to run.
+    // The schema rejects both; an object that was stored before the schema did so has nothing to run.
     if (type === undefined || written === undefined) return [];
     const member = typed(type, written as ProgramSpec);
     const id = appProgramId(member);
@@ -75,7 +75,7 @@ function membersOf({ spec }: ParentObject): Member[] {
   });
 }
 
-/** A probe of returns may be written as its own type, and as a probe with `retprobe`. */
+/** A return probe can be written as a type of its own, or as a probe with `retprobe`. */
 function typed(type: ProgramType, spec: ProgramSpec): TypedProgram {
   const { retprobe = false } = spec as { readonly retprobe?: boolean };
   const of = type === 'kprobe' && retprobe ? 'kretprobe' : type === 'uprobe' && retprobe ? 'uretprobe' : type;
@@ -89,7 +89,7 @@ function appProgramId({ type, spec }: TypedProgram): string {
   return [type, ...(part === '' ? [] : [part]), spec.bpffunctionname].join('-');
 }
 
-/** No variable of a program that the kernel takes is larger. */
+/** No variable of a program that the kernel accepts is larger. */
 const MAX_BYTES = 1 << 20;
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
@@ -119,12 +119,12 @@ function bytesOf(value: unknown): Uint8Array | string {
   if (!Array.isArray(value)) return 'is neither base64 nor a list of integers, such as [1, 0, 0, 0]';
   const wrong = value.findIndex((byte) => !Number.isInteger(byte) || byte < 0 || byte > 255);
   if (wrong !== -1) {
-    return `has ${JSON.stringify(value[wrong])} at place ${wrong}; each item is one byte, 0 to 255, in the byte order of the node`;
+    return `has ${JSON.stringify(value[wrong])} at index ${wrong}; each item is one byte, 0 to 255, in the byte order of the node`;
   }
   return checked(Uint8Array.from(value as readonly number[]));
 }
 
 function checked(bytes: Uint8Array): Uint8Array | string {
-  if (bytes.length === 0) return 'is empty; leave it out to keep the value of the object file';
+  if (bytes.length === 0) return 'is empty; omit it to keep the value from the object file';
   return bytes.length > MAX_BYTES ? `has ${bytes.length} bytes; the maximum is ${MAX_BYTES}` : bytes;
 }

@@ -1,4 +1,4 @@
-/** After which return codes the next program of a chain runs, as a mask. */
+/** The return codes after which the next program of a chain runs, as a mask. */
 import { tcActions, type TcSpec, type XdpSpec } from '../spec-schema.ts';
 
 /** `XDP_ABORTED` to `XDP_REDIRECT` (include/uapi/linux/bpf.h); `dispatcher_return` is libxdp's, bit 31. */
@@ -15,6 +15,6 @@ export function tcMask(actions: TcSpec['proceedon']): number {
 }
 
 function maskOf(bits: readonly number[]): number {
-  // Bit 31 makes a number of JavaScript's bit operators negative.
+  // JavaScript's bit operators return a negative number if bit 31 is set.
   return bits.reduce((mask, bit) => mask | (1 << bit), 0) >>> 0;
 }

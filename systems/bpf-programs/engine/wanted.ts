@@ -1,5 +1,5 @@
 /**
- * Which objects a parent has on one node: one for each place where a program of it is attached. Pure: what it needs to know of
+ * The objects that a parent has on one node: one for each place where one of its programs is attached. Pure: what it needs to know about
  * the node is given.
  */
 import { SelectorError } from '../../../shared/kube/selectors.ts';
@@ -23,7 +23,7 @@ export interface SelectedContainer {
   readonly podName: string;
   readonly name: string;
   readonly place: ContainerPlace;
-  /** Inode of its network namespace; undefined where it cannot be found out, then `problem` says why. */
+  /** Inode of its network namespace; undefined if it cannot be determined: then `problem` says why. */
   readonly network: bigint | undefined;
   /** It is in the network namespace of the node itself. */
   readonly hostNetwork: boolean;
@@ -35,11 +35,11 @@ export interface NodeView {
   readonly name: string;
   /** The interface of the default route, where there is one. */
   readonly primaryInterface: string | undefined;
-  /** In an order that does not change while they run. @throws {SelectorError} */
+  /** In an order that is stable while they run. @throws {SelectorError} */
   readonly select: (parent: Parent, selector: ContainerSelector) => readonly SelectedContainer[];
 }
 
-/** One object of the node, and what the kernel is to have for it. */
+/** One per-node object, and what the kernel should run for it. */
 export interface Wanted {
   /** As {@link DesiredProgram.id}: `name`, or `namespace/name`. */
   readonly id: string;
@@ -64,7 +64,7 @@ export type Goal =
 /** One place, before it is an object. */
 interface Place {
   readonly attachPoint: string;
-  /** What two places of one attach point differ in: pods of two namespaces may have one name. */
+  /** Distinguishes places with the same attach point: pods of two namespaces may have the same name. */
   readonly apart?: string;
   /** Without the prefix of the kind. */
   readonly annotations: Readonly<Record<string, string>>;
@@ -134,7 +134,7 @@ const singleKinds = {
   fexit: 'Fexit',
 } as const;
 
-/** Annotations of an application's objects are those of the kind that the program would have by itself. */
+/** An application's objects have the annotations of the kind that the program would have on its own. */
 function controllerKind({ kind }: Parent, { type }: Member): string {
   return `${singleKinds[type]}${kind.scope === 'Namespaced' ? 'Ns' : ''}Program`;
 }
@@ -224,7 +224,7 @@ function interfacePlaces(
   const names = interfacesOf(spec.interfaceselector, node);
   const point = (name: string): string => (direction === '' ? name : `${name}-${direction}`);
   if (names === undefined) {
-    const problem = `${member.field}.interfaceselector.primarynodeinterface: the node has no default route, so no interface is the primary one. Retrying; or name the interface in interfaces.`;
+    const problem = `${member.field}.interfaceselector.primarynodeinterface: the node has no default route, so there is no primary interface. Retrying. To name one, use interfaces.`;
     return [{ attachPoint: point('primarynodeinterface'), annotations: {}, goal: () => ({ problem }) }];
   }
   if (!needsContainers(parent, spec)) {
@@ -238,7 +238,7 @@ function interfacePlaces(
   return names.flatMap((name) => {
     const known = { interface: name };
     if (!('containers' in selected)) return [noContainers(point(name), known, selected.goal)];
-    // The containers of a pod have one network: the program is attached there once, for the first of them.
+    // The containers of a pod share one network: the program is attached there once, for the first of them.
     const firsts = new Map<bigint, PlaceName>();
     return selected.containers.map((one): Place => {
       const place = inContainer(point(name), known, one);
@@ -255,16 +255,16 @@ function interfacePlaces(
   });
 }
 
-/** A namespaced program sees its pods; the node's interfaces carry the packets of all. */
+/** A namespaced program may see only its pods; the node's interfaces carry everybody's packets. */
 function hostRefusal(
   { kind }: Parent,
   { hostNetwork, namespace, podName }: SelectedContainer,
 ): string | undefined {
   if (kind.scope === 'Cluster' || !hostNetwork) return undefined;
-  return `Pod ${namespace}/${podName} is in the network of the node, where a namespaced program must not be attached. Select other pods, or use ${kind.kind.replace('Ns', '')}.`;
+  return `Pod ${namespace}/${podName} uses the node's network, to which namespaced programs must not be attached. Select other pods, or use ${kind.kind.replace('Ns', '')}.`;
 }
 
-/** Undefined: the primary one is asked for, and there is none. */
+/** Undefined: the primary interface is requested, and there is none. */
 function interfacesOf(
   { interfaces }: InterfaceSelector,
   { primaryInterface }: NodeView,
@@ -273,7 +273,7 @@ function interfacesOf(
   return primaryInterface === undefined ? undefined : [primaryInterface];
 }
 
-/** Whether a program of it is attached in containers. */
+/** Whether one of its programs is attached in containers. */
 export function selectsContainers(parent: Parent): boolean {
   return parent.members.some(({ spec }) => 'containers' in spec && needsContainers(parent, spec));
 }
@@ -306,10 +306,10 @@ function selectedBy(
   const where = parent.namespace ?? containers.namespace ?? '';
   const of = where === '' ? 'of any namespace' : `of namespace ${where}`;
   const named = containers.containernames ?? [];
-  const which = named.length === 0 ? 'container' : `container called ${named.join(' or ')}`;
+  const which = named.length === 0 ? 'container' : `container named ${named.join(' or ')}`;
   return {
     goal: {
-      noContainers: `No ${which} that runs on ${node.name} in a pod ${of} is selected by ${field}.containers. It is attached as soon as there is one.`,
+      noContainers: `${field}.containers selects no ${which} on ${node.name} in a pod ${of}. The program is attached as soon as there is one.`,
     },
   };
 }

@@ -1,4 +1,4 @@
-/** Where a program is attached, as people read it. */
+/** Where a program is attached, in readable form. */
 import type { Attach } from './desired.ts';
 
 /** `eth0`, `eth0 ingress`, `/usr/lib/libc.so.6:malloc` */

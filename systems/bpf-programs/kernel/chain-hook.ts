@@ -1,6 +1,6 @@
 /**
- * Where a chain is: an interface's XDP, or one direction of its clsact qdisc. All of it happens within one visit of the network
- * namespace.
+ * Where a chain is attached: an interface's XDP hook, or one direction of its clsact qdisc. All of it happens within one visit
+ * of the network namespace.
  */
 import { constants } from 'node:os';
 import { join } from 'node:path';
@@ -24,27 +24,27 @@ import type { Direction } from './desired.ts';
 import { ProgramFailure } from './failure.ts';
 
 export interface HookState {
-  /** Of what runs there of ours; undefined: nothing. */
+  /** The program of ours that runs there; undefined: none. */
   readonly programId: number | undefined;
   /** Whether the qdisc is ours. */
   readonly madeQdisc: boolean;
 }
 
 export interface ChainHook {
-  /** As people write it: `eth0`, `eth0 ingress`. */
+  /** In readable form: `eth0`, `eth0 ingress`. */
   readonly shown: string;
   /** @param madeQdisc - What is known from before. */
   look(madeQdisc: boolean): HookState;
   /**
-   * Puts the program there, in one step where there is one of ours.
+   * Attaches the program; replaces one of ours in one step.
    *
-   * @param old - What is there, if its descriptor is at hand.
+   * @param old - The program that is attached, if its descriptor is at hand.
    * @returns notes for the user.
    * @throws {KernelRefusal}
-   * @throws {ProgramFailure} `attach`: something of others is in the way.
+   * @throws {ProgramFailure} `attach`: something that is not ours is in the way.
    */
   put(program: Descriptor, state: HookState, old: Descriptor | undefined): PutResult;
-  /** Takes it away. What is gone already is no error. */
+  /** Detaches it. It is no error if it is already gone. */
   take(madeQdisc: boolean): void;
 }
 
@@ -61,7 +61,7 @@ export function xdpHook(interfaceName: string, interfaceIndex: number, pins: str
       using link = openPin(linkPath);
       if (link === undefined) return { programId: undefined, madeQdisc: false };
       const info = linkInfo(link.fd);
-      // Once the interface that it was on is gone, the link holds nothing any more.
+      // Once its interface is gone, the link no longer holds anything.
       const programId = info.interfaceIndex === interfaceIndex ? info.programId : undefined;
       return { programId, madeQdisc: false };
     },
@@ -96,14 +96,14 @@ function attaching<T>(interfaceName: string, attach: () => T): T {
     if (!(error instanceof KernelRefusal) || (error.errno !== EBUSY && error.errno !== EEXIST)) throw error;
     throw new ProgramFailure(
       'attach',
-      `Another XDP program, which is not Rampart's, is attached to ${interfaceName}, and is left alone. Remove it (ip link set dev ${interfaceName} xdp off, or whoever put it there), or choose another interface.`,
+      `Another XDP program, which is not Rampart's, is attached to ${interfaceName}; it is left alone. Remove it (ip link set dev ${interfaceName} xdp off, or the program that attached it), or use another interface.`,
       true,
       error,
     );
   }
 }
 
-/** Between the filters of people, who begin at 1, and those that tc numbers itself, from 49152 down. */
+/** Between the filters that people number, from 1 up, and those that tc numbers itself, from 49152 down. */
 const PRIORITY = 50;
 /** "RMP" */
 const HANDLE = 0x524d50;
@@ -135,7 +135,7 @@ export function tcHook(interfaceName: string, interfaceIndex: number, direction:
       } else if (kind !== 'clsact') {
         throw new ProgramFailure(
           'attach',
-          `${interfaceName} has a qdisc of the kind ${kind}, which is not Rampart's and has no place for egress; it is left alone. Delete it (tc qdisc del dev ${interfaceName} ${kind}), then clsact takes its place.`,
+          `${interfaceName} has the qdisc ${kind}, which is not Rampart's and does not support egress; it is left alone. Delete it (tc qdisc del dev ${interfaceName} ${kind}) to let clsact replace it.`,
           true,
         );
       }
@@ -143,7 +143,7 @@ export function tcHook(interfaceName: string, interfaceIndex: number, direction:
       if (foreign !== undefined && foreign.name !== FILTER_NAME) {
         throw new ProgramFailure(
           'attach',
-          `A filter that is not Rampart's (${foreign.kind} ${foreign.name}) has priority ${PRIORITY} and handle 0x${HANDLE.toString(16)} on ${shown}, and is left alone. Move it to another priority.`,
+          `A filter that is not Rampart's (${foreign.kind} ${foreign.name}) has priority ${PRIORITY} and handle 0x${HANDLE.toString(16)} on ${shown}; it is left alone. Move it to another priority.`,
           true,
         );
       }

@@ -1,5 +1,5 @@
 /**
- * All XDP and TC chains that are wanted: which hooks there are, in which network namespaces, and who is in them.
+ * All desired XDP and TC chains: their hooks, network namespaces and members.
  */
 import { findInterface } from '../../../shared/netlink/interface.ts';
 import { RouteSocket } from '../../../shared/netlink/route.ts';
@@ -19,7 +19,7 @@ interface WantedHook {
   readonly members: Map<DesiredProgram, WantedMember>;
 }
 
-/** Makes every hook run those that want to be on it, and takes away the chains that nobody wants. */
+/** Makes every hook run the programs that belong on it, and removes the chains that nobody wants. */
 export function settleChains(
   chains: Chains,
   pins: Pins,
@@ -27,7 +27,7 @@ export function settleChains(
   verdicts: Verdicts,
 ): void {
   const hooks = new Map<string, WantedHook>();
-  /** Where they belong could not be found out, which is no reason to take them away from where they are. */
+  /** It could not be determined where they belong, which is no reason to remove them from where they are. */
   const unknown = new Set<string>();
   const indexOf = interfaceIndexes();
   try {
@@ -66,7 +66,7 @@ export function settleChains(
   }
 }
 
-/** A chain of which nobody knows whether one member still belongs to it stays as it is. */
+/** A chain stays as it is while it is unknown whether one of its members still belongs to it. */
 function leave(known: ChainRecord, { place, members }: WantedHook, verdicts: Verdicts): void {
   for (const [program, { record }] of members) {
     if (known.members.some(({ programId }) => programId === record.programId))
@@ -90,7 +90,7 @@ function settleHook(chains: Chains, { place, network, members }: WantedHook, ver
   });
 }
 
-/** {@link interfaceIndexOf}, asked once for each interface: most chains have several members. */
+/** {@link interfaceIndexOf}, called once for each interface: most chains have several members. */
 function interfaceIndexes(): typeof interfaceIndexOf {
   const known = new Map<string, number>();
   return (network, hook) => {
@@ -125,7 +125,7 @@ function hookOf(
     : xdpHook(name, interfaceIndex, pins.chain(record.key));
 }
 
-/** Does `work` in the chain's network namespace; where that is gone, without a hook. */
+/** Runs `work` in the chain's network namespace; without a hook if that is gone. */
 export function withHook<T>(pins: Pins, record: ChainRecord, work: (hook: ChainHook | undefined) => T): T {
   using network = NetworkPlace.find(BigInt(record.namespaceInode));
   return network === undefined ? work(undefined) : network.visit(() => work(hookOf(pins, record)));
@@ -141,7 +141,7 @@ export function interfaceIndexOf(network: NetworkPlace, { interface: name }: Int
   const where = network.inContainer ? 'in the container' : 'on this node';
   throw new ProgramFailure(
     'target',
-    `There is no interface ${name} ${where}. The program is attached when there is one.`,
+    `There is no interface ${name} ${where}. The program is attached as soon as there is one.`,
     true,
   );
 }

@@ -1,4 +1,4 @@
-/** Makes one hook run its members in order, as one composed program that is exchanged in one step. */
+/** Makes one hook run its members in order, as one composed program that is replaced atomically. */
 import { rmSync, renameSync } from 'node:fs';
 import { constants } from 'node:os';
 import { join } from 'node:path';
@@ -21,7 +21,7 @@ export interface WantedMember {
 }
 
 export interface ChainResult {
-  /** Those that cannot be in it, by id. */
+  /** Those that cannot join it, by id. */
   readonly failures: ReadonlyMap<string, ProgramFailure>;
   /** For all that are. */
   readonly notes: readonly string[];
@@ -31,14 +31,14 @@ export interface ChainPlace {
   readonly key: string;
   readonly kind: 'tc' | 'xdp';
   readonly hook: ChainHook;
-  /** What a record says besides what is made here. */
+  /** What a record contains besides what is made here. */
   readonly where: Pick<
     ChainRecord,
     'direction' | 'inContainer' | 'interface' | 'interfaceIndex' | 'namespaceInode'
   >;
 }
 
-/** Counters in the map of runs: 512 bytes for each CPU. More members get a larger one. */
+/** Counters in the runs map: 512 bytes for each CPU. It grows with the number of members. */
 const LEAST_SLOTS = 64;
 
 /** By priority, then by name: for ties too, so that the order does not depend on who came first. */
@@ -51,7 +51,7 @@ export function inOrder(members: readonly WantedMember[]): WantedMember[] {
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
-/** The chains of this host. What could not join is tried again only when the chain changes. */
+/** The chains of this host. A member that could not join is tried again only when the chain changes. */
 export class Chains {
   readonly #pins: Pins;
   readonly #records: Records;
@@ -72,9 +72,9 @@ export class Chains {
   }
 
   /**
-   * Within a visit of the hook's network namespace. Members that are there already see every packet meanwhile.
+   * Within a visit of the hook's network namespace. Members that already run see every packet meanwhile.
    *
-   * @throws {ProgramFailure} for all of them: the hook is not to be had.
+   * @throws {ProgramFailure} for all of them: the hook is not available.
    * @throws {KernelRefusal}
    */
   settle(place: ChainPlace, members: readonly WantedMember[]): ChainResult {
@@ -99,12 +99,12 @@ export class Chains {
       this.remove(place.key, place.hook);
       return { failures, notes: [] };
     }
-    // A process that was killed may have changed the hook and not yet the pin.
+    // A process that was killed may have changed the hook but not yet the pin.
     const known = before?.programId === state.programId ? before?.programId : undefined;
     using old =
       known === undefined ? undefined : openProgram(join(this.#pins.chain(place.key), 'program'), known);
     const segmentsPath = join(this.#pins.chain(place.key), 'segments');
-    // Left by a process that was killed: it may be the one that runs.
+    // Left by a process that was killed: it may be the one that is running.
     moveOver(`${segmentsPath}-next`, `${segmentsPath}-old`);
     if (segments !== undefined) pinOver(segments, `${segmentsPath}-next`);
     let put: PutResult;
@@ -114,14 +114,14 @@ export class Chains {
       const newcomers = joined.filter(({ record }) => !before?.members.some(isOf(record)));
       const others = newcomers.length > 0 && newcomers.length < joined.length;
       if (!(error instanceof KernelRefusal) || state.programId === undefined || !others) throw error;
-      // The chain that runs goes on without them.
+      // The running chain continues without them.
       for (const { record } of newcomers) failures.set(record.id, cannotJoinHook(place, record, error));
       this.#refused.set(place.key, { wanted, failures });
       return this.settle(place, members);
     }
     const notes = state.programId === undefined ? put.notes : (before?.notes ?? []);
     pinOver(program, join(this.#pins.chain(place.key), 'program'));
-    // Packets may still be on their way through the one before: it is kept until the next change.
+    // Packets may still be passing through the previous one: it is kept until the next change.
     moveOver(segmentsPath, `${segmentsPath}-old`);
     moveOver(`${segmentsPath}-next`, segmentsPath);
     const made = { programId: programInfo(program.fd).id, notes, madeQdisc: put.madeQdisc };
@@ -129,10 +129,10 @@ export class Chains {
     return { failures, notes };
   }
 
-  /** Takes the chain away, within a visit of its network namespace; without `hook` where that is gone. */
+  /** Removes the chain, within a visit of its network namespace; without `hook` if that is gone. */
   remove(key: string, hook: ChainHook | undefined): void {
     const known = this.#known.get(key);
-    // The other direction of the interface: who goes last takes the qdisc away.
+    // The other direction of the interface: the last chain to go removes the qdisc.
     const twin = [...this.#known.values()].find(
       (one) =>
         one.key !== key &&
@@ -179,7 +179,7 @@ export class Chains {
     this.#known.set(record.key, record);
   }
 
-  /** The map of runs, with a number for each: one that stays keeps its own. */
+  /** The runs map, with a slot for each member: a member that stays keeps its slot. */
   #runs(key: string, before: ChainRecord | undefined, members: readonly WantedMember[]) {
     const path = join(this.#pins.chain(key), 'runs');
     const slots = new Map<string, number>();
@@ -194,7 +194,10 @@ export class Chains {
     kept?.[Symbol.dispose]();
     members.forEach(({ record }, index) => slots.set(record.id, index));
     const size = 2 ** Math.ceil(Math.log2(Math.max(LEAST_SLOTS, members.length * 2)));
-    const made = granted('cannot make the map of runs', createPerCpuArray(size * 8, 1, 'rampart_runs'));
+    const made = granted(
+      'cannot create the map that counts runs',
+      createPerCpuArray(size * 8, 1, 'rampart_runs'),
+    );
     pinOver(made, path);
     return disposable(made, slots, members.length);
   }
@@ -212,7 +215,7 @@ const isOf =
 function cannotJoinHook({ hook }: ChainPlace, record: ProgramRecord, error: KernelRefusal): ProgramFailure {
   const tooLong = error.errno === constants.errno.ERANGE && !record.hasFrags;
   const next = tooLong
-    ? ' Its MTU needs a program that takes packets of several buffers: SEC("xdp.frags").'
+    ? ' Its MTU requires a program that supports multi-buffer packets: SEC("xdp.frags").'
     : '';
   const why = `It cannot join the chain on ${hook.shown}, which continues without it: ${error.message}.${next}`;
   return new ProgramFailure('attach', why, true, error);
@@ -230,14 +233,14 @@ function isSame(before: ChainRecord, state: HookState, members: readonly WantedM
   );
 }
 
-/** A name for it, in the place of what had the name: rename(2) of bpffs does it in one step. */
+/** Pins it in place of whatever had that name: rename(2) on bpffs is atomic. */
 function pinOver(object: Descriptor, path: string): void {
   rmSync(`${path}-new`, { force: true });
   pin(object.fd, `${path}-new`);
   renameSync(`${path}-new`, path);
 }
 
-/** False where there is nothing to be moved. */
+/** False if there is nothing to move. */
 function moveOver(from: string, to: string): boolean {
   try {
     renameSync(from, to);

@@ -1,6 +1,6 @@
 /**
- * One program out of the members of a chain. The kernel takes at most 64 maps and a million verified instructions in one program:
- * what is more goes on in a second one, which is called by a tail call.
+ * Composes the members of a chain into one program. The kernel accepts at most 64 maps and a million verified instructions in one program:
+ * the rest goes into a second one, which is reached by a tail call.
  */
 import { createProgramArray, type Descriptor, setProgram } from '../../../shared/ebpf/bpf-call.ts';
 import { composeChain, type Member } from '../../../shared/ebpf/compose.ts';
@@ -15,7 +15,7 @@ import type { Records } from './records.ts';
 
 export interface Composing {
   readonly place: ChainPlace;
-  /** Of the map of runs, by id. */
+  /** Of the runs map, by id. */
   readonly slots: ReadonlyMap<string, number>;
   readonly runs: Descriptor;
   readonly pins: Pins;
@@ -25,7 +25,7 @@ export interface Composing {
 export interface Composed extends Disposable {
   /** The first segment; undefined where there are no members. */
   readonly program: Descriptor | undefined;
-  /** The program array with the others, which has to be pinned before the program runs; undefined where there is only one. */
+  /** The program array with the others, which must be pinned before the program runs; undefined if there is only one. */
   readonly segments: Descriptor | undefined;
   readonly members: readonly WantedMember[];
   readonly refused: ReadonlyMap<string, ProgramFailure>;
@@ -36,7 +36,7 @@ type Segment = readonly WantedMember[];
 /** MAX_USED_MAPS of include/linux/bpf_verifier.h, of which two are ours: the runs, and the segments. */
 const MOST_MAPS = 64 - 2;
 
-/** All of them, or, where the verifier refuses that, those that can be together, the first ones first. */
+/** All of them, or, if the verifier rejects that, those that can run together, the first ones first. */
 export function compose(composing: Composing, members: readonly WantedMember[]): Composed {
   if (members.length === 0) return composed(undefined, undefined, members);
   try {
@@ -80,7 +80,7 @@ function byMaps(members: readonly WantedMember[]): readonly Segment[] {
   return segments;
 }
 
-/** Each behind those before it; where that is refused, in a segment of its own; where that is, too, not at all. */
+/** Each after those before it; if that is rejected, in a segment of its own; if that is rejected too, not at all. */
 function byTrying(composing: Composing, members: readonly WantedMember[]) {
   const segments: WantedMember[][] = [];
   const refused = new Map<string, ProgramFailure>();
@@ -114,7 +114,7 @@ function refusal(composing: Composing, segment: Segment): KernelRefusal | Progra
 
 function cannotJoin({ hook }: ChainPlace, error: KernelRefusal | ProgramFailure): ProgramFailure {
   const { message } = failureOf(error, 'load');
-  const why = `It cannot run in a chain on ${hook.shown}: ${message}\nThe others run. A program of a chain may use 480 bytes of stack, and none of the kernel's objects of its own types.`;
+  const why = `It cannot run in a chain on ${hook.shown}: ${message}\nThe others run. In a chain, a program may use at most 480 bytes of stack and no kernel objects of types that it defines itself.`;
   return new ProgramFailure('load', why, false, error);
 }
 
@@ -126,20 +126,17 @@ function loadAll(
   refused?: ReadonlyMap<string, ProgramFailure>,
 ): Composed {
   const [first = [], ...others] = segments;
-  // The kernel wants it of all programs of an array alike.
+  // The kernel requires the same of all programs of an array.
   const frags = members.every(({ record }) => record.hasFrags);
   if (others.length === 0)
     return composed(load(composing, first, undefined, frags), undefined, members, refused);
-  const array = granted(
-    'cannot make an array of programs',
-    createProgramArray(segments.length, 'rampart_next'),
-  );
+  const array = granted('cannot create a program array', createProgramArray(segments.length, 'rampart_next'));
   try {
     const nextOf = (at: number) =>
       at + 1 < segments.length ? { arrayFd: array.fd, index: at + 1 } : undefined;
     for (const [at, segment] of others.entries()) {
       using program = load(composing, segment, nextOf(at + 1), frags);
-      done('cannot put a program into an array', setProgram(array, at + 1, program));
+      done('cannot add a program to an array', setProgram(array, at + 1, program));
     }
     return composed(load(composing, first, nextOf(0), frags), array, members, refused);
   } catch (error) {

@@ -1,4 +1,4 @@
-/** A container by one of its processes. */
+/** A container, reached through one of its processes. */
 import { readFileSync } from 'node:fs';
 
 import { AT_FDCWD, type Fd, openat2, openFlags, SystemCallError } from '../../../shared/ebpf/libc.ts';
@@ -6,11 +6,11 @@ import type { ContainerPlace } from './desired.ts';
 import { ProgramFailure } from './failure.ts';
 
 /**
- * The directory of the process in procfs. What is opened below it is that process's, also when another one has got its number
+ * The directory of the process in procfs. What is opened below it belongs to that process, even if another one has got its number
  * since. The caller disposes it.
  *
- * @throws {ProgramFailure} `target` when the process is gone, or is not of the container.
- * @throws {SystemCallError} `SYSTEM` when it may not be looked at.
+ * @throws {ProgramFailure} `target` when the process is gone, or does not belong to the container.
+ * @throws {SystemCallError} `SYSTEM` when it may not be inspected.
  */
 export function openContainer({ pid, containerId }: ContainerPlace): Fd {
   let directory: Fd;
@@ -20,7 +20,7 @@ export function openContainer({ pid, containerId }: ContainerPlace): Fd {
     throw isGone(error) ? gone(containerId, error.message) : error;
   }
   try {
-    // Behind the runtime's name and "://".
+    // After the runtime's name and "://".
     const id = containerId.slice(containerId.lastIndexOf('/') + 1);
     if (id !== '' && !readProcess(directory, 'cgroup').includes(id))
       throw gone(containerId, `process ${pid} now belongs to another container`);

@@ -1,6 +1,6 @@
 /**
- * What the node wants of its kernel, and what became of it. The reconcilers make a {@link DesiredProgram} of each node object,
- * and give all of them at once; {@link ProgramHost} makes the kernel so.
+ * What the node wants from its kernel, and the outcome. The reconcilers turn each per-node object into a {@link DesiredProgram}
+ * and pass all of them at once; {@link ProgramHost} brings the kernel to that state.
  */
 
 export type AttachType =
@@ -8,22 +8,22 @@ export type AttachType =
 
 /** One program at one place. */
 export interface DesiredProgram {
-  /** Stable over restarts and unique on the node: the name of the node object, with its namespace where it has one. Names its pins. */
+  /** Stable across restarts and unique on the node: the name of the node object, with its namespace where it has one. Names its pins. */
   readonly id: string;
-  /** Who asked, as `rampart bpf list` shows it: `XdpProgram/count`, `XdpNsProgram/web/count`. */
+  /** The requesting object, as `rampart bpf list` shows it: `XdpProgram/count`, `XdpNsProgram/web/count`. */
   readonly owner: string;
   /** Of the parent: breaks ties of priority. */
   readonly name: string;
   /** Undefined: cluster-scoped. Maps are never shared across namespaces. */
   readonly namespace: string | undefined;
-  /** Of the bytecode: `sha256:...`. Two programs of one digest are of the same object file. */
+  /** Of the bytecode: `sha256:...`. Two programs with the same digest come from the same object file. */
   readonly digest: string;
-  /** The object file. Called only where the program is not in the kernel yet. */
+  /** The object file. Called only if the program is not in the kernel yet. */
   readonly bytecode: () => Promise<Uint8Array>;
   readonly functionName: string;
-  /** Of global variables by their BTF names; the size has to be exact. */
+  /** Values of global variables by their BTF names; the size must be exact. */
   readonly globals: Readonly<Record<string, Uint8Array>>;
-  /** `id` of the program whose maps it shares, where it shares. */
+  /** `id` of the program whose maps it shares, if it does. */
   readonly mapOwner: string | undefined;
   readonly attach: Attach;
 }
@@ -48,10 +48,10 @@ export type Attach =
   | { readonly type: 'tracepoint'; readonly tracepoint: string }
   | {
       readonly type: 'uprobe' | 'uretprobe';
-      /** Undefined: the offset alone says where. */
+      /** Undefined: the offset alone determines where. */
       readonly functionName: string | undefined;
       readonly offset: bigint;
-      /** An absolute path, or the bare name of a library. In the container where there is one. */
+      /** An absolute path, or the bare name of a library. In the container, if there is one. */
       readonly target: string;
       /** Only this process; undefined: all, or those of the container. */
       readonly pid: number | undefined;
@@ -70,7 +70,7 @@ export interface InterfaceHook {
 export interface ContainerPlace {
   readonly pid: number;
   readonly containerId: string;
-  /** Below the cgroup mount, where it is known: gates a uprobe where pid namespaces cannot. */
+  /** Below the cgroup mount, if it is known: gates a uprobe where PID namespaces cannot. */
   readonly cgroupPath: string | undefined;
 }
 
@@ -86,18 +86,18 @@ export type Outcome =
       readonly state: 'loaded';
       /** The kernel's id of the program. */
       readonly programId: number;
-      /** What a user should know though it runs: `generic mode: the MTU of eth0 is above what the driver takes`. */
+      /** What a user should know although it runs: `generic mode: the MTU of eth0 is above what the driver takes`. */
       readonly notes: readonly string[];
     }
   | {
       readonly state: 'failed';
       readonly reason:
         'attach' | 'bytecode' | 'load' | 'map-owner-not-found' | 'map-owner-not-loaded' | 'target';
-      /** In whole sentences: the kernel's or verifier's last lines, and what to do. */
+      /** In complete sentences: the last lines of the kernel or verifier, and what to do. */
       readonly message: string;
       /**
-       * Trying again may help without any change of the object: the interface is not there yet. The version that ran before, if
-       * there is one, goes on meanwhile, and the message says so.
+       * Retrying may help without a change of the object: the interface does not exist yet, for example. The previous version, if
+       * there is one, keeps running meanwhile, and the message says so.
        */
       readonly mayPass: boolean;
     };
@@ -116,22 +116,22 @@ export interface RunningProgram {
 }
 
 /**
- * The eBPF programs that this agent answers for. They are pinned below one directory of the host's bpffs, and stay when the
+ * The eBPF programs that this agent manages. They are pinned below one directory of the host's bpffs, and stay when the
  * process ends; opening adopts what is there and changes nothing.
  */
 export interface ProgramHost extends AsyncDisposable {
   /**
-   * Makes the kernel run `desired` and nothing else of ours. One program that cannot run takes no other with it. Programs that
-   * stay are not touched, and see every packet meanwhile. What the same owner asks for several containers of one pod, on an
+   * Makes the kernel run `desired` and nothing else of ours. A program that cannot run does not affect the others. Programs that
+   * stay are not touched, and see every packet meanwhile. What the same owner requests for several containers of one pod, on an
    * interface that they share, runs once; each has its outcome. Calls do not overlap: the caller awaits each.
    *
    * @returns the outcome of each, by id.
-   * @throws {Error} of the system (no descriptors, no memory) where nothing could be looked at: what runs goes on.
+   * @throws {Error} of the system (no descriptors, no memory) if nothing could be inspected: what runs keeps running.
    */
   apply(desired: readonly DesiredProgram[], signal?: AbortSignal): Promise<ReadonlyMap<string, Outcome>>;
-  /** What is in the kernel is compared with what was applied; what is missing or changed, as whole sentences. */
+  /** Compares the kernel with what was applied; returns what is missing or changed, in complete sentences. */
   verify(signal?: AbortSignal): Promise<readonly string[]>;
   list(): Promise<readonly RunningProgram[]>;
-  /** Takes away all that is ours; a line for each thing that was there. */
+  /** Removes everything that is ours; returns a line for each thing that was there. */
   remove(signal?: AbortSignal): Promise<readonly string[]>;
 }

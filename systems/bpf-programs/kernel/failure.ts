@@ -1,4 +1,4 @@
-/** Why a program does not run, as an error on its way to an {@link Outcome}. */
+/** The reason why a program does not run, as an error that becomes an {@link Outcome}. */
 import { constants } from 'node:os';
 
 import { SystemCallError } from '../../../shared/ebpf/libc.ts';
@@ -8,10 +8,10 @@ import type { Outcome } from './desired.ts';
 
 export type FailureReason = Extract<Outcome, { state: 'failed' }>['reason'];
 
-/** One program cannot run; others are not concerned. */
+/** One program cannot run; others are not affected. */
 export class ProgramFailure extends Error {
   readonly reason: FailureReason;
-  /** Whether trying again may help without any change of the object. */
+  /** Whether retrying may help without a change of the object. */
   readonly mayPass: boolean;
 
   constructor(reason: FailureReason, message: string, mayPass = false, cause?: unknown) {
@@ -31,7 +31,7 @@ const { EAGAIN, EBUSY, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM } = constants.errn
 const passing: ReadonlySet<number> = new Set([EAGAIN, EBUSY, EINTR, EMFILE, ENFILE, ENOBUFS, ENOMEM]);
 
 /**
- * What went wrong as a failure of a program. Errors that nobody foresaw are faults of ours, and thrown on.
+ * Turns an error into a failure of the program. Unforeseen errors are bugs of ours, and rethrown.
  */
 export function failureOf(error: unknown, reason: FailureReason, mayPass = false): ProgramFailure {
   if (error instanceof ProgramFailure) return error;

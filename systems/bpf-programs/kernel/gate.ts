@@ -1,6 +1,6 @@
 /**
- * Which processes a uprobe of a container may see. Containers of one image share its files, and a uprobe is in the file: without a
- * gate one tenant would count what another one does.
+ * Restricts which processes a uprobe of a container sees. Containers of one image share its files, and a uprobe is in the file: without a
+ * gate, one tenant would see what another one does.
  */
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import type { ContainerPlace } from './desired.ts';
 import { ProgramFailure } from './failure.ts';
 
 /**
- * By the pid namespace, where the container has one; else by its cgroup.
+ * By PID namespace, if the container has its own; otherwise by cgroup.
  *
  * @param directory - Of the container's process in procfs.
  * @throws {ProgramFailure} `target`: it shares both with others.
@@ -25,11 +25,11 @@ export function gateOf(directory: Fd, container: ContainerPlace): Gate {
   if (cgroup !== undefined) return cgroup;
   throw new ProgramFailure(
     'target',
-    `The container ${container.containerId} shares the processes of the node (hostPID) and has no cgroup of version 2 of its own, so a uprobe would see what other containers do with the same file. Run the pod without hostPID, or the node with cgroup v2.`,
+    `The container ${container.containerId} shares the node's PID namespace (hostPID) and has no cgroup v2 of its own, so a uprobe would also see other containers that use the same file. Run the pod without hostPID, or the node with cgroup v2.`,
   );
 }
 
-/** The kernel compares its own number of a device: major << 20 | minor (include/linux/kdev_t.h); stat(2) shows another one. */
+/** The kernel compares its internal device number: major << 20 | minor (include/linux/kdev_t.h); stat(2) shows a different one. */
 function kernelDevice(device: bigint): bigint {
   const major = ((device >> 8n) & 0xfffn) | ((device >> 32n) & ~0xfffn);
   const minor = (device & 0xffn) | ((device >> 12n) & 0xffffff00n);
@@ -38,7 +38,7 @@ function kernelDevice(device: bigint): bigint {
 
 function cgroupOf({ cgroupPath, containerId }: ContainerPlace): Gate | undefined {
   const id = containerId.slice(containerId.lastIndexOf('/') + 1);
-  // One that others are in too would be no gate.
+  // A cgroup that it shares with others would be no gate.
   if (cgroupPath === undefined || id === '' || !cgroupPath.includes(id)) return undefined;
   const [, mount] =
     /^\S+ \S+ \S+ \S+ (\S+) .* - cgroup2 /m.exec(readFileSync('/proc/self/mountinfo', 'latin1')) ?? [];

@@ -84,7 +84,7 @@ suite('the program host', { skip: obstacle() ?? false }, () => {
       /Name one of its programs: xdp_count, tc_count/,
     );
     assert.deepEqual(await host.list(), []);
-    await assert.rejects(host.apply([wrong, wrong]), /ids of programs must be unique/);
+    await assert.rejects(host.apply([wrong, wrong]), /program IDs must be unique/);
   });
 
   test('what is no longer asked for is gone', async () => {

@@ -1,4 +1,4 @@
-/** The eBPF programs that this agent answers for. */
+/** The eBPF programs that this agent manages. */
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -22,9 +22,9 @@ import { Verdicts } from './verdicts.ts';
 export interface ProgramHostOptions {
   /** A bpffs of the host: `/sys/fs/bpf`. */
   readonly bpffs: string;
-  /** Of the directory in it that is ours alone. Without dots. */
+  /** The name of the directory in it that is ours alone; without dots. */
   readonly name: string;
-  /** On tmpfs: for what the kernel does not keep. */
+  /** On tmpfs: for state that the kernel does not keep. */
   readonly stateDirectory: string;
   readonly logger: Logger;
   /** Where the root of the node is: targets of uprobes are below. */
@@ -34,7 +34,7 @@ export interface ProgramHostOptions {
 /**
  * Adopts what an earlier process left, and changes nothing.
  *
- * @throws {RampartError} `UNSUPPORTED` when `bpffs` is none: what is pinned elsewhere would be gone with this process.
+ * @throws {RampartError} `UNSUPPORTED` if `bpffs` is not one: what is pinned elsewhere would disappear with this process.
  */
 export async function openProgramHost(options: ProgramHostOptions): Promise<ProgramHost> {
   const { bpffs, name, stateDirectory } = options;
@@ -47,20 +47,20 @@ export async function openProgramHost(options: ProgramHostOptions): Promise<Prog
     throw new RampartError(errorCodes.UNSUPPORTED, {
       what: `cannot keep eBPF programs in ${bpffs}`,
       why: 'it is not a bpffs',
-      next: `Mount it on the host (mount -t bpf bpf ${bpffs}), and give it to the agent's pod as a hostPath with mountPropagation: HostToContainer`,
+      next: `Mount it on the host (mount -t bpf bpf ${bpffs}), and mount it into the agent's pod as a hostPath with mountPropagation: HostToContainer`,
     });
   }
   if (!isOfHost(bpffs)) {
     throw new RampartError(errorCodes.UNSUPPORTED, {
       what: `cannot keep eBPF programs in ${bpffs}`,
       why: 'it is private to this container: pinned programs disappear with the container',
-      next: `Give the agent's pod the host's ${bpffs} as a hostPath with mountPropagation: HostToContainer`,
+      next: `Mount the host's ${bpffs} into the agent's pod as a hostPath with mountPropagation: HostToContainer`,
     });
   }
   return new KernelProgramHost(join(bpffs, name), Records.open(stateDirectory), options);
 }
 
-/** Whether process 1 has it mounted too; where that cannot be seen, nothing speaks against it. */
+/** Whether process 1 has it mounted too; assumed if that cannot be seen. */
 function isOfHost(bpffs: string): boolean {
   const deviceOf = (path: string): bigint => statSync(path, { bigint: true }).dev;
   try {
@@ -95,7 +95,7 @@ class KernelProgramHost implements ProgramHost {
     const verdicts = new Verdicts(this.#refusals, this.#logger);
     const { once, others } = oncePerPod(desired, this.#programs, this.#chains.known);
     if (new Set(desired.map(({ id }) => id)).size < desired.length)
-      throw new TypeError('ids of programs must be unique on a node');
+      throw new TypeError('program IDs must be unique on a node');
     const byId = new Map(once.map((program) => [program.id, program]));
     const loaded: LoadedProgram[] = [];
     for (const program of ownersFirst(once, byId)) {
@@ -105,12 +105,12 @@ class KernelProgramHost implements ProgramHost {
       } catch (error) {
         const before = this.#programs.known.get(program.id);
         const goesOn = before?.type === program.attach.type && failureOf(error, 'load').mayPass;
-        // A registry that does not answer is no reason to take away what runs.
+        // A registry that does not respond is no reason to remove what runs.
         if (goesOn) loaded.push({ program, record: before, previous: undefined });
         verdicts.failed(program, error, 'load', { goesOn });
       }
     }
-    // From here on nothing waits.
+    // From here on, nothing is awaited.
     signal?.throwIfAborted();
     settleChains(this.#chains, this.#pins, loaded, verdicts);
     settleTcx(this.#programs, this.#pins, loaded, verdicts);

@@ -1,6 +1,6 @@
 /**
- * What kernels can do of what this guard asks of them: recorded by the probe on each of them, for the guide.
- * `node systems/bpf-programs/kernel/kernels.ts` prints what this kernel can, as an entry of `kernels.json`.
+ * What kernels support of what this guard needs: recorded by the probe on each of them, for the guide.
+ * `node systems/bpf-programs/kernel/kernels.ts` prints what this kernel supports, as an entry of `kernels.json`.
  */
 import { release } from 'node:os';
 
@@ -14,7 +14,7 @@ import { Refusals } from './refusals.ts';
 export type Can = Readonly<Record<AttachType, FeatureReason | 'yes'>>;
 
 export interface RecordedKernel {
-  /** For people. */
+  /** The name for people. */
   readonly name: string;
   /** What `uname -r` begins with. */
   readonly release: string;
@@ -23,7 +23,7 @@ export interface RecordedKernel {
 
 export const kernels = recorded as readonly RecordedKernel[];
 
-/** Asks this kernel. */
+/** Probes this kernel. */
 export function kernelCan(): Can {
   const refusals = new Refusals();
   const types = Object.keys(programTypes).toSorted() as AttachType[];

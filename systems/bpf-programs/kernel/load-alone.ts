@@ -1,6 +1,6 @@
 /**
- * Loads one program of an object file by itself: under its own licence, with its own verifier log, maps and id. Members of chains,
- * too, are loaded alone first; a composition takes their instructions from here.
+ * Loads one program of an object file on its own: under its own licence, with its own verifier log, maps and id. Members of chains
+ * are also loaded alone first; a composition takes their instructions from here.
  */
 import { join } from 'node:path';
 
@@ -28,7 +28,7 @@ export interface LoadRequest {
   readonly globals: Readonly<Record<string, Uint8Array>>;
 }
 
-/** A map of another program that takes the place of one's own of the same name. */
+/** A map of another program that replaces the program's own map of the same name. */
 export interface SharedMap {
   readonly name: string;
   readonly owner: string;
@@ -39,13 +39,13 @@ export interface LoadedAlone {
   readonly programId: number;
   readonly gpl: boolean;
   readonly hasFrags: boolean;
-  /** With maps by their place in `maps`. */
+  /** With maps by their index in `maps`. */
   readonly instructions: Instructions;
   readonly maps: readonly KeptMap[];
 }
 
 /**
- * Opens the object file with that program alone to be loaded, and its variables set. The caller disposes the object.
+ * Opens the object file with only that program to be loaded, and its variables set. The caller disposes the object.
  *
  * @throws {ProgramFailure} `bytecode`, `load`.
  */
@@ -72,8 +72,8 @@ export function openAlone(request: LoadRequest): {
 /**
  * Loads the program and pins it below a directory: `program`, and its maps in `maps/`.
  *
- * @param directory - In a bpffs; nothing has that name yet.
- * @throws {ProgramFailure} `bytecode`, `load`, with the verifier's last lines. Pins may be left then.
+ * @param directory - In a bpffs; it does not exist yet.
+ * @throws {ProgramFailure} `bytecode`, `load`, with the verifier's last lines. Pins may be left behind then.
  */
 export function loadAlone(
   request: LoadRequest,
@@ -103,9 +103,9 @@ export function loadAlone(
 }
 
 /**
- * Loads and lets go.
+ * Loads it and unloads it again.
  *
- * @param log - For the verifier's statistics. A program that it refuses then leaves no reason: load it again without.
+ * @param log - For the verifier's statistics. For a rejected program it contains no reason then: load that again without it.
  * @throws {ProgramFailure} `bytecode`, `load`.
  */
 export function tryAlone(request: LoadRequest, log?: FixedBuffer): { readonly verifiedInstructions: number } {
@@ -140,7 +140,7 @@ function chosen(object: BpfObject, functionName: string): BpfProgram {
   );
 }
 
-/** libbpf takes a map of any shape; then a program would read beyond values. */
+/** libbpf accepts a map of any shape; then a program would read beyond its values. */
 function share(shown: string, maps: readonly BpfMap[], shared: readonly SharedMap[]): void {
   for (const { name, owner, map: theirs } of shared) {
     const ours = maps.find((map) => map.name === name && !map.internal);
@@ -159,7 +159,7 @@ function share(shown: string, maps: readonly BpfMap[], shared: readonly SharedMa
         .join('; ');
       throw new ProgramFailure(
         'load',
-        `The map ${name} of ${shown} cannot be that of ${owner}: ${list}. Declare it alike in both programs, or rename it.`,
+        `The map ${name} of ${shown} cannot be shared with ${owner}: ${list}. Declare it identically in both programs, or rename it.`,
       );
     }
     failing('load', () => ours.reuse(theirs.fd));
@@ -178,7 +178,7 @@ function keep(
   for (const map of maps) {
     const { fd, name, internal } = map;
     if (fd < 0 || (internal && !used.has(fd))) continue;
-    // A name is the object file's, which may be a stranger's; with a hyphen none in C is the same.
+    // The name comes from the object file, which may be a stranger's; no name in C contains a hyphen.
     const pinName = internal ? `data-${kept.length}` : /^\w+$/.test(name) ? name : `map-${kept.length}`;
     pin(fd, join(directory, 'maps', pinName));
     places.set(fd, kept.length);

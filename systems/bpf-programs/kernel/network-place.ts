@@ -1,7 +1,7 @@
 /**
  * Network namespaces: the node's own and those of containers.
  *
- * A visit is one synchronous block on the main thread: setns(2) is of one thread, and between two steps of JavaScript nothing else
+ * A visit is one synchronous block on the main thread: setns(2) applies to one thread, and within a synchronous block nothing else
  * runs on it. The threads of the pool stay where they are.
  */
 import { readdirSync, statSync } from 'node:fs';
@@ -15,7 +15,7 @@ import { openContainer } from './container.ts';
 const CLONE_NEWNET = 0x40000000;
 const OWN = '/proc/thread-self/ns/net';
 
-/** A network namespace for the time of one change. Dispose it: an open one outlives its pod. */
+/** A network namespace for the duration of one change. Dispose it: an open one outlives its pod. */
 export class NetworkPlace implements Disposable {
   /** Of the namespace: the same for all containers of a pod. */
   readonly inode: bigint;
@@ -41,7 +41,7 @@ export class NetworkPlace implements Disposable {
     return new NetworkPlace(inodeOf(fd), fd);
   }
 
-  /** One that only its inode is known of, by a process in it or a name for it; undefined where there is none any more. */
+  /** A namespace of which only the inode is known, found by a process in it or by its name; undefined if it no longer exists. */
   static find(inode: bigint): NetworkPlace | undefined {
     const own = NetworkPlace.own();
     if (own.inode === inode) return own;
@@ -58,7 +58,7 @@ export class NetworkPlace implements Disposable {
     return undefined;
   }
 
-  /** Does `work`, which must not wait for anything, with this thread in the namespace. */
+  /** Runs `work`, which must not wait for anything, with this thread in the namespace. */
   visit<T>(work: () => T): T {
     if (this.#namespace === undefined) return work();
     using own = openat2(AT_FDCWD, OWN, { flags: 0 });
@@ -72,7 +72,7 @@ export class NetworkPlace implements Disposable {
     try {
       return work();
     } finally {
-      // Everything else that this process does would happen in a tenant's network.
+      // Otherwise everything else that this process does would happen in a tenant's network.
       if (libc.setns(own.number, CLONE_NEWNET) < 0) process.abort();
     }
   }
@@ -82,7 +82,7 @@ export class NetworkPlace implements Disposable {
   }
 }
 
-/** Undefined for a process that has just ended, or may not be looked at. */
+/** Undefined for a process that has just ended, or may not be inspected. */
 function inodeAt(path: string): bigint | undefined {
   try {
     return statSync(path, { bigint: true, throwIfNoEntry: false })?.ino;

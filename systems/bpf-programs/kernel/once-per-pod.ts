@@ -1,6 +1,6 @@
 /**
- * Containers of a pod share its network: what is asked for each of them runs once, or it would count each packet twice. When the
- * container that it was loaded for goes, and the pod stays, it goes on for another one.
+ * Containers of a pod share its network: what is requested for each of them runs once, or it would count each packet twice. When the
+ * container that it was loaded for goes and the pod stays, it continues for another one.
  */
 import { statSync } from 'node:fs';
 
@@ -9,13 +9,13 @@ import { loadKeyOf, type Programs } from './programs.ts';
 import type { ChainRecord, ProgramRecord } from './records.ts';
 
 export interface OncePerPod {
-  /** Those to be run. */
+  /** Those to run. */
   readonly once: readonly DesiredProgram[];
   /** Ids of the others: which one runs for it. */
   readonly others: ReadonlyMap<string, string>;
 }
 
-/** Changes only what `programs` knows: for which id something was loaded. */
+/** Changes only what `programs` records: the id that something was loaded for. */
 export function oncePerPod(
   desired: readonly DesiredProgram[],
   programs: Programs,
@@ -50,7 +50,7 @@ export function oncePerPod(
   return { once, others };
 }
 
-/** All that makes two of them the same in one network namespace. */
+/** Everything that makes two of them the same in one network namespace. */
 function groupOf(program: DesiredProgram): string | undefined {
   const inode = podInode(program);
   if (inode === undefined) return undefined;
@@ -65,7 +65,7 @@ function podInode({ attach }: DesiredProgram): string | undefined {
   try {
     return String(statSync(`/proc/${attach.hook.container.pid}/ns/net`, { bigint: true }).ino);
   } catch {
-    // It is gone, which is found again where it is to be attached.
+    // It is gone; attaching it reports that.
     return undefined;
   }
 }

@@ -1,4 +1,4 @@
-/** Instructions that were kept, with the maps they had. */
+/** Stored instructions, with the maps they used. */
 import { join } from 'node:path';
 
 import type { Descriptor } from '../../../shared/ebpf/bpf-call.ts';
@@ -8,7 +8,7 @@ import { ProgramFailure } from './failure.ts';
 import type { Pins } from './pins.ts';
 import type { ProgramRecord, Records } from './records.ts';
 
-/** The maps of programs by their pins, open until a composition is loaded. */
+/** The maps of programs, opened by their pins until a composition is loaded. */
 export class OpenMaps implements Disposable {
   readonly #pins: Pins;
   readonly #open: Descriptor[] = [];
@@ -23,7 +23,11 @@ export class OpenMaps implements Disposable {
     const fds = record.maps.map(({ pin: name }) => {
       const map = openPin(join(this.#pins.program(record), 'maps', name));
       if (map === undefined)
-        throw new ProgramFailure('load', `The pin of its map ${name} is gone. It is loaded again.`, true);
+        throw new ProgramFailure(
+          'load',
+          `The pin of its map ${name} is gone. The program is loaded again.`,
+          true,
+        );
       this.#open.push(map);
       return map.fd;
     });

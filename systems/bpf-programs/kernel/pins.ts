@@ -33,7 +33,7 @@ export class Pins {
     return join(this.root, 'chains', key);
   }
 
-  /** Generations of programs, and chains, that are there, whoever knows of them. */
+  /** Generations of programs, and chains, that exist, whether or not a record knows them. */
   programs(): readonly { readonly key: string; readonly generation: string }[] {
     const directory = join(this.root, 'programs');
     return listed(directory).flatMap((key) =>
@@ -56,7 +56,7 @@ export class Pins {
     removeTree(this.chain(key));
   }
 
-  /** The directories that nothing is in. */
+  /** The empty directories. */
   removeEmpty(): void {
     for (const name of ['programs', 'chains']) removePinDirectory(join(this.root, name));
     removePinDirectory(this.root);
@@ -73,8 +73,8 @@ export function openProgram(path: string, programId: number): Descriptor | undef
 }
 
 /**
- * Without it the kernel lets a link go some milliseconds after its last name, and its program sees packets until then. A link that
- * has gone over to another program stays.
+ * Otherwise the kernel releases a link some milliseconds after its last name is gone, and its program sees packets until then. A link that
+ * has been switched to another program stays.
  */
 function detachOwn(directory: string): void {
   using link = openPin(join(directory, 'link'));
@@ -83,7 +83,7 @@ function detachOwn(directory: string): void {
   if (linkInfo(link.fd).programId === programInfo(program.fd).id) detach(link);
 }
 
-/** Links first, so that nothing runs of which a part is gone. */
+/** Links first, so that nothing runs with parts missing. */
 function removeTree(path: string): void {
   const names = listed(path).toSorted((a, b) => Number(b === 'link') - Number(a === 'link'));
   for (const name of names) {

@@ -119,7 +119,9 @@ async function either(t: TestContext, attach: Attach, functionName: string, act:
   const answer = feature.available ? features.attach[type] : feature;
   assert.ok(!answer.available);
   assert.ok(
-    outcome.message.includes(`This kernel runs no ${type} programs (${answer.reason}): ${answer.detail}`),
+    outcome.message.includes(
+      `This kernel does not run ${type} programs (${answer.reason}): ${answer.detail}`,
+    ),
     outcome.message,
   );
 }
@@ -296,7 +298,8 @@ suite('TCX', { skip: obstacle() ?? false }, () => {
       loaded(outcomes, 'x');
       send('in0', 5);
       assert.equal(lab.counted('x'), 5);
-    } else assert.match(failed(outcomes, 'x', 'attach'), /runs no tcx programs \(not_in_kernel\): .*6\.6/);
+    } else
+      assert.match(failed(outcomes, 'x', 'attach'), /does not run tcx programs \(not_in_kernel\): .*6\.6/);
   });
 
   const TCX_NEXT = -1;

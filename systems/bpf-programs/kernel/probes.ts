@@ -1,5 +1,5 @@
 /**
- * Programs that are attached by themselves, each by a link: to functions of the kernel, tracepoints, and functions of programs.
+ * Programs that are attached individually, each by a link: to kernel functions, tracepoints and functions in user programs.
  */
 import { renameSync } from 'node:fs';
 import { join } from 'node:path';
@@ -28,7 +28,7 @@ import type { Verdicts } from './verdicts.ts';
 
 type Uprobe = Extract<Attach, { type: 'uprobe' | 'uretprobe' }>;
 
-/** Attaches those that are not attached where they are wanted. The new one is there before the old one goes. */
+/** Attaches those that are not attached where they belong. The new one is attached before the old one is detached. */
 export function settleProbes(
   programs: Programs,
   pins: Pins,
@@ -49,7 +49,7 @@ export function settleProbes(
       if (there === undefined) {
         using own = openProgram(join(directory, 'program'), record.programId);
         if (own === undefined)
-          throw new ProgramFailure('attach', 'Its pin is gone. It is loaded again.', true);
+          throw new ProgramFailure('attach', 'Its pin is gone. The program is loaded again.', true);
         using link = attachProbe(own, attach, { pins, records, record, hostRoot });
         unpin(join(directory, 'link-new'));
         pin(link.fd, join(directory, 'link-new'));

@@ -1,5 +1,5 @@
 /**
- * What each kind of program is loaded as. Section names decide nothing: people write `classifier/stats`, which libbpf does not
+ * The type that each kind of program is loaded as. Section names do not matter: people write `classifier/stats`, which libbpf does not
  * know, and `fentry/x` names another function than the resource.
  */
 import type { AttachType } from './desired.ts';
@@ -22,11 +22,11 @@ export const programTypes: Readonly<Record<AttachType, ProgramType>> = {
   tc: classifier,
   tcx: classifier,
   tracepoint: { type: 5, expectedAttachType: 0 },
-  // BPF_XDP: with 0 the kernel takes it too, but a link compares.
+  // BPF_XDP: the kernel accepts 0 too, but a link compares it.
   xdp: { type: 6, expectedAttachType: 37 },
   fentry: { type: 26, expectedAttachType: 24 },
   fexit: { type: 26, expectedAttachType: 25 },
 };
 
-/** BPF_F_XDP_HAS_FRAGS: it can take packets of several buffers, as jumbo frames are. */
+/** BPF_F_XDP_HAS_FRAGS: it supports multi-buffer packets, such as jumbo frames. */
 export const XDP_HAS_FRAGS = 32;

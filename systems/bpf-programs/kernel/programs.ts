@@ -1,5 +1,5 @@
 /**
- * The programs that are loaded, each alone, and pinned with their maps; what is there stays, what changed is loaded beside it.
+ * The loaded programs, each loaded alone and pinned with its maps; unchanged ones stay, changed ones are loaded beside them.
  */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
@@ -12,11 +12,11 @@ import { loadAlone, type SharedMap } from './load-alone.ts';
 import { openProgram, type Pins } from './pins.ts';
 import { keyOf, type ProgramRecord, type Records } from './records.ts';
 
-/** A program that is wanted, and loaded. */
+/** A program that is desired and loaded. */
 export interface LoadedProgram {
   readonly program: DesiredProgram;
   readonly record: ProgramRecord;
-  /** What it takes the place of: still attached, until the sweep. */
+  /** The program that it replaces: still attached, until the sweep. */
   readonly previous: ProgramRecord | undefined;
 }
 
@@ -25,7 +25,7 @@ export class Programs {
   readonly #records: Records;
   readonly #known = new Map<string, ProgramRecord>();
 
-  /** Adopts those whose pins are there. */
+  /** Adopts those whose pins exist. */
   constructor(pins: Pins, records: Records) {
     this.#pins = pins;
     this.#records = records;
@@ -40,7 +40,7 @@ export class Programs {
   }
 
   /**
-   * Loads it where it is not in the kernel as it is wanted.
+   * Loads it unless it is already in the kernel as desired.
    *
    * @param outcomes - Of those before it.
    * @throws {ProgramFailure}
@@ -120,19 +120,19 @@ export class Programs {
     }
   }
 
-  /** What was loaded for one id goes on for another one. */
+  /** What was loaded for one id continues for another one. */
   handOver(record: ProgramRecord, id: string): void {
     this.#known.delete(record.id);
     this.remember({ ...record, id });
   }
 
-  /** Keeps what is known of a program. */
+  /** Stores the record of a program. */
   remember(record: ProgramRecord, instructions?: Parameters<Records['putProgram']>[1]): void {
     this.#records.putProgram(record, instructions);
     this.#known.set(record.id, record);
   }
 
-  /** What is in the kernel, where it is what is wanted. */
+  /** The program in the kernel, if it is the desired one. */
   #stillThere(
     record: ProgramRecord | undefined,
     loadKey: string,
@@ -168,7 +168,7 @@ export class Programs {
       const where = program.namespace === undefined ? 'cluster-scoped' : `in namespace ${program.namespace}`;
       throw new ProgramFailure(
         'map-owner-not-found',
-        `There is no program ${program.mapOwner} to share maps with; it must be on this node, and ${where}.`,
+        `There is no program ${program.mapOwner} to share maps with; it must be on this node and ${where}.`,
         true,
       );
     }
@@ -176,7 +176,9 @@ export class Programs {
     const outcome = outcomes.get(owner.id);
     if (outcome?.state !== 'failed' && record?.loadKey === loadKeyOf(owner)) return record;
     const why =
-      outcome?.state === 'failed' ? `: ${outcome.message}` : ': it waits for the maps of this one itself.';
+      outcome?.state === 'failed'
+        ? `: ${outcome.message}`
+        : ': it is itself waiting for the maps of this program.';
     throw new ProgramFailure(
       'map-owner-not-loaded',
       `${owner.owner}, whose maps it shares, is not loaded${why}`,
@@ -193,7 +195,7 @@ export class Programs {
     });
   }
 
-  /** Takes away those that nobody asks for any more, and what was left by a process that was interrupted. */
+  /** Removes those that nobody requests any more, and what an interrupted process left behind. */
   sweep(wanted: ReadonlySet<string>): void {
     for (const { id } of this.#known.values()) if (!wanted.has(id)) this.#known.delete(id);
     const kept = new Set<string>();
@@ -204,7 +206,7 @@ export class Programs {
   }
 }
 
-/** All that a program in the kernel was made of. Another order or place of attachment needs no other program. */
+/** Everything that a program in the kernel was made from. Another priority or attach point needs no new program. */
 export function loadKeyOf({ attach, digest, functionName, globals, mapOwner }: DesiredProgram): string {
   const kernelFunction = attach.type === 'fentry' || attach.type === 'fexit' ? attach.functionName : '';
   const values = Object.keys(globals)
@@ -214,7 +216,7 @@ export function loadKeyOf({ attach, digest, functionName, globals, mapOwner }: D
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
 }
 
-/** Each behind the one whose maps it shares; a circle ends somewhere. */
+/** Each after the one whose maps it shares; a cycle is cut somewhere. */
 export function ownersFirst(
   desired: readonly DesiredProgram[],
   byId: ReadonlyMap<string, DesiredProgram>,

@@ -1,5 +1,5 @@
 /**
- * What is in the kernel, for commands: read from pins and records, beside an agent that runs, without disturbing it.
+ * The state of the kernel, for commands: read from pins and records, without disturbing a running agent.
  */
 import { join } from 'node:path';
 
@@ -13,7 +13,7 @@ import type { Direction, RunningProgram } from './desired.ts';
 import { openProgram, Pins } from './pins.ts';
 import { type ChainRecord, type KeptMember, type ProgramRecord, Records, runningProgram } from './records.ts';
 
-/** Where a host keeps its things: as it was given to {@link openProgramHost}. */
+/** Where a host keeps its state: as passed to {@link openProgramHost}. */
 export interface ReadOptions {
   readonly bpffs: string;
   readonly name: string;
@@ -39,15 +39,15 @@ export interface ChainMember {
   readonly functionName: string;
   readonly programId: number;
   readonly priority: number;
-  /** Names of return codes behind which the next one runs: `pass`, `drop`; `pipe`. */
+  /** Names of return codes after which the next one runs: `pass`, `drop`; `pipe`. */
   readonly proceedOn: readonly string[];
-  /** How often it ran since it is in the chain. */
+  /** How often it has run since it joined the chain. */
   readonly runs: bigint;
 }
 
 export interface ProgramStatistics {
   readonly program: RunningProgram;
-  /** Of a member of a chain since it joined; else while somebody had the kernel's statistics on. */
+  /** Of a member of a chain, since it joined; otherwise while the kernel's statistics were enabled. */
   readonly runs: bigint;
   /** Undefined for a member of a chain, whose time is that of the chain. */
   readonly runTimeNs: bigint | undefined;
@@ -63,7 +63,7 @@ export interface MapDump {
   readonly name: string;
   readonly id: number;
   readonly entries: readonly { readonly key: JsonValue; readonly value: JsonValue }[];
-  /** There are more than were asked for. */
+  /** There are more than requested. */
   readonly truncated: boolean;
 }
 
@@ -83,7 +83,7 @@ const tcActions = [
   'trap',
 ];
 
-/** Names of the bits of a mask; a bit without a name is a number. The last one is the dispatcher's own, which upstream has. */
+/** Names of the bits of a mask; a bit without a name is a number. The last one is the dispatcher's own, as upstream. */
 export function actionNames(kind: 'tc' | 'xdp', proceedOn: number): readonly string[] {
   const names = kind === 'xdp' ? xdpActions : tcActions;
   return Array.from({ length: 32 }, (_, bit) => bit)
@@ -93,14 +93,14 @@ export function actionNames(kind: 'tc' | 'xdp', proceedOn: number): readonly str
     );
 }
 
-/** The programs that are loaded, in the order of their ids. */
+/** The loaded programs, in the order of their ids. */
 export function readPrograms(options: ReadOptions): readonly RunningProgram[] {
   return withRecords(options, ({ programs }) =>
     [...programs.values()].map(runningProgram).toSorted((a, b) => (a.id < b.id ? -1 : 1)),
   );
 }
 
-/** The chains on an interface, XDP first; on all of them without a name. */
+/** The chains on an interface, XDP first; on all interfaces without a name. */
 export function readChain(options: ReadOptions, interfaceName?: string): readonly ChainView[] {
   return withRecords(options, (kept) =>
     kept.chains
@@ -111,9 +111,9 @@ export function readChain(options: ReadOptions, interfaceName?: string): readonl
 }
 
 /**
- * Runs of every program, and time where the kernel counts it: it does while `during` lasts, at a few ns for each run.
+ * Runs of every program, and time if the kernel counts it: it does so during `during`, at a few ns per run.
  *
- * @throws {KernelRefusal} EPERM: without CAP_SYS_ADMIN nobody turns statistics on.
+ * @throws {KernelRefusal} EPERM: enabling statistics requires CAP_SYS_ADMIN.
  */
 export async function readStats(
   options: ReadOptions,
@@ -147,7 +147,7 @@ export async function readStats(
 }
 
 /**
- * A map of a program, by BTF where the map has it; else keys and values are hexadecimal.
+ * A map of a program, decoded by BTF if the map has it; otherwise keys and values are hexadecimal.
  *
  * @param program - Its id here, the kernel's id, or its owner.
  * @param mapName - As in C.
@@ -205,7 +205,7 @@ interface Kept {
   readonly chains: readonly ChainRecord[];
 }
 
-/** What an agent that runs meanwhile changes is seen before or after it. */
+/** A change by a running agent is seen either entirely or not at all. */
 function withRecords<T>({ bpffs, name, stateDirectory }: ReadOptions, work: (kept: Kept) => T): T {
   const records = Records.existing(stateDirectory);
   const pins = new Pins(join(bpffs, name));

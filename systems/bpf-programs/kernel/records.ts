@@ -1,7 +1,7 @@
 /**
- * What the host keeps of each program and chain besides the pins: on tmpfs, since bpffs, too, is empty after a start of the
- * machine. The kernel does not give relocated instructions back, so they are kept for the next composition, with maps by their
- * place in the record.
+ * What the host stores for each program and chain besides the pins: on tmpfs, because bpffs is also empty after a reboot of the
+ * machine. The kernel does not return relocated instructions, so they are kept for the next composition, with maps by their
+ * index in the record.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -25,7 +25,7 @@ export interface KeptMap {
 export interface ProgramRecord {
   readonly version: typeof VERSION;
   readonly id: string;
-  /** Names the directory of its pins: of the id that it was loaded for, which may be another one by now. */
+  /** Names the directory of its pins: that of the id it was loaded for, which may differ by now. */
   readonly key: string;
   /** Counted up with each load; names the directory in it. */
   readonly generation: number;
@@ -35,9 +35,9 @@ export interface ProgramRecord {
   readonly digest: string;
   readonly functionName: string;
   readonly type: AttachType;
-  /** Of all that it was loaded from: another key needs another load. */
+  /** Of everything that it was loaded from: a different key requires loading again. */
   readonly loadKey: string;
-  /** Of where it is attached by itself; '' for members of chains. */
+  /** Of where it is attached individually; '' for members of chains. */
   readonly attachKey: string;
   readonly attachPoint: string;
   readonly programId: number;
@@ -69,7 +69,7 @@ export interface ChainRecord {
   readonly namespaceInode: string;
   readonly inContainer: boolean;
   readonly members: readonly KeptMember[];
-  /** Of the map of runs: a number is not given twice, for what it counted was another's. */
+  /** Of the runs map: a slot is not reused, because it contains another member's count. */
   readonly nextSlot: number;
   /** Of the composed program. */
   readonly programId: number;
@@ -78,7 +78,7 @@ export interface ChainRecord {
   readonly madeQdisc: boolean;
 }
 
-/** A name for files and pins, which must not contain dots: readable, and different for each id. */
+/** A name for files and pins, which must not contain dots: readable, and unique for each id. */
 export function keyOf(id: string): string {
   const readable = id.replaceAll(/[^A-Za-z0-9-]+/g, '_').slice(0, 60);
   return `${readable}-${createHash('sha256').update(id).digest('hex').slice(0, 12)}`;
@@ -105,7 +105,7 @@ export class Records {
     return new Records(directory);
   }
 
-  /** For writing: the directory is made. @throws {Error} of the file system */
+  /** For writing: creates the directory. @throws {Error} of the file system */
   static open(directory: string): Records {
     const records = new Records(directory);
     for (const path of [records.#programs, records.#chains])
@@ -113,7 +113,7 @@ export class Records {
     return records;
   }
 
-  /** Those that can be read: what an interrupted write left is none. */
+  /** Those that can be read; leftovers of an interrupted write are skipped. */
   programs(): ProgramRecord[] {
     return readAll<ProgramRecord>(this.#programs);
   }
@@ -131,7 +131,7 @@ export class Records {
     replaceFile(join(this.#chains, `${record.key}.json`), JSON.stringify(record));
   }
 
-  /** With maps by their place in the record. @throws {Error} of the file system */
+  /** With maps by their index in the record. @throws {Error} of the file system */
   instructions(record: ProgramRecord): Instructions {
     return new Instructions(readFileSync(this.#instructionsPath(record)));
   }
@@ -171,7 +171,7 @@ function readAll<T extends { readonly version: number }>(directory: string): T[]
     });
 }
 
-/** A reader sees the old one or the new one. */
+/** A reader sees either the old or the new one. */
 function replaceFile(path: string, data: Uint8Array | string): void {
   writeFileSync(`${path}.new`, data, { mode: 0o600 });
   renameSync(`${path}.new`, path);

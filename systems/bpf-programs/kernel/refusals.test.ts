@@ -27,7 +27,7 @@ test('a refusal names what the kernel lacks, once asked for each kind', () => {
   const kprobe = refusals.explain(failure, 'kprobe');
   assert.match(
     kprobe.message,
-    /^It does not load: EPERM\nThis kernel runs no kprobe programs \(no_kprobes\): ENOENT\. It needs a kernel with CONFIG_KPROBES/,
+    /^It does not load: EPERM\nThis kernel does not run kprobe programs \(no_kprobes\): ENOENT\. It needs a kernel with CONFIG_KPROBES/,
   );
   // What may pass says nothing about the kernel.
   const passing = new ProgramFailure('attach', 'another program is there', true);
@@ -93,6 +93,9 @@ suite('with few capabilities', { skip }, () => {
     await using lab = new Lab();
     const { x } = applied(lab, ['net_admin', 'dac_override']);
     assert.ok(x?.state === 'failed' && x.reason === 'load');
-    assert.match(x.message, /This kernel runs no xdp programs \(missing_capability\): EPERM: needs CAP_BPF/);
+    assert.match(
+      x.message,
+      /This kernel does not run xdp programs \(missing_capability\): EPERM: needs CAP_BPF/,
+    );
   });
 });

@@ -1,4 +1,4 @@
-/** The kernel's answer in words that help: which capability, configuration or version is missing. */
+/** The kernel's error in helpful words: which capability, configuration or version is missing. */
 import {
   type AttachKind,
   type Feature,
@@ -22,7 +22,7 @@ const programKinds: Readonly<Record<AttachType, ProgramKind>> = {
   xdp: 'xdp',
 };
 
-/** Asks the kernel once for each kind, when something of it was refused. */
+/** Probes the kernel once for each kind, when a program of that kind was refused. */
 export class Refusals {
   readonly #answers = new Map<AttachType, Feature>();
   readonly #probe: (kinds: readonly AttachKind[]) => KernelFeatures;
@@ -31,12 +31,12 @@ export class Refusals {
     this.#probe = probe;
   }
 
-  /** The failure, with the reason why nothing of this kind can run here where that is so. */
+  /** The failure, with the reason if no program of this kind can run here. */
   explain(failure: ProgramFailure, type: AttachType): ProgramFailure {
     if ((failure.reason !== 'load' && failure.reason !== 'attach') || failure.mayPass) return failure;
     const answer = this.answer(type);
     if (answer.available) return failure;
-    const text = `This kernel runs no ${type} programs (${answer.reason}): ${answer.detail}`;
+    const text = `This kernel does not run ${type} programs (${answer.reason}): ${answer.detail}`;
     const next = nextSteps[answer.reason];
     return new ProgramFailure(
       failure.reason,
@@ -53,7 +53,7 @@ export class Refusals {
       const { programs, attach } = this.#probe([type]);
       const program = programs[programKinds[type]];
       answer = program.available ? attach[type] : program;
-      // Tracefs is mounted by us where it is missing, so its absence says nothing.
+      // We mount tracefs if it is missing, so its absence means nothing.
       if (!answer.available && answer.reason === 'no_tracefs') answer = { available: true };
       this.#answers.set(type, answer);
     }
@@ -65,6 +65,6 @@ const nextSteps: Partial<Record<string, string>> = {
   no_kprobes: 'It needs a kernel with CONFIG_KPROBES and CONFIG_KPROBE_EVENTS.',
   no_uprobes: 'It needs a kernel with CONFIG_UPROBES and CONFIG_UPROBE_EVENTS.',
   no_btf: 'It needs a kernel with CONFIG_DEBUG_INFO_BTF.',
-  refused: 'A hardened kernel forbids this kind of program; use another kind, or a kernel that allows it.',
+  refused: 'A hardened kernel forbids this program type; use another type, or a kernel that allows it.',
   lockdown: 'It needs a kernel that is not locked down to confidentiality.',
 };

@@ -1,4 +1,4 @@
-/** TCX: each program by a link of its own, in order among ours; those of others stay where they are. */
+/** TCX: each program has a link of its own, in order among ours; those of others stay where they are. */
 import { constants } from 'node:os';
 import { join } from 'node:path';
 
@@ -30,10 +30,10 @@ interface TcxHook {
   readonly members: TcxMember[];
 }
 
-/** Somebody else changed the hook between looking and attaching. */
+/** Somebody else changed the hook between reading and attaching. */
 const ATTEMPTS = 20;
 
-/** Attaches those that are not, and moves those whose order changed. */
+/** Attaches those that are not attached, and moves those whose order changed. */
 export function settleTcx(
   programs: Programs,
   pins: Pins,
@@ -99,7 +99,7 @@ function settleHook(programs: Programs, pins: Pins, hook: TcxHook, verdicts: Ver
   );
 }
 
-/** The link that it has on this hook; one that its predecessor has is taken over with its place, in one step. */
+/** Its link on this hook; the link of the version it replaces is taken over with its position, in one step. */
 function linkOf(pins: Pins, hook: TcxHook, { record, previous }: TcxMember): Descriptor | undefined {
   const mine = liveLink(pins, hook, record);
   if (mine !== undefined || previous === undefined) return mine;
@@ -125,7 +125,7 @@ function liveLink(pins: Pins, hook: TcxHook, record: ProgramRecord): Descriptor 
   return undefined;
 }
 
-/** Detaches those that are not behind their predecessors: the kernel has no call that moves a link. */
+/** Detaches those that do not follow their predecessors: the kernel has no call that moves a link. */
 function leaveInOrder(hook: TcxHook): void {
   const there = queryTcx(hook.index, hook.direction).programs.map(({ linkId }) => linkId);
   let behind = -1;
@@ -142,7 +142,7 @@ function leaveInOrder(hook: TcxHook): void {
   }
 }
 
-/** Behind the one before it, or before the one behind it. */
+/** After the one before it, or before the one after it. */
 function placeOf(members: readonly TcxMember[], at: number): TcxPlace {
   const before = members.slice(0, at).findLast(({ link }) => link !== undefined)?.link;
   if (before !== undefined) return { at: 'after', link: before };
@@ -174,14 +174,14 @@ function attachAt(
 }
 
 function full({ attach: { type }, name }: DesiredProgram, error: KernelRefusal): ProgramFailure {
-  const text = `There is no room for ${name}: the kernel takes 63 ${type} programs for each interface and direction. Use tc, whose chains have no such limit.`;
+  const text = `There is no room for ${name}: the kernel allows 63 ${type} programs for each interface and direction. Use tc, whose chains have no such limit.`;
   return new ProgramFailure('attach', text, true, error);
 }
 
 function openOwn(pins: Pins, record: ProgramRecord): Descriptor {
   const program = openProgram(join(pins.program(record), 'program'), record.programId);
   if (program instanceof Descriptor) return program;
-  throw new ProgramFailure('attach', 'Its pin is gone. It is loaded again.', true);
+  throw new ProgramFailure('attach', 'Its pin is gone. The program is loaded again.', true);
 }
 
 const linkPath = (pins: Pins, record: ProgramRecord): string => join(pins.program(record), 'link');

@@ -1,5 +1,5 @@
 /**
- * Which file a uprobe goes into: a path or a library's name, as a process in that root would find it. An absolute symbolic link
+ * The file that a uprobe goes into: a path or a library's name, resolved as a process in that root would. An absolute symbolic link
  * of a container leads to a file of the container.
  */
 import { fstatSync, readdirSync, readFileSync } from 'node:fs';
@@ -38,10 +38,10 @@ export function librariesOf(cache: Buffer): readonly CachedLibrary[] {
   }).filter(({ path }) => path.startsWith('/'));
 }
 
-/** Where libraries are on Debian, on others, and on musl; also below those, for /lib/ARCHITECTURE-linux-gnu. */
+/** Where libraries are on Debian, on other distributions and with musl; also below those, for /lib/ARCHITECTURE-linux-gnu. */
 const directories = ['/lib64', '/usr/lib64', '/lib', '/usr/lib', '/usr/local/lib'] as const;
 const architecture = process.arch === 'arm64' ? 'aarch64' : 'x86_64';
-/** What the kernel gives up with EAGAIN is tried again (openat2(2)). */
+/** Retried when the kernel fails with EAGAIN (openat2(2)). */
 const ATTEMPTS = 64;
 const ELF_MAGIC = Buffer.from('\x7fELF');
 
@@ -70,12 +70,12 @@ export function openTarget(root: Fd, target: string, maps: string): Target {
       continue;
     }
     const file = new Fd(fd);
-    // libc.so of a machine with a compiler is a text for the linker.
+    // On a machine with a compiler, libc.so is a linker script.
     if (fstatSync(fd).isFile() && (isPath || readAt(fd, 0, 4).equals(ELF_MAGIC))) return { file, path };
     file[Symbol.dispose]();
     answer = 'it is not a regular file';
   }
-  const looked = isPath ? answer : `no library of that name is in ld.so.cache or the usual directories`;
+  const looked = isPath ? answer : `no library of that name is in ld.so.cache or the standard directories`;
   throw new ProgramFailure('target', `There is no ${target} to probe: ${looked}.`, true);
 }
 
@@ -100,7 +100,7 @@ export function probeOffset(
   if (found !== undefined) return found + offset;
   throw new ProgramFailure(
     'target',
-    `${path} has no function ${functionName}. Look for its name with nm -D or nm; a stripped program has only those that others call.`,
+    `${path} has no function ${functionName}. List its functions with nm -D or nm; a stripped file has only exported functions.`,
   );
 }
 

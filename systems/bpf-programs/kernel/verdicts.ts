@@ -1,4 +1,4 @@
-/** What became of each program of one {@link ProgramHost.apply}. */
+/** The outcome of each program of one {@link ProgramHost.apply}. */
 import type { Logger } from '../../../shared/observe/log.ts';
 import type { DesiredProgram, Outcome } from './desired.ts';
 import { type FailureReason, failureOf, ProgramFailure } from './failure.ts';
@@ -6,7 +6,7 @@ import type { Refusals } from './refusals.ts';
 
 export class Verdicts {
   readonly outcomes = new Map<string, Outcome>();
-  /** Of which the version before goes on. */
+  /** Those whose previous version keeps running. */
   readonly #outdated = new Set<string>();
   readonly #refusals: Refusals;
   readonly #logger: Logger;
@@ -21,9 +21,9 @@ export class Verdicts {
   }
 
   /**
-   * @param reason - Where the error does not say it itself.
-   * @param goesOn - Whether the version before runs meanwhile: nothing that happens to it changes the verdict.
-   * @throws what is a fault of ours
+   * @param reason - Unless the error says it itself.
+   * @param goesOn - Whether the previous version runs meanwhile: nothing that happens to it changes the verdict.
+   * @throws what is a bug of ours
    */
   failed(
     { id, owner, attach }: DesiredProgram,
@@ -42,7 +42,7 @@ export class Verdicts {
     this.outcomes.set(id, failure.outcome);
   }
 
-  /** What goes wrong is the failure of these programs, and of no others. */
+  /** An error is a failure of these programs, and of no others. */
   attempt(programs: readonly DesiredProgram[], reason: FailureReason, work: () => void): void {
     try {
       work();

@@ -1,4 +1,4 @@
-/** Whether the kernel would take programs: each is loaded by itself and let go again. Nothing is attached. */
+/** Checks whether the kernel accepts programs: each is loaded on its own and unloaded again. Nothing is attached. */
 import { FixedBuffer } from '../../../shared/ebpf/libc.ts';
 import { BpfObject } from '../../../shared/ebpf/object.ts';
 import type { AttachType } from './desired.ts';
@@ -9,21 +9,21 @@ import { Refusals } from './refusals.ts';
 export interface VerifyRequest {
   /** Only this program. */
   readonly functionName?: string;
-  /** What it is to be loaded as; without it the section says so. */
+  /** The type to load it as; by default, that of its section. */
   readonly type?: AttachType;
 }
 
 export interface VerifiedProgram {
   readonly functionName: string;
   readonly section: string;
-  /** Undefined where neither the caller nor the section says what it is. */
+  /** Undefined if neither the caller nor the section determines it. */
   readonly type: AttachType | undefined;
   readonly loads: boolean;
-  /** How many instructions the verifier looked at. */
+  /** How many instructions the verifier processed. */
   readonly verifiedInstructions: number;
   /** The verifier's own line: `processed 12 insns (limit 1000000) max_states_per_insn 0 ...`. */
   readonly statistics: string;
-  /** Why not, in whole sentences with the verifier's last lines; '' where it loads. */
+  /** Why not, in complete sentences with the verifier's last lines; '' if it loads. */
   readonly message: string;
 }
 
@@ -32,7 +32,7 @@ const LOG_BYTES = 64 * 1024;
 /**
  * Loads each program of an object file, one after the other.
  *
- * @throws {ProgramFailure} `bytecode`: it is no object file of eBPF, or has no such program.
+ * @throws {ProgramFailure} `bytecode`: it is not an eBPF object file, or has no such program.
  */
 export function verifyBytecode(bytes: Uint8Array, request: VerifyRequest = {}): readonly VerifiedProgram[] {
   const refusals = new Refusals();
@@ -64,7 +64,7 @@ function verifyOne(
   const type = request.type ?? typeOf(section);
   const known = { functionName, section, type };
   if (type === undefined) {
-    const message = `The section ${section} does not say what kind of program it is. In an image the label io.ebpf.programs says it.`;
+    const message = `The section ${section} does not determine the type of the program. In an image, the label io.ebpf.programs does.`;
     return { ...known, loads: false, verifiedInstructions: 0, statistics: '', message };
   }
   const log = new FixedBuffer(LOG_BYTES);

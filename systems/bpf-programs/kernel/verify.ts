@@ -1,4 +1,4 @@
-/** What is in the kernel, compared with what was put there. */
+/** Compares the state of the kernel with what was put there. */
 import { join } from 'node:path';
 
 import { linkInfo, linkTypes } from '../../../shared/ebpf/info.ts';
@@ -30,7 +30,7 @@ export function missingPrograms(
   });
 }
 
-/** A line for each chain that does not run any more as it was put there. */
+/** A line for each chain that no longer runs as it was put there. */
 export function missingChains(
   pins: Pins,
   chains: Iterable<ChainRecord>,

@@ -8,15 +8,15 @@ import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 /** An object file with all its debug information has some 100 kB. */
 export const MAX_OBJECT_BYTES = 16 << 20;
 
-/** What tells one state of a file from another without reading it. */
+/** Distinguishes states of a file without reading it. */
 export interface FileState {
   readonly key: string;
 }
 
 /**
- * The state of a file below the root of the node. Symbolic links are followed as the node would, and none leads out of its root.
+ * The state of a file below the root of the node. Symbolic links are followed as on the node, and none leads out of its root.
  *
- * @throws {RampartError} `INPUT` for what is not a regular file or too large, `SYSTEM` where it cannot be opened.
+ * @throws {RampartError} `INPUT` if it is not a regular file or is too large, `SYSTEM` if it cannot be opened.
  */
 export function fileState(hostRoot: string, path: string): FileState {
   using file = open(hostRoot, path);
@@ -42,7 +42,7 @@ export function digestOf(bytes: Uint8Array): string {
 function open(hostRoot: string, path: string): Fd {
   using root = openat2(AT_FDCWD, hostRoot, { flags: openFlags.PATH | openFlags.DIRECTORY });
   return openat2(root, path, {
-    // Not to wait for the other end of a pipe that somebody put there.
+    // So as not to wait for the other end of a pipe that somebody put there.
     flags: constants.O_RDONLY | constants.O_NONBLOCK,
     resolve: resolveFlags.IN_ROOT | resolveFlags.NO_MAGICLINKS,
   });

@@ -1,4 +1,4 @@
-/** The registries that images with bytecode come from, as the command line has them. */
+/** The registries that bytecode images come from, as given on the command line. */
 import { readFileSync } from 'node:fs';
 
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
@@ -35,7 +35,7 @@ function readConf(path: string): ReturnType<typeof parseRegistriesConf> {
     throw new RampartError(errorCodes.INPUT, {
       what: `cannot read ${path}`,
       why: cause instanceof Error ? cause.message : String(cause),
-      next: 'Name an existing registries.conf',
+      next: 'Use an existing registries.conf',
       cause,
     });
   }

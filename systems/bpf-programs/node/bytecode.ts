@@ -1,4 +1,4 @@
-/** The bytecode of each parent: known at once where it is a file, after a while where it is an image. */
+/** The bytecode of each parent: known at once for a file, after a while for an image. */
 import type { Logger } from '../../../shared/observe/log.ts';
 import { Backoff } from '../../../shared/time/backoff.ts';
 import { sleep, systemClock } from '../../../shared/time/clock.ts';
@@ -6,7 +6,7 @@ import type { Parent } from '../engine/parent.ts';
 import type { BytecodeImage } from '../spec-schema.ts';
 import { fileState, readObjectFile } from './bytecode-file.ts';
 
-/** What is known of the bytecode of a parent now. */
+/** What is known about the bytecode of a parent now. */
 export type BytecodeState =
   | { readonly is: 'pending'; readonly message: string }
   | { readonly is: 'failed'; readonly message: string }
@@ -14,13 +14,13 @@ export type BytecodeState =
       readonly is: 'ready';
       readonly digest: string;
       readonly bytes: () => Promise<Uint8Array>;
-      /** Functions that the image says it has; undefined where it says nothing. */
+      /** Functions that the image declares; undefined if it declares none. */
       readonly functions?: readonly string[];
-      /** Why it could not be asked for again, where it was asked. */
+      /** Why it could not be queried again, if it was. */
       readonly stale?: string;
     };
 
-/** An image that is here. */
+/** An image that has been pulled. */
 export interface PulledBytecode {
   readonly digest: string;
   readonly bytes: () => Promise<Uint8Array>;
@@ -43,16 +43,16 @@ export type PullBytecode = (
 export interface BytecodeOptions {
   readonly hostRoot: string;
   readonly pull: PullBytecode;
-  /** Called when the state of a parent is another one. */
+  /** Called when the state of a parent has changed. */
   readonly onChange: () => void;
   readonly signal: AbortSignal;
   readonly logger: Logger;
 }
 
-/** A tag that is asked for always may point elsewhere. */
+/** A tag that is always pulled may point elsewhere. */
 const ALWAYS_MS = 60_000;
 const RETRY = { baseMs: 1_000, maxMs: 60_000 };
-/** An image in the cache is there sooner: then its object need not say first that it is being pulled. */
+/** A cached image arrives sooner than this: its object need not report first that it is being pulled. */
 const SOON_MS = 100;
 
 interface FileEntry {
@@ -68,7 +68,7 @@ interface ImageEntry {
   running: boolean;
   /** The first pull, while somebody may wait for it. */
   first: Promise<void> | undefined;
-  /** Monotonic; when the registry is asked again. Infinity: not without a change. */
+  /** Monotonic; when the registry is queried again. Infinity: not without a change. */
   dueMs: number;
 }
 
@@ -83,7 +83,7 @@ export class BytecodeSource implements Disposable {
     this.#options = options;
   }
 
-  /** Begins to get it where it is not there yet; then `onChange` is called. Files are looked at each time. */
+  /** Starts to fetch it if it is not there yet; `onChange` is called when it is. Files are checked each time. */
   stateOf(parent: Parent): BytecodeState {
     const { path, image } = parent.object.spec.bytecode;
     if (image !== undefined && path === undefined) return this.#image(parent, image);
@@ -99,7 +99,7 @@ export class BytecodeSource implements Disposable {
   }
 
   /**
-   * Waits a moment for what was asked for the first time: then `onChange` is not called for it.
+   * Waits a moment for what was requested for the first time: `onChange` is not called for it then.
    *
    * @returns whether something was.
    * @throws the signal's reason
@@ -129,7 +129,7 @@ export class BytecodeSource implements Disposable {
     }
   }
 
-  /** Milliseconds until a registry is to be asked again. */
+  /** Milliseconds until a registry must be queried again. */
   get dueInMs(): number {
     let dueMs = Infinity;
     for (const one of this.#images.values()) if (!one.running) dueMs = Math.min(dueMs, one.dueMs);
@@ -204,11 +204,11 @@ export class BytecodeSource implements Disposable {
       const message = `spec.bytecode.image: ${messageOf(error)}`;
       entry.state = before.is === 'ready' ? { ...before, stale: message } : failed(`${message}\nRetrying.`);
       entry.dueMs = systemClock.monotonicMs() + entry.backoff.nextMs();
-      this.#options.logger.warn({ parent: parent.key, err: error }, 'bytecode could not be pulled, retrying');
+      this.#options.logger.warn({ parent: parent.key, err: error }, 'cannot pull bytecode, retrying');
     } finally {
       entry.running = false;
     }
-    // Also where it is the same: whoever waits has to look when it is due again.
+    // Also if it is unchanged: whoever waits must know when it is due again.
     if (entry.first === undefined) this.#options.onChange();
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Bytecode in OCI images: which file of the one layer it is, and what the labels of the image say of it
+ * Bytecode in OCI images: which file of the one layer it is, and what the labels of the image say about it
  * (bpfman, docs/design/bpf-image-spec: labels io.ebpf.programs and io.ebpf.maps, and the older ones).
  */
 import { endianness } from 'node:os';
@@ -29,7 +29,7 @@ export interface ImageOptions {
   readonly client: KubeClient;
 }
 
-/** Pulls by the client of registries, with the Secret that the object names. */
+/** Pulls with the registry client, using the Secret that the object names. */
 export function imagePuller({ registry, client }: ImageOptions): PullBytecode {
   return async (image, parent, signal) => {
     const credentials = await credentialsFor(client, image, parent, signal);
@@ -60,7 +60,7 @@ async function credentialsFor(
   if (own !== undefined && namespace !== own) {
     throw new RampartError(errorCodes.INPUT, {
       what: `imagepullsecret.namespace is ${namespace}`,
-      why: `a ${kind.kind} may use Secrets of its own namespace only, which is ${own}`,
+      why: `a ${kind.kind} may use only Secrets of its own namespace, which is ${own}`,
     });
   }
   let secret: Secret;
@@ -84,10 +84,10 @@ async function credentialsFor(
 }
 
 /**
- * The programs that the image says it has, with their types by name ('' where only the name is said); undefined where it says
+ * The programs that the image declares, with their types by name ('' if only the name is given); undefined if it declares
  * nothing.
  *
- * @throws {RampartError} `CORRUPT` for labels that are no JSON object of strings.
+ * @throws {RampartError} `CORRUPT` for labels that are not a JSON object of strings.
  */
 export function programTypesOf({
   config,
@@ -139,7 +139,7 @@ export async function objectOf(
   const { reference, layers } = artifact;
   const [layer, ...more] = layers;
   if (layer === undefined || more.length > 0) {
-    throw refused(reference, `it has ${layers.length} layers, and exactly one is required`);
+    throw refused(reference, `it has ${layers.length} layers, but exactly one is required`);
   }
   const what = `the layer of ${reference}`;
   const files = await readArchive(await registry.layer(artifact, layer, options), what, {
@@ -147,12 +147,12 @@ export async function objectOf(
   });
   const objects = files.filter(({ path }) => path.endsWith('.o'));
   const [object, ...others] = objects.length > 0 ? objects : files;
-  if (object === undefined) throw refused(reference, 'there is no file in its layer');
+  if (object === undefined) throw refused(reference, 'its layer contains no file');
   if (others.length > 0) {
     const names = [object, ...others].map(({ path }) => path);
     throw refused(
       reference,
-      `there are several files in its layer, but exactly one object file is required: ${names.slice(0, 5).join(', ')}`,
+      `its layer contains several files, but exactly one object file is required: ${names.slice(0, 5).join(', ')}`,
     );
   }
   checkElf(object.bytes, `${object.path} of ${reference}`);
@@ -164,11 +164,11 @@ const EI_DATA = 5;
 const E_MACHINE = 18;
 const EM_BPF = 247;
 
-/** @throws {RampartError} `CORRUPT` for what is no eBPF object of this machine's byte order (elf(5)). */
+/** @throws {RampartError} `CORRUPT` if it is not an eBPF object in this machine's byte order (elf(5)). */
 export function checkElf(bytes: Uint8Array, what: string): void {
   const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const refuse = (why: string): RampartError => refused(what, why);
-  if (view.length < 64 || view.toString('latin1', 0, 4) !== '\x7fELF') throw refuse('it is no ELF file');
+  if (view.length < 64 || view.toString('latin1', 0, 4) !== '\x7fELF') throw refuse('it is not an ELF file');
   const order = view[EI_DATA] === 1 ? 'LE' : 'BE';
   if (order !== endianness()) {
     const names = { LE: 'little-endian', BE: 'big-endian' } as const;

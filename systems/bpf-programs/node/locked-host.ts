@@ -1,5 +1,5 @@
 /**
- * The programs of this node's kernel, held by one process at a time: two that do not know of each other would take away each
+ * The programs of this node's kernel, held by one process at a time: two that do not know of each other would remove each
  * other's programs.
  */
 import { mkdirSync } from 'node:fs';
@@ -22,7 +22,7 @@ export interface HostPlace {
 /** Of all that Rampart pins, below the mount point. */
 export const pinDirectory = 'rampart';
 
-/** What is kept of programs, in the state directory. */
+/** The stored state of programs, in the state directory. */
 export function programsDirectory(stateDirectory: string): string {
   return join(stateDirectory, 'programs');
 }
@@ -68,9 +68,9 @@ export function readingPlace({ bpffs, stateDirectory }: HostPlace): ReadOptions 
   }
   if (!isBpffs(bpffs)) {
     throw new RampartError(errorCodes.UNSUPPORTED, {
-      what: `no eBPF programs are kept in ${bpffs}`,
+      what: `there are no eBPF programs in ${bpffs}`,
       why: 'it is not a bpffs',
-      next: 'Name the mount point of the agent with --bpffs',
+      next: "Set the agent's mount point with --bpffs",
     });
   }
   return { bpffs, name: pinDirectory, stateDirectory: programsDirectory(stateDirectory) };

@@ -1,7 +1,7 @@
-/** What this guard counts on a node. */
+/** The metrics of this guard on a node. */
 import type { MetricsRegistry } from '../../../shared/guard/guard.ts';
 
-/** Counts since the start of the process. */
+/** Counts since the process started. */
 export class NodeCounts {
   passes = 0;
   failedPasses = 0;
@@ -15,11 +15,11 @@ export class NodeCounts {
 export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts = new NodeCounts()): void {
   const name = (of: string): string => `rampart_bpf_programs_${of}`;
   metrics.gauge(
-    { name: name('loaded'), help: 'Programs that the kernel runs for objects of this guard.' },
+    { name: name('loaded'), help: 'eBPF programs that the kernel runs for objects of this guard.' },
     () => counts.loaded,
   );
   metrics.gauge(
-    { name: name('not_loaded'), help: 'Requested programs that do not run.' },
+    { name: name('not_loaded'), help: 'Requested eBPF programs that do not run.' },
     () => counts.failed,
   );
   metrics.counter(

@@ -1,4 +1,4 @@
-/** Writes the objects of this node: BpfProgram and BpfNsProgram. */
+/** Writes the per-node objects: BpfProgram and BpfNsProgram. */
 import type { KubeClient } from '../../../shared/kube/client.ts';
 import { isAlreadyExists, isNotFound } from '../../../shared/kube/client-errors.ts';
 import { setCondition } from '../../../shared/kube/conditions.ts';
@@ -14,7 +14,7 @@ import type { NodeCondition } from '../engine/node-condition.ts';
 import type { Wanted } from '../engine/wanted.ts';
 import type { Scope } from '../spec-schema.ts';
 
-/** What an object is to say. */
+/** What an object should say. */
 export interface Told {
   readonly wanted: Wanted;
   readonly condition: NodeCondition;
@@ -29,12 +29,12 @@ export interface NodeObjectsOptions {
   readonly logger: Logger;
 }
 
-/** So many requests at the same time. */
+/** How many requests run at the same time. */
 const PARALLEL = 8;
 
 export class NodeObjects implements Disposable {
   readonly #options: NodeObjectsOptions;
-  /** As the API answered last, until the cache has caught up: a second write from an old state would be refused. */
+  /** The API's last responses, until the cache has caught up: a second write based on an old state would be refused. */
   readonly #latest: Readonly<Record<Scope, Map<string, NodeObject>>> = {
     Cluster: new Map(),
     Namespaced: new Map(),
@@ -57,10 +57,10 @@ export class NodeObjects implements Disposable {
   }
 
   /**
-   * Makes the objects say so. What the kernel has no more loses its finalizer and is deleted.
+   * Updates the objects. Those that the kernel no longer runs lose their finalizer and are deleted.
    *
-   * @param kept - Where the kernel could not be changed: why. Objects that are not wanted then stay, and say it.
-   * @returns whether all is written; otherwise it is to be tried again.
+   * @param kept - If the kernel could not be changed: why. Objects that are no longer wanted then stay, and say so.
+   * @returns whether everything is written; otherwise, call it again.
    */
   async write(all: readonly Told[], kept: string | undefined, signal: AbortSignal): Promise<boolean> {
     const wantedIds = { Cluster: new Set<string>(), Namespaced: new Set<string>() };
@@ -73,7 +73,7 @@ export class NodeObjects implements Disposable {
         return [() => this.#end(scope, object, kept, signal)];
       }),
     );
-    // What is new comes first: otherwise a parent would have no object of this node for a moment.
+    // New ones come first: otherwise a parent would briefly have no object of this node.
     const failed = (await this.#run(tells, signal)) + (await this.#run(ends, signal));
     return failed === 0;
   }
@@ -89,7 +89,7 @@ export class NodeObjects implements Disposable {
         } catch (error) {
           if (signal.aborted) throw error;
           if (failed++ > 0) continue;
-          this.#options.logger.warn({ err: error }, 'an object of this node could not be written, retrying');
+          this.#options.logger.warn({ err: error }, 'cannot write an object of this node, retrying');
         }
       }
     };
@@ -97,7 +97,7 @@ export class NodeObjects implements Disposable {
     return failed;
   }
 
-  /** Whether a change of a cache is a write of this one. */
+  /** Whether a change of a cache is a write of this process. */
   isOwn({ type, key, object }: CacheChange<NodeObject>): boolean {
     if (type === 'deleted') return false;
     const scope = object.kind === nodeTypes.Cluster.kind ? 'Cluster' : 'Namespaced';
@@ -124,7 +124,7 @@ export class NodeObjects implements Disposable {
     };
     let object = this.#get(scope, wanted.id);
     if (object !== undefined && (isDeleting(object) || controllerOf(object)?.uid !== wanted.parent.uid)) {
-      // Somebody deleted it, or it is left of a parent of the same name: it is made again when it is gone.
+      // Somebody deleted it, or it is left over from a parent of the same name: it is created again once it is gone.
       await this.#end(scope, object, undefined, signal);
       return;
     }
@@ -161,7 +161,7 @@ export class NodeObjects implements Disposable {
       const object = withController(bare, parent.kind.type, parent.object);
       return this.#keep(scope, await this.#options.client.create(nodeTypes[scope], object, { signal }));
     } catch (error) {
-      // The cache will know of it; a namespace may be on its way out.
+      // The cache will show it; its namespace may be terminating.
       if (isAlreadyExists(error) || isNotFound(error)) return undefined;
       throw error;
     }

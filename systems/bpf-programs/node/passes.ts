@@ -1,4 +1,4 @@
-/** The passes of a node: each compares all that is requested with the kernel, and tells what became of it. */
+/** The passes of a node: each compares everything that is requested with the kernel, and reports the outcome. */
 import type { NodeContext } from '../../../shared/guard/context.ts';
 import type { CacheChange, IndexedCache } from '../../../shared/kube/indexed-cache.ts';
 import type { Node, Pod } from '../../../shared/kube/object.ts';
@@ -19,13 +19,13 @@ import { primaryInterface } from './primary-interface.ts';
 import { Reconciler } from './reconciler.ts';
 import { selectContainers } from './selected-containers.ts';
 
-/** What comes together is done together. */
+/** Changes that arrive together are handled together. */
 const SETTLE_MS = 5;
-/** How often the kernel is compared with what was applied, and files and routes are looked at: none of them gives notice. */
+/** How often the kernel is compared with what was applied, and files and routes are checked: none of them notifies us. */
 const LOOK_MS = 5_000;
-/** Interfaces come and go in numbers, with pods. */
+/** Interfaces come and go in bulk, with pods. */
 const INTERFACES_SETTLE_MS = 100;
-/** An interface that was missing is there a second later at most. */
+/** A missing interface is noticed within a second. */
 const RETRY = { baseMs: 500, maxMs: 1_000 };
 
 type ParentCaches = readonly { readonly kind: ParentKind; readonly cache: IndexedCache<ParentObject> }[];
@@ -37,7 +37,7 @@ export interface NodeCaches {
   readonly objects: Readonly<Record<Scope, IndexedCache<NodeObject>>>;
 }
 
-/** Whether something else is asked for: the finalizer and the condition, which the operator writes, say nothing to a node. */
+/** Whether the request has changed: the finalizer and the condition, which the operator writes, do not matter to a node. */
 function isAskedAnew({ type, object, previous }: CacheChange<ParentObject>): boolean {
   if (type !== 'modified' || previous === undefined) return true;
   const asked = ({ metadata: { uid, generation, deletionTimestamp } }: ParentObject): string =>
@@ -45,7 +45,7 @@ function isAskedAnew({ type, object, previous }: CacheChange<ParentObject>): boo
   return asked(object) !== asked(previous);
 }
 
-/** Notice of what happens to interfaces of the node; without it, they are looked at on a timer alone. */
+/** Notifications of the node's interfaces; without them, interfaces are only polled. */
 function followAttachments(logger: Logger, onChange: () => void): Disposable {
   const stack = new DisposableStack();
   let timer: NodeJS.Timeout | undefined;
@@ -65,7 +65,7 @@ function followAttachments(logger: Logger, onChange: () => void): Disposable {
   return stack;
 }
 
-/** What users wrote, compiled; an object is read again only where it has changed. */
+/** The users' objects, compiled; an object is compiled again only if it has changed. */
 class CompiledParents {
   readonly #caches: ParentCaches;
   readonly #compiled = new Map<string, { readonly version: string; readonly parent: Parent }>();
@@ -95,7 +95,7 @@ class CompiledParents {
   }
 }
 
-/** One for a node. Disposing it lets the kernel's programs run on. */
+/** One for a node. Disposing it leaves the kernel's programs running. */
 export class Passes implements AsyncDisposable {
   readonly #context: NodeContext;
   readonly #options: BpfProgramsNodeOptions;
@@ -124,7 +124,7 @@ export class Passes implements AsyncDisposable {
     });
   }
 
-  /** Why the node is not as requested, or not known to be. */
+  /** Why the node is not in the requested state, or not known to be. */
   get problem(): string | undefined {
     return this.#problem;
   }
@@ -148,7 +148,7 @@ export class Passes implements AsyncDisposable {
         if (signal.aborted) return;
         this.#problem = error instanceof Error ? error.message : String(error);
         this.#counts.failedPasses++;
-        logger.error({ err: error }, 'could not apply the desired state, retrying');
+        logger.error({ err: error }, 'cannot apply the desired state, retrying');
         wait = backoff.nextMs();
       }
       const pause = new AbortController();
@@ -175,7 +175,7 @@ export class Passes implements AsyncDisposable {
     for (const cache of Object.values(objects)) {
       stack.use(
         cache.subscribe((change) => {
-          // What was written here needs no further look.
+          // What was written here need not be handled again.
           if (!this.#written.isOwn(change)) this.#wake();
         }),
       );
@@ -190,7 +190,7 @@ export class Passes implements AsyncDisposable {
     return stack;
   }
 
-  /** Whether all was done; else it is to be tried again soon. */
+  /** Whether everything was done; otherwise, retry soon. */
   async #pass(reconciler: Reconciler): Promise<boolean> {
     const { nodeName, signal, containers } = this.#context;
     await this.#repairDrift();

@@ -1,6 +1,6 @@
 /**
- * One pass over all that is asked of this node, of every kind and scope: what is wanted, what of it the kernel can have, and what
- * became of it.
+ * One pass over everything requested of this node, of every kind and scope: what is desired, what of it the kernel can run, and
+ * the outcome.
  */
 import { labelSelectorOf, type Labels, labelsMatch, SelectorError } from '../../../shared/kube/selectors.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
@@ -20,15 +20,15 @@ export interface PassInput {
   readonly parents: readonly Parent[];
   readonly nodeLabels: Labels;
   readonly node: NodeView;
-  /** Whether the containers of this machine are known; before, what selects containers can only wait. */
+  /** Whether the containers of this machine are known; until then, programs that select containers can only wait. */
   readonly containersKnown: boolean;
 }
 
 export interface PassResult {
   readonly told: readonly Told[];
-  /** Why objects that are not wanted have to stay: the kernel could not be changed. */
+  /** Why objects that are no longer wanted must stay: the kernel could not be changed. */
   readonly kept: string | undefined;
-  /** Something may pass without a change of any object. */
+  /** Something may resolve without a change of any object. */
   readonly retry: boolean;
   /** Programs that the kernel runs. */
   readonly loaded: number;
@@ -36,13 +36,13 @@ export interface PassResult {
 }
 
 export interface ReconcilerOptions {
-  /** The kernel's programs, or why they cannot be had on this node. */
+  /** The kernel's programs, or why they are unavailable on this node. */
   readonly host: () => Promise<ProgramHost>;
   readonly bytecode: BytecodeSource;
   readonly logger: Logger;
 }
 
-/** One program that the kernel is asked for. */
+/** One program that the kernel is asked to run. */
 interface Tried {
   readonly desired: DesiredProgram;
   readonly digest: string;
@@ -57,7 +57,7 @@ export class Reconciler {
     this.#options = options;
   }
 
-  /** @returns undefined where nothing was done, as what runs in containers would be taken away. */
+  /** @returns undefined if nothing was done, because what runs in containers would be removed. */
   async pass(input: PassInput, signal: AbortSignal): Promise<PassResult | undefined> {
     const parents = input.parents.filter(({ deleting }) => !deleting);
     this.#options.bytecode.keepOnly(new Set(parents.map(({ key }) => key)));
@@ -129,7 +129,7 @@ export class Reconciler {
       return { outcomes, kept: undefined };
     } catch (error) {
       if (signal.aborted) throw error;
-      this.#options.logger.error({ err: error }, 'the programs in the kernel could not be changed, retrying');
+      this.#options.logger.error({ err: error }, 'cannot change the programs in the kernel, retrying');
       return { outcomes: new Map(), kept: `${messageOf(error)}. Retrying.` };
     }
   }
@@ -143,12 +143,12 @@ export class Reconciler {
       const early = selection(one.parent, input.nodeLabels) ?? nodeCondition('NotLoaded', message);
       verdicts.set(one.id, { condition: early });
     }
-    // Who asks for nothing is not told what could not be done for them.
+    // Objects that request nothing do not report what could not be done for them.
     return { ...result(wanted, verdicts, message), retry: wanted.length > 0 };
   }
 }
 
-/** Why nothing of a parent runs on this node: it is not selected, or its selector cannot be understood. */
+/** Why nothing of a parent runs on this node: it does not select the node, or its selector is invalid. */
 function selection(
   { object, kind }: Parent,
   nodeLabels: Labels,
@@ -193,7 +193,7 @@ function tryIt(
       const message = `${member.field}.bpffunctionname: according to its labels, the image has no program ${functionName}; it has ${has}.`;
       return { condition: nodeCondition('BytecodeSelectorError', message) };
     }
-    const notes = stale === undefined ? [] : [`this may not be the latest: ${stale}`];
+    const notes = stale === undefined ? [] : [`this may not be the latest version: ${stale}`];
     return { desired: desired(digest, bytes), digest, notes };
   }
   const message = state?.message ?? 'The bytecode has not been fetched yet.';
@@ -201,7 +201,7 @@ function tryIt(
     const type = state?.is === 'failed' ? 'BytecodeSelectorError' : 'None';
     return { condition: nodeCondition(type, message) };
   }
-  // What runs goes on, whether or not its registry answers: only a change needs the bytes.
+  // What runs keeps running, whether or not its registry responds: only a change needs the bytes.
   return {
     desired: desired(running.digest, () => Promise.reject(new Error(message))),
     digest: running.digest,
@@ -209,7 +209,7 @@ function tryIt(
   };
 }
 
-/** Sets the owners, and takes away those whose owner is not to be had, and so on for those that wait for them. */
+/** Sets the owners, and drops those whose owner is unavailable, and in turn those that wait for them. */
 function resolveMapOwners(
   wanted: readonly Wanted[],
   tried: Map<string, Tried>,
@@ -248,7 +248,7 @@ function result(
     const of = verdicts.get(shared ?? one.id);
     const waiting = nodeCondition('None', '');
     if (of === undefined) return { wanted: one, condition: waiting, programId: undefined };
-    const once = 'attached once for the pod, whose containers share a network';
+    const once = 'attached once for the pod, because its containers share a network';
     const verdict: Verdict =
       shared === undefined || 'condition' in of ? of : { ...of, notes: [...(of.notes ?? []), once] };
     const condition = conditionOf(one, verdict);

@@ -1,13 +1,13 @@
 /**
- * Programs that the kernel has refused. To verify a large one takes a CPU for a second: it is not asked again at each pass, which
- * may be for another program every second.
+ * Programs that the kernel has refused. Verifying a large one takes a second of CPU: it is not tried again in each pass, which
+ * may be caused by another program every second.
  */
 import type { Clock } from '../../../shared/time/clock.ts';
 import type { DesiredProgram, Outcome } from '../kernel/desired.ts';
 
 type Failure = Extract<Outcome, { state: 'failed' }>;
 
-/** The verifier's answer stays the same until somebody loads a module; bytecode may be mended by its registry. */
+/** The verifier's answer stays the same until somebody loads a module; bytecode may be fixed in its registry. */
 const AGAIN_MS = { load: 600_000, bytecode: 30_000 } as const;
 
 interface Refused {
@@ -24,18 +24,18 @@ export class RefusedPrograms {
     this.#clock = clock;
   }
 
-  /** What the kernel said of just this program, where it need not be asked again yet. */
+  /** What the kernel said about exactly this program, if it need not be tried again yet. */
   failureOf(desired: DesiredProgram): Failure | undefined {
     const known = this.#refused.get(desired.id);
     if (known?.key !== keyOf(desired) || known.againAtMs <= this.#clock.monotonicMs()) return undefined;
     return known.failure;
   }
 
-  /** Takes down what came of a pass that the kernel was asked in. */
+  /** Records the outcome of a pass that reached the kernel. */
   note(desired: DesiredProgram, outcome: Outcome | undefined): void {
     const isRefused =
       outcome?.state === 'failed' && (outcome.reason === 'load' || outcome.reason === 'bytecode');
-    // `mayPass` of bytecode is that it can be fetched later; of a load, that something else is in the way for a moment.
+    // For bytecode, `mayPass` means that it can be fetched later; for a load, that something else is in the way for a moment.
     if (!isRefused || (outcome.reason === 'load' && outcome.mayPass)) {
       this.#refused.delete(desired.id);
       return;
@@ -50,7 +50,7 @@ export class RefusedPrograms {
   }
 }
 
-/** All that the kernel's answer may depend on. */
+/** Everything that the kernel's answer may depend on. */
 function keyOf({ digest, functionName, globals, mapOwner, attach }: DesiredProgram): string {
   return JSON.stringify([digest, functionName, globals, mapOwner, attach], (_, value: unknown) =>
     typeof value === 'bigint' ? String(value) : value,

@@ -20,7 +20,7 @@ export interface ContainerView {
 /**
  * Sorted by pod and container. A namespaced parent sees its own namespace only, whatever its object says.
  *
- * @throws {SelectorError} for a selector that cannot be understood.
+ * @throws {SelectorError} for an invalid selector.
  */
 export function selectContainers(
   { containers, pods, procPath = '/proc' }: ContainerView,
@@ -34,7 +34,7 @@ export function selectContainers(
     if (namespace !== '' && one.podNamespace !== namespace) return false;
     if (names.length > 0 && !names.includes(one.name)) return false;
     const pod = pods.get(`${one.podNamespace}/${one.podName}`);
-    // One of the same name before it is another pod.
+    // An earlier one of the same name is another pod.
     return pod !== undefined && isPod(pod, one.podUid) && labelsMatch(labels, pod.metadata.labels);
   });
   const order = (one: SourceContainer): string => `${one.podNamespace}/${one.podName}/${one.name} ${one.id}`;
@@ -60,7 +60,7 @@ function seen(
   }
 }
 
-/** Of the one hierarchy of cgroup v2; undefined where this process sees it from below another root. */
+/** In the cgroup v2 hierarchy; undefined if this process sees it from below another root. */
 function cgroupOf(process: string): string | undefined {
   try {
     const [, path] = /^0::(\/.*)$/m.exec(readFileSync(`${process}/cgroup`, 'utf8')) ?? [];

@@ -5,16 +5,16 @@ import { printable } from '../../../shared/observe/printable.ts';
 import { type NodeObject, type ParentObject, nodeTypes, parentKinds } from '../api.ts';
 import { nodeOf } from '../engine/parent-condition.ts';
 
-/** What a user wrote, as `--format json` has it. */
+/** A user's object, as in `--format json`. */
 export interface ProgramReport {
   readonly kind: string;
   /** `null`: cluster-scoped. */
   readonly namespace: string | null;
   readonly name: string;
-  /** The type of its condition; `null` before the operator has looked. */
+  /** The type of its condition; `null` before the operator has evaluated it. */
   readonly condition: string | null;
   readonly message: string;
-  /** Of its objects of nodes: how many are Loaded, and those that could run and do not. */
+  /** Of its per-node objects: how many are Loaded, and those that should run but do not. */
   readonly loaded: number;
   readonly notLoaded: readonly {
     readonly node: string;
@@ -24,7 +24,7 @@ export interface ProgramReport {
   }[];
 }
 
-/** Nothing runs there by intention. */
+/** Nothing is meant to run there. */
 const quiet = new Set(['Loaded', 'NotSelected', 'NoContainersOnNode']);
 
 export const bpfProgramsStatus: StatusSection = {
@@ -103,7 +103,7 @@ function section(all: readonly ProgramReport[] | undefined): SectionReport {
       const rows = programs.map(({ kind, namespace, name, condition, message, loaded, notLoaded }): Row => ({
         cells: [
           `${kind}/${namespace === null ? '' : `${namespace}/`}${name}`,
-          condition === 'ReconcileSuccess' ? condition : { text: condition ?? 'not looked at', style: 'red' },
+          condition === 'ReconcileSuccess' ? condition : { text: condition ?? 'not evaluated', style: 'red' },
           String(loaded),
           String(notLoaded.length),
         ],

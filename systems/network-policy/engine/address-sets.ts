@@ -1,8 +1,8 @@
-/** Sets of addresses as intervals that are sorted, disjoint and do not touch. */
+/** Sets of addresses as sorted, disjoint intervals that do not touch. */
 import { addressText, type Interval } from './addresses.ts';
 import type { AddressRange, Family } from './rules.ts';
 
-/** Sorts, and joins what overlaps or touches. */
+/** Sorts, and merges what overlaps or touches. */
 export function union(intervals: readonly Interval[]): Interval[] {
   const joined: Interval[] = [];
   for (const next of intervals.toSorted(byLow)) {
@@ -13,7 +13,7 @@ export function union(intervals: readonly Interval[]): Interval[] {
   return joined;
 }
 
-/** What of the interval is in none of the holes. */
+/** The parts of the interval that are in none of the holes. */
 export function without(whole: Interval, holes: readonly Interval[]): Interval[] {
   const left: Interval[] = [];
   let low = whole.low;
@@ -38,7 +38,7 @@ export function rangesOf(family: Family, intervals: readonly Interval[]): Addres
   });
 }
 
-/** The first index for which it holds; once it does it holds for all that follow. */
+/** The first index for which it holds; it must then hold for all that follow. */
 export function firstIndex(length: number, holds: (index: number) => boolean): number {
   let [low, high] = [0, length];
   while (low < high) {

@@ -1,4 +1,4 @@
-/** Addresses and blocks of them, from text to numbers and back. */
+/** Addresses and address blocks, from text to numbers and back. */
 import { isIPv4, isIPv6 } from 'node:net';
 
 import type { Address, Family } from './rules.ts';
@@ -14,7 +14,7 @@ export interface IpAddress {
 export interface Interval {
   readonly low: bigint;
   readonly high: bigint;
-  /** Of an interval of one address, where it is known. */
+  /** Of an interval of one address, if it is known. */
   readonly text?: Address;
 }
 
@@ -27,7 +27,7 @@ const wordShifts = [96n, 64n, 32n, 0n] as const;
 /** `::ffff:0:0/96` without its last 32 bits: IPv4 addresses written as IPv6. */
 const mappedPrefix = 0xffffn;
 
-/** Undefined for what is no address of a pod. An IPv4-mapped one is the IPv4 address that it stands for. */
+/** Undefined if it cannot be the address of a pod. An IPv4-mapped address becomes the IPv4 address that it stands for. */
 export function parseAddress(text: string): IpAddress | undefined {
   if (isIPv4(text)) return { family: 4, value: addressValue(text), text };
   if (!isIPv6(text) || text.includes('%')) return undefined;
@@ -37,7 +37,7 @@ export function parseAddress(text: string): IpAddress | undefined {
   return { family, value: own, text: addressText(family, own) };
 }
 
-/** The number of an address that is known to be one. */
+/** The number of a valid address. */
 export function addressValue(text: Address): bigint {
   if (!text.includes(':')) return BigInt(ipv4Value(text));
   const groups = addressGroups(text);
@@ -45,9 +45,9 @@ export function addressValue(text: Address): bigint {
   return (word(0) << 96n) | (word(2) << 64n) | (word(4) << 32n) | word(6);
 }
 
-/** The eight numbers of 16 bits of an IPv6 address that is known to be one. */
+/** The eight 16-bit numbers of a valid IPv6 address. */
 export function addressGroups(text: Address): number[] {
-  // What goes over many addresses calls this for each: bytes are read one by one, and few numbers are long.
+  // Called for each of many addresses: bytes are read one by one, and few numbers are long.
   const groups = [0, 0, 0, 0, 0, 0, 0, 0];
   let [count, tailAt] = [0, -1];
   for (let at = 0; at < text.length;) {
@@ -80,12 +80,12 @@ export function addressGroups(text: Address): number[] {
 
 const [COLON, DOT] = [0x3a, 0x2e];
 
-/** Of a digit that is one. */
+/** Of a valid digit. */
 function hexDigit(code: number): number {
   return code <= 0x39 ? code - 0x30 : (code | 0x20) - 0x61 + 10;
 }
 
-/** Of an IPv4 address that is known to be one. */
+/** Of a valid IPv4 address. */
 export function ipv4Value(text: Address): number {
   let [value, byte] = [0, 0];
   for (let at = 0; at < text.length; at++) {
@@ -124,7 +124,7 @@ function longestZeros(groups: readonly string[]): { readonly at: number; readonl
   return best;
 }
 
-/** A CIDR, or why it is none. */
+/** A CIDR, or why it is not one. */
 export function parseBlock(text: string): Block | string {
   const [address = '', prefix = '', ...rest] = text.split('/');
   const family = isIPv4(address) ? 4 : isIPv6(address) && !address.includes('%') ? 6 : undefined;
@@ -136,7 +136,7 @@ export function parseBlock(text: string): Block | string {
   const low = addressValue(address);
   const size = 1n << BigInt(bits - length);
   if (low % size !== 0n) {
-    return `has bits set after its prefix; the block is ${addressText(family, low - (low % size))}/${length}`;
+    return `has bits set beyond its prefix; the block is ${addressText(family, low - (low % size))}/${length}`;
   }
   if (family === 6 && length >= 96 && low >> 32n === mappedPrefix) {
     return `is IPv4 written as IPv6; the block is ${addressText(4, low & 0xffffffffn)}/${length - 96}`;

@@ -1,4 +1,4 @@
-/** The rules of a policy as a dataplane takes them. */
+/** The rules of a policy in the form that a dataplane needs. */
 import { isNobody } from './parsed-peers.ts';
 import type { ParsedPolicy } from './parsed-policy.ts';
 import type { NamedPort } from './parsed-ports.ts';
@@ -14,14 +14,14 @@ import {
   type PolicyRules,
 } from './rules.ts';
 
-/** A policy that pods of this node are selected by. */
+/** A policy that selects pods of this node. */
 export class CompiledPolicy {
   readonly policy: ParsedPolicy;
   readonly #views: PolicyViews;
   readonly #rules = new Map<Direction, PolicyRules>();
   #targets: readonly PodFacts[] = [];
   #problems: readonly PolicyProblem[] | undefined;
-  /** What the named ports of a rule for ingress stand for on the targets. */
+  /** What the named ports of an ingress rule stand for on the targets. */
   readonly #endpoints = new Map<RuleViews, ReturnType<typeof podEndpoints>>();
 
   constructor(policy: ParsedPolicy, views: PolicyViews) {
@@ -30,9 +30,9 @@ export class CompiledPolicy {
   }
 
   /**
-   * To be called where what it stands on may be different.
+   * Must be called when what it depends on may have changed.
    *
-   * @param targets - The pods of this node that it is for; the same list as before where they are the same.
+   * @param targets - The pods of this node that it selects; the same list as before if they are the same.
    */
   setTargets(targets: readonly PodFacts[]): void {
     if (targets !== this.#targets) this.#endpoints.clear();
@@ -40,7 +40,7 @@ export class CompiledPolicy {
     this.#problems = undefined;
   }
 
-  /** Names that none of the pods has by which they are looked up: they allow nothing until one has. */
+  /** Names that none of the pods in question has: they allow nothing until one has. */
   problems(): readonly PolicyProblem[] {
     this.#problems ??= directions.flatMap((direction) =>
       (this.#views[direction] ?? []).flatMap((views) =>
@@ -49,14 +49,14 @@ export class CompiledPolicy {
           .map(({ index, name, protocol }) => ({
             policy: this.policy.key,
             field: `spec.${direction}[${views.rule.index}].ports[${index}].port`,
-            message: `no pod here that the ${direction === 'ingress' ? 'policy is for' : 'rule allows'} has a port named ${JSON.stringify(name)} (${protocol}): the port allows nothing.`,
+            message: `no pod here that the ${direction === 'ingress' ? 'policy selects' : 'rule allows'} has a port named ${JSON.stringify(name)} (${protocol}): the port allows nothing.`,
           })),
       ),
     );
     return this.#problems;
   }
 
-  /** Where a rule for egress allows nobody yet, no pod lacks the name. */
+  /** If an egress rule allows nobody yet, no pod lacks the name. */
   #isKnown({ addresses, endpoints }: RuleViews, { name, protocol }: NamedPort): boolean {
     if (endpoints === undefined) {
       return this.#targets.some(({ ports }) =>
@@ -67,7 +67,7 @@ export class CompiledPolicy {
     return four.length + six.length > 0 || addresses?.isEmpty === true;
   }
 
-  /** As of now; the same object as before where nothing is different. Undefined: it does not isolate in this direction. */
+  /** As of now; the same object as before if nothing has changed. Undefined: it does not isolate in this direction. */
   rules(direction: Direction): PolicyRules | undefined {
     const views = this.#views[direction];
     if (views === undefined) return undefined;
@@ -87,7 +87,7 @@ export class CompiledPolicy {
     return same ? before : { index: views.rule.index, clauses };
   }
 
-  /** Clauses stay where their peers or endpoints are gone for now, so that those who come are not a new rule. */
+  /** Clauses stay while their peers or endpoints are gone, so that new ones do not make a new rule. */
   #clausesOf(views: RuleViews): Clause[] {
     const { ports, names, peers: wanted } = views.rule;
     if (wanted !== 'everyone' && isNobody(wanted)) return [];

@@ -1,9 +1,9 @@
 /**
- * From the objects of the cluster to the rules of this node, change by change.
+ * Turns the objects of the cluster into the rules of this node, change by change.
  *
- * Pure: no I/O, no clock. What it says follows from the objects that it knows, never from their order.
- * A change costs what depends on it. Of policies that no pod of this node is selected by, only what was read of
- * them is held.
+ * Pure: no I/O, no clock. The result follows from the objects that it knows, never from their order.
+ * A change costs in proportion to what depends on it. Of policies that select no pod of this node, only the parsed form
+ * is held.
  */
 import type { Labels } from '../../../shared/kube/selectors.ts';
 import { rangesOf, union } from './address-sets.ts';
@@ -33,22 +33,22 @@ import { type Dirty, Targets } from './targets.ts';
 export class PolicyEngine {
   readonly #namespaces = new Map<string, Labels>();
   readonly #policies = new Map<PolicyKey, ParsedPolicy>();
-  /** Those of which something cannot be expressed. */
+  /** Those that cannot be fully expressed. */
   readonly #flawed = new Set<ParsedPolicy>();
   readonly #pods: PodTable;
   readonly #dirty: Dirty = { pods: new Set(), policies: new Set(), peers: new Set() };
   readonly #targets = new Targets(this.#dirty);
   readonly #views: PeerViews;
-  /** Of the policies that a pod of this node is selected by. */
+  /** Of the policies that select a pod of this node. */
   readonly #compiled = new Map<PolicyKey, CompiledPolicy>();
   #rules = noRules;
-  /** As they were at the last {@link takeChange}, and what may be different since. */
+  /** As of the last {@link takeChange}, and what may have changed since. */
   #taken = noRules;
   readonly #touchedPods = new Set<PodKey>();
   readonly #touchedPolicies = new Set<string>();
   readonly #touchedPeers = new Set<PeersKey>();
 
-  /** @param nodeName - Pods with it in `spec.nodeName` are of this node. */
+  /** @param nodeName - Pods with this `spec.nodeName` belong to this node. */
   constructor(nodeName: string) {
     this.#pods = new PodTable(nodeName);
     this.#views = new PeerViews(this.#pods, this.#namespaces, this.#dirty);
@@ -94,25 +94,25 @@ export class PolicyEngine {
     this.#setNamespace(name, undefined);
   }
 
-  /** Those of this node (`spec.podCIDRs`). What is no CIDR is passed over. */
+  /** Those of this node (`spec.podCIDRs`). Malformed CIDRs are skipped. */
   setPodCidrs(cidrs: readonly string[]): void {
     const blocks = cidrs.map(parseBlock).filter((block): block is Block => typeof block !== 'string');
     const of = (wanted: Family) => rangesOf(wanted, union(blocks.filter(({ family }) => family === wanted)));
     this.#rules = { ...this.#rules, podCidrs: { 4: of(4), 6: of(6) } };
   }
 
-  /** As of now. It does not change any more; parts that are the same as before are the same objects. */
+  /** As of now. It is immutable; unchanged parts are the same objects as before. */
   get rules(): NodeRules {
     const { pods, policies, peers } = this.#dirty;
     if (pods.size > 0) this.#rules = { ...this.#rules, pods: this.#podsAnew() };
     if (policies.size > 0) this.#rules = { ...this.#rules, policies: this.#policiesAnew() };
-    // Last: policies that come and go bring and take theirs.
+    // Last: policies that come and go add and remove theirs.
     if (peers.size > 0) this.#rules = { ...this.#rules, peers: this.#peersAnew() };
     for (const each of [pods, policies, peers]) each.clear();
     return this.#rules;
   }
 
-  /** How {@link rules} are different from what they were at the last call; at the first from no rules at all. */
+  /** How {@link rules} differ from the last call; on the first call, from no rules. */
   takeChange(): RulesChange {
     const [before, after] = [this.#taken, this.rules];
     const compared: Compared = new Map();
@@ -137,12 +137,12 @@ export class PolicyEngine {
     };
   }
 
-  /** Whose an address is; undefined: of no pod that counts, on any node. */
+  /** The pod that has an address; undefined: no pod that counts, on any node. */
   podAt(address: Address): PodKey | undefined {
     return this.#pods.at(address);
   }
 
-  /** What cannot be expressed, of all policies; names of ports that no pod has, of those that pods of this node need. */
+  /** What cannot be expressed in any policy; port names that no pod has, only for policies that pods of this node need. */
   problems(): readonly PolicyProblem[] {
     // Those that pods of this node need are up to date with the rules.
     void this.rules;

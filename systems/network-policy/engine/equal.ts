@@ -1,18 +1,18 @@
-/** Whether two values are the same, as JSON is. */
+/** Whether two values are equal as JSON. */
 
-/** Lists that were compared: with what, and whether they are the same. */
+/** Lists that were compared: with what, and whether they are equal. */
 export type Compared = Map<
   readonly unknown[],
   { readonly other: readonly unknown[]; readonly same: boolean }
 >;
 
-/** From this length on it is worth it to remember. */
+/** From this length on, remembering the result pays off. */
 const LONG = 16;
 
 /**
- * Parts that are one object are not looked into: what is shared costs nothing.
+ * Parts that are the same object are not compared: what is shared costs nothing.
  *
- * @param compared - Where many values share long lists, each of them is looked through once.
+ * @param compared - If many values share long lists, each of them is compared once.
  */
 export function equal(a: unknown, b: unknown, compared?: Compared): boolean {
   if (a === b) return true;

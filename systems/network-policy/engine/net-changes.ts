@@ -1,6 +1,6 @@
-/** Items that come and go, until somebody wants to know what is left of it. */
+/** Collects items that come and go until somebody asks for the net change. */
 
-/** What came and went again is nothing. An address that passes from one pod to another may come before it goes. */
+/** Coming and going cancel out. An address that passes from one pod to another may come before it goes. */
 export class NetChanges<T> {
   readonly #changes = new Map<string, { readonly item: T; readonly count: number }>();
 

@@ -1,4 +1,4 @@
-/** What is read of the objects of the cluster: projections of them are enough. */
+/** The fields that are read from the objects of the cluster: projections of them suffice. */
 import type { Labels, LabelSelectorObject } from '../../../shared/kube/selectors.ts';
 
 type Maybe<T> = T | null | undefined;

@@ -14,14 +14,14 @@ export interface PodScope {
 
 /** All peers of one rule together. */
 export interface Peers {
-  /** The same for the same peers, so that rules share what is held for them. */
+  /** Equal for equal peers, so that rules share what is held for them. */
   readonly key: PeersKey;
   readonly scopes: readonly PodScope[];
   /** As `union` makes them, `except` taken out. */
   readonly blocks: ByFamily<readonly Interval[]>;
 }
 
-/** No peers at all are everyone; peers that all are malformed are nobody. */
+/** No peers mean everyone; only malformed peers mean nobody. */
 export function parsePeers(
   peers: readonly PeerObject[],
   namespace: string,

@@ -1,4 +1,4 @@
-/** A policy, read: defaults filled in, what cannot be expressed taken out and told. */
+/** A parsed policy: with defaults filled in, and what cannot be expressed removed and reported. */
 import { labelSelectorOf, type LabelSelector } from '../../../shared/kube/selectors.ts';
 import type { EgressRuleObject, IngressRuleObject, PolicyObject, PolicySpec } from './objects.ts';
 import { objectKey } from './objects.ts';
@@ -15,7 +15,7 @@ export interface ParsedRule extends Ports {
 export interface ParsedPolicy {
   readonly key: PolicyKey;
   readonly namespace: string;
-  /** The pods of its namespace that it is for. */
+  /** The pods of its namespace that it selects. */
   readonly targets: LabelSelector;
   /** Undefined: it does not isolate in this direction. */
   readonly ingress: readonly ParsedRule[] | undefined;
@@ -23,13 +23,13 @@ export interface ParsedPolicy {
   readonly problems: readonly PolicyProblem[];
 }
 
-/** Whether a clause of the rule names its peers: those of named ports for egress are addresses of their own. */
+/** Whether a clause of the rule names its peers: named ports for egress are endpoints with addresses instead. */
 export function namesPeers({ peers, ports, names }: ParsedRule, direction: Direction): boolean {
   if (peers === 'everyone' || isNobody(peers)) return false;
   return ports === 'any' || ports.length > 0 || (direction === 'ingress' && names.length > 0);
 }
 
-/** Never throws: what cannot be expressed allows nothing, and is among the problems. */
+/** Never throws: what cannot be expressed allows nothing and is reported in the problems. */
 export function parsePolicy(policy: PolicyObject): ParsedPolicy {
   const key = objectKey(policy);
   const namespace = policy.metadata.namespace ?? '';

@@ -1,17 +1,17 @@
-/** The ports of a rule, read. */
+/** The parsed ports of a rule. */
 import type { PortObject } from './objects.ts';
 import type { Refuse } from './parsed-selector.ts';
 import type { PortRange, Protocol } from './rules.ts';
 
 export interface NamedPort {
-  /** Among the ports of the rule. */
+  /** Its index among the ports of the rule. */
   readonly index: number;
   readonly protocol: Protocol;
   readonly name: string;
 }
 
 export interface Ports {
-  /** Sorted, and joined where they overlap or touch. */
+  /** Sorted, and merged if they overlap or touch. */
   readonly ports: 'any' | readonly PortRange[];
   readonly names: readonly NamedPort[];
 }
@@ -19,7 +19,7 @@ export interface Ports {
 const [firstPort, lastPort] = [1, 65_535];
 const consequence = 'the port allows nothing';
 
-/** No ports at all are any port; ports that all are malformed are none. */
+/** No ports mean any port; only malformed ports mean none. */
 export function parsePorts(ports: readonly PortObject[], path: string, refuse: Refuse): Ports {
   if (ports.length === 0) return { ports: 'any', names: [] };
   const ranges: PortRange[] = [];
@@ -63,7 +63,7 @@ function parsePort(
   return { protocol, first: port, last };
 }
 
-/** The protocol of a port: TCP where none is named, undefined where it is none that has ports. */
+/** The protocol of a port: TCP by default, undefined if it is not one that has ports. */
 export function protocolOf(written: string | null | undefined): Protocol | undefined {
   const protocol = written ?? 'TCP';
   return protocol === 'TCP' || protocol === 'UDP' || protocol === 'SCTP' ? protocol : undefined;

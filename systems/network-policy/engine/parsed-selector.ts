@@ -1,4 +1,4 @@
-/** A selector of a policy, read. */
+/** The parsed selector of a policy. */
 import {
   type LabelSelector,
   labelSelectorOf,
@@ -6,11 +6,11 @@ import {
   SelectorError,
 } from '../../../shared/kube/selectors.ts';
 
-/** Takes note of a field that cannot be expressed. */
+/** Records a field that cannot be expressed. */
 export type Refuse = (field: string, message: string) => void;
 
 /**
- * @param consequence - What follows where it is malformed.
+ * @param consequence - What follows if it is malformed.
  * @returns undefined where it is malformed
  */
 export function parseSelector(

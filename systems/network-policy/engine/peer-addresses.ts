@@ -1,4 +1,4 @@
-/** The addresses of the peers of rules: of pods that come and go, and blocks. */
+/** The addresses of the peers of rules: those of pods, which come and go, and blocks. */
 import { covers, firstIndex, rangesOf } from './address-sets.ts';
 import type { IpAddress } from './addresses.ts';
 import { equal } from './equal.ts';
@@ -7,7 +7,7 @@ import type { Peers as ParsedPeers } from './parsed-peers.ts';
 import type { PodFacts } from './pod-table.ts';
 import type { Address, AddressSet, ByFamily, Family, Peers, PeersChange, PodKey } from './rules.ts';
 
-/** From this many changes on it is cheaper to sort all again. */
+/** From this many changes on, it is cheaper to sort everything again. */
 const MANY = 64;
 
 export class PeerAddresses {
@@ -27,11 +27,11 @@ export class PeerAddresses {
 
   /**
    * @param selected - One of the peers selects it.
-   * @returns whether the addresses are others now
+   * @returns whether the addresses have changed
    */
   set(pod: PodFacts, selected: boolean): boolean {
     const before = this.#members.get(pod.key) ?? [];
-    // What is in a block is there whatever becomes of the pod.
+    // An address in a block stays, whatever happens to the pod.
     const after = selected ? this.#outsideOfBlocks(pod.addresses) : [];
     if (equal(before, after)) return false;
     if (after.length === 0) this.#members.delete(pod.key);
@@ -67,7 +67,7 @@ export class PeerAddresses {
     return this.#value;
   }
 
-  /** What is different since the last call; undefined at the first. */
+  /** What has changed since the last call; undefined on the first call. */
   takeChange(): PeersChange | undefined {
     const untold = this.#untold;
     this.#untold ??= new NetChanges();
@@ -90,7 +90,7 @@ function textsOf(addresses: readonly IpAddress[]): ByFamily<readonly Address[]> 
   return { 4: of(4), 6: of(6) };
 }
 
-/** Where it is, or belongs. */
+/** The index where it is, or belongs. */
 function placeOf(sorted: readonly Address[], one: Address): number {
   return firstIndex(sorted.length, (at) => (sorted[at] as Address) >= one);
 }

@@ -1,4 +1,4 @@
-/** What named ports stand for on the pods that a rule for egress allows. */
+/** What named ports stand for on the pods that an egress rule allows. */
 import { covers, firstIndex } from './address-sets.ts';
 import { addressValue, type IpAddress } from './addresses.ts';
 import { equal } from './equal.ts';
@@ -8,7 +8,7 @@ import type { NamedPort } from './parsed-ports.ts';
 import type { PodFacts } from './pod-table.ts';
 import type { ByFamily, Endpoint, Family, PodKey } from './rules.ts';
 
-/** From this many changes on it is cheaper to sort all again. */
+/** From this many changes on, it is cheaper to sort everything again. */
 const MANY = 64;
 
 export class PeerEndpoints {
@@ -25,7 +25,7 @@ export class PeerEndpoints {
 
   /**
    * @param selected - One of the peers selects it; otherwise those of its addresses count that are in a block.
-   * @returns whether the endpoints are others now
+   * @returns whether the endpoints have changed
    */
   set(pod: PodFacts, selected: boolean): boolean {
     const addresses = selected ? pod.addresses : pod.addresses.filter((address) => this.#inBlock(address));
@@ -88,7 +88,7 @@ function endpointsOf(
     if (!names.some((one) => one.name === name && one.protocol === protocol)) continue;
     for (const { family, text } of addresses) {
       const one = { family, endpoint: { address: text, protocol, port } };
-      // Two names of one port are one endpoint.
+      // Two names of one port make one endpoint.
       found.set(keyOf(one), one);
     }
   }
@@ -109,7 +109,7 @@ function byFamily(all: readonly FamilyEndpoint[]): ByFamily<readonly Endpoint[]>
   return { 4: of(4), 6: of(6) };
 }
 
-/** Where it is, or belongs. */
+/** The index where it is, or belongs. */
 function placeOf(endpoints: readonly Endpoint[], one: Endpoint): number {
   const value = addressValue(one.address);
   return firstIndex(endpoints.length, (at) => {

@@ -1,5 +1,5 @@
 /**
- * What is held of the peers of the policies that this node needs, kept up to date with pods and namespaces.
+ * The state held for the peers of the policies that this node needs, kept up to date with pods and namespaces.
  * Rules with the same peers share it.
  */
 import { type Labels, type LabelSelector, labelsMatch } from '../../../shared/kube/selectors.ts';
@@ -12,7 +12,7 @@ import type { Direction, PeersKey, PolicyKey } from './rules.ts';
 import { anyNamespace, SelectorIndex } from './selector-index.ts';
 import type { Dirty } from './targets.ts';
 
-/** What a rule stands on, but for the peers that its clauses name. */
+/** What a rule depends on, except the peers that its clauses name. */
 export interface RuleViews {
   readonly rule: ParsedRule;
   /** For egress with named ports. */
@@ -25,12 +25,12 @@ export type PolicyViews = Readonly<Record<Direction, readonly RuleViews[] | unde
 
 interface Entry<View = PeerAddresses | PeerEndpoints> {
   readonly key: string;
-  /** Clauses name these peers by the key, so that it is not the policies that change with them. */
+  /** Clauses name these peers by their key, so that policies do not change with them. */
   readonly isNamed: boolean;
   readonly view: View;
-  /** `everyone`: no pod has to be selected. */
+  /** `everyone`: no pod needs to be selected. */
   readonly scopes: 'everyone' | readonly PodScope[];
-  /** A pod may matter for its address, whatever its labels are. */
+  /** A pod may matter because of its address, whatever its labels. */
   readonly asksEveryPod: boolean;
   readonly users: Set<PolicyKey>;
 }
@@ -46,14 +46,14 @@ export class PeerViews {
   readonly #index = new SelectorIndex<Entry>();
   readonly #byNamespaceLabels = new Set<Entry>();
 
-  /** @param dirty - Gets the peers and policies that stand on what is different after an event. */
+  /** @param dirty - Receives the peers and policies that depend on what an event has changed. */
   constructor(pods: PodTable, namespaces: ReadonlyMap<string, Labels>, dirty: Dirty) {
     this.#pods = pods;
     this.#namespaces = namespaces;
     this.#dirty = dirty;
   }
 
-  /** Holds what the rules of a policy need, and lets go of what it held for it before. */
+  /** Holds what the rules of a policy need, and releases what it held for it before. */
   hold(policy: ParsedPolicy): PolicyViews {
     const held = new Set<Entry>();
     const use = <View extends PeerAddresses | PeerEndpoints>(entry: Entry<View>): View => {
@@ -94,7 +94,7 @@ export class PeerViews {
     if (pod !== undefined) for (const entry of found) this.#update(entry, pod);
   }
 
-  /** The labels of a namespace are others, or it came or went. */
+  /** The labels of a namespace have changed, or it came or went. */
   namespaceChanged(namespace: string, before: Labels | undefined, after: Labels | undefined): void {
     const selects = (selector: LabelSelector, labels: Labels | undefined) =>
       labels !== undefined && labelsMatch(selector, labels);
@@ -185,7 +185,7 @@ export class PeerViews {
     );
   }
 
-  /** A namespace that is not known is selected by its name only: its labels may be any. */
+  /** An unknown namespace is selected by its name only: its labels may be anything. */
   #inScope(namespaces: string | LabelSelector, namespace: string): boolean {
     if (typeof namespaces === 'string') return namespaces === namespace;
     const labels = this.#namespaces.get(namespace);
@@ -214,7 +214,7 @@ function scopesOf({ scopes }: Entry): readonly PodScope[] {
   return scopes === 'everyone' ? [] : scopes;
 }
 
-/** Under what the index has it. */
+/** The key it has in the index. */
 function anchoredBy(entry: Entry): readonly (readonly [namespace: string, selector: LabelSelector])[] {
   if (entry.asksEveryPod) return [[anyNamespace, anyLabels]];
   return scopesOf(entry).map(({ namespaces, pods }) => [

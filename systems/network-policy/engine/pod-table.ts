@@ -1,9 +1,9 @@
 /**
  * The pods that count, and which of them has which address.
  *
- * A pod counts from when it has an address until it is gone or finished, also while it terminates. One of the
- * node's network is no pod here: its addresses are those of the node. An address that two pods claim is that of
- * the newer one, so that what an older one was allowed is not passed on with its address.
+ * A pod counts from when it has an address until it is gone or finished, also while it terminates. A pod in the
+ * node's network is no pod here: its addresses are those of the node. An address that two pods claim belongs to
+ * the newer one, so that what the older one was allowed is not passed on with its address.
  */
 import type { Labels } from '../../../shared/kube/selectors.ts';
 import { type IpAddress, parseAddress } from './addresses.ts';
@@ -12,14 +12,14 @@ import { objectKey, type PodObject } from './objects.ts';
 import { protocolOf } from './parsed-ports.ts';
 import type { Address, PodKey, Protocol } from './rules.ts';
 
-/** What decides about a pod. A new object whenever something of it is different. */
+/** What matters about a pod. A new object whenever any of it changes. */
 export interface PodFacts {
   readonly key: PodKey;
   readonly namespace: string;
   readonly labels: Labels;
   /** Runs on this node. */
   readonly local: boolean;
-  /** Those that are its own; at least one. */
+  /** Its own addresses; at least one. */
   readonly addresses: readonly IpAddress[];
   /** Its ports that have a name. */
   readonly ports: readonly PodPort[];
@@ -36,17 +36,17 @@ export interface PodChange {
   readonly after: PodFacts | undefined;
 }
 
-/** A pod and what it says its addresses are. */
+/** A pod and the addresses that it claims. */
 interface Claim {
   readonly facts: PodFacts;
-  /** Of two claims of an address the greater one holds. */
+  /** Of two claims on an address, the greater one wins. */
   readonly age: readonly string[];
 }
 
 export class PodTable {
   readonly #nodeName: string;
   readonly #claims = new Map<PodKey, Claim>();
-  /** Who claims an address: mostly one. */
+  /** The claims on an address: mostly one. */
   readonly #claimants = new Map<Address, readonly PodKey[]>();
   readonly #pods = new Map<PodKey, PodFacts>();
   readonly #byNamespace = new Map<string, Map<PodKey, PodFacts>>();
@@ -55,7 +55,7 @@ export class PodTable {
     this.#nodeName = nodeName;
   }
 
-  /** @returns what is different: this pod, and those that got an address from it or lost one to it */
+  /** @returns what has changed: this pod, and those that got an address from it or lost one to it */
   upsert(pod: PodObject): PodChange[] {
     return this.#set(objectKey(pod), claimOf(pod, this.#nodeName));
   }
@@ -68,7 +68,7 @@ export class PodTable {
     return this.#pods.get(key);
   }
 
-  /** Whose an address is; undefined: of no pod that counts. */
+  /** The pod that has an address; undefined: no pod that counts. */
   at(address: Address): PodKey | undefined {
     return this.#owner(address);
   }
@@ -161,12 +161,12 @@ function claimOf(pod: PodObject, nodeName: string): Claim | undefined {
       addresses,
       ports: portsOf(pod),
     },
-    // The kubelet has seen a pod before it gets an address, which may be long after it was created.
+    // The kubelet sees a pod before it gets an address, which may be long after it was created.
     age: [leaving ? '' : 'stays', status?.startTime ?? created, created, key],
   };
 }
 
-/** `podIP` should be the first of `podIPs`; where it is not, both count. */
+/** `podIP` should be the first of `podIPs`; if it is not, both count. */
 function addressesOf({ status }: PodObject): IpAddress[] {
   const texts = [status?.podIP, ...(status?.podIPs ?? []).map(({ ip }) => ip)];
   const byText = new Map<Address, IpAddress>();

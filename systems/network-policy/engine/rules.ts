@@ -1,8 +1,8 @@
 /**
- * What the engine says and a dataplane programs: the rules of one node.
+ * What the engine computes and a dataplane programs: the rules of one node.
  *
- * Nothing in here is of nftables or iptables. A dataplane makes them true in the kernel; the suite of all dataplanes
- * (node/dataplane.suite.fixture.ts) says what that means.
+ * Nothing in here is specific to nftables or iptables. A dataplane enforces them in the kernel; the suite of all dataplanes
+ * (node/dataplane.suite.fixture.ts) defines what that means.
  */
 
 export type Family = 4 | 6;
@@ -10,14 +10,14 @@ export type Direction = 'ingress' | 'egress';
 export const directions: readonly Direction[] = ['ingress', 'egress'];
 export type Protocol = 'TCP' | 'UDP' | 'SCTP';
 
-/** `namespace/name`: neither may have a slash, so no two pods or policies have one key. */
+/** `namespace/name`: neither may contain a slash, so keys are unique. */
 export type PodKey = string;
 export type PolicyKey = string;
 
 /** An address in canonical text (RFC 5952 for IPv6), without a prefix length. */
 export type Address = string;
 
-/** A closed interval of addresses of one family: `10.0.0.0`-`10.0.0.255`. Blocks are told as intervals, their `except` taken out. */
+/** A closed interval of addresses of one family: `10.0.0.0`-`10.0.0.255`. Blocks are given as intervals, without their `except`. */
 export interface AddressRange {
   readonly first: Address;
   readonly last: Address;
@@ -26,7 +26,7 @@ export interface AddressRange {
 /** Blocks of one family; sorted, disjoint, not touching. */
 export type AddressSet = readonly AddressRange[];
 
-/** By family: IPv4 and IPv6 have nothing to do with each other. */
+/** By family: IPv4 and IPv6 are independent of each other. */
 export type ByFamily<T> = Readonly<Record<Family, T>>;
 
 /** A closed interval of ports of one protocol; 0 to 65535 is every port of it. */
@@ -43,30 +43,30 @@ export interface Endpoint {
   readonly port: number;
 }
 
-/** Whom rules allow: who is in it changes, while the rules stay as they are. */
+/** Whom rules allow: its members change, while the rules stay as they are. */
 export interface Peers {
-  /** Addresses of pods that are in none of the blocks, sorted as texts. */
+  /** Addresses of pods that are in none of the blocks, sorted as strings. */
   readonly pods: ByFamily<readonly Address[]>;
-  /** The same as long as the key is. */
+  /** The same for as long as the key is. */
   readonly blocks: ByFamily<AddressSet>;
 }
 
-/** What peers are selected by, as JSON: rules with the same peers have one key. */
+/** What selects the peers, as JSON: rules with the same peers have the same key. */
 export type PeersKey = `[${string}`;
 
 /**
- * What one rule of a policy allows: a packet (its first of a connection) that fits one of the clauses.
- * For ingress the peer is the source, for egress the destination; ports are always those of the destination.
+ * What one rule of a policy allows: a packet (the first of a connection) that matches one of the clauses.
+ * For ingress, the peer is the source, for egress the destination; ports are always those of the destination.
  */
 export type Clause =
   | {
-      /** `everyone`: any address, of this node and of nobody's pod too. */
+      /** `everyone`: any address, including those of this node and of no pod. */
       readonly peers: 'everyone' | PeersKey;
-      /** `any`: every protocol, those without ports too. */
+      /** `any`: every protocol, including those without ports. */
       readonly ports: 'any' | readonly PortRange[];
     }
   | {
-      /** Named ports: the destination has to be one of these. For egress they are of the peers, which then are `everyone`. */
+      /** Named ports: the destination must be one of these. For egress, they belong to the peers, which are `everyone` then. */
       readonly peers: 'everyone' | PeersKey;
       readonly endpoints: ByFamily<readonly Endpoint[]>;
     };
@@ -74,7 +74,7 @@ export type Clause =
 export interface PolicyRule {
   /** Its place in `spec.ingress` or `spec.egress`. */
   readonly index: number;
-  /** Empty: the rule allows nothing, e.g. as it cannot be expressed. */
+  /** Empty: the rule allows nothing, for example because it cannot be expressed. */
   readonly clauses: readonly Clause[];
 }
 
@@ -89,19 +89,19 @@ export interface PolicyRules {
 export interface LocalPod {
   readonly pod: PodKey;
   readonly addresses: ByFamily<readonly Address[]>;
-  /** Policies that select it for a direction, sorted; undefined: it is not isolated, all is allowed. */
+  /** Policies that select it for a direction, sorted; undefined: it is not isolated, so everything is allowed. */
   readonly ingress: readonly PolicyKey[] | undefined;
   readonly egress: readonly PolicyKey[] | undefined;
 }
 
-/** All that a dataplane is to make true. */
+/** Everything that a dataplane must enforce. */
 export interface NodeRules {
   readonly pods: ReadonlyMap<PodKey, LocalPod>;
   /** By `direction policy`, see {@link policyRulesKey}. Those that a pod of this node names, and no others. */
   readonly policies: ReadonlyMap<string, PolicyRules>;
   /** Those that the policies name, and no others. */
   readonly peers: ReadonlyMap<PeersKey, Peers>;
-  /** Of this node: what is of no known pod in here is decided by the default. */
+  /** Of this node: the default verdict applies to addresses in here that belong to no known pod. */
   readonly podCidrs: ByFamily<AddressSet>;
 }
 
@@ -116,7 +116,7 @@ export function policyRulesKey(direction: Direction, policy: PolicyKey): string 
   return `${direction} ${policy}`;
 }
 
-/** The keys of the policies that name one of these peers. It looks through all policies. */
+/** The keys of the policies that name one of these peers. Searches all policies. */
 export function policiesNaming(peers: ReadonlySet<PeersKey>, { policies }: NodeRules): string[] {
   if (peers.size === 0) return [];
   const names = ({ rules }: PolicyRules): boolean =>
@@ -126,18 +126,18 @@ export function policiesNaming(peers: ReadonlySet<PeersKey>, { policies }: NodeR
   return [...policies].filter(([, policy]) => names(policy)).map(([key]) => key);
 }
 
-/** Pods that came to peers and went from them. */
+/** Pods that joined and left peers. */
 export type PeersChange = ByFamily<{
   readonly gone: readonly Address[];
   readonly come: readonly Address[];
 }>;
 
-/** What is different from the rules before: only that has to be programmed. */
+/** The difference from the previous rules: only that must be programmed. */
 export interface RulesChange {
   readonly pods: ReadonlySet<PodKey>;
   /** Keys of {@link NodeRules.policies}. */
   readonly policies: ReadonlySet<string>;
-  /** Undefined: the peers as a whole came or went, or it is not known what of them is different. */
+  /** Undefined: the peers as a whole came or went, or it is unknown what has changed. */
   readonly peers: ReadonlyMap<PeersKey, PeersChange | undefined>;
   readonly podCidrs: boolean;
 }

@@ -1,12 +1,12 @@
-/** Finds the selectors that may select a pod without asking each of them. */
+/** Finds the selectors that may select a pod without evaluating each of them. */
 import type { Labels, LabelSelector } from '../../../shared/kube/selectors.ts';
 
 /** In place of a namespace: any. */
 export const anyNamespace = '';
 
 /**
- * Items by a requirement of their selector that a pod has to meet: a label with a value, or a label. An item whose
- * selector has neither (`{}`, `NotIn`, `DoesNotExist`) is asked about every pod of its namespace.
+ * Items by a requirement of their selector that a pod must meet: a label with a value, or a label. An item whose
+ * selector has neither (`{}`, `NotIn`, `DoesNotExist`) is evaluated for every pod of its namespace.
  */
 export class SelectorIndex<T> {
   readonly #items = new Map<string, Set<T>>();
@@ -29,7 +29,7 @@ export class SelectorIndex<T> {
     }
   }
 
-  /** Adds to `found` those that may select a pod with these labels; no other one does. */
+  /** Adds to `found` those that may select a pod with these labels; no others do. */
   find(namespace: string, labels: Labels, found: Set<T>): void {
     for (const scope of [namespace, anyNamespace]) {
       for (const item of this.#items.get(keyOf(scope, '')) ?? []) found.add(item);

@@ -1,11 +1,11 @@
-/** The pods of this node, and which policies are for them. */
+/** The pods of this node, and the policies that select them. */
 import { labelsMatch } from '../../../shared/kube/selectors.ts';
 import type { ParsedPolicy } from './parsed-policy.ts';
 import type { PodChange, PodFacts } from './pod-table.ts';
 import type { Direction, Family, LocalPod, PeersKey, PodKey, PolicyKey } from './rules.ts';
 import { SelectorIndex } from './selector-index.ts';
 
-/** What is to be said anew. */
+/** What must be computed again. */
 export interface Dirty {
   readonly pods: Set<PodKey>;
   readonly policies: Set<PolicyKey>;
@@ -22,7 +22,7 @@ export class Targets {
   readonly #pods = new Map<PodKey, Target>();
   readonly #index = new SelectorIndex<ParsedPolicy>();
   readonly #selected = new Map<ParsedPolicy, Map<PodKey, PodFacts>>();
-  /** {@link of}, until it is different. */
+  /** {@link of}, until it changes. */
   readonly #lists = new Map<ParsedPolicy, readonly PodFacts[]>();
 
   constructor(dirty: Dirty) {
@@ -67,7 +67,7 @@ export class Targets {
     }
   }
 
-  /** The pods of this node that the policy is for; the same list as long as they are the same. */
+  /** The pods of this node that the policy selects; the same list as long as they are the same. */
   of(policy: ParsedPolicy): readonly PodFacts[] {
     const known = this.#lists.get(policy);
     if (known !== undefined) return known;

@@ -1,4 +1,4 @@
-/** Whether one may talk to another, and who decides it: pure, from the objects of the cluster. */
+/** Whether one end may connect to another, and what decides it: pure, from the objects of the cluster. */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { parseAddress } from '../engine/addresses.ts';
 import type { NamespaceObject, PodObject, PolicyObject } from '../engine/objects.ts';
@@ -20,7 +20,7 @@ export interface Question {
   readonly family?: Family | undefined;
 }
 
-/** A pod, with what of it only an explanation needs. */
+/** A pod, with the fields that only an explanation needs. */
 export interface ExplainedPod extends PodObject {
   readonly status?: PodObject['status'] & {
     readonly hostIP?: string | null | undefined;
@@ -36,7 +36,7 @@ export interface ClusterObjects {
 
 export interface ExplainedEnd {
   readonly address: Address;
-  /** Undefined: the address is of no pod that policies could select. */
+  /** Undefined: the address belongs to no pod that policies could select. */
   readonly pod: PodKey | undefined;
   readonly node: string | undefined;
 }
@@ -44,19 +44,19 @@ export interface ExplainedEnd {
 /** What the policies of one end say. */
 export interface ExplainedSide {
   readonly direction: Direction;
-  /** `itself`: a pod reaches itself whatever its policies say, as by a Service that leads back to it. */
+  /** `itself`: a pod reaches itself whatever its policies say, for example through a Service. */
   readonly verdict: Decision['verdict'] | 'itself';
-  /** Where it is allowed: what does. Where it is refused: what came nearest. */
+  /** If allowed: what allows it. If refused: what came closest. */
   readonly policy?: PolicyKey;
   /** `spec.ingress[0]` */
   readonly field?: string;
-  /** Index in the rule's `from` or `to`; missing where the rule has none, or where it does not fit. */
+  /** Index in the rule's `from` or `to`; missing if the rule has none, or if it does not match. */
   readonly peer?: number;
   /** Index in the rule's `ports`. */
   readonly port?: number;
-  /** Where it is refused: what of the nearest rule fits. */
+  /** If refused: which part of the closest rule matches. */
   readonly fits?: 'peer' | 'port';
-  /** Where it is refused: those that isolate. */
+  /** If refused: the policies that isolate. */
   readonly policies?: readonly PolicyKey[];
   readonly words: string;
 }
@@ -75,7 +75,7 @@ export interface Explanation {
   readonly problems: readonly PolicyProblem[];
 }
 
-/** @throws {RampartError} `INPUT` for ends that are not known, or have no address of one family. */
+/** @throws {RampartError} `INPUT` for ends that are unknown, or have no address family in common. */
 export function explain({ policies, pods, namespaces }: ClusterObjects, question: Question): Explanation {
   const { from, to, protocol, family } = question;
   const { source, destination } = partiesOf(pods, { from, to, protocol, family });
@@ -159,7 +159,7 @@ function sideOf(direction: Direction, decision: Decision, own: Party, words: str
   }
 }
 
-/** A name is looked up on the destination, as a Service would. One that it has not stays without a number. */
+/** A name is looked up on the destination, as a Service does. A name that it lacks stays without a number. */
 function portNumber({ port, protocol }: Question, { pod }: Party): number | undefined {
   if (typeof port !== 'string') return port;
   const ports = (pod?.spec?.containers ?? []).flatMap(({ ports: own }) => own ?? []);
@@ -171,11 +171,11 @@ function portNumber({ port, protocol }: Question, { pod }: Party): number | unde
       pod === undefined
         ? 'the destination is not a pod'
         : `${objectKey(pod)} has no port of that name for ${protocol}`,
-    next: 'Give the number of the port',
+    next: 'Give the port number',
   });
 }
 
-/** By its address, or as a pod that has the network of the node that the destination runs on. */
+/** By its address, or as a pod in the network of the node that the destination runs on. */
 function isFromOwnNode(
   pods: readonly ExplainedPod[],
   { from }: Question,

@@ -81,7 +81,7 @@ suite('the rules of this kernel', () => {
     test(`${backend}: of a pod of another node say nothing, and name that node`, () => {
       const { result, egress, ingress } = compareWithKernel(ask('shop/far', 81), kernelOf('one'));
       assert.deepEqual([result, egress.agrees, ingress.verdict], ['agrees', true, 'elsewhere']);
-      assert.match(ingress.words, /Ask on node two\.$/);
+      assert.match(ingress.words, /Run the command on node two\.$/);
       assert.equal(compareWithKernel(ask('shop/far', 81), kernelOf('three')).result, 'unknown');
     });
   }

@@ -1,4 +1,4 @@
-/** Whether the rules in a kernel say what the policies say. */
+/** Checks whether the rules in a kernel agree with the policies. */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { parseAddress } from '../engine/addresses.ts';
 import type { Direction } from '../engine/rules.ts';
@@ -9,37 +9,37 @@ export interface KernelSide {
   readonly direction: Direction;
   /** `elsewhere`: this kernel does not know the pod, so it has no rules for it. */
   readonly verdict: 'allowed' | 'refused' | 'elsewhere';
-  /** Whether that is what the policies say; undefined where the pod is elsewhere. */
+  /** Whether that agrees with the policies; undefined if the pod is elsewhere. */
   readonly agrees?: boolean;
-  /** That the packet came through. */
+  /** The chains that the packet passed. */
   readonly chains: readonly string[];
   readonly words: string;
 }
 
 export interface KernelCheck {
-  /** Those that have rules of Rampart here; none: `null`. `nftables and iptables (nft)`: a packet has to pass both. */
+  /** Those that have Rampart rules here; none: `null`. `nftables and iptables (nft)`: a packet must pass both. */
   readonly backend: string | null;
-  /** `agrees`: all that is of this machine; `unknown`: neither end is a pod of this machine, or it has no rules where there are to be some. */
+  /** `agrees`: as far as this machine is concerned; `unknown`: neither end is a pod of this machine, or it lacks expected rules. */
   readonly result: 'agrees' | 'differs' | 'unknown';
   readonly egress: KernelSide;
   readonly ingress: KernelSide;
 }
 
-/** @param rulesets - None: the kernel has been read, and has no rules of Rampart. */
+/** @param rulesets - Empty: the kernel has been read, and has no Rampart rules. */
 export function compareWithKernel(explanation: Explanation, rulesets: readonly KernelRuleset[]): KernelCheck {
   const { from, to, protocol, port, fromOwnNode } = explanation;
   const [source, destination] = [parseAddress(from.address), parseAddress(to.address)];
   const number = (protocolNumbers as Readonly<Record<string, number>>)[protocol];
   if (source === undefined || destination === undefined || number === undefined) {
     throw new RampartError(errorCodes.INPUT, {
-      what: `cannot follow a packet of ${protocol} through the kernel`,
+      what: `cannot trace a ${protocol} packet through the kernel`,
     });
   }
   const packet: KernelPacket = { source, destination, protocol: number, port, fromNode: fromOwnNode };
   const egress = sideOf(rulesets, packet, explanation.egress, from);
   const ingress = sideOf(rulesets, packet, explanation.ingress, to);
   const answers = [egress.agrees, ingress.agrees];
-  // A kernel without rules refuses nothing: what is to be refused is so elsewhere, or not at all.
+  // A kernel without rules refuses nothing: a refusal happens elsewhere, or not at all.
   const isUnknown = rulesets.length === 0 && !explanation.allowed;
   const result = answers.includes(false)
     ? 'differs'
@@ -60,10 +60,10 @@ function sideOf(
   const expected = said === 'refused' ? 'refused' : 'allowed';
   if (rulesets.length === 0) {
     if (expected === 'allowed') {
-      const words = `This kernel has no rules of Rampart, so it allows ${direction} of ${name}.`;
+      const words = `This kernel has no Rampart rules, so it allows ${direction} of ${name}.`;
       return { direction, verdict: 'allowed', agrees: true, chains: [], words };
     }
-    return elsewhere(direction, own, 'it has no rules of Rampart');
+    return elsewhere(direction, own, 'it has no Rampart rules');
   }
   const decisions = rulesets.map((ruleset) => ruleset.decide(direction, packet));
   const verdict = decisions.some((one) => one.verdict === 'refused') ? 'refused' : 'allowed';
@@ -80,6 +80,6 @@ function sideOf(
 
 function elsewhere(direction: Direction, { pod, address, node }: ExplainedEnd, why: string): KernelSide {
   const where = node === undefined ? 'the node it runs on' : `node ${node}`;
-  const words = `This kernel has no information about ${direction} of ${pod ?? address}: ${why}. Ask on ${where}.`;
+  const words = `This kernel has no information about ${direction} of ${pod ?? address}: ${why}. Run the command on ${where}.`;
   return { direction, verdict: 'elsewhere', chains: [], words };
 }

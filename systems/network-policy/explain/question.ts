@@ -1,4 +1,4 @@
-/** What a person asks, from the command line. */
+/** Parses the question from the command line. */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { Question } from './explanation.ts';
 
@@ -18,7 +18,7 @@ export function parsePort(text: string): Pick<Question, 'protocol' | 'port'> {
     return { protocol, port: isNumber ? number : port };
   throw new RampartError(errorCodes.INPUT, {
     what: `--port ${JSON.stringify(text)} is not a port`,
-    next: 'Write a number or a port name, with the protocol unless it is TCP: 80, 53/UDP, http; or ICMP',
+    next: 'Give a number or a port name, with the protocol unless it is TCP: 80, 53/UDP, http; or ICMP',
   });
 }
 
@@ -27,6 +27,6 @@ export function checkEnd(option: string, text: string): string {
   if (/^[^\s/]+\/[^\s/]+$/.test(text) || /^[\da-f.:]+$/i.test(text)) return text;
   throw new RampartError(errorCodes.INPUT, {
     what: `${option} ${JSON.stringify(text)} is neither a pod nor an address`,
-    next: 'Write a pod as NAMESPACE/NAME, or an IPv4 or IPv6 address',
+    next: 'Give a pod as NAMESPACE/NAME, or an IPv4 or IPv6 address',
   });
 }

@@ -12,11 +12,11 @@ import { networkPolicies } from '../api.ts';
 import type { NamespaceObject, PolicyObject } from '../engine/objects.ts';
 import type { ClusterObjects, ExplainedPod } from './explanation.ts';
 
-/** @throws {KubeError} what may not be read; {@link RampartError} `API_UNREACHABLE`. */
+/** @throws {KubeError} for what may not be read; {@link RampartError} `API_UNREACHABLE`. */
 export async function readCluster(client: KubeClient, signal: AbortSignal): Promise<ClusterObjects> {
   const all = async <T, U>(type: ResourceType, take: (object: T) => U): Promise<U[]> => {
     const found: U[] = [];
-    // Item by item: of what the API has of a pod a tenth is kept.
+    // Item by item: only a tenth of a pod is kept.
     await client.listItems(type, {}, { signal, onItem: (item) => found.push(take(JSON.parse(item) as T)) });
     return found;
   };

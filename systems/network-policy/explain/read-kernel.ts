@@ -1,4 +1,4 @@
-/** The rules of Rampart in this machine's kernel, whichever backend made them. */
+/** Reads the Rampart rules in this machine's kernel, whichever backend made them. */
 import { KeptNamespace } from '../../../shared/netlink/namespace.ts';
 import { Nftables } from '../../../shared/netlink/nftables.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
@@ -11,10 +11,11 @@ import * as nftables from '../node/nftables/decide.ts';
 import { readTable } from '../node/nftables/table.ts';
 
 /**
- * In the network namespace that the calling thread has now. What is not installed is taken to have no rules where something else has some.
+ * Works in the current network namespace of the calling thread. If one backend has rules, others that are not installed are
+ * assumed to have none.
  *
  * @returns one for each backend that has some; none: there are none at all
- * @throws {RampartError} `PRIVILEGE` or `SYSTEM` where they cannot be read, `UNSUPPORTED` where what would read them is not installed.
+ * @throws {RampartError} `PRIVILEGE` or `SYSTEM` if they cannot be read, `UNSUPPORTED` if the tools to read them are not installed.
  */
 export async function readKernel(signal?: AbortSignal): Promise<KernelRuleset[]> {
   using namespace = new KeptNamespace();
@@ -22,9 +23,9 @@ export async function readKernel(signal?: AbortSignal): Promise<KernelRuleset[]>
   const found = [...readNftables(missing), ...(await readIptables(namespace, missing, signal))];
   if (found.length > 0 || missing.length === 0) return found;
   throw new RampartError(errorCodes.UNSUPPORTED, {
-    what: 'cannot tell whether this kernel has rules of Rampart',
+    what: 'cannot tell whether this kernel has Rampart rules',
     why: missing.join('; '),
-    next: 'Install what is missing, or ask where the agent of this node runs',
+    next: 'Install what is missing, or run the command where the agent of this node runs',
   });
 }
 
@@ -47,13 +48,13 @@ async function readIptables(
   signal: AbortSignal | undefined,
 ): Promise<KernelRuleset[]> {
   const installed = await installedIptables(namespace, signal);
-  if (installed.length === 0) missing.push('there is no iptables-save');
+  if (installed.length === 0) missing.push('iptables-save is not installed');
   const found: KernelRuleset[] = [];
   for (const one of installed) {
     const kernel = new IptablesKernel(one, namespace);
     const rules = await kernel.readRules(signal);
     if (isNothing({ families: rules, sets: new Map() })) continue;
-    // Rules without the sets that they look into say nothing.
+    // Rules are meaningless without the sets that they match.
     const whole = { families: rules, sets: await kernel.readSets(signal) };
     const backend = `iptables (${one.variant})`;
     found.push({ backend, decide: (...packet) => iptables.decideInKernel(whole, ...packet) });

@@ -1,11 +1,11 @@
-/** What a decision of the judge is in words: which policy, which of its rules, and what that allows. */
+/** Puts a decision of the judge into words: which policy, which of its rules, and what that allows. */
 import type { LabelSelectorObject } from '../../../shared/kube/selectors.ts';
 import type { PeerObject, PolicyObject, PortObject } from '../engine/objects.ts';
 import { objectKey } from '../engine/objects.ts';
 import type { Direction, PolicyKey } from '../engine/rules.ts';
 import type { Decision, Fit, NearMiss } from '../judge/judge.ts';
 
-/** Both ends of what is decided about, as people know them. */
+/** Both ends of the packet, as people know them. */
 export interface SideNames {
   /** Whose policies decide: a pod (`namespace/name`) or an address. */
   readonly own: string;
@@ -21,7 +21,7 @@ export function ruleField(direction: Direction, { rule }: Pick<Fit, 'rule'>): st
   return `spec.${direction}[${rule}]`;
 }
 
-/** A sentence or two. `policies` are looked into for what the rules allow; one that is missing is named only. */
+/** A sentence or two. `policies` provide what the rules allow; a missing one is only named. */
 export function decisionWords(
   direction: Direction,
   decision: Decision,
@@ -56,7 +56,7 @@ export function decisionWords(
   }
 }
 
-/** What came nearest to allowing it, and what of it does not fit. */
+/** What came closest to allowing it, and which part of it does not match. */
 export function nearestWords(
   direction: Direction,
   nearest: NearMiss,
@@ -146,7 +146,7 @@ function selectorWords(
   return all.length === 0 ? empty : `${before}${all.join(', ')}`;
 }
 
-/** Long lists end a sentence that nobody reads. */
+/** Nobody reads to the end of a long list. */
 const SHOWN = 5;
 
 function listWords(words: readonly string[]): string {

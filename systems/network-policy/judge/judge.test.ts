@@ -89,7 +89,7 @@ suite('the judge', () => {
     ['x/none', 'no pod has that name'],
     ['x/done', 'the pod is finished'],
     ['10.0.0.300', 'no pod has that name'],
-    ['192.0.2.1', 'no common address family'],
+    ['192.0.2.1', 'no address family in common'],
   ] as const) {
     test(`refuses to judge what is from ${from}: ${why}`, () => {
       assert.throws(() => say(from, 'x/six', 80), { code: errorCodes.INPUT, message: new RegExp(why) });

@@ -1,8 +1,8 @@
 /**
- * Whether a packet is allowed, by which rule of which policy, or by what it is refused.
+ * Decides whether a packet is allowed, by which rule of which policy, or what refuses it.
  *
- * Reads the objects as they are, one rule after the other, and shares nothing with the engine but how addresses are
- * read: it is what `rampart network explain` says, and what the engine is tested against.
+ * Reads the objects as they are, one rule after the other, and shares only address parsing with the
+ * engine: it is the basis of `rampart network explain`, and what the engine is tested against.
  */
 import type { NamespaceObject, PodObject, PolicyObject } from '../engine/objects.ts';
 import type { Direction, Family, PolicyKey } from '../engine/rules.ts';
@@ -10,12 +10,12 @@ import { type Party, partiesOf } from './parties.ts';
 import { peerFits, selectsTarget, targetsAreKnown } from './peers.ts';
 import { portFits } from './ports.ts';
 
-/** The first packet of a connection, as it is after the translation of services. */
+/** The first packet of a connection, after the translation of Service addresses. */
 export interface Packet {
   /** A pod (`namespace/name`) or an address. */
   readonly from: string;
   readonly to: string;
-  /** By default that of the address, or the first that both pods have an address of. */
+  /** By default that of the address, or the first one that both pods have an address in. */
   readonly family?: Family | undefined;
   /** `TCP`, `UDP`, `SCTP`, or another one, which has no ports. */
   readonly protocol: string;
@@ -24,7 +24,7 @@ export interface Packet {
 }
 
 export interface JudgeOptions {
-  /** The packet is from the node that the destination runs on, which reaches its own pods whatever the policies say. */
+  /** The packet comes from the node that the destination runs on, which reaches its own pods whatever the policies say. */
   readonly fromNode?: boolean | undefined;
 }
 
@@ -37,7 +37,7 @@ export interface Judgement {
 }
 
 export type Decision =
-  /** No policy is for the pod in this direction, or it is no pod. */
+  /** No policy selects the pod in this direction, or it is not a pod. */
   | { readonly verdict: 'not isolated' }
   | { readonly verdict: 'own node' }
   | ({ readonly verdict: 'allowed' } & Fit)
@@ -45,11 +45,11 @@ export type Decision =
       readonly verdict: 'refused';
       /** Those that isolate the pod, sorted. */
       readonly policies: readonly PolicyKey[];
-      /** What came nearest to allowing it: undefined where no rule has anything that fits. */
+      /** What came closest to allowing it: undefined if no part of any rule matches. */
       readonly nearest: NearMiss | undefined;
     };
 
-/** Indexes in the policy; undefined: the rule names none, so everyone and every port fits. */
+/** Indexes in the policy; undefined: the rule names none, so everyone and every port matches. */
 export interface Fit {
   readonly policy: PolicyKey;
   readonly rule: number;
@@ -58,11 +58,11 @@ export interface Fit {
 }
 
 export interface NearMiss extends Fit {
-  /** What of the rule fits; the other does not. */
+  /** Which part of the rule matches; the other does not. */
   readonly fits: 'peer' | 'port';
 }
 
-/** @throws {RampartError} for a pod that is not known or has no address of the family. */
+/** @throws {RampartError} for a pod that is unknown or has no address of the family. */
 export function judge(
   policies: Iterable<PolicyObject>,
   pods: Iterable<PodObject>,
@@ -105,7 +105,7 @@ function decisionOf(
       if (whichPort.fits) misses.push({ ...at, peer: undefined, port: portIndex, fits: 'port' });
     }
   }
-  // Who talks is more telling than to which port.
+  // A matching peer is more telling than a matching port.
   const nearest = misses.find(({ fits }) => fits === 'peer') ?? misses[0];
   return { verdict: 'refused', policies: isolating.map(keyOf), nearest };
 }
@@ -123,7 +123,7 @@ function rulesOf({ spec }: PolicyObject, direction: Direction) {
     : (spec?.egress ?? []).map(({ to, ports }) => ({ peers: to ?? [], ports: ports ?? [] }));
 }
 
-/** Where nothing is listed everything fits. */
+/** An empty list matches everything. */
 function firstThat<T>(
   list: readonly T[],
   holds: (item: T) => boolean,

@@ -1,4 +1,4 @@
-/** Who sends a packet and who gets it. */
+/** The sender and the receiver of a packet. */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import { type IpAddress, parseAddress } from '../engine/addresses.ts';
 import type { PodObject } from '../engine/objects.ts';
@@ -7,7 +7,7 @@ import type { Packet } from './judge.ts';
 
 export interface Party {
   readonly address: IpAddress;
-  /** Undefined: the address is of no pod, or of one that has the network of its node. */
+  /** Undefined: the address belongs to no pod, or to one in its node's network. */
   readonly pod: PodObject | undefined;
 }
 
@@ -25,19 +25,19 @@ export function partiesOf(
   }
   throw new RampartError(errorCodes.INPUT, {
     what: `cannot judge a packet from ${packet.from} to ${packet.to}`,
-    why: `they have no common ${packet.family === undefined ? 'address family' : `IPv${packet.family} address`}`,
+    why: `they have no ${packet.family === undefined ? 'address family in common' : `IPv${packet.family} address each`}`,
     next: 'Name running pods (namespace/name) or addresses',
   });
 }
 
-/** What a pod may send from, or be reached at: one for each of its addresses. */
+/** The addresses that a pod may send from or be reached at, one entry for each. */
 function candidatesOf(pods: readonly PodObject[], text: string): Party[] {
   const address = parseAddress(text);
   if (address !== undefined) return [{ address, pod: holderOf(pods, address) }];
   const pod = pods.find(({ metadata }) => `${metadata.namespace ?? ''}/${metadata.name ?? ''}` === text);
   if (pod === undefined || isFinished(pod)) {
     throw new RampartError(errorCodes.INPUT, {
-      what: `cannot judge a packet of ${text}`,
+      what: `cannot judge packets of ${text}`,
       why: pod === undefined ? 'it is not an address, and no pod has that name' : 'the pod is finished',
       next: 'Name a running pod (namespace/name) or an address',
     });
@@ -48,7 +48,7 @@ function candidatesOf(pods: readonly PodObject[], text: string): Party[] {
     .map((own) => ({ address: own, pod: onNode ? undefined : pod }));
 }
 
-/** Of several pods that say that they have an address, the one that got it last. */
+/** Of several pods that claim an address, the one that got it last. */
 function holderOf(pods: readonly PodObject[], address: IpAddress): PodObject | undefined {
   const holders = pods.filter(
     (pod) =>

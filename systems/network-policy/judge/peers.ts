@@ -1,4 +1,4 @@
-/** Whether a peer of a rule is the other side of a packet. */
+/** Whether a peer of a rule matches the other side of a packet. */
 import {
   type Labels,
   labelSelectorOf,
@@ -9,7 +9,7 @@ import { type Block, parseBlock } from '../engine/addresses.ts';
 import type { BlockObject, NamespaceObject, PeerObject, PodObject, PolicyObject } from '../engine/objects.ts';
 import type { Party } from './parties.ts';
 
-/** Whether the policy is for this pod. One whose selector is malformed is for all pods of its namespace. */
+/** Whether the policy selects this pod. A policy with a malformed selector selects all pods of its namespace. */
 export function selectsTarget(policy: PolicyObject, pod: PodObject): boolean {
   if ((policy.metadata.namespace ?? '') !== (pod.metadata.namespace ?? '')) return false;
   const selector = policy.spec?.podSelector ?? {};
@@ -69,7 +69,7 @@ function isWellFormed(selector: LabelSelectorObject): boolean {
   }
 }
 
-/** Of a selector that is well-formed. */
+/** Of a well-formed selector. */
 function selects({ matchLabels, matchExpressions }: LabelSelectorObject, labels: Labels): boolean {
   const valueOf = (key: string) => (Object.hasOwn(labels, key) ? labels[key] : undefined);
   const byLabels = Object.entries(matchLabels ?? {}).every(([key, value]) => valueOf(key) === value);

@@ -1,8 +1,8 @@
-/** Whether a port of a rule is the one that a packet is for. */
+/** Whether a port of a rule matches that of a packet. */
 import type { PodObject, PortObject } from '../engine/objects.ts';
 import type { Packet } from './judge.ts';
 
-/** @param destination - Undefined: no pod, so that no name stands for any of its ports. */
+/** @param destination - Undefined: not a pod, so no name stands for any of its ports. */
 export function portFits(
   { protocol, port, endPort }: PortObject,
   packet: Packet,

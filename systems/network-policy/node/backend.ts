@@ -1,4 +1,4 @@
-/** Which dataplane a node has, and what another one has left. */
+/** Chooses the dataplane of a node, and removes what another one has left. */
 import { KeptNamespace } from '../../../shared/netlink/namespace.ts';
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
@@ -15,10 +15,10 @@ export interface OpenedBackend {
 }
 
 /**
- * Opens the one that is asked for; `auto`: nftables, and iptables where that does not work. With the first sync that succeeds, what
- * another one has left is removed: until then both hold, and a packet has to pass both.
+ * Opens the requested dataplane; `auto`: nftables, or iptables if that does not work. After the first successful sync, what
+ * another one has left is removed: until then both apply, and a packet must pass both.
  *
- * Works in the network namespace that the calling thread has now.
+ * Works in the current network namespace of the calling thread.
  *
  * @throws {RampartError} `UNSUPPORTED` that names what is missing, `PRIVILEGE`.
  */
@@ -96,7 +96,7 @@ async function openIptables(
   return { name: `iptables (${variant})`, variant, dataplane };
 }
 
-/** A dataplane that takes the place of others. */
+/** A dataplane that replaces others. */
 class Replacing implements Dataplane {
   readonly #own: Dataplane;
   readonly #namespace: KeptNamespace;
@@ -148,7 +148,7 @@ class Replacing implements Dataplane {
     return this.#own.whoseLog(prefix);
   }
 
-  /** Once: nobody else programs them. Where that cannot be, both hold: too little is allowed, not too much. */
+  /** Once: nobody else programs them. If that fails, both apply: too little is allowed, not too much. */
   async #removeOthers(signal: AbortSignal | undefined): Promise<readonly string[]> {
     if (this.#isAlone) return [];
     let isAlone = true;
@@ -158,7 +158,7 @@ class Replacing implements Dataplane {
         removed.push(...(await work()));
       } catch (error) {
         signal?.throwIfAborted();
-        // What is not installed has left nothing that it could not take away itself.
+        // A backend that is not installed cannot have left anything.
         if (!(error instanceof RampartError) || error.code === errorCodes.UNSUPPORTED) continue;
         isAlone = false;
         if (this.#told !== error.message) {

@@ -1,6 +1,6 @@
 /**
- * Whether what crosses a bridge of this node passes the rules: that is a setting of the network namespace, which the module
- * br_netfilter has (kernel, Documentation/networking/ip-sysctl.rst, bridge-nf-call-iptables).
+ * Ensures that traffic across a bridge of this node passes the rules: that is a setting of the network namespace, which the module
+ * br_netfilter provides (kernel, Documentation/networking/ip-sysctl.rst, bridge-nf-call-iptables).
  */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,9 +14,9 @@ export interface BridgeOptions {
 }
 
 /**
- * Sees to it that bridged packets pass the rules.
+ * Makes bridged packets pass the rules.
  *
- * @returns why they do not; undefined where they do, or where there is no bridge.
+ * @returns why they do not; undefined if they do, or if there is no bridge.
  */
 export function filterBridges({
   sysctls = '/proc/sys/net/bridge',

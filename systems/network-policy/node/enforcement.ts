@@ -1,4 +1,4 @@
-/** Keeps the kernel as the engine says. */
+/** Keeps the kernel in line with the engine. */
 import type { Logger } from '../../../shared/observe/log.ts';
 import { systemClock } from '../../../shared/time/clock.ts';
 import type { PolicyEngine } from '../engine/engine.ts';
@@ -17,12 +17,12 @@ export interface EnforcementOptions {
   readonly cutter: Cutter | undefined;
   readonly logger: Logger;
   readonly signal: AbortSignal;
-  /** Rules are needed also where no policy selects a pod. */
+  /** Rules are needed even if no policy selects a pod. */
   readonly refusesUnknown: boolean;
   readonly bridges: BridgeOptions | undefined;
 }
 
-/** Each call throws what the dataplane does; then nobody knows what was taken, and {@link programAll} is due. */
+/** Each call throws what the dataplane throws; it is then unknown what was applied, and {@link programAll} is due. */
 export class Enforcement {
   readonly #options: EnforcementOptions;
   #isProgrammed = false;
@@ -37,12 +37,12 @@ export class Enforcement {
     return this.#isProgrammed;
   }
 
-  /** Rules that the kernel has not taken: all others hold. */
+  /** Rules that the kernel has rejected: all others apply. */
   get refused(): readonly PolicyProblem[] {
     return this.#refused;
   }
 
-  /** Why bridged packets get around the rules. */
+  /** Why bridged packets bypass the rules. */
   get bridges(): string | undefined {
     return this.#bridges;
   }
@@ -54,7 +54,7 @@ export class Enforcement {
     this.#isProgrammed = this.#isNeeded();
     if (this.#isProgrammed) {
       this.#tellBridges();
-      // Before the rules, so that the first one who is refused is told.
+      // Before the rules, so that the first refusal is reported.
       refusals.open();
       this.#refused = (await dataplane.sync(engine.rules, signal)).refused ?? [];
       cutter?.programmed(engine.rules);
@@ -77,7 +77,7 @@ export class Enforcement {
     this.#countRules();
   }
 
-  /** What somebody else has changed of ours is put right, and told. */
+  /** Repairs and reports what somebody else has changed of ours. */
   async repair(): Promise<void> {
     const { dataplane, counts, logger, signal } = this.#options;
     const drift = this.#isProgrammed ? await dataplane.verify(signal) : [];
@@ -90,7 +90,7 @@ export class Enforcement {
     await this.programAll();
   }
 
-  /** Not with each change: of 1,000 pods they take some 0.3 s. */
+  /** Not with each change: for 1,000 pods they take about 0.3 s. */
   async readCounters(): Promise<void> {
     const { dataplane, counts, refusals, cutter, signal } = this.#options;
     if (this.#isProgrammed) refusals.open();
@@ -107,7 +107,7 @@ export class Enforcement {
     return false;
   }
 
-  /** With each full sync: bridges may come later, and somebody may set it back. */
+  /** With each full sync: bridges may be added later, and somebody may reset it. */
   #tellBridges(): void {
     const now = filterBridges(this.#options.bridges);
     if (now !== undefined && now !== this.#bridges) this.#options.logger.warn(now);

@@ -1,4 +1,4 @@
-/** Feeds the engine with what the API has. */
+/** Feeds the engine from the API. */
 import type { NodeContext } from '../../../shared/guard/context.ts';
 import { nodeFacts, podFacts } from '../../../shared/kube/facts.ts';
 import type { IndexedCache } from '../../../shared/kube/indexed-cache.ts';
@@ -15,7 +15,7 @@ import { type NetworkPolicy, networkPolicies } from '../api.ts';
 import type { PolicyEngine } from '../engine/engine.ts';
 import type { PodObject, PolicyObject } from '../engine/objects.ts';
 
-/** What engine and status need is in the engine; few objects are read again. */
+/** What the engine and the status need is in the engine; few objects are read again. */
 const FEW = 16;
 
 export interface FollowedObjects extends Disposable {
@@ -23,12 +23,12 @@ export interface FollowedObjects extends Disposable {
   readonly pods: IndexedCache<Pod>;
   readonly namespaces: IndexedCache<Namespace>;
   readonly caches: readonly IndexedCache<never>[];
-  /** To be called once, when the caches are synced: `onChange` is called after each change from now on. */
+  /** Call once, when the caches are synced: `onChange` is called after each change from then on. */
   begin(onChange: () => void): void;
 }
 
 /**
- * The engine gets objects as they arrive, while others are still on their way.
+ * The engine gets objects as they arrive, while others are still being listed.
  *
  * @param podCidrs - Of this node; empty: those of the Node object.
  */
@@ -70,7 +70,7 @@ export function followObjects(
         notify();
       }),
     );
-    // Another guard may have followed them before.
+    // Another guard may have subscribed to them before.
     for (const object of cache.list()) upsert(object);
   };
   follow(
@@ -102,7 +102,7 @@ export function followObjects(
   };
 }
 
-/** Without annotations, in which kubectl keeps a copy of the whole. */
+/** Without annotations, in which kubectl keeps a copy of the entire object. */
 function policyFacts(policy: NetworkPolicy): NetworkPolicy {
   const { annotations: _copy, ...metadata } = withoutManagedFields(policy).metadata;
   return { ...policy, metadata };

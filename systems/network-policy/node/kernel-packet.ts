@@ -1,4 +1,4 @@
-/** A packet, and what the rules that are in the kernel do with it: the same words for every dataplane. */
+/** A packet, and what the rules in the kernel do with it: the same types for every dataplane. */
 import { errorCodes, RampartError } from '../../../shared/observe/errors.ts';
 import type { IpAddress } from '../engine/addresses.ts';
 import type { Direction } from '../engine/rules.ts';
@@ -6,7 +6,7 @@ import type { Direction } from '../engine/rules.ts';
 /** IANA's. */
 export const protocolNumbers = { ICMP: 1, TCP: 6, UDP: 17, ICMPv6: 58, SCTP: 132 } as const;
 
-/** The first one of a connection. */
+/** The first packet of a connection. */
 export interface KernelPacket {
   readonly source: IpAddress;
   readonly destination: IpAddress;
@@ -22,7 +22,7 @@ export interface KernelDecision {
   readonly verdict: 'allowed' | 'refused';
   /** Whether the address is that of a pod that the kernel knows. */
   readonly isKnown: boolean;
-  /** The chains that it came through. */
+  /** The chains that it passed. */
   readonly chains: readonly string[];
 }
 
@@ -34,17 +34,17 @@ export interface KernelRuleset {
   decide(direction: Direction, packet: KernelPacket): KernelDecision;
 }
 
-/** More than any packet goes through, and few enough for the stack; a loop is refused by the kernel itself. */
+/** More than any packet passes, and few enough for the stack; the kernel itself refuses loops. */
 const MOST_CHAINS = 1024;
 
 /** What a rule does: `continue` with the next one, or `return` to the chain that led here. */
 export type RuleVerdict = 'accept' | 'refuse' | 'continue' | 'return';
 
 /**
- * What the rules of a chain do, one after the other.
+ * Follows the rules of a chain, one after the other.
  *
- * @param rules - None: there is no such chain.
- * @param chains - Those that the packet came through: this one is added.
+ * @param rules - Undefined: there is no such chain.
+ * @param chains - Those that the packet has passed: this one is added.
  */
 export function followChain(
   name: string,
@@ -64,7 +64,7 @@ export function followChain(
 export function unknownRule(rule: string): RampartError {
   return new RampartError(errorCodes.UNSUPPORTED, {
     what: 'cannot tell what the rules in the kernel do',
-    why: `it has a rule that Rampart did not make: ${rule}`,
+    why: `there is a rule that Rampart did not create: ${rule}`,
     next: 'A running agent repairs this within a minute',
   });
 }

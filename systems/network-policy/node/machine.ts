@@ -1,4 +1,4 @@
-/** What this machine has of that which network policies need, for `rampart doctor`. */
+/** What this machine provides of what network policies need, for `rampart doctor`. */
 import { existsSync, readFileSync } from 'node:fs';
 import { release } from 'node:os';
 import { join } from 'node:path';
@@ -9,22 +9,22 @@ import { examineIptables } from './iptables/needs.ts';
 import { installedIptables } from './iptables/variant.ts';
 import { tryNftables } from './nftables/dataplane.ts';
 
-/** One thing that is there or not. */
+/** One requirement that is available or not. */
 export interface MachineFact {
   /** A stable word: `nftables`, `iptables`, `ipset`, `nfnetlink_log`, `conntrack`, `bridge-nf`. */
   readonly name: string;
   readonly available: boolean;
-  /** Versions and settings; where it is not available: what is missing. */
+  /** Versions and settings; if it is not available: what is missing. */
   readonly detail: string;
 }
 
 export interface NetworkPolicyMachine {
-  /** What `--network-policy-backend auto` takes; null: neither works. */
+  /** What `--network-policy-backend auto` chooses; null: neither works. */
   readonly backend: 'nftables' | 'iptables' | null;
   readonly facts: readonly MachineFact[];
 }
 
-/** Rules are tried in a network namespace of their own, so nothing of this machine is changed. */
+/** Rules are tried in a separate network namespace, so nothing on this machine changes. */
 export async function examineMachine(signal?: AbortSignal): Promise<NetworkPolicyMachine> {
   const facts: MachineFact[] = [];
   try {
@@ -37,10 +37,10 @@ export async function examineMachine(signal?: AbortSignal): Promise<NetworkPolic
     for (const name of ['nftables', 'iptables', 'ipset']) facts.push({ name, available: false, detail });
   }
   facts.push(
-    moduleFact('nfnetlink_log', 'refused packets are reported', '/proc/net/netfilter/nfnetlink_log'),
+    moduleFact('nfnetlink_log', 'reports of refused packets', '/proc/net/netfilter/nfnetlink_log'),
     moduleFact(
       'conntrack',
-      'connections are followed',
+      'connection tracking',
       '/proc/sys/net/netfilter/nf_conntrack_max',
       'nf_conntrack',
     ),
@@ -91,7 +91,7 @@ function moduleFact(name: string, what: string, sign: string, module = name): Ma
   return {
     name,
     available: false,
-    detail: `the module ${module} is not loaded, and there is none in /lib/modules`,
+    detail: `the module ${module} is neither loaded nor in /lib/modules`,
   };
 }
 
@@ -109,7 +109,7 @@ function bridgeFact(): MachineFact {
     const isThere = canBeLoaded('br_netfilter');
     const detail = isThere
       ? 'the module br_netfilter is not loaded: where pods share a bridge, run modprobe br_netfilter'
-      : 'there is no module br_netfilter: pods on the same bridge bypass all policies';
+      : 'the module br_netfilter does not exist: pods on the same bridge bypass all policies';
     return { name, available: isThere, detail };
   }
   const settings = ['bridge-nf-call-iptables', 'bridge-nf-call-ip6tables'].map((setting) => {

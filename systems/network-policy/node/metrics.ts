@@ -1,27 +1,27 @@
-/** What this guard counts on a node. */
+/** The metrics of this guard on a node. */
 import type { MetricsRegistry } from '../../../shared/guard/guard.ts';
 import type { Refused } from './dataplane.ts';
 
-/** Counts since the start of the process. */
+/** Counts since the process started. */
 export class NodeCounts {
   fullSyncs = 0;
   partialSyncs = 0;
   failedSyncs = 0;
   /** Things of ours that somebody else had changed. */
   driftRepaired = 0;
-  /** Of the last full sync that succeeded. */
+  /** Of the last successful full sync. */
   lastSyncSeconds = 0;
-  /** When that was, by the wall clock; undefined: there was none. */
+  /** When that was, by the wall clock; undefined: there was none yet. */
   lastSyncMs: number | undefined;
   localPods = 0;
   policies = 0;
   problems = 0;
   refused: readonly Refused[] = [];
-  /** Connections that were ended, as they were no longer allowed. */
+  /** Connections that were ended because they were no longer allowed. */
   flowsCut = 0;
-  /** Refused packets that became a line. */
+  /** Refused packets that were reported as a line. */
   refusalsTold = 0;
-  /** Refused packets that were logged, and that the kernel had no room for. */
+  /** Refused packets that were logged, but that the kernel had no room for. */
   refusalsLost = 0;
 }
 
@@ -52,7 +52,7 @@ export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts
   );
   counter(
     'refusals_told_total',
-    'Refused packets reported as a line; the kernel logs at most ten per minute for each pod and direction.',
+    'Refused packets reported as an alert; the kernel logs at most ten per minute for each pod and direction.',
     () => counts.refusalsTold,
   );
   counter(
@@ -63,11 +63,11 @@ export function registerNodeMetrics(metrics: MetricsRegistry, counts: NodeCounts
   gauge('full_sync_seconds', 'Duration of the last full sync.', () => counts.lastSyncSeconds);
   gauge('pods', 'Pods of this node that have rules.', () => counts.localPods);
   gauge('policies', 'Policy directions that apply to pods of this node.', () => counts.policies);
-  gauge('problems', 'Fields of policies that cannot be expressed.', () => counts.problems);
+  gauge('problems', 'Policy fields that cannot be expressed.', () => counts.problems);
   metrics.counter(
     {
       name: name('refused_packets_total'),
-      help: 'Refused packets, by pod; an empty pod stands for addresses of unknown pods.',
+      help: 'Refused packets by pod; an empty pod stands for the addresses of unknown pods.',
       labelNames: ['namespace', 'pod', 'direction'],
     },
     () =>

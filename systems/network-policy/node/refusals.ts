@@ -1,4 +1,4 @@
-/** Tells who is refused: each packet that the rules log becomes a line, and at times an event on its pod. */
+/** Reports refusals: each packet that the rules log becomes a line, and sometimes an event on its pod. */
 import type { NodeContext } from '../../../shared/guard/context.ts';
 import { referenceTo } from '../../../shared/kube/event-object.ts';
 import type { EventRecorder } from '../../../shared/kube/event-recorder.ts';
@@ -25,9 +25,9 @@ export interface RefusalsOptions {
   readonly engine: PolicyEngine;
   readonly objects: Pick<FollowedObjects, 'policies' | 'pods' | 'namespaces'>;
   readonly counts: NodeCounts;
-  /** Of NFLOG, as the dataplane logs to it. */
+  /** The NFLOG group that the dataplane logs to. */
   readonly group: number;
-  /** Runs what opens the group in the node's network. Default: that of the calling thread. */
+  /** Runs code that opens the group in the node's network namespace. Default: that of the calling thread. */
   readonly inNetwork?: <T>(work: () => T) => T;
   readonly clock?: Clock;
 }
@@ -41,11 +41,11 @@ const protocolNames: Readonly<Record<number, string>> = {
 };
 /** For one pod. */
 const EVENT_MS = 60_000;
-/** So many pods are remembered for that; then those of the last minute are forgotten, and may have one more. */
+/** This many pods are remembered for that; beyond it, those of the last minute are forgotten and may get one more. */
 const MOST_PODS = 4096;
 const LOST_MS = 60_000;
 
-/** Begins with {@link open}, which is called again where it could not. Dispose it to give the group back. */
+/** Starts with {@link open}, which is called again if it failed. Dispose it to release the group. */
 export class Refusals implements Disposable {
   readonly #options: RefusalsOptions;
   readonly #clock: Clock;
@@ -60,7 +60,7 @@ export class Refusals implements Disposable {
     this.#clock = options.clock ?? systemClock;
   }
 
-  /** Takes the group, if it has not. That another program has it is told once; nothing is refused or allowed for it. */
+  /** Takes the group, if it does not have it. If another program has it, that is reported once; verdicts do not change. */
   open(): void {
     if (this.#log?.isOpen === true) return;
     const { group, inNetwork = (run) => run(), context } = this.#options;
@@ -73,7 +73,7 @@ export class Refusals implements Disposable {
           onError: (error) => context.logger.error({ err: error }, 'cannot report a refused packet'),
         }),
       );
-      if (this.#problem !== undefined) context.logger.info('refused packets are reported again');
+      if (this.#problem !== undefined) context.logger.info('reporting refused packets again');
       this.#problem = undefined;
     } catch (error) {
       const problem = error instanceof Error ? error.message : String(error);
@@ -83,7 +83,7 @@ export class Refusals implements Disposable {
     }
   }
 
-  /** Why refused packets are not told; undefined where they are, or where there was nothing to tell yet. */
+  /** Why refused packets are not reported; undefined if they are, or if there was nothing to report yet. */
   get problem(): string | undefined {
     return this.#problem;
   }
@@ -104,7 +104,7 @@ export class Refusals implements Disposable {
       addressText(packet.family, value),
     ) as [Address, Address];
     const protocol = protocolNames[packet.protocol] ?? String(packet.protocol);
-    // The pod whose rule it was, also where another has got its address meanwhile.
+    // The pod whose rule it was, even if another has got its address meanwhile.
     const [source, destination] = [
       direction === 'egress' ? (pod ?? engine.podAt(from)) : engine.podAt(from),
       direction === 'ingress' ? (pod ?? engine.podAt(to)) : engine.podAt(to),
@@ -145,7 +145,7 @@ export class Refusals implements Disposable {
     };
   }
 
-  /** Undefined where a sender has made up an address that nobody can have. */
+  /** Undefined if a sender has made up an address that nobody can have. */
   #decide(
     policies: readonly PolicyObject[],
     involved: readonly PodObject[],
@@ -162,7 +162,7 @@ export class Refusals implements Disposable {
     }
   }
 
-  /** In the pod's namespace, whose readers need not know the pods of others: these are told by their address alone. */
+  /** In the pod's namespace, whose readers need not know the pods of others: these are reported by address only. */
   #event(key: PodKey, { direction, protocol, source, destination, policies }: RefusalLine): void {
     const nowMs = this.#clock.monotonicMs();
     if (nowMs - (this.#eventsMs.get(key) ?? -Infinity) < EVENT_MS) return;
@@ -194,7 +194,7 @@ export class Refusals implements Disposable {
     if (nowMs - this.#lostToldMs < LOST_MS) return;
     this.#options.context.logger.warn(
       { packets: this.#lostUntold },
-      'refused packets arrived too fast to report each; they are counted',
+      'refused packets arrived too fast to report each one; all are counted',
     );
     this.#lostToldMs = nowMs;
     this.#lostUntold = 0;

@@ -1,4 +1,4 @@
-/** Tells what of policies cannot be expressed: a line and an event each time that it is different. */
+/** Reports the parts of policies that cannot be expressed: a line and an event each time they change. */
 import { referenceTo } from '../../../shared/kube/event-object.ts';
 import type { EventRecorder } from '../../../shared/kube/event-recorder.ts';
 import type { Logger } from '../../../shared/observe/log.ts';
@@ -23,7 +23,7 @@ export class ToldProblems {
     this.#policies = policies;
   }
 
-  /** Those of policies that a pod of this node needs. */
+  /** Those of policies that pods of this node need. */
   tell(problems: readonly PolicyProblem[], rules: NodeRules): void {
     if (problems.length === 0 && this.#told.size === 0) return;
     const needed = new Set([...rules.policies.values()].map(({ policy }) => policy));

@@ -63,24 +63,24 @@ suite('a machine that lacks something', { skip: iptablesObstacle() ?? false }, (
     assert.deepEqual([found.taken.auto, found.machine.backend], ['nftables', 'nftables']);
     assert.match(
       found.taken.iptables,
-      /there is no iptables-restore.*cannot start ipset: there is no such program/,
+      /iptables-restore is not installed.*cannot start ipset: it is not installed/,
     );
     const { nftables = '', iptables = '', ipset = '' } = detailsOf(found);
     assert.match(nftables, /^yes/);
-    assert.match(iptables, /^no: .*there is no iptables-restore.*apt-get install iptables/);
+    assert.match(iptables, /^no: .*iptables-restore is not installed.*apt-get install iptables/);
     assert.match(ipset, /^no: not installed: apt-get install ipset/);
   });
 
   test('no ipset, no ip6tables: each is named', async () => {
     using withoutIpset = new Tools(...legacy);
     const first = await withoutIpset.look();
-    assert.match(first.taken.iptables, /cannot start ipset: there is no such program/);
+    assert.match(first.taken.iptables, /cannot start ipset: it is not installed/);
     assert.doesNotMatch(first.taken.iptables, /there is no iptables/);
     assert.match(detailsOf(first)['iptables'] ?? '', /^no: legacy [\d.]+; cannot start ipset/);
     using withoutSix = new Tools('ipset', ...legacy.filter((name) => !name.startsWith('ip6')));
     assert.match(
       (await withoutSix.look()).taken.iptables,
-      /cannot start ip6tables-legacy-restore: there is no such program/,
+      /cannot start ip6tables-legacy-restore: it is not installed/,
     );
   });
 

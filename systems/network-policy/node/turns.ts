@@ -1,11 +1,11 @@
-/** When the kernel is programmed: after changes at once, and now and then as a whole. */
+/** Decides when the kernel is programmed: at once after changes, and now and then completely. */
 import { setImmediate as turn } from 'node:timers/promises';
 
 import { sleep, systemClock as clock } from '../../../shared/time/clock.ts';
 import type { Dataplane } from './dataplane.ts';
 import type { Enforcement } from './enforcement.ts';
 
-/** What comes within this time of a change is programmed together; a change after a quiet time at once. */
+/** Changes within this time of each other are programmed together; a change after a quiet time, at once. */
 const SETTLE_MS = 5;
 const VERIFY_MS = 60_000;
 const FULL_SYNC_MS = 5 * 60_000;
@@ -26,12 +26,12 @@ export class Turns {
     signal.addEventListener('abort', () => this.wake(), { once: true });
   }
 
-  /** Something is different: {@link next} waits no longer. */
+  /** Something has changed: {@link next} waits no longer. */
   wake(): void {
     this.#changed.resolve();
   }
 
-  /** Programs what is due: after a failure all of it. */
+  /** Programs what is due: everything after a failure. */
   async take(): Promise<void> {
     this.#changed = Promise.withResolvers();
     const nowMs = clock.monotonicMs();
@@ -59,7 +59,7 @@ export class Turns {
     pause.abort();
     if (await disturbed) this.#verifiedAtMs = -Infinity;
     const settleMs = Math.max(0, this.#programmedAtMs + SETTLE_MS - clock.monotonicMs());
-    // At least what is in the same piece of a watch's answer.
+    // At least what is in the same chunk of a watch response.
     if (settleMs === 0) await turn();
     else await sleep(clock, settleMs, this.#signal).catch(() => undefined);
   }

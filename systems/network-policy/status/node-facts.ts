@@ -1,13 +1,13 @@
-/** What an agent says of this guard's work on its node, in its lease, and how status reads it. */
+/** What an agent reports about this guard on its node, in its lease, and how `rampart status` reads it. */
 import { type GuardFacts, MAX_FACT_LENGTH } from '../../../shared/guard/agent-lease-names.ts';
 import type { PolicyProblem } from '../engine/rules.ts';
 import type { NodeCounts } from '../node/metrics.ts';
 
-/** As `--format json` has it, in `nodes[].networkPolicy`. */
+/** As in `--format json`, in `nodes[].networkPolicy`. */
 export interface NodeReport {
   /** `nftables` */
   readonly backend: string;
-  /** Whether there are rules in the kernel: without a policy for a pod of the node there need be none. */
+  /** Whether there are rules in the kernel: without a policy for a pod of the node, none are needed. */
   readonly programmed: boolean;
   /** RFC 3339; `null`: there was none yet. */
   readonly lastFullSync: string | null;
@@ -18,9 +18,9 @@ export interface NodeReport {
   /** Since the agent has started. */
   readonly driftRepaired: number;
   readonly failedSyncs: number;
-  /** Whether what is asked for holds: the kernel has taken all rules, and bridged packets pass them. */
+  /** Whether the policies are enforced: the kernel has accepted all rules, and bridged packets pass them. */
   readonly enforced: boolean;
-  /** What is the matter: the kernel does not take the rules or some of them, bridges get around them, refused packets are not told. */
+  /** The problems: the kernel rejects the rules or some of them, bridges bypass them, refused packets are not reported. */
   readonly problems: readonly string[];
 }
 
@@ -28,13 +28,13 @@ export interface NodeState {
   readonly backend: string;
   readonly isProgrammed: boolean;
   readonly counts: NodeCounts;
-  /** Why the kernel has not taken the rules. */
+  /** Why the kernel has rejected the rules. */
   readonly problem: string | undefined;
-  /** Rules that the kernel has not taken: all others hold. */
+  /** Rules that the kernel has rejected: all others apply. */
   readonly refused: readonly PolicyProblem[];
-  /** Why refused packets are not told. */
+  /** Why refused packets are not reported. */
   readonly untold: string | undefined;
-  /** Why bridged packets get around the rules. */
+  /** Why bridged packets bypass the rules. */
   readonly bridges: string | undefined;
 }
 
@@ -68,7 +68,7 @@ function firstOf({ policy, field, message }: PolicyProblem, count: number): stri
   return `${policy}${count === 1 ? '' : ` and ${count - 1} more`}: ${field}: ${message}`;
 }
 
-/** Undefined for what an agent without this guard, or an older one, says. */
+/** Undefined for the report of an agent without this guard, or of an older one. */
 export function readNodeFacts(facts: GuardFacts | undefined): NodeReport | undefined {
   if (typeof facts?.['backend'] !== 'string') return undefined;
   const number = (name: string): number => {

@@ -10,15 +10,15 @@ import { PolicyEngine } from '../engine/engine.ts';
 import { objectKey, type PodObject } from '../engine/objects.ts';
 import { type NodeReport, readNodeFacts } from './node-facts.ts';
 
-/** A NetworkPolicy, as `--format json` has it. */
+/** A NetworkPolicy, as in `--format json`. */
 export interface PolicyReport {
   readonly namespace: string;
   readonly name: string;
   /** `Ingress`, `Egress`: the directions in which its pods are isolated. */
   readonly directions: readonly string[];
-  /** Pods that it selects, on any node; `null` where pods may not be read. */
+  /** Pods that it selects, on any node; `null` if pods may not be read. */
   readonly pods: number | null;
-  /** The same by node; `null` where pods may not be read. */
+  /** The same by node; `null` if pods may not be read. */
   readonly podsByNode: Readonly<Record<string, number>> | null;
   readonly problems: readonly { readonly field: string; readonly message: string }[];
 }
@@ -53,7 +53,7 @@ export function reports(
   policies: readonly NetworkPolicy[],
   known: readonly PodObject[] | undefined,
 ): PolicyReport[] {
-  // One node for all pods: then the rules name the policies of each.
+  // One node for all pods, so that the rules name the policies of each.
   const engine = new PolicyEngine('all');
   for (const policy of policies) engine.upsertPolicy(policy);
   for (const pod of known ?? []) engine.upsertPod({ ...pod, spec: { ...pod.spec, nodeName: 'all' } });
@@ -103,7 +103,7 @@ function nodeCells(node: NodeReport | undefined, nowMs: number): Cell[] {
   ];
 }
 
-/** More nodes are not told line by line. */
+/** More nodes are not listed line by line. */
 const MANY_NODES = 8;
 
 function podLines({ podsByNode }: PolicyReport): string[] {

@@ -108,7 +108,7 @@ const cases: readonly Case[] = [
     title: 'a group expression that is none',
     type: groups,
     spec: { ...group, expression: 'a() &&' },
-    causes: [/^spec\.expression .*expected the call of a member, found the end/],
+    causes: [/^spec\.expression .*expected a member call, found the end/],
   },
   {
     title: 'a mutating group',

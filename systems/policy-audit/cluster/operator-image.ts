@@ -29,7 +29,7 @@ export async function imageOfOperator(client: KubeClient, signal: AbortSignal): 
   if (image !== undefined) return image;
   throw new RampartError(errorCodes.INPUT, {
     what: 'the image for policy servers is unknown',
-    why: `there is no Deployment ${name} with a container ${container} readable in ${namespace}`,
-    next: 'Name an image with --policy-server-image',
+    why: `no readable Deployment ${name} in ${namespace} has a container ${container}`,
+    next: 'Set the image with --policy-server-image',
   });
 }

@@ -178,7 +178,7 @@ class PolicyServers {
           await this.#tell(
             type,
             object,
-            waiting(object, 'pending', 'PolicyOpening', 'it is being tried'),
+            waiting(object, 'pending', 'PolicyOpening', 'it is being loaded'),
             signal,
           );
         continue;

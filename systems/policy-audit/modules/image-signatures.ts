@@ -54,17 +54,17 @@ function wantedOf(input: JsonObject): Wanted {
   const kind = isFirst ? first : textIn(input, 'type');
   if (!kinds.includes(kind)) {
     throw new RampartError(errorCodes.INPUT, {
-      what: `a verification of ${JSON.stringify(kind)} is not known`,
-      next: `Ask for one of ${kinds.join(', ')}`,
+      what: `the verification ${JSON.stringify(kind)} is not supported`,
+      next: `Use one of ${kinds.join(', ')}`,
     });
   }
   const fields = isFirst ? payloadObject(input[kind]) : input;
   const image = textIn(fields, 'image');
   if (kind === 'SigstoreCertificateVerify') {
     throw new RampartError(errorCodes.UNSUPPORTED, {
-      what: `the signatures of ${image} are not verified`,
-      why: 'verification by a certificate is not offered',
-      next: 'Give the public key of the certificate: SigstorePubKeyVerify; or the identity in it: SigstoreKeylessVerify',
+      what: `cannot verify the signatures of ${image}`,
+      why: 'verification with a certificate is not supported',
+      next: 'Use the public key of the certificate (SigstorePubKeyVerify) or the identity in it (SigstoreKeylessVerify)',
     });
   }
   const annotations = annotationsOf(fields['annotations'] ?? undefined);

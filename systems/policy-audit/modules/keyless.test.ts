@@ -174,7 +174,7 @@ suite('signatures without keys', () => {
       'a log entry that is dated back',
       relogged(({ Payload }) => (Payload.integratedTime -= 300), { loggedAfterMs: 601_000 }),
       dev,
-      /its signed entry timestamp is not by a transparency log of the trust root root\.json/,
+      /its signed entry timestamp is not from a transparency log of the trust root root\.json/,
     ],
     [
       'a damaged promise of the log',
@@ -184,13 +184,13 @@ suite('signatures without keys', () => {
         bundle.SignedEntryTimestamp = promise.toString('base64');
       }),
       dev,
-      /its signed entry timestamp is not by a transparency log/,
+      /its signed entry timestamp is not from a transparency log/,
     ],
     [
       'another log',
       changed(() => ({ [bundleAnnotation]: foreign.sign(Buffer.from('x'))[bundleAnnotation] })),
       dev,
-      /its entry in the transparency log names another certificate/,
+      /its transparency log entry names another certificate/,
     ],
     [
       'another authority',
@@ -214,7 +214,7 @@ suite('signatures without keys', () => {
       'the signature of another payload',
       (payload) => sigstore.sign(Buffer.concat([payload, Buffer.from(' ')])),
       dev,
-      /its transparency log entry is of something else/,
+      /its transparency log entry is for something else/,
     ],
     ['no certificate', changed(() => ({ [certificateAnnotation]: undefined })), dev, /it has no certificate/],
     [
@@ -252,7 +252,7 @@ suite('signatures without keys', () => {
     const digest = digestOf(Buffer.from('other'));
     await assert.rejects(
       fetched([signed()], { allOf: [dev] }, sigstore.trustRoot, digest),
-      refusedFor(/of its 0 signatures none is that of: dev@team\.example by/),
+      refusedFor(/none of its 0 signatures matches: dev@team\.example by/),
     );
   });
 
@@ -260,7 +260,9 @@ suite('signatures without keys', () => {
     const anyOf = { minimumMatches: 2, signatures: [dev, { kind: 'githubAction', owner: 'team' }] };
     await assert.rejects(
       fetched([signed()], { anyOf }),
-      refusedFor(/of 1 that are allowed, and 2 are needed; none is that of: https:.*its issuer is /),
+      refusedFor(
+        /only 1 of the accepted signers signed it, and 2 are required; none of its \d+ signatures matches: https:.*its issuer is /,
+      ),
     );
   });
 
@@ -268,7 +270,7 @@ suite('signatures without keys', () => {
     await assert.rejects(
       fetched([signed()], { allOf: [dev] }, null),
       refusedFor(
-        /\(dev@team\.example by .*\) needs a trust root, which is not configured\. Give one with --sigs/,
+        /\(dev@team\.example by .*\) requires a trust root, and none is configured\. Set one with --sigs/,
       ),
     );
   });

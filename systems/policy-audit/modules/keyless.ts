@@ -90,13 +90,13 @@ function signerOf(
   verifier: Verifier,
   root: string,
 ): Signer {
-  if (certificate === undefined) throw new Refusal('it has no certificate, as signatures by a key');
-  if (bundle === undefined) throw new Refusal('it has no signed entry timestamp of a transparency log');
+  if (certificate === undefined) throw new Refusal('it has no certificate: it was made with a key');
+  if (bundle === undefined) throw new Refusal('it has no signed entry timestamp from a transparency log');
   const leaf = certificateOf(certificate);
   const entry = entryOf(bundle);
   // The library compares only the digest and the signature of the entry.
   if (!entry.certificate.raw.equals(leaf.raw)) {
-    throw new Refusal('its entry in the transparency log names another certificate');
+    throw new Refusal('its transparency log entry names another certificate');
   }
   const loggedAt = new Date(entry.payload.integratedTime * 1000);
   if (loggedAt < leaf.validFromDate || loggedAt > leaf.validToDate) {
@@ -191,7 +191,7 @@ function kindOf({ subjectAltName = '' }: X509Certificate, subject: string): Sign
     // Quoted where it has characters that could be taken for another name.
     if ([`${kind}:${subject}`, `${kind}:${JSON.stringify(subject)}`].includes(subjectAltName)) return kind;
   }
-  throw new Refusal(`its certificate is not for one URI or e-mail address, but for ${subjectAltName}`);
+  throw new Refusal(`its certificate is not for a single URI or email address, but for ${subjectAltName}`);
 }
 
 class Refusal extends Error {}
@@ -204,10 +204,10 @@ function checkOf({ code, message }: VerificationError, root: string): string {
       : `its certificate is not issued by a certificate authority of the trust root ${root}`;
   }
   if (code === 'TLOG_INCLUSION_PROMISE_ERROR') {
-    return `its signed entry timestamp is not by a transparency log of the trust root ${root}`;
+    return `its signed entry timestamp is not from a transparency log of the trust root ${root}`;
   }
-  if (code === 'TLOG_BODY_ERROR') return 'its transparency log entry is of something else';
-  if (code === 'SIGNATURE_ERROR') return 'its payload is not signed by the key of its certificate';
+  if (code === 'TLOG_BODY_ERROR') return 'its transparency log entry is for something else';
+  if (code === 'SIGNATURE_ERROR') return 'its payload is not signed with the key of its certificate';
   return 'it cannot be verified';
 }
 

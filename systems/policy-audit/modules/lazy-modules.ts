@@ -36,7 +36,7 @@ export class LazyModules implements Modules {
       this.#opened = undefined;
       if (error instanceof RampartError) throw error;
       throw new RampartError(errorCodes.SYSTEM, {
-        what: 'policy modules cannot be stored',
+        what: 'cannot store policy modules',
         why: error instanceof Error ? error.message : String(error),
         next: 'Name a writable directory with --policy-modules',
         cause: error,

@@ -12,25 +12,25 @@ export function parseModuleUrl(text: string): ModuleUrl {
     new RampartError(errorCodes.INPUT, {
       what: `${JSON.stringify(text.slice(0, 200))} is not a policy module`,
       why,
-      next: 'Write registry://host/repository:tag, https://host/policy.wasm or file:///path/policy.wasm',
+      next: 'Use registry://host/repository:tag, https://host/policy.wasm or file:///path/policy.wasm',
     });
   const scheme = /^([a-zA-Z][a-zA-Z0-9+.-]*):\/\//.exec(text)?.[1]?.toLowerCase() ?? 'registry';
   const rest = text.replace(/^[a-zA-Z][a-zA-Z0-9+.-]*:\/\//, '');
-  if (rest === '') throw refuse('it names nothing');
+  if (rest === '') throw refuse('it names no module');
   if (scheme === 'registry') return { scheme, reference: rest };
   if (scheme === 'file') {
     if (!rest.startsWith('/')) throw refuse('the path of a file:// URL must begin with "/"');
     try {
       return { scheme, path: decodeURIComponent(rest) };
     } catch {
-      throw refuse('its escapes are malformed');
+      throw refuse('its percent-encoding is malformed');
     }
   }
   if (scheme === 'https' || scheme === 'http') {
-    if (!URL.canParse(text)) throw refuse('it is no URL');
+    if (!URL.canParse(text)) throw refuse('it is not a URL');
     const url = new URL(text);
     if (url.username !== '' || url.password !== '') throw refuse('a URL must not contain credentials');
     return { scheme, url };
   }
-  throw refuse(`${scheme}:// is not known`);
+  throw refuse(`${scheme}:// is not supported`);
 }

@@ -92,9 +92,13 @@ suite('modules of registries', () => {
       [
         server.push('bad/type', 'v1', { layers: [{ ...layer, mediaType: 'text/plain' }] }),
         errorCodes.INPUT,
-        /no layer of WebAssembly, but text\/plain/,
+        /no WebAssembly layer, but text\/plain/,
       ],
-      [server.push('bad/two', 'v1', { layers: [layer, layer] }), errorCodes.INPUT, /more than one layer/],
+      [
+        server.push('bad/two', 'v1', { layers: [layer, layer] }),
+        errorCodes.INPUT,
+        /more than one WebAssembly layer/,
+      ],
       [
         server.pushWasm('bad/bytes', 'v1', Buffer.from('#!/bin/sh')),
         errorCodes.INPUT,
@@ -146,7 +150,7 @@ suite('modules of registries', () => {
       await using two = await verified({ anyOf: { minimumMatches: 2, signatures } });
       await assert.rejects(
         two.modules.fetch(pushed.reference),
-        failsWith(errorCodes.PRIVILEGE, /of 1 .* 2 are needed/),
+        failsWith(errorCodes.PRIVILEGE, /only 1 of .* 2 are required/),
       );
     });
 
@@ -276,7 +280,7 @@ suite('modules of files and of servers', () => {
 
 suite('settings of sources and of verification', () => {
   const refused: readonly (readonly [string, () => unknown, RegExp])[] = [
-    ['an unknown key', () => parseSources({ insecure: [] }, 's'), /"insecure" is not known/],
+    ['an unknown key', () => parseSources({ insecure: [] }, 's'), /unknown key "insecure"/],
     [
       'a host that is no list',
       () => parseSources({ source_authorities: { a: 'x' } }, 's'),
@@ -292,7 +296,7 @@ suite('settings of sources and of verification', () => {
       () => parseSources({ source_authorities: { a: [{ type: 'Path', path: '/nowhere' }] } }, 's'),
       /cannot be read/,
     ],
-    ['another version', () => parseVerification({ apiVersion: 'v2' }, 'v'), /has to be v1/],
+    ['another version', () => parseVerification({ apiVersion: 'v2' }, 'v'), /must be v1/],
     [
       'nothing that is asked for',
       () => parseVerification({ apiVersion: 'v1' }, 'v'),
@@ -313,7 +317,7 @@ suite('settings of sources and of verification', () => {
           },
           'v',
         ),
-      /2, of 1/,
+      /is 2, but anyOf.signatures has 1/,
     ],
     [
       'a key that is none',
@@ -323,7 +327,7 @@ suite('settings of sources and of verification', () => {
     [
       'a typo',
       () => parseVerification({ apiVersion: 'v1', allOf: [{ kind: 'pubKey', keys: 'x' }] }, 'v'),
-      /"keys" is not known/,
+      /unknown key "keys"/,
     ],
   ];
   for (const [what, parse, message] of refused) {

@@ -96,8 +96,8 @@ class SourcedModules implements Modules {
     const url = parseModuleUrl(text);
     if (url.scheme !== 'registry' && this.#options.verification !== undefined) {
       throw new RampartError(errorCodes.PRIVILEGE, {
-        what: `${text} is not run`,
-        why: 'signatures are required, and only modules from a registry have any',
+        what: `cannot run ${text}`,
+        why: 'signatures are required, and only modules from a registry can have them',
         next: 'Push it to a registry and sign it',
       });
     }
@@ -141,7 +141,7 @@ class SourcedModules implements Modules {
   async #fromFile(path: string, text: string): Promise<FetchedModule> {
     if (this.#options.allowFiles === false) {
       throw new RampartError(errorCodes.INPUT, {
-        what: `${text} is not read`,
+        what: `cannot read ${text}`,
         why: 'modules from local files are not allowed here',
         next: 'Push it to a registry',
       });
@@ -191,7 +191,7 @@ class SourcedModules implements Modules {
     const mayBeInsecure = insecure.includes(url.host) || insecure.includes(hostName(url.host));
     if (url.protocol === 'http:' && !mayBeInsecure) {
       throw new RampartError(errorCodes.INPUT, {
-        what: `${url.href} is not fetched`,
+        what: `cannot fetch ${url.href}`,
         why: 'the connection would not use TLS',
         next: `Use https://, or add ${url.host} to insecure_sources in sources.yml`,
       });
@@ -213,7 +213,7 @@ class SourcedModules implements Modules {
     throw new RampartError(errorCodes.API_UNREACHABLE, {
       what: `cannot fetch ${url.href}`,
       why: failure?.message ?? 'no endpoint is usable',
-      ...(failure?.tls === true && { next: `Add the authority of its certificate to sources.yml` }),
+      ...(failure?.tls === true && { next: `Add its certificate authority to sources.yml` }),
       cause: failure,
     });
   }
@@ -245,9 +245,9 @@ function moduleLayer(layers: readonly Layer[], reference: string): Layer {
     what: `${reference} is not a policy`,
     why:
       layer === undefined
-        ? `it has no layer of WebAssembly, but ${layers.map(({ mediaType }) => mediaType || 'none').join(', ') || 'no layers'}`
-        : 'it has more than one layer of WebAssembly',
-    next: 'Push the module as one layer of application/vnd.wasm.content.layer.v1+wasm, as `kwctl push` does',
+        ? `it has no WebAssembly layer, but ${layers.map(({ mediaType }) => mediaType || 'none').join(', ') || 'no layers'}`
+        : 'it has more than one WebAssembly layer',
+    next: 'Push the module as a single layer of type application/vnd.wasm.content.layer.v1+wasm, as `kwctl push` does',
   });
 }
 

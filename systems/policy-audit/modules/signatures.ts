@@ -55,19 +55,19 @@ export async function verifySignatures(
   const signatures = await signaturesOf(registry, artifact, options);
   const judge = await judgeOf(signatures, keyless, options.signal);
   const next = keyless
-    ? 'Sign it as one of those with cosign sign, or correct the requirement or the trust root'
+    ? 'Sign it as one of them with cosign sign, or correct the requirement or the trust root'
     : undefined;
   const missing = unmet(allOf, signatures, judge);
   if (missing.length > 0) {
-    throw refused(artifact, `of its ${signatures.length} signatures none is that of: ${missing.join('; ')}`);
+    throw refused(artifact, `none of its ${signatures.length} signatures matches: ${missing.join('; ')}`);
   }
   const others = unmet(anyOf, signatures, judge);
   const matches = anyOf.length - others.length;
   if (anyOf.length > 0 && matches < minimumMatches) {
     throw refused(
       artifact,
-      `its ${signatures.length} signatures are those of ${matches} that are allowed, and ${minimumMatches} are needed; ` +
-        `none is that of: ${others.join('; ')}`,
+      `only ${matches} of the accepted signers signed it, and ${minimumMatches} are required; ` +
+        `none of its ${signatures.length} signatures matches: ${others.join('; ')}`,
       next,
     );
   }
@@ -96,9 +96,9 @@ async function keylessOf(
   if (trustRoot === undefined) {
     throw refused(
       artifact,
-      `verification without keys (${describeRequirement(wanted)}) needs a trust root, which is not configured`,
-      'Give one with --sigstore-trust-config, or in sigstoreTrustConfig of the PolicyServer; ' +
-        'or sign it with a key, and ask for the signature of that key: pubKey',
+      `keyless verification (${describeRequirement(wanted)}) requires a trust root, and none is configured`,
+      'Set one with --sigstore-trust-config, or in sigstoreTrustConfig of the PolicyServer; ' +
+        'or sign it with a key, and require that key: pubKey',
     );
   }
   const { keylessVerifier, objectionTo } = await import('./keyless.ts');
@@ -122,7 +122,7 @@ async function judgeOf(
       if (signature.annotations[name] !== text) return `its annotation ${name} is not ${text}`;
     }
     if (!isKeyless(requirement)) {
-      return isSignedBy(signature, requirement.key) ? undefined : 'it is not signed by this key';
+      return isSignedBy(signature, requirement.key) ? undefined : 'it is not signed with this key';
     }
     const signer = signers.get(signature);
     if (keyless === undefined || signer === undefined) return 'it has not been verified';

@@ -55,10 +55,13 @@ export function joined(one: Sources, other: Sources): Sources {
 /** @param what - Where it is from, for messages. @throws {RampartError} `INPUT`; `SYSTEM` for a certificate that cannot be read */
 export function parseSources(document: unknown, what: string): Sources {
   if (document === null || document === undefined) return noSources;
-  if (!isRecord(document)) throw unusable(what, 'it is no mapping');
+  if (!isRecord(document)) throw unusable(what, 'it is not a mapping');
   for (const key of Object.keys(document)) {
     if (key !== 'insecure_sources' && key !== 'source_authorities') {
-      throw unusable(what, `${JSON.stringify(key)} is not known (insecure_sources, source_authorities)`);
+      throw unusable(
+        what,
+        `unknown key ${JSON.stringify(key)} (known: insecure_sources, source_authorities)`,
+      );
     }
   }
   const insecure = document['insecure_sources'] ?? [];

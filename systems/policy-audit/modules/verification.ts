@@ -39,12 +39,12 @@ export function readVerificationFile(path: string): Verification {
 
 /** @param what - Where it is from, for messages. @throws {RampartError} `INPUT` */
 export function parseVerification(document: unknown, what: string): Verification {
-  if (!isRecord(document)) throw unusable(what, 'it is no mapping');
+  if (!isRecord(document)) throw unusable(what, 'it is not a mapping');
   refuseUnknown(document, ['apiVersion', 'allOf', 'anyOf'], what);
-  if (document['apiVersion'] !== 'v1') throw unusable(what, 'apiVersion has to be v1');
+  if (document['apiVersion'] !== 'v1') throw unusable(what, 'apiVersion must be v1');
   const allOf = requirements(document['allOf'] ?? [], `${what}: allOf`);
   const any = document['anyOf'] ?? undefined;
-  if (any !== undefined && !isRecord(any)) throw unusable(what, 'anyOf is no mapping');
+  if (any !== undefined && !isRecord(any)) throw unusable(what, 'anyOf is not a mapping');
   if (any !== undefined) refuseUnknown(any, ['minimumMatches', 'signatures'], `${what}: anyOf`);
   const anyOf = requirements(any?.['signatures'] ?? [], `${what}: anyOf.signatures`);
   const minimumMatches = any?.['minimumMatches'] ?? 1;
@@ -54,7 +54,10 @@ export function parseVerification(document: unknown, what: string): Verification
   // What asks for nothing would let everything through.
   if (allOf.length === 0 && anyOf.length === 0) throw unusable(what, 'it requires no signature');
   if (anyOf.length > 0 && minimumMatches > anyOf.length) {
-    throw unusable(what, `anyOf.minimumMatches is ${minimumMatches}, of ${anyOf.length} signatures`);
+    throw unusable(
+      what,
+      `anyOf.minimumMatches is ${minimumMatches}, but anyOf.signatures has ${anyOf.length}`,
+    );
   }
   return { allOf, anyOf, minimumMatches };
 }
@@ -68,12 +71,12 @@ export function describeRequirement(requirement: Requirement): string {
 }
 
 function requirements(value: unknown, what: string): Requirement[] {
-  if (!Array.isArray(value)) throw unusable(what, 'it is no list');
+  if (!Array.isArray(value)) throw unusable(what, 'it is not a list');
   return value.map((each: unknown, index) => requirementOf(each, `${what}[${index}]`));
 }
 
 function requirementOf(value: unknown, what: string): Requirement {
-  if (!isRecord(value)) throw unusable(what, 'it is no mapping');
+  if (!isRecord(value)) throw unusable(what, 'it is not a mapping');
   const annotations = annotationsOf(value['annotations'], what);
   switch (value['kind']) {
     case 'pubKey': {
@@ -147,7 +150,7 @@ function optional(record: Record<string, unknown>, key: string, what: string): s
 function refuseUnknown(record: Record<string, unknown>, known: readonly string[], what: string): void {
   for (const key of Object.keys(record)) {
     if (!known.includes(key))
-      throw unusable(what, `${JSON.stringify(key)} is not known (${known.join(', ')})`);
+      throw unusable(what, `unknown key ${JSON.stringify(key)} (known: ${known.join(', ')})`);
   }
 }
 

@@ -56,7 +56,7 @@ export class OpenPolicy implements AsyncDisposable {
     }
     const evaluator = await runtimes.open(policy, signal);
     try {
-      const { valid, message = 'the policy does not say why' } = await evaluator.validateSettings({ signal });
+      const { valid, message = 'the policy gives no reason' } = await evaluator.validateSettings({ signal });
       if (!valid) throw new RampartError(errorCodes.INPUT, { what: message });
       return new OpenPolicy(policy, evaluator, conditions);
     } catch (error) {

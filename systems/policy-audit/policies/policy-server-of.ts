@@ -64,7 +64,7 @@ export async function termsOfServer(
     throw new RampartError(errorCodes.NOT_FOUND, {
       what: `the PolicyServer ${name} cannot be used`,
       why: `its ${field} ${what} is not in the namespace ${systemNamespace}`,
-      next: `Create this ${type.kind} there, or name another one`,
+      next: `Create this ${type.kind} there, or name another`,
     });
   };
   return {

@@ -16,8 +16,8 @@ export function activeStatus(object: AnyKubewardenPolicy): Status {
   const observedGeneration = metadata.generation;
   let conditions: readonly Condition[] | undefined = object.status?.conditions;
   for (const [type, message] of [
-    [policyActive, 'It is asked'],
-    [policyReachable, 'It is evaluated in one place'],
+    [policyActive, 'It is evaluated'],
+    [policyReachable, 'It is evaluated in a single place'],
   ] as const) {
     conditions = setCondition(conditions, {
       type,

@@ -115,7 +115,7 @@ async function ask(
     response.on('data', (chunk: Buffer) => {
       size += chunk.length;
       if (size > MAX_ANSWER_BYTES)
-        response.destroy(new Error(`its answer is longer than ${MAX_ANSWER_BYTES} bytes`));
+        response.destroy(new Error(`its response exceeds ${MAX_ANSWER_BYTES} bytes`));
       else chunks.push(chunk);
     });
     response.on('end', () =>

@@ -159,7 +159,7 @@ allOf: [{kind: genericIssuer, issuer: "https://issuer.example", subject: {equal:
       },
     });
     await server('rootless', { ...keyless, sigstoreTrustConfig: undefined });
-    await assert.rejects(open('rootless'), /needs a trust root/);
+    await assert.rejects(open('rootless'), /requires a trust root/);
     await server('rooted', keyless);
     await assert.rejects(open('rooted'), /its sigstoreTrustConfig trust is not in the namespace/);
     await client.create(configMaps, {

@@ -71,8 +71,8 @@ function refuseFiles(program: PolicyProgram): void {
   const file = modules.find(({ module }) => /^file:/i.test(module.trim()));
   if (file === undefined) return;
   throw new RampartError(errorCodes.PRIVILEGE, {
-    what: `cannot take ${file.module}`,
-    why: 'policies of a namespace may not read files of the process that runs them',
-    next: 'Give a module of a registry, or make it a ClusterAdmissionPolicy',
+    what: `cannot use ${file.module}`,
+    why: 'namespaced policies may not read files of the process that runs them',
+    next: 'Use a module from a registry, or make it a ClusterAdmissionPolicy',
   });
 }

@@ -116,7 +116,7 @@ export class Scanner {
     if (!(await untilWithin(allSynced(needed), SYNC_MS, signal, this.#clock))) return;
     if (needed.some(({ isSynced }) => !isSynced)) {
       logger.warn(
-        'nothing is audited: the API does not serve reports, or they may not be listed. Where it serves none: kubectl apply -k deploy/policy-reports/',
+        'nothing is audited: the API does not serve reports, or does not permit listing them. If it serves none: kubectl apply -k deploy/policy-reports/',
       );
     }
     if (!(await until(allSynced(needed), signal))) return;

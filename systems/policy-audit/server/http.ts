@@ -71,7 +71,7 @@ export async function servePolicies(options: HttpOptions): Promise<PolicyHttpSer
       server.close();
       server.closeIdleConnections();
       await requests.drained(DRAIN_MS);
-      requests.abort(new Error('the policy server ends'));
+      requests.abort(new Error('the policy server is shutting down'));
       server.closeAllConnections();
       await closed;
     },
@@ -145,7 +145,7 @@ class Requests {
       const [, kind = '', ...rest] = path.split('/');
       const id = rest.length === 1 ? decoded(rest[0] ?? '') : undefined;
       if (!reviewKinds.has(kind) || id === undefined || id === '')
-        refuse(request, response, 404, 'there is nothing here');
+        refuse(request, response, 404, 'no such path');
       else if (request.method !== 'POST') refuse(request, response, 405, 'use POST');
       else if (this.#options.notReady() !== undefined) refuse(request, response, 503, 'not ready yet');
       else if (this.#count > MAX_AT_ONCE)
@@ -154,7 +154,7 @@ class Requests {
     } catch (error) {
       // Whoever asked is gone: nobody is left to answer.
       if (request.destroyed && !request.complete) return;
-      this.#options.logger.error({ err: error, url: request.url }, 'cannot answer a review');
+      this.#options.logger.error({ err: error, url: request.url }, 'cannot respond to a review');
       send(response, 500, { error: 'Something went wrong' });
     }
   }
@@ -167,7 +167,7 @@ class Requests {
   ): Promise<void> {
     const text = await readBody(request);
     if (text === undefined)
-      return refuse(request, response, 413, `a review has at most ${MAX_BODY_BYTES} bytes`);
+      return refuse(request, response, 413, `a review may have at most ${MAX_BODY_BYTES} bytes`);
     let body: unknown;
     try {
       body = JSON.parse(text);
@@ -177,7 +177,7 @@ class Requests {
     // A webhook that is not waited for any more is not evaluated to its end.
     const gone = new AbortController();
     this.#running.add(gone);
-    const onClose = (): void => gone.abort(new Error('whoever asked is gone'));
+    const onClose = (): void => gone.abort(new Error('the client is gone'));
     response.once('close', onClose);
     try {
       const answer = await this.#options.reviewer.review(kind, id, body, gone.signal);
@@ -210,7 +210,7 @@ async function readBody(request: IncomingMessage): Promise<string | undefined> {
   });
   request.once('end', () => resolve(Buffer.concat(chunks).toString()));
   request.once('error', reject);
-  request.once('close', () => reject(new Error('the request was broken off')));
+  request.once('close', () => reject(new Error('the request was aborted')));
   return promise;
 }
 

@@ -46,8 +46,8 @@ export function parsePoliciesFile(text: string, what: string): PoliciesFile {
 
 function policyOf(id: string, value: unknown, file: string, unknown: string[]): ServedPolicy {
   const what = `${file}: ${id}`;
-  if (id.includes('/')) throw unusable(what, 'a name of a policy has no "/"');
-  if (!isRecord(value)) throw unusable(what, 'it is no mapping');
+  if (id.includes('/')) throw unusable(what, 'the name of a policy must not contain "/"');
+  if (!isRecord(value)) throw unusable(what, 'it is not a mapping');
   const mode = value['policyMode'] ?? 'protect';
   if (mode !== 'monitor' && mode !== 'protect') {
     throw unusable(what, `policyMode ${JSON.stringify(mode)} is neither monitor nor protect`);
@@ -71,8 +71,8 @@ function groupOf(
   if (!isRecord(policies)) throw unusable(what, 'policies is not a mapping');
   const members = new Map<string, ModuleProgram>();
   for (const [name, member] of Object.entries(policies)) {
-    if (name.includes('/')) throw unusable(what, `the name ${JSON.stringify(name)} of a member has a "/"`);
-    if (!isRecord(member)) throw unusable(what, `policies.${name} is no mapping`);
+    if (name.includes('/')) throw unusable(what, `the member name ${JSON.stringify(name)} contains "/"`);
+    if (!isRecord(member)) throw unusable(what, `policies.${name} is not a mapping`);
     note(member, knownOfMember, `${what}.${name}`, unknown);
     members.set(name, programOf(member, `${what}.${name}`, timeoutOf(value, what)));
   }
@@ -134,7 +134,7 @@ function timeoutOf(value: Record<string, unknown>, what: string): number | undef
 function textOf(value: Record<string, unknown>, key: string, what: string): string | undefined {
   const text = value[key] ?? undefined;
   if (text === undefined || (typeof text === 'string' && text !== '')) return text;
-  throw unusable(what, `${key} is no text`);
+  throw unusable(what, `${key} is not a string`);
 }
 
 function note(

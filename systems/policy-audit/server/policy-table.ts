@@ -131,7 +131,7 @@ export class PolicyTable implements AsyncDisposable {
         throw new Error(`policy ${policy.id}: ${problem}`, { cause: error });
       this.#options.logger.error(
         { policy: policy.id, problem },
-        'a policy cannot run: it refuses every request',
+        'a policy cannot run: it rejects every request',
       );
       return { policy, identity, problem, evaluator };
     }

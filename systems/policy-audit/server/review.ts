@@ -37,20 +37,20 @@ const operations: ReadonlySet<unknown> = new Set(['CREATE', 'UPDATE', 'DELETE', 
 export function requestOfReview(body: unknown): PolicyRequest {
   if (!isRecord(body)) throw new ShapeError('the body is not a JSON object');
   const { request } = body;
-  if (!isRecord(request)) throw new ShapeError('request: missing, or no object');
-  if (typeof request['uid'] !== 'string') throw new ShapeError('request.uid: missing, or no string');
+  if (!isRecord(request)) throw new ShapeError('request: missing, or not an object');
+  if (typeof request['uid'] !== 'string') throw new ShapeError('request.uid: missing, or not a string');
   if (!operations.has(request['operation'])) {
-    throw new ShapeError('request.operation: none of CREATE, UPDATE, DELETE, CONNECT');
+    throw new ShapeError('request.operation: not one of CREATE, UPDATE, DELETE, CONNECT');
   }
   texts(request['kind'], ['group', 'version', 'kind'], 'request.kind');
   texts(request['resource'], ['group', 'version', 'resource'], 'request.resource');
   for (const name of ['name', 'namespace', 'subResource'] as const) {
     const value = request[name] ?? '';
-    if (typeof value !== 'string') throw new ShapeError(`request.${name}: no string`);
+    if (typeof value !== 'string') throw new ShapeError(`request.${name}: not a string`);
   }
   for (const name of ['object', 'oldObject', 'options', 'userInfo'] as const) {
     const value = request[name] ?? null;
-    if (value !== null && !isRecord(value)) throw new ShapeError(`request.${name}: no object`);
+    if (value !== null && !isRecord(value)) throw new ShapeError(`request.${name}: not an object`);
   }
   return { ...request, userInfo: request['userInfo'] ?? {} } as unknown as PolicyRequest;
 }
@@ -63,9 +63,9 @@ export function requestOfReview(body: unknown): PolicyRequest {
 export function requestOfRawReview(body: unknown): PolicyRequest {
   if (!isRecord(body)) throw new ShapeError('the body is not a JSON object');
   const { request } = body;
-  if (!isRecord(request)) throw new ShapeError('request: missing, or no object');
+  if (!isRecord(request)) throw new ShapeError('request: missing, or not an object');
   const uid = request['uid'] ?? '';
-  if (typeof uid !== 'string') throw new ShapeError('request.uid: no string');
+  if (typeof uid !== 'string') throw new ShapeError('request.uid: not a string');
   return { ...request } as unknown as PolicyRequest;
 }
 
@@ -146,9 +146,9 @@ function uidOf(request: PolicyRequest): string {
 }
 
 function texts(value: unknown, keys: readonly string[], what: string): void {
-  if (!isRecord(value)) throw new ShapeError(`${what}: missing, or no object`);
+  if (!isRecord(value)) throw new ShapeError(`${what}: missing, or not an object`);
   for (const key of keys)
-    if (typeof value[key] !== 'string') throw new ShapeError(`${what}.${key}: missing, or no string`);
+    if (typeof value[key] !== 'string') throw new ShapeError(`${what}.${key}: missing, or not a string`);
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

@@ -100,7 +100,7 @@ export class Reviewer {
           code: status?.code,
           mutates: patch !== undefined,
         },
-        'a policy that monitors would have decided otherwise',
+        'a policy in monitor mode would have decided otherwise',
       );
     }
     if (problem !== undefined) metrics.recordProblem(policy.id);

@@ -79,7 +79,7 @@ function section(
   const said = (): string => {
     if (pass === undefined) return 'No full pass over the objects has finished yet.';
     const { objects, failing: bad, errored, seconds, endedMs, missed } = pass;
-    const doubt = missed > 0 ? `; ${missed} had been missed before` : '';
+    const doubt = missed > 0 ? `; it found ${missed} that had been missed` : '';
     return (
       `${objects} objects checked, ${bad} failing, ${errored} with errors: ` +
       `the last pass ended ${agoText(timeMs - endedMs)} and took ${seconds} s${doubt}.`

@@ -31,8 +31,8 @@ export async function measurePolicy(
   const settings = await evaluator.validateSettings();
   if (!settings.valid) {
     throw new RampartError(errorCodes.INPUT, {
-      what: 'the policy refuses its settings',
-      why: settings.message ?? 'it does not say why',
+      what: 'the policy rejects its settings',
+      why: settings.message ?? 'it gives no reason',
     });
   }
   const timesMs: number[] = [];

@@ -76,7 +76,7 @@ export function readPolicies(
     return policies.map((policy) => ({ id: policy.id, program: policy.program, policy }));
   throw new RampartError(errorCodes.INPUT, {
     what: `${name} has no policies`,
-    why: `there is no object of ${policyGroup} in it, and no ValidatingAdmissionPolicy`,
+    why: `it contains no object of ${policyGroup} and no ValidatingAdmissionPolicy`,
   });
 }
 
@@ -138,7 +138,10 @@ function schemaOf(kind: string, apiVersion: string, where: string): CompiledSche
   const version = apiVersion.slice(policyGroup.length + 1);
   const found = resource && crdManifest(resource).spec.versions.find(({ name }) => name === version);
   if (found === undefined) {
-    throw new RampartError(errorCodes.INPUT, { what: where, why: `${kind} of ${apiVersion} is not known` });
+    throw new RampartError(errorCodes.INPUT, {
+      what: where,
+      why: `${kind} of ${apiVersion} is not supported`,
+    });
   }
   const schema = compileSchema(found.schema.openAPIV3Schema, { strict: false });
   schemas.set(key, schema);

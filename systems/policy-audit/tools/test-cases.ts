@@ -130,7 +130,7 @@ export async function runTestCase(test: TestCase, options: OpenEvaluatorOptions)
 function difference(verdict: Verdict, expected: Expected): string | undefined {
   const { allowed, message, code, mutated, warnings } = verdict;
   const said = `${allowed ? 'allowed' : 'refused'}${message === undefined ? '' : `: ${message}`}`;
-  if (expected.error !== undefined) return `${said}, and no verdict was expected`;
+  if (expected.error !== undefined) return `${said}, but an error was expected`;
   if (expected.allowed !== undefined && allowed !== expected.allowed) return said;
   if (expected.message !== undefined && message !== expected.message)
     return `message ${JSON.stringify(message)}`;
@@ -162,23 +162,24 @@ function caseOf(
 ): TestCase {
   const refuse = (why: string): RampartError =>
     new RampartError(errorCodes.INPUT, { what: `${file}:${line}: the test`, why });
-  if (!isRecord(value)) throw refuse('is no mapping');
+  if (!isRecord(value)) throw refuse('is not a mapping');
   for (const key of Object.keys(value)) {
     if (!knownOfCase.includes(key))
-      throw refuse(`has ${JSON.stringify(key)}, which is not known (${knownOfCase.join(', ')})`);
+      throw refuse(`has the unknown key ${JSON.stringify(key)} (known: ${knownOfCase.join(', ')})`);
   }
   const { expected, settings } = value;
   if (!isRecord(expected)) throw refuse('has no "expected"');
   for (const key of Object.keys(expected)) {
     if (!knownOfExpected.includes(key))
-      throw refuse(`expects ${JSON.stringify(key)}, which is not known (${knownOfExpected.join(', ')})`);
+      throw refuse(`expects the unknown ${JSON.stringify(key)} (known: ${knownOfExpected.join(', ')})`);
   }
   if (Object.keys(expected).length === 0) throw refuse('expects nothing');
   if (settings !== undefined && !isRecord(settings)) throw refuse('has settings that are not a mapping');
   const named = typeof value['policy'] === 'string' ? pathFrom(value['policy'], file) : policy;
   if (named === undefined) throw refuse('names no policy');
   const [found, second] = readPolicies(named, settings);
-  if (found === undefined || second !== undefined) throw refuse(`tests one policy, and ${named} has several`);
+  if (found === undefined || second !== undefined)
+    throw refuse(`can test only one policy, but ${named} does not contain exactly one`);
   const { name } = value;
   return {
     file,

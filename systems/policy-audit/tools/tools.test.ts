@@ -279,7 +279,7 @@ expected: {allowed: true}
     write('empty/a.yaml', 'a: 1\n');
     assert.equal((await rampart('test', 'empty')).code, 2);
     write('typo/a.yaml', 'policy: cel-policy\nexpected: {alowed: true}\n');
-    assert.match((await rampart('test', 'typo')).stderr, /typo\/a\.yaml:2: .*"alowed", which is not known/);
+    assert.match((await rampart('test', 'typo')).stderr, /typo\/a\.yaml:2: .*the unknown "alowed"/);
   });
 
   test('a module of a registry: looked at, fetched, and not where its signatures are missing', async () => {
@@ -341,7 +341,7 @@ expected: {allowed: true}
         () => pull('team', '--sigstore-trust-config', 'broken_root.json'),
         /broken_root\.json cannot be used: it has/,
       ],
-      [() => pull('team'), /needs a trust root, which is not configured/],
+      [() => pull('team'), /requires a trust root, and none is configured/],
     ];
     for (const [ending, why] of refusals) {
       const { code, stderr } = await ending();

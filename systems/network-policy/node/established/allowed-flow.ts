@@ -1,4 +1,4 @@
-/** Whether the rules of a node allow a connection that there is: pure. */
+/** Whether the rules of a node allow an existing connection: pure. */
 import type { Flow } from '../../../../shared/netlink/conntrack.ts';
 import { firstIndex } from '../../engine/address-sets.ts';
 import { addressText, addressValue } from '../../engine/addresses.ts';
@@ -22,7 +22,7 @@ const protocols: Readonly<Record<number, Protocol>> = {
   [protocolNumbers.SCTP]: 'SCTP',
 };
 
-/** A flow as the rules see it: after a Service's address is that of its pod, and before the source is hidden. */
+/** A flow as the rules see it: after a Service's address is replaced by that of its pod, and before the source is masqueraded. */
 export interface SeenFlow {
   readonly from: Address;
   readonly fromPort: number;
@@ -39,28 +39,28 @@ export function seenFlow({ family, original, reply }: Flow): SeenFlow {
   };
 }
 
-/** Of one state of the rules. */
+/** For one state of the rules. */
 export class FlowRules {
   readonly #rules: NodeRules;
   readonly #byAddress = new Map<Address, LocalPod>();
   readonly #isOwn: (address: Address) => boolean;
 
-  /** @param isOwn - Whether an address is the node's: it always reaches its own pods. */
+  /** @param isOwn - Whether an address is the node's own: the node always reaches its own pods. */
   constructor(rules: NodeRules, isOwn: (address: Address) => boolean) {
     this.#rules = rules;
     this.#isOwn = isOwn;
     for (const pod of rules.pods.values()) {
       for (const address of [...pod.addresses[4], ...pod.addresses[6]]) {
-        // Should two pods have one address, the isolated one has it, as in the kernel.
+        // If two pods have the same address, it counts for the isolated one, as in the kernel.
         const isIsolated = pod.ingress !== undefined || pod.egress !== undefined;
         if (isIsolated || !this.#byAddress.has(address)) this.#byAddress.set(address, pod);
       }
     }
   }
 
-  /** What a pod of this node neither begins nor gets is not of these rules, and so is allowed. */
+  /** A flow that no pod of this node starts or receives is not covered by these rules, so it is allowed. */
   isAllowed(flow: Flow): boolean {
-    // What belongs to another connection was let through for that.
+    // A flow that belongs to another connection was allowed because of that one.
     if (flow.isExpected) return true;
     const seen = seenFlow(flow);
     return directions.every((direction) => this.#allows(direction, flow, seen));
@@ -117,7 +117,7 @@ function fits(
   );
 }
 
-/** The pods are sorted as texts. */
+/** The pods are sorted as strings. */
 function includes({ pods, blocks }: Peers, family: Family, address: Address): boolean {
   const sorted = pods[family];
   const at = firstIndex(sorted.length, (index) => (sorted[index] as Address) >= address);

@@ -1,11 +1,11 @@
 /**
- * Ends TCP connections in a way that both of their ends hear of, and sees to it that they stay ended.
+ * Ends TCP connections so that both of their ends notice, and ensures that they stay ended.
  *
- * A connection that the kernel's conntrack has forgotten may be taken up again by a packet in its midst
- * (net.netfilter.nf_conntrack_tcp_loose), and if that is one of the server, it is one that the server begins, as far as rules can tell. So
- * packets of these very connections are told apart for a while. The first that an end sends becomes a reset for the other end; those after
- * it, as the same one sent again, are answered by a reset.
- * A packet that begins a new connection with the same ends is none of them.
+ * A connection that the kernel's conntrack has forgotten may be resumed by a packet in the middle of it
+ * (net.netfilter.nf_conntrack_tcp_loose), and if that packet comes from the server, the rules see a connection that the server starts. So
+ * packets of exactly these connections are recognized for a while. The first that an end sends becomes a reset for the other end; those after
+ * it, such as retransmissions, are answered with a reset.
+ * A packet that starts a new connection between the same ends is not one of them.
  */
 import { type Nftables } from '../../../../shared/netlink/nftables.ts';
 import { isRefusal } from '../nftables/table.ts';
@@ -13,9 +13,9 @@ import type { SeenFlow } from './allowed-flow.ts';
 
 export const cutTableName = 'inet rampart-network-policy-cut';
 
-/** So long an end that says nothing may take to hear of it. */
+/** How long an idle end may take to notice. */
 const TIMEOUT = '10m';
-/** Each flow is two; what is over that is forgotten by conntrack alone. */
+/** Each flow counts twice; flows beyond that are only removed from conntrack. */
 const SIZE = 65_536;
 
 const families = [
@@ -23,7 +23,7 @@ const families = [
   { family: 6, type: 'ipv6_addr', ip: 'ip6' },
 ] as const;
 
-/** The table, as it is made anew or found: made with the first flow that is cut. */
+/** Creates the table, or adopts an existing one; done with the first flow that is cut. */
 function tableCommands(): string[] {
   const table = cutTableName;
   return [
@@ -54,7 +54,7 @@ function tableCommands(): string[] {
   ];
 }
 
-/** Ends these TCP flows, whichever end sends first. @throws {RampartError} what nft refuses */
+/** Ends these TCP flows, whichever end sends first. @throws {RampartError} if nft refuses it */
 export function refuseFlows(nft: Nftables, flows: readonly SeenFlow[]): void {
   const kept = flows.slice(0, SIZE / 4);
   const elements = families.flatMap(({ family }) => {
@@ -69,7 +69,7 @@ export function refuseFlows(nft: Nftables, flows: readonly SeenFlow[]): void {
   nft.run([...tableCommands(), ...elements].join('\n'));
 }
 
-/** @returns whether it was there. @throws {RampartError} what nft refuses */
+/** @returns whether it existed. @throws {RampartError} if nft refuses it */
 export function removeCutTable(nft: Nftables): boolean {
   try {
     nft.run(`delete table ${cutTableName}`);
@@ -80,7 +80,7 @@ export function removeCutTable(nft: Nftables): boolean {
   }
 }
 
-/** Takes the table away where nothing is in it any more. */
+/** Removes the table once it is empty. */
 export function removeIdleCutTable(nft: Nftables): void {
   let listing: string;
   try {

@@ -16,27 +16,27 @@ import { refuseFlows, removeIdleCutTable } from './cut-table.ts';
 export interface CutterOptions {
   readonly logger: Logger;
   readonly signal: AbortSignal;
-  /** Called with how many flows were ended. */
+  /** Called with the number of ended flows. */
   readonly onCut: (flows: number) => void;
-  /** Runs what opens sockets and looks at addresses in the node's network. Default: that of the calling thread. */
+  /** Runs code that opens sockets and reads addresses in the node's network namespace. Default: that of the calling thread. */
   readonly inNetwork?: <T>(work: () => T) => T;
 }
 
-/** Reading 100,000 flows takes some hundred milliseconds: timers and sockets have their turn in between. */
+/** Reading 100,000 flows takes some hundred milliseconds: timers and sockets get their turn in between. */
 const SLICE_MS = 4;
 
-/** One look at a time; what changes meanwhile is looked at after it. */
+/** One check at a time; changes that arrive meanwhile are checked after it. */
 export class Cutter implements Disposable {
   readonly #options: CutterOptions;
   readonly #slice = new LoopSlice(SLICE_MS);
   readonly #nft: Nftables | undefined;
-  /** To be looked at. */
+  /** Still to be checked. */
   #rules: NodeRules | undefined;
   /** As they are in the kernel. */
   #programmed: NodeRules | undefined;
-  /** TCP connections whose ends are being told, by what the kernel knows them by. */
+  /** TCP connections whose ends are being notified, by the kernel's key for them. */
   #telling = new Set<string>();
-  /** Whose ends have been told, and that conntrack is to forget at the next look. */
+  /** Connections whose ends have been notified, to be removed from conntrack at the next check. */
   #told: ReadonlySet<string> = new Set();
   #running: Promise<void> | undefined;
 
@@ -50,7 +50,7 @@ export class Cutter implements Disposable {
     }
   }
 
-  /** The kernel has these rules now: ends what they do not allow. */
+  /** The kernel has these rules now: ends the connections that they do not allow. */
   programmed(rules: NodeRules): void {
     this.#programmed = rules;
     this.#look(rules);
@@ -61,12 +61,12 @@ export class Cutter implements Disposable {
     this.#running ??= this.#run().finally(() => (this.#running = undefined));
   }
 
-  /** Resolves when nothing is left to look at. */
+  /** Resolves when nothing is left to check. */
   async settled(): Promise<void> {
     await this.#running;
   }
 
-  /** Once a minute: forgets connections whose ends have been told, and takes away what is needed no more. */
+  /** Once a minute: forgets connections whose ends have been notified, and removes what is no longer needed. */
   tidy(): void {
     try {
       if (this.#telling.size > 0 && this.#programmed !== undefined) {
@@ -115,7 +115,7 @@ export class Cutter implements Disposable {
     for (const flow of refused) {
       const name = nameOf(flow);
       const isNew = !this.#telling.has(name);
-      // Until its ends have been told conntrack has to know it, or the rules would drop what tells them.
+      // Until its ends have been notified, conntrack must know it, or the rules would drop the notification.
       const isOver = this.#told.has(name) || !telling.has(name);
       if (isOver && !conntrack.delete(flow)) continue;
       if (isOver) telling.delete(name);
@@ -129,7 +129,7 @@ export class Cutter implements Disposable {
     logger.info({ flows: cut }, 'cut connections that are no longer allowed');
   }
 
-  /** @returns the names of those whose ends are told; the others can only be forgotten */
+  /** @returns the names of those whose ends are notified; the others can only be forgotten */
   #tell(flows: readonly Flow[]): Set<string> {
     if (flows.length === 0 || this.#nft === undefined) return new Set();
     try {
@@ -160,6 +160,6 @@ function nameOf({ handle }: Flow): string {
 
 function ownAddresses(): Set<Address> {
   const all = Object.values(networkInterfaces()).flatMap((addresses = []) => addresses);
-  // A link-local address has its interface behind it.
+  // A link-local address is followed by its interface.
   return new Set(all.flatMap(({ address }) => parseAddress(address.split('%')[0] ?? '')?.text ?? []));
 }

@@ -1,4 +1,4 @@
-/** What is there for all pods: the ways into our chains, their ends, and the default. */
+/** The rules shared by all pods: the jumps into our chains, their ends, and the default. */
 import type { Direction, Family, NodeRules } from '../../engine/rules.ts';
 import type { DataplaneOptions } from '../dataplane.ts';
 import { blockMatch, blocksOf, coversAll } from './blocks.ts';
@@ -18,10 +18,10 @@ import {
 import type { FamilyRules, IpSet, IptablesRules, Top } from './rules.ts';
 
 export const established = '-m conntrack --ctstate RELATED,ESTABLISHED';
-/** Of the packets that a pod of another address sends or gets: who is looked at in which chain. */
+/** Which end of a packet is checked in which chain. */
 const sides = { INPUT: ['-s'], FORWARD: ['-s', '-d'], OUTPUT: ['-d'] } as const;
 
-/** ICMP without which paths with a small MTU and IPv6 neighbours would be lost. */
+/** ICMP that path MTU discovery and IPv6 neighbour discovery depend on. */
 const icmp = {
   4: ['3', '11', '12'].map((type) => `-p icmp -m icmp --icmp-type ${type}`),
   6: ['1', '2', '3', '4', '133', '134', '135', '136'].map(
@@ -58,7 +58,7 @@ function baseOf(rules: NodeRules, family: Family, options: DataplaneOptions): Fa
   };
 }
 
-/** The blocks of the node may stand for all its pods only where all have an address in them: network plugins need not follow them. */
+/** The node's blocks may stand for all its pods only if all have an address in them: network plugins need not use them. */
 function isCovered(rules: NodeRules, family: Family): boolean {
   const ranges = rules.podCidrs[family];
   if (ranges.length === 0) return false;
@@ -81,7 +81,7 @@ function hooks(name: keyof typeof topChains, blocks: readonly string[]): string[
 
 function tail(name: keyof typeof topChains, family: Family, denied: readonly string[]): string[] {
   return [
-    // Before what complies is accepted: it complies as far as the other end is concerned.
+    // Before compliant packets are accepted: they comply only as far as the other end is concerned.
     ...sides[name].flatMap((side) =>
       denied.map(
         (block) =>
@@ -104,7 +104,7 @@ function knownPods(rules: NodeRules, family: Family): IpSet {
 
 function ofNoPod(side: '-s' | '-d', family: Family): string {
   const [word, type] = side === '-s' ? ['src', '--src-type'] : ['dst', '--dst-type'];
-  // The node's own address may be one of the block.
+  // The node's own address may be in the block.
   return `-m set ! --match-set ${knownName(family)} ${word} -m addrtype ! ${type} LOCAL`;
 }
 
@@ -121,7 +121,7 @@ function unknownPods(family: Family, denied: readonly string[], { logGroup }: Da
   return [
     `${established} -j ACCEPT`,
     `-p ${icmpProtocol[family]} -j ${commonChain}`,
-    // A node always reaches its own pods, those that it does not know yet too.
+    // A node always reaches its own pods, including those it does not know yet.
     ...refusals('-s', 'egress'),
     '-m addrtype --src-type LOCAL -j RETURN',
     ...refusals('-d', 'ingress'),
@@ -132,7 +132,7 @@ export function nflog(chain: string, direction: Direction, group: number): strin
   return `-m limit --limit 10/min --limit-burst 10 -j NFLOG --nflog-prefix "${logPrefix(chain, direction)}" --nflog-group ${group}`;
 }
 
-/** Over IPv6 connect(2) is told of an ICMP error after a second only: TCP gets a reset. */
+/** Over IPv6, connect(2) reports an ICMP error only after a second: TCP gets a reset. */
 export function rejects(family: Family, ends: string, matches: string): string[] {
   if (family === 4) return [`${ends} ${matches} -j REJECT --reject-with icmp-port-unreachable`];
   return [

@@ -1,4 +1,4 @@
-/** Ranges of addresses as blocks: all that a hash:net takes. */
+/** Address ranges as blocks, the only form that a hash:net accepts. */
 import { rangesOf, union } from '../../engine/address-sets.ts';
 import { addressText, addressValue } from '../../engine/addresses.ts';
 import type { AddressRange, AddressSet, ByFamily, Family, Peers } from '../../engine/rules.ts';
@@ -7,7 +7,7 @@ const widths = { 4: 32, 6: 128 } as const;
 
 const members = new WeakMap<Peers, ByFamily<ReadonlySet<string>>>();
 
-/** Pods that have addresses in a row are a block, too. Each policy has a set of its own, and all of them these members. */
+/** Pods with consecutive addresses form a block, too. Each policy has its own set, and they share these members. */
 export function peerMembers(peers: Peers, family: Family): ReadonlySet<string> {
   let both = members.get(peers);
   if (both === undefined) {
@@ -30,7 +30,7 @@ export function blocksOf(family: Family, ranges: AddressSet): string[] {
   return ranges.flatMap((range) => (range.first === range.last ? [range.first] : split(family, range)));
 }
 
-/** As iptables lists them: with the length always. */
+/** As iptables lists them: always with the length. */
 export function blockMatch(family: Family, block: string): string {
   return block.includes('/') ? block : `${block}/${widths[family]}`;
 }

@@ -1,4 +1,4 @@
-/** Whom a chain is of: for people, for counts and for logged packets. */
+/** The owner of a chain: for people, for counts and for logged packets. */
 import type {
   Direction,
   NodeRules,

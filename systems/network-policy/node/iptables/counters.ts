@@ -6,7 +6,7 @@ const rejection = /^\[(\d+):(\d+)\] -A (\S+) (-s|-d) .* -j REJECT /gm;
 
 /**
  * @param listings - Of `iptables-save -c`.
- * @param ownerOf - Of a chain; undefined: it is none of ours.
+ * @param ownerOf - Of a chain; undefined: it is not ours.
  */
 export function refusedCounts(
   listings: readonly string[],

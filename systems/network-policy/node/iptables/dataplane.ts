@@ -1,4 +1,4 @@
-/** Network policies by iptables and ipset, with the chains and marks that are known from kube-router. */
+/** Network policies with iptables and ipset, using the chains and marks known from kube-router. */
 import { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import {
@@ -33,7 +33,7 @@ import { sameTargets, type Targets, targetsOf } from './targets.ts';
 import { Trial } from './trial.ts';
 import { type Iptables, iptablesInUse, type Variant } from './variant.ts';
 
-/** What the rules are of: `base`, `pod KEY`, or the key of a policy's rules. */
+/** What the rules belong to: `base`, `pod KEY`, or the key of a policy's rules. */
 type Owned = Map<string, IptablesRules>;
 
 export interface IptablesOptions extends DataplaneOptions {
@@ -42,7 +42,7 @@ export interface IptablesOptions extends DataplaneOptions {
 }
 
 /**
- * Works in the network namespace that the calling thread has now. Which iptables is in use is looked up at the first call.
+ * Works in the current network namespace of the calling thread. The variant of iptables in use is looked up at the first call.
  */
 export function openIptablesDataplane(options: Partial<IptablesOptions> = {}): Dataplane {
   return new IptablesDataplane(new KeptNamespace(), { ...defaultDataplaneOptions, ...options });
@@ -76,7 +76,7 @@ class IptablesDataplane implements Dataplane {
         return { commands, ...this.#refused() };
       } catch (error) {
         if (!(error instanceof RefusedEdits)) throw error;
-        // One rule that is not taken is not to keep all others out. Which one it is, is learnt: at some point there is nothing new.
+        // One rejected rule must not keep all others out. Which one it is, is learnt: at some point there is nothing new.
         const wanted = merged(owned.values());
         const trial = new Trial(await this.#find(signal), this.#namespace, signal);
         const isNew = await this.#refusals.learn(
@@ -145,7 +145,7 @@ class IptablesDataplane implements Dataplane {
     return driftBetween(merged(this.#owned.values()), actual, (chain) => this.#owners.get(chain)?.key);
   }
 
-  /** The kernel tells nobody of changes by legacy iptables, nor of those of a set. */
+  /** The kernel does not report changes by legacy iptables, nor changes of sets. */
   async disturbed(signal: AbortSignal): Promise<boolean> {
     await aborted(signal);
     return false;
@@ -202,8 +202,8 @@ class IptablesDataplane implements Dataplane {
   }
 
   /**
-   * In three steps: sets and members that come; the rules, at one moment; sets and members that are not needed any more. So
-   * between them each rule allows what it did, or will, or both: see {@link Policies.compile} for where that is not enough.
+   * In three steps: new sets and members; the rules, atomically; sets and members that are no longer needed. So
+   * between them each rule allows what it did, or will, or both: see {@link Policies.compile} for when that is not enough.
    */
   async #program(
     before: IptablesRules,
@@ -215,7 +215,7 @@ class IptablesDataplane implements Dataplane {
     const of = (family: 4 | 6): readonly string[] => {
       const edits = familyEdits(before.families[family], after.families[family]);
       if (edits !== undefined) return edits;
-      throw new RampartError(errorCodes.SYSTEM, { what: 'cannot compare the rules of iptables' });
+      throw new RampartError(errorCodes.SYSTEM, { what: 'cannot compare the iptables rules' });
     };
     const edits = { 4: of(4), 6: of(6) };
     if (edits[4].length === 0 && edits[6].length === 0) {

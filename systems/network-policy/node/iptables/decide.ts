@@ -1,8 +1,8 @@
 /**
- * What the rules that are in the kernel do with the first packet of a connection: read as iptables-save and `ipset save` list them, and
- * followed rule by rule.
+ * Decides what the rules in the kernel do with the first packet of a connection: reads them as iptables-save and `ipset save` list them, and
+ * follows them rule by rule.
  *
- * It knows the words of the rules that this dataplane makes, and no others: for a rule that it does not know it says so, and never
+ * It knows only the rules that this dataplane makes: for a rule that it does not know it says so, and never
  * guesses.
  */
 import { type IpAddress, parseBlock } from '../../engine/addresses.ts';
@@ -29,7 +29,7 @@ const protocolNumbers: Readonly<Record<string, number>> = {
 };
 
 /**
- * What the one end's rules do: those that name the other end alone are left to its direction.
+ * What the rules of one end do: those that name only the other end are left to its direction.
  *
  * @throws {RampartError} `UNSUPPORTED` for a rule that it does not know.
  */
@@ -53,7 +53,7 @@ class Walk {
   readonly #rules: FamilyRules;
   readonly #sets: IptablesRules['sets'];
   readonly #packet: KernelPacket;
-  /** How a rule names the end whose rules are not looked at. */
+  /** How a rule names the end whose rules are not followed. */
   readonly #otherEnd: '-s' | '-d';
   #mark = 0;
 
@@ -64,7 +64,7 @@ class Walk {
     this.#otherEnd = direction === 'egress' ? '-d' : '-s';
   }
 
-  /** Either end may lead from here to ours. */
+  /** Either end may lead from here to our chains. */
   builtin(name: BuiltinChain): RuleVerdict {
     return followChain(name, this.#rules.hooks.get(name) ?? [], this.chains, (line) => {
       if (line === behindOthers) throw unknownRule(`a rule before ours in ${name}`);
@@ -103,7 +103,7 @@ class Walk {
       }
       const value = words[at + 1] ?? '';
       if (word === '-j') {
-        // A rule of a pod's names the end that is looked at.
+        // A rule of the pod whose rules are followed.
         const ofEnd = words.includes('-s') || words.includes('-d');
         return this.#target(value, words.slice(at + 2), ofEnd, line);
       }
@@ -119,7 +119,7 @@ class Walk {
   #fits(word: string, value: string, ends: string, line: string): boolean {
     const { source, destination, protocol, port, fromNode } = this.#packet;
     switch (word) {
-      // The name of a match, whose options follow; what is said of a rule; how many are logged.
+      // The name of a match, whose options follow; a comment; the logging rate.
       case '-m':
       case '--comment':
       case '--limit':
@@ -146,13 +146,13 @@ class Walk {
       }
       case '--ctstate':
         if (!/^(?:INVALID|RELATED,ESTABLISHED)$/.test(value)) throw unknownRule(line);
-        // Of a connection that there is, or of none that there could be: not the first packet of one.
+        // Matches established or invalid connections, not the first packet of one.
         return false;
       case '--src-type':
       case '--dst-type':
         if (value !== 'LOCAL') throw unknownRule(line);
         return word === '--src-type' && fromNode;
-      // Errors and neighbours: no first packet of anything. What is bridged has passed the same rule without that match.
+      // Errors and neighbour discovery: never the first packet. Bridged packets have passed the same rule without that match.
       case '--icmp-type':
       case '--icmpv6-type':
       case '--physdev-is-bridged':
@@ -205,7 +205,7 @@ class Walk {
   }
 }
 
-/** A text in quotes is one word. */
+/** A quoted string is one word. */
 function wordsOf(line: string): readonly string[] {
   return line.match(/"(?:\\.|[^"\\])*"|\S+/g) ?? [];
 }

@@ -1,10 +1,10 @@
-/** What somebody else has changed of ours. */
+/** What somebody else has changed in our rules. */
 import type { Drift } from '../dataplane.ts';
 import { canKeep } from './edits.ts';
 import { builtinChains, families } from './names.ts';
 import { type IptablesRules, moreIn, sameLines, sameMembers, type Top } from './rules.ts';
 
-/** @param ownerOf - Whom a chain is of, for people. */
+/** @param ownerOf - The owner of a chain, for people. */
 export function driftBetween(
   wanted: IptablesRules,
   actual: IptablesRules,

@@ -1,14 +1,14 @@
-/** What makes of the rules that are there those that are to be there. */
+/** The edits that turn the existing rules into the desired ones. */
 import type { Family } from '../../engine/rules.ts';
 import { mostMembers } from './listing.ts';
 import { builtinChains, idOf, setName } from './names.ts';
 import { type FamilyRules, type IpSet, type Lines, moreIn, sameLines, type Top } from './rules.ts';
 
 /**
- * Lines for `iptables-restore --noflush`: one transaction. Empty: nothing is different. What is ours is told by chain, and rules by
- * their text: a rule that somebody else has taken away makes the whole fail, and nothing is changed.
+ * Lines for `iptables-restore --noflush`: one transaction. Empty: nothing differs. What is ours is known by chain, and rules by
+ * their text: if somebody else has removed a rule, the whole transaction fails and nothing changes.
  *
- * @returns undefined where all has to be compared, as a tail is not told
+ * @returns undefined if everything must be compared, because a tail is unknown
  */
 export function familyEdits(before: FamilyRules, after: FamilyRules): string[] | undefined {
   const edits = new Edits();
@@ -25,7 +25,7 @@ export function familyEdits(before: FamilyRules, after: FamilyRules): string[] |
 }
 
 class Edits {
-  /** Makes a chain, or empties it. */
+  /** Creates a chain, or empties it. */
   readonly #declared: string[] = [];
   readonly #rules: string[] = [];
   readonly #hooks: string[] = [];
@@ -36,7 +36,7 @@ class Edits {
     else if (!sameLines(before, after)) this.#change(name, before, after);
   }
 
-  /** Only what differs: the rules that refuse keep their counts. */
+  /** Only what differs: the rules that refuse keep their counters. */
   #change(name: string, before: Lines, after: Lines): void {
     let start = 0;
     while (start < before.length && start < after.length && before[start] === after[start]) start++;
@@ -92,9 +92,9 @@ class Edits {
 }
 
 export interface SetEdits {
-  /** Before the rules change: sets and members that come. */
+  /** Before the rules change: new sets and members. */
   readonly before: readonly string[];
-  /** After it: what no rule needs any more. */
+  /** After it: what no rule needs any longer. */
   readonly after: readonly string[];
 }
 
@@ -107,7 +107,7 @@ export function setEdits(before: ReadonlyMap<string, IpSet>, after: ReadonlyMap<
     if (old === undefined) coming.push(create(name, set), ...adds(name, set.members));
     else if (canKeep(old, set)) coming.push(...adds(name, set.members.difference(old.members)));
     else {
-      // Rules look into it: another one takes its place at one moment.
+      // Rules match it: another set replaces it atomically.
       const swapped = swapName(name, set.family);
       const members = old.type === set.type ? set.members.union(old.members) : set.members;
       coming.push(
@@ -126,19 +126,19 @@ export function setEdits(before: ReadonlyMap<string, IpSet>, after: ReadonlyMap<
   return { before: coming, after: going };
 }
 
-/** The set that is made to take the place of another one. */
+/** The set that is created to replace another one. */
 export function swapName(name: string, family: Family): string {
   return setName('SRC', family, idOf('swap', name));
 }
 
-/** Whether the one may become the other where it is. */
+/** Whether the one can become the other in place. */
 export function canKeep(old: IpSet, set: IpSet): boolean {
   const room = old.room ?? mostMembers(old.members.size);
   return old.type === set.type && old.family === set.family && old.isOdd !== true && set.members.size <= room;
 }
 
 function create(name: string, { type, family, members }: IpSet): string {
-  // It grows by itself; what it begins with is memory of each set.
+  // It grows on its own; the initial size costs memory for each set.
   return `create ${name} ${type} family ${family === 6 ? 'inet6' : 'inet'} hashsize 64 maxelem ${mostMembers(members.size)}`;
 }
 

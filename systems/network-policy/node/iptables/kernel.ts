@@ -1,4 +1,4 @@
-/** Reads and changes what the kernel has, by the programs of iptables and ipset. */
+/** Reads and changes the rules in the kernel with the iptables and ipset programs. */
 import { existsSync } from 'node:fs';
 
 import type { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
@@ -11,11 +11,11 @@ import { failure, type ProgramEnd, runProgram } from './run-program.ts';
 import type { Iptables } from './variant.ts';
 
 export interface KernelRules extends IptablesRules {
-  /** The sets that rules look into. */
+  /** The sets that rules match. */
   readonly used: ReadonlySet<string>;
 }
 
-/** What the programs refused; nothing of that transaction was changed. */
+/** What the programs refused; nothing of that transaction was applied. */
 export class RefusedEdits extends RampartError {
   /** The line; undefined where the program did not say which. */
   readonly text: string | undefined;
@@ -49,7 +49,7 @@ export class IptablesKernel {
     this.#namespace = namespace;
   }
 
-  /** Those that this kernel has: one without IPv6 has nothing of it to filter. */
+  /** The families that this kernel has: without IPv6, there is nothing of it to filter. */
   get families(): readonly Family[] {
     if (this.#iptables === undefined) return [];
     return existsSync('/proc/sys/net/ipv6') ? families : [4];
@@ -70,7 +70,7 @@ export class IptablesKernel {
     return parseSets(await this.#run('ipset', ['save'], '', signal));
   }
 
-  /** Of all tables: to ask for one by its name would make it where it is not there. */
+  /** Of all tables: asking for one by name would create it. */
   async save(family: Family, args: readonly string[], signal?: AbortSignal): Promise<string> {
     const program = this.#iptables?.save[family];
     if (program === undefined || !this.families.includes(family)) return '';
@@ -97,7 +97,7 @@ export class IptablesKernel {
         await this.#restore(iptables.restore[family], ['--noflush', '--wait'], input, signal);
       }),
     );
-    // Each has ended: what is done next finds none of them at work.
+    // Each has exited: none of them is still running afterwards.
     for (const result of results) if (result.status === 'rejected') throw result.reason;
   }
 

@@ -1,4 +1,4 @@
-/** What an iptables backend left that is not the one in use now. */
+/** Removes what an iptables backend left that is no longer in use. */
 import type { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
 import { setEdits, familyEdits } from './edits.ts';
 import { IptablesKernel } from './kernel.ts';
@@ -7,7 +7,7 @@ import { noFamilyRules } from './rules.ts';
 import { installedIptables, type Variant } from './variant.ts';
 
 /**
- * Takes away our rules of iptables; with them our sets, unless one of the two kinds of iptables is kept.
+ * Removes our iptables rules and, unless one of the two variants of iptables is kept, our sets.
  *
  * @param keep - The one in use.
  * @returns a line for each thing that was there

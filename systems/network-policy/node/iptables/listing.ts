@@ -1,4 +1,4 @@
-/** Reads what iptables-save and `ipset save` say. */
+/** Parses the output of iptables-save and `ipset save`. */
 import { parseAddress } from '../../engine/addresses.ts';
 import { type BuiltinChain, builtinChains, isOurChain, isOurSet, topChains, type TopChain } from './names.ts';
 import type { FamilyRules, IpSet, Lines, Top } from './rules.ts';
@@ -6,7 +6,7 @@ import type { FamilyRules, IpSet, Lines, Top } from './rules.ts';
 const tops = new Set<string>(Object.values(topChains));
 const podJump = / -m comment --comment "?rule to jump traffic .* -j KUBE-POD-FW-/;
 
-/** What a rule of somebody else before ours is told as: then ours are not where they should be. */
+/** Reported if a rule of somebody else precedes ours: then ours are not where they should be. */
 export const behindOthers = 'after a rule of another program';
 
 /** Ours in the table `filter`. */
@@ -45,13 +45,13 @@ function isBuiltin(chain: string): chain is BuiltinChain {
   return (builtinChains as readonly string[]).includes(chain);
 }
 
-/** Where a pod's rule comes after another one it is part of the tail, which then differs from any of ours. */
+/** If a pod's rule comes after another one, it is part of the tail, which then differs from any of ours. */
 function split(lines: Lines): Top {
   const first = lines.findIndex((line) => !podJump.test(line));
   return first < 0 ? { pods: lines, tail: [] } : { pods: lines.slice(0, first), tail: lines.slice(first) };
 }
 
-/** The sets that rules look into. */
+/** The sets that rules match. */
 export function setsLookedInto({ tops: all, chains }: FamilyRules): Set<string> {
   const names = new Set<string>();
   for (const lines of [...chains.values(), ...[...all.values()].map(({ tail }) => tail ?? [])]) {
@@ -62,7 +62,7 @@ export function setsLookedInto({ tops: all, chains }: FamilyRules): Set<string> 
   return names;
 }
 
-/** Options of a set that ours have not, and that make it behave otherwise. */
+/** Options that our sets do not have and that change the behaviour of a set. */
 const oddOptions = / (?:timeout|counters|comment|skbinfo|forceadd|netmask|bitmask|markmask|nomatch)\b/;
 
 export function parseSets(listing: string): Map<string, IpSet> {
@@ -103,7 +103,7 @@ function splitWords(line: string): [string, string, string] {
     : [line.slice(0, first), line.slice(first + 1, second), line.slice(second + 1)];
 }
 
-/** The C library writes the end of some IPv6 addresses as IPv4. */
+/** The C library formats the end of some IPv6 addresses as IPv4. */
 function canonicalMember(text: string): string {
   const [, address = '', rest = ''] = /^([\da-f:]+:[\d.]+\.\d+)(.*)$/i.exec(text) ?? [];
   const parsed = address === '' ? undefined : parseAddress(address);

@@ -1,5 +1,5 @@
 /**
- * Names in the kernel, as those who know kube-router know them. Sixteen letters stand for a pod or policy.
+ * Names in the kernel, the same as kube-router's. Sixteen letters stand for a pod or policy.
  */
 import { hash } from 'node:crypto';
 
@@ -17,16 +17,16 @@ export type BuiltinChain = keyof typeof topChains;
 export type TopChain = (typeof topChains)[BuiltinChain];
 export const builtinChains = Object.keys(topChains) as BuiltinChain[];
 
-/** For addresses that are of no known pod. */
+/** For addresses that belong to no known pod. */
 export const unknownPodsChain = 'KUBE-POD-FW-DEFAULT';
-/** Of a direction that no policy isolates. */
+/** For a direction that no policy isolates. */
 export const defaultPolicyChain = 'KUBE-NWPLCY-DEFAULT';
 /** What no policy may refuse. */
 export const commonChain = 'KUBE-NWPLCY-COMMON';
 
 /** A policy allows the packet. */
 export const allowedMark = '0x10000';
-/** The packet complies with the policies of each pod that it has passed. */
+/** The packet complies with the policies of each pod whose chain it has passed. */
 export const compliesMark = '0x20000';
 
 const ownedChain = /^KUBE-(?:POD-FW-|NWPLCY-|ROUTER-(?:INPUT|FORWARD|OUTPUT)$)/;
@@ -43,7 +43,7 @@ export function isOurSet(name: string): boolean {
 const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 const idLength = 16;
 
-/** The first 80 bits of a SHA-256 in base32. A part may not have a line feed: parts are told apart by it. */
+/** The first 80 bits of a SHA-256 in base32. A part must not contain a line feed, which separates the parts. */
 export function idOf(...parts: readonly string[]): string {
   const digest = hash('sha256', parts.join('\n'), 'buffer');
   let id = '';
@@ -57,14 +57,14 @@ export function idOf(...parts: readonly string[]): string {
   return id;
 }
 
-/** A key is `namespace/name`, and neither has a slash: `a/bc` and `ab/c` have chains of their own. */
+/** A key is `namespace/name`, and neither has a slash: so `a/bc` and `ab/c` have separate chains. */
 export function podChain(pod: string): string {
   return `KUBE-POD-FW-${idOf(pod)}`;
 }
 
 /**
- * A chain for each direction: in one for both, what a policy allows to come to a pod of its own would also be allowed to leave
- * another one of its own.
+ * A chain for each direction: with one for both, what a policy allows to reach one of its pods would also be allowed to leave
+ * another one of its pods.
  */
 export function policyChain(direction: Direction, policy: string, family: Family): string {
   return `KUBE-NWPLCY-${idOf(direction, policy, String(family))}`;
@@ -85,13 +85,13 @@ const longestComment = 200;
 
 /** `-m comment --comment ...` as iptables-save writes it. */
 export function comment(text: string): string {
-  // Names have none of these; what is told of them has to fit a line.
+  // Names contain none of these; a comment must fit on a line.
   const plain = text.replaceAll(/[^\w./':;,@ -]/g, '?').slice(0, longestComment);
   const quoted = plainWord.test(plain) ? plain : `"${plain.replaceAll("'", "\\'")}"`;
   return `-m comment --comment ${quoted}`;
 }
 
-/** `name:web namespace: default`, with the punctuation that is known from kube-router. */
+/** `name:web namespace: default`, with kube-router's punctuation. */
 export function podText(pod: string): string {
   const [namespace = '', name = ''] = pod.split('/');
   return `POD name:${name} namespace: ${namespace}`;

@@ -1,4 +1,4 @@
-/** What iptables needs to say our rules, tried where it is harmless: in a chain that nothing leads to. */
+/** What iptables needs for our rules, tried where it is harmless: in an unreachable chain. */
 import { existsSync } from 'node:fs';
 
 import { effectiveCapabilities } from '../../../../shared/ebpf/features/capabilities.ts';
@@ -14,13 +14,13 @@ export interface IptablesNeeds {
   readonly iptables: Iptables | undefined;
   /** `7.17`; undefined: not installed. */
   readonly ipset: string | undefined;
-  /** What is not there: programs, modules of the kernel; each with what was said of it. Empty: all that is needed is there. */
+  /** What is missing: programs and kernel modules, each with the reason. Empty: nothing is missing. */
   readonly missing: readonly string[];
 }
 
 type Rule = readonly [module: string, rule: Readonly<Record<Family, string>>];
 
-/** By the module of the kernel that has it. */
+/** By the kernel module that provides it. */
 function rulesWith(set: string): readonly Rule[] {
   return [
     both('xt_comment', '-m comment --comment trial'),
@@ -46,15 +46,15 @@ function both(module: string, rule: string): Rule {
   return [module, { 4: rule, 6: rule }];
 }
 
-/** Of iptables 1.8: `libxt_set` has the names of sets by getsockopt(2) of a raw socket, legacy iptables has all by one. */
+/** Of iptables 1.8: `libxt_set` gets the names of sets by getsockopt(2) on a raw socket; legacy iptables does everything through one. */
 const needsRaw =
   'CAP_NET_RAW: iptables reads the names of sets through a raw socket, and legacy iptables uses one for everything';
 
 /**
- * Nothing is there after it that was not before.
+ * Leaves nothing behind.
  *
  * @param namespace - Where it is tried.
- * @param used - Where it is looked which iptables is in use.
+ * @param used - Where to look up which iptables is in use.
  */
 export async function examineIptables(
   namespace: KeptNamespace,
@@ -86,7 +86,7 @@ export async function examineIptables(
 }
 
 async function ipsetVersion(namespace: KeptNamespace, signal: AbortSignal | undefined): Promise<string> {
-  // Needs no right, and says which protocol the kernel has only where there is one.
+  // Needs no privilege, and names the kernel's protocol only if there is one.
   const { out } = await runProgram({ program: 'ipset', args: ['--version'], namespace, signal });
   return /v([\d.]+)/.exec(out)?.[1] ?? 'unknown';
 }
@@ -108,7 +108,7 @@ async function missingIn(trial: Trial, family: Family): Promise<readonly string[
   });
 }
 
-/** @throws {RampartError} `UNSUPPORTED` with all that is missing. */
+/** @throws {RampartError} `UNSUPPORTED` with everything that is missing. */
 export function requireIptables({ iptables, missing }: IptablesNeeds): Iptables {
   if (iptables !== undefined && missing.length === 0) return iptables;
   throw new RampartError(errorCodes.UNSUPPORTED, {

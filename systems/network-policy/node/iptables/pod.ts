@@ -1,4 +1,4 @@
-/** The firewall chain of a pod, and what leads to it. */
+/** The firewall chain of a pod, and the jumps to it. */
 import type { Direction, Family, LocalPod } from '../../engine/rules.ts';
 import type { DataplaneOptions } from '../dataplane.ts';
 import { established, icmpProtocol, nflog, rejects } from './base.ts';
@@ -64,7 +64,7 @@ function chainOf(
       (address) =>
         `-d ${address} ${comment("rule to permit the traffic traffic to pods when source is the pod's local node")} -m addrtype --src-type LOCAL -j ACCEPT`,
     ),
-    // By a Service that leads back to it.
+    // Through a Service that leads back to it.
     ...addresses.map(
       (address) =>
         `-s ${address} -d ${address} ${comment('rule to permit the traffic of the pod to itself')} -j ACCEPT`,

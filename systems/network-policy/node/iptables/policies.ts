@@ -1,5 +1,5 @@
 /**
- * Policies as the rules and sets that are programmed: without what is refused, and with names of sets that make a change safe
+ * Policies as the rules and sets to program: without what is refused, and with set names that make a change safe
  * (docs/decisions/0013-iptables-in-three-steps.md).
  */
 import type { NodeRules } from '../../engine/rules.ts';
@@ -27,8 +27,8 @@ export class Policies {
   }
 
   /**
-   * Where members and rules of a policy change, or members and those whom it is for, sets that have other members get their
-   * other name, so that all changes with the rules: else a pod that is new in the policy would for a moment be reached by those who
+   * If both the members and the rules of a policy change, or the members and the pods that it selects, sets with changed members get their
+   * other name, so that everything changes with the rules: otherwise a pod that is new in the policy could briefly be reached by those who
    * were allowed before.
    */
   compile(rules: NodeRules, key: string, targets: Targets, before: IptablesRules): IptablesRules {
@@ -76,7 +76,7 @@ export class Policies {
     return this.#second.has(key) ? 1 : 0;
   }
 
-  /** Of the two names of a set the one that rules look into. */
+  /** Of the two names of a set, the one that rules match. */
   adopt(rules: NodeRules, { used }: KernelRules): void {
     this.#second.clear();
     const targets = { 4: ['0.0.0.0'], 6: ['::'] };

@@ -1,4 +1,4 @@
-/** The chain of a policy, and the sets that it looks into. */
+/** The chain of a policy, and the sets that it matches. */
 import type {
   Address,
   ByFamily,
@@ -14,7 +14,7 @@ import { peerMembers } from './blocks.ts';
 import { allowedMark, comment, idOf, policyChain, setName } from './names.ts';
 import { type FamilyRules, type IpSet, type IptablesRules, noFamilyRules } from './rules.ts';
 
-/** Of a set of peers or endpoints: the same as long as the rule is there, whoever is in it. */
+/** Of a set of peers or endpoints: the same for as long as the rule exists, whatever its members. */
 export type SetKey = string;
 
 /** Which of the two names of a set is in use. */
@@ -23,13 +23,13 @@ export type Slot = 0 | 1;
 export interface CompiledPolicy extends IptablesRules {
   /** By name: sets that decide which peers are allowed. */
   readonly peerSets: ReadonlyMap<string, SetKey>;
-  /** Of which rule of the policy a line is, by its index. */
+  /** The index of the rule of the policy that a line belongs to. */
   readonly ruleOf: ReadonlyMap<string, number>;
 }
 
 /**
- * @param targets - The addresses of the pods of this node that it is for. Without one of a family nothing is compiled for it.
- * @param slotOf - Two names for each set: so rules and members can change at one moment.
+ * @param targets - The addresses of the pods of this node that it selects. Nothing is compiled for a family without addresses.
+ * @param slotOf - Two names for each set, so that rules and members can change atomically.
  */
 export function compilePolicy(
   policy: PolicyRules,
@@ -65,7 +65,7 @@ export function peerSetName(key: SetKey, family: Family, slot: Slot): string {
 class PolicyChain {
   readonly sets: IpSet[] = [];
   readonly peerSets = new Map<string, SetKey>();
-  /** By line the rule that has it first: rules that say the same are one. */
+  /** By line, the first rule that produces it: identical rules are merged. */
   readonly lines = new Map<string, number>();
   readonly #policy: PolicyRules;
   readonly #allPeers: NodeRules['peers'];

@@ -1,6 +1,6 @@
 /**
- * What of a policy the kernel or its programs do not take, as where a module is not there: left out, so that it allows nothing
- * and all else holds.
+ * The parts of a policy that the kernel or the programs refuse, for example without a module: left out, so that they allow nothing
+ * and everything else applies.
  */
 import type { Family, PolicyProblem, PolicyRules } from '../../engine/rules.ts';
 import { swapName } from './edits.ts';
@@ -9,28 +9,28 @@ import { families } from './names.ts';
 import type { CompiledPolicy } from './policy.ts';
 import type { IpSet, IptablesRules, Lines } from './rules.ts';
 
-/** More than that is not a matter of single rules. */
+/** With more, single rules are not the cause. */
 const mostRefusals = 256;
 
-/** One with fewer members is tried again. */
+/** A set with fewer members is tried again. */
 interface RefusedSet {
   readonly why: string;
   readonly members: number;
 }
 
 export class Refusals {
-  /** Rules of a shape are refused together: the shape is what modules have to do with. */
+  /** Rules of the same shape are refused together: modules depend on the shape. */
   readonly #shapes = new Map<string, string>();
   readonly #sets = new Map<string, RefusedSet>();
   /** By the key of its rules. */
   readonly #found = new Map<string, readonly PolicyProblem[]>();
 
-  /** What was left out of those that {@link without} was asked for. */
+  /** What was left out of those passed to {@link without}. */
   problems(): PolicyProblem[] {
     return [...this.#found.values()].flat();
   }
 
-  /** After a while it may be taken: a module was loaded. */
+  /** After a while it may be accepted: a module was loaded. */
   forget(): void {
     this.#shapes.clear();
     this.#sets.clear();
@@ -81,7 +81,7 @@ export class Refusals {
         .filter(([name, { members }]) => (compiled.sets.get(name)?.members.size ?? -1) >= members)
         .map(([name, { why }]) => [name, why]),
     );
-    /** By what was refused of which field. */
+    /** By refused part and field. */
     const problems = new Map<string, PolicyProblem>();
     const of = (family: Family) => {
       const rules = compiled.families[family];
@@ -114,7 +114,7 @@ export class Refusals {
   }
 }
 
-/** A rule without what it is about. */
+/** A rule without the names that it contains. */
 function shapeOf(line: string): string {
   return line
     .replace(/ --comment (?:"[^"]*"|\S+)/, '')

@@ -1,6 +1,6 @@
 /**
- * What iptables and ipset have of ours, in the words of `iptables-save` and `ipset save`: so what is to be there and what is
- * there can be compared.
+ * Our rules and sets, in the form of `iptables-save` and `ipset save`, so that the desired and the actual
+ * state can be compared.
  */
 import type { Family } from '../../engine/rules.ts';
 import { type BuiltinChain, families, type TopChain } from './names.ts';
@@ -8,16 +8,16 @@ import { type BuiltinChain, families, type TopChain } from './names.ts';
 /** Rules without `-A CHAIN`. */
 export type Lines = readonly string[];
 
-/** One of the chains that every packet of a pod comes through. */
+/** One of the chains that every packet of a pod passes. */
 export interface Top {
   /** A few for each pod. Their order does not matter: each packet passes those of both its ends. */
   readonly pods: Lines;
-  /** What follows them. Undefined: it is not told here. */
+  /** What follows them. Undefined: unknown here. */
   readonly tail: Lines | undefined;
 }
 
 export interface FamilyRules {
-  /** In the chains of the kernel: what leads to ours. They come before those of others. */
+  /** In the built-in chains: the jumps to ours. They come before those of others. */
   readonly hooks: ReadonlyMap<BuiltinChain, Lines>;
   readonly tops: ReadonlyMap<TopChain, Top>;
   readonly chains: ReadonlyMap<string, Lines>;
@@ -28,9 +28,9 @@ export interface IpSet {
   readonly type: 'hash:ip' | 'hash:net' | 'hash:ip,port';
   readonly family: Family;
   readonly members: ReadonlySet<string>;
-  /** Of a set that was found: it has options that ours have not. */
+  /** Of an existing set: it has options that ours do not have. */
   readonly isOdd?: boolean;
-  /** Of a set that was found: how many members it may have. */
+  /** Of an existing set: how many members it may have. */
   readonly room?: number;
 }
 
@@ -85,7 +85,7 @@ export function sameMembers(a: ReadonlySet<string>, b: ReadonlySet<string>): boo
   return a === b || (a.size === b.size && a.isSubsetOf(b));
 }
 
-/** What is in `b` and not in `a`, each as often as it is more. */
+/** What is in `b` but not in `a`, counting duplicates. */
 export function moreIn(b: Lines, a: Lines): string[] {
   const counts = new Map<string, number>();
   for (const line of a) counts.set(line, (counts.get(line) ?? 0) + 1);

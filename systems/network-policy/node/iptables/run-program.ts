@@ -1,5 +1,5 @@
 /**
- * Programs of iptables and ipset: started without a shell, with what they are to do on their standard input.
+ * Runs the iptables and ipset programs without a shell, with their input on stdin.
  */
 import { spawn } from 'node:child_process';
 
@@ -22,14 +22,14 @@ export interface ProgramEnd {
   readonly complaint: string;
 }
 
-/** Others may hold the lock of iptables; a full sync of thousands of policies takes seconds. */
+/** Others may hold the iptables lock; a full sync of thousands of policies takes seconds. */
 const patienceMs = 120_000;
 const longestOut = 512 * 2 ** 20;
 const longestComplaint = 64 * 2 ** 10;
 const places = '/usr/sbin:/usr/bin:/sbin:/bin';
 
 /**
- * @throws the reason of `signal`; {RampartError} `UNSUPPORTED` where there is no such program, `SYSTEM` where it does not end.
+ * @throws the reason of `signal`; {RampartError} `UNSUPPORTED` if there is no such program, `SYSTEM` if it does not exit.
  */
 export async function runProgram(call: ProgramCall): Promise<ProgramEnd> {
   const { program, args, input = '', namespace, signal } = call;
@@ -52,7 +52,7 @@ export async function runProgram(call: ProgramCall): Promise<ProgramEnd> {
       child.once('error', reject).once('close', resolve);
       child.stdout.on('data', (chunk: Buffer) => out.add(chunk));
       child.stderr.on('data', (chunk: Buffer) => complaint.add(chunk));
-      // One that has ended does not read on: its exit code says why.
+      // A program that has exited does not read on: its exit code says why.
       child.stdin.on('error', () => {}).end(input);
     });
     signal?.throwIfAborted();
@@ -66,7 +66,7 @@ export async function runProgram(call: ProgramCall): Promise<ProgramEnd> {
     if (out.isCut) {
       throw new RampartError(errorCodes.LIMIT, {
         what: `cannot read the output of ${program}`,
-        why: `it is more than ${longestOut / 2 ** 20} MiB`,
+        why: `it exceeds ${longestOut / 2 ** 20} MiB`,
       });
     }
     return { code: code ?? undefined, out: out.text(), complaint: complaint.text() };
@@ -74,7 +74,7 @@ export async function runProgram(call: ProgramCall): Promise<ProgramEnd> {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     throw new RampartError(errorCodes.UNSUPPORTED, {
       what: `cannot start ${program}`,
-      why: 'there is no such program',
+      why: 'it is not installed',
       next: 'Install it: apt-get install iptables ipset',
     });
   } finally {
@@ -89,7 +89,7 @@ export function failure(program: string, { code, complaint }: ProgramEnd): Rampa
     return new RampartError(errorCodes.PRIVILEGE, {
       what: `cannot use ${program}`,
       why: said,
-      next: 'Run it with CAP_NET_ADMIN and CAP_NET_RAW in the user namespace of this network',
+      next: 'Run it with CAP_NET_ADMIN and CAP_NET_RAW in the user namespace that owns this network namespace',
     });
   }
   return new RampartError(errorCodes.SYSTEM, {

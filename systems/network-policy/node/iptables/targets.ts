@@ -1,4 +1,4 @@
-/** The pods of this node that policies are for. */
+/** The pods of this node that policies select. */
 import {
   type Address,
   type ByFamily,
@@ -11,7 +11,7 @@ import { sameLines } from './rules.ts';
 
 export type Targets = ReadonlyMap<string, ByFamily<readonly Address[]>>;
 
-/** Of each policy the addresses of the pods that it is for, by the key of its rules. */
+/** For each policy, the addresses of the pods that it selects, by the key of its rules. */
 export function targetsOf(rules: NodeRules): Targets {
   const targets = new Map<string, Record<4 | 6, Address[]>>();
   for (const pod of rules.pods.values()) {

@@ -1,4 +1,4 @@
-/** Rules tried where they are harmless: in a chain that nothing leads to. */
+/** Tries rules where they are harmless: in an unreachable chain. */
 import type { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
 import type { Family } from '../../engine/rules.ts';
 import { runProgram } from './run-program.ts';
@@ -17,16 +17,16 @@ export class Trial {
     this.#signal = signal;
   }
 
-  /** Nothing is there after it. @returns why they were refused; undefined where they were not */
+  /** Leaves nothing behind. @returns why they were refused; undefined if they were not */
   async rules(family: Family, lines: readonly string[]): Promise<string | undefined> {
     const made = [`:${chain} - [0:0]`, ...lines.map((line) => `-A ${chain} ${line}`)];
     const refused = await this.#restore(family, made);
-    // The kernel looks at what a transaction of the legacy kind leaves: it takes two.
+    // The kernel checks the result of a legacy transaction: it takes two.
     if (refused === undefined) await this.#restore(family, [`:${chain} - [0:0]`, `-X ${chain}`]);
     return refused;
   }
 
-  /** A set for {@link work}, gone after it. @returns why there is none, or what `work` does */
+  /** A set for {@link work}, removed after it. @returns why there is none, or what `work` returns */
   async withSet(
     family: Family,
     work: (name: string) => Promise<readonly string[]>,
@@ -42,7 +42,7 @@ export class Trial {
     }
   }
 
-  /** @returns what it complained of; undefined where it did what it should */
+  /** @returns what it complained about; undefined if it succeeded */
   async run(program: string, args: readonly string[], input = ''): Promise<string | undefined> {
     const [namespace, signal] = [this.#namespace, this.#signal];
     const { code, complaint } = await runProgram({ program, args, input, namespace, signal });

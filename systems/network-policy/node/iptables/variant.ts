@@ -1,6 +1,6 @@
 /**
- * Which iptables: the one that writes to nf_tables, or the one before it. Both may be installed, and rules of both hold at the
- * same time; who looks with one does not see those of the other.
+ * The variant of iptables: the one that writes to nf_tables, or the legacy one. Both may be installed, and rules of both apply at the
+ * same time; each one lists only its own.
  */
 import type { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
@@ -45,7 +45,7 @@ async function look(
   const restore = names('restore');
   try {
     const said = await runProgram({ program: restore[4], args: ['--version'], namespace, signal });
-    // `iptables-restore v1.8.9 (nf_tables)`; before 1.8 there was only the legacy one, and it did not say so.
+    // `iptables-restore v1.8.9 (nf_tables)`; before 1.8 there was only the legacy one, which does not say so.
     const [, version, kind] = /v([\d.]+)(?: \((\w+)\))?/.exec(said.out) ?? [];
     if (version === undefined) return undefined;
     return { variant: kind === 'nf_tables' ? 'nft' : 'legacy', version, restore, save: names('save') };
@@ -55,11 +55,12 @@ async function look(
   }
 }
 
-/** Chains that the kubelet makes so that others see which iptables this node uses (Kubernetes KEP-3178). */
+/** Chains that the kubelet creates so that others see which iptables this node uses (Kubernetes KEP-3178). */
 const hint = /^:KUBE-(?:IPTABLES-HINT|KUBELET-CANARY) /m;
 
 /**
- * The one that this node uses, or the one that is asked for. In use is: where the kubelet left a hint, else where there are more rules of others, else that of the plain name.
+ * The variant that this node uses, or the requested one. In use is the one with the kubelet's hint, else the one with more
+ * rules of others, else that of the plain name.
  *
  * @throws {RampartError} `UNSUPPORTED` where there is none.
  */
@@ -76,7 +77,7 @@ export async function iptablesInUse(
   if (first === undefined) {
     throw new RampartError(errorCodes.UNSUPPORTED, {
       what: 'cannot program iptables',
-      why: `there is no iptables-${only === undefined ? '' : `${only}-`}restore`,
+      why: `iptables-${only === undefined ? '' : `${only}-`}restore is not installed`,
       next: 'Install it: apt-get install iptables ipset',
     });
   }
@@ -86,7 +87,7 @@ export async function iptablesInUse(
       const listings = await Promise.all(
         ([4, 6] as const).map(async (family) => {
           const program = iptables.save[family];
-          // One whose kernel part is not there says so, and has no rules.
+          // One without its kernel part says so, and has no rules.
           const { out } = await runProgram({ program, args: [], namespace, signal });
           return out;
         }),

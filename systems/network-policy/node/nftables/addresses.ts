@@ -1,4 +1,4 @@
-/** Addresses as nft lists them: a range that is a block as its prefix. */
+/** Addresses as nft lists them: a range that is a block is written as its prefix. */
 import type { AddressRange, Family } from '../../engine/rules.ts';
 
 const widths = { 4: 32n, 6: 128n } as const;

@@ -1,4 +1,4 @@
-/** Commands in nft's own language, for people: of those that were refused. */
+/** Refused commands in nft's own language, for people. */
 import { tableName } from './names.ts';
 import type { Command, TableObject } from './objects.ts';
 

@@ -1,8 +1,8 @@
 /**
  * The rules of a node as the objects of one nftables table.
  *
- * Each direction has base chains of its own: `accept` ends one of them and no other, so what a source may send is still
- * looked at for what its destination may get, and by the tables of others. No packet is marked.
+ * Each direction has base chains of its own: `accept` ends only one of them, so what a source may send is still
+ * checked against what its destination may receive, and by the tables of others. No packet is marked.
  */
 import type {
   AddressSet,
@@ -34,11 +34,11 @@ import { portMatches } from './ports.ts';
 
 const ip = { 4: 'ip', 6: 'ip6' } as const;
 const addressType = { 4: 'ipv4_addr', 6: 'ipv6_addr' } as const;
-/** Whose address tells the pod: of what it sends the source, of what it gets the destination. */
+/** The address that identifies the pod: the source of what it sends, the destination of what it receives. */
 const podSide = { egress: 'saddr', ingress: 'daddr' } as const;
 const peerSide = { egress: 'daddr', ingress: 'saddr' } as const;
 
-/** Without these, paths with a small MTU and IPv6 neighbours would be lost: they are of no connection that could be allowed. */
+/** Path MTU discovery and IPv6 neighbour discovery depend on these: they belong to no connection that could be allowed. */
 const control = [
   'icmp type { destination-unreachable, time-exceeded, parameter-problem } accept',
   'icmpv6 type { destination-unreachable, packet-too-big, time-exceeded, parameter-problem, nd-router-solicit, nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert } accept',
@@ -47,21 +47,21 @@ const control = [
 /** After DNAT (-100), so that a Service's address is already that of its pod; before the filters of others (0). */
 const priority = { egress: -10, ingress: -9 } as const;
 
-/** All but the pods and policies. */
+/** Everything except the pods and policies. */
 export function compileBase(rules: NodeRules, options: DataplaneOptions): TableObject[] {
   const deny = options.unknownPods === 'deny';
   return [
     baseChain('forward', 'egress', []),
     baseChain('forward', 'ingress', []),
-    // What a pod sends to its node, also to a NodePort, whose destination is in the node's own network.
+    // What a pod sends to its node, including to a NodePort whose destination is in the node's own network.
     baseChain('input', 'egress', []),
-    // A node always reaches its own pods. Not in forward: there a source of the node is forged.
+    // A node always reaches its own pods. Not in forward: there, a source address of the node is forged.
     baseChain('output', 'ingress', ['fib saddr type local accept']),
     ...directions.map((direction) => directionChain(direction, deny)),
     {
       kind: 'chain',
       name: 'refuse',
-      // At once, also over IPv6, where an ICMP error reaches connect(2) after a second only.
+      // At once, also over IPv6, where an ICMP error reaches connect(2) only after a second.
       rules: ['meta l4proto 6 reject with tcp reset', 'reject'],
     },
     ...(deny ? unknownObjects(rules, options) : []),
@@ -118,8 +118,8 @@ function refusal(name: string, { logGroup }: DataplaneOptions): string[] {
 }
 
 /**
- * From the addresses of pods to their chains. A pod that is not isolated is in here too: it is known. Should two pods have
- * one address, the isolated one has it.
+ * Maps the addresses of pods to their chains. A pod that is not isolated is included too: it is known. If two pods have
+ * the same address, the isolated one gets it.
  */
 export function compileMaps(pods: Iterable<LocalPod>): TableObject[] {
   const all = [...pods];
@@ -145,7 +145,7 @@ export function compileMaps(pods: Iterable<LocalPod>): TableObject[] {
 
 const verdicts = { ingress: new WeakMap<LocalPod, string>(), egress: new WeakMap<LocalPod, string>() };
 
-/** Of the pods of a node one is different in a change: the names of the others are not hashed again. */
+/** A change affects one pod of a node: the names of the others are not hashed again. */
 function gotoPod(direction: Direction, pod: LocalPod): string {
   let verdict = verdicts[direction].get(pod);
   if (verdict === undefined) {
@@ -168,7 +168,7 @@ export function compilePod(pod: LocalPod, options: DataplaneOptions): TableObjec
         comment: commentText(pod.pod),
         rules: [
           'ct state invalid drop',
-          // By a Service that leads back to it.
+          // Through a Service that leads back to it.
           ...families.flatMap((family) =>
             pod.addresses[family].map((address) => `${ip[family]} ${peerSide[direction]} ${address} accept`),
           ),
@@ -224,7 +224,7 @@ function compileClause(
       destinations = portMatches(clause.ports);
     } else {
       const endpoints = endpointSet(`${name}-endpoints-${family}`, family, clause.endpoints[family]);
-      // Nobody: no rule, so that nothing is allowed, and no set for it.
+      // Nobody: no rule, so nothing is allowed, and no set for it.
       if (endpoints.elements.size === 0) continue;
       sets.push(endpoints);
       destinations = [`${ip[family]} daddr . meta l4proto . th dport @${endpoints.name}`];

@@ -1,4 +1,4 @@
-/** Network policies by nftables: one table of ours, changed by transactions. */
+/** Network policies with nftables: one table of ours, changed by transactions. */
 import { libnftables } from '../../../../shared/ebpf/ffi.ts';
 import { KeptNamespace } from '../../../../shared/netlink/namespace.ts';
 import { type ListOptions, Nftables } from '../../../../shared/netlink/nftables.ts';
@@ -39,8 +39,8 @@ import { Refusals } from './refusals.ts';
 import { isRefusal, readTable } from './table.ts';
 
 /**
- * What the objects are of: `base`, `pod KEY`, or the key of a policy's rules or of peers, which begins like no other one of these. The maps
- * are of all pods.
+ * What the objects belong to: `base`, `pod KEY`, or the key of a policy's rules or of peers, each with a prefix of its own. The maps
+ * belong to all pods.
  */
 type Owned = Map<string, TableObjects>;
 
@@ -51,7 +51,7 @@ interface ChainOwner {
 }
 
 /**
- * Works in the network namespace that the calling thread has now.
+ * Works in the current network namespace of the calling thread.
  *
  * @throws {RampartError} `UNSUPPORTED` without libnftables.
  */
@@ -64,9 +64,9 @@ export function openNftablesDataplane(options: Partial<DataplaneOptions> = {}): 
 const trialTable = `${tableName}-trial`;
 
 /**
- * Whether the kernel takes rules like ours: in a table that is gone with the transaction that makes it.
+ * Checks whether the kernel accepts rules like ours, in a table that the same transaction removes.
  *
- * @throws {RampartError} what it did not take.
+ * @throws {RampartError} for what it rejected.
  */
 export function tryNftables(): void {
   using nft = new Nftables();
@@ -84,7 +84,7 @@ add rule ${trialTable} in counter reject
 delete table ${trialTable}`);
 }
 
-/** Undefined where the kernel does not tell of them. */
+/** Undefined if the kernel does not report them. */
 function openChanges(): NftablesChanges | undefined {
   try {
     return new NftablesChanges(tableName.split(' ')[1] ?? '');
@@ -94,7 +94,7 @@ function openChanges(): NftablesChanges | undefined {
   }
 }
 
-/** Between two looks at what the kernel tells. */
+/** Between two reads of the kernel's notifications. */
 const NOTICE_MS = 1000;
 
 class NftablesDataplane implements Dataplane {
@@ -106,7 +106,7 @@ class NftablesDataplane implements Dataplane {
   #owned: Owned = new Map();
   #rules: NodeRules = noRules;
   readonly #refusals = new Refusals();
-  /** Nobody knows what the kernel has: before the first change, and when one was broken off. */
+  /** It is unknown what the kernel has: before the first change, and when one was interrupted. */
   #isUnknown = true;
   readonly #chainOwners = new Map<string, ChainOwner>(
     directions.map((direction) => [unknownChain(direction), { pod: undefined, direction }]),
@@ -128,7 +128,7 @@ class NftablesDataplane implements Dataplane {
       try {
         return { ...this.#syncAll(rules), ...this.#refused(asked) };
       } catch (error) {
-        // One rule that is not taken is not to keep all others out. At some point there is nothing new.
+        // One rejected rule must not keep all others out. At some point there is nothing new.
         if (!(error instanceof RefusedCommands) || !this.#refusals.learn(error, rules)) throw error;
       }
     }
@@ -153,9 +153,9 @@ class NftablesDataplane implements Dataplane {
     return programmed;
   }
 
-  /** The difference to what is there; where that is refused, all anew. */
+  /** The difference from what is there; if that is refused, everything anew. */
   #replace(actual: TableObjects | undefined, wanted: TableObjects): Programmed {
-    let reason = 'a chain or set of ours has another kind';
+    let reason = 'a chain or set of ours has the wrong type';
     const commands = actual === undefined ? commandsAnew(wanted) : commandsBetween(actual, wanted);
     if (commands !== undefined) {
       try {
@@ -196,7 +196,7 @@ class NftablesDataplane implements Dataplane {
       if (commands === undefined) return this.#sync(asked);
       this.#run(commands);
     } catch (error) {
-      // Somebody has changed what is ours, or a rule is not taken.
+      // Somebody has changed what is ours, or a rule is rejected.
       if (!isRefusal(error)) throw error;
       return { replacedBecause: error.message, ...this.#sync(asked) };
     }
@@ -214,7 +214,7 @@ class NftablesDataplane implements Dataplane {
     return { commands: commands.length, ...this.#refused(asked) };
   }
 
-  /** What is other than before as a whole, and elements of sets that stay. */
+  /** Objects that changed as a whole, and elements of sets that stay. */
   #plan(
     rules: NodeRules,
     change: RulesChange,
@@ -234,7 +234,7 @@ class NftablesDataplane implements Dataplane {
         reshaped.add(key);
       }
     }
-    // Rules say which sets there are to look into.
+    // Rules determine which sets are needed.
     for (const key of change.policies.union(new Set(policiesNaming(reshaped, rules)))) {
       changed.set(key, policyObjects(rules, key));
     }
@@ -341,7 +341,7 @@ class NftablesDataplane implements Dataplane {
     return this.#reading(readTable);
   }
 
-  /** With a context for this once: libnftables keeps all elements that it has read for as long as one is open. */
+  /** With a separate context: libnftables keeps all elements that it has read for as long as a context is open. */
   #reading<T>(work: (nft: Nftables) => T): T {
     using nft = this.#namespace.run(() => new Nftables());
     return work(nft);
@@ -368,7 +368,7 @@ function peersObjects(rules: NodeRules, key: PeersKey): TableObjects {
   return objectsOf(peers === undefined ? [] : peerSets(key, peers));
 }
 
-/** The maps as far as they are of these pods: an address is that of one pod. */
+/** The maps, restricted to these pods: an address belongs to one pod. */
 function mapObjects(pods: NodeRules['pods'], keys: Iterable<PodKey> = pods.keys()): TableObjects {
   return objectsOf(compileMaps([...keys].flatMap((key) => pods.get(key) ?? [])));
 }
@@ -379,7 +379,7 @@ function flat(owned: Iterable<TableObjects>, maps: TableObjects): TableObjects {
   return new Map([...owned, maps].flatMap((objects) => [...objects]));
 }
 
-/** libnftables answers at once; a dataplane that starts programs does not. */
+/** libnftables is synchronous; a dataplane that starts programs is not. */
 async function promised<T>(work: () => T, signal: AbortSignal | undefined): Promise<T> {
   signal?.throwIfAborted();
   return work();

@@ -1,7 +1,7 @@
 /**
- * What the rules that are in the kernel do with the first packet of a connection: read as nft lists them, and followed rule by rule.
+ * Decides what the rules in the kernel do with the first packet of a connection: reads them as nft lists them, and follows them rule by rule.
  *
- * It knows the rules that this dataplane makes (compile.ts), and no others: for a rule that it does not know it says so, and never
+ * It knows only the rules that this dataplane makes (compile.ts): for a rule that it does not know it says so, and never
  * guesses.
  */
 import { type IpAddress, parseAddress, parseBlock } from '../../engine/addresses.ts';
@@ -70,19 +70,19 @@ class Walk {
           return 'return';
         case 'jump':
           return this.chain(second);
-        // Does not come back: what follows in the chain that it goes to is all.
+        // Does not return: only the target chain decides.
         case 'goto': {
           const verdict = this.chain(second);
           return verdict === 'continue' ? 'return' : verdict;
         }
-        // Of a connection that there is, or of none that there could be: not the first packet of one.
+        // Matches established or invalid connections, not the first packet of one.
         case 'ct':
           return 'continue';
-        // Errors and neighbours: no first packet of anything.
+        // Errors and neighbour discovery: never the first packet of a connection.
         case 'icmp':
         case 'icmpv6':
           return 'continue';
-        // Logs, and goes on.
+        // Logs, and continues.
         case 'limit':
           return 'continue';
         case 'counter':

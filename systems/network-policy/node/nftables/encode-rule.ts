@@ -1,4 +1,4 @@
-/** One rule in nft's language as the expressions that nft makes of it. */
+/** Encodes one rule in nft's language as the expressions that nft generates for it. */
 import { compare, type NftablesBatch } from '../../../../shared/netlink/nftables-batch.ts';
 import { protocolNumbers } from '../kernel-packet.ts';
 import { addressBytes, commentData, elementRange, numberOf, unreadable, verdictOf } from './encode-values.ts';
@@ -33,8 +33,8 @@ const controls = {
 } as const;
 
 /**
- * @param newSetId - A number that no other set of the batch has.
- * @throws {RampartError} `UNSUPPORTED` for words that compile.ts does not write.
+ * @param newSetId - A number that is unique among the sets of the batch.
+ * @throws {RampartError} `UNSUPPORTED` for tokens that compile.ts does not write.
  */
 export function encodeRule(batch: NftablesBatch, chain: string, rule: string, newSetId: () => number): void {
   const [, text = '', comment] = /^(.*?)(?: ?comment "([^"]*)")?$/.exec(rule) ?? [];
@@ -49,7 +49,7 @@ export function encodeRule(batch: NftablesBatch, chain: string, rule: string, ne
         let isKnown = false;
         for (let at = 0; at < words.length;) {
           const isAddress = words[at] === 'ip' || words[at] === 'ip6';
-          // Once in a rule is enough: its addresses are of one family.
+          // Once in a rule is enough: its addresses belong to one family.
           if (isAddress && !isKnown) networkProtocol(batch, families[words[at] as 'ip' | 'ip6'].number);
           isKnown ||= isAddress;
           at += expression(batch, words.slice(at), text);
@@ -60,7 +60,7 @@ export function encodeRule(batch: NftablesBatch, chain: string, rule: string, ne
   });
 }
 
-/** Puts the expressions of the first words into the rule. @returns how many words they were. */
+/** Adds the expressions of the first tokens to the rule. @returns how many tokens they were. */
 function expression(batch: NftablesBatch, words: readonly string[], rule: string): number {
   const [first = '', second = '', third = '', fourth = ''] = words;
   switch (first) {
@@ -126,7 +126,7 @@ function address(
   const load = (sizeBytes: number = of.sizeBytes): void => batch.payload(bases.network, offset, sizeBytes);
   if (where === '.') {
     const [set = ''] = rest.slice(5);
-    // Each field begins at the next four bytes after the one before it: NFT_REG32_*, which IPv4's address has one of.
+    // Each field starts at the next four-byte register after the previous one: NFT_REG32_*, of which an IPv4 address takes one.
     load();
     batch.meta(metaKeys.transportProtocol, of.family === 4 ? 9 : 2);
     batch.payload(bases.transport, 2, 2, of.family === 4 ? 10 : 13);
@@ -141,7 +141,7 @@ function address(
   }
   const { low, high, prefix } = elementRange(where);
   if (prefix !== undefined) {
-    // Whole bytes are compared as they are, bits behind a mask.
+    // Whole bytes are compared as they are, bits through a mask.
     const isWhole = prefix > 0 && prefix % 8 === 0;
     const first = addressBytes(of.family, low);
     load(isWhole ? prefix / 8 : of.sizeBytes);
@@ -187,14 +187,14 @@ function portBytes(text: string): Buffer {
   return bytes;
 }
 
-/** What the kernel keeps in its own order, not that of a network. */
+/** What the kernel keeps in host byte order, not network byte order. */
 function hostNumber(value: number): Buffer {
   const bytes = Buffer.alloc(4);
   bytes.writeUInt32LE(value);
   return bytes;
 }
 
-/** The set of a rule of its own, which comes before it. @returns what puts the rule's expressions. */
+/** The anonymous set of a rule, which is created before it. @returns a function that adds the rule's expressions. */
 function controlSet(
   batch: NftablesBatch,
   [, name, list = '', verdict = '']: RegExpExecArray,

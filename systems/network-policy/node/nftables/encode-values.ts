@@ -19,7 +19,7 @@ export function elementRange(text: string): FamilyRange {
   if (prefix !== undefined) {
     const block = parseBlock(text);
     if (typeof block !== 'string') return { ...block, prefix: Number(prefix) };
-    // IPv4 written as IPv6 is no block of a policy; of addresses in a row it is.
+    // An IPv4-mapped block does not come from a policy, but it can from consecutive addresses.
     const size = 1n << BigInt(128 - Number(prefix));
     return {
       family,

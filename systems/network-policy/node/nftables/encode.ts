@@ -1,6 +1,6 @@
 /**
- * Commands as messages of nf_tables. Rules and elements are text in nft's language, of which this reads what compile.ts writes.
- * The bytes are those that libnftables makes of the same text (encode.property.test.ts), so that nft lists them alike.
+ * Encodes commands as nf_tables messages. Rules and elements are text in nft's language, of which this parses what compile.ts writes.
+ * The bytes are the same as libnftables' for the same text (encode.property.test.ts), so nft lists them the same way.
  */
 import type { NftablesBatch } from '../../../../shared/netlink/nftables-batch.ts';
 import { encodeRule } from './encode-rule.ts';
@@ -28,9 +28,9 @@ const BITS_OF_TYPE = 6;
 const NFT_DATA_VERDICT = 0xffffff00;
 const setFlags = { interval: 4, map: 8 } as const;
 const INTERVAL_END = 1;
-/** What nft keeps with a set: the byte order of key and data, which matters to who lists it (libnftnl/udata.h). */
+/** What nft stores with a set: the byte order of key and data, which matters when listing it (libnftnl/udata.h). */
 const byteOrder = { host: 0, network: 2 } as const;
-/** Of the last element of a set of ranges: no other one ends it. */
+/** Of the last element of a set of ranges: nothing follows to end it. */
 const openInterval = Buffer.of(1, 4, 1, 0, 0, 0);
 const hooks: Readonly<Record<string, number>> = { input: 1, forward: 2, output: 3 };
 
@@ -42,7 +42,7 @@ export class Encoder {
     this.#batch = batch;
   }
 
-  /** @throws {RampartError} `UNSUPPORTED` for what it cannot read; what it has put into the batch is then not to be sent. */
+  /** @throws {RampartError} `UNSUPPORTED` for what it cannot parse; the batch must not be sent then. */
   command(command: Command): void {
     const batch = this.#batch;
     switch (command.do) {
@@ -162,7 +162,7 @@ export class Encoder {
         batch.verdictValue(2, ...verdictOf(elements.get(key) ?? ''));
       });
     }
-    // A range is its first address, and the one after its last, if there is one.
+    // A range is encoded as its first address, and the one after its last, if there is one.
     const { family, low, high } = elementRange(key);
     const isOpen = high === (1n << (family === 4 ? 32n : 128n)) - 1n;
     batch.item(() => {

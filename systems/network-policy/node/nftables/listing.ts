@@ -1,10 +1,10 @@
-/** Reads what `nft list table` says. */
+/** Parses the output of `nft list table`. */
 import { objectsOf, type TableObject } from './objects.ts';
 
-/** The objects of a table, from its listing. Lines in it that are not known are kept, and make their object differ from any of ours. */
+/** The objects of a table, from its listing. Unknown lines are kept, and make their object differ from any of ours. */
 export function parseListing(text: string): Map<string, TableObject> {
   const objects: TableObject[] = [];
-  // An object begins and ends at one tab: "\tchain NAME {" ... "\t}".
+  // An object starts and ends at an indentation of one tab: "\tchain NAME {" ... "\t}".
   for (const [, kind = '', name = '', body = ''] of text.matchAll(/^\t(\w+) (\S+) \{\n([^]*?)^\t\}$/gm)) {
     const object = parseObject(kind, name.replaceAll('"', ''), body);
     if (object !== undefined) objects.push(object);
@@ -32,7 +32,7 @@ function parseChain(name: string, body: string): TableObject {
   return { kind: 'chain', name, comment, base, rules };
 }
 
-/** Versions of nft differ in what they leave out. */
+/** Versions of nft differ in what they omit. */
 function canonicalRule(line: string): string {
   return line
     .replace(/counter name "([^"]+)"/, 'counter name $1')
@@ -45,7 +45,7 @@ function parseSet(kind: 'set' | 'map', name: string, body: string): TableObject 
   for (const item of list.split('}', 1)[0]?.split(',') ?? []) {
     const text = item.trim();
     if (text === '') continue;
-    // A colon with spaces: those in addresses have none.
+    // A colon surrounded by spaces: those in addresses are not.
     const [key = '', value = ''] = text.split(' : ');
     elements.set(key, value);
   }

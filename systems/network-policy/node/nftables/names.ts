@@ -1,6 +1,6 @@
 /**
- * Names in the kernel. A name of 24 hexadecimal digits stands for a pod, policy or peers, since what they are known by may be longer
- * than a name in nftables; comments tell them to people.
+ * Names in the kernel. A name of 24 hexadecimal digits stands for a pod, policy or peers, because their keys may be longer
+ * than a name in nftables; comments name them for people.
  */
 import { hash } from 'node:crypto';
 
@@ -14,12 +14,12 @@ export const families = [4, 6] as const satisfies readonly Family[];
 /** As part of names: `in` and `out` are told apart at a glance. */
 export const shortDirection = { ingress: 'in', egress: 'out' } as const satisfies Record<Direction, string>;
 
-/** A key is `namespace/name`, and neither has a slash: `a/bc` and `ab/c` have names of their own. */
+/** A key is `namespace/name`, and neither has a slash: so `a/bc` and `ab/c` have different names. */
 function idOf(key: string): string {
   return hash('sha256', key).slice(0, 24);
 }
 
-/** Of a pod's chain, and of the counter in it. */
+/** The name of a pod's chain, and of the counter in it. */
 export function podChain(direction: Direction, pod: string): string {
   return `pod-${shortDirection[direction]}-${idOf(pod)}`;
 }
@@ -28,17 +28,17 @@ export function policyChain(direction: Direction, policy: string): string {
   return `policy-${shortDirection[direction]}-${idOf(policy)}`;
 }
 
-/** What the names of the sets of these peers begin with. */
+/** The prefix of the names of the sets of these peers. */
 export function peersName(key: PeersKey): string {
   return `peers-${idOf(key)}`;
 }
 
-/** From an address to the chain of its pod. */
+/** The map from an address to the chain of its pod. */
 export function podMap(direction: Direction, family: Family): string {
   return `pods-${shortDirection[direction]}-${family}`;
 }
 
-/** Of what comes from or goes to an address of no known pod. */
+/** For packets from or to an address of no known pod. */
 export function unknownChain(direction: Direction): string {
   return `unknown-${shortDirection[direction]}`;
 }

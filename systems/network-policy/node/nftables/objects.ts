@@ -1,6 +1,6 @@
 /**
- * What a table consists of, in the words that nft itself lists it with: so what is to be there and what is there can be
- * compared, and the difference of the two is one transaction.
+ * The contents of a table, in the form in which nft lists it, so that the desired and the actual state can be
+ * compared, and their difference is one transaction.
  */
 
 export interface Chain {
@@ -12,7 +12,7 @@ export interface Chain {
   readonly rules: readonly string[];
 }
 
-/** A set or a map. The elements of a set lead to an empty text, those of a map to their verdict. */
+/** A set or a map. The elements of a set map to an empty string, those of a map to their verdict. */
 export interface ElementSet {
   readonly kind: 'set' | 'map';
   readonly name: string;
@@ -54,7 +54,7 @@ export type Command =
 
 const nothing: TableObjects = new Map();
 
-/** The commands that make a table that has `before` have `after`, as one transaction; `undefined` where it has to be made anew. */
+/** The commands that change a table from `before` to `after`, as one transaction; `undefined` if it must be created anew. */
 export function commandsBetween(before: TableObjects, after: TableObjects): Command[] | undefined {
   const commands = new Commands();
   for (const [key, object] of after) {
@@ -69,7 +69,7 @@ export function commandsBetween(before: TableObjects, after: TableObjects): Comm
   return commands.inOrder();
 }
 
-/** The commands that put a new table with `after` in place of one that may be there. */
+/** The commands that replace a table, if there is one, with a new one that has `after`. */
 export function commandsAnew(after: TableObjects): Command[] {
   return [
     { do: 'add table' },
@@ -83,7 +83,7 @@ export function sameObject(a: TableObject, b: TableObject): boolean {
   return commandsBetween(objectsOf([a]), objectsOf([b]))?.length === 0;
 }
 
-/** Collects commands by when they may run: nothing is deleted that is still referred to, nothing referred to that is not there. */
+/** Collects commands by when they may run: nothing is deleted while it is referenced, and nothing is referenced before it exists. */
 class Commands {
   readonly #elementsOut: Command[] = [];
   readonly #flushes: Command[] = [];
@@ -100,7 +100,7 @@ class Commands {
     else if (object.kind !== 'counter') this.#elements('add element', object, [...object.elements.keys()]);
   }
 
-  /** Whether `before` can become `after` where it is. */
+  /** Whether `before` can become `after` in place. */
   change(before: TableObject, after: TableObject): boolean {
     if (before.kind === 'chain' && after.kind === 'chain') {
       if (before.base !== after.base || before.comment !== after.comment) return false;
@@ -120,7 +120,7 @@ class Commands {
 
   delete(object: TableObject): void {
     if (object.kind === 'chain') this.#flush(object);
-    // Its elements may refer to chains that go with it.
+    // Its elements may refer to chains that are deleted with it.
     if (object.kind === 'map') this.#elements('delete element', object, [...object.elements.keys()]);
     (object.kind === 'chain' ? this.#chainsOut : this.#setsOut).push({ do: 'delete', object });
   }

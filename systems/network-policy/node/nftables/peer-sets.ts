@@ -1,5 +1,5 @@
 /**
- * The sets of peers. Rules with the same peers look into the same set: a pod that comes or goes is then one element, however many
+ * The sets of peers. Rules with the same peers match the same set: a pod that comes or goes is then one element, however many
  * policies allow it.
  */
 import type { Address, Family, Peers, PeersChange, PeersKey } from '../../engine/rules.ts';
@@ -8,10 +8,10 @@ import { families, peersName } from './names.ts';
 import type { ElementSet, TableObjects } from './objects.ts';
 
 const addressType = { 4: 'ipv4_addr', 6: 'ipv6_addr' } as const;
-/** More blocks than that are a set. */
+/** More blocks than this become a set. */
 const blocksAsRules = 8;
 
-/** What rules compare an address with, each on its own: sets, and blocks. None: nobody is allowed. */
+/** What rules match an address against, each separately: sets and blocks. None: nobody is allowed. */
 export function peerMatches(key: PeersKey, { pods, blocks }: Peers, family: Family): string[] {
   const name = peersName(key);
   const podSet = pods[family].length > 0 ? [`@${podSetName(name, family)}`] : [];
@@ -20,8 +20,8 @@ export function peerMatches(key: PeersKey, { pods, blocks }: Peers, family: Fami
 }
 
 /**
- * Pods come and go: they are a set of addresses, of which one is changed without a look at the others. Blocks do not change, and
- * a few are rules: nft takes long to list many sets of ranges (docs/decisions/0011-nftables-by-libnftables.md).
+ * Pods come and go: they are a set of addresses, in which one can change without reading the others. Blocks do not change, and
+ * a few become rules: nft takes long to list many sets of ranges (docs/decisions/0011-nftables-by-libnftables.md).
  */
 export function peerSets(key: PeersKey, { pods, blocks }: Peers): ElementSet[] {
   const name = peersName(key);
@@ -40,19 +40,19 @@ export function peerSets(key: PeersKey, { pods, blocks }: Peers): ElementSet[] {
   ]);
 }
 
-/** Elements of sets that stay, as sets of these elements alone. */
+/** Changed elements of sets that stay, as sets of only these elements. */
 export interface ElementChanges {
   readonly gone: readonly ElementSet[];
   readonly come: readonly ElementSet[];
-  /** To be called when the kernel has them: makes the sets have them. */
+  /** Call when the kernel has them: applies them to the sets. */
   readonly done: () => void;
 }
 
 /**
- * It costs what is different, however many peers there are.
+ * The cost depends on what has changed, not on the number of peers.
  *
  * @param sets - Those of `before`.
- * @returns undefined where sets come or go, so that rules are others, too
+ * @returns undefined if sets come or go, so that rules change, too
  */
 export function elementChanges(
   sets: TableObjects,

@@ -2,7 +2,7 @@
 import type { PortRange } from '../../engine/rules.ts';
 import { protocolNumbers } from '../kernel-packet.ts';
 
-/** By nft's words. */
+/** By nft's names. */
 export const transports = {
   tcp: protocolNumbers.TCP,
   udp: protocolNumbers.UDP,
@@ -11,7 +11,7 @@ export const transports = {
 const lastPort = 65_535;
 
 /**
- * A match for each range; one that is empty matches all. None: nothing is allowed. Not one set of ports for each rule: the
+ * A match for each range; an empty one matches everything. None: nothing is allowed. Not one set of ports for each rule: the
  * time that a listing takes grows with the number of sets of ranges (docs/decisions/0011-nftables-by-libnftables.md).
  */
 export function portMatches(ports: 'any' | readonly PortRange[]): string[] {
@@ -25,7 +25,7 @@ export function portMatches(ports: 'any' | readonly PortRange[]): string[] {
   );
 }
 
-/** Ranges that overlap or touch are one. */
+/** Ranges that overlap or touch are merged. */
 function mergedPorts(ports: readonly PortRange[]): { first: number; last: number }[] {
   const merged: { first: number; last: number }[] = [];
   for (const { first, last } of [...ports].sort((a, b) => a.first - b.first)) {

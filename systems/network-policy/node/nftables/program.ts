@@ -1,4 +1,4 @@
-/** Commands to the kernel, as one transaction. */
+/** Sends commands to the kernel as one transaction. */
 import { errnoText } from '../../../../shared/ebpf/libc.ts';
 import { NftablesBatch, RefusedBatch } from '../../../../shared/netlink/nftables-batch.ts';
 import { NETLINK_NETFILTER, NetlinkSocket } from '../../../../shared/netlink/socket.ts';
@@ -10,13 +10,13 @@ import type { Command } from './objects.ts';
 
 export interface RefusedCommand {
   readonly command: Command;
-  /** The kernel's errno, or what has no words in nftables. */
+  /** The kernel's errno, or what nftables cannot express. */
   readonly why: string;
 }
 
-/** None of the commands holds. */
+/** None of the commands was applied. */
 export class RefusedCommands extends RampartError {
-  /** Those that were refused each; none: it is a matter of all of them together. */
+  /** Those that were refused individually; none: all of them together were refused. */
   readonly refused: readonly RefusedCommand[];
 
   constructor(refused: readonly RefusedCommand[], why: string) {
@@ -37,7 +37,7 @@ function shown(command: Command): string {
   return text.length > shownCharacters ? `${text.slice(0, shownCharacters)}...` : text;
 }
 
-/** Changes our table in the network namespace that the calling thread had when it was made. Dispose it after use. */
+/** Changes our table in the network namespace that the calling thread had when this was created. Dispose it after use. */
 export class TableProgram implements Disposable {
   readonly #socket = new NetlinkSocket({ protocol: NETLINK_NETFILTER });
 
@@ -67,7 +67,7 @@ export class TableProgram implements Disposable {
   }
 }
 
-/** @returns why it cannot be said; the batch is not to be sent then */
+/** @returns why it cannot be expressed; the batch must not be sent then */
 function encode(encoder: Encoder, command: Command): string | undefined {
   try {
     encoder.command(command);

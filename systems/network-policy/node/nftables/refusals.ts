@@ -1,4 +1,4 @@
-/** What of a policy the kernel does not take: left out, so that it allows nothing and all else holds. */
+/** The parts of a policy that the kernel rejects: left out, so that they allow nothing and everything else applies. */
 import {
   type NodeRules,
   type PeersKey,
@@ -11,16 +11,16 @@ import { peersName, policyChain } from './names.ts';
 import type { Command } from './objects.ts';
 import type { RefusedCommands } from './program.ts';
 
-/** More than that is not a matter of single rules. */
+/** With more, single rules are not the cause. */
 const mostRefusals = 256;
 
 export class Refusals {
-  /** By the key of a policy's rules: why, by the place of the rule. */
+  /** By the key of a policy's rules: why, by the index of the rule. */
   readonly #rules = new Map<string, Map<number, string>>();
   /** All rules with these peers are left out. */
   readonly #peers = new Map<PeersKey, string>();
 
-  /** After a while, or when they are different, the kernel may take them. */
+  /** After a while, or once they have changed, the kernel may accept them. */
   forget(change?: Pick<RulesChange, 'policies' | 'peers'>): void {
     for (const key of change?.policies ?? [...this.#rules.keys()]) this.#rules.delete(key);
     for (const key of (change?.peers ?? this.#peers).keys()) this.#peers.delete(key);
@@ -37,7 +37,7 @@ export class Refusals {
     );
   }
 
-  /** @returns whether there is something new to leave out: false also where it is no matter of rules of policies */
+  /** @returns whether there is something new to leave out: also false if policy rules are not the cause */
   learn({ refused }: RefusedCommands, { policies, peers }: NodeRules): boolean {
     const byChain = new Map(
       [...policies.values()].map((of) => [policyChain(of.direction, of.policy), of] as const),
@@ -95,7 +95,7 @@ function setOf(command: Command): string {
   return command.do === 'add' ? command.object.name : '';
 }
 
-/** The rule of a policy that a command is for. Undefined: it is for peers, pods, or all. */
+/** The rule of a policy that a command is for. Undefined: it is for peers, pods, or everything. */
 function ruleOf(
   command: Command,
   byChain: ReadonlyMap<string, PolicyRules>,

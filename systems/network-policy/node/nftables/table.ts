@@ -1,11 +1,11 @@
-/** The table of ours, as it is in the kernel. */
+/** Our table, as it is in the kernel. */
 import type { Nftables } from '../../../../shared/netlink/nftables.ts';
 import { errorCodes, RampartError } from '../../../../shared/observe/errors.ts';
 import { parseListing } from './listing.ts';
 import { tableName } from './names.ts';
 import type { TableObject } from './objects.ts';
 
-/** nft does not do what it is asked; a capability or the library that is missing is something else. */
+/** nft fails; a missing capability or library is something else. */
 export function isRefusal(error: unknown): error is RampartError {
   return error instanceof RampartError && error.code === errorCodes.SYSTEM;
 }

@@ -183,7 +183,7 @@ export class Asks {
 
   #fetch(key: string, fetch: (signal: AbortSignal) => unknown): void {
     if (this.#answers.size >= mostQuestions)
-      throw failure(`the policy makes more than ${mostQuestions} questions`);
+      throw failure(`the policy makes more than ${mostQuestions} requests to the cluster`);
     const keep = (answer: Answer): void => void this.#answers.set(key, answer);
     const keepError = (error: unknown): void => keep({ error: messageOf(error) });
     let value: unknown;

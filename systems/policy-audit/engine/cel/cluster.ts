@@ -79,7 +79,7 @@ async function called(
   const name = { binding: 'kubewarden', namespace: 'kubernetes', operation };
   const answer = await hostCalls.call(name, Buffer.from(JSON.stringify(payload)), signal);
   const value: unknown = JSON.parse(Buffer.from(answer).toString());
-  if (!isObject(value)) throw new Error(`the answer of ${operation} is not an object`);
+  if (!isObject(value)) throw new Error(`the response to ${operation} is not an object`);
   return value;
 }
 

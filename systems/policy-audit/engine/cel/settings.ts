@@ -148,7 +148,7 @@ function validation(at: Reader, problems: Problems): Validation {
 function mutation(at: Reader, problems: Problems): string {
   const type = at.oneOf('patchType', ['ApplyConfiguration', 'JSONPatch']);
   if (type === 'ApplyConfiguration')
-    problems.invalid(`${at.path}.patchType`, type, 'this needs the schema of the object; write a JSONPatch');
+    problems.invalid(`${at.path}.patchType`, type, "this requires the object's schema; use JSONPatch");
   else if (type === undefined) problems.required(`${at.path}.patchType`, 'patchType is not specified');
   const expression = at.object('jsonPatch')?.text('expression') ?? '';
   if (type === 'JSONPatch' && expression.trim() === '')

@@ -121,7 +121,7 @@ suite('what expressions ask the cluster', () => {
     };
     await assert.rejects(
       evaluate(settings, undefined, { cluster: cluster((value) => value) }),
-      /the policy makes more than 256 questions/,
+      /the policy makes more than 256 requests to the cluster/,
     );
   });
 

@@ -47,7 +47,7 @@ function tokensOf(source: string): Token[] {
       const column = source.length - rest.length + 1;
       throw new GroupExpressionError(
         column,
-        `unexpected ${JSON.stringify(String.fromCodePoint(rest.codePointAt(0) ?? 0))}; an expression has calls of members, &&, ||, ! and parentheses`,
+        `unexpected ${JSON.stringify(String.fromCodePoint(rest.codePointAt(0) ?? 0))}; an expression consists of member calls, &&, ||, ! and parentheses`,
       );
     }
     const text = match[1] ?? match[2] ?? '';
@@ -114,10 +114,10 @@ class GroupParser {
         this.#expect(')');
         return inner;
       }
-      if (!/^[A-Za-z_]/.test(text)) throw this.#unexpected('the call of a member');
+      if (!/^[A-Za-z_]/.test(text)) throw this.#unexpected('a member call');
       this.#at++;
       if (text === 'true' || text === 'false') return { op: 'literal', value: text === 'true' };
-      if (!this.#take('(')) throw this.#unexpected(`"()" after ${text}: members are called`);
+      if (!this.#take('(')) throw this.#unexpected(`"()" after ${text}`);
       this.#expect(')');
       return { op: 'member', name: text, column };
     } finally {

@@ -110,17 +110,17 @@ suite('expressions of groups', () => {
 
 suite('groups that cannot work are refused with the place', () => {
   const invalid: Readonly<Record<string, string>> = {
-    '': 'spec.expression: column 1: expected the call of a member, found the end',
+    '': 'spec.expression: column 1: expected a member call, found the end',
     true: 'spec.expression: it calls none of the policies',
     'yes() && nobody()': 'spec.expression: column 10: there is no policy "nobody"',
-    yes: 'spec.expression: column 4: expected "()" after yes: members are called, found the end',
+    yes: 'spec.expression: column 4: expected "()" after yes, found the end',
     'yes(1)':
-      'spec.expression: column 5: unexpected "1"; an expression has calls of members, &&, ||, ! and parentheses',
+      'spec.expression: column 5: unexpected "1"; an expression consists of member calls, &&, ||, ! and parentheses',
     'yes() & web()':
-      'spec.expression: column 7: unexpected "&"; an expression has calls of members, &&, ||, ! and parentheses',
+      'spec.expression: column 7: unexpected "&"; an expression consists of member calls, &&, ||, ! and parentheses',
     'yes() web()': 'spec.expression: column 7: expected && or ||, found "web"',
     '(yes()': 'spec.expression: column 7: expected ")", found the end',
-    '()': 'spec.expression: column 2: expected the call of a member, found ")"',
+    '()': 'spec.expression: column 2: expected a member call, found ")"',
     [`${'('.repeat(200)}yes()${')'.repeat(200)}`]:
       'spec.expression: column 101: the expression is nested too deeply',
   };

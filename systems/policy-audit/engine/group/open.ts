@@ -143,7 +143,7 @@ class Round {
 
   async #evaluate(name: string): Promise<Verdict | EvaluationError> {
     const leftMs = Math.ceil(this.#endsAt - performance.now());
-    if (leftMs <= 0) return new EvaluationError('deadline', 'no time is left for it');
+    if (leftMs <= 0) return new EvaluationError('deadline', 'the time limit of the group was reached first');
     const options = { deadlineMs: leftMs, ...(this.#signal && { signal: this.#signal }) };
     try {
       const verdict = await this.#spec.members.get(name)?.evaluate(this.#request, options);

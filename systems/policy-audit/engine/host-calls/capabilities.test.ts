@@ -29,12 +29,12 @@ test('patterns that name nothing are refused, with what to write', () => {
     ['oci*', /\* stands for everything after a \/\. Write it as oci\/\*/],
     ['oci/v1/oci_*', /\* stands for everything/],
     ['*/oci', /\* stands for everything/],
-    ['', /there is no such capability\. There are: .*oci\/v1\/verify/],
+    ['', /there is no such capability\. Use one of: .*oci\/v1\/verify/],
     ['unknown/*', /there is no such capability/],
     ['oci/v99/*', /there is no such capability/],
     ['kubernetes/nonexistent', /there is no such capability/],
-    ['oci', /it is a group of capabilities\. Write oci\/\* for all of it/],
-    ['oci/v1', /Write oci\/v1\/\* for all of it/],
+    ['oci', /it is a group of capabilities\. Write oci\/\* for the whole group/],
+    ['oci/v1', /Write oci\/v1\/\* for the whole group/],
   ] as const) {
     assert.throws(
       () => new HostCapabilities(['net/*', pattern]),

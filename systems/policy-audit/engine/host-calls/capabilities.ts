@@ -48,7 +48,7 @@ export const everyCapability = new HostCapabilities(['*']);
 function check(pattern: string): void {
   if (pattern === '*') return;
   if (pattern.includes('*') && !(pattern.endsWith('/*') && pattern.indexOf('*') === pattern.length - 1)) {
-    throw unusable(pattern, '* stands for everything after a /', 'Write it as oci/*.');
+    throw unusable(pattern, '* stands for everything after a /', 'Write it as oci/*');
   }
   const begin = pattern.endsWith('*') ? pattern.slice(0, -1) : pattern;
   const known = paths.filter((path) => (pattern.endsWith('*') ? path.startsWith(begin) : path === begin));
@@ -57,7 +57,7 @@ function check(pattern: string): void {
   throw unusable(
     pattern,
     isGroup ? 'it is a group of capabilities' : 'there is no such capability',
-    isGroup ? `Write ${pattern}/* for all of it.` : `There are: ${paths.join(', ')}.`,
+    isGroup ? `Write ${pattern}/* for the whole group` : `Use one of: ${paths.join(', ')}`,
   );
 }
 

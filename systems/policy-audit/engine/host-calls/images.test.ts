@@ -141,8 +141,8 @@ suite('what a policy asks a registry', () => {
       v2({ ...keys(alice), annotations: null, image: `${registry.host}/team/signed@${pushed.digest}` }),
     ];
     const refused = [
-      [v2(keys(alice, eve)), /of its 3 signatures none is that of: public key$/],
-      [v2({ ...keys(bob), annotations: env }), /of its 3 signatures none is that of: public key$/],
+      [v2(keys(alice, eve)), /none of its 3 signatures matches: public key$/],
+      [v2({ ...keys(bob), annotations: env }), /none of its 3 signatures matches: public key$/],
       [v1({ ...keys(alice), image: plain.reference }), /it has no signatures/],
       [v1(keys()), /it requires no signature/],
       [v1({ image, pub_keys: ['x'] }), /key is not a PEM public key/],
@@ -209,7 +209,7 @@ suite('what a policy asks a registry', () => {
       const refused = [
         [
           v2('SigstoreKeylessVerify', keyless('dev@team.example', 'eve@team.example')),
-          /none is that of: eve@team\.example by \S+ \(its subject is dev@team\.example, not eve@.*not issued by a certificate authority/,
+          /signatures matches: eve@team\.example by \S+ \(its subject is dev@team\.example, not eve@.*not issued by a certificate authority/,
         ],
         [
           v2('SigstoreGithubActionsVerify', { owner: 'team', repo: 'ap' }),
@@ -240,7 +240,7 @@ suite('what a policy asks a registry', () => {
     });
   }
 
-  test('what needs a trust root or a certificate is refused, with what to do instead', async () => {
+  test('what requires a trust root or a certificate is refused, with what to do instead', async () => {
     await using registry = await RegistryFixture.start();
     const { reference: image } = await registry.push('team/app', 'v1', { layers, config });
     const issuer = 'https://issuer.example';
@@ -268,19 +268,18 @@ suite('what a policy asks a registry', () => {
           operation: 'v1/verify',
           payload: { SigstoreKeylessVerify: { image, keyless: [{ issuer, subject: 'a' }] } },
         },
-        /needs a trust root, which is not configured/,
+        /requires a trust root, and none is configured/,
       ],
       [
         v2('SigstoreCertificateVerify', { certificate: [1], require_rekor_bundle: true }),
         /SigstorePubKeyVerify/,
       ],
-      [v2('SigstoreMoonVerify', {}), /"SigstoreMoonVerify" is not known.*SigstorePubKeyVerify, /],
+      [v2('SigstoreMoonVerify', {}), /"SigstoreMoonVerify" is not supported.*SigstorePubKeyVerify, /],
     ] as const;
     const calls = cases.map(([call]) => call);
     const answers = await ask({ image, sources: { insecure_sources: [registry.host] }, calls });
     assert.equal(answers.length, cases.length);
     cases.forEach(([, why], index) => assert.match(answers[index] ?? '', why));
-    for (const answer of answers.slice(0, 4))
-      assert.match(answer, /trust root.*ask for the signature of that key/);
+    for (const answer of answers.slice(0, 4)) assert.match(answer, /trust root.*require that key/);
   });
 });

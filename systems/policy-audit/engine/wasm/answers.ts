@@ -33,14 +33,14 @@ export function verdictOf(runtime: WasmRuntime, text: string, request: PolicyReq
 export function settingsVerdictOf(text: string): SettingsVerdict {
   const answer = recordOf(parsed(text));
   const valid = answer['valid'];
-  if (typeof valid !== 'boolean') throw garbage('`valid` is not true or false', text);
+  if (typeof valid !== 'boolean') throw garbage('`valid` is not a boolean', text);
   return { valid, ...field('message', optionalText(answer, 'message')) };
 }
 
 function ofKubewarden(answer: unknown, request: PolicyRequest): Verdict {
   const fields = recordOf(answer);
   const allowed = fields['accepted'];
-  if (typeof allowed !== 'boolean') throw garbage('`accepted` is not true or false', answer);
+  if (typeof allowed !== 'boolean') throw garbage('`accepted` is not a boolean', answer);
   const mutated = fields['mutated_object'] ?? undefined;
   if (mutated !== undefined && (request.object ?? undefined) === undefined) {
     return { allowed: false, message: mutatedNothing };
@@ -66,7 +66,7 @@ function firstResult(answer: unknown): unknown {
 function ofReview(result: unknown, request: PolicyRequest): Verdict {
   const response = recordOf(recordOf(result)['response']);
   const allowed = response['allowed'];
-  if (typeof allowed !== 'boolean') throw garbage('`response.allowed` is not true or false', result);
+  if (typeof allowed !== 'boolean') throw garbage('`response.allowed` is not a boolean', result);
   const status =
     response['status'] === undefined || response['status'] === null ? {} : recordOf(response['status']);
   return {
@@ -125,7 +125,7 @@ function recordOf(value: unknown): Record<string, unknown> {
 function optionalText(fields: Record<string, unknown>, name: string): string | undefined {
   const value = fields[name] ?? undefined;
   if (value === undefined || typeof value === 'string') return value;
-  throw garbage(`\`${name}\` is no text`, value);
+  throw garbage(`\`${name}\` is not a string`, value);
 }
 
 /** 0 is what languages without optional fields write where there is none. */
@@ -133,7 +133,7 @@ function optionalCode(fields: Record<string, unknown>): number | undefined {
   const code = fields['code'] ?? 0;
   if (code === 0) return undefined;
   if (typeof code === 'number' && Number.isInteger(code) && code > 0 && code <= 65_535) return code;
-  throw garbage('`code` is no HTTP status', code);
+  throw garbage('`code` is not an HTTP status code', code);
 }
 
 function optionalTexts(fields: Record<string, unknown>, name: string): string[] | undefined {

@@ -80,12 +80,12 @@ export class BinaryReader {
 
   byte(): number {
     const byte = this.#from[this.#at++];
-    if (byte === undefined) throw new BinaryError('the module breaks off');
+    if (byte === undefined) throw new BinaryError('the module is truncated');
     return byte;
   }
 
   take(size: number): Uint8Array {
-    if (this.#at + size > this.#from.length) throw new BinaryError('the module breaks off');
+    if (this.#at + size > this.#from.length) throw new BinaryError('the module is truncated');
     return this.#from.subarray(this.#at, (this.#at += size));
   }
 

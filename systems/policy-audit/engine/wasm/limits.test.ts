@@ -32,13 +32,13 @@ const failures: readonly (readonly [string, EvaluationError['why'], RegExp, Wasm
   ['trap', 'trap', /^the policy trapped: unreachable/],
   ['outside', 'trap', /^the policy trapped: memory access out of bounds/],
   ['recurse', 'trap', /^the policy (trapped|needs too much of the stack)/],
-  ['grow', 'memory', /^the policy has used all of the 8 MiB of memory that it may have/],
+  ['grow', 'memory', /^the policy has exhausted its memory limit of 8 MiB/],
   ['empty', 'answer', /^the policy returned nothing/, 'wasi'],
   ['garbage', 'answer', /it is not JSON/],
   ['list', 'answer', /an object is required/],
   ['null', 'answer', /an object is required|list of violations/],
   ['text', 'answer', /an object is required|list of violations/],
-  ['wrong', 'answer', /is not true or false|an object is required|list of violations/],
+  ['wrong', 'answer', /is not a boolean|an object is required|list of violations/],
 ];
 
 for (const runtime of allRuntimes) {
@@ -54,7 +54,7 @@ for (const runtime of allRuntimes) {
 
     test('one that spins is ended at its deadline, and starts anew', async () => {
       await using policy = await open(runtime);
-      const late = failing('deadline', /^the policy did not answer within 150 ms and was ended$/);
+      const late = failing('deadline', /^the policy did not respond within 150 ms and was terminated$/);
       await assert.rejects(policy.evaluate(doing('spin'), { deadlineMs: 150 }), late);
       assert.deepEqual(await policy.evaluate(good), { allowed: true });
     });
@@ -62,7 +62,7 @@ for (const runtime of allRuntimes) {
     test('one that begins with more memory than it may have is not opened', async () => {
       const large = failing(
         'memory',
-        /^the policy starts with .* MiB of memory, more than the limit of 0 MiB$/,
+        /^the policy requires .* MiB of memory at start, more than the limit of 0 MiB$/,
       );
       await assert.rejects(open(runtime, { memoryBytes: 1024 }), large);
     });

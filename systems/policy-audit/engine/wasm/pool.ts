@@ -181,7 +181,7 @@ export class PolicyPool implements AsyncDisposable {
     slot.sinceMs = performance.now();
     const { deadlineMs } = options;
     const timer = setTimeout(() => {
-      const message = `the policy did not answer within ${deadlineMs} ms and was ended`;
+      const message = `the policy did not respond within ${deadlineMs} ms and was terminated`;
       void slot.thread.end({ why: 'deadline', message });
     }, deadlineMs);
     const outcome = await slot.thread.run(policy.policy, { ...job, id: this.#nextJob++ }, ask);

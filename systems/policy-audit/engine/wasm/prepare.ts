@@ -82,6 +82,6 @@ export function tooLarge(least: number, memoryPages: number): EvaluationError {
   const [needs, may] = [least, memoryPages].map((pages) => `${(pages * pageBytes) / 2 ** 20} MiB`);
   return new EvaluationError(
     'memory',
-    `the policy starts with ${needs} of memory, more than the limit of ${may}`,
+    `the policy requires ${needs} of memory at start, more than the limit of ${may}`,
   );
 }

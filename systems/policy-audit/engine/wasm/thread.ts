@@ -146,7 +146,7 @@ function failureOf(error: unknown): Outcome {
   return code === 'ERR_WORKER_OUT_OF_MEMORY'
     ? {
         why: 'memory',
-        message: `the policy needs more than ${heapMb} MiB for what it was given and what it answered`,
+        message: `the policy needs more than ${heapMb} MiB for its input and output`,
       }
     : { why: 'trap', message: `the thread that ran the policy failed: ${message}` };
 }

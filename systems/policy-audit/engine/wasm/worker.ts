@@ -70,7 +70,7 @@ function outcomeOf(job: Job): Outcome {
     const answer = running.guest.run(job.operation, job.input, host, job.data);
     return { answer, ...(said !== '' && { stderr: said }) };
   } catch (error) {
-    const stderr = said.trim() === '' ? '' : ` (it said: ${said.trim()})`;
+    const stderr = said.trim() === '' ? '' : ` (output: ${said.trim()})`;
     return { why: whyOf(error), message: `${messageOf(error)}${stderr}` };
   }
 }
@@ -84,8 +84,7 @@ function whyOf(error: unknown): 'answer' | 'deadline' | 'memory' | 'trap' {
 function messageOf(error: unknown): string {
   if (error instanceof GuestFailure || error instanceof GuestExit) return error.message;
   if (error instanceof WebAssembly.RuntimeError) return `the policy trapped: ${error.message}`;
-  if (error instanceof RangeError)
-    return `the policy needs too much of the stack or of memory: ${error.message}`;
+  if (error instanceof RangeError) return `the policy exhausted the stack or its memory: ${error.message}`;
   return error instanceof Error ? error.message : String(error);
 }
 

@@ -39,5 +39,5 @@ export function exportedFunction<F extends (...args: never[]) => unknown>(
 ): F {
   const found = instance.exports[name];
   if (typeof found === 'function') return found as F;
-  throw new GuestFailure('trap', `the policy exports no ${name}`);
+  throw new GuestFailure('trap', `the policy does not export ${name}`);
 }

@@ -108,5 +108,5 @@ export class Instances<Guest> {
 
 function full(memoryPages: number): GuestFailure {
   const limit = (memoryPages * pageBytes) / 2 ** 20;
-  return new GuestFailure('memory', `the policy has used all of the ${limit} MiB of memory that it may have`);
+  return new GuestFailure('memory', `the policy has exhausted its memory limit of ${limit} MiB`);
 }

@@ -21,7 +21,7 @@ export class GuestMemory {
     if (from + length > this.#memory.buffer.byteLength) {
       throw new GuestFailure(
         'trap',
-        `the policy named ${length} bytes at ${from}, which is not in its memory`,
+        `the policy passed ${length} bytes at ${from}, which is outside its memory`,
       );
     }
     return new Uint8Array(this.#memory.buffer, from, length);

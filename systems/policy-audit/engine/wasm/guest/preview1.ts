@@ -12,7 +12,7 @@ export class GuestExit extends Error {
   readonly code: number;
 
   constructor(code: number) {
-    super(`the policy ended with exit code ${code}`);
+    super(`the policy exited with code ${code}`);
     this.code = code;
   }
 }
@@ -155,7 +155,7 @@ function nowNs(clock: number): bigint {
 
 function* placesOf(memory: GuestMemory, places: number, count: number): Generator<Uint8Array> {
   if (count >>> 0 > 1024)
-    throw new GuestFailure('trap', 'the policy reads or writes to more than 1,024 places at once');
+    throw new GuestFailure('trap', 'the policy passed more than 1,024 buffers in one call');
   for (let index = 0; index < count; index++) {
     const at = places + 8 * index;
     yield memory.view(memory.u32(at), memory.u32(at + 4));

@@ -151,7 +151,7 @@ function withinDocument(patch: unknown): unknown {
 
 /** A text in which expressions stand between two delimiters. */
 function templateRegex(template: string, start: string, end: string): RegExp {
-  if (lengthOf(start) !== 1 || lengthOf(end) !== 1) throw new RangeError('a delimiter is one character');
+  if (lengthOf(start) !== 1 || lengthOf(end) !== 1) throw new RangeError('a delimiter must be one character');
   let [source, at] = ['^', 0];
   for (;;) {
     const from = template.indexOf(start, at);

@@ -9,7 +9,7 @@ export function isSemver(version: string): boolean {
 /** -1, 0 or 1. @throws {RangeError} for what is no version. */
 export function semverCompare(a: string, b: string): number {
   const [left, right] = [pattern.exec(a), pattern.exec(b)];
-  if (left === null || right === null) throw new RangeError('no semantic version');
+  if (left === null || right === null) throw new RangeError('not a semantic version');
   for (const part of [1, 2, 3]) {
     const order = compareNumbers(left[part] ?? '', right[part] ?? '');
     if (order !== 0) return order;

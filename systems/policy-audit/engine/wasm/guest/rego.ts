@@ -34,7 +34,7 @@ export class RegoPolicy {
     if (operation === 'validate_settings') return '{"valid":true}';
     if (data !== undefined && data.version !== this.#data.version) {
       if (data.text === undefined)
-        throw new GuestFailure('trap', `version ${data.version} of the data is not there`);
+        throw new GuestFailure('trap', `version ${data.version} of the data does not exist`);
       this.#data = { version: data.version, text: data.text };
       this.#instances.forget();
     }
@@ -60,7 +60,7 @@ function started(policy: GuestPolicy, { imports, data }: StartOptions): StartedI
   const call = (id: number, _context: number, ...values: number[]): number => {
     const builtin = named.get(id);
     if (builtin === undefined)
-      throw new GuestFailure('trap', `the policy calls builtin ${id} that it has not named`);
+      throw new GuestFailure('trap', `the policy calls builtin ${id}, which it has not declared`);
     const result = builtin(
       values.map((value) => dumped(value)),
       (text) => host?.say(`${text}\n`),
@@ -72,7 +72,7 @@ function started(policy: GuestPolicy, { imports, data }: StartOptions): StartedI
     memory: own,
     opa_abort(address: number) {
       const why = memoryNow().textAt(address, most);
-      throw new GuestFailure(why.includes('out of memory') ? 'memory' : 'trap', `the policy gave up: ${why}`);
+      throw new GuestFailure(why.includes('out of memory') ? 'memory' : 'trap', `the policy aborted: ${why}`);
     },
     opa_println: (address: number) => host?.say(`${memoryNow().textAt(address, most)}\n`),
     opa_builtin0: call,
@@ -91,7 +91,7 @@ function started(policy: GuestPolicy, { imports, data }: StartOptions): StartedI
   if (version instanceof WebAssembly.Global && version.value !== 1) {
     throw new GuestFailure(
       'trap',
-      `the policy has version ${String(version.value)} of Open Policy Agent's ABI; known here is 1`,
+      `the policy has version ${String(version.value)} of Open Policy Agent's ABI; only 1 is supported`,
     );
   }
   const exported = instance.exports['memory'];
@@ -175,6 +175,6 @@ function memoryFor({ importedMemory, memoryPages }: GuestPolicy): WebAssembly.Me
 
 function missing(name: string): Builtin {
   return () => {
-    throw new GuestFailure('trap', `the policy calls the builtin ${name}, which is not there`);
+    throw new GuestFailure('trap', `the policy calls the builtin ${name}, which is not available`);
   };
 }

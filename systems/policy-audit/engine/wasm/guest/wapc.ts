@@ -30,7 +30,7 @@ interface Guest {
 
 const initialising: GuestHost = {
   ask() {
-    throw new HostRefusal('the policy is being started; there is no request yet');
+    throw new HostRefusal('the policy is starting; there is no request yet');
   },
   say: () => undefined,
 };
