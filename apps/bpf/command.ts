@@ -1,4 +1,4 @@
-/** `rampart bpf`: the options, and nothing else; the work is loaded when it is asked for. */
+/** `rampart bpf`: only the options; the implementation is loaded when it runs. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
 import { bpffsOption, bpfStateOption } from '../../systems/bpf-programs/options.ts';
@@ -35,7 +35,7 @@ const output = (): Option =>
     .choices(['table', 'json'])
     .default('table');
 
-/** Of what looks at the programs of the agent. */
+/** For commands that inspect the programs of the agent. */
 function inspecting(command: Command): Command {
   return command.addOption(optionOf(bpffsOption)).addOption(optionOf(bpfStateOption)).addOption(output());
 }
@@ -72,7 +72,7 @@ function verifyCommand(): Command {
     )
     .addOption(output())
     .action(async (what: string, options: VerifyOptions) => {
-      // 1 is for a program that is refused.
+      // 1 means that a program was refused.
       failWith(2);
       const { runVerify } = await import('./verify.ts');
       process.exitCode = await runVerify(what, options);

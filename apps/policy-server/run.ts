@@ -1,4 +1,4 @@
-/** `rampart policy-server` at work: wires the server to the command line. */
+/** Runs `rampart policy-server`: wires the server to the command line. */
 import type { Address } from '../../shared/observe/address.ts';
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { createLogger, type Logger } from '../../shared/observe/log.ts';
@@ -14,10 +14,10 @@ import type { PolicyServerCommandOptions } from './command.ts';
 import { pullSecretOf } from './credentials.ts';
 import { openPolicyHost } from './policy-host.ts';
 
-/** As many threads as the engine may have. */
+/** The maximum number of threads of the engine. */
 const MOST_WORKERS = 8;
 
-/** Runs until SIGINT or SIGTERM. @throws {RampartError} as `runPolicyServer`; `INPUT` for options that cannot work */
+/** Runs until SIGINT or SIGTERM. @throws {RampartError} as `runPolicyServer`; `INPUT` for invalid options */
 export async function runPolicyServerCommand(options: PolicyServerCommandOptions): Promise<void> {
   refuseUnsupported(options);
   const logger = createLogger({ level: options.logLevel, json: options.logFmt === 'json' });
@@ -99,7 +99,7 @@ function addressOf(host: string, text: string, option: string): Address {
   });
 }
 
-/** An empty path is none, as in the default of upstream. */
+/** An empty path means none, as in upstream's default. */
 function certificatePaths(options: PolicyServerCommandOptions): CertificatePaths | undefined {
   const [certFile = '', keyFile = ''] = [options.certFile, options.keyFile];
   const clientCaFiles = options.clientCaFile;

@@ -1,4 +1,4 @@
-/** `rampart policy bench` at work. */
+/** Runs `rampart policy bench`. */
 import { errorCodes, RampartError } from '../../shared/observe/errors.ts';
 import { printable } from '../../shared/observe/printable.ts';
 import { renderTable } from '../../shared/observe/table.ts';
@@ -8,7 +8,7 @@ import { readSubjects } from '../../systems/policy-audit/tools/subjects.ts';
 import type { BenchOptions } from './command.ts';
 import { openMeans, settingsOf } from './means.ts';
 
-/** @returns the exit code: 1 where a policy has no verdict */
+/** @returns the exit code: 1 if a policy has no verdict */
 export async function runPolicyBench(name: string, options: BenchOptions): Promise<number> {
   const seconds = Number(options.seconds);
   if (!(seconds > 0 && seconds <= 600)) {

@@ -1,11 +1,11 @@
-/** `rampart policy`: the options, and nothing else; the work is loaded when it is asked for. */
+/** `rampart policy`: only the options; the implementation is loaded when it runs. */
 import { Command, Option } from 'commander';
 
 import { sigstoreTrustConfig } from '../../systems/policy-audit/options.ts';
 import { append } from '../options.ts';
 import { usageExitCode } from '../failure.ts';
 
-/** Where modules come from, of all subcommands. */
+/** The sources of modules, for all subcommands. */
 export interface ModuleOptions {
   readonly sourcesPath?: string;
   readonly verificationPath?: string;
@@ -69,7 +69,7 @@ function withModules(command: Command): Command {
 }
 
 function resourceOption(): Option {
-  // Without a default: that would count as given.
+  // Without a default, which would count as given.
   return new Option(
     '-r, --resource <path>',
     'a manifest, or a directory of manifests; - for stdin; repeatable',
