@@ -89,7 +89,7 @@ async function audit(options: AuditOptions, stop: AbortController): Promise<Audi
         cluster: cluster === true,
       }),
       onProgress: ({ left, objects, evaluations }) =>
-        progress.tell(`${objects} objects, ${evaluations} evaluations, ${left} namespaces left`),
+        progress.tell(`${objects} objects, ${evaluations} evaluations, ${left} namespaces remaining`),
     });
   } finally {
     progress.end();
@@ -107,9 +107,9 @@ function checkOptions(options: AuditOptions): void {
   }
   if ((clientCert === undefined) !== (clientKey === undefined)) {
     throw new RampartError(errorCodes.INPUT, {
-      what: `cannot use --client-${clientKey === undefined ? 'cert' : 'key'} alone`,
-      why: 'a client certificate needs its key',
-      next: 'Set both --client-cert and --client-key',
+      what: `--client-${clientKey === undefined ? 'cert' : 'key'} alone`,
+      why: 'a client certificate requires its key',
+      next: 'Give both --client-cert and --client-key',
     });
   }
 }

@@ -20,7 +20,7 @@ function place({ bpffs, bpfState }: BpfOptions): ReadOptions {
   return readingPlace({ bpffs, stateDirectory: bpfState });
 }
 
-const nothing = 'This kernel has no eBPF programs of Rampart.\n';
+const nothing = 'No eBPF programs of Rampart are loaded in this kernel.\n';
 
 export function runList(options: BpfOptions): void {
   const programs = readPrograms(place(options));
@@ -144,7 +144,7 @@ export function runDump(program: string, map: string, options: BpfOptions): void
     ['KEY', 'VALUE'],
     dumped.entries.map(({ key, value }) => ({ cells: [text(key), text(value)] })),
   );
-  if (dumped.truncated) process.stderr.write('rampart: the map has more entries than shown\n');
+  if (dumped.truncated) process.stderr.write('rampart: the map has more entries than are shown\n');
 }
 
 /** @throws {RampartError} `IN_USE` while an agent holds them. */
@@ -156,7 +156,7 @@ export async function runCleanup(options: BpfOptions): Promise<void> {
   );
   const removed = await host.remove();
   if (options.output === 'json') printJson({ removed });
-  else if (removed.length === 0) process.stdout.write('There was nothing to remove.\n');
+  else if (removed.length === 0) process.stdout.write('Nothing to remove.\n');
   else process.stdout.write(`${removed.map((line) => `removed ${printable(line)}`).join('\n')}\n`);
 }
 

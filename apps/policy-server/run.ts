@@ -87,7 +87,8 @@ function refuseUnsupported({ daemon, logFmt }: PolicyServerCommandOptions): void
     throw new RampartError(errorCodes.INPUT, { what, next });
   };
   if (daemon === true) refuse('--daemon is not supported', 'Run it as a systemd service or in a pod');
-  if (logFmt === 'otlp') refuse('--log-fmt otlp is not supported', 'Use json and collect stderr');
+  if (logFmt === 'otlp')
+    refuse('--log-fmt otlp is not supported', 'Use json, and collect the lines from stderr');
 }
 
 function addressOf(host: string, text: string, option: string): Address {
@@ -116,8 +117,8 @@ function deadlineOf({ policyTimeout, disableTimeoutProtection }: PolicyServerCom
   const seconds = Number(policyTimeout);
   if (seconds > 0 && seconds <= 300) return seconds * 1000;
   throw new RampartError(errorCodes.INPUT, {
-    what: `--policy-timeout ${policyTimeout} is not a time of up to 300 s`,
-    next: 'Use a number of seconds up to 300',
+    what: `--policy-timeout ${policyTimeout} is not a valid time limit`,
+    next: 'Give a number of seconds up to 300',
   });
 }
 

@@ -48,7 +48,7 @@ export async function runPolicyBench(name: string, options: BenchOptions): Promi
   const head = ['POLICY', 'RUNTIME', 'OPENED', 'FIRST', 'PER SECOND', 'P50', 'P99', 'ERRORS'];
   const table = renderTable(rows, { head, widthColumns: process.stdout.columns ?? 100, colour: false });
   process.stdout.write(
-    `${table.trimEnd()}\nMeasured with one request at a time, on this machine under its current load.\n`,
+    `${table.trimEnd()}\nOne request at a time, under the current load of this machine.\n`,
   );
   return failed === 0 ? 0 : 1;
 }

@@ -57,7 +57,9 @@ export async function openMeans(options: ModuleOptions, kubeconfig?: string): Pr
     modules,
     hostCalls: (_, program) =>
       program === undefined
-        ? { call: () => Promise.reject(new Error('there is no cluster to query: set one with --kubeconfig')) }
+        ? {
+            call: () => Promise.reject(new Error('there is no cluster to query: name one with --kubeconfig')),
+          }
         : host.hostCalls(program.module, program),
     pullSecret,
     signal,
