@@ -1,4 +1,4 @@
-/** `rampart audit`: only the options; the implementation is loaded when it runs. */
+/** `rampart audit`: options only; the implementation is loaded on demand. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
 import { append } from '../options.ts';

@@ -1,4 +1,4 @@
-/** `rampart bpf`: only the options; the implementation is loaded when it runs. */
+/** `rampart bpf`: options only; the implementation is loaded on demand. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 
 import { bpffsOption, bpfStateOption } from '../../systems/bpf-programs/options.ts';

@@ -1,4 +1,4 @@
-/** `rampart network`: only the options; the implementation is loaded when it runs. */
+/** `rampart network`: options only; the implementation is loaded on demand. */
 import { Command, Option } from 'commander';
 
 import type { Guard } from '../../shared/guard/guard.ts';

@@ -1,6 +1,6 @@
 /**
- * `rampart policy-server`: only the options; the implementation is loaded when it runs. The flags and environment variables are
- * those of Kubewarden's policy-server, so that it is a drop-in replacement.
+ * `rampart policy-server`: options only; the implementation is loaded on demand. The flags and the environment are
+ * those of Kubewarden's policy-server, so that it can be swapped in.
  */
 import { Command, Option } from 'commander';
 
@@ -69,7 +69,7 @@ const rows: readonly Row[] = [
     'CLIENT_CA_FILE',
     [],
   ],
-  ['--sources-path <file>', 'insecure hosts, and certificate authorities of hosts', 'SOURCES_PATH'],
+  ['--sources-path <file>', 'insecure hosts, and certificate authorities per host', 'SOURCES_PATH'],
   ['--verification-path <file>', 'signatures that modules must have', 'VERIFICATION_CONFIG_PATH'],
   [sigstoreTrustConfig.flags, sigstoreTrustConfig.description, 'SIGSTORE_TRUST_CONFIG_PATH'],
   [

@@ -1,4 +1,4 @@
-/** Credentials for registries, as stored by Docker. */
+/** Credentials for registries, in Docker's format. */
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 

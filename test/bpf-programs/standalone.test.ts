@@ -293,7 +293,7 @@ suite('standalone with eBPF programs on the kernel of this machine', { skip: obs
     assert.equal(known.status, 0, known.stderr);
     assert.equal(
       machine.rampart('bpf', 'list', '--bpffs', machine.bpffs, '--bpf-state', machine.state).stdout,
-      'No eBPF programs of Rampart are in this kernel.',
+      'No eBPF programs of Rampart are loaded in this kernel.',
     );
   });
 });
